@@ -1,0 +1,19 @@
+// Reverse-mode differentiation of a function of the graph: the walk only; each op's rule lives with the op.
+//
+// Before: `function` holds forward regions whose last one computes the scalar loss.
+// After:  for every forward region, last to first, there is a backward region (loops run downwards), and every
+//         parameter has its gradient value "d_<name>". The last forward region's backward nodes are appended to that
+//         region itself, so that the loss can be fused with the first step of its gradient.
+#pragma once
+#include "ir/graph.h"
+
+namespace hydrac::autodiff {
+
+struct Options {
+  // Gradients keep what earlier micro-batches put there; the update zeroes them.
+  bool accumulate_micro_batches = false;
+};
+
+void differentiate(ir::Graph& graph, ir::Function& function, const Options& options);
+
+}  // namespace hydrac::autodiff

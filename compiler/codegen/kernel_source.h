@@ -1,0 +1,21 @@
+// One kernel as C++ text, and what its caller must pass.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace hydrac::codegen {
+
+struct KernelSource {
+  std::string name;      // wanted; the program makes it unique
+  std::string comment;   // what it computes, over which rows and columns
+  // Definition with the placeholder kNamePlaceholder where the kernel's name belongs.
+  std::string text;
+  std::vector<ir::Use> arguments;  // the tensors, in the order of the parameters
+  int64_t workspace_bytes = 0;     // passed last, when not 0
+};
+
+inline constexpr const char* kNamePlaceholder = "@KERNEL@";
+
+}  // namespace hydrac::codegen

@@ -1,0 +1,100 @@
+// Writes a Body the way one writes the formula:
+//
+//   BodyBuilder k(node, {B, T});                    // one row a token
+//   k.columns({C});
+//   Term x = k.full(0), w = k.per_column(1);
+//   Term rstd = rsqrt(k.mean(x * x) + eps);
+//   k.store(0, x * rstd * w);
+#pragma once
+#include "ir/body.h"
+#include "ir/graph.h"
+
+namespace hydrac::ir {
+
+class BodyBuilder;
+
+// An expression of a body under construction.
+struct Term {
+  BodyBuilder* builder = nullptr;
+  ExprId id = -1;
+};
+
+class BodyBuilder {
+ public:
+  // Operands are the node's inputs, then its outputs. `rows`: the dimensions of one row each.
+  BodyBuilder(const Graph& graph, const Node& node, Shape rows);
+
+  // The column space that the functions below mean from here on.
+  int columns(const Shape& extents);
+
+  Affine row(int i) const { return Affine::of(i); }
+  Affine column(int i) const { return Affine::of(body_.spaces[space_][i]); }
+
+  Term load(int input, std::vector<Affine> index);
+  Term gather(int input, Term at, std::vector<Affine> before, std::vector<Affine> after);  // input[before..., at, after...]
+  Term full(int input);        // input[rows..., columns...]
+  Term per_row(int input);     // input[rows...]
+  Term per_column(int input);  // input[columns...]
+  Term scalar(int input);      // input[]
+  Term constant(double number, ExprType type = ExprType::f32);
+  Term position(Affine affine);
+  Term flat_position(const Shape& shape, const std::vector<Affine>& index);  // row-major element number
+  Term layer();
+
+  Term sum(Term x) { return reduce(ExprOp::sum, x); }
+  Term mean(Term x);
+  Term maximum(Term x) { return reduce(ExprOp::maximum, x); }
+  Term logsumexp(Term x) { return reduce(ExprOp::logsumexp, x); }
+
+  void store(int output, Term value);                          // output[rows..., columns...]
+  void store_row(int output, Term value);                      // output[rows...]
+  void store_at(int output, std::vector<Affine> index, Term value);
+  void column_sum(int output, Term value, bool accumulate);    // output[columns...] (+)= sum over rows
+  void row_sum(int output, Term row_value, bool accumulate);   // output[] (+)= sum over rows of a row value
+
+  Term apply(ExprOp op, std::initializer_list<Term> args, ExprType type);
+  ExprType type_of(Term term) const { return body_.exprs[term.id].type; }
+  Body take() { return std::move(body_); }
+
+ private:
+  std::vector<Affine> identity(bool rows, bool columns) const;
+  Term reduce(ExprOp op, Term x);
+
+  Body body_;
+  int inputs_ = 0;
+  int space_ = kRowSpace;
+};
+
+Term operator+(Term a, Term b);
+Term operator-(Term a, Term b);
+Term operator*(Term a, Term b);
+Term operator/(Term a, Term b);
+Term operator-(Term a);
+Term operator+(Term a, double b);
+Term operator-(Term a, double b);
+Term operator*(Term a, double b);
+Term operator/(Term a, double b);
+Term operator-(double a, Term b);
+Term operator*(double a, Term b);
+Term operator/(double a, Term b);
+Term operator<(Term a, Term b);
+Term operator==(Term a, Term b);
+Term operator&&(Term a, Term b);
+Term abs(Term a);
+Term exp(Term a);
+Term log(Term a);
+Term tanh(Term a);
+Term erf(Term a);
+Term sqrt(Term a);
+Term rsqrt(Term a);
+Term sigmoid(Term a);
+Term cos(Term a);
+Term is_nan(Term a);
+Term max(Term a, Term b);
+Term min(Term a, Term b);
+Term select(Term condition, Term if_true, Term if_false);
+Term convert(Term a, ExprType type);
+Term random_key(Term seed, Term step, Term site);
+Term random_bits(Term key, Term element);
+
+}  // namespace hydrac::ir

@@ -1,0 +1,145 @@
+// The compiler's one graph: values (tensors), nodes (operations), and regions of nodes that run once or once a layer.
+//
+// A region with `layers` = N is a loop: its nodes are written once and run for l = 0..N-1 (downwards when `reverse`).
+// A value has `slots` separate tensors; a node names the slot it means, either fixed or counted from the layer:
+// slot(l) = l + index. So the residual stream is one value with N+1 slots of which layer l reads l and writes l+1,
+// and a parameter of every layer is one value with N slots.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/body.h"
+#include "ir/type.h"
+
+namespace hydrac::ir {
+
+using ValueId = int;
+inline constexpr ValueId kNoValue = -1;  // an optional operand that is absent
+
+enum class Role {
+  input,            // written by the host before the step: tokens, targets, ...
+  constant,         // filled at start and never written again: rope tables
+  parameter,        // trained
+  gradient,         // of a parameter; accumulated over micro-batches
+  optimizer_state,  // moments
+  state,            // small device-side state: step counter, learning rate, random step, metrics
+  activation,       // everything else; the memory plan decides where it lives and how long
+};
+std::string_view to_string(Role role);
+
+// How a parameter starts.
+struct Init {
+  enum class Kind { zeros, ones, normal } kind = Kind::zeros;
+  double deviation = 0;
+};
+
+// A checkpoint tensor that holds rows [first_row, first_row + rows) of a parameter's slot, under a Hugging Face
+// name in which {} stands for the layer. `transposed`: the checkpoint stores [in, out] (GPT-2).
+struct CheckpointPart {
+  std::string name;
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  bool transposed = false;
+  int first_slot = 0;  // the slots this name covers, both ends included
+  int last_slot = 0;
+};
+
+struct ParameterInfo {
+  Init init;
+  bool decay = false;  // takes weight decay
+  std::vector<CheckpointPart> checkpoint;
+};
+
+// A value that lives inside another one: element [i...] of slot s is element
+// offset + s * slot_stride + sum(i * strides) of `base` (of its slot s where slot_stride is 0 and base has slots).
+struct View {
+  ValueId base = kNoValue;
+  int64_t offset = 0;
+  int64_t slot_stride = 0;
+  std::vector<int64_t> strides;
+};
+
+struct Value {
+  ValueId id = kNoValue;
+  std::string name;  // by its role in the model: "attn.qkv", "d_attn.qkv"
+  DType dtype = DType::f32;
+  Shape shape;
+  int slots = 1;
+  Role role = Role::activation;
+  std::optional<ParameterInfo> parameter;
+  std::optional<View> view;
+};
+
+struct Slot {
+  bool per_layer = false;
+  int index = 0;  // the slot, or what is added to the layer
+  auto operator<=>(const Slot&) const = default;
+};
+
+struct Use {
+  ValueId value = kNoValue;
+  Slot slot;
+  auto operator<=>(const Use&) const = default;
+};
+
+using Attribute = std::variant<bool, int64_t, double, std::string>;
+using Attributes = std::map<std::string, Attribute>;
+
+struct Node {
+  std::string op;
+  Attributes attributes;
+  std::vector<Use> inputs;
+  std::vector<Use> outputs;
+  std::string scope;   // the part of the model it belongs to: "attn", "mlp", "norm", "head", "optimizer"
+  std::string origin;  // the spec key that asked for it: "model.hidden_act"
+  std::shared_ptr<const Body> body;  // op == "fused"
+
+  bool flag(const std::string& key) const;
+  int64_t integer(const std::string& key) const;
+  double number(const std::string& key) const;
+};
+
+struct Region {
+  std::string name;
+  int layers = 0;  // 0: runs once
+  bool reverse = false;
+  bool backward = false;
+  std::vector<Node> nodes;
+};
+
+// An entry point: regions that run one after another. Values are shared between functions.
+struct Function {
+  std::string name;  // "micro_step", "update", "evaluate", "generate"
+  std::vector<Region> regions;
+};
+
+class Graph {
+ public:
+  std::vector<Value> values;
+  std::vector<Function> functions;
+
+  Value& value(ValueId id) { return values[id]; }
+  const Value& value(ValueId id) const { return values[id]; }
+  const Value& value(Use use) const { return values[use.value]; }
+  ValueId add(Value value);  // sets its id
+  Function& function(const std::string& name);
+  const Function& function(const std::string& name) const;
+  ValueId find(const std::string& name) const;  // kNoValue where there is none
+};
+
+// The value at the end of a chain of views, and the view that leads there directly.
+ValueId storage_of(const Graph& graph, ValueId id);
+View resolved_view(const Graph& graph, ValueId id);
+
+std::string to_text(const Graph& graph);
+std::string to_text(const Graph& graph, const Node& node);
+
+// Our own bugs, found between passes: a use of a value nobody wrote, a slot out of range, a body that indexes out of
+// bounds or mixes column spaces, two writers. Returns one line a problem; empty when all is well.
+std::vector<std::string> verify(const Graph& graph);
+
+}  // namespace hydrac::ir

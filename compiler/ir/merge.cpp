@@ -1,0 +1,181 @@
+#include "ir/merge.h"
+
+#include <algorithm>
+
+namespace hydrac::ir {
+
+// Builds the merged body: `first` copied as it is, then `second` translated expression by expression.
+class BodyMerge {
+ public:
+  BodyMerge(const Node& first, const Node& second) : second_(second), node_(first), body_(*first.body) {}
+
+  std::optional<Node> run() {
+    if (body_.row_shape() != from().row_shape()) return std::nullopt;
+    first_stores_ = body_.stores;
+    map_variables();
+    if (!map_expressions()) return std::nullopt;
+    for (const Store& store : from().stores) {
+      Store copy = store;
+      copy.operand = operand_for(store.operand);
+      copy.index = map_index(store.index);
+      copy.value = expressions_[store.value];
+      copy.space = store.space == kRowSpace ? kRowSpace : spaces_[store.space];
+      body_.stores.push_back(copy);
+    }
+    node_.body = std::make_shared<const Body>(std::move(body_));
+    return node_;
+  }
+
+ private:
+  const Body& from() const { return *second_.body; }
+
+  void map_variables() {
+    variables_.resize(from().variables.size());
+    for (int r = 0; r < from().row_variables; ++r) variables_[r] = r;
+    for (size_t s = 0; s < from().spaces.size(); ++s) {
+      const int space = body_.space_of(from().space_shape(static_cast<int>(s)));
+      spaces_.push_back(space);
+      for (size_t v = 0; v < from().spaces[s].size(); ++v) variables_[from().spaces[s][v]] = body_.spaces[space][v];
+    }
+  }
+
+  Affine map_affine(const Affine& affine) const {
+    Affine result{affine.constant, {}};
+    for (const auto& [variable, coefficient] : affine.terms) {
+      result = result + Affine::of(variables_[variable], coefficient);
+    }
+    return result;
+  }
+
+  Index map_index(const Index& index) const {
+    Index result;
+    for (const IndexDim& dim : index) {
+      result.push_back({map_affine(dim.affine), dim.gather < 0 ? -1 : expressions_[dim.gather]});
+    }
+    return result;
+  }
+
+  // The merged node's operand for operand `id` of the second body; a tensor both use is one operand.
+  int operand_for(int id) {
+    const Operand& operand = from().operands[id];
+    const bool is_input = operand.input >= 0, is_output = operand.output >= 0;
+    const Use use = is_input ? second_.inputs[operand.input] : second_.outputs[operand.output];
+    for (size_t i = 0; i < body_.operands.size(); ++i) {
+      Operand& known = body_.operands[i];
+      if (known.input < 0 && known.output < 0) continue;
+      if ((known.input >= 0 ? node_.inputs[known.input] : node_.outputs[known.output]) != use) continue;
+      if (is_input && known.input < 0) add_input(known, use);
+      if (is_output && known.output < 0) add_output(known, use);
+      return static_cast<int>(i);
+    }
+    Operand added{-1, -1, operand.dtype, operand.shape};
+    if (is_input) add_input(added, use);
+    if (is_output) add_output(added, use);
+    body_.operands.push_back(added);
+    return static_cast<int>(body_.operands.size()) - 1;
+  }
+
+  void add_input(Operand& operand, Use use) {
+    operand.input = static_cast<int>(node_.inputs.size());
+    node_.inputs.push_back(use);
+  }
+  void add_output(Operand& operand, Use use) {
+    operand.output = static_cast<int>(node_.outputs.size());
+    node_.outputs.push_back(use);
+  }
+
+  bool map_expressions() {
+    for (const Expr& expr : from().exprs) {
+      const std::optional<ExprId> id = expr.op == ExprOp::load ? map_load(expr) : std::optional(map_other(expr));
+      if (!id) return false;
+      expressions_.push_back(*id);
+    }
+    return true;
+  }
+
+  ExprId map_other(const Expr& expr) {
+    Expr copy = expr;
+    for (ExprId& arg : copy.args) arg = expressions_[arg];
+    copy.index = map_index(expr.index);
+    if (copy.space != kRowSpace) copy.space = spaces_[copy.space];
+    return body_.intern(std::move(copy));
+  }
+
+  std::optional<ExprId> map_load(const Expr& expr) {
+    const Operand& operand = from().operands[expr.operand];
+    const Use use = second_.inputs[operand.input];
+    const Index index = map_index(expr.index);
+    bool stored_here = false;
+    for (const Store& store : first_stores_) {
+      const Operand& target = body_.operands[store.operand];
+      if (target.output < 0 || node_.outputs[target.output] != use) continue;
+      stored_here = true;
+      if (store.kind != StoreKind::store) return std::nullopt;  // a sum is known only after the last row
+      if (const std::optional<ExprId> value = value_at(store, index)) return rounded(*value, target.dtype);
+    }
+    if (stored_here) return std::nullopt;
+    Expr copy = expr;
+    copy.operand = operand_for(expr.operand);
+    copy.index = index;
+    return body_.intern(std::move(copy));
+  }
+
+  ExprId rounded(ExprId value, DType dtype) {
+    if (dtype == DType::f32 || body_.exprs[value].type != ExprType::f32) return value;
+    Expr expr{ExprOp::round_to, ExprType::f32, {value}};
+    expr.dtype = dtype;
+    return body_.intern(std::move(expr));
+  }
+
+  // What `store` puts at `index`: its value with the store's column variables replaced, where the store's index is
+  // the rows and then the bare columns, or where the two indices are the same.
+  std::optional<ExprId> value_at(const Store& store, const Index& index) {
+    if (store.index == index) return store.value;
+    if (store.space == kRowSpace || store.index.size() != index.size()) return std::nullopt;
+    std::map<int, Affine> replacement;
+    for (size_t d = 0; d < index.size(); ++d) {
+      if (store.index[d].gather >= 0 || index[d].gather >= 0) return std::nullopt;
+      const Affine& at = store.index[d].affine;
+      const bool column = at.constant == 0 && at.terms.size() == 1 && at.terms[0].second == 1 &&
+                          at.terms[0].first >= body_.row_variables;
+      if (column) {
+        replacement[at.terms[0].first] = index[d].affine;
+      } else if (at != index[d].affine) {
+        return std::nullopt;
+      }
+    }
+    if (replacement.size() != body_.spaces[store.space].size()) return std::nullopt;
+    return substitute(store.value, replacement);
+  }
+
+  ExprId substitute(ExprId id, const std::map<int, Affine>& replacement) {
+    const Expr expr = body_.exprs[id];
+    if (is_reduction(expr.op)) return id;  // a row value; the variables inside are the reduction's own
+    Expr copy = expr;
+    for (ExprId& arg : copy.args) arg = substitute(arg, replacement);
+    for (IndexDim& dim : copy.index) {
+      Affine affine{dim.affine.constant, {}};
+      for (const auto& [variable, coefficient] : dim.affine.terms) {
+        auto found = replacement.find(variable);
+        affine = affine + (found == replacement.end() ? Affine::of(variable) : found->second) * coefficient;
+      }
+      dim.affine = affine;
+      if (dim.gather >= 0) dim.gather = substitute(dim.gather, replacement);
+    }
+    return copy == expr ? id : body_.intern(std::move(copy));
+  }
+
+  const Node& second_;
+  Node node_;
+  Body body_;
+  std::vector<Store> first_stores_;
+  std::vector<int> variables_;
+  std::vector<int> spaces_;
+  std::vector<ExprId> expressions_;
+};
+
+std::optional<Node> merged(const Node& first, const Node& second) {
+  return BodyMerge(first, second).run();
+}
+
+}  // namespace hydrac::ir

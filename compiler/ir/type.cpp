@@ -1,0 +1,51 @@
+#include "ir/type.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hydrac::ir {
+
+int64_t size_of(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16 ? 2 : 4;
+}
+
+std::string_view to_string(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "f32";
+    case DType::bf16: return "bf16";
+    case DType::f16: return "f16";
+    case DType::i32: return "i32";
+    case DType::u32: return "u32";
+  }
+  return "?";
+}
+
+int64_t element_count(const Shape& shape) {
+  int64_t count = 1;
+  for (const Dim& dim : shape) count *= dim.size;
+  return count;
+}
+
+std::string symbols_of(const Shape& shape) {
+  std::vector<std::string> names;
+  for (const Dim& dim : shape) names.push_back(dim.symbol.empty() ? std::to_string(dim.size) : dim.symbol);
+  return fmt::format("[{}]", fmt::join(names, ","));
+}
+
+std::string sizes_of(const Shape& shape) {
+  std::vector<int64_t> sizes;
+  for (const Dim& dim : shape) sizes.push_back(dim.size);
+  return fmt::format("[{}]", fmt::join(sizes, ","));
+}
+
+std::vector<int64_t> contiguous_strides(const Shape& shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= shape[i].size;
+  }
+  return strides;
+}
+
+}  // namespace hydrac::ir

@@ -1,0 +1,36 @@
+// The building blocks that transformer.cpp strings together. Each adds its nodes to the region it is given.
+#pragma once
+#include "models/transformer.h"
+
+namespace hydrac::models {
+
+using ir::Use;
+
+// One function's construction: which batch it runs on and whether it trains (drops out).
+struct Build {
+  Model& model;
+  ir::Dim batch;
+  bool training = false;
+
+  // The parameter's slot of the layer a loop region is at, or `none` for one the model does not have.
+  Use layer(ir::ValueId parameter, int offset = 0) const { return {parameter, {true, offset}}; }
+  Use fixed(ir::ValueId value, int slot = 0) const { return {value, {false, slot}}; }
+  ops::Randomness randomness() const {
+    return {fixed(model.interface.rng_step), fixed(model.interface.rng_seed)};
+  }
+};
+
+// Places in the model that drop out; each has random bits of its own.
+enum Site : int64_t { kEmbeddingSite, kAttentionSite, kAttentionResidualSite, kMlpResidualSite };
+
+Use optional(Use use);  // with value kNoValue: no operand
+Use norm(ops::RegionBuilder&, const Build&, Use x, Use weight, Use bias, const std::string& name);
+Use residual_dropout(ops::RegionBuilder&, const Build&, Use x, Site site, const std::string& name);
+
+Use embed(ops::RegionBuilder&, const Build&, Use into);        // [B,T] or [B,T,F] -> [B,T,C]
+Use attention_block(ops::RegionBuilder&, const Build&, Use x);  // normed [B,T,C] -> what it adds to the stream
+Use mlp_block(ops::RegionBuilder&, const Build&, Use x);        // likewise
+Use head(ops::RegionBuilder&, const Build&, Use hidden);        // logits or predictions
+Use loss_rows(ops::RegionBuilder&, const Build&, Use predictions, double label_smoothing);
+
+}  // namespace hydrac::models

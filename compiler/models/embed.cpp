@@ -1,0 +1,36 @@
+// The model's input: token embedding or a projection of numeric features, learned positions, dropout.
+#include "models/blocks.h"
+
+namespace hydrac::models {
+
+Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
+  const Model& model = build.model;
+  const Parameters& p = model.parameters;
+  const bool drops = build.training && model.spec.model.dropout > 0;
+  const bool positions = p.position_embedding != ir::kNoValue;
+  auto last = [&](bool is_last) {
+    if (is_last) b.into(into);
+  };
+  b.enter("embedding", "model.hidden_size");
+  last(!positions && !drops);
+  Use x;
+  if (model.spec.model.input == spec::Input::tokens) {
+    const Use ids = build.fixed(build.batch.symbol == "1" ? model.interface.prompt : model.interface.tokens);
+    x = ops::embedding(b, ids, build.fixed(p.token_embedding), "embedding");
+  } else {
+    x = ops::linear(b, build.fixed(model.interface.features), build.fixed(p.input_weight), build.fixed(p.input_bias), "embedding");
+  }
+  if (positions) {
+    b.enter("embedding", "model.position");
+    last(!drops);
+    x = ops::position_embedding(b, x, build.fixed(p.position_embedding), "embedding.positioned");
+  }
+  if (drops) {
+    b.enter("embedding", "model.dropout");
+    last(true);
+    x = residual_dropout(b, build, x, kEmbeddingSite, "embedding.dropped");
+  }
+  return x;
+}
+
+}  // namespace hydrac::models

@@ -1,0 +1,19 @@
+// The model's output and its loss.
+#include "models/blocks.h"
+
+namespace hydrac::models {
+
+Use head(ops::RegionBuilder& b, const Build& build, Use hidden) {
+  const Parameters& p = build.model.parameters;
+  b.enter("head", "model.head");
+  return ops::linear(b, hidden, build.fixed(p.head_weight), optional(build.fixed(p.head_bias)), "logits");
+}
+
+Use loss_rows(ops::RegionBuilder& b, const Build& build, Use predictions, double label_smoothing) {
+  const Use targets = build.fixed(build.model.interface.targets);
+  b.enter("loss", "optimizations.loss");
+  if (build.model.spec.model.head == spec::Head::regression) return ops::mse(b, predictions, targets, "loss_rows");
+  return ops::cross_entropy(b, predictions, targets, label_smoothing, "loss_rows");
+}
+
+}  // namespace hydrac::models

@@ -1,0 +1,142 @@
+#include "models/transformer.h"
+
+#include "ir/body_builder.h"
+#include "models/blocks.h"
+
+namespace hydrac::models {
+
+namespace {
+
+using ir::DType;
+using ir::Role;
+using ir::ValueId;
+
+ValueId declare(ir::Graph& graph, const std::string& name, ir::Shape shape, DType dtype, Role role) {
+  ir::Value value;
+  value.name = name;
+  value.shape = std::move(shape);
+  value.dtype = dtype;
+  value.role = role;
+  return graph.add(std::move(value));
+}
+
+Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
+  const spec::Model& m = spec.model;
+  const ir::Dim B{spec.train.micro_batch_size, "B"}, T{spec.train.sequence_len, "T"}, O{m.num_labels, "O"};
+  Interface io;
+  if (m.input == spec::Input::tokens) {
+    io.tokens = declare(graph, "tokens", {B, T}, DType::i32, Role::input);
+  } else {
+    io.features = declare(graph, "features", {B, T, {m.num_features, "F"}}, DType::f32, Role::input);
+  }
+  io.targets = m.head == spec::Head::regression ? declare(graph, "targets", {B, T, O}, DType::f32, Role::input)
+                                                : declare(graph, "targets", {B, T}, DType::i32, Role::input);
+  io.inv_count = declare(graph, "inv_count", {}, DType::f32, Role::input);
+  io.loss = declare(graph, "loss", {}, DType::f32, Role::state);
+  io.eval_loss = declare(graph, "eval_loss", {}, DType::f32, Role::state);
+  io.rng_step = declare(graph, "rng_step", {}, DType::u32, Role::state);
+  io.rng_seed = declare(graph, "rng_seed", {}, DType::u32, Role::state);
+  if (m.position == spec::Position::rope) {
+    const ir::Shape table = {T, {m.head_dim / 2, "D/2"}};
+    io.rope_cos = declare(graph, "rope_cos", table, DType::f32, Role::constant);
+    io.rope_sin = declare(graph, "rope_sin", table, DType::f32, Role::constant);
+  }
+  if (m.input == spec::Input::tokens && m.head == spec::Head::language_model) {
+    io.prompt = declare(graph, "prompt", {{1, "1"}, T}, DType::i32, Role::input);
+    io.position = declare(graph, "position", {}, DType::i32, Role::input);
+    io.logits = declare(graph, "next_logits", {{1, "1"}, {m.vocab_size, "V"}}, DType::f32, Role::state);
+  }
+  return io;
+}
+
+ir::Region& add_region(ir::Function& function, const std::string& name, int layers) {
+  function.regions.push_back({name, layers, false, false, {}});
+  return function.regions.back();
+}
+
+// From the inputs to the normed output of the last layer. The function's regions are "input" and "block".
+Use hidden_states(const Build& build, ir::Function& function) {
+  Model& model = build.model;
+  const Parameters& p = model.parameters;
+  const int layers = static_cast<int>(model.spec.model.num_hidden_layers);
+  const ir::Shape shape = {build.batch, {model.spec.train.sequence_len, "T"}, {model.spec.model.hidden_size, "C"}};
+
+  auto stream = [&](const std::string& name) {
+    ir::Value value;
+    value.name = name;
+    value.shape = shape;
+    value.slots = layers + 1;
+    return model.graph.add(std::move(value));
+  };
+  const ValueId residual = stream("residual"), normed = stream("normed");
+
+  ops::RegionBuilder input(model.graph, add_region(function, "input", 0));
+  const Use first = embed(input, build, build.fixed(residual));
+  input.enter("norm", "model.norm");
+  input.into(build.fixed(normed));
+  norm(input, build, first, build.fixed(p.attn_norm_weight), build.fixed(p.attn_norm_bias), "normed");
+
+  ops::RegionBuilder block(model.graph, add_region(function, "block", layers));
+  const Use from_attention = attention_block(block, build, {normed, {true, 0}});
+  block.enter("residual", "model.hidden_size");
+  const Use middle = ops::add(block, {residual, {true, 0}}, from_attention, "residual_mid");
+  block.enter("norm", "model.norm");
+  const Use mlp_input = norm(block, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
+  const Use from_mlp = mlp_block(block, build, mlp_input);
+  block.enter("residual", "model.hidden_size");
+  block.into({residual, {true, 1}});
+  const Use next = ops::add(block, middle, from_mlp, "residual");
+  block.enter("norm", "model.norm");
+  block.into({normed, {true, 1}});
+  norm(block, build, next, build.layer(p.attn_norm_weight, 1), build.layer(p.attn_norm_bias, 1), "normed");
+  return build.fixed(normed, layers);
+}
+
+ir::Function& add_function(Model& model, const std::string& name) {
+  model.graph.functions.push_back({name, {}});
+  return model.graph.functions.back();
+}
+
+void build_loss(Model& model, const std::string& name, bool training, ValueId loss) {
+  const spec::Spec& spec = model.spec;
+  ir::Function& function = add_function(model, name);
+  const Build build{model, {spec.train.micro_batch_size, "B"}, training};
+  const Use hidden = hidden_states(build, function);
+  ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
+  const Use predictions = head(b, build, hidden);
+  const Use rows = loss_rows(b, build, predictions, training ? spec.train.label_smoothing : 0);
+  ops::mean_loss(b, rows, build.fixed(model.interface.inv_count), build.fixed(loss), training);
+}
+
+}  // namespace
+
+Model declare_model(ir::Graph& graph, const spec::Spec& spec) {
+  Parameters parameters = declare_parameters(graph, spec);
+  return {spec, graph, parameters, declare_interface(graph, spec)};
+}
+
+void build_micro_step(Model& model) { build_loss(model, "micro_step", true, model.interface.loss); }
+void build_evaluate(Model& model) { build_loss(model, "evaluate", false, model.interface.eval_loss); }
+
+void advance_randomness(Model& model) {
+  ops::RegionBuilder b(model.graph, model.graph.function("micro_step").regions.back());
+  b.enter("state", "train.seed");
+  const Use step{model.interface.rng_step, {}};
+  const ir::Node node{.inputs = {step}, .outputs = {step}};
+  ir::BodyBuilder k(model.graph, node, {});
+  k.store_row(0, k.scalar(0) + k.constant(1, ir::ExprType::u32));
+  b.emit_body(node, "advance_randomness", k.take());
+}
+
+void build_generate(Model& model) {
+  ir::Function& function = add_function(model, "generate");
+  const Build build{model, {1, "1"}, false};
+  const Use hidden = hidden_states(build, function);
+  ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
+  b.enter("head", "sample.max_new_tokens");
+  const Use token = ops::select_token(b, hidden, build.fixed(model.interface.position), "last_hidden");
+  b.into(build.fixed(model.interface.logits));
+  head(b, build, token);
+}
+
+}  // namespace hydrac::models

@@ -1,0 +1,104 @@
+// Pointwise activations, one row each: value and derivative as expressions, value in float64 as reference.
+// gelu is x * Phi(x) (Hendrycks and Gimpel, 2016); gelu_tanh its tanh approximation; silu is x * sigmoid(x);
+// relu2 is max(x, 0)^2 (So et al., 2021).
+#include "ops/activations.h"
+
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+namespace {
+
+using ir::Term;
+
+constexpr double kInvSqrt2 = 1 / std::numbers::sqrt2;
+constexpr double kInvSqrt2Pi = std::numbers::inv_sqrtpi * kInvSqrt2;  // 1 / sqrt(2 pi)
+constexpr double kTanhScale = 2 * kInvSqrt2Pi;                        // sqrt(2 / pi)
+constexpr double kTanhCubic = 0.044715;
+
+Term gelu(Term x) { return 0.5 * x * (erf(x * kInvSqrt2) + 1); }
+Term gelu_derivative(Term x) { return 0.5 * (erf(x * kInvSqrt2) + 1) + x * kInvSqrt2Pi * exp(-0.5 * x * x); }
+
+// 0.5 (1 + tanh(u)) is sigmoid(2u).
+Term gelu_tanh(Term x) { return x * sigmoid(x * (x * x * (2 * kTanhScale * kTanhCubic) + 2 * kTanhScale)); }
+Term gelu_tanh_derivative(Term x) {
+  const Term s = sigmoid(x * (x * x * (2 * kTanhScale * kTanhCubic) + 2 * kTanhScale));
+  return s + x * s * (1 - s) * (x * x * (6 * kTanhScale * kTanhCubic) + 2 * kTanhScale);
+}
+
+Term silu(Term x) { return x * sigmoid(x); }
+Term silu_derivative(Term x) {
+  const Term s = sigmoid(x);
+  return s + x * s * (1 - s);
+}
+
+Term relu2(Term x) {
+  const Term positive = max(x, x.builder->constant(0));
+  return positive * positive;
+}
+Term relu2_derivative(Term x) { return 2 * max(x, x.builder->constant(0)); }
+
+double gelu64(double x) { return 0.5 * x * (1 + std::erf(x * kInvSqrt2)); }
+double gelu_tanh64(double x) { return 0.5 * x * (1 + std::tanh(kTanhScale * (x + kTanhCubic * x * x * x))); }
+double silu64(double x) { return x / (1 + std::exp(-x)); }
+double relu264(double x) { return x > 0 ? x * x : 0; }
+
+}  // namespace
+
+const Activation& activation_named(const std::string& name) {
+  static const Activation table[] = {
+      {"gelu", gelu, gelu_derivative, gelu64},
+      {"gelu_tanh", gelu_tanh, gelu_tanh_derivative, gelu_tanh64},
+      {"silu", silu, silu_derivative, silu64},
+      {"relu2", relu2, relu2_derivative, relu264},
+  };
+  for (const Activation& activation : table) {
+    if (activation.name == name) return activation;
+  }
+  throw std::logic_error("unknown activation " + name);
+}
+
+Use activation(RegionBuilder& b, const std::string& kind, Use x, const std::string& name) {
+  return b.emit("activation", {x}, name, b.shape(x), {{"kind", kind}});
+}
+
+namespace {
+
+const Activation& kind_of(const ir::Node& node) { return activation_named(std::get<std::string>(node.attributes.at("kind"))); }
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  k.store(0, kind_of(node).value(k.full(0)));
+  return k.take();
+}
+
+ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  k.store(0, k.full(0) * kind_of(node).derivative(k.full(1)));
+  return k.take();
+}
+
+void gradient(Gradient& g, const ir::Node& node) {
+  g.contribute_op(node.inputs[0], "activation_backward", {*g.of(node.outputs[0]), node.inputs[0]}, node.attributes);
+}
+
+void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  for (size_t i = 0; i < out[0].data.size(); ++i) out[0].data[i] = kind_of(node).reference(in[0].data[i]);
+}
+
+}  // namespace
+
+extern const OpInfo kActivation{.name = "activation",
+                                .formula = "y = act(x)",
+                                .body = body,
+                                .gradient = gradient,
+                                .reference = reference};
+extern const OpInfo kActivationBackward{.name = "activation_backward", .formula = "d_x = d_y * act'(x)", .body = backward_body};
+
+}  // namespace hydrac::ops

@@ -1,0 +1,33 @@
+// a + b: the residual stream, and sums of gradients.
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+Use add(RegionBuilder& b, Use x, Use y, const std::string& name) { return b.emit("add", {x, y}, name, b.shape(x)); }
+
+namespace {
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  k.store(0, k.full(0) + k.full(1));
+  return k.take();
+}
+
+void gradient(Gradient& g, const ir::Node& node) {
+  const Use dy = *g.of(node.outputs[0]);
+  for (Use input : node.inputs) {
+    if (g.wanted(input)) g.contribute(input, dy);
+  }
+}
+
+void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  for (size_t i = 0; i < out[0].data.size(); ++i) out[0].data[i] = in[0].data[i] + in[1].data[i];
+}
+
+}  // namespace
+
+extern const OpInfo kAdd{.name = "add", .formula = "y = a + b", .body = body, .gradient = gradient, .reference = reference};
+
+}  // namespace hydrac::ops

@@ -1,0 +1,105 @@
+// Causal scaled-dot-product attention with grouped key/value heads (query head h reads kv head h / (H/K)), and its
+// backward pass. Targets bring the kernels; lse [B,H,T], the log of each softmax's denominator, is what they save.
+#include <cmath>
+
+#include "ops/builder.h"
+#include "ops/dropout.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+#include "hydrac/random.h"
+
+namespace hydrac::ops {
+
+Use attention(RegionBuilder& b, Use q, Use k, Use v, double scale, double dropout, const Randomness& random,
+              int64_t site, const std::string& name) {
+  const ir::Shape shape = b.shape(q);
+  const ir::Dim heads{shape[2].size * shape[3].size, shape[2].symbol + shape[3].symbol};
+  const Use out = b.emit("attention", {q, k, v, random.step, random.seed}, name, {shape[0], shape[1], heads},
+                         {{"causal", true}, {"scale", scale}, {"dropout", dropout}, {"site", site}});
+  const Use lse = b.fresh(name + ".lse", {shape[0], shape[2], shape[1]});
+  b.region().nodes.back().outputs.push_back(lse);
+  return out;
+}
+
+namespace {
+
+void gradient(Gradient& g, const ir::Node& node) {
+  const Use dy = *g.of(node.outputs[0]);
+  std::vector<Use> inputs = {dy, node.outputs[0], node.outputs[1]};
+  inputs.insert(inputs.end(), node.inputs.begin(), node.inputs.end());
+  std::vector<Use> outputs;
+  for (int i = 0; i < 3; ++i) outputs.push_back(g.fresh(g.name_of(node.inputs[i]), g.shape(node.inputs[i])));
+  g.emit_node("attention_backward", inputs, outputs, node.attributes);
+  for (int i = 0; i < 3; ++i) g.contribute(node.inputs[i], outputs[i]);
+}
+
+// Multiply-adds of one T x T by D product for every head, half of them under the causal mask.
+double product_flop(const ir::Shape& q, bool causal) {
+  const double full = 2.0 * static_cast<double>(element_count(q)) * static_cast<double>(q[1].size);
+  return causal ? full / 2 : full;
+}
+
+double operand_bytes(const ir::Graph& graph, const ir::Node& node) {
+  double bytes = 0;
+  for (const auto* uses : {&node.inputs, &node.outputs}) {
+    for (Use use : *uses) {
+      if (use.value == ir::kNoValue) continue;
+      const ir::Value& value = graph.value(use);
+      bytes += static_cast<double>(element_count(value.shape) * size_of(value.dtype));
+    }
+  }
+  return bytes;
+}
+
+Cost forward_cost(const ir::Graph& graph, const ir::Node& node) {
+  return {2 * product_flop(graph.value(node.inputs[0]).shape, node.flag("causal")), operand_bytes(graph, node)};
+}
+
+Cost backward_cost(const ir::Graph& graph, const ir::Node& node) {
+  return {5 * product_flop(graph.value(node.inputs[0]).shape, node.flag("causal")), operand_bytes(graph, node)};
+}
+
+void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const Tensor64 &q = in[0], &k = in[1], &v = in[2];
+  const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
+  const double p = node.number("dropout"), scale = node.number("scale");
+  const uint32_t key = random_key(static_cast<uint32_t>(in[4].data[0]), static_cast<uint32_t>(in[3].data[0]),
+                                  static_cast<uint32_t>(node.integer("site") * kSiteStride));
+  for (int64_t b = 0; b < B; ++b) {
+    for (int64_t h = 0; h < H; ++h) {
+      for (int64_t i = 0; i < T; ++i) {
+        const double* qi = &q.data[((b * T + i) * H + h) * D];
+        double* oi = &out[0].data[((b * T + i) * H + h) * D];
+        auto row = [&](const Tensor64& x, int64_t j) { return &x.data[((b * T + j) * K + h / (H / K)) * D]; };
+        std::vector<double> weight(T);
+        double sum = 0;
+        for (int64_t j = 0; j <= i; ++j) {
+          double dot = 0;
+          for (int64_t d = 0; d < D; ++d) dot += qi[d] * row(k, j)[d];
+          weight[j] = std::exp(dot * scale);
+          sum += weight[j];
+        }
+        for (int64_t d = 0; d < D; ++d) oi[d] = 0;
+        for (int64_t j = 0; j <= i; ++j) {
+          const bool dropped = p > 0 && random_bits(key, static_cast<uint64_t>(((b * H + h) * T + i) * T + j)) < dropout_threshold(p);
+          const double probability = dropped ? 0 : weight[j] / sum / (1 - p);
+          for (int64_t d = 0; d < D; ++d) oi[d] += probability * row(v, j)[d];
+        }
+        out[1].data[(b * H + h) * T + i] = std::log(sum);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+extern const OpInfo kAttention{.name = "attention",
+                               .formula = "out = dropout(softmax(scale q k^T, causal)) v",
+                               .gradient = gradient,
+                               .cost = forward_cost,
+                               .reference = reference};
+extern const OpInfo kAttentionBackward{.name = "attention_backward",
+                                       .formula = "d_q, d_k, d_v from d_out, out, lse",
+                                       .cost = backward_cost};
+
+}  // namespace hydrac::ops

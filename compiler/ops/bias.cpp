@@ -1,0 +1,30 @@
+// The bias of a linear layer, where the target's matrix product does not add it, and the bias's gradient.
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+namespace {
+
+ir::Body bias_add_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  k.store(0, k.full(0) + k.per_column(1));
+  return k.take();
+}
+
+void bias_add_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const size_t n = in[1].data.size();
+  for (size_t i = 0; i < out[0].data.size(); ++i) out[0].data[i] = in[0].data[i] + in[1].data[i % n];
+}
+
+ir::Body bias_gradient_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  k.column_sum(0, k.full(0), node.flag("accumulate"));
+  return k.take();
+}
+
+}  // namespace
+
+extern const OpInfo kBiasAdd{.name = "bias_add", .formula = "y = x + b", .body = bias_add_body, .reference = bias_add_reference};
+extern const OpInfo kBiasGradient{.name = "bias_gradient", .formula = "d_b = sum_rows(d_y)", .body = bias_gradient_body};
+
+}  // namespace hydrac::ops

@@ -1,0 +1,84 @@
+// Adds nodes to a region. Models write the forward graph with it; gradients and optimizers are written with it too.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "ir/graph.h"
+
+namespace hydrac::ops {
+
+class RegionBuilder {
+ public:
+  RegionBuilder(ir::Graph& graph, ir::Region& region) : graph_(graph), region_(region) {}
+
+  // The part of the model and the spec key that nodes from here on belong to.
+  void enter(std::string scope, std::string origin);
+
+  // A new activation (or other value) with one slot a layer of this region, and its use at the current layer.
+  ir::Use fresh(const std::string& name, ir::Shape shape, ir::DType dtype = ir::DType::f32,
+                ir::Role role = ir::Role::activation);
+  // A statistic that goes with `y`: in y's slot where y is one of several a layer writes.
+  ir::Use fresh_beside(ir::Use y, const std::string& name, ir::Shape shape);
+  // The next node's first output goes to this use of an existing value instead of a fresh one.
+  void into(ir::Use use) { into_ = use; }
+
+  // One output. Returns its use.
+  ir::Use emit(const std::string& op, std::vector<ir::Use> inputs, const std::string& name, ir::Shape shape,
+               ir::Attributes attributes = {});
+  ir::Node& emit_node(const std::string& op, std::vector<ir::Use> inputs, std::vector<ir::Use> outputs,
+                      ir::Attributes attributes = {});
+
+  // A node that runs `body` as it is; `node` brings inputs and outputs, `name` names the kernel.
+  void emit_body(const ir::Node& node, const std::string& name, ir::Body body);
+
+  ir::Graph& graph() { return graph_; }
+  ir::Region& region() { return region_; }
+  const ir::Value& value(ir::Use use) const { return graph_.value(use); }
+  const ir::Shape& shape(ir::Use use) const { return graph_.value(use).shape; }
+
+ protected:
+  ir::Graph& graph_;
+  ir::Region& region_;
+
+ private:
+  std::string scope_;
+  std::string origin_;
+  std::optional<ir::Use> into_;
+};
+
+inline constexpr int64_t kIgnoredTarget = -100;  // PyTorch's ignore_index
+
+// The forward ops. Shapes: B sequences, T tokens, C width, H heads, D head width. `x` may have any leading dimensions
+// where only the last is named.
+using ir::Use;
+Use embedding(RegionBuilder&, Use ids, Use table, const std::string& name);          // [B,T], [V,C] -> [B,T,C]
+Use position_embedding(RegionBuilder&, Use x, Use table, const std::string& name);   // x[B,T,C] + table[T,C]
+Use linear(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name);    // x[..,K] W[N,K]^T + b[N]
+Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
+Use rmsnorm(RegionBuilder&, Use x, Use weight, double epsilon, const std::string& name);
+// [B,T,(H+2K)D] -> q [B,T,H,D], k [B,T,K,D], v [B,T,K,D]: views, nothing is copied.
+std::vector<Use> split_qkv(RegionBuilder&, Use qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
+                           const std::string& scope);
+struct RopeScaling {  // Llama 3's
+  double factor, low_freq_factor, high_freq_factor, original_max_position_embeddings;
+};
+// Rotate-half convention; tables cos, sin [T, D/2].
+Use rope(RegionBuilder&, Use x, Use cos, Use sin, double theta, const std::optional<RopeScaling>&,
+         const std::string& name);
+struct Randomness {  // where dropout's random bits come from: scalars on the device
+  Use step, seed;
+};
+// q [B,T,H,D], k and v [B,T,K,D] -> [B,T,HD], causal.
+Use attention(RegionBuilder&, Use q, Use k, Use v, double scale, double dropout, const Randomness&, int64_t site,
+              const std::string& name);
+Use activation(RegionBuilder&, const std::string& kind, Use x, const std::string& name);  // gelu, gelu_tanh, silu, relu2
+Use gated(RegionBuilder&, const std::string& kind, Use x, const std::string& name);  // swiglu, geglu: [..,2I] -> [..,I]
+Use add(RegionBuilder&, Use a, Use b, const std::string& name);
+Use dropout(RegionBuilder&, Use x, double p, const Randomness&, int64_t site, const std::string& name);
+Use cross_entropy(RegionBuilder&, Use logits, Use targets, double label_smoothing, const std::string& name);
+Use mse(RegionBuilder&, Use prediction, Use targets, const std::string& name);
+// loss += inv_count * sum(rows), into the given scalar.
+void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate);
+Use select_token(RegionBuilder&, Use x, Use position, const std::string& name);  // x[1,T,C], i32 -> [1,C]
+
+}  // namespace hydrac::ops

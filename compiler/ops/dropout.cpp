@@ -1,0 +1,60 @@
+// Dropout with counter-based random bits: whether an element is kept is a function of the seed, the random step, the
+// place in the model (site, layer) and the element's number. Nothing is stored for the backward pass, and every
+// target drops the same elements.
+#include "ops/dropout.h"
+
+#include <cmath>
+
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+#include "hydrac/random.h"
+
+namespace hydrac::ops {
+
+Use dropout(RegionBuilder& b, Use x, double p, const Randomness& random, int64_t site, const std::string& name) {
+  return b.emit("dropout", {x, random.step, random.seed}, name, b.shape(x), {{"p", p}, {"site", site}});
+}
+
+uint32_t dropout_threshold(double p) { return static_cast<uint32_t>(std::ldexp(p, 32)); }
+
+namespace {
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  const double p = node.number("p");
+  const ir::Shape& shape = graph.value(node.inputs[0]).shape;
+  std::vector<ir::Affine> index;
+  for (size_t i = 0; i + 1 < shape.size(); ++i) index.push_back(k.row(static_cast<int>(i)));
+  index.push_back(k.column(0));
+  const ir::Term site = k.constant(static_cast<double>(node.integer("site") * kSiteStride), ir::ExprType::i32) + k.layer();
+  const ir::Term key = random_key(k.scalar(2), k.scalar(1), site);
+  const ir::Term bits = random_bits(key, k.flat_position(shape, index));
+  const ir::Term dropped = bits < k.constant(dropout_threshold(p), ir::ExprType::u32);
+  k.store(0, select(dropped, k.constant(0), k.full(0) * (1 / (1 - p))));
+  return k.take();
+}
+
+void gradient(Gradient& g, const ir::Node& node) {
+  const Use dy = *g.of(node.outputs[0]);
+  g.contribute_op(node.inputs[0], "dropout", {dy, node.inputs[1], node.inputs[2]}, node.attributes);
+}
+
+void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const double p = node.number("p");
+  const auto step = static_cast<uint32_t>(in[1].data[0]), seed = static_cast<uint32_t>(in[2].data[0]);
+  const uint32_t key = random_key(seed, step, static_cast<uint32_t>(node.integer("site") * kSiteStride));
+  for (size_t i = 0; i < out[0].data.size(); ++i) {
+    out[0].data[i] = random_bits(key, i) < dropout_threshold(p) ? 0 : in[0].data[i] / (1 - p);
+  }
+}
+
+}  // namespace
+
+extern const OpInfo kDropout{.name = "dropout",
+                             .formula = "y = keep(seed, step, site, i) ? x / (1 - p) : 0",
+                             .body = body,
+                             .gradient = gradient,
+                             .reference = reference};
+
+}  // namespace hydrac::ops

@@ -1,0 +1,13 @@
+// How dropout turns its probability and its place in the model into bits.
+#pragma once
+#include <cstdint>
+
+namespace hydrac::ops {
+
+// A site's random key is made from site * kSiteStride + layer, so that layers do not share bits.
+inline constexpr int64_t kSiteStride = 65536;
+
+// An element is dropped when its 32 random bits are below this.
+uint32_t dropout_threshold(double p);
+
+}  // namespace hydrac::ops

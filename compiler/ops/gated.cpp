@@ -1,0 +1,67 @@
+// Gated linear units (Shazeer, 2020): y = act(gate) * up, where the last dimension of x holds gate, then up.
+// swiglu gates with silu, geglu with gelu_tanh.
+#include "ops/activations.h"
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+Use gated(RegionBuilder& b, const std::string& kind, Use x, const std::string& name) {
+  return b.emit("gated", {x}, name, with_last(b.shape(x), {b.shape(x).back().size / 2, "F"}), {{"kind", kind}});
+}
+
+namespace {
+
+const Activation& gate_of(const ir::Node& node) {
+  return activation_named(std::get<std::string>(node.attributes.at("kind")) == "swiglu" ? "silu" : "gelu_tanh");
+}
+
+// The index of a token's gate (half 0) or up (half 1) at the current column.
+std::vector<ir::Affine> half_index(const ir::BodyBuilder& k, const ir::Shape& packed, int half) {
+  std::vector<ir::Affine> index;
+  for (size_t i = 0; i + 1 < packed.size(); ++i) index.push_back(k.row(static_cast<int>(i)));
+  index.push_back(k.column(0) + ir::Affine{half * packed.back().size / 2, {}});
+  return index;
+}
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Shape& packed = graph.value(node.inputs[0]).shape;
+  ir::BodyBuilder k(graph, node, leading(packed));
+  k.columns(last(graph.value(node.outputs[0]).shape));
+  k.store(0, gate_of(node).value(k.load(0, half_index(k, packed, 0))) * k.load(0, half_index(k, packed, 1)));
+  return k.take();
+}
+
+ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Shape& packed = graph.value(node.inputs[1]).shape;
+  ir::BodyBuilder k(graph, node, leading(packed));
+  k.columns(last(graph.value(node.inputs[0]).shape));
+  const ir::Term dy = k.full(0);
+  const ir::Term gate = k.load(1, half_index(k, packed, 0)), up = k.load(1, half_index(k, packed, 1));
+  k.store_at(0, half_index(k, packed, 0), dy * up * gate_of(node).derivative(gate));
+  k.store_at(0, half_index(k, packed, 1), dy * gate_of(node).value(gate));
+  return k.take();
+}
+
+void gradient(Gradient& g, const ir::Node& node) {
+  g.contribute_op(node.inputs[0], "gated_backward", {*g.of(node.outputs[0]), node.inputs[0]}, node.attributes);
+}
+
+void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const int64_t n = out[0].shape.back();
+  for (int64_t r = 0; r < row_count(in[0]); ++r) {
+    for (int64_t i = 0; i < n; ++i) {
+      out[0].data[r * n + i] = gate_of(node).reference(in[0].data[r * 2 * n + i]) * in[0].data[r * 2 * n + n + i];
+    }
+  }
+}
+
+}  // namespace
+
+extern const OpInfo kGated{.name = "gated", .formula = "y = act(gate) * up", .body = body, .gradient = gradient, .reference = reference};
+extern const OpInfo kGatedBackward{.name = "gated_backward",
+                                   .formula = "d_gate = d_y * up * act'(gate), d_up = d_y * act(gate)",
+                                   .body = backward_body};
+
+}  // namespace hydrac::ops

@@ -1,0 +1,11 @@
+#include "ops/gradient.h"
+
+namespace hydrac::ops {
+
+void Gradient::contribute_op(ir::Use input, const std::string& op, std::vector<ir::Use> inputs,
+                             ir::Attributes attributes) {
+  if (!wanted(input)) return;
+  contribute(input, emit(op, std::move(inputs), name_of(input), shape(input), std::move(attributes)));
+}
+
+}  // namespace hydrac::ops

@@ -1,0 +1,33 @@
+// What an op's gradient rule writes with: a builder for the backward region that knows the gradients so far.
+#pragma once
+#include "ops/builder.h"
+
+namespace hydrac::ops {
+
+// Where a parameter's gradient goes, and whether something is there already that must be added to.
+struct ParameterGradient {
+  ir::Use target;
+  bool accumulate = false;
+};
+
+class Gradient : public RegionBuilder {
+ public:
+  using RegionBuilder::RegionBuilder;
+  virtual ~Gradient() = default;
+
+  // The gradient of an output of the node, complete when the node's rule runs. Absent where nothing reads it.
+  virtual std::optional<ir::Use> of(ir::Use output) = 0;
+  // Whether the input needs one.
+  virtual bool wanted(ir::Use input) const = 0;
+  // Adds a contribution to the gradient of an activation; same shape.
+  virtual void contribute(ir::Use input, ir::Use gradient) = 0;
+  // Where to put the gradient of a parameter. Call it once for each node that writes one, in order of emission.
+  virtual ParameterGradient parameter(ir::Use parameter) = 0;
+
+  // "d_" and the name of the value it is the gradient of.
+  std::string name_of(ir::Use use) const { return "d_" + value(use).name; }
+  // Emits `op` with one output shaped like `input` and contributes it.
+  void contribute_op(ir::Use input, const std::string& op, std::vector<ir::Use> inputs, ir::Attributes attributes = {});
+};
+
+}  // namespace hydrac::ops

@@ -1,0 +1,97 @@
+// Layer norm over the last dimension (Ba et al., 2016): y = (x - mean) * rstd * w + b, biased variance.
+#include <cmath>
+
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+Use layernorm(RegionBuilder& b, Use x, Use weight, Use bias, double epsilon, const std::string& name) {
+  const Use y = b.emit("layernorm", {x, weight, bias}, name, b.shape(x), {{"eps", epsilon}});
+  for (const char* statistic : {".mean", ".rstd"}) {
+    b.region().nodes.back().outputs.push_back(b.fresh_beside(y, name + statistic, leading(b.shape(x))));
+  }
+  return y;
+}
+
+namespace {
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  const ir::Term x = k.full(0);
+  const ir::Term mean = k.mean(x);
+  const ir::Term centred = x - mean;
+  const ir::Term rstd = rsqrt(k.mean(centred * centred) + node.number("eps"));
+  ir::Term y = centred * rstd * k.per_column(1);
+  if (node.inputs[2].value != ir::kNoValue) y = y + k.per_column(2);
+  k.store(0, y);
+  k.store_row(1, mean);
+  k.store_row(2, rstd);
+  return k.take();
+}
+
+// With xhat = (x - mean) * rstd and g = d_y * w:
+// d_x = rstd * (g - mean(g) - xhat * mean(g * xhat)),  d_w = sum_rows(d_y * xhat),  d_b = sum_rows(d_y).
+ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  const ir::Term rstd = k.per_row(4);
+  const ir::Term xhat = (k.full(1) - k.per_row(3)) * rstd;
+  const ir::Term g = k.full(0) * k.per_column(2);
+  k.store(0, rstd * (g - k.mean(g) - xhat * k.mean(g * xhat)));
+  return k.take();
+}
+
+ir::Body weight_gradient_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  const ir::Term xhat = (k.full(1) - k.per_row(2)) * k.per_row(3);
+  k.column_sum(0, k.full(0) * xhat, node.flag("accumulate"));
+  return k.take();
+}
+
+void gradient(Gradient& g, const ir::Node& node) {
+  const Use dy = *g.of(node.outputs[0]);
+  const Use x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
+  const Use mean = node.outputs[1], rstd = node.outputs[2];
+  g.contribute_op(x, "layernorm_backward", {dy, x, weight, mean, rstd});
+  if (g.wanted(weight)) {
+    const ParameterGradient dw = g.parameter(weight);
+    g.emit_node("layernorm_weight_gradient", {dy, x, mean, rstd}, {dw.target}, {{"accumulate", dw.accumulate}});
+  }
+  if (bias.value != ir::kNoValue && g.wanted(bias)) {
+    const ParameterGradient db = g.parameter(bias);
+    g.emit_node("bias_gradient", {dy}, {db.target}, {{"accumulate", db.accumulate}});
+  }
+}
+
+void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const int64_t c = in[0].shape.back();
+  for (int64_t r = 0; r < row_count(in[0]); ++r) {
+    const double* x = &in[0].data[r * c];
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < c; ++i) mean += x[i] / static_cast<double>(c);
+    for (int64_t i = 0; i < c; ++i) variance += (x[i] - mean) * (x[i] - mean) / static_cast<double>(c);
+    const double rstd = 1 / std::sqrt(variance + node.number("eps"));
+    for (int64_t i = 0; i < c; ++i) {
+      out[0].data[r * c + i] = (x[i] - mean) * rstd * in[1].data[i] + (in[2].data.empty() ? 0 : in[2].data[i]);
+    }
+    out[1].data[r] = mean;
+    out[2].data[r] = rstd;
+  }
+}
+
+}  // namespace
+
+extern const OpInfo kLayernorm{.name = "layernorm",
+                               .formula = "y = (x - mean) * rstd * w + b",
+                               .body = body,
+                               .gradient = gradient,
+                               .reference = reference};
+extern const OpInfo kLayernormBackward{.name = "layernorm_backward",
+                                       .formula = "d_x = rstd * (d_y w - mean(d_y w) - xhat * mean(d_y w xhat))",
+                                       .body = backward_body};
+extern const OpInfo kLayernormWeightGradient{.name = "layernorm_weight_gradient",
+                                             .formula = "d_w = sum_rows(d_y * xhat)",
+                                             .body = weight_gradient_body};
+
+}  // namespace hydrac::ops

@@ -1,0 +1,56 @@
+// y = x W^T + b, and the matrix product (gemm) that it and its gradients become.
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+Use linear(RegionBuilder& b, Use x, Use weight, Use bias, const std::string& name) {
+  return b.emit("linear", {x, weight, bias}, name, with_last(b.shape(x), b.shape(weight)[0]));
+}
+
+namespace {
+
+// d_x = d_y W;  d_W = d_y^T x;  d_b = sum_rows(d_y)
+void linear_gradient(Gradient& g, const ir::Node& node) {
+  const Use dy = *g.of(node.outputs[0]);
+  const Use x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
+  g.contribute_op(x, "gemm", {dy, weight}, {{"transpose_a", false}, {"transpose_b", false}, {"accumulate", false}});
+  if (g.wanted(weight)) {
+    const ParameterGradient dw = g.parameter(weight);
+    g.emit_node("gemm", {dy, x}, {dw.target},
+                {{"transpose_a", true}, {"transpose_b", false}, {"accumulate", dw.accumulate}});
+  }
+  if (bias.value != ir::kNoValue && g.wanted(bias)) {
+    const ParameterGradient db = g.parameter(bias);
+    g.emit_node("bias_gradient", {dy}, {db.target}, {{"accumulate", db.accumulate}});
+  }
+}
+
+void linear_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const Tensor64 &x = in[0], &w = in[1], &b = in[2];
+  const int64_t k = x.shape.back(), n = w.shape[0];
+  for (int64_t r = 0; r < row_count(x); ++r) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = b.data.empty() ? 0 : b.data[j];
+      for (int64_t i = 0; i < k; ++i) sum += x.data[r * k + i] * w.data[j * k + i];
+      out[0].data[r * n + j] = sum;
+    }
+  }
+}
+
+Cost gemm_cost(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]), &c = graph.value(node.outputs[0]);
+  const int64_t k = node.flag("transpose_a") ? element_count(leading(a.shape)) : a.shape.back().size;
+  const double touched = static_cast<double>(element_count(a.shape) + element_count(b.shape) +
+                                             element_count(c.shape) * (node.flag("accumulate") ? 2 : 1));
+  return {2.0 * static_cast<double>(element_count(c.shape) * k), touched * static_cast<double>(size_of(c.dtype))};
+}
+
+}  // namespace
+
+extern const OpInfo kLinear{.name = "linear", .formula = "y = x W^T + b", .gradient = linear_gradient, .reference = linear_reference};
+// C (+)= op(A) op(B), where all dimensions but the last of A, B and C count as rows.
+extern const OpInfo kGemm{.name = "gemm", .formula = "C = op(A) op(B)", .cost = gemm_cost};
+
+}  // namespace hydrac::ops

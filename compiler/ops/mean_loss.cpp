@@ -1,0 +1,46 @@
+// The step's loss: rows' losses summed and normalized by the number of targets of the whole optimizer step, so that
+// micro-batches of unequal size weigh as one big batch would. The gradient starts here: d_rows = inv_count.
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+void mean_loss(RegionBuilder& b, Use rows, Use inv_count, Use loss, bool accumulate) {
+  b.emit_node("mean_loss", {rows, inv_count}, {loss}, {{"accumulate", accumulate}});
+}
+
+namespace {
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k(graph, node, graph.value(node.inputs[0]).shape);
+  k.row_sum(0, k.per_row(0) * k.scalar(1), node.flag("accumulate"));
+  return k.take();
+}
+
+ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k(graph, node, graph.value(node.outputs[0]).shape);
+  k.store_row(0, k.scalar(0));
+  return k.take();
+}
+
+void gradient(Gradient& g, const ir::Node& node) {
+  g.contribute_op(node.inputs[0], "mean_loss_backward", {node.inputs[1]});
+}
+
+void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  double sum = 0;
+  for (double row : in[0].data) sum += row;
+  out[0].data[0] = sum * in[1].data[0];
+}
+
+}  // namespace
+
+extern const OpInfo kMeanLoss{.name = "mean_loss",
+                              .formula = "loss += inv_count * sum(rows)",
+                              .body = body,
+                              .gradient = gradient,
+                              .reference = reference};
+extern const OpInfo kMeanLossBackward{.name = "mean_loss_backward", .formula = "d_rows = inv_count", .body = backward_body};
+
+}  // namespace hydrac::ops

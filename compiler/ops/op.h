@@ -1,0 +1,41 @@
+// What the compiler knows about an operation. One op (with its gradient ops) lives in one file of this folder, which
+// defines its OpInfo; list.cpp names them all. There are two kinds:
+//   - generated: `body` writes the op as a fused-kernel Body, and code generation does the rest;
+//   - library:   no body; the target supplies a kernel or a library call (gemm, attention, scatter).
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "ir/body_builder.h"
+#include "ir/graph.h"
+
+namespace hydrac::ops {
+
+class Gradient;
+
+struct Cost {
+  double flop = 0;
+  double bytes = 0;  // each operand once
+};
+
+// A dense tensor of float64, for references.
+struct Tensor64 {
+  std::vector<int64_t> shape;
+  std::vector<double> data;
+};
+
+struct OpInfo {
+  std::string_view name;
+  std::string_view formula;  // for dumps and docs
+  ir::Body (*body)(const ir::Graph&, const ir::Node&) = nullptr;
+  // Emits the gradients of the inputs; null where no gradient flows through the op.
+  void (*gradient)(Gradient&, const ir::Node&) = nullptr;
+  Cost (*cost)(const ir::Graph&, const ir::Node&) = nullptr;  // library ops; others are counted from their body
+  // The definition in plain float64 loops, the yardstick of tests: inputs in the node's order (absent ones empty).
+  void (*reference)(const ir::Node&, const std::vector<Tensor64>& inputs, std::vector<Tensor64>& outputs) = nullptr;
+};
+
+const std::vector<const OpInfo*>& all_ops();
+const OpInfo& op_info(std::string_view name);  // asserts that it exists
+
+}  // namespace hydrac::ops

@@ -1,0 +1,53 @@
+// Learned positions: row t of a table is added to every sequence's token t.
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+Use position_embedding(RegionBuilder& b, Use x, Use table, const std::string& name) {
+  return b.emit("position_embedding", {x, table}, name, b.shape(x));
+}
+
+namespace {
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);  // rows b, t
+  k.store(0, k.full(0) + k.load(1, {k.row(1), k.column(0)}));
+  return k.take();
+}
+
+// One row a sequence; the columns are tokens and width, so the sum over rows is the sum over the batch.
+ir::Body gradient_body(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Shape& shape = graph.value(node.inputs[0]).shape;
+  ir::BodyBuilder k(graph, node, {shape[0]});
+  k.columns({shape[1], shape[2]});
+  k.column_sum(0, k.full(0), node.flag("accumulate"));
+  return k.take();
+}
+
+void gradient(Gradient& g, const ir::Node& node) {
+  const Use dy = *g.of(node.outputs[0]);
+  if (g.wanted(node.inputs[0])) g.contribute(node.inputs[0], dy);
+  if (!g.wanted(node.inputs[1])) return;
+  const ParameterGradient dw = g.parameter(node.inputs[1]);
+  g.emit_node("position_embedding_gradient", {dy}, {dw.target}, {{"accumulate", dw.accumulate}});
+}
+
+void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const size_t period = static_cast<size_t>(in[0].shape[1] * in[0].shape[2]);
+  for (size_t i = 0; i < out[0].data.size(); ++i) out[0].data[i] = in[0].data[i] + in[1].data[i % period];
+}
+
+}  // namespace
+
+extern const OpInfo kPositionEmbedding{.name = "position_embedding",
+                                       .formula = "y = x + table[t]",
+                                       .body = body,
+                                       .gradient = gradient,
+                                       .reference = reference};
+extern const OpInfo kPositionEmbeddingGradient{.name = "position_embedding_gradient",
+                                               .formula = "d_table[t] = sum_b(d_y)",
+                                               .body = gradient_body};
+
+}  // namespace hydrac::ops

@@ -1,0 +1,79 @@
+// Root-mean-square norm over the last dimension (Zhang and Sennrich, 2019): y = x * rstd * w, rstd = 1/sqrt(mean(x^2) + eps).
+#include <cmath>
+
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+Use rmsnorm(RegionBuilder& b, Use x, Use weight, double epsilon, const std::string& name) {
+  const Use y = b.emit("rmsnorm", {x, weight}, name, b.shape(x), {{"eps", epsilon}});
+  b.region().nodes.back().outputs.push_back(b.fresh_beside(y, name + ".rstd", leading(b.shape(x))));
+  return y;
+}
+
+namespace {
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  const ir::Term x = k.full(0);
+  const ir::Term rstd = rsqrt(k.mean(x * x) + node.number("eps"));
+  k.store(0, x * rstd * k.per_column(1));
+  k.store_row(1, rstd);
+  return k.take();
+}
+
+// With xhat = x * rstd and g = d_y * w:  d_x = rstd * (g - xhat * mean(g * xhat)),  d_w = sum_rows(d_y * xhat).
+ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  const ir::Term rstd = k.per_row(3);
+  const ir::Term xhat = k.full(1) * rstd;
+  const ir::Term g = k.full(0) * k.per_column(2);
+  k.store(0, rstd * (g - xhat * k.mean(g * xhat)));
+  return k.take();
+}
+
+ir::Body weight_gradient_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  k.column_sum(0, k.full(0) * (k.full(1) * k.per_row(2)), node.flag("accumulate"));
+  return k.take();
+}
+
+void gradient(Gradient& g, const ir::Node& node) {
+  const Use dy = *g.of(node.outputs[0]);
+  const Use x = node.inputs[0], weight = node.inputs[1], rstd = node.outputs[1];
+  g.contribute_op(x, "rmsnorm_backward", {dy, x, weight, rstd});
+  if (g.wanted(weight)) {
+    const ParameterGradient dw = g.parameter(weight);
+    g.emit_node("rmsnorm_weight_gradient", {dy, x, rstd}, {dw.target}, {{"accumulate", dw.accumulate}});
+  }
+}
+
+void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const int64_t c = in[0].shape.back();
+  for (int64_t r = 0; r < row_count(in[0]); ++r) {
+    const double* x = &in[0].data[r * c];
+    double square = 0;
+    for (int64_t i = 0; i < c; ++i) square += x[i] * x[i];
+    const double rstd = 1 / std::sqrt(square / static_cast<double>(c) + node.number("eps"));
+    for (int64_t i = 0; i < c; ++i) out[0].data[r * c + i] = x[i] * rstd * in[1].data[i];
+    out[1].data[r] = rstd;
+  }
+}
+
+}  // namespace
+
+extern const OpInfo kRmsnorm{.name = "rmsnorm",
+                             .formula = "y = x * rstd * w, rstd = rsqrt(mean(x^2) + eps)",
+                             .body = body,
+                             .gradient = gradient,
+                             .reference = reference};
+extern const OpInfo kRmsnormBackward{.name = "rmsnorm_backward",
+                                     .formula = "d_x = rstd * (d_y w - xhat * mean(d_y w xhat))",
+                                     .body = backward_body};
+extern const OpInfo kRmsnormWeightGradient{.name = "rmsnorm_weight_gradient",
+                                           .formula = "d_w = sum_rows(d_y * xhat)",
+                                           .body = weight_gradient_body};
+
+}  // namespace hydrac::ops

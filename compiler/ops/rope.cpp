@@ -1,0 +1,72 @@
+// Rotary position embedding (Su et al., 2021), rotate-half convention as in Llama: the halves of each head's vector
+// are the coordinates that angle t * theta^(-2i/D) turns. Angles come as tables cos, sin [T, D/2].
+#include <cmath>
+
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+Use rope(RegionBuilder& b, Use x, Use cos, Use sin, double theta, const std::optional<RopeScaling>& scaling,
+         const std::string& name) {
+  ir::Attributes attributes = {{"inverse", false}, {"theta", theta}};
+  if (scaling) {
+    attributes["factor"] = scaling->factor;
+    attributes["low_freq_factor"] = scaling->low_freq_factor;
+    attributes["high_freq_factor"] = scaling->high_freq_factor;
+    attributes["original_max_position_embeddings"] = scaling->original_max_position_embeddings;
+  }
+  return b.emit("rope", {x, cos, sin}, name, b.shape(x), std::move(attributes));
+}
+
+namespace {
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Shape& shape = graph.value(node.inputs[0]).shape;  // [B,T,H,D]
+  const int64_t half = shape[3].size / 2;
+  ir::BodyBuilder k(graph, node, leading(shape));
+  k.columns({{half, shape[3].symbol.empty() ? "" : shape[3].symbol + "/2"}});
+  auto at = [&](int64_t offset) {
+    return std::vector<ir::Affine>{k.row(0), k.row(1), k.row(2), k.column(0) + ir::Affine{offset, {}}};
+  };
+  const ir::Term x1 = k.load(0, at(0)), x2 = k.load(0, at(half));
+  const ir::Term cos = k.load(1, {k.row(1), k.column(0)});
+  ir::Term sin = k.load(2, {k.row(1), k.column(0)});
+  if (node.flag("inverse")) sin = -sin;
+  k.store_at(0, at(0), x1 * cos - x2 * sin);
+  k.store_at(0, at(half), x2 * cos + x1 * sin);
+  return k.take();
+}
+
+// A rotation's gradient is the rotation back.
+void gradient(Gradient& g, const ir::Node& node) {
+  const Use dy = *g.of(node.outputs[0]);
+  ir::Attributes attributes = node.attributes;
+  attributes["inverse"] = true;
+  g.contribute_op(node.inputs[0], "rope", {dy, node.inputs[1], node.inputs[2]}, std::move(attributes));
+}
+
+void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const int64_t heads = in[0].shape[2], d = in[0].shape[3], half = d / 2, tokens = in[0].shape[1];
+  const double sign = node.flag("inverse") ? -1 : 1;
+  for (int64_t r = 0; r < row_count(in[0]); ++r) {
+    const int64_t t = r / heads % tokens;
+    for (int64_t i = 0; i < half; ++i) {
+      const double c = in[1].data[t * half + i], s = sign * in[2].data[t * half + i];
+      const double x1 = in[0].data[r * d + i], x2 = in[0].data[r * d + half + i];
+      out[0].data[r * d + i] = x1 * c - x2 * s;
+      out[0].data[r * d + half + i] = x2 * c + x1 * s;
+    }
+  }
+}
+
+}  // namespace
+
+extern const OpInfo kRope{.name = "rope",
+                          .formula = "(y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin)",
+                          .body = body,
+                          .gradient = gradient,
+                          .reference = reference};
+
+}  // namespace hydrac::ops

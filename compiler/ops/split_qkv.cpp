@@ -1,0 +1,51 @@
+// The packed qkv product's output seen as q, k and v, and their gradients packed again. Both are views: the layout
+// pass places the parts inside the packed value, and no kernel runs.
+#include <algorithm>
+
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+std::vector<Use> split_qkv(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
+                           const std::string& scope) {
+  const ir::Shape tokens = leading(b.shape(qkv));
+  const ir::Dim d{head_dim, "D"};
+  std::vector<Use> parts;
+  for (const char* name : {".q", ".k", ".v"}) {
+    ir::Shape shape = tokens;
+    shape.push_back(name[1] == 'q' ? ir::Dim{heads, "H"} : ir::Dim{kv_heads, kv_heads == heads ? "H" : "K"});
+    shape.push_back(d);
+    parts.push_back(b.fresh(scope + name, shape));
+  }
+  b.emit_node("split_qkv", {qkv}, parts);
+  return parts;
+}
+
+namespace {
+
+void gradient(Gradient& g, const ir::Node& node) {
+  std::vector<Use> parts;
+  for (Use output : node.outputs) parts.push_back(*g.of(output));
+  g.contribute_op(node.inputs[0], "join_qkv", parts);
+}
+
+void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const int64_t width = in[0].shape.back();
+  int64_t offset = 0;
+  for (Tensor64& part : out) {
+    const int64_t columns = part.shape[2] * part.shape[3];
+    for (int64_t r = 0; r < row_count(in[0]); ++r) {
+      std::copy_n(&in[0].data[r * width + offset], columns, &part.data[r * columns]);
+    }
+    offset += columns;
+  }
+}
+
+}  // namespace
+
+extern const OpInfo kSplitQkv{.name = "split_qkv", .formula = "q, k, v = views of qkv", .gradient = gradient, .reference = reference};
+extern const OpInfo kJoinQkv{.name = "join_qkv", .formula = "d_qkv = the parts, side by side"};
+
+}  // namespace hydrac::ops

@@ -1,0 +1,20 @@
+// Zeroes a tensor: the gradient that flows into the last layer's unused output.
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+namespace {
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Shape& shape = graph.value(node.outputs[0]).shape;
+  ir::BodyBuilder k(graph, node, leading(shape));
+  k.columns(last(shape));
+  k.store(0, k.constant(0));
+  return k.take();
+}
+
+}  // namespace
+
+extern const OpInfo kZero{.name = "zero", .formula = "y = 0", .body = body};
+
+}  // namespace hydrac::ops

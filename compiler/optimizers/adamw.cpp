@@ -1,0 +1,67 @@
+// AdamW (Loshchilov and Hutter, 2019), decoupled weight decay:
+//   m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  t = step + 1
+//   p = p (1 - lr wd) - lr / (1-b1^t) * m / (sqrt(v / (1-b2^t)) + eps)
+#include <cmath>
+
+#include "optimizers/optimizer.h"
+
+namespace hydrac::optimizers {
+
+namespace {
+
+using ir::BodyBuilder;
+using ir::DType;
+using ir::ExprType;
+using ir::Node;
+using ir::Role;
+using ir::Term;
+using ir::Use;
+
+struct Corrections {
+  Use step_size;    // lr / (1 - b1^t)
+  Use root_factor;  // 1 / sqrt(1 - b2^t)
+};
+
+// In f64: 1 - b2^t is a small difference in the first steps.
+Corrections bias_corrections(Update& update) {
+  ops::RegionBuilder& b = update.builder;
+  const Corrections c{b.fresh("adam.step_size", {}, DType::f32, Role::state),
+                      b.fresh("adam.root_factor", {}, DType::f32, Role::state)};
+  Node node{.inputs = {update.step, update.learning_rate}, .outputs = {c.step_size, c.root_factor}};
+  BodyBuilder k(b.graph(), node, {});
+  const auto [beta1, beta2] = update.spec.train.optimizer.betas;
+  const Term t = convert(k.scalar(0), ExprType::f64) + 1;
+  auto correction = [&](double beta) { return beta == 0 ? k.constant(1, ExprType::f64) : 1 - exp(t * std::log(beta)); };
+  k.store_row(0, convert(convert(k.scalar(1), ExprType::f64) / correction(beta1), ExprType::f32));
+  k.store_row(1, convert(1 / sqrt(correction(beta2)), ExprType::f32));
+  b.emit_body(node, "adamw_corrections", k.take());
+  return c;
+}
+
+}  // namespace
+
+void adamw(Update& update) {
+  const auto& options = update.spec.train.optimizer;
+  const auto [beta1, beta2] = options.betas;
+  const Corrections corrections = bias_corrections(update);
+  const Use p{update.pack.parameters, {}}, g{update.pack.gradients, {}};
+  const Use m = moment(update, "adam.m"), v = moment(update, "adam.v");
+  Node node{.inputs = {p, g, m, v, update.learning_rate, update.clip, corrections.step_size, corrections.root_factor},
+            .outputs = {p, m, v}};
+  if (update.zero_gradients) node.outputs.push_back(g);
+  const ir::Shape& shape = update.builder.graph().value(update.pack.parameters).shape;
+  BodyBuilder k(update.builder.graph(), node, {shape[0]});
+  k.columns({shape[1]});
+  const Term gradient = k.full(1) * k.scalar(5);
+  const Term m_new = k.full(2) * beta1 + gradient * (1 - beta1);
+  const Term v_new = k.full(3) * beta2 + gradient * gradient * (1 - beta2);
+  const Term keep = 1 - k.scalar(4) * row_decay(k, update, options.weight_decay);
+  const Term step = k.scalar(6) * (m_new / (sqrt(v_new) * k.scalar(7) + options.eps));
+  k.store(0, k.full(0) * keep - step);
+  k.store(1, m_new);
+  k.store(2, v_new);
+  if (update.zero_gradients) k.store(3, k.constant(0));
+  update.builder.emit_body(node, "adamw", k.take());
+}
+
+}  // namespace hydrac::optimizers

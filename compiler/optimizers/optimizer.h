@@ -1,0 +1,40 @@
+// The "update" function of the graph: gradient norm, clipping, learning rate, the optimizer, and the step counter, all
+// as fused kernels on device-side values, so that a step needs nothing from the host.
+#pragma once
+#include "ir/body_builder.h"
+#include "models/transformer.h"
+
+namespace hydrac::optimizers {
+
+// Scalars the update leaves for the host to report, all f32 [].
+struct Metrics {
+  ir::ValueId step_loss = ir::kNoValue;      // loss of the whole optimizer step
+  ir::ValueId grad_norm = ir::kNoValue;      // before clipping
+  ir::ValueId learning_rate = ir::kNoValue;  // that this step used
+};
+
+// What one optimizer is given to write its kernels with.
+struct Update {
+  ops::RegionBuilder& builder;
+  const spec::Spec& spec;
+  const models::Pack& pack;
+  ir::Use learning_rate, clip, step;  // scalars: f32, f32, i32 (0 in the first step)
+  bool zero_gradients = false;        // the next micro-batch adds to them
+};
+
+// One file each. They update pack.parameters in place.
+void adamw(Update&);
+void lion(Update&);
+void sgd(Update&);
+
+// A moment shaped like the pack.
+ir::Use moment(Update&, const std::string& name);
+// The weight decay of a row of the pack: `decay` in the rows that take it, 0 in the others.
+ir::Term row_decay(ir::BodyBuilder&, const Update&, double decay);
+
+// The learning rate of step `step` (f64) as a body expression; warmup, then the schedule's curve.
+ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term step);
+
+Metrics build_update(models::Model& model, const models::Pack& pack);
+
+}  // namespace hydrac::optimizers

@@ -1,0 +1,46 @@
+// Learning-rate schedules. With t the share of the decay that is over, from 0 to 1:
+//   linear 1 - (1 - min) t,  cosine min + (1 - min) (1 + cos(pi t)) / 2,  wsd: linear, but only over the last steps.
+#include <numbers>
+
+#include "optimizers/optimizer.h"
+
+namespace hydrac::optimizers {
+
+namespace {
+
+using ir::BodyBuilder;
+using ir::ExprType;
+using ir::Term;
+
+Term f64(BodyBuilder& k, double number) { return k.constant(number, ExprType::f64); }
+
+// min(1, (step - start) / steps), not below 0
+Term progress(BodyBuilder& k, Term step, double start, double steps) {
+  if (steps == 0) return f64(k, 1);
+  return max(f64(k, 0), min(f64(k, 1), (step - start) / steps));
+}
+
+Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
+  const spec::LrScheduler& s = spec.train.lr_scheduler;
+  const double low = s.min_ratio, steps = static_cast<double>(s.decay_steps);
+  const double warmup = static_cast<double>(s.warmup_steps), end = static_cast<double>(spec.train.max_steps);
+  switch (s.name) {
+    case spec::Schedule::constant: return f64(k, 1);
+    case spec::Schedule::linear: return 1 - (1 - low) * progress(k, step, warmup, steps);
+    case spec::Schedule::cosine:
+      return (cos(progress(k, step, warmup, steps) * std::numbers::pi) + 1) * ((1 - low) / 2) + low;
+    case spec::Schedule::wsd: return 1 - (1 - low) * progress(k, step, end - steps, steps);
+  }
+  return f64(k, 1);
+}
+
+}  // namespace
+
+Term scheduled_learning_rate(BodyBuilder& k, const spec::Spec& spec, Term step) {
+  const double warmup = static_cast<double>(spec.train.lr_scheduler.warmup_steps);
+  Term factor = decay_factor(k, spec, step);
+  if (warmup > 0) factor = select(step < f64(k, warmup), (step + 1) / warmup, factor);
+  return factor * spec.train.optimizer.learning_rate;
+}
+
+}  // namespace hydrac::optimizers

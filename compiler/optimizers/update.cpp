@@ -1,0 +1,103 @@
+#include "optimizers/optimizer.h"
+
+namespace hydrac::optimizers {
+
+using ir::BodyBuilder;
+using ir::DType;
+using ir::ExprType;
+using ir::Node;
+using ir::Role;
+using ir::Term;
+using ir::Use;
+
+Use moment(Update& update, const std::string& name) {
+  const ir::Graph& graph = update.builder.graph();
+  return update.builder.fresh(name, graph.value(update.pack.parameters).shape, DType::f32, Role::optimizer_state);
+}
+
+Term row_decay(BodyBuilder& k, const Update& update, double decay) {
+  const Term decayed = k.position(k.row(0)) < k.constant(static_cast<double>(update.pack.decayed_rows), ExprType::i64);
+  return select(decayed, k.constant(decay), k.constant(0));
+}
+
+namespace {
+
+BodyBuilder pack_body(const ir::Graph& graph, const Node& node, const models::Pack& pack) {
+  const ir::Shape& shape = graph.value(pack.parameters).shape;
+  BodyBuilder k(graph, node, {shape[0]});
+  k.columns({shape[1]});
+  return k;
+}
+
+// sum of squares over all gradients
+Use gradient_square(ops::RegionBuilder& b, const models::Pack& pack) {
+  b.enter("optimizer", "train.max_grad_norm");
+  const Use square = b.fresh("grad_square", {}, DType::f32, Role::state);
+  Node node{.inputs = {{pack.gradients, {}}}, .outputs = {square}};
+  BodyBuilder k = pack_body(b.graph(), node, pack);
+  const Term g = k.full(0);
+  k.row_sum(0, k.sum(g * g), false);
+  b.emit_body(node, "grad_square", k.take());
+  return square;
+}
+
+// PyTorch's clip_grad_norm_: factor min(1, max_norm / (norm + 1e-6)).
+Term clip_factor(BodyBuilder& k, const spec::Spec& spec, Term norm) {
+  if (spec.train.max_grad_norm == 0) return k.constant(1);
+  return min(k.constant(1), spec.train.max_grad_norm / (norm + 1e-6));
+}
+
+struct Scalars {
+  Use learning_rate, clip, grad_norm, step_loss;
+};
+
+Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use square) {
+  b.enter("optimizer", "train.lr_scheduler");
+  auto scalar = [&](const std::string& name) { return b.fresh(name, {}, DType::f32, Role::state); };
+  const Scalars s{scalar("learning_rate"), scalar("clip"), scalar("grad_norm"), scalar("step_loss")};
+  const Use loss{model.interface.loss, {}};
+  Node node{.inputs = {step, square, loss}, .outputs = {s.learning_rate, s.clip, s.grad_norm, s.step_loss, loss}};
+  BodyBuilder k(b.graph(), node, {});
+  const Term norm = sqrt(k.scalar(1));
+  const Term rate = scheduled_learning_rate(k, model.spec, convert(k.scalar(0), ExprType::f64));
+  k.store_row(0, convert(rate, ExprType::f32));
+  k.store_row(1, clip_factor(k, model.spec, norm));
+  k.store_row(2, norm);
+  k.store_row(3, k.scalar(2));
+  k.store_row(4, k.constant(0));  // the next step's loss starts anew
+  b.emit_body(node, "prepare_update", k.take());
+  return s;
+}
+
+void advance(ops::RegionBuilder& b, Use step) {
+  b.enter("optimizer", "train.max_steps");
+  Node node{.inputs = {step}, .outputs = {step}};
+  BodyBuilder k(b.graph(), node, {});
+  k.store_row(0, k.scalar(0) + k.constant(1, ExprType::i32));
+  b.emit_body(node, "advance_step", k.take());
+}
+
+}  // namespace
+
+Metrics build_update(models::Model& model, const models::Pack& pack) {
+  model.graph.functions.push_back({"update", {}});
+  ir::Function& function = model.graph.functions.back();
+  function.regions.push_back({"update", 0, false, false, {}});
+  ops::RegionBuilder b(model.graph, function.regions.back());
+
+  const Use step = b.fresh("step", {}, DType::i32, Role::state);
+  const Use square = gradient_square(b, pack);
+  const Scalars scalars = prepare(b, model, step, square);
+  Update update{b,    model.spec,   pack, scalars.learning_rate, scalars.clip,
+                step, model.spec.train.gradient_accumulation_steps > 1};
+  b.enter("optimizer", "train.optimizer");
+  switch (model.spec.train.optimizer.name) {
+    case spec::Optimizer::adamw: adamw(update); break;
+    case spec::Optimizer::lion: lion(update); break;
+    case spec::Optimizer::sgd: sgd(update); break;
+  }
+  advance(b, step);
+  return {scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value};
+}
+
+}  // namespace hydrac::optimizers

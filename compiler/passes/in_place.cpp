@@ -1,0 +1,150 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/uses.h"
+
+namespace hydrac::passes {
+
+namespace {
+
+using ir::Node;
+using ir::Use;
+using ir::ValueId;
+
+// Where a value is used: everything in_place needs to know about its life.
+struct Life {
+  const ir::Region* region = nullptr;  // the one region that uses it, null when there are several
+  ir::Slot slot;                       // the one slot expression it is used with
+  bool simple = true;                  // one region, one slot expression
+  const Node* last_reader = nullptr;
+  int writers = 0;
+};
+
+std::map<ValueId, Life> lives(const ir::Graph& graph) {
+  std::map<ValueId, Life> result;
+  for_each_use(graph, [&](const ir::Region& region, const Node& node, Use use, bool is_output) {
+    auto [found, is_new] = result.try_emplace(use.value);
+    Life& life = found->second;
+    if (is_new) {
+      life.region = &region;
+      life.slot = use.slot;
+    }
+    if (life.region != &region || life.slot != use.slot) life.simple = false;
+    if (is_output) ++life.writers;
+    if (!is_output) life.last_reader = &node;
+  });
+  return result;
+}
+
+// Whether every element the body loads from `in` in the stage of a store to `out` is one that the same row and column
+// stores, and nothing is loaded from it in a later stage: then out may lie where in lies.
+bool order_allows(const ir::Body& body, int in, int out) {
+  const std::vector<ir::Dependence> deps = dependences(body);
+  const std::vector<bool> live = live_expressions(body);
+  int last_load = 0, first_store = 1 << 20;
+  std::set<ir::Index> stored;
+  for (const ir::Store& store : body.stores) {
+    if (store.operand != out) continue;
+    if (store.kind != ir::StoreKind::store) return false;
+    first_store = std::min(first_store, deps[store.value].level);
+    stored.insert(store.index);
+  }
+  // What an expression of level L reads is loaded again in every stage up to the last that uses it.
+  std::vector<int> last_use(body.exprs.size(), -1);
+  auto note = [&](ir::ExprId id, int level) { last_use[id] = std::max(last_use[id], level); };
+  for (const ir::Store& store : body.stores) note(store.value, deps[store.value].level);
+  for (size_t i = body.exprs.size(); i-- > 0;) {
+    if (!live[i]) continue;
+    const ir::Expr& expr = body.exprs[i];
+    const int level = is_reduction(expr.op) ? deps[i].level - 1 : std::max(last_use[i], deps[i].level);
+    for (ir::ExprId arg : expr.args) note(arg, level);
+    for (const ir::IndexDim& dim : expr.index) {
+      if (dim.gather >= 0) note(dim.gather, level);
+    }
+  }
+  const ir::Shape rows = body.row_shape();
+  for (size_t i = 0; i < body.exprs.size(); ++i) {
+    const ir::Expr& expr = body.exprs[i];
+    if (!live[i] || expr.op != ir::ExprOp::load || expr.operand != in) continue;
+    // Kernels load row values before the columns of their stage.
+    if (deps[i].space == ir::kRowSpace) last_use[i] = deps[i].level;
+    last_load = std::max(last_load, last_use[i]);
+    const bool same_element = deps[i].space == ir::kRowSpace || stored.contains(expr.index);
+    if (!same_element && last_use[i] >= first_store) return false;
+    for (size_t r = 0; r < rows.size(); ++r) {  // only this row's elements
+      if (expr.index.size() <= r || expr.index[r].gather >= 0 || expr.index[r].affine != ir::Affine::of(static_cast<int>(r))) return false;
+    }
+  }
+  return last_load <= first_store;
+}
+
+class InPlace {
+ public:
+  InPlace(ir::Graph& graph, Log& log) : graph_(graph), log_(log), lives_(lives(graph)) {}
+
+  void run() {
+    for (ir::Function& function : graph_.functions) {
+      for (ir::Region& region : function.regions) {
+        for (const Node& node : region.nodes) {
+          if (node.op == "fused") try_node(node);
+        }
+      }
+    }
+  }
+
+ private:
+  void try_node(const Node& node) {
+    std::set<int> taken;
+    for (size_t o = 0; o < node.body->operands.size(); ++o) {
+      if (node.body->operands[o].output < 0 || node.body->operands[o].input >= 0) continue;
+      for (size_t i = 0; i < node.body->operands.size(); ++i) {
+        const ir::Operand& in = node.body->operands[i];
+        if (in.input < 0 || in.output >= 0 || taken.contains(static_cast<int>(i))) continue;
+        if (!try_pair(node, static_cast<int>(i), static_cast<int>(o))) continue;
+        taken.insert(static_cast<int>(i));
+        break;
+      }
+    }
+  }
+
+  bool try_pair(const Node& node, int i, int o) {
+    const Use in = node.inputs[node.body->operands[i].input], out = node.outputs[node.body->operands[o].output];
+    if (!is_free(in, node) || !is_plain(out)) return false;
+    ir::Value &from = graph_.value(in.value), &to = graph_.value(out.value);
+    if (from.dtype != to.dtype || from.shape != to.shape || from.slots != to.slots || in.slot != out.slot) return false;
+    if ((from.view && to.view) || !order_allows(*node.body, i, o)) return false;
+    // The one without a place takes the other's.
+    const bool follow_input = !to.view;
+    ir::Value &guest = follow_input ? to : from, &host = follow_input ? from : to;
+    if (host.view && is_viewed(guest.id)) return false;  // its parts count on contiguous memory
+    guest.view = host.view ? *host.view : ir::View{host.id, 0, 0, contiguous_strides(host.shape)};
+    log_.push_back({"in place", fmt::format("{} lies where {} lies", to.name, from.name)});
+    return true;
+  }
+
+  // An activation of one iteration whose last reader is `node`, and whose memory no other part shares.
+  bool is_free(Use use, const Node& node) const {
+    const Life& life = lives_.at(use.value);
+    return is_plain(use) && life.simple && life.last_reader == &node && !is_viewed(use.value);
+  }
+
+  bool is_plain(Use use) const {
+    return graph_.value(use).role == ir::Role::activation && lives_.at(use.value).writers <= 1;
+  }
+
+  bool is_viewed(ValueId id) const {
+    return std::ranges::any_of(graph_.values, [&](const ir::Value& v) { return v.view && v.view->base == id; });
+  }
+
+  ir::Graph& graph_;
+  Log& log_;
+  std::map<ValueId, Life> lives_;
+};
+
+}  // namespace
+
+void in_place(ir::Graph& graph, Log& log) { InPlace(graph, log).run(); }
+
+}  // namespace hydrac::passes

@@ -1,0 +1,43 @@
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "passes/passes.h"
+
+namespace hydrac::passes {
+
+namespace {
+
+// Places `parts` side by side in the last dimension of `packed` [B,T,W].
+void place(ir::Graph& graph, ir::Use packed, const std::vector<ir::Use>& parts, Log& log) {
+  const ir::Shape shape = graph.value(packed).shape;
+  const int64_t width = shape.back().size;
+  int64_t offset = 0;
+  for (ir::Use part : parts) {
+    ir::Value& value = graph.value(part.value);
+    if (value.view || part.slot != packed.slot || value.slots != graph.value(packed).slots) {
+      throw std::logic_error(fmt::format("{} cannot be a part of {}", value.name, graph.value(packed).name));
+    }
+    const int64_t head_dim = value.shape[3].size;
+    value.view = ir::View{packed.value, offset, 0, {shape[1].size * width, width, head_dim, 1}};
+    log.push_back({"layout", fmt::format("{} is columns {} to {} of {}", value.name, offset,
+                                         offset + value.shape[2].size * head_dim - 1, graph.value(packed).name)});
+    offset += value.shape[2].size * head_dim;
+  }
+}
+
+}  // namespace
+
+void layout(ir::Graph& graph, Log& log) {
+  for (ir::Function& function : graph.functions) {
+    for (ir::Region& region : function.regions) {
+      for (const ir::Node& node : region.nodes) {
+        if (node.op == "split_qkv") place(graph, node.inputs[0], node.outputs, log);
+        if (node.op == "join_qkv") place(graph, node.outputs[0], node.inputs, log);
+      }
+      std::erase_if(region.nodes, [](const ir::Node& n) { return n.op == "split_qkv" || n.op == "join_qkv"; });
+    }
+  }
+}
+
+}  // namespace hydrac::passes

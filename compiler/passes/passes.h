@@ -1,0 +1,44 @@
+// The passes between the differentiated graph and the memory plan, in the order pipeline.cpp runs them. Each comment is
+// the pass's contract: what it needs, what holds afterwards.
+#pragma once
+#include <set>
+#include <string>
+
+#include "ir/graph.h"
+#include "passes/log.h"
+
+namespace hydrac::passes {
+
+// What the backward pass computes again from what it keeps. Bits equal those of keeping.
+struct RecomputeChoice {
+  bool norm = false;   // outputs of norms
+  bool act = false;    // the mlp's activation
+  bool attn = false;   // everything inside the attention block
+  bool mlp = false;    // everything inside the mlp block
+  bool block = false;  // everything but the residual stream between layers
+  bool any() const { return norm || act || attn || mlp || block; }
+};
+std::string to_string(const RecomputeChoice& choice);
+
+// Needs op-level nodes of "micro_step", differentiated. Backward loops get copies of the forward nodes whose outputs
+// are not kept, and read those copies.
+void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log);
+
+// split_qkv and join_qkv disappear: parts become views into the packed value.
+void layout(ir::Graph& graph, Log& log);
+
+// Generated ops become "fused" nodes with a Body; linear becomes gemm and bias_add. Afterwards only fused and
+// library nodes remain.
+void expand(ir::Graph& graph, Log& log);
+
+// Nodes, and stores of fused nodes, whose results nobody reads disappear. `kept`: values the host reads.
+void remove_dead(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log);
+
+// Fused nodes over the same rows of one region merge where one reads what another computes, or both read the same
+// tensor. Results do not change: a value that stays in registers is rounded to its type as memory would round it.
+void fuse(ir::Graph& graph, Log& log);
+
+// A fused node's output takes over the memory of an input that nobody reads afterwards.
+void in_place(ir::Graph& graph, Log& log);
+
+}  // namespace hydrac::passes

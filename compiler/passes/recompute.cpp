@@ -1,0 +1,126 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "passes/passes.h"
+
+namespace hydrac::passes {
+
+namespace {
+
+using ir::Node;
+using ir::Use;
+using ir::ValueId;
+
+bool is_norm(const Node& node) { return node.op == "rmsnorm" || node.op == "layernorm"; }
+
+// Whether the choice says that `output` of a forward node is computed again.
+bool is_dropped(const RecomputeChoice& choice, const Node& node, Use output) {
+  const std::string& scope = node.scope;
+  const bool attention = scope == "qkv" || scope == "rope" || scope == "attn" || node.origin == "model.qk_norm";
+  if (choice.block) return true;
+  if (choice.norm && is_norm(node) && output == node.outputs[0] && node.origin == "model.norm") return true;
+  if (choice.act && scope == "act") return true;
+  if (choice.attn && attention) return true;
+  return choice.mlp && (scope == "mlp" || scope == "act");
+}
+
+// Copies forward nodes of a layer loop into its backward loop, on demand.
+class Recomputer {
+ public:
+  Recomputer(ir::Graph& graph, const ir::Region& forward, const RecomputeChoice& choice)
+      : graph_(graph), forward_(forward), choice_(choice) {}
+
+  // The use that stands for `use` in the backward loop: itself when it is kept, else a copy's output.
+  Use available(Use use) {
+    if (use.value == ir::kNoValue) return use;
+    if (auto found = copies_.find(use); found != copies_.end()) return found->second;
+    const Node* producer = producer_of(use);
+    if (!producer) return use;
+    copy(*producer, use);
+    return copies_.at(use);
+  }
+
+  std::vector<Node> take_copies() { return std::move(nodes_); }
+
+ private:
+  // The forward node whose output in some iteration is `use`, if that output is not kept.
+  const Node* producer_of(Use use) const {
+    if (!use.slot.per_layer || graph_.value(use).role != ir::Role::activation) return nullptr;
+    for (const Node& node : forward_.nodes) {
+      for (Use output : node.outputs) {
+        if (output.value != use.value) continue;
+        const bool carried_stream = output.slot.index != 0 && !is_norm(node);  // the residual stream between layers
+        return !carried_stream && is_dropped(choice_, node, output) ? &node : nullptr;
+      }
+    }
+    return nullptr;
+  }
+
+  // Runs `node` for the iteration that computes `wanted`.
+  void copy(const Node& node, Use wanted) {
+    const Use made = *std::ranges::find_if(node.outputs, [&](Use o) { return o.value == wanted.value; });
+    const int shift = wanted.slot.index - made.slot.index;
+    auto shifted = [&](Use use) {
+      if (use.value != ir::kNoValue && use.slot.per_layer) use.slot.index += shift;
+      return use;
+    };
+    Node again = node;
+    for (Use& input : again.inputs) input = available(shifted(input));
+    for (Use& output : again.outputs) {
+      const Use original = shifted(output);
+      ir::Value value = graph_.value(output);
+      value.name += ".again";
+      value.slots = forward_.layers;
+      output = {graph_.add(std::move(value)), {true, 0}};
+      copies_[original] = output;
+    }
+    nodes_.push_back(std::move(again));
+  }
+
+  ir::Graph& graph_;
+  const ir::Region& forward_;
+  RecomputeChoice choice_;
+  std::map<Use, Use> copies_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace
+
+std::string to_string(const RecomputeChoice& choice) {
+  if (choice.block) return "block";
+  std::vector<std::string> parts;
+  if (choice.norm) parts.push_back("norm");
+  if (choice.act) parts.push_back("act");
+  if (choice.attn) parts.push_back("attn");
+  if (choice.mlp) parts.push_back("mlp");
+  return parts.empty() ? "none" : fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log) {
+  if (!choice.any()) return;
+  ir::Function& function = graph.function("micro_step");
+  for (ir::Region& backward : function.regions) {
+    if (!backward.backward || backward.layers == 0) continue;
+    const std::string forward_name = backward.name.substr(0, backward.name.size() - std::string("_backward").size());
+    const auto forward =
+        std::ranges::find_if(function.regions, [&](const ir::Region& region) { return region.name == forward_name; });
+    const ir::Region forward_copy = *forward;
+    Recomputer recomputer(graph, forward_copy, choice);
+    std::vector<Node> nodes;
+    for (Node& node : backward.nodes) {
+      for (Use& input : node.inputs) input = recomputer.available(input);
+      for (Node& again : recomputer.take_copies()) {
+        log.push_back({"recompute", fmt::format("{}: {}", backward.name, to_text(graph, again))});
+        nodes.push_back(std::move(again));
+      }
+      nodes.push_back(std::move(node));
+    }
+    backward.nodes = std::move(nodes);
+  }
+}
+
+}  // namespace hydrac::passes

@@ -1,0 +1,76 @@
+#include "plan/liveness.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace hydrac::plan {
+
+namespace {
+
+void touch(const ir::Graph& graph, Liveness& liveness, ir::Use use, int layer, const std::string& function) {
+  if (use.value == ir::kNoValue) return;
+  const ir::ValueId storage = storage_of(graph, use.value);
+  if (graph.value(storage).role != ir::Role::activation) return;
+  const int slot = use.slot.index + (use.slot.per_layer ? layer : 0);
+  Life& life = liveness.lives[storage];
+  if (!life.function.empty() && life.function != function) {
+    throw std::logic_error(fmt::format("{} is used in {} and {}", graph.value(storage).name, life.function, function));
+  }
+  life.function = function;
+  auto [found, is_new] = life.slots.try_emplace(slot, Interval{liveness.steps, liveness.steps + 1});
+  if (!is_new) found->second.last = liveness.steps + 1;
+}
+
+}  // namespace
+
+Liveness liveness_of(const ir::Graph& graph) {
+  Liveness liveness;
+  for (const ir::Function& function : graph.functions) {
+    for (const ir::Region& region : function.regions) {
+      const int iterations = std::max(region.layers, 1);
+      for (int i = 0; i < iterations; ++i) {
+        const int layer = region.reverse ? iterations - 1 - i : i;
+        for (const ir::Node& node : region.nodes) {
+          for (ir::Use use : node.inputs) touch(graph, liveness, use, layer, function.name);
+          for (ir::Use use : node.outputs) touch(graph, liveness, use, layer, function.name);
+          ++liveness.steps;
+        }
+      }
+    }
+  }
+  return liveness;
+}
+
+int slots_needed(const Life& life) {
+  auto conflict_free = [&](int count) {
+    for (const auto& [a, x] : life.slots) {
+      for (const auto& [b, y] : life.slots) {
+        if (a < b && (b - a) % count == 0 && x.first < y.last && y.first < x.last) return false;
+      }
+    }
+    return true;
+  };
+  for (int count : {1, 2}) {
+    if (conflict_free(count)) return count;
+  }
+  return life.slots.rbegin()->first + 1;
+}
+
+std::vector<Interval> merged_intervals(const Life& life) {
+  std::vector<Interval> intervals;
+  for (const auto& [slot, interval] : life.slots) intervals.push_back(interval);
+  std::ranges::sort(intervals, {}, &Interval::first);
+  std::vector<Interval> merged;
+  for (const Interval& interval : intervals) {
+    if (!merged.empty() && interval.first <= merged.back().last) {
+      merged.back().last = std::max(merged.back().last, interval.last);
+    } else {
+      merged.push_back(interval);
+    }
+  }
+  return merged;
+}
+
+}  // namespace hydrac::plan

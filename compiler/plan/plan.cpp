@@ -1,0 +1,145 @@
+#include "plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/liveness.h"
+
+namespace hydrac::plan {
+
+namespace {
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+int64_t slot_bytes(const ir::Value& value) { return aligned(element_count(value.shape) * size_of(value.dtype)); }
+
+bool overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (a[i].first < b[j].last && b[j].first < a[i].last) return true;
+    (a[i].last <= b[j].last ? i : j) += 1;
+  }
+  return false;
+}
+
+// The arena begins with what lives on; order of declaration.
+int64_t place_persistent(const ir::Graph& graph, Plan& plan) {
+  int64_t offset = 0;
+  for (const ir::Value& value : graph.values) {
+    if (value.role == ir::Role::activation || value.view) continue;
+    plan.placements[value.id] = {offset, slot_bytes(value), value.slots};
+    offset += plan.placements[value.id].bytes();
+  }
+  return offset;
+}
+
+struct Block {
+  ir::ValueId id;
+  int64_t bytes;
+  std::vector<Interval> intervals;
+};
+
+// Biggest first, each at the lowest offset where it meets nobody that is alive with it.
+void place_activations(Plan& plan, std::vector<Block> blocks) {
+  std::ranges::stable_sort(blocks, [](const Block& a, const Block& b) { return a.bytes > b.bytes; });
+  std::vector<const Block*> placed;
+  for (const Block& block : blocks) {
+    std::vector<std::pair<int64_t, int64_t>> taken;  // [first, last) of blocks alive with this one
+    for (const Block* other : placed) {
+      if (!overlap(block.intervals, other->intervals)) continue;
+      const Placement& placement = plan.placements[other->id];
+      taken.emplace_back(placement.offset, placement.offset + other->bytes);
+    }
+    std::ranges::sort(taken);
+    int64_t offset = plan.persistent_bytes;
+    for (const auto& [first, last] : taken) {
+      if (offset + block.bytes <= first) break;
+      offset = std::max(offset, last);
+    }
+    plan.placements[block.id].offset = offset;
+    plan.arena_bytes = std::max(plan.arena_bytes, offset + block.bytes);
+    placed.push_back(&block);
+  }
+}
+
+void count_live_bytes(const Liveness& liveness, const std::vector<Block>& blocks, Plan& plan) {
+  std::map<std::string, std::vector<int64_t>> change;
+  for (const Block& block : blocks) {
+    std::vector<int64_t>& steps = change[liveness.lives.at(block.id).function];
+    steps.resize(liveness.steps + 1);
+    for (const Interval& interval : block.intervals) {
+      steps[interval.first] += block.bytes;
+      steps[interval.last] -= block.bytes;
+    }
+  }
+  for (const auto& [function, steps] : change) {
+    int64_t live = 0, most = 0;
+    for (int64_t delta : steps) most = std::max(most, live += delta);
+    plan.live_bytes[function] = most;
+  }
+}
+
+}  // namespace
+
+Plan make_plan(const ir::Graph& graph) {
+  Plan plan;
+  plan.persistent_bytes = plan.arena_bytes = place_persistent(graph, plan);
+  const Liveness liveness = liveness_of(graph);
+  std::vector<Block> blocks;
+  for (const auto& [id, life] : liveness.lives) {
+    Placement& placement = plan.placements[id];
+    placement.slot_bytes = slot_bytes(graph.value(id));
+    placement.slots = slots_needed(life);
+    plan.intervals[id] = merged_intervals(life);
+    blocks.push_back({id, placement.bytes(), plan.intervals[id]});
+  }
+  count_live_bytes(liveness, blocks, plan);
+  place_activations(plan, std::move(blocks));
+  return plan;
+}
+
+int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer) {
+  const ir::View view = resolved_view(graph, use.value);
+  const ir::ValueId storage = storage_of(graph, use.value);
+  const Placement& placement = plan.placements.at(storage);
+  const int64_t element = size_of(graph.value(storage).dtype);
+  const int slot = use.slot.index + (use.slot.per_layer ? layer : 0);
+  const int64_t within = (view.offset + slot * view.slot_stride) * element;
+  const int physical = view.slot_stride != 0 ? 0 : slot % placement.slots;
+  return placement.offset + physical * placement.slot_bytes + within;
+}
+
+std::vector<std::string> verify(const ir::Graph& graph, const Plan& plan) {
+  std::vector<std::string> problems;
+  for (const auto& [a, x] : plan.placements) {
+    if (x.offset < 0 || x.offset + x.bytes() > plan.arena_bytes || x.offset % kAlignment != 0) {
+      problems.push_back(fmt::format("{} is placed at {}, outside the arena or not aligned", graph.value(a).name, x.offset));
+    }
+    for (const auto& [b, y] : plan.placements) {
+      if (a >= b || x.offset >= y.offset + y.bytes() || y.offset >= x.offset + x.bytes()) continue;
+      const auto i = plan.intervals.find(a), j = plan.intervals.find(b);
+      const bool persistent = i == plan.intervals.end() || j == plan.intervals.end();
+      if (persistent || overlap(i->second, j->second)) {
+        problems.push_back(fmt::format("{} and {} share memory while both are alive", graph.value(a).name, graph.value(b).name));
+      }
+    }
+  }
+  return problems;
+}
+
+std::string to_text(const ir::Graph& graph, const Plan& plan) {
+  std::string text = fmt::format("arena {} bytes, of which {} live on\n", plan.arena_bytes, plan.persistent_bytes);
+  std::vector<std::pair<Placement, ir::ValueId>> order;
+  for (const auto& [id, placement] : plan.placements) order.emplace_back(placement, id);
+  std::ranges::stable_sort(order, [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
+  for (const auto& [placement, id] : order) {
+    const ir::Value& value = graph.value(id);
+    text += fmt::format("{:>14} {:>14}  {} {}{} {}\n", placement.offset, placement.bytes(), value.name,
+                        symbols_of(value.shape), value.slots > 1 ? fmt::format(" x {} of {}", placement.slots, value.slots) : "",
+                        to_string(value.role));
+  }
+  return text;
+}
+
+}  // namespace hydrac::plan

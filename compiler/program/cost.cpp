@@ -1,0 +1,53 @@
+#include "program/cost.h"
+
+namespace hydrac::program {
+
+namespace {
+
+bool is_arithmetic(ir::ExprOp op) {
+  switch (op) {
+    case ir::ExprOp::constant:
+    case ir::ExprOp::load:
+    case ir::ExprOp::position:
+    case ir::ExprOp::layer:
+    case ir::ExprOp::convert:
+    case ir::ExprOp::round_to: return false;
+    default: return true;
+  }
+}
+
+double points(const ir::Body& body, int space) {
+  return static_cast<double>(body.row_count() * element_count(body.space_shape(space)));
+}
+
+ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Body& body = *node.body;
+  const std::vector<ir::Dependence> deps = dependences(body);
+  const std::vector<bool> live = live_expressions(body);
+  ops::Cost cost;
+  for (size_t i = 0; i < body.exprs.size(); ++i) {
+    if (!live[i] || !is_arithmetic(body.exprs[i].op)) continue;
+    const bool reduces = is_reduction(body.exprs[i].op);
+    cost.flop += deps[i].uniform ? 1 : points(body, reduces ? body.exprs[i].space : deps[i].space);
+  }
+  for (const ir::Store& store : body.stores) {
+    if (store.kind != ir::StoreKind::store) cost.flop += points(body, store.space);
+  }
+  // A gather touches as much of its table as there are points.
+  for (const ir::Operand& operand : body.operands) {
+    const double passes = (operand.input >= 0 ? 1 : 0) + (operand.output >= 0 ? 1 : 0);
+    if (passes == 0) continue;
+    const ir::Use use = operand.output >= 0 ? node.outputs[operand.output] : node.inputs[operand.input];
+    if (use.value == ir::kNoValue) continue;
+    cost.bytes += passes * static_cast<double>(element_count(operand.shape) * size_of(graph.value(use).dtype));
+  }
+  return cost;
+}
+
+}  // namespace
+
+ops::Cost cost_of(const ir::Graph& graph, const ir::Node& node) {
+  return node.op == "fused" ? fused_cost(graph, node) : ops::op_info(node.op).cost(graph, node);
+}
+
+}  // namespace hydrac::program

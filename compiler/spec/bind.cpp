@@ -1,0 +1,175 @@
+#include "spec/bind.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <vector>
+
+#include "diag/render.h"
+#include "diag/suggest.h"
+#include "spec/convert.h"
+#include "spec/key_table.h"
+#include "spec/scalar.h"
+
+namespace hydrac::spec {
+namespace {
+
+using diag::Kind;
+
+// What other tools call our keys.
+struct OtherName {
+  std::string_view theirs;
+  std::string_view ours;
+};
+constexpr auto kOtherNames = std::to_array<OtherName>({
+    {"n_layer", "model.num_hidden_layers"},
+    {"n_layers", "model.num_hidden_layers"},
+    {"num_layers", "model.num_hidden_layers"},
+    {"n_head", "model.num_attention_heads"},
+    {"n_heads", "model.num_attention_heads"},
+    {"n_kv_heads", "model.num_key_value_heads"},
+    {"n_embd", "model.hidden_size"},
+    {"d_model", "model.hidden_size"},
+    {"dim", "model.hidden_size"},
+    {"width", "model.hidden_size"},
+    {"n_inner", "model.intermediate_size"},
+    {"d_ff", "model.intermediate_size"},
+    {"activation_function", "model.hidden_act"},
+    {"rms_norm_eps", "model.norm_eps"},
+    {"layer_norm_epsilon", "model.norm_eps"},
+    {"bias", "model.attention_bias"},
+    {"resid_pdrop", "model.dropout"},
+    {"attn_pdrop", "model.attention_dropout"},
+    {"dataset", "data.path"},
+    {"block_size", "train.sequence_len"},
+    {"seq_len", "train.sequence_len"},
+    {"context_length", "train.sequence_len"},
+    {"batch_size", "train.micro_batch_size"},
+    {"per_device_train_batch_size", "train.micro_batch_size"},
+    {"max_iters", "train.max_steps"},
+    {"steps", "train.max_steps"},
+    {"lr", "train.optimizer.learning_rate"},
+    {"lr_scheduler_type", "train.lr_scheduler.name"},
+    {"warmup_iters", "train.lr_scheduler.warmup_steps"},
+    {"gradient_clipping", "train.max_grad_norm"},
+    {"grad_clip", "train.max_grad_norm"},
+    {"eval_interval", "train.eval_steps"},
+    {"log_interval", "train.log_steps"},
+    {"dtype", "optimizations.precision"},
+    {"gradient_checkpointing", "optimizations.recompute"},
+    {"output_dir", "output.dir"},
+});
+
+// A file with more errors than this is no spec with slips in it, and guessing what each key means takes long.
+constexpr size_t kMostGuesses = 100;
+
+std::string last_part(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return std::string(dot == std::string_view::npos ? path : path.substr(dot + 1));
+}
+
+std::string parent_of(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return std::string(dot == std::string_view::npos ? "" : path.substr(0, dot));
+}
+
+// Names that may stand directly in `section`.
+std::vector<std::string> names_in(std::string_view section) {
+  std::vector<std::string> names;
+  for (const KeyRow& row : key_rows())
+    if (row.section == section) names.push_back(row.name);
+  for (const SectionRow& row : section_rows())
+    if (row.parent == section) names.push_back(row.name);
+  return names;
+}
+
+bool is_users_own(std::string_view key) {
+  return key.starts_with("x-");
+}
+
+// Refuses keys that do not exist and sections that are no maps.
+void check_keys(const Node& map, const std::string& section, Draft& draft) {
+  for (const Entry& entry : map.entries) {
+    if (is_users_own(entry.key)) continue;
+    const std::string path = join_path(section, entry.key);
+    if (find_section(path) != nullptr) {
+      if (entry.value.kind == Node::Kind::map) {
+        check_keys(entry.value, path, draft);
+        continue;
+      }
+      draft.diagnostics.report(
+          Kind::wrong_type, entry.value.where,
+          entry.value.kind == Node::Kind::null
+              ? fmt::format("{} takes a map of keys, and there is none", path)
+              : fmt::format("{} takes a map of keys, not {}", path, describe(entry.value)),
+          "write its keys indented below it, or remove it");
+      for (const KeyRow& row : key_rows())
+        if (row.path.starts_with(path + ".")) draft.broken.insert(row.path);
+      continue;
+    }
+    if (find_key(path) != nullptr) continue;
+    const std::string name = diag::printable(entry.key);
+    const bool worth_guessing = draft.diagnostics.errors() < kMostGuesses;
+    draft.diagnostics.report(Kind::unknown_key, entry.where,
+                             section.empty() ? fmt::format("there is no key {}", name)
+                                             : fmt::format("there is no key {} in {}", name, section),
+                             worth_guessing ? meant_key(path) : "");
+  }
+}
+
+// The entry at `path`, or nullptr.
+const Entry* find_entry(const Node& root, std::string_view path) {
+  const Node* map = &root;
+  for (;;) {
+    const size_t dot = path.find('.');
+    const Entry* entry = map->find(path.substr(0, dot));
+    if (entry == nullptr || dot == std::string_view::npos) return entry;
+    map = &entry->value;
+    path.remove_prefix(dot + 1);
+  }
+}
+
+void report_missing(const Node& root, const KeyRow& row, Draft& draft) {
+  draft.broken.insert(row.path);
+  if (!draft.whole) return;
+  const Entry* section = row.section.empty() ? nullptr : find_entry(root, row.section);
+  draft.diagnostics.report(
+      Kind::missing_key, section != nullptr ? section->where : draft.top, row.path + " is missing",
+      row.section.empty() ? fmt::format("add `{}: ...`. {}", row.name, row.doc)
+                          : fmt::format("add `{}: ...` under {}. {}", row.name, row.section, row.doc));
+}
+
+}  // namespace
+
+void bind(const Node& root, Draft& draft) {
+  check_keys(root, "", draft);
+  visit_keys(draft.spec, [&](const KeyRow& row, auto& field) {
+    const Entry* entry = find_entry(root, row.path);
+    if (entry == nullptr) {
+      if (row.required && !draft.broken.contains(row.path)) report_missing(root, row, draft);
+      return;
+    }
+    draft.spec.set_where(row.path, entry->value.where);
+    if (!convert(entry->value, row, field, draft.diagnostics)) draft.broken.insert(row.path);
+  });
+}
+
+std::string meant_key(std::string_view path) {
+  const std::string name = last_part(path);
+  const std::string section = parent_of(path);
+  const auto did_you_mean = [](std::string_view key) { return fmt::format("did you mean {}?", key); };
+  for (const OtherName& other : kOtherNames)
+    if (name == other.theirs) return did_you_mean(other.ours);
+  if (const std::string sibling = diag::nearest(name, names_in(section)); !sibling.empty())
+    return did_you_mean(sibling);
+  std::vector<std::string> everywhere;
+  for (const KeyRow& row : key_rows()) everywhere.push_back(row.name);
+  const std::string elsewhere = diag::nearest(name, everywhere);
+  for (const KeyRow& row : key_rows())
+    if (row.name == elsewhere) return did_you_mean(row.path);
+  return section.empty() ? "keys of your own begin with x-"
+                         : fmt::format("{} has {}; keys of your own begin with x-", section,
+                                       fmt::join(names_in(section), ", "));
+}
+
+}  // namespace hydrac::spec

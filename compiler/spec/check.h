@@ -1,0 +1,20 @@
+// Values that contradict each other or ask a target for what it cannot do, and advice. What the rules are:
+// kinds.def.
+#pragma once
+#include "spec/draft.h"
+
+namespace hydrac::spec {
+
+// Refuses targets that hydrac does not know. Comes before resolve, which asks the target.
+void check_target_name(Draft& draft);
+
+// All other checks, on a resolved draft. Keys that are broken already are left alone.
+void check(Draft& draft);
+
+// The parts of check(), one file each.
+void check_model(Draft& draft);   // check_model.cpp: shapes
+void check_run(Draft& draft);     // check_run.cpp: schedule, data, folders
+void check_target(Draft& draft);  // check_target.cpp: what the target can do
+void advise(Draft& draft);        // advice.cpp: warnings
+
+}  // namespace hydrac::spec

@@ -1,0 +1,148 @@
+// Shapes: heads and widths, positions, inputs and outputs.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "diag/suggest.h"
+#include "spec/check.h"
+
+namespace hydrac::spec {
+namespace {
+
+using diag::Kind;
+
+// The divisors of `number` next to `wanted`, below and above: what could be written instead of it.
+std::vector<std::string> divisors_near(int64_t number, int64_t wanted) {
+  std::vector<std::string> near;
+  for (int64_t below = std::min(wanted, number); below >= 1; --below)
+    if (number % below == 0) {
+      near.push_back(fmt::format("{}", below));
+      break;
+    }
+  for (int64_t above = wanted + 1; above <= number; ++above)
+    if (number % above == 0) {
+      near.push_back(fmt::format("{}", above));
+      break;
+    }
+  return near;
+}
+
+void check_heads(Draft& draft) {
+  const auto& m = draft.spec.model;
+  if (!draft.spec.is_set("model.head_dim") &&
+      draft.usable({"model.hidden_size", "model.num_attention_heads"}) &&
+      m.hidden_size % m.num_attention_heads != 0) {
+    draft.report(Kind::heads_divide_width, {"model.num_attention_heads", "model.hidden_size"},
+                 fmt::format("num_attention_heads ({}) must divide hidden_size ({})", m.num_attention_heads,
+                             m.hidden_size),
+                 fmt::format("{} would fit; or write head_dim",
+                             diag::one_of(divisors_near(m.hidden_size, m.num_attention_heads))));
+    draft.broken.insert("model.head_dim");
+  }
+  if (draft.usable({"model.num_attention_heads", "model.num_key_value_heads"}) &&
+      m.num_attention_heads % m.num_key_value_heads != 0)
+    draft.report(Kind::kv_heads_divide_heads, {"model.num_key_value_heads", "model.num_attention_heads"},
+                 fmt::format("num_key_value_heads ({}) must divide num_attention_heads ({})",
+                             m.num_key_value_heads, m.num_attention_heads),
+                 fmt::format("{} would fit",
+                             diag::one_of(divisors_near(m.num_attention_heads, m.num_key_value_heads))));
+}
+
+void check_positions(Draft& draft) {
+  const auto& m = draft.spec.model;
+  if (draft.usable({"model.position", "model.head_dim"}) && m.position == Position::rope &&
+      m.head_dim % 2 != 0)
+    draft.report(Kind::head_dim_odd,
+                 {"model.head_dim", "model.position", "model.num_attention_heads", "model.hidden_size"},
+                 fmt::format("rope needs an even head_dim, and it is {}", m.head_dim),
+                 fmt::format("head_dim {} would fit", m.head_dim + 1));
+  const auto& scaling = m.rope_scaling;
+  if (draft.usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) &&
+      scaling.low_freq_factor >= scaling.high_freq_factor)
+    draft.report(Kind::rope_factors,
+                 {"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"},
+                 fmt::format("low_freq_factor ({}) must be below high_freq_factor ({})",
+                             scaling.low_freq_factor, scaling.high_freq_factor),
+                 "Llama 3 has 1 and 4");
+  const int64_t length = draft.spec.train.sequence_len;
+  if (draft.usable({"train.sequence_len", "model.max_position_embeddings", "model.position"}) &&
+      m.position == Position::learned && length > m.max_position_embeddings)
+    draft.report(
+        Kind::sequence_too_long, {"train.sequence_len", "model.max_position_embeddings"},
+        fmt::format(
+            "sequence_len ({}) is longer than max_position_embeddings ({}), and positions are learned",
+            length, m.max_position_embeddings),
+        fmt::format("write sequence_len: {}, or raise max_position_embeddings", m.max_position_embeddings));
+}
+
+void check_head(Draft& draft) {
+  const auto& m = draft.spec.model;
+  if (!draft.usable({"model.input", "model.head"})) return;
+  if (m.input == Input::tokens && m.head != Head::language_model)
+    draft.report(Kind::head_needs_input, {"model.head", "model.input"},
+                 fmt::format("the {} head reads series, and the input is tokens", to_string(m.head)),
+                 "write input: series, or head: language_model");
+  if (m.input == Input::series && m.head == Head::language_model)
+    draft.report(Kind::head_needs_input, {"model.head", "model.input"},
+                 "the language_model head predicts tokens, and the input is series",
+                 "write head: regression or head: classification, or input: tokens");
+}
+
+void check_columns(Draft& draft) {
+  const auto& m = draft.spec.model;
+  const auto& data = draft.spec.data;
+  if (!draft.usable({"model.input", "model.head", "data.target"}) || m.input != Input::series) return;
+  if (data.target.empty()) {
+    draft.report(Kind::missing_key, {"model.input"},
+                 "data.target is missing: a series model predicts CSV columns",
+                 "add `target: [column]` under data");
+    return;
+  }
+  if (draft.usable({"data.features", "model.num_features"}) && !data.features.empty() &&
+      m.num_features != static_cast<int64_t>(data.features.size()))
+    draft.report(
+        Kind::labels_mismatch, {"model.num_features", "data.features"},
+        fmt::format("num_features is {}, and data.features names {}", m.num_features, data.features.size()),
+        "remove num_features");
+  if (!draft.usable({"model.num_labels"})) return;
+  if (m.head == Head::regression && m.num_labels != static_cast<int64_t>(data.target.size()))
+    draft.report(Kind::labels_mismatch, {"model.num_labels", "data.target"},
+                 fmt::format("num_labels is {}, and data.target names {}", m.num_labels, data.target.size()),
+                 "remove num_labels");
+  if (m.head != Head::classification) return;
+  if (data.target.size() != 1)
+    draft.report(
+        Kind::labels_mismatch, {"data.target"},
+        fmt::format("classification predicts one column, and data.target names {}", data.target.size()));
+  if (!draft.spec.is_set("model.num_labels"))
+    draft.report(Kind::missing_key, {"model.head"},
+                 "model.num_labels is missing: how many classes are there?",
+                 "add `num_labels: ...` under model");
+  else if (m.num_labels < 2)
+    draft.report(Kind::labels_mismatch, {"model.num_labels"},
+                 fmt::format("classification needs at least 2 classes, and num_labels is {}", m.num_labels));
+}
+
+void check_vocabulary(Draft& draft) {
+  constexpr int64_t kBytes = 256;
+  const auto& m = draft.spec.model;
+  if (draft.usable({"model.vocab_size", "data.tokenizer", "model.input"}) && m.input == Input::tokens &&
+      m.vocab_size > 0 && m.vocab_size < kBytes && draft.spec.data.tokenizer == "byte")
+    draft.report(Kind::vocab_too_small, {"model.vocab_size", "data.tokenizer"},
+                 fmt::format("the byte tokenizer has {} ids, and vocab_size is {}", kBytes, m.vocab_size),
+                 fmt::format("remove vocab_size, or write {} or more", kBytes));
+}
+
+}  // namespace
+
+void check_model(Draft& draft) {
+  check_heads(draft);
+  check_positions(draft);
+  check_head(draft);
+  check_columns(draft);
+  check_vocabulary(draft);
+}
+
+}  // namespace hydrac::spec

@@ -1,0 +1,58 @@
+// The schedule's lengths, and folders that a spec file may write to.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "diag/render.h"
+#include "spec/check.h"
+
+namespace hydrac::spec {
+namespace {
+
+using diag::Kind;
+
+void check_schedule(Draft& draft) {
+  const auto& s = draft.spec.train.lr_scheduler;
+  const int64_t steps = draft.spec.train.max_steps;
+  if (!draft.usable({"train.max_steps", "train.lr_scheduler.warmup_steps"})) return;
+  if (s.warmup_steps > steps)
+    return draft.report(Kind::warmup_too_long, {"train.lr_scheduler.warmup_steps", "train.max_steps"},
+                        fmt::format("warmup_steps ({}) is more than max_steps ({})", s.warmup_steps, steps),
+                        fmt::format("{} would be usual", (steps + 9) / 10));
+  if (draft.usable({"train.lr_scheduler.decay_steps", "train.lr_scheduler.name"}) &&
+      s.name == Schedule::wsd && s.warmup_steps + s.decay_steps > steps)
+    draft.report(Kind::decay_too_long, {"train.lr_scheduler.decay_steps", "train.max_steps"},
+                 fmt::format("warmup_steps ({}) and decay_steps ({}) together are more than max_steps ({})",
+                             s.warmup_steps, s.decay_steps, steps),
+                 fmt::format("decay_steps can be {} at most", steps - s.warmup_steps));
+}
+
+// Relative, and never leaving the folder it starts in.
+bool stays_below(const std::string& written) {
+  const std::filesystem::path path(written);
+  if (path.is_absolute()) return false;
+  for (const auto& part : path)
+    if (part == "..") return false;
+  return true;
+}
+
+// A spec may come from anywhere, so what it writes stays below the working folder. Who types the command may
+// choose.
+void check_folder(Draft& draft, std::string_view path, const std::string& folder) {
+  const diag::Location where = draft.spec.where(path);
+  if (!draft.usable({path}) || where.on_command_line() || stays_below(folder)) return;
+  draft.report(Kind::unsafe_path, {path},
+               fmt::format("{} {} would write outside the working folder", path, diag::printable(folder)),
+               fmt::format("write a relative path without .., or give it on the command line: {}={}", path,
+                           diag::printable(folder)));
+}
+
+}  // namespace
+
+void check_run(Draft& draft) {
+  check_schedule(draft);
+  check_folder(draft, "output.dir", draft.spec.output.dir);
+  check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir);
+}
+
+}  // namespace hydrac::spec

@@ -1,0 +1,89 @@
+// What the target can do.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "spec/check.h"
+#include "targets/target.h"
+
+namespace hydrac::spec {
+namespace {
+
+using diag::Kind;
+using targets::Target;
+
+bool has(const Target& target, Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return true;
+    case Precision::tf32:
+      return target.has_tf32();
+    case Precision::bf16:
+      return target.has_bf16();
+    case Precision::fp16:
+      return target.has_fp16();
+    case Precision::fp8:
+      return target.has_fp8();
+  }
+  return false;
+}
+
+void check_precision(Draft& draft, const Target& target) {
+  const Precision precision = draft.spec.optimizations.precision;
+  if (!draft.usable({"optimizations.precision"}) || has(target, precision)) return;
+  const char* instead = target.is_cpu() || precision == Precision::tf32 ? "fp32"
+                        : target.has_bf16()                             ? "bf16"
+                                                                        : "fp16";
+  draft.report(Kind::precision_unsupported, {"optimizations.precision", "target"},
+               fmt::format("{} has no {}", target.name, to_string(precision)),
+               fmt::format("write {}", instead));
+}
+
+void refuse(Draft& draft, std::string_view path, std::string_view value, std::string_view instead) {
+  draft.report(Kind::option_unsupported, {path, "target"},
+               fmt::format("{}: {} is not possible on cpu", path, value), fmt::format("write {}", instead));
+}
+
+void check_cpu(Draft& draft) {
+  const auto& o = draft.spec.optimizations;
+  if (draft.usable({"optimizations.attention"}) && o.attention == AttentionKernel::cudnn)
+    refuse(draft, "optimizations.attention", "cudnn", "auto or generated");
+  if (draft.usable({"optimizations.loss"}) && o.loss != LossKernel::materialized)
+    refuse(draft, "optimizations.loss", to_string(o.loss), "materialized");
+  if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state != StateType::fp32)
+    refuse(draft, "optimizations.optimizer_state", to_string(o.optimizer_state), "fp32");
+  if (draft.usable({"optimizations.cuda_graph"}) && o.cuda_graph)
+    refuse(draft, "optimizations.cuda_graph", "true", "false");
+  // Fitting the memory needs a size to fit; main memory is shared with everything else.
+  if (draft.usable({"optimizations.recompute"}) && o.recompute.mode == Recompute::Mode::automatic)
+    refuse(draft, "optimizations.recompute", "auto", "none, block or a list");
+}
+
+void check_cudnn(Draft& draft, const Target& target) {
+  const auto& o = draft.spec.optimizations;
+  if (!draft.usable({"optimizations.attention"}) || o.attention != AttentionKernel::cudnn) return;
+  if (!target.has_bf16())
+    return draft.report(Kind::option_unsupported, {"optimizations.attention", "target"},
+                        fmt::format("cuDNN has no fused attention for {} ({})", target.name, target.arch),
+                        "write auto or generated");
+  const bool full = o.precision == Precision::fp32 || o.precision == Precision::tf32;
+  if (draft.usable({"optimizations.precision"}) && full)
+    draft.report(Kind::cudnn_needs_half, {"optimizations.attention", "optimizations.precision"},
+                 fmt::format("cuDNN's attention computes in half precision, and precision is {}",
+                             to_string(o.precision)),
+                 "write attention: auto, or precision: bf16");
+}
+
+}  // namespace
+
+void check_target(Draft& draft) {
+  if (!draft.usable({"target"})) return;
+  const Target& target = *targets::find(draft.spec.target);
+  check_precision(draft, target);
+  if (target.is_cpu())
+    check_cpu(draft);
+  else
+    check_cudnn(draft, target);
+}
+
+}  // namespace hydrac::spec

@@ -1,0 +1,327 @@
+#include "spec/hf_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "diag/render.h"
+#include "spec/scalar.h"
+#include "spec/source.h"
+
+namespace hydrac::spec {
+namespace {
+
+using diag::Kind;
+
+// Keys that say nothing about the architecture we build: token ids, generation, the library's own
+// bookkeeping.
+constexpr auto kIrrelevant = std::to_array<std::string_view>({
+    "architectures",
+    "auto_map",
+    "bos_token_id",
+    "chunk_size_feed_forward",
+    "dtype",
+    "eos_token_id",
+    "gradient_checkpointing",
+    "id2label",
+    "is_decoder",
+    "label2id",
+    "max_window_layers",
+    "n_ctx",
+    "output_attentions",
+    "output_hidden_states",
+    "output_past",
+    "pad_token_id",
+    "pretraining_tp",
+    "reorder_and_upcast_attn",
+    "return_dict",
+    "sliding_window",
+    "summary_activation",
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "summary_type",
+    "summary_use_proj",
+    "task_specific_params",
+    "torch_dtype",
+    "transformers_version",
+    "use_bfloat16",
+    "use_cache",
+});
+
+class ConfigReader {
+ public:
+  ConfigReader(const Node& config, const Node& written, diag::Diagnostics& diagnostics)
+      : config_(config), written_(written), diagnostics_(diagnostics) {}
+
+  Node read();
+
+ private:
+  void gpt2();
+  void llama_like();
+  void llama();
+  void qwen2();
+  void qwen3();
+  void rope(const Node& parameters);
+
+  // The entry of a key that is there and not null; from now on the key counts as known.
+  const Entry* take(std::string_view theirs);
+  void set(std::string_view ours, const diag::Location& where, Node value);
+  // A value that the family has by nature, or that Hugging Face gives a key nobody wrote.
+  void constant(std::string_view ours, std::string_view text);
+  void map(std::string_view theirs, std::string_view ours, std::string_view if_absent = "");
+  void map_needed(std::string_view theirs, std::string_view ours);
+  void activation(std::string_view theirs,
+                  std::initializer_list<std::pair<std::string_view, std::string_view>> known,
+                  std::string_view if_absent);
+  void must_be(std::string_view theirs, std::string_view wanted, std::string_view otherwise);
+  void only_full_attention();
+  void same_dropouts();
+  void report_unknown();
+
+  bool is_written(std::string_view ours) const { return written_.find(ours) != nullptr; }
+  void unsupported(const diag::Location& where, std::string message, std::string suggestion = "") {
+    diagnostics_.report(Kind::config_unsupported, where, std::move(message), std::move(suggestion));
+  }
+
+  const Node& config_;
+  const Node& written_;
+  diag::Diagnostics& diagnostics_;
+  std::set<std::string_view> known_;
+  diag::Location family_;  // where model_type stands
+  Node model_{.kind = Node::Kind::map};
+};
+
+const Entry* ConfigReader::take(std::string_view theirs) {
+  known_.insert(theirs);
+  const Entry* entry = config_.find(theirs);
+  return entry == nullptr || entry->value.kind == Node::Kind::null ? nullptr : entry;
+}
+
+void ConfigReader::set(std::string_view ours, const diag::Location& where, Node value) {
+  model_.set({std::string(ours), where, std::move(value)});
+}
+
+void ConfigReader::constant(std::string_view ours, std::string_view text) {
+  set(ours, family_, {.kind = Node::Kind::scalar, .where = family_, .text = std::string(text)});
+}
+
+void ConfigReader::map(std::string_view theirs, std::string_view ours, std::string_view if_absent) {
+  if (const Entry* entry = take(theirs))
+    set(ours, entry->where, entry->value);
+  else if (!if_absent.empty())
+    constant(ours, if_absent);
+}
+
+void ConfigReader::map_needed(std::string_view theirs, std::string_view ours) {
+  map(theirs, ours);
+  if (model_.find(ours) == nullptr && !is_written(ours))
+    unsupported(family_, fmt::format("this config.json has no {}", theirs),
+                fmt::format("write model.{} in the spec", ours));
+}
+
+void ConfigReader::activation(std::string_view theirs,
+                              std::initializer_list<std::pair<std::string_view, std::string_view>> known,
+                              std::string_view if_absent) {
+  const Entry* entry = take(theirs);
+  if (entry == nullptr) return constant("hidden_act", if_absent);
+  for (const auto& [name, ours] : known)
+    if (entry->value.text == name)
+      return set("hidden_act", entry->where,
+                 {.kind = Node::Kind::scalar, .where = entry->value.where, .text = std::string(ours)});
+  if (!is_written("hidden_act"))
+    unsupported(entry->value.where,
+                fmt::format("{} {} is not supported", theirs, diag::printable(entry->value.text)),
+                "write model.hidden_act in the spec");
+}
+
+void ConfigReader::must_be(std::string_view theirs, std::string_view wanted, std::string_view otherwise) {
+  const Entry* entry = take(theirs);
+  if (entry != nullptr && entry->value.text != wanted)
+    unsupported(entry->value.where, std::string(otherwise));
+}
+
+void ConfigReader::only_full_attention() {
+  must_be("use_sliding_window", "false", "sliding-window attention is not supported");
+  const Entry* types = take("layer_types");
+  if (types == nullptr) return;
+  for (const Node& type : types->value.items)
+    if (type.text != "full_attention")
+      return unsupported(type.where,
+                         fmt::format("layers of type {} are not supported", diag::printable(type.text)));
+}
+
+void ConfigReader::rope(const Node& parameters) {
+  if (parameters.kind != Node::Kind::map)
+    return unsupported(parameters.where, fmt::format("rope_scaling is {}, not a map", describe(parameters)));
+  const Entry* type = parameters.find("rope_type");
+  if (type == nullptr) type = parameters.find("type");
+  if (const Entry* theta = parameters.find("rope_theta")) set("rope_theta", theta->where, theta->value);
+  if (is_written("rope_scaling")) return;
+  if (type == nullptr || type->value.text == "default") return;
+  if (type->value.text != "llama3")
+    return unsupported(
+        type->value.where,
+        fmt::format("rope scaling of type {} is not supported", diag::printable(type->value.text)),
+        "llama3 is, and model.rope_scaling: {factor: 1} turns it off");
+  Node scaling{.kind = Node::Kind::map, .where = parameters.where};
+  scaling.entries.push_back({"rope_type", type->where, type->value});
+  for (const std::string_view key :
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    const Entry* entry = parameters.find(key);
+    if (entry != nullptr)
+      scaling.entries.push_back(*entry);
+    else
+      unsupported(parameters.where, fmt::format("this rope_scaling has no {}", key));
+  }
+  set("rope_scaling", parameters.where, std::move(scaling));
+}
+
+void ConfigReader::same_dropouts() {
+  const Entry* residual = take("resid_pdrop");
+  const Entry* embedding = take("embd_pdrop");
+  const auto number = [](const Entry* entry) {
+    const Scalar value = scalar_value(entry->value);
+    if (const auto* real = std::get_if<double>(&value)) return *real;
+    const auto* whole = std::get_if<int64_t>(&value);
+    return whole != nullptr ? static_cast<double>(*whole) : -1.0;
+  };
+  constexpr double kHuggingFaceDefault = 0.1;
+  const double a = residual != nullptr ? number(residual) : kHuggingFaceDefault;
+  const double b = embedding != nullptr ? number(embedding) : kHuggingFaceDefault;
+  if (a != b && !is_written("dropout"))
+    unsupported(residual != nullptr ? residual->where : embedding->where,
+                "resid_pdrop and embd_pdrop differ; hydrac has one dropout for both",
+                "write model.dropout in the spec");
+  map("resid_pdrop", "dropout", "0.1");
+}
+
+void ConfigReader::gpt2() {
+  for (const std::string_view ours : {"norm_bias", "attention_bias", "attention_output_bias", "mlp_bias"})
+    constant(ours, "true");
+  constant("norm", "layernorm");
+  constant("position", "learned");
+  map_needed("n_embd", "hidden_size");
+  map_needed("n_layer", "num_hidden_layers");
+  map_needed("n_head", "num_attention_heads");
+  map_needed("vocab_size", "vocab_size");
+  map_needed("n_positions", "max_position_embeddings");
+  map("n_inner", "intermediate_size");
+  map("layer_norm_epsilon", "norm_eps", "1e-5");
+  activation("activation_function",
+             {{"gelu_new", "gelu_tanh"},
+              {"gelu_pytorch_tanh", "gelu_tanh"},
+              {"gelu", "gelu"},
+              {"silu", "silu"},
+              {"swish", "silu"}},
+             "gelu_tanh");
+  same_dropouts();
+  map("attn_pdrop", "attention_dropout", "0.1");
+  map("initializer_range", "initializer_range", "0.02");
+  map("tie_word_embeddings", "tie_word_embeddings", "true");
+  must_be("scale_attn_weights", "true", "attention without scaling is not supported");
+  must_be("scale_attn_by_inverse_layer_idx", "false",
+          "scaling attention by the layer's index is not supported");
+  must_be("add_cross_attention", "false", "cross-attention is not supported");
+}
+
+void ConfigReader::llama_like() {
+  constant("norm", "rmsnorm");
+  constant("norm_bias", "false");
+  constant("position", "rope");
+  map_needed("hidden_size", "hidden_size");
+  map_needed("intermediate_size", "intermediate_size");
+  map_needed("num_hidden_layers", "num_hidden_layers");
+  map_needed("num_attention_heads", "num_attention_heads");
+  map_needed("vocab_size", "vocab_size");
+  map_needed("max_position_embeddings", "max_position_embeddings");
+  map("num_key_value_heads", "num_key_value_heads");
+  map("rms_norm_eps", "norm_eps", "1e-6");
+  map("rope_theta", "rope_theta", "10000");
+  for (const std::string_view theirs : {"rope_scaling", "rope_parameters"})
+    if (const Entry* entry = take(theirs)) rope(entry->value);
+  activation("hidden_act", {{"silu", "swiglu"}, {"swish", "swiglu"}, {"gelu", "geglu"}}, "swiglu");
+  map("attention_dropout", "attention_dropout", "0");
+  map("initializer_range", "initializer_range", "0.02");
+  map("tie_word_embeddings", "tie_word_embeddings", "false");
+  must_be("use_mrope", "false", "multimodal rope is not supported");
+  only_full_attention();
+}
+
+void ConfigReader::llama() {
+  llama_like();
+  map("head_dim", "head_dim");
+  map("attention_bias", "attention_bias", "false");
+  map("attention_bias", "attention_output_bias", "false");
+  map("mlp_bias", "mlp_bias", "false");
+}
+
+void ConfigReader::qwen2() {
+  llama_like();
+  map("head_dim", "head_dim");
+  constant("attention_bias", "true");
+  constant("attention_output_bias", "false");
+  constant("mlp_bias", "false");
+}
+
+void ConfigReader::qwen3() {
+  llama_like();
+  constant("qk_norm", "true");
+  map("head_dim", "head_dim", "128");
+  map("attention_bias", "attention_bias", "false");
+  map("attention_bias", "attention_output_bias", "false");
+  constant("mlp_bias", "false");
+}
+
+void ConfigReader::report_unknown() {
+  for (const Entry& entry : config_.entries) {
+    const bool irrelevant = std::find(kIrrelevant.begin(), kIrrelevant.end(), entry.key) != kIrrelevant.end();
+    if (irrelevant || known_.contains(entry.key) || entry.key.starts_with('_')) continue;
+    diagnostics_.report(Kind::config_key_ignored, entry.where,
+                        fmt::format("{} is not known and has no effect", diag::printable(entry.key)));
+  }
+}
+
+Node ConfigReader::read() {
+  const Entry* family = take("model_type");
+  const std::string type = family != nullptr ? family->value.text : "";
+  family_ = family != nullptr ? family->value.where : config_.where;
+  model_.where = family_;
+  if (type == "gpt2")
+    gpt2();
+  else if (type == "llama")
+    llama();
+  else if (type == "qwen2")
+    qwen2();
+  else if (type == "qwen3")
+    qwen3();
+  else {
+    unsupported(family_,
+                family != nullptr ? fmt::format("models of type {} are not supported", diag::printable(type))
+                                  : "this config.json has no model_type",
+                "gpt2, llama, qwen2 and qwen3 are");
+    return model_;
+  }
+  report_unknown();
+  return std::move(model_);
+}
+
+}  // namespace
+
+std::optional<Node> read_hf_config(const std::string& path, const diag::Location& wanted_by,
+                                   const Node& written, diag::Diagnostics& diagnostics) {
+  const std::optional<std::string> text = read_source(path, wanted_by, diagnostics);
+  if (!text) return std::nullopt;
+  // JSON is YAML, and this way every value has its place.
+  const std::optional<Node> config = parse_map(path, *text, diagnostics);
+  if (!config) return std::nullopt;
+  const size_t errors = diagnostics.errors();
+  Node model = ConfigReader(*config, written, diagnostics).read();
+  if (diagnostics.errors() != errors) return std::nullopt;
+  return model;
+}
+
+}  // namespace hydrac::spec

@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <type_traits>
+
+#include "spec/convert.h"
+#include "spec/key_table.h"
+#include "spec/schema.h"
+
+namespace hydrac::spec {
+namespace {
+
+template <class T>
+std::string takes(const KeyRow& row) {
+  const auto bounded = [&](const char* what) {
+    return row.rule.bounded() ? fmt::format("{}, {}", what, range_text(row.rule)) : std::string(what);
+  };
+  if constexpr (std::is_same_v<T, bool>) return "true, false";
+  if constexpr (std::is_same_v<T, int64_t>) return bounded("whole number");
+  if constexpr (std::is_same_v<T, double>) return bounded("number");
+  if constexpr (std::is_same_v<T, std::string>) return "text";
+  if constexpr (std::is_same_v<T, StringList>) return "text or list of texts";
+  if constexpr (std::is_same_v<T, Betas>) return bounded("two numbers");
+  if constexpr (std::is_same_v<T, Recompute>) return "none, block, auto, or list of norm, act, attn, mlp";
+  if constexpr (std::is_enum_v<T>) return fmt::format("{}", fmt::join(spellings(enum_values(T{})), ", "));
+}
+
+std::string shown(bool value) {
+  return value ? "true" : "false";
+}
+std::string shown(int64_t value) {
+  return fmt::format("{}", value);
+}
+std::string shown(double value) {
+  return fmt::format("{}", value);
+}
+std::string shown(const std::string& value) {
+  return value.empty() ? "none" : value;
+}
+std::string shown(const StringList& value) {
+  return value.empty() ? "none" : fmt::format("{}", fmt::join(value, ", "));
+}
+std::string shown(const Betas& value) {
+  return fmt::format("[{}, {}]", value[0], value[1]);
+}
+std::string shown(const Recompute&) {
+  return "none";
+}
+template <class E>
+requires std::is_enum_v<E> std::string shown(E value) {
+  return std::string(to_string(value));
+}
+
+template <class T>
+std::string default_text(const KeyRow& row, const T& value) {
+  if (row.required) return "required";
+  return row.derived.empty() ? shown(value) : std::string(row.derived);
+}
+
+std::string section_markdown(const std::string& section) {
+  std::string text = "| key | takes | default | |\n| --- | --- | --- | --- |\n";
+  const SpecKeys defaults;
+  visit_keys(defaults, [&](const KeyRow& row, const auto& field) {
+    if (row.section != section) return;
+    using T = std::decay_t<decltype(field)>;
+    text +=
+        fmt::format("| `{}` | {} | {} | {} |\n", row.name, takes<T>(row), default_text(row, field), row.doc);
+  });
+  return text;
+}
+
+std::string enum_markdown(std::string_view type, std::span<const EnumValue> values) {
+  std::string text = fmt::format("\n{}:\n\n", type);
+  for (const EnumValue& value : values) text += fmt::format("- `{}`: {}\n", value.spelling, value.doc);
+  return text;
+}
+
+}  // namespace
+
+std::string keys_markdown() {
+  std::string text =
+      "# The keys of a spec\n\nGenerated from compiler/spec/keys.def. Keys that begin with `x-` are your "
+      "own, "
+      "anywhere.\n\n";
+  text += section_markdown("");
+  for (const SectionRow& section : section_rows())
+    text += fmt::format("\n## {}\n\n{}\n\n{}", section.path, section.doc, section_markdown(section.path));
+  text += "\n## Words\n";
+  const SpecKeys defaults;
+  visit_keys(defaults, [&](const KeyRow& row, const auto& field) {
+    using T = std::decay_t<decltype(field)>;
+    if constexpr (std::is_enum_v<T>) text += enum_markdown(fmt::format("`{}`", row.path), enum_values(field));
+  });
+  return text;
+}
+
+std::string keys_help() {
+  std::string text;
+  const SpecKeys defaults;
+  visit_keys(defaults, [&](const KeyRow& row, const auto& field) {
+    using T = std::decay_t<decltype(field)>;
+    text += fmt::format("  {:<48} {} ({}; {}{})\n", row.path, row.doc, takes<T>(row),
+                        row.required ? "" : "default: ", default_text(row, field));
+  });
+  return text;
+}
+
+}  // namespace hydrac::spec

@@ -1,0 +1,135 @@
+#include "spec/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "diag/render.h"
+#include "spec/bind.h"
+#include "spec/check.h"
+#include "spec/draft.h"
+#include "spec/hf_config.h"
+#include "spec/overrides.h"
+#include "spec/resolve.h"
+#include "spec/source.h"
+
+namespace hydrac::spec {
+namespace {
+
+using diag::Kind;
+namespace fs = std::filesystem;
+
+constexpr size_t kLongestChain = 16;  // specs that extend one another
+
+// What tells one file from another, however its path is spelled.
+std::string identity(const std::string& path) {
+  std::error_code ignored;
+  const fs::path canonical = fs::weakly_canonical(path, ignored);
+  return canonical.empty() ? path : canonical.string();
+}
+
+// A key that is read while the tree is put together, before the others: takes it out of `map` and returns its
+// text and place. A value of the wrong type stays, for bind to refuse.
+std::optional<Node> take_text(Node& map, std::string_view key) {
+  const Entry* entry = map.find(key);
+  if (entry == nullptr || entry->value.kind != Node::Kind::scalar || entry->value.text.empty())
+    return std::nullopt;
+  Node value = entry->value;
+  map.erase(key);
+  return value;
+}
+
+// Replaces `tree` by what it extends with `tree` laid over it. `chain` holds the files on the way here.
+bool apply_extends(Node& tree, std::vector<std::string> chain, diag::Diagnostics& diagnostics) {
+  const std::optional<Node> extends = take_text(tree, "extends");
+  if (!extends) return true;
+  const std::string path = path_from(extends->where, extends->text);
+  const std::string file = identity(path);
+  if (std::find(chain.begin(), chain.end(), file) != chain.end()) {
+    diagnostics.report(Kind::extends_cycle, extends->where,
+                       fmt::format("{} extends this spec in turn", diag::printable(extends->text)),
+                       "one of the two must stand alone");
+    return false;
+  }
+  if (chain.size() == kLongestChain) {
+    diagnostics.report(Kind::extends_cycle, extends->where,
+                       fmt::format("more than {} specs extend one another", kLongestChain));
+    return false;
+  }
+  chain.push_back(file);
+  const std::optional<std::string> text = read_source(path, extends->where, diagnostics);
+  if (!text) return false;
+  std::optional<Node> base = parse_map(path, *text, diagnostics);
+  if (!base || !apply_extends(*base, std::move(chain), diagnostics)) return false;
+  const diag::Location top = tree.where;
+  overlay(*base, std::move(tree));
+  tree = std::move(*base);
+  tree.where = top;
+  return true;
+}
+
+// Puts what `model.from` says under the keys that the spec writes itself.
+bool apply_model_from(Node& tree, diag::Diagnostics& diagnostics) {
+  Entry* model = tree.find("model");
+  if (model == nullptr || model->value.kind != Node::Kind::map) return true;
+  const std::optional<Node> from = take_text(model->value, "from");
+  if (!from) return true;
+  std::optional<Node> config =
+      read_hf_config(path_from(from->where, from->text), from->where, model->value, diagnostics);
+  if (!config) return false;
+  overlay(*config, std::move(model->value));
+  model->value = std::move(*config);
+  return true;
+}
+
+// `auto` becomes the target it stands for; where the user wrote it is kept.
+void settle_target(Draft& draft, std::string_view auto_target) {
+  if (draft.spec.target == "auto") draft.spec.target = auto_target;
+}
+
+// `whole`: all files that the spec is made of could be read.
+std::optional<Spec> finish(const Node& tree, bool whole, diag::Diagnostics& diagnostics,
+                           std::string_view auto_target) {
+  Draft draft{
+      .spec = {}, .diagnostics = diagnostics, .top = tree.where, .whole = whole, .broken = {}, .usual = {}};
+  bind(tree, draft);
+  settle_target(draft, auto_target);
+  check_target_name(draft);
+  resolve(draft);
+  check(draft);
+  if (diagnostics.has_errors()) return std::nullopt;
+  return std::move(draft.spec);
+}
+
+std::optional<Spec> load(const std::string& file, const std::string& text,
+                         std::span<const std::string> overrides, diag::Diagnostics& diagnostics,
+                         std::string_view auto_target) {
+  std::optional<Node> tree = parse_map(file, text, diagnostics);
+  bool whole = tree && apply_extends(*tree, {identity(file)}, diagnostics);
+  Node root = tree ? std::move(*tree) : Node{.kind = Node::Kind::map};
+  apply_overrides(overrides, root, diagnostics);
+  if (!tree) return std::nullopt;
+  whole &= apply_model_from(root, diagnostics);
+  return finish(root, whole, diagnostics, auto_target);
+}
+
+}  // namespace
+
+std::optional<Spec> load_spec(const std::string& path, std::span<const std::string> overrides,
+                              diag::Diagnostics& diagnostics, std::string_view auto_target) {
+  const std::optional<std::string> text = read_source(path, {path, 0, 0}, diagnostics);
+  if (!text) return std::nullopt;
+  return load(path, *text, overrides, diagnostics, auto_target);
+}
+
+std::optional<Spec> load_spec_text(const std::string& file, std::string text,
+                                   std::span<const std::string> overrides, diag::Diagnostics& diagnostics,
+                                   std::string_view auto_target) {
+  diagnostics.add_source(file, text);
+  return load(file, text, overrides, diagnostics, auto_target);
+}
+
+}  // namespace hydrac::spec

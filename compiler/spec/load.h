@@ -1,0 +1,25 @@
+// From a spec file and the command line's overrides to a Spec that is complete and free of contradictions.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "diag/diagnostic.h"
+#include "spec/spec.h"
+
+namespace hydrac::spec {
+
+// Reads the spec at `path`, its bases (`extends`), and its `model.from`; then applies overrides
+// ("train.max_steps=10"). Everything wrong goes to `diagnostics`, all of it at once; nothing comes back if
+// there is an error. Warnings do not stop it. `auto_target` is the target that `target: auto` stands for on
+// this machine ("cpu", "h100", "sm_90", ...).
+std::optional<Spec> load_spec(const std::string& path, std::span<const std::string> overrides,
+                              diag::Diagnostics& diagnostics, std::string_view auto_target = "cpu");
+
+// The same from text; `file` is the name that diagnostics show, and relative paths start in its folder.
+std::optional<Spec> load_spec_text(const std::string& file, std::string text,
+                                   std::span<const std::string> overrides, diag::Diagnostics& diagnostics,
+                                   std::string_view auto_target = "cpu");
+
+}  // namespace hydrac::spec

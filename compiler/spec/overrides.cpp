@@ -1,0 +1,101 @@
+#include "spec/overrides.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "diag/render.h"
+#include "spec/key_table.h"
+#include "spec/source.h"
+#include "spec/yaml.h"
+
+namespace hydrac::spec {
+namespace {
+
+using diag::Kind;
+
+enum class Takes { yaml, text, texts };
+
+// Whether the key at `path` holds text, a list of texts, or something else.
+Takes value_of(std::string_view path) {
+  Takes takes = Takes::yaml;
+  const SpecKeys keys;
+  visit_keys(keys, [&](const KeyRow& row, const auto& field) {
+    using Field = std::decay_t<decltype(field)>;
+    if (row.path != path) return;
+    if constexpr (std::is_same_v<Field, std::string>) takes = Takes::text;
+    if constexpr (std::is_same_v<Field, StringList>) takes = Takes::texts;
+  });
+  return takes;
+}
+
+std::optional<Node> parse_value(std::string_view path, const std::string& text, const diag::Location& where,
+                                diag::Diagnostics& diagnostics) {
+  const Takes takes = value_of(path);
+  const bool quoted = text.starts_with('"') || text.starts_with('\'');
+  const bool listed = takes == Takes::texts && text.starts_with('[');
+  // A glob or a prompt is no YAML: `*.txt` would be an alias, `To be: or not` a map.
+  if (takes != Takes::yaml && !quoted && !listed)
+    return Node{.kind = Node::Kind::scalar, .where = where, .text = text, .quoted = true};
+  std::optional<Node> node = parse_yaml(text, where, diagnostics);
+  if (node && !node->where.known()) node->where = where;
+  return node;
+}
+
+// `value` under the keys of the dotted `path`, whose first byte stands at `where`.
+Node nest(std::string_view path, diag::Location where, Node value) {
+  const size_t dot = path.find('.');
+  const std::string key(path.substr(0, dot));
+  Node inner = std::move(value);
+  if (dot != std::string_view::npos) {
+    diag::Location next = where;
+    next.col += static_cast<int>(dot) + 1;
+    inner = nest(path.substr(dot + 1), next, std::move(inner));
+  }
+  Node map{.kind = Node::Kind::map, .where = where};
+  map.entries.push_back({key, where, std::move(inner)});
+  return map;
+}
+
+void apply(const std::string& text, const diag::Location& where, Node& root, diag::Diagnostics& diagnostics) {
+  const size_t equals = text.find('=');
+  const std::string path = text.substr(0, equals);
+  const bool bad_path = path.empty() || path.starts_with('.') || path.ends_with('.') ||
+                        path.find("..") != std::string::npos ||
+                        path.find_first_of(" \t:") != std::string::npos;
+  if (equals == std::string::npos || bad_path) {
+    diagnostics.report(Kind::bad_override, where,
+                       fmt::format("{} is no override of the form key=value", diag::printable(text)),
+                       "write for example train.max_steps=10");
+    return;
+  }
+  if (path == "extends") {
+    diagnostics.report(Kind::bad_override, where, "extends cannot be given on the command line",
+                       "write it in the spec, or give the other spec's keys here");
+    return;
+  }
+  diag::Location value_where = where;
+  value_where.col += static_cast<int>(equals) + 1;
+  std::optional<Node> value = parse_value(path, text.substr(equals + 1), value_where, diagnostics);
+  if (value) overlay(root, nest(path, where, std::move(*value)));
+}
+
+}  // namespace
+
+void apply_overrides(std::span<const std::string> overrides, Node& root, diag::Diagnostics& diagnostics) {
+  std::string line;
+  std::vector<diag::Location> starts;
+  for (const std::string& text : overrides) {
+    if (!line.empty()) line += ' ';
+    starts.push_back({diag::kCommandLine, 1, static_cast<int>(line.size()) + 1});
+    for (const char c : text)
+      line += c == '\n' || c == '\r' ? ' ' : c;  // it stays one line; columns stay right
+  }
+  diagnostics.add_source(diag::kCommandLine, line);
+  if (!is_clean_text(diag::kCommandLine, line, diagnostics)) return;
+  for (size_t i = 0; i < overrides.size(); ++i) apply(overrides[i], starts[i], root, diagnostics);
+}
+
+}  // namespace hydrac::spec

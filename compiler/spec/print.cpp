@@ -1,0 +1,149 @@
+#include "spec/print.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <type_traits>
+#include <vector>
+
+#include "spec/key_table.h"
+
+namespace hydrac::spec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Already applied: what they brought in is printed instead.
+bool is_consumed(const KeyRow& row) {
+  return row.path == "extends" || row.path == "model.from";
+}
+
+// Text that every YAML reader takes for text without quotes.
+bool is_plain(const std::string& text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto inner = [&](char c) {
+    return letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '/' || c == '-';
+  };
+  if (text.empty() || !letter(text[0]) || !std::all_of(text.begin(), text.end(), inner)) return false;
+  std::string lower = text;
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  constexpr auto kWords =
+      std::to_array<std::string_view>({"true", "false", "null", "yes", "no", "on", "off", "y", "n"});
+  return std::find(kWords.begin(), kWords.end(), lower) == kWords.end();
+}
+
+std::string yaml(const std::string& text) {
+  if (is_plain(text)) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    switch (c) {
+      case '"':
+      case '\\':
+        quoted += '\\';
+        quoted += c;
+        break;
+      case '\n':
+        quoted += "\\n";
+        break;
+      case '\t':
+        quoted += "\\t";
+        break;
+      case '\r':
+        quoted += "\\r";
+        break;
+      default:
+        quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+std::string yaml(bool value) {
+  return value ? "true" : "false";
+}
+std::string yaml(int64_t value) {
+  return fmt::format("{}", value);
+}
+std::string yaml(double value) {
+  return fmt::format("{}", value);
+}
+std::string yaml(const Betas& betas) {
+  return fmt::format("[{}, {}]", betas[0], betas[1]);
+}
+
+std::string yaml(const StringList& list) {
+  std::vector<std::string> items;
+  for (const std::string& item : list) items.push_back(yaml(item));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+std::vector<std::string> parts_of(const Recompute& value) {
+  std::vector<std::string> parts;
+  if (value.norm) parts.emplace_back("norm");
+  if (value.act) parts.emplace_back("act");
+  if (value.attn) parts.emplace_back("attn");
+  if (value.mlp) parts.emplace_back("mlp");
+  return parts;
+}
+
+std::string_view mode_word(Recompute::Mode mode) {
+  return mode == Recompute::Mode::none ? "none" : mode == Recompute::Mode::block ? "block" : "auto";
+}
+
+std::string yaml(const Recompute& value) {
+  if (value.mode == Recompute::Mode::list) return yaml(parts_of(value));
+  return std::string(mode_word(value.mode));
+}
+
+template <class E>
+requires std::is_enum_v<E> std::string yaml(E value) {
+  return std::string(to_string(value));
+}
+
+template <class T>
+Json json(const T& value) {
+  if constexpr (std::is_enum_v<T>)
+    return to_string(value);
+  else if constexpr (!std::is_same_v<T, Recompute>)
+    return value;
+  else if (value.mode == Recompute::Mode::list)
+    return parts_of(value);
+  else
+    return mode_word(value.mode);
+}
+
+size_t depth_of(const std::string& section) {
+  return section.empty() ? 0 : 1 + static_cast<size_t>(std::count(section.begin(), section.end(), '.'));
+}
+
+}  // namespace
+
+std::string to_yaml(const Spec& spec) {
+  std::string text;
+  std::set<std::string> opened = {""};
+  visit_keys(spec, [&](const KeyRow& row, const auto& field) {
+    if (is_consumed(row)) return;
+    const size_t depth = depth_of(row.section);
+    if (opened.insert(row.section).second)
+      text += fmt::format("{}{}:\n", std::string(2 * (depth - 1), ' '), find_section(row.section)->name);
+    text += fmt::format("{}{}: {}\n", std::string(2 * depth, ' '), row.name, yaml(field));
+  });
+  return text;
+}
+
+std::string to_json(const Spec& spec) {
+  Json root = Json::object();
+  visit_keys(spec, [&](const KeyRow& row, const auto& field) {
+    if (is_consumed(row)) return;
+    std::string pointer = "/" + row.path;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    root[Json::json_pointer(pointer)] = json(field);
+  });
+  return root.dump(2) + "\n";
+}
+
+}  // namespace hydrac::spec

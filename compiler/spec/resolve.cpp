@@ -1,0 +1,136 @@
+#include "spec/resolve.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "spec/key_table.h"
+#include "targets/target.h"
+
+namespace hydrac::spec {
+namespace {
+
+// Notes keys that were written with their plain default.
+void note_defaults(Draft& draft) {
+  const Spec& spec = draft.spec;
+  size_t index = 0;
+#define SECTION(path, member, Type, doc)
+#define KEY(section, name, type, fallback, rule, doc)                                                       \
+  if (const Default<type> row(fallback); !row.required && row.derived.empty() && section.name == row.value) \
+    draft.usual.insert(key_rows()[index].path);                                                             \
+  ++index;
+#define END_SECTION(Type, member)
+#include "spec/keys.def"
+#undef SECTION
+#undef KEY
+#undef END_SECTION
+}
+
+class Resolver {
+ public:
+  explicit Resolver(Draft& draft) : draft_(draft), spec_(draft.spec) {}
+
+  // `field`, the key at `path`, is `value()` unless it was written. `value` reads the keys in `from`.
+  template <class T, class Value>
+  void derive(std::string_view path, T& field, std::initializer_list<std::string_view> from, Value value) {
+    if (!draft_.usable({path})) return;
+    const bool computable = draft_.usable(from);
+    if (computable && (!spec_.is_set(path) || field == static_cast<T>(value()))) {
+      field = static_cast<T>(value());
+      draft_.usual.emplace(path);
+    } else if (!computable && !spec_.is_set(path)) {
+      draft_.broken.emplace(path);
+    }
+  }
+
+  void model();
+  void optimizer();
+  void scheduler();
+  void optimizations();
+  void output();
+
+ private:
+  Draft& draft_;
+  Spec& spec_;
+};
+
+void Resolver::model() {
+  auto& m = spec_.model;
+  const auto& data = spec_.data;
+  const auto layernorm = [&] { return m.norm == Norm::layernorm; };
+  derive("model.num_features", m.num_features, {"data.features", "model.input"},
+         [&] { return m.input == Input::series ? data.features.size() : 0; });
+  derive("model.head", m.head, {"model.input"},
+         [&] { return m.input == Input::tokens ? Head::language_model : Head::regression; });
+  derive("model.num_labels", m.num_labels, {"data.target", "model.head"},
+         [&] { return m.head == Head::regression ? data.target.size() : 0; });
+  derive("model.num_key_value_heads", m.num_key_value_heads, {"model.num_attention_heads"},
+         [&] { return m.num_attention_heads; });
+  derive("model.head_dim", m.head_dim, {"model.hidden_size", "model.num_attention_heads"},
+         [&] { return m.hidden_size / m.num_attention_heads; });
+  derive("model.intermediate_size", m.intermediate_size, {"model.hidden_size", "model.hidden_act"}, [&] {
+    // 8/3 keeps a gated mlp's three matrices as large as a plain one's two.
+    return is_gated(m.hidden_act) ? (m.hidden_size * 8 + 191) / 192 * 64 : 4 * m.hidden_size;
+  });
+  derive("model.max_position_embeddings", m.max_position_embeddings, {"train.sequence_len"},
+         [&] { return spec_.train.sequence_len; });
+  derive("model.norm_bias", m.norm_bias, {"model.norm"}, layernorm);
+  derive("model.attention_bias", m.attention_bias, {"model.norm"}, layernorm);
+  derive("model.attention_output_bias", m.attention_output_bias, {"model.attention_bias"},
+         [&] { return m.attention_bias; });
+  derive("model.mlp_bias", m.mlp_bias, {"model.norm", "model.hidden_act"},
+         [&] { return layernorm() && !is_gated(m.hidden_act); });
+}
+
+void Resolver::optimizer() {
+  auto& o = spec_.train.optimizer;
+  const auto by_name = [&](auto adamw, auto lion, auto sgd) {
+    return [&o, adamw, lion, sgd] {
+      return o.name == Optimizer::adamw ? adamw : o.name == Optimizer::lion ? lion : sgd;
+    };
+  };
+  const std::initializer_list<std::string_view> name = {"train.optimizer.name"};
+  derive("train.optimizer.learning_rate", o.learning_rate, name, by_name(3e-4, 1e-4, 0.1));
+  derive("train.optimizer.betas", o.betas, name,
+         by_name(Betas{0.9, 0.95}, Betas{0.9, 0.99}, Betas{0.9, 0.95}));
+  derive("train.optimizer.weight_decay", o.weight_decay, name, by_name(0.1, 0.1, 0.0));
+}
+
+void Resolver::scheduler() {
+  auto& s = spec_.train.lr_scheduler;
+  const int64_t& max_steps = spec_.train.max_steps;
+  derive("train.lr_scheduler.decay_steps", s.decay_steps,
+         {"train.lr_scheduler.name", "train.lr_scheduler.warmup_steps", "train.max_steps"}, [&]() -> int64_t {
+           if (s.name == Schedule::constant) return 0;
+           if (s.name == Schedule::wsd)
+             return std::min((max_steps + 9) / 10, std::max<int64_t>(0, max_steps - s.warmup_steps));
+           return std::max<int64_t>(0, max_steps - s.warmup_steps);
+         });
+}
+
+void Resolver::optimizations() {
+  const targets::Target* target = targets::find(spec_.target);
+  auto& o = spec_.optimizations;
+  derive("optimizations.precision", o.precision, {"target"}, [&] {
+    if (target->is_cpu()) return Precision::fp32;
+    return target->has_bf16() ? Precision::bf16 : Precision::fp16;
+  });
+  derive("optimizations.cuda_graph", o.cuda_graph, {"target"}, [&] { return !target->is_cpu(); });
+}
+
+void Resolver::output() {
+  derive("output.dir", spec_.output.dir, {"name"}, [&] { return "runs/" + spec_.name; });
+}
+
+}  // namespace
+
+void resolve(Draft& draft) {
+  note_defaults(draft);
+  Resolver resolver(draft);
+  resolver.model();
+  resolver.optimizer();
+  resolver.scheduler();
+  resolver.optimizations();
+  resolver.output();
+}
+
+}  // namespace hydrac::spec

@@ -1,0 +1,11 @@
+// Fills in what follows from other keys.
+#pragma once
+#include "spec/draft.h"
+
+namespace hydrac::spec {
+
+// Gives every derived key that nobody wrote its value (keys.def says which in words), and notes which keys
+// hold what they would hold anyway. Keys that depend on broken ones become broken.
+void resolve(Draft& draft);
+
+}  // namespace hydrac::spec

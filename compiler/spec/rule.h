@@ -1,0 +1,65 @@
+// What keys.def says about a key beside its type: where its default comes from, and which values it takes.
+#pragma once
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace hydrac::spec {
+
+// The user must write the key (in the spec, a base of it, a config.json, or on the command line).
+struct Required {};
+
+// The default is computed from other keys; `how` is the rule in words.
+struct Derived {
+  std::string_view how;
+};
+
+// The default column of a row, for a key of type T. `value` is what struct Spec starts with.
+template <class T>
+struct Default {
+  T value{};
+  bool required = false;
+  std::string_view derived;  // empty: `value` is the default
+
+  Default(Required) : required(true) {}
+  Default(Derived d) : derived(d.how) {}
+  template <class V>
+  Default(V v) : value(v) {}
+};
+
+// Which values a key takes: numbers (each element of a list of numbers) between two bounds, text of a certain
+// form.
+struct Rule {
+  enum class Text { any, not_empty, identifier };
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool low_open = false;   // low itself is not allowed
+  bool high_open = false;  // high itself is not allowed
+  Text text = Text::any;   // identifier: letters, digits, . _ -, not starting with a dot or dash
+
+  bool bounded() const { return low != -std::numeric_limits<double>::infinity(); }
+  bool allows(double number) const {
+    return number >= low && number <= high && !(low_open && number == low) && !(high_open && number == high);
+  }
+};
+
+constexpr Rule any() {
+  return {};
+}
+constexpr Rule range(double low, double high) {
+  return {.low = low, .high = high};
+}
+constexpr Rule range_below(double low, double high) {
+  return {.low = low, .high = high, .high_open = true};
+}
+constexpr Rule range_above(double low, double high) {
+  return {.low = low, .high = high, .low_open = true};
+}
+constexpr Rule not_empty() {
+  return {.text = Rule::Text::not_empty};
+}
+constexpr Rule identifier() {
+  return {.text = Rule::Text::identifier};
+}
+
+}  // namespace hydrac::spec

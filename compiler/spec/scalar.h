@@ -1,0 +1,32 @@
+// What a scalar is: YAML 1.2's core schema, and what to write instead of things that only look like numbers.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "spec/tree.h"
+
+namespace hydrac::spec {
+
+struct Null {};
+
+// A whole number that does not fit 64 bits.
+struct Overflow {};
+
+using Scalar = std::variant<Null, bool, int64_t, Overflow, double, std::string>;
+
+// The value of a scalar (or null) node. Quoted scalars are strings.
+Scalar scalar_value(const Node& node);
+
+// Whether `text` begins like a number; when it is none, somebody meant one.
+bool looks_like_number(std::string_view text);
+
+// What to write instead of something that looks like a number and is none: "6000" for "6_000", "4000 or 4096"
+// for "4k", "0.1" for "10%", "1e-4" for "1e-4x". Empty when there is no telling.
+std::string meant_number(std::string_view text);
+
+// A node in words: "a list", "the number 5", "the text \"abc\"", "nothing".
+std::string describe(const Node& node);
+
+}  // namespace hydrac::spec

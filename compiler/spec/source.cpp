@@ -1,0 +1,114 @@
+#include "spec/source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "diag/render.h"
+#include "diag/utf8.h"
+#include "spec/scalar.h"
+#include "spec/yaml.h"
+
+namespace hydrac::spec {
+namespace {
+
+namespace fs = std::filesystem;
+using diag::Kind;
+
+constexpr size_t kLargest = 256 << 10;  // bytes
+
+diag::Location place_of_byte(const std::string& file, const std::string& text, size_t offset) {
+  const auto end = text.begin() + static_cast<ptrdiff_t>(offset);
+  const auto line = 1 + std::count(text.begin(), end, '\n');
+  const size_t line_start = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
+  const size_t col = line_start == std::string::npos ? offset + 1 : offset - line_start;
+  return {file, static_cast<int>(line), static_cast<int>(col)};
+}
+
+// The first byte that no text has, or npos.
+size_t binary_byte(const std::string& text) {
+  const auto control = std::find_if(text.begin(), text.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x20 && c != '\n' && c != '\t' && c != '\r') || byte == 0x7f;
+  });
+  const size_t first_control =
+      control == text.end() ? std::string::npos : static_cast<size_t>(control - text.begin());
+  return std::min(first_control, diag::utf8_error(text));
+}
+
+}  // namespace
+
+std::optional<std::string> read_source(const std::string& path, const diag::Location& wanted_by,
+                                       diag::Diagnostics& diagnostics) {
+  const std::string shown = diag::printable(path, 4096);
+  const auto fail = [&](Kind kind, const std::string& why) {
+    diagnostics.report(kind, wanted_by, why);
+    return std::nullopt;
+  };
+  std::error_code status_error;
+  const fs::file_status status = fs::status(path, status_error);
+  if (status.type() == fs::file_type::not_found)
+    return fail(Kind::unreadable_file, fmt::format("cannot read {}: there is no such file", shown));
+  if (status.type() == fs::file_type::directory)
+    return fail(Kind::unreadable_file, fmt::format("cannot read {}: it is a folder", shown));
+  // A device or pipe could keep us waiting, or never end.
+  if (status.type() != fs::file_type::regular)
+    return fail(Kind::unreadable_file, fmt::format("cannot read {}: it is no regular file", shown));
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream)
+    return fail(Kind::unreadable_file, fmt::format("cannot read {}: {}", shown, std::strerror(errno)));
+  std::string text(kLargest + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad())
+    return fail(Kind::unreadable_file, fmt::format("cannot read {}: {}", shown, std::strerror(errno)));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  if (text.size() > kLargest)
+    return fail(Kind::file_too_large, fmt::format("{} is larger than 256 KiB, which no spec is", shown));
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
+  diagnostics.add_source(path, text);
+  return text;
+}
+
+bool is_clean_text(const std::string& file, const std::string& text, diag::Diagnostics& diagnostics) {
+  const size_t bad = binary_byte(text);
+  if (bad == std::string::npos) return true;
+  diagnostics.report(Kind::binary_file, place_of_byte(file, text, bad),
+                     fmt::format("this is no text file: byte {} is 0x{:02x}", bad,
+                                 static_cast<unsigned>(static_cast<unsigned char>(text[bad]))),
+                     "a spec is YAML in UTF-8");
+  return false;
+}
+
+std::optional<Node> parse_map(const std::string& file, const std::string& text,
+                              diag::Diagnostics& diagnostics) {
+  if (!is_clean_text(file, text, diagnostics)) return std::nullopt;
+  const diag::Location start{file, 1, 1};
+  std::optional<Node> root = parse_yaml(text, start, diagnostics);
+  if (!root) return std::nullopt;
+  const bool empty =
+      root->kind == Node::Kind::null || (root->kind == Node::Kind::map && root->entries.empty());
+  if (empty && !diagnostics.has_errors()) {
+    diagnostics.report(Kind::empty_spec, start, "this file has no keys",
+                       "specs/quickstart.yaml is a small spec to start from");
+    return std::nullopt;
+  }
+  if (root->kind != Node::Kind::map) {
+    diagnostics.report(
+        Kind::not_a_map, root->where,
+        fmt::format("a spec is a map of keys (name: ..., model: ...), not {}", describe(*root)));
+    return std::nullopt;
+  }
+  return root;
+}
+
+std::string path_from(const diag::Location& where, const std::string& path) {
+  if (where.on_command_line()) return path;
+  return (fs::path(where.file).parent_path() / path).lexically_normal().string();
+}
+
+}  // namespace hydrac::spec

@@ -1,0 +1,27 @@
+// Files that specs are made of, read with suspicion: a spec may come from anywhere.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "diag/diagnostic.h"
+#include "spec/tree.h"
+
+namespace hydrac::spec {
+
+// Reads the file at `path` (at most 256 KiB of UTF-8 text, else an error at `wanted_by`, the place that names
+// it) and registers its text with `diagnostics`. A byte-order mark is dropped.
+std::optional<std::string> read_source(const std::string& path, const diag::Location& wanted_by,
+                                       diag::Diagnostics& diagnostics);
+
+// Whether `text`, registered as `file`, is text that YAML can be read from; reports what it is otherwise.
+bool is_clean_text(const std::string& file, const std::string& text, diag::Diagnostics& diagnostics);
+
+// The tree of `text`, which must be a map and not empty.
+std::optional<Node> parse_map(const std::string& file, const std::string& text,
+                              diag::Diagnostics& diagnostics);
+
+// `path` as written at `where`: relative paths start in the folder of the file that wrote them; on the
+// command line, in the working folder.
+std::string path_from(const diag::Location& where, const std::string& path);
+
+}  // namespace hydrac::spec

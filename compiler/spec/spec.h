@@ -1,0 +1,59 @@
+// A spec as C++: one field a key, `spec.model.hidden_size`, made from keys.def. After load_spec every field
+// holds its final value: defaults and derived values filled in, `extends` and `model.from` applied, checked
+// against the others.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "diag/location.h"
+#include "spec/enums.h"
+#include "spec/rule.h"
+#include "spec/values.h"
+
+namespace hydrac::spec {
+
+// All keys. Compares by value; where a value came from does not count.
+struct SpecKeys {
+#define SECTION(path, member, Type, doc) struct Type {
+#define KEY(section, name, type, fallback, rule, doc) type name = Default<type>(fallback).value;
+#define END_SECTION(Type, member)               \
+  bool operator==(const Type&) const = default; \
+  }                                             \
+  member;
+#include "spec/keys.def"
+#undef SECTION
+#undef KEY
+#undef END_SECTION
+
+  bool operator==(const SpecKeys&) const = default;
+};
+
+struct Spec : SpecKeys {
+  // Where the key at `path` ("train.optimizer.betas") was written; nowhere when it has its default or derived
+  // value. For a key that came from a config.json: its place in that file. A path that is no key is our bug:
+  // logic_error.
+  diag::Location where(std::string_view path) const;
+
+  // Whether the user wrote the key (in the spec, a base of it, a config.json, or on the command line).
+  bool is_set(std::string_view path) const { return where(path).known(); }
+
+  // Used by the loader: remembers that `path` was written at `location`.
+  void set_where(std::string_view path, diag::Location location);
+
+ private:
+  std::map<std::string, diag::Location, std::less<>> places_;  // only keys that were written
+};
+
+// Sections by their own names.
+using Model = SpecKeys::Model;
+using RopeScaling = Model::RopeScaling;
+using Train = SpecKeys::Train;
+using LrScheduler = Train::LrScheduler;
+
+inline bool is_gated(Activation act) {
+  return act == Activation::swiglu || act == Activation::geglu;
+}
+
+}  // namespace hydrac::spec

@@ -1,0 +1,44 @@
+#include "spec/tree.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hydrac::spec {
+
+const Entry* Node::find(std::string_view key) const {
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == key; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+Entry* Node::find(std::string_view key) {
+  return const_cast<Entry*>(std::as_const(*this).find(key));
+}
+
+void Node::set(Entry entry) {
+  if (Entry* old = find(entry.key))
+    *old = std::move(entry);
+  else
+    entries.push_back(std::move(entry));
+}
+
+void Node::erase(std::string_view key) {
+  std::erase_if(entries, [&](const Entry& entry) { return entry.key == key; });
+}
+
+void overlay(Node& base, Node over) {
+  if (base.kind != Node::Kind::map || over.kind != Node::Kind::map) {
+    base = std::move(over);
+    return;
+  }
+  for (Entry& entry : over.entries) {
+    if (Entry* old = base.find(entry.key)) {
+      old->where = entry.where;
+      overlay(old->value, std::move(entry.value));
+    } else {
+      base.entries.push_back(std::move(entry));
+    }
+  }
+}
+
+}  // namespace hydrac::spec

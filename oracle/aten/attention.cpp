@@ -1,0 +1,100 @@
+// Attention with grouped queries, twice: by its definition, and as the fastest form that the LibTorch at hand
+// has.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
+#include <torch/version.h>
+
+#include <limits>
+
+#include "oracle/aten/op.h"
+#include "oracle/job/error.h"
+
+#define HYDRAC_HAS_SDPA (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1))
+#if HYDRAC_HAS_SDPA
+#include <ATen/ops/scaled_dot_product_attention.h>
+#endif
+
+namespace hydrac::oracle {
+namespace {
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+// x[B, T, KV, D] -> [B, H, T, D], head h being a copy of head h / (H / KV).
+at::Tensor spread_heads(const at::Tensor& x, std::int64_t heads) {
+  return x.transpose(1, 2).repeat_interleave(heads / x.size(2), 1);
+}
+
+at::Tensor by_definition(const OpCall& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                         double p) {
+  const std::int64_t length = q.size(1), heads = q.size(2);
+  const at::Tensor keys = spread_heads(k, heads), values = spread_heads(v, heads);
+  at::Tensor scores = at::matmul(q.transpose(1, 2), keys.transpose(2, 3)) * call.attr("scale");
+  if (call.attr("causal") != 0) {
+    const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
+    scores = scores.masked_fill(future, kMinusInfinity);
+  }
+  at::Tensor weights = at::softmax(scores, -1);
+  if (p > 0) weights = weights * dropout_multiplier(call, weights.sizes(), p, 3, weights.scalar_type());
+  return at::matmul(weights, values).transpose(1, 2);
+}
+
+#if HYDRAC_HAS_SDPA
+
+at::Tensor fastest(const OpCall& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                   double p) {
+  const bool grouped = q.size(2) != k.size(2);
+  const at::Tensor keys = grouped ? spread_heads(k, q.size(2)) : k.transpose(1, 2);
+  const at::Tensor values = grouped ? spread_heads(v, q.size(2)) : v.transpose(1, 2);
+  return at::scaled_dot_product_attention(q.transpose(1, 2), keys, values, {}, p, call.attr("causal") != 0,
+                                          call.attr("scale"))
+      .transpose(1, 2);
+}
+
+#else
+
+// Without a fused kernel: two batched products around a softmax. The queries of a group are rows of one
+// product, so keys and values need no copies, and the mask rides in the first product's addend.
+at::Tensor fastest(const OpCall& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                   double p) {
+  const std::int64_t batch = q.size(0), length = q.size(1), heads = q.size(2), dim = q.size(3);
+  const std::int64_t kv_heads = k.size(2), group = heads / kv_heads;
+  std::vector<at::Tensor>& tables = call.tables[&call.node];
+  if (tables.empty()) {
+    const at::Tensor mask = call.attr("causal") != 0
+                                ? at::full({length, length}, kMinusInfinity, q.options()).triu(1)
+                                : at::zeros({length, length}, q.options());
+    tables = {mask.repeat({group, 1})};
+  }
+  const at::Tensor rows = q.reshape({batch, length, kv_heads, group, dim})
+                              .permute({0, 2, 3, 1, 4})
+                              .reshape({batch * kv_heads, group * length, dim});
+  const at::Tensor keys = k.transpose(1, 2).reshape({batch * kv_heads, length, dim});
+  const at::Tensor values = v.transpose(1, 2).reshape({batch * kv_heads, length, dim});
+  at::Tensor weights = at::baddbmm(tables[0], rows, keys.transpose(1, 2), 1, call.attr("scale")).softmax(-1);
+  if (p > 0) weights = at::dropout(weights, p, /*train=*/true);
+  return weights.bmm(values)
+      .reshape({batch, kv_heads, group, length, dim})
+      .permute({0, 3, 1, 2, 4})
+      .reshape({batch, length, heads, dim});
+}
+
+#endif
+
+}  // namespace
+
+at::Tensor attention(const OpCall& call) {
+  const at::Tensor &q = call.input(0), &k = call.input(1), &v = call.input(2);
+  if (q.dim() != 4 || k.dim() != 4 || k.sizes() != v.sizes() || q.size(0) != k.size(0) ||
+      q.size(1) != k.size(1) || q.size(3) != k.size(3) || q.size(2) % k.size(2) != 0)
+    throw JobError("q must be [B, T, H, D], k and v [B, T, KV, D] with a KV that divides H");
+  const double p = call.attr("dropout", 0);
+  return call.mode == Mode::reference ? by_definition(call, q, k, v, p) : fastest(call, q, k, v, p);
+}
+
+}  // namespace hydrac::oracle

@@ -1,0 +1,61 @@
+// What an operation sees when it is called, and the table of operations.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "oracle/job/graph.h"
+
+namespace hydrac::oracle {
+
+// reference: written from the definition, dropout masks bit for bit those of the project's generator.
+// training:  what a good PyTorch program calls, dropout from LibTorch's own generator.
+enum class Mode { reference, training };
+
+// Tensors that depend on a node's attributes and shapes alone (rotation tables, masks), made at its first
+// call.
+using Tables = std::map<const Node*, std::vector<at::Tensor>>;
+
+struct OpCall {
+  const Node& node;
+  const Graph& graph;
+  Mode mode;
+  std::uint32_t seed;
+  int layer;  // 0 outside of loops
+  const std::vector<at::Tensor>& inputs;
+  Tables& tables;
+
+  // Throws JobError when input i was left out or the job has no tensor for it.
+  const at::Tensor& input(std::size_t i) const;
+  at::Tensor optional_input(std::size_t i) const;  // undefined when it was left out
+  double attr(const std::string& name) const;      // throws JobError when the node has none
+  double attr(const std::string& name, double fallback) const;
+  const std::vector<std::int64_t>& output_shape() const { return graph.values[node.output.value].shape; }
+};
+
+using OpFunction = at::Tensor (*)(const OpCall&);
+
+struct OpDefinition {
+  const char* name;
+  std::size_t inputs;                 // how many a node states, left-out ones included
+  std::vector<const char*> required;  // attributes
+  std::vector<const char*> optional;
+  OpFunction function;
+};
+
+// The definition of `node`'s operation. Throws JobError for an unknown operation or attribute, a missing
+// attribute, and a wrong number of inputs.
+const OpDefinition& find_op(const Node& node);
+
+// Attention and rotary embeddings have files of their own.
+at::Tensor attention(const OpCall& call);
+at::Tensor rope(const OpCall& call);
+
+// The multiplier of every element of a tensor of `shape` under dropout with probability p: 0 or 1 / (1 - p).
+// Input `step_input` of the call is the step counter.
+at::Tensor dropout_multiplier(const OpCall& call, at::IntArrayRef shape, double p, std::size_t step_input,
+                              at::ScalarType dtype);
+
+}  // namespace hydrac::oracle

@@ -1,0 +1,178 @@
+// Every operation but attention and rope, in terms of ATen, and the table of all.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/chunk.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/silu.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <algorithm>
+
+#include "oracle/aten/op.h"
+#include "oracle/job/error.h"
+
+#define HYDRAC_HAS_RMS_NORM \
+  (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4))
+#if HYDRAC_HAS_RMS_NORM
+#include <ATen/ops/rms_norm.h>
+#endif
+
+namespace hydrac::oracle {
+namespace {
+
+at::Tensor embedding(const OpCall& call) {
+  return at::embedding(call.input(1), call.input(0));
+}
+
+at::Tensor position_embedding(const OpCall& call) {
+  const at::Tensor& x = call.input(0);
+  return x + call.input(1).narrow(0, 0, x.size(1));
+}
+
+// x may end in several dimensions that are one row of the product (heads and head_dim): what the output's
+// leading dimensions leave over is the row.
+at::Tensor linear(const OpCall& call) {
+  std::vector<std::int64_t> shape = call.output_shape();
+  if (shape.empty()) throw JobError("the output is a scalar");
+  shape.back() = call.input(1).size(1);
+  return at::linear(call.input(0).reshape(shape), call.input(1), call.optional_input(2));
+}
+
+at::Tensor layernorm(const OpCall& call) {
+  const at::Tensor& x = call.input(0);
+  return at::layer_norm(x, x.size(-1), call.input(1), call.optional_input(2), call.attr("eps"));
+}
+
+at::Tensor rmsnorm(const OpCall& call) {
+  const at::Tensor& x = call.input(0);
+  const double eps = call.attr("eps");
+#if HYDRAC_HAS_RMS_NORM
+  if (call.mode == Mode::training) return at::rms_norm(x, x.size(-1), call.input(1), eps);
+#endif
+  return x * at::rsqrt(x.square().mean(-1, true) + eps) * call.input(1);
+}
+
+at::Tensor split_heads(const OpCall& call) {
+  const auto heads = static_cast<std::int64_t>(call.attr("heads"));
+  const auto head_dim = static_cast<std::int64_t>(call.attr("head_dim"));
+  const auto offset = static_cast<std::int64_t>(call.attr("offset"));
+  return call.input(0).narrow(-1, offset, heads * head_dim).unflatten(-1, {heads, head_dim});
+}
+
+at::Tensor gelu(const OpCall& call) {
+  return at::gelu(call.input(0));
+}
+at::Tensor gelu_tanh(const OpCall& call) {
+  return at::gelu(call.input(0), "tanh");
+}
+at::Tensor silu(const OpCall& call) {
+  return at::silu(call.input(0));
+}
+at::Tensor relu2(const OpCall& call) {
+  return at::relu(call.input(0)).square();
+}
+
+at::Tensor swiglu(const OpCall& call) {
+  const std::vector<at::Tensor> halves = at::chunk(call.input(0), 2, -1);
+  return at::silu(halves[0]) * halves[1];
+}
+
+at::Tensor geglu(const OpCall& call) {
+  const std::vector<at::Tensor> halves = at::chunk(call.input(0), 2, -1);
+  return at::gelu(halves[0], call.attr("tanh") != 0 ? "tanh" : "none") * halves[1];
+}
+
+at::Tensor add(const OpCall& call) {
+  const at::Tensor &a = call.input(0), &b = call.input(1);
+  if (a.sizes() != b.sizes()) throw JobError("the inputs have different shapes");
+  return a + b;
+}
+
+at::Tensor dropout(const OpCall& call) {
+  const at::Tensor& x = call.input(0);
+  const double p = call.attr("p");
+  if (p == 0) return x;
+  if (call.mode == Mode::training) return at::dropout(x, p, /*train=*/true);
+  return x * dropout_multiplier(call, x.sizes(), p, 1, x.scalar_type());
+}
+
+at::Tensor cross_entropy(const OpCall& call) {
+  const at::Tensor &logits = call.input(0), &targets = call.input(1);
+  const at::Tensor rows = at::cross_entropy_loss(
+      logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}), {}, at::Reduction::None,
+      static_cast<std::int64_t>(call.attr("ignore_index", -100)), call.attr("label_smoothing", 0));
+  return rows.reshape(targets.sizes());
+}
+
+at::Tensor mean_loss(const OpCall& call) {
+  return call.input(0).sum() * call.input(1).reshape({});
+}
+
+at::Tensor mse(const OpCall& call) {
+  const at::Tensor &prediction = call.input(0), &targets = call.input(1);
+  if (prediction.sizes() != targets.sizes()) throw JobError("the inputs have different shapes");
+  return (prediction - targets).masked_fill(at::isnan(targets), 0).square().mean(-1);
+}
+
+const std::vector<OpDefinition>& op_table() {
+  static const std::vector<OpDefinition> table = {
+      {"embedding", 2, {}, {}, embedding},
+      {"position_embedding", 2, {}, {}, position_embedding},
+      {"linear", 3, {}, {}, linear},
+      {"layernorm", 3, {"eps"}, {}, layernorm},
+      {"rmsnorm", 2, {"eps"}, {}, rmsnorm},
+      {"split_heads", 1, {"offset", "heads", "head_dim"}, {}, split_heads},
+      {"rope",
+       3,
+       {"theta"},
+       {"scaling.factor", "scaling.low_freq_factor", "scaling.high_freq_factor",
+        "scaling.original_max_position_embeddings"},
+       rope},
+      {"attention", 4, {"causal", "scale"}, {"dropout", "site"}, attention},
+      {"gelu", 1, {}, {}, gelu},
+      {"gelu_tanh", 1, {}, {}, gelu_tanh},
+      {"silu", 1, {}, {}, silu},
+      {"relu2", 1, {}, {}, relu2},
+      {"swiglu", 1, {}, {}, swiglu},
+      {"geglu", 1, {"tanh"}, {}, geglu},
+      {"add", 2, {}, {}, add},
+      {"dropout", 2, {"p"}, {"site"}, dropout},
+      {"cross_entropy", 2, {}, {"label_smoothing", "ignore_index"}, cross_entropy},
+      {"mean_loss", 2, {}, {}, mean_loss},
+      {"mse", 2, {}, {}, mse},
+  };
+  return table;
+}
+
+bool contains(const std::vector<const char*>& names, const std::string& name) {
+  return std::any_of(names.begin(), names.end(), [&](const char* known) { return name == known; });
+}
+
+}  // namespace
+
+const OpDefinition& find_op(const Node& node) {
+  const auto& table = op_table();
+  const auto op =
+      std::find_if(table.begin(), table.end(), [&](const auto& known) { return node.op == known.name; });
+  if (op == table.end()) throw JobError(fmt::format("unknown op \"{}\"", node.op));
+  for (const auto& [name, value] : node.attrs)
+    if (!contains(op->required, name) && !contains(op->optional, name))
+      throw JobError(fmt::format("unknown attribute \"{}\" of op \"{}\"", name, node.op));
+  for (const char* name : op->required)
+    if (!node.attrs.count(name))
+      throw JobError(fmt::format("op \"{}\" has no attribute \"{}\"", node.op, name));
+  if (node.inputs.size() != op->inputs)
+    throw JobError(fmt::format("op \"{}\" has {} inputs; it takes {} (null for one left out)", node.op,
+                               node.inputs.size(), op->inputs));
+  return *op;
+}
+
+}  // namespace hydrac::oracle

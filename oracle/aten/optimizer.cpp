@@ -1,0 +1,131 @@
+#include "oracle/aten/optimizer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <cmath>
+
+#define HYDRAC_HAS_FUSED_ADAMW \
+  (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4))
+#if HYDRAC_HAS_FUSED_ADAMW
+#include <ATen/ops/_fused_adamw.h>
+#endif
+
+namespace hydrac::oracle {
+
+double gradient_norm(const std::vector<Parameter>& parameters) {
+  double squares = 0;
+  for (const Parameter& parameter : parameters) {
+    if (!parameter.gradient().defined()) continue;
+    const double norm = at::linalg_vector_norm(parameter.gradient(), 2).item<double>();
+    squares += norm * norm;
+  }
+  return std::sqrt(squares);
+}
+
+void clip_gradients(const std::vector<Parameter>& parameters, double norm, double max_norm) {
+  const double factor = max_norm / (norm + 1e-6);
+  if (max_norm == 0 || factor >= 1) return;
+  for (const Parameter& parameter : parameters)
+    if (parameter.gradient().defined()) parameter.gradient().mul_(factor);
+}
+
+Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& parameters, bool prefer_fused)
+    : spec_(spec), parameters_(parameters), prefer_fused_(prefer_fused) {
+  std::int64_t largest = 0;
+  for (const Parameter& parameter : parameters) {
+    const at::Tensor tensor = parameter.tensor.detach();
+    first_.push_back(at::zeros_like(tensor));
+    if (spec.name == "adamw") second_.push_back(at::zeros_like(tensor));
+    if (spec.name == "adamw") step_counts_.push_back(at::full({}, 0, at::kFloat));
+    largest = std::max(largest, tensor.numel());
+  }
+  if (!parameters.empty()) scratch_ = at::empty({largest}, parameters[0].tensor.scalar_type());
+}
+
+void Optimizer::step(double learning_rate) {
+  const at::NoGradGuard no_grad;
+  ++steps_;
+  if (prefer_fused_ && spec_.name == "adamw" && fused_adamw(learning_rate)) return;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor known = parameters_[i].gradient();
+    const at::Tensor gradient = known.defined() ? known : at::zeros_like(parameters_[i].tensor);
+    if (spec_.name == "adamw") adamw(i, gradient, learning_rate);
+    if (spec_.name == "lion") lion(i, gradient, learning_rate);
+    if (spec_.name == "sgd") sgd(i, gradient, learning_rate);
+  }
+}
+
+at::Tensor Optimizer::scratch_like(const at::Tensor& tensor) const {
+  return scratch_.narrow(0, 0, tensor.numel()).view(tensor.sizes());
+}
+
+// p *= 1 - lr * wd; m and v are the averages; p -= lr * (m / c1) / (sqrt(v / c2) + eps), c = 1 - beta^steps.
+void Optimizer::adamw(std::size_t i, const at::Tensor& gradient, double learning_rate) {
+  const at::Tensor& p = parameters_[i].tensor;
+  const double correction1 = 1 - std::pow(spec_.beta1, static_cast<double>(steps_));
+  const double correction2 = 1 - std::pow(spec_.beta2, static_cast<double>(steps_));
+  if (parameters_[i].decays) p.mul_(1 - learning_rate * spec_.weight_decay);
+  first_[i].mul_(spec_.beta1).add_(gradient, 1 - spec_.beta1);
+  second_[i].mul_(spec_.beta2).addcmul_(gradient, gradient, 1 - spec_.beta2);
+  at::Tensor root = scratch_like(p);
+  at::sqrt_out(root, second_[i]).mul_(1 / std::sqrt(correction2)).add_(spec_.eps);
+  p.addcdiv_(first_[i], root, -learning_rate / correction1);
+}
+
+// u = sign(b1 * m + (1 - b1) * g); p -= lr * (u + wd * p); m = b2 * m + (1 - b2) * g.
+void Optimizer::lion(std::size_t i, const at::Tensor& gradient, double learning_rate) {
+  const at::Tensor& p = parameters_[i].tensor;
+  at::Tensor direction = scratch_like(p);
+  at::mul_out(direction, first_[i], at::full({}, spec_.beta1, first_[i].scalar_type()));
+  direction.add_(gradient, 1 - spec_.beta1).sign_();
+  if (parameters_[i].decays) p.mul_(1 - learning_rate * spec_.weight_decay);
+  p.add_(direction, -learning_rate);
+  first_[i].mul_(spec_.beta2).add_(gradient, 1 - spec_.beta2);
+}
+
+// g += wd * p; m = momentum * m + g; p -= lr * m.
+void Optimizer::sgd(std::size_t i, const at::Tensor& gradient, double learning_rate) {
+  const at::Tensor& p = parameters_[i].tensor;
+  first_[i].mul_(spec_.momentum).add_(gradient);
+  if (parameters_[i].decays) first_[i].add_(p, spec_.weight_decay);
+  p.add_(first_[i], -learning_rate);
+}
+
+#if HYDRAC_HAS_FUSED_ADAMW
+
+bool Optimizer::fused_adamw(double learning_rate) {
+  for (const bool decays : {true, false}) {
+    std::vector<at::Tensor> tensors, gradients, first, second, counts;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (parameters_[i].decays != decays) continue;
+      const at::Tensor known = parameters_[i].gradient();
+      tensors.push_back(parameters_[i].tensor);
+      gradients.push_back(known.defined() ? known : at::zeros_like(parameters_[i].tensor));
+      first.push_back(first_[i]);
+      second.push_back(second_[i]);
+      counts.push_back(step_counts_[i].fill_(static_cast<double>(steps_)));
+    }
+    if (tensors.empty()) continue;
+    at::_fused_adamw_(tensors, gradients, first, second, {}, counts, learning_rate, spec_.beta1, spec_.beta2,
+                      decays ? spec_.weight_decay : 0, spec_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  }
+  return true;
+}
+
+#else
+
+bool Optimizer::fused_adamw(double) {
+  return false;
+}
+
+#endif
+
+}  // namespace hydrac::oracle

@@ -1,0 +1,44 @@
+// Clipping and the optimizers' updates, in place, from their formulas (or torch's own fused AdamW).
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "oracle/aten/tensors.h"
+#include "oracle/job/job.h"
+
+namespace hydrac::oracle {
+
+// Euclidean norm of all gradients together.
+double gradient_norm(const std::vector<Parameter>& parameters);
+
+// Scales every gradient by min(1, max_norm / (norm + 1e-6)); max_norm 0 leaves them alone.
+void clip_gradients(const std::vector<Parameter>& parameters, double norm, double max_norm);
+
+class Optimizer {
+ public:
+  // prefer_fused: let LibTorch's own AdamW kernel do the update where it has one for the CPU (from 2.4 on).
+  // `parameters` must outlive the optimizer.
+  Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& parameters, bool prefer_fused);
+
+  // Updates every parameter from its gradient; a parameter without one is treated as if it were zero.
+  void step(double learning_rate);
+
+ private:
+  void adamw(std::size_t i, const at::Tensor& gradient, double learning_rate);
+  void lion(std::size_t i, const at::Tensor& gradient, double learning_rate);
+  void sgd(std::size_t i, const at::Tensor& gradient, double learning_rate);
+  bool fused_adamw(double learning_rate);
+  at::Tensor scratch_like(const at::Tensor& tensor) const;
+
+  OptimizerSpec spec_;
+  const std::vector<Parameter>& parameters_;
+  bool prefer_fused_;
+  std::int64_t steps_ = 0;
+  std::vector<at::Tensor> first_, second_;  // momentum; adamw: squared-gradient average
+  std::vector<at::Tensor> step_counts_;     // what the fused kernel wants them to be
+  at::Tensor scratch_;                      // as long as the largest parameter
+};
+
+}  // namespace hydrac::oracle

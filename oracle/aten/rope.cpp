@@ -1,0 +1,60 @@
+// Rotary position embedding in Hugging Face's convention: element i turns with element i + D/2.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/chunk.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/aten/op.h"
+#include "oracle/job/error.h"
+
+namespace hydrac::oracle {
+namespace {
+
+const double kTwoPi = 2 * std::acos(-1.0);
+
+// Llama 3's rule: wavelengths beyond the original context are stretched by `factor`, short ones are kept, and
+// those between are blended.
+double scaled_frequency(const OpCall& call, double frequency) {
+  const auto is_scaling = [](const auto& attr) { return attr.first.starts_with("scaling."); };
+  if (std::none_of(call.node.attrs.begin(), call.node.attrs.end(), is_scaling)) return frequency;
+  const double factor = call.attr("scaling.factor");
+  const double low = call.attr("scaling.low_freq_factor"), high = call.attr("scaling.high_freq_factor");
+  const double context = call.attr("scaling.original_max_position_embeddings");
+  const double turns = context * frequency / kTwoPi;  // within the original context
+  if (turns < low) return frequency / factor;
+  if (turns > high) return frequency;
+  const double kept = (turns - low) / (high - low);
+  return (1 - kept) * frequency / factor + kept * frequency;
+}
+
+// cos and sin of the angles, [T, 1, D/2] each.
+std::vector<at::Tensor> make_tables(const OpCall& call, std::int64_t length, std::int64_t head_dim,
+                                    at::ScalarType dtype) {
+  const std::int64_t half = head_dim / 2;
+  at::Tensor angles = at::empty({length, 1, half}, at::kDouble);
+  double* angle = angles.data_ptr<double>();
+  for (std::int64_t t = 0; t < length; ++t)
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_dim);
+      *angle++ = static_cast<double>(t) * scaled_frequency(call, std::pow(call.attr("theta"), exponent));
+    }
+  return {angles.cos().to(dtype), angles.sin().to(dtype)};
+}
+
+}  // namespace
+
+// The cos and sin inputs are not read: the angles come from the attributes, in float64.
+at::Tensor rope(const OpCall& call) {
+  const at::Tensor& x = call.input(0);
+  if (x.dim() != 4 || x.size(-1) % 2 != 0) throw JobError("the input must be [B, T, H, D] with an even D");
+  std::vector<at::Tensor>& tables = call.tables[&call.node];
+  if (tables.empty()) tables = make_tables(call, x.size(1), x.size(-1), x.scalar_type());
+  const at::Tensor &cos = tables[0], &sin = tables[1];
+  const std::vector<at::Tensor> halves = at::chunk(x, 2, -1);
+  return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
+}
+
+}  // namespace hydrac::oracle

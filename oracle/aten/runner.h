@@ -1,0 +1,65 @@
+// Runs a job's forward graph, call by call, with autograd recording.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+#include "oracle/aten/op.h"
+#include "oracle/job/graph.h"
+
+namespace hydrac::oracle {
+
+class Runner {
+ public:
+  // The tensor of a parameter, input or constant; undefined when there is none (an error only if an op reads
+  // it).
+  using Source = std::function<at::Tensor(int value, int slot)>;
+  // Sees every tensor that a node writes.
+  using Observer = std::function<void(int value, int slot, const at::Tensor&)>;
+
+  // Checks every node against the table of operations: throws JobError. `graph` must outlive the runner.
+  Runner(const Graph& graph, Mode mode, std::uint32_t seed);
+
+  // Returns the loss, a scalar. Activations are let go after their last reader, as they are in a program
+  // whose variables go out of scope. Throws JobError, naming the op, its region and layer, when an op fails
+  // or its result has another shape than the graph says.
+  at::Tensor forward(const Source& source, const Observer& observe = {});
+
+ private:
+  // One node in one layer.
+  struct Call {
+    const OpDefinition* op;
+    const Region* region;
+    const Node* node;
+    int layer;
+    std::vector<int> released;  // indices into tensors_: nothing after this call reads them
+    int split = -1;             // index into splits_
+    int piece = 0;
+  };
+
+  // Several split_heads nodes that cut one tensor into pieces without gap or overlap. In training mode the
+  // tensor is split once, so that its gradient is one concatenation and not a sum of zero-padded pieces.
+  struct Split {
+    std::vector<std::int64_t> sizes;
+    std::vector<at::Tensor> pieces;
+  };
+
+  int index(const SlotRef& ref, int layer) const { return first_slot_[ref.value] + ref.slot(layer); }
+  void list_calls();
+  void find_last_readers();
+  void find_splits();
+  at::Tensor run(Call& call);
+  at::Tensor take_piece(Call& call, const at::Tensor& whole);
+
+  const Graph& graph_;
+  Mode mode_;
+  std::uint32_t seed_;
+  std::vector<int> first_slot_;  // of each value, in tensors_
+  std::vector<at::Tensor> tensors_;
+  std::vector<Call> calls_;
+  std::vector<Split> splits_;
+  Tables tables_;
+};
+
+}  // namespace hydrac::oracle

@@ -1,0 +1,117 @@
+#include "oracle/job/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "oracle/job/error.h"
+#include "oracle/job/graph_reader.h"
+#include "oracle/job/json_reader.h"
+
+namespace hydrac::oracle {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMaxSteps = std::int64_t{1} << 31;
+
+OptimizerSpec read_optimizer(JsonReader in) {
+  OptimizerSpec spec;
+  spec.name = in.text("name");
+  const bool adamw = spec.name == "adamw", lion = spec.name == "lion", sgd = spec.name == "sgd";
+  if (!adamw && !lion && !sgd)
+    throw JobError(
+        fmt::format("{} is \"{}\"; it must be one of adamw, lion, sgd", in.place("name"), spec.name));
+  spec.learning_rate = in.number("learning_rate");
+  spec.weight_decay = in.number("weight_decay", 0);
+  // A spec may state all members; each optimizer needs its own and ignores the others, as their formulas do.
+  spec.eps = adamw ? in.number("eps") : in.number("eps", 0);
+  spec.momentum = sgd ? in.number("momentum") : in.number("momentum", 0);
+  if (adamw || lion || in.has("betas")) {
+    const json& betas = in.array("betas");
+    if (betas.size() != 2 || !betas[0].is_number() || !betas[1].is_number())
+      throw JobError(fmt::format("{} must be two numbers", in.place("betas")));
+    spec.beta1 = betas[0].get<double>();
+    spec.beta2 = betas[1].get<double>();
+  }
+  in.expect_no_more();
+  return spec;
+}
+
+ScheduleSpec read_schedule(JsonReader in) {
+  ScheduleSpec spec;
+  spec.name = in.text("name");
+  const bool wsd = spec.name == "wsd";
+  if (!wsd && spec.name != "constant" && spec.name != "linear" && spec.name != "cosine")
+    throw JobError(fmt::format("{} is \"{}\"; it must be one of constant, linear, cosine, wsd",
+                               in.place("name"), spec.name));
+  spec.warmup_steps = in.integer("warmup_steps", 0, kMaxSteps, 0);
+  spec.max_steps = in.integer("max_steps", 1, kMaxSteps);
+  spec.min_ratio = in.number("min_ratio", 0);
+  spec.decay_steps =
+      wsd ? in.integer("decay_steps", 0, kMaxSteps) : in.integer("decay_steps", 0, kMaxSteps, 0);
+  in.expect_no_more();
+  return spec;
+}
+
+// The names in array `key`, each of which must be a value of the graph.
+std::vector<std::string> read_names(JsonReader& in, const std::string& key, const Graph& graph) {
+  std::vector<std::string> names;
+  if (!in.has(key)) return names;
+  for (const json& name : in.array(key)) {
+    if (!name.is_string()) throw JobError(fmt::format("{} must hold strings", in.place(key)));
+    const auto is_it = [&](const Value& value) { return value.name == name.get<std::string>(); };
+    if (std::none_of(graph.values.begin(), graph.values.end(), is_it))
+      throw JobError(fmt::format("{}: there is no value \"{}\"", in.place(key), name.get<std::string>()));
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
+// Whether member `key` is `first`, which it also is when it is absent, and not `second`.
+bool first_of_two(JsonReader& in, const std::string& key, const std::string& first,
+                  const std::string& second) {
+  const std::string text = in.has(key) ? in.text(key) : first;
+  if (text != first && text != second)
+    throw JobError(fmt::format("{} is \"{}\"; it must be {} or {}", in.place(key), text, first, second));
+  return text == first;
+}
+
+Job parse_job(const json& root) {
+  JsonReader in(root, "");
+  Job job;
+  job.float64 = first_of_two(in, "dtype", "float64", "float32");
+  job.peer_ops = !first_of_two(in, "ops", "reference", "peer");
+  job.threads = static_cast<int>(in.integer("threads", 1, 4096, 1));
+  job.graph = read_graph(in);
+  job.steps = static_cast<int>(in.integer("steps", 1, 1'000'000, 1));
+  job.accumulation = static_cast<int>(in.integer("accumulation", 1, 1'000'000, 1));
+  job.bench_steps = static_cast<int>(in.integer("bench_steps", 1, 1'000'000, 20));
+  job.optimizer = read_optimizer(in.object("optimizer"));
+  job.schedule = read_schedule(in.object("lr_scheduler"));
+  job.max_grad_norm = in.number("max_grad_norm", 0);
+  const std::vector<std::string> decay = read_names(in, "decay", job.graph);
+  job.decay = std::set<std::string>(decay.begin(), decay.end());
+  job.dump = read_names(in, "dump", job.graph);
+  job.seed = static_cast<std::uint32_t>(in.integer("seed", 0, UINT32_MAX, 0));
+  in.expect_no_more();
+  return job;
+}
+
+}  // namespace
+
+Job read_job(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw JobError(fmt::format("{}: cannot be opened", path.filename().string()));
+  try {
+    return parse_job(json::parse(file));
+  } catch (const json::exception& e) {
+    throw JobError(fmt::format("{}: not JSON: {}", path.filename().string(), e.what()));
+  } catch (const JobError& e) {
+    throw JobError(fmt::format("{}: {}", path.filename().string(), e.what()));
+  }
+}
+
+}  // namespace hydrac::oracle

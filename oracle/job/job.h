@@ -1,0 +1,50 @@
+// A job as `JOBDIR/job.json` states it. The README beside this folder documents the file.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "oracle/job/graph.h"
+
+namespace hydrac::oracle {
+
+struct OptimizerSpec {
+  std::string name;  // adamw, lion, sgd
+  double learning_rate = 0;
+  double beta1 = 0, beta2 = 0;  // adamw, lion
+  double eps = 0;               // adamw
+  double weight_decay = 0;
+  double momentum = 0;  // sgd
+};
+
+struct ScheduleSpec {
+  std::string name;  // constant, linear, cosine, wsd
+  std::int64_t warmup_steps = 0;
+  std::int64_t max_steps = 0;
+  std::int64_t decay_steps = 0;  // wsd
+  double min_ratio = 0;
+};
+
+struct Job {
+  bool float64 = true;
+  bool peer_ops = false;  // verify computes with the operations and the optimizer that bench times
+  int threads = 1;
+  Graph graph;
+  int steps = 1;
+  int accumulation = 1;
+  int bench_steps = 20;
+  OptimizerSpec optimizer;
+  ScheduleSpec schedule;
+  double max_grad_norm = 0;       // 0: no clipping
+  std::set<std::string> decay;    // parameters that get weight decay
+  std::vector<std::string> dump;  // values whose tensors of step 0, micro-batch 0 are wanted
+  std::uint32_t seed = 0;
+};
+
+// Reads and checks `path`. Throws JobError that names the member at fault; a member nobody knows is an error
+// too.
+Job read_job(const std::filesystem::path& path);
+
+}  // namespace hydrac::oracle

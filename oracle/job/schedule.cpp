@@ -1,0 +1,31 @@
+#include "oracle/job/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace hydrac::oracle {
+namespace {
+
+// How far step lies in [begin, begin + length], as a number in [0, 1].
+double progress(std::int64_t step, std::int64_t begin, std::int64_t length) {
+  if (length <= 0) return step < begin ? 0.0 : 1.0;
+  return std::clamp(static_cast<double>(step - begin) / static_cast<double>(length), 0.0, 1.0);
+}
+
+}  // namespace
+
+double learning_rate_factor(const ScheduleSpec& schedule, std::int64_t step) {
+  if (step < schedule.warmup_steps)
+    return static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
+  const double low = schedule.min_ratio;
+  if (schedule.name == "constant") return 1.0;
+  if (schedule.name == "wsd") {
+    const std::int64_t decay_begin = schedule.max_steps - schedule.decay_steps;
+    return 1.0 - (1.0 - low) * progress(step, decay_begin, schedule.decay_steps);
+  }
+  const double t = progress(step, schedule.warmup_steps, schedule.max_steps - schedule.warmup_steps);
+  if (schedule.name == "linear") return 1.0 - (1.0 - low) * t;
+  return low + 0.5 * (1.0 - low) * (1.0 + std::cos(std::acos(-1.0) * t));
+}
+
+}  // namespace hydrac::oracle

@@ -1,0 +1,83 @@
+// Checkpoints that never lie. A checkpoint is a folder `checkpoint-<step>` of the run's folder; it is written
+// under another name, its manifest.json (sizes and checksums of all other files) last, everything is fsynced,
+// and only then does it get its name. A run killed at any moment, or a full disk, leaves the earlier
+// checkpoints as they were.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/checkpoint/file_writer.h"
+#include "runtime/checkpoint/manifest.h"
+
+namespace hydrac::runtime {
+
+// "checkpoint-<step>" inside `run_dir`.
+std::filesystem::path checkpoint_path(const std::filesystem::path& run_dir, int64_t step);
+
+// Writes one checkpoint. RunError (path, the system's reason) from every member; what was written is removed
+// then, or when the writer goes out of scope without commit().
+class CheckpointWriter {
+ public:
+  // Creates `run_dir` when it is missing. `step` >= 0.
+  CheckpointWriter(std::filesystem::path run_dir, int64_t step);
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // `name`: a plain file name, each once, not manifest.json (std::logic_error otherwise).
+  void add_file(const std::string& name, const std::function<void(FileWriter&)>& write);
+  void add_file(const std::string& name, std::string_view contents);
+
+  // Completes the checkpoint under its name, replacing an older one of the same step. Durable when it
+  // returns.
+  void commit();
+
+ private:
+  void write_file(const std::string& name, const std::function<void(FileWriter&)>& write);
+  void abandon() noexcept;
+
+  std::filesystem::path run_dir_, temporary_;
+  Manifest manifest_;
+  bool open_ = true;  // until commit() or a failure
+};
+
+struct Checkpoint {
+  std::filesystem::path dir;
+  int64_t step;
+};
+
+// Reads the manifest of `dir` and compares every file's size and checksum with it. Returns "" when the
+// checkpoint is complete, otherwise what is wrong ("model.safetensors has 100 bytes, the manifest says
+// 4096").
+std::string checkpoint_damage(const std::filesystem::path& dir);
+
+// InputError when `dir` is no complete checkpoint.
+Checkpoint open_checkpoint(const std::filesystem::path& dir);
+
+// The complete checkpoint of the highest step, if any, and the newer ones passed over, each with its reason.
+// Changes nothing: safe beside a run that is writing. InputError when `run_dir` exists and cannot be listed.
+struct CheckpointSearch {
+  struct Rejected {
+    std::filesystem::path dir;
+    std::string reason;
+  };
+  std::optional<Checkpoint> latest;
+  std::vector<Rejected> rejected;
+};
+CheckpointSearch find_latest(const std::filesystem::path& run_dir);
+
+// Finishes or removes what a killed run left half done. Only for the process that owns the run's folder,
+// before it writes there; call it before find_latest when resuming. Returns one line a leftover, for the
+// user. RunError.
+std::vector<std::string> clean_leftovers(const std::filesystem::path& run_dir);
+
+// Keeps the `keep` newest checkpoints (0: all of them) and removes the older; to be called after commit().
+// One without a manifest that fits its files' sizes is neither counted nor removed. RunError.
+void remove_old_checkpoints(const std::filesystem::path& run_dir, int64_t keep);
+
+}  // namespace hydrac::runtime

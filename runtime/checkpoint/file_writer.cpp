@@ -1,0 +1,138 @@
+#include "runtime/checkpoint/file_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "runtime/checkpoint/crc32c.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+constexpr size_t buffer_bytes = size_t{1} << 18;
+
+// What helps depends on the reason; the system's own words alone say too little.
+std::string advice(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "; free some space or set output.dir to a folder on another disk";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "; set output.dir to a folder that may be written";
+    case EFBIG:
+      return "; raise the limit on file sizes (ulimit -f) or set output.dir to a folder on another file "
+             "system";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+void throw_run_error(const char* action, const std::filesystem::path& path, int error) {
+  throw RunError(
+      fmt::format("cannot {} {}: {}{}", action, path.string(), std::strerror(error), advice(error)));
+}
+
+FileWriter::FileWriter(std::filesystem::path path) : path_(std::move(path)) {
+  buffer_.reserve(buffer_bytes);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd_ < 0) throw_run_error("create", path_, errno);
+}
+
+FileWriter::~FileWriter() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  if (fd_ < 0) throw std::logic_error("FileWriter::write after close_durably");
+  crc32c_ = runtime::crc32c(bytes, crc32c_);
+  size_ += bytes.size();
+  if (buffer_.size() + bytes.size() > buffer_bytes) flush();
+  if (bytes.size() >= buffer_bytes) return write_all(fd_, bytes, path_);
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+}
+
+void FileWriter::flush() {
+  write_all(fd_, buffer_, path_);
+  buffer_.clear();
+}
+
+void FileWriter::close_durably() {
+  flush();
+  if (::fsync(fd_) != 0) throw_run_error("write", path_, errno);
+  // The descriptor is gone even when close fails; some network file systems report a full disk only here.
+  if (::close(std::exchange(fd_, -1)) != 0) throw_run_error("write", path_, errno);
+}
+
+void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_run_error("write", path, errno);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void replace_file(const std::filesystem::path& path, std::string_view contents) {
+  std::filesystem::path temporary = path;
+  temporary += ".tmp";
+  try {
+    FileWriter file(temporary);
+    file.write(contents);
+    file.close_durably();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) throw_run_error("replace", path, errno);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) throw_run_error("open the folder", folder, errno);
+  const int error = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  // Some network file systems have no fsync for folders; their renames are durable on the server.
+  if (error != 0 && error != EINVAL && error != ENOTSUP) throw_run_error("write the folder", folder, error);
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  const auto fail = [&](const char* reason) {
+    throw InputError(fmt::format("cannot read {}: {}", path.string(), reason));
+  };
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail(std::strerror(errno));
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    fail("it is no regular file");  // a device may never end
+  }
+  std::string contents;
+  contents.reserve(static_cast<size_t>(info.st_size));
+  char piece[1 << 16];
+  ssize_t count;
+  while ((count = ::read(fd, piece, sizeof piece)) != 0) {
+    if (count > 0) {
+      contents.append(piece, static_cast<size_t>(count));
+    } else if (errno != EINTR) {
+      const int error = errno;
+      ::close(fd);
+      fail(std::strerror(error));
+    }
+  }
+  ::close(fd);
+  return contents;
+}
+
+}  // namespace hydrac::runtime

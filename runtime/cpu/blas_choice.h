@@ -1,0 +1,24 @@
+// How "auto" chooses between two libraries: by measuring the program's own products, once, and remembering.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/cpu/blas_library.h"
+
+namespace hydrac::runtime {
+
+// Milliseconds that the library needs for all of `shapes` together, the best of some runs each. A parallel
+// loop runs before every product, as in a training step: libraries with threads of their own pay for sharing
+// the cores.
+double measure_ms(BlasLibrary& library, const std::vector<Gemm>& shapes);
+
+// What a choice depends on, on one line: the libraries, the CPU, the number of threads, the shapes.
+std::string choice_key(const std::vector<std::string>& libraries, const std::vector<Gemm>& shapes);
+
+// The word remembered under `key` in `cache_file`; empty when there is none, or no such file.
+std::string remembered_choice(const std::string& cache_file, const std::string& key);
+
+// Adds or replaces the line of `key`, atomically. False when the file cannot be written.
+bool remember_choice(const std::string& cache_file, const std::string& key, const std::string& word);
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,166 @@
+#include "runtime/cpu/gemm.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "runtime/cpu/blas_choice.h"
+#include "runtime/cpu/blas_library.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+namespace {
+
+// Where a shape says 0 for dense, the row's length.
+Gemm with_strides(Gemm p) {
+  if (p.lda == 0) p.lda = p.trans_a ? p.m : p.k;
+  if (p.ldb == 0) p.ldb = p.trans_b ? p.k : p.n;
+  if (p.ldc == 0) p.ldc = p.n;
+  return p;
+}
+
+void check(const Gemm& p) {
+  if (p.m <= 0 || p.n <= 0 || p.k <= 0) {
+    throw RunError(
+        fmt::format("matrix product with m {}, n {}, k {}: every size must be positive", p.m, p.n, p.k));
+  }
+  const auto check_stride = [](const char* name, std::int64_t stride, std::int64_t row) {
+    if (stride < row) {
+      throw RunError(
+          fmt::format("matrix product: {} is {}, less than its row of {} floats", name, stride, row));
+    }
+  };
+  check_stride("lda", p.lda, p.trans_a ? p.m : p.k);
+  check_stride("ldb", p.ldb, p.trans_b ? p.k : p.n);
+  check_stride("ldc", p.ldc, p.n);
+}
+
+InputError missing(const BlasOptions& options) {
+  std::vector<std::string> files;
+  if (options.preference != "openblas") files = options.onednn_files;
+  if (options.preference != "onednn") {
+    files.insert(files.end(), options.openblas_files.begin(), options.openblas_files.end());
+  }
+  const char* packages = options.preference == "onednn" ? "libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)"
+                         : options.preference == "openblas"
+                             ? "libopenblas0"
+                             : "libdnnl2 (Debian 12), libdnnl3 (Ubuntu 24.04) or libopenblas0";
+  return InputError(fmt::format(
+      "no library for matrix products: {} cannot be opened; install one of these packages with apt: {}",
+      fmt::join(files, ", "), packages));
+}
+
+// Three products of a small transformer, for a caller that names none: forward, weight gradient, input
+// gradient.
+std::vector<Gemm> common_shapes() {
+  Gemm forward{.m = 4096, .n = 1536, .k = 384, .trans_b = true};
+  Gemm weight_gradient{.m = 1536, .n = 384, .k = 4096, .trans_a = true};
+  Gemm input_gradient{.m = 4096, .n = 384, .k = 1536};
+  return {forward, weight_gradient, input_gradient};
+}
+
+}  // namespace
+
+struct Blas::Impl {
+  std::unique_ptr<BlasLibrary> library;
+  std::vector<std::string> notes;
+};
+
+Blas::Blas(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Blas::Blas(Blas&&) noexcept = default;
+Blas& Blas::operator=(Blas&&) noexcept = default;
+Blas::~Blas() = default;
+
+namespace {
+
+// Between two libraries: the remembered choice, or the faster one. Says in a note which and why.
+std::unique_ptr<BlasLibrary> choose(std::unique_ptr<BlasLibrary> first, std::unique_ptr<BlasLibrary> second,
+                                    const BlasOptions& options, std::vector<std::string>& notes) {
+  const std::vector<Gemm> shapes = options.shapes.empty() ? common_shapes() : options.shapes;
+  const std::string key = choice_key({first->name(), second->name()}, shapes);
+  if (!options.cache_file.empty()) {
+    const std::string word = remembered_choice(options.cache_file, key);
+    if (word == second->word()) std::swap(first, second);
+    if (word == first->word()) {
+      notes.push_back(
+          fmt::format("matrix products: {}, as measured before ({})", first->name(), options.cache_file));
+      return first;
+    }
+  }
+  double first_ms = measure_ms(*first, shapes), second_ms = measure_ms(*second, shapes);
+  if (second_ms < first_ms) {
+    std::swap(first, second);
+    std::swap(first_ms, second_ms);
+  }
+  notes.push_back(fmt::format("matrix products: {}, {:.2f} ms where {} needs {:.2f} ({} products measured)",
+                              first->name(), first_ms, second->name(), second_ms, shapes.size()));
+  if (!options.cache_file.empty() && !remember_choice(options.cache_file, key, first->word())) {
+    notes.push_back(fmt::format("the choice cannot be remembered: {} cannot be written", options.cache_file));
+  }
+  return first;
+}
+
+}  // namespace
+
+Blas Blas::open(const BlasOptions& options) {
+  const bool any = options.preference == "auto";
+  if (!any && options.preference != "onednn" && options.preference != "openblas") {
+    throw InputError(fmt::format("matrix products: unknown library '{}'; use auto, onednn or openblas",
+                                 options.preference));
+  }
+  for (const Gemm& shape : options.shapes) check(with_strides(shape));
+  auto impl = std::make_unique<Impl>();
+  std::unique_ptr<BlasLibrary> onednn, openblas;
+  if (any || options.preference == "onednn") onednn = open_onednn(options.onednn_files);
+  if (any || options.preference == "openblas") openblas = open_openblas(options.openblas_files);
+  if (onednn && openblas) {
+    impl->library = choose(std::move(onednn), std::move(openblas), options, impl->notes);
+  } else if (onednn || openblas) {
+    if (any) {
+      impl->notes.push_back(
+          fmt::format("matrix products: {}; {} is not installed, so there was nothing to compare",
+                      (onednn ? onednn : openblas)->name(), onednn ? "OpenBLAS" : "oneDNN"));
+    }
+    impl->library = onednn ? std::move(onednn) : std::move(openblas);
+  } else {
+    throw missing(options);
+  }
+  for (std::string& warning : impl->library->warnings()) impl->notes.push_back(std::move(warning));
+  return Blas(std::move(impl));
+}
+
+void Blas::gemm(const Gemm& product, const float* a, const float* b, float* c) const {
+  const Gemm p = with_strides(product);
+  check(p);
+  if (const int status = impl_->library->gemm(p, a, b, c); status != 0) {
+    throw RunError(fmt::format("{} refused a matrix product with m {}, n {}, k {} (status {})", name(), p.m,
+                               p.n, p.k, status));
+  }
+}
+
+const std::string& Blas::name() const {
+  return impl_->library->name();
+}
+const std::vector<std::string>& Blas::notes() const {
+  return impl_->notes;
+}
+
+double Blas::peak_gflops() const {
+  constexpr std::int64_t n = 1024;
+  const Gemm square{.m = n, .n = n, .k = n};
+  std::vector<float> a(n * n, 0.5f), b(n * n, 0.25f), c(n * n);
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  double best = 1e300;
+  gemm(square, a.data(), b.data(), c.data());  // the first call starts threads and generates code
+  for (int run = 0; run < 5 || Clock::now() - start < std::chrono::milliseconds(100); ++run) {
+    const auto run_start = Clock::now();
+    gemm(square, a.data(), b.data(), c.data());
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - run_start).count());
+  }
+  return square.flop() / best / 1e9;
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,72 @@
+// Matrix products on the CPU, through a library opened at run time: oneDNN or OpenBLAS, whichever is faster
+// here.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hydrac::runtime {
+
+// One product C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C, float32, row-major. op(X) is X, or its
+// transpose where trans_x is set. ldx is the distance in floats between two rows of X as it lies in memory
+// (A is [m,k], or [k,m] when transposed); 0 means dense. With beta = 0, C is written and never read.
+struct Gemm {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool trans_a = false, trans_b = false;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
+  float alpha = 1.0f, beta = 0.0f;
+
+  double flop() const {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+};
+
+struct BlasOptions {
+  // "auto", "onednn" or "openblas".
+  std::string preference = "auto";
+  // What "auto" measures: the products that the program will run. Empty: three common ones.
+  std::vector<Gemm> shapes;
+  // Where "auto" remembers its choice, one line per (libraries, CPU, threads, shapes). Empty: it measures
+  // each time.
+  std::string cache_file;
+  // What is given to dlopen, in this order: names that the loader finds, or paths of one's own builds.
+  std::vector<std::string> onednn_files = {"libdnnl.so.3", "libdnnl.so.2"};
+  std::vector<std::string> openblas_files = {"libopenblas.so.0"};
+};
+
+// An opened library. Movable; the library stays loaded until the process ends. A product uses as many threads
+// as OpenMP would (omp_get_max_threads()), or one when called inside a parallel region. The same product on
+// the same number of threads gives the same bits. Not to be called from two plain std::threads at once.
+class Blas {
+ public:
+  // Throws InputError when no wanted library is installed (the message names the packages), or when the
+  // preference is none of the three words.
+  static Blas open(const BlasOptions& options = {});
+
+  Blas(Blas&&) noexcept;
+  Blas& operator=(Blas&&) noexcept;
+  ~Blas();
+
+  // Runs one product on memory that the caller owns; a, b and c must not overlap. Throws RunError when a size
+  // is not positive, when a row is longer than its stride, or when the library refuses.
+  void gemm(const Gemm& product, const float* a, const float* b, float* c) const;
+
+  // "oneDNN 2.6.3", "OpenBLAS 0.3.21 (SkylakeX kernels, pthreads)".
+  const std::string& name() const;
+
+  // GFLOP/s of a square product with n = 1024 on OpenMP's threads: the best of some runs, about 0.1 s in all.
+  // It is the peak that reports compare with; measured anew at each call.
+  double peak_gflops() const;
+
+  // What a user should know: how "auto" chose, a library that is missing, an environment variable that slows
+  // it.
+  const std::vector<std::string>& notes() const;
+
+ private:
+  struct Impl;
+  explicit Blas(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hydrac::runtime

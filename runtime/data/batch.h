@@ -1,0 +1,57 @@
+// What the training loop sees of data: the micro-batches of each optimizer step, whatever they come from.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace hydrac::runtime {
+
+inline constexpr int32_t kIgnoredTarget = -100;  // a target that no loss counts; NaN in float_targets
+
+// One micro-batch of B rows by T positions, row-major. Token models use tokens and targets; series models use
+// features and one of targets (classes) and float_targets. Unused members are empty.
+struct Batch {
+  std::vector<int32_t> tokens;       // [B, T]
+  std::vector<int32_t> targets;      // [B, T] next token or class; kIgnoredTarget where ignored
+  std::vector<float> features;       // [B, T, F]
+  std::vector<float> float_targets;  // [B, T, O]; NaN where ignored
+  int64_t target_count = 0;          // targets, or single values of float_targets, that are not ignored
+};
+
+// Random access to batches; what a sample is depends only on (dataset, seed, sample number). Const and
+// thread-safe.
+class BatchLoader {
+ public:
+  virtual ~BatchLoader() = default;
+  // Training samples [first_sample, first_sample + B) in the shuffled, endless order of epochs.
+  virtual void fill_train(int64_t first_sample, Batch& out) const = 0;
+  // Validation batch `index` of eval_batches(), in file order. Together they count every validation target
+  // once; rows that a last batch does not need are ignored targets.
+  virtual void fill_eval(int64_t index, Batch& out) const = 0;
+  virtual int64_t eval_batches() const = 0;  // 0 without validation data
+  virtual int64_t samples_per_epoch() const = 0;
+  virtual int64_t batch_size() const = 0;  // B
+};
+
+// The training batches in order, prepared one step ahead by a thread of its own. Its whole state is the
+// sample number.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // All micro-batches of the next optimizer step; valid until the next call of a member. Rethrows what
+  // preparing threw.
+  virtual const std::vector<Batch>& next() = 0;
+  // The next call of next() returns step `step`, counted from 0. A new source stands at 0.
+  virtual void seek(int64_t step) = 0;
+  // Samples that the calls of next() since the start of training stand for: what a checkpoint stores.
+  virtual int64_t samples_seen() const = 0;
+  // As seek(), for a run whose batch sizes changed.
+  virtual void seek_samples(int64_t samples) = 0;
+};
+
+// `micro_batches` of loader->batch_size() rows a step. With `prefetch` a thread prepares the next step
+// meanwhile.
+std::unique_ptr<BatchSource> make_batch_source(std::shared_ptr<const BatchLoader> loader,
+                                               int64_t micro_batches, bool prefetch = true);
+
+}  // namespace hydrac::runtime

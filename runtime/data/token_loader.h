@@ -1,0 +1,66 @@
+// Batches for language models: windows of a token corpus, each position's target the next token.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "runtime/data/batch.h"
+#include "runtime/data/epoch_windows.h"
+#include "runtime/data/token_store.h"
+
+namespace hydrac::runtime {
+
+// A stretch [begin, end) of a store.
+struct TokenRange {
+  std::shared_ptr<const TokenStore> store;
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+struct TokenDataset {
+  TokenRange train;
+  TokenRange val;  // empty without validation data
+
+  // The first floor(n * (1 - val_fraction)) tokens train, the rest validate (nanoGPT's split).
+  static TokenDataset split(std::shared_ptr<const TokenStore> store, double val_fraction);
+  static TokenDataset separate(std::shared_ptr<const TokenStore> train,
+                               std::shared_ptr<const TokenStore> val);
+};
+
+struct TokenLoaderOptions {
+  int64_t batch_size;    // B
+  int64_t sequence_len;  // T
+  uint64_t seed;
+};
+
+// Each epoch cuts the training range into windows of T positions from a start of its own and shuffles them by
+// a keyed permutation, so every window is seen once an epoch. A few tokens at the ends (fewer than 2T) rest
+// in each epoch.
+class TokenLoader final : public BatchLoader {
+ public:
+  // Throws InputError when the training or a non-empty validation range is shorter than T + 1 tokens.
+  TokenLoader(TokenDataset dataset, TokenLoaderOptions options);
+
+  void fill_train(int64_t first_sample, Batch& out) const override;
+  void fill_eval(int64_t index, Batch& out) const override;
+  int64_t eval_batches() const override;
+  int64_t samples_per_epoch() const override { return windows_.count(); }
+  int64_t batch_size() const override { return options_.batch_size; }
+
+  // As fill_train(), into the caller's [B, T] buffers. Returns the number of targets, all of which count.
+  int64_t fill_train(int64_t first_sample, std::span<int32_t> tokens, std::span<int32_t> targets) const;
+  // Where in the store the window of a training sample begins; it spans T + 1 tokens.
+  int64_t window_begin(int64_t sample) const;
+
+ private:
+  // Row `row` of a batch from the store's tokens [begin, begin + T].
+  void fill_row(const TokenRange& range, int64_t begin, int64_t row, std::span<int32_t> tokens,
+                std::span<int32_t> targets) const;
+
+  TokenDataset dataset_;
+  TokenLoaderOptions options_;
+  EpochWindows windows_;
+};
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,165 @@
+#include "runtime/data/token_shard.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "runtime/data/hash.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+constexpr char kMagic[] = {'H', 'Y', 'D', 'R', 'A', 'T', 'O', 'K'};
+constexpr uint32_t kVersion = 1;
+
+struct Header {
+  char magic[8];
+  uint32_t version;
+  uint32_t width;
+  uint64_t count;
+  uint64_t fingerprint;
+  uint64_t cache_key;
+  uint64_t payload_hash;
+  uint64_t reserved[2];
+};
+static_assert(sizeof(Header) == 64);
+
+constexpr int32_t kLlmcMagic = 20240520;
+constexpr int32_t kLlmcVersion = 1;
+constexpr size_t kLlmcHeader = 256 * sizeof(int32_t);
+
+void check_size(const TokenShard& shard, uint64_t header, uint64_t count, const std::string& shown_as) {
+  const uint64_t have = shard.file->bytes().size() - header;
+  const auto width = static_cast<uint64_t>(shard.width);
+  if (have % width != 0 || have / width != count) {
+    throw InputError(fmt::format("{}: its header says {} tokens of {} bytes, but {} bytes follow it",
+                                 shown_as, count, width, have));
+  }
+}
+
+TokenShard read_ours(TokenShard shard, const std::string& shown_as) {
+  const std::string_view bytes = shard.file->bytes();
+  Header header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.version != kVersion) {
+    throw InputError(
+        fmt::format("{}: token file version {}; this program reads {}", shown_as, header.version, kVersion));
+  }
+  if (header.width != 2 && header.width != 4) {
+    throw InputError(fmt::format("{}: tokens of {} bytes; they must have 2 or 4", shown_as, header.width));
+  }
+  shard.width = static_cast<int>(header.width);
+  check_size(shard, sizeof header, header.count, shown_as);
+  shard.count = static_cast<int64_t>(header.count);
+  shard.payload = bytes.substr(sizeof header);
+  shard.fingerprint = header.fingerprint;
+  shard.cache_key = header.cache_key;
+  shard.payload_hash = header.payload_hash;
+  if (shard.payload_hash != 0 && Hash64().add(shard.payload).value() != shard.payload_hash) {
+    throw InputError(fmt::format("{}: its tokens do not match its checksum; the file is damaged", shown_as));
+  }
+  return shard;
+}
+
+TokenShard read_llmc(TokenShard shard, const std::string& shown_as) {
+  const std::string_view bytes = shard.file->bytes();
+  std::array<int32_t, 3> header;
+  std::memcpy(header.data(), bytes.data(), sizeof header);
+  if (header[1] != kLlmcVersion) {
+    throw InputError(fmt::format("{}: llm.c token file version {}; this program reads {}", shown_as,
+                                 header[1], kLlmcVersion));
+  }
+  shard.width = 2;
+  check_size(shard, kLlmcHeader, static_cast<uint64_t>(static_cast<uint32_t>(header[2])), shown_as);
+  shard.count = static_cast<uint32_t>(header[2]);
+  shard.payload = bytes.substr(kLlmcHeader);
+  return shard;
+}
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+void write_all(int fd, std::string_view bytes, const std::string& what) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(what);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+// A file that is deleted unless it was renamed.
+class TempFile {
+ public:
+  explicit TempFile(const std::filesystem::path& target) : name_(target.string() + ".tmp-XXXXXX") {
+    fd_ = ::mkstemp(name_.data());
+    if (fd_ < 0) fail(name_);
+  }
+  ~TempFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!name_.empty()) ::unlink(name_.c_str());
+  }
+  void write(std::string_view bytes) { write_all(fd_, bytes, name_); }
+  void publish(const std::filesystem::path& target) {
+    if (::fchmod(fd_, 0644) != 0 || ::fsync(fd_) != 0) fail(name_);
+    if (::rename(name_.c_str(), target.c_str()) != 0) fail(target.string());
+    name_.clear();
+    sync_folder(target.parent_path());
+  }
+
+ private:
+  // So that the new name survives a power failure as well.
+  static void sync_folder(const std::filesystem::path& folder) {
+    const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    ::fsync(fd);
+    ::close(fd);
+  }
+
+  std::string name_;
+  int fd_ = -1;
+};
+
+}  // namespace
+
+TokenShard open_token_shard(const std::filesystem::path& path, const std::string& shown_as) {
+  TokenShard shard;
+  shard.file = MappedFile::open(path, shown_as);
+  const std::string_view bytes = shard.file->bytes();
+  if (bytes.size() >= sizeof(Header) && std::memcmp(bytes.data(), kMagic, sizeof kMagic) == 0) {
+    return read_ours(std::move(shard), shown_as);
+  }
+  int32_t magic = 0;
+  if (bytes.size() >= kLlmcHeader) std::memcpy(&magic, bytes.data(), sizeof magic);
+  if (magic == kLlmcMagic) return read_llmc(std::move(shard), shown_as);
+  throw InputError(
+      fmt::format("{}: not a token file: it begins with neither hydrac's header nor llm.c's", shown_as));
+}
+
+void write_token_shard(const std::filesystem::path& path, std::string_view payload, int width,
+                       uint64_t fingerprint, uint64_t cache_key) {
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kVersion;
+  header.width = static_cast<uint32_t>(width);
+  header.count = payload.size() / static_cast<size_t>(width);
+  header.fingerprint = fingerprint;
+  header.cache_key = cache_key;
+  header.payload_hash = Hash64().add(payload).value();
+  TempFile file(path);
+  file.write({reinterpret_cast<const char*>(&header), sizeof header});
+  file.write(payload);
+  file.publish(path);
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,44 @@
+#include "runtime/data/tokenizer.h"
+
+#include <fmt/core.h>
+
+#include "runtime/data/unicode.h"
+
+namespace hydrac::runtime {
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
+  std::vector<int32_t> ids;
+  encode_to(text, ids);
+  return ids;
+}
+
+void Tokenizer::encode_to(std::string_view text, std::vector<int32_t>& out,
+                          const ByteProgress& progress) const {
+  do_encode(text, out, progress);
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids) const {
+  std::string text;
+  for (const int32_t id : ids) text += token_bytes(id);
+  return text;
+}
+
+std::string Tokenizer::fingerprint() const {
+  return fmt::format("{:016x}", fingerprint_bits());
+}
+
+std::string StreamDecoder::push(int32_t id) {
+  if (!tokenizer_.is_special(id)) pending_ += tokenizer_.token_bytes(id);
+  const size_t complete = complete_utf8_prefix(pending_);
+  std::string text = replace_malformed_utf8(std::string_view(pending_).substr(0, complete));
+  pending_.erase(0, complete);
+  return text;
+}
+
+std::string StreamDecoder::finish() {
+  std::string text = replace_malformed_utf8(pending_);
+  pending_.clear();
+  return text;
+}
+
+}  // namespace hydrac::runtime

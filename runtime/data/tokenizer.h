@@ -1,0 +1,91 @@
+// Text to token ids and back: bytes, characters, or a Hugging Face tokenizer.json with byte-level BPE.
+// Every kind survives a round trip through to_json() and parse_tokenizer(), which is how a checkpoint carries
+// it.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrac::runtime {
+
+// Immutable after construction; all members may be called from several threads at once.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // The ids of `text`. Adds no begin or end token. Throws InputError for text that has no ids (malformed
+  // UTF-8, or a character outside a character vocabulary), naming the byte offset.
+  std::vector<int32_t> encode(std::string_view text) const;
+  // The same, appended to `out`, which is unspecified after an error. `progress` hears now and then how many
+  // bytes of a long text are done.
+  using ByteProgress = std::function<void(size_t bytes_done)>;
+  void encode_to(std::string_view text, std::vector<int32_t>& out, const ByteProgress& progress = {}) const;
+
+  // The concatenated token_bytes(). May be malformed UTF-8 where the ids cut a character in two.
+  std::string decode(std::span<const int32_t> ids) const;
+  // What one id stands for; valid as long as the tokenizer. Empty for ids in [0, vocab_size()) that no token
+  // uses. Throws InputError for an id outside.
+  virtual std::string_view token_bytes(int32_t id) const = 0;
+
+  // One more than the largest id.
+  virtual int64_t vocab_size() const = 0;
+  // The id that stands between documents. Bytes use 0, which no text contains; characters have none.
+  virtual std::optional<int32_t> end_of_text() const = 0;
+  // True for control tokens such as <|endoftext|>, which sampled text leaves out.
+  virtual bool is_special(int32_t id) const = 0;
+
+  // "byte", "char" or "bpe".
+  virtual std::string_view name() const = 0;
+  // JSON from which parse_tokenizer() makes an equal tokenizer.
+  virtual std::string to_json() const = 0;
+  // 16 hex digits of a 64-bit hash over what decides the ids. Equal fingerprints, equal ids.
+  std::string fingerprint() const;
+
+ protected:
+  Tokenizer() = default;
+  static constexpr size_t kProgressBytes = size_t{1} << 20;  // between two calls of progress
+  virtual void do_encode(std::string_view text, std::vector<int32_t>& out,
+                         const ByteProgress& progress) const = 0;
+  virtual uint64_t fingerprint_bits() const = 0;
+};
+
+// 256 ids, id = byte. end_of_text is 0: a text source refuses NUL bytes, so 0 is free to separate documents.
+std::unique_ptr<Tokenizer> make_byte_tokenizer();
+
+// The sorted code points of a corpus are ids 0, 1, ... (nanoGPT's character model).
+// `for_each_text` calls its argument with every document. Throws InputError for malformed UTF-8 and for an
+// empty corpus.
+using TextVisitor = std::function<void(std::string_view text)>;
+std::unique_ptr<Tokenizer> make_char_tokenizer(const std::function<void(const TextVisitor&)>& for_each_text);
+
+// Reads what to_json() wrote, or a Hugging Face tokenizer.json (byte-level BPE: GPT-2, Llama 3, Qwen 2 and 3,
+// ...). `shown_as` names the source in messages. Truncation, padding and post-processing stored in the file
+// are not applied: they shape single prompts, not corpora. Throws InputError for anything malformed or not
+// supported.
+std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& shown_as);
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& file);
+
+// Turns a stream of ids into text that can be printed at once: bytes of an unfinished character wait for the
+// next id.
+class StreamDecoder {
+ public:
+  // `tokenizer` must outlive the decoder. Special tokens print nothing.
+  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  std::string push(int32_t id);
+  // What is left; malformed bytes come out as U+FFFD, here and in push().
+  std::string finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::string pending_;
+};
+
+}  // namespace hydrac::runtime

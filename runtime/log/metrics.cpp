@@ -1,0 +1,101 @@
+#include "runtime/log/metrics.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "runtime/checkpoint/file_writer.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+int64_t step_of(std::string_view line, const std::filesystem::path& file, int number) {
+  const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+  if (record.is_object()) {
+    const auto step = record.find("step");
+    if (step != record.end() && step->is_number_unsigned()) return step->get<int64_t>();
+  }
+  throw InputError(fmt::format("{}:{}: this line is no record with a \"step\"; remove or repair it to resume",
+                               file.string(), number));
+}
+
+// The lines of `text` with step <= last_step. What follows the last newline was being written when a run was
+// killed.
+std::string records_up_to(std::string_view text, int64_t last_step, const std::filesystem::path& file) {
+  std::string kept;
+  size_t begin = 0, end;
+  for (int number = 1; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1, ++number) {
+    const std::string_view line = text.substr(begin, end - begin);
+    if (step_of(line, file, number) <= last_step) kept.append(line).push_back('\n');
+  }
+  return kept;
+}
+
+}  // namespace
+
+const std::array<MetricField, 9>& metric_fields() {
+  static constexpr std::array<MetricField, 9> fields{{
+      {"loss", "train/loss", &MetricsRecord::loss},
+      {"eval_loss", "eval/loss", &MetricsRecord::eval_loss},
+      {"grad_norm", "train/grad_norm", &MetricsRecord::grad_norm},
+      {"learning_rate", "train/learning_rate", &MetricsRecord::learning_rate},
+      {"tokens_per_second", "speed/tokens_per_second", &MetricsRecord::tokens_per_second},
+      {"mfu", "speed/mfu", &MetricsRecord::mfu},
+      {"step_ms", "speed/step_ms", &MetricsRecord::step_ms},
+      {"memory_gib", "device/memory_gib", &MetricsRecord::memory_gib},
+      {"gpu_util", "device/gpu_util", &MetricsRecord::gpu_util},
+  }};
+  return fields;
+}
+
+std::string metrics_line(const MetricsRecord& record) {
+  std::string line = fmt::format("{{\"step\":{}", record.step);
+  for (const MetricField& field : metric_fields()) {
+    const std::optional<double>& value = record.*field.value;
+    if (!value) continue;
+    if (std::isfinite(*value)) {
+      fmt::format_to(std::back_inserter(line), ",\"{}\":{}", field.key, *value);
+    } else {
+      fmt::format_to(std::back_inserter(line), ",\"{}\":null", field.key);
+    }
+  }
+  line += '}';
+  return line;
+}
+
+MetricsWriter::MetricsWriter(std::filesystem::path file, int64_t last_step)
+    : file_(std::move(file)), last_step_(last_step) {
+  std::error_code ignored;
+  if (std::filesystem::exists(file_, ignored)) {
+    // A fresh run asks nothing of what an earlier one left.
+    const std::string text = last_step < 0 ? "" : read_file(file_);
+    const std::string kept = records_up_to(text, last_step, file_);
+    if (last_step < 0 || kept != text) replace_file(file_, kept);
+  }
+  fd_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd_ < 0) throw_run_error("open", file_, errno);
+}
+
+MetricsWriter::~MetricsWriter() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void MetricsWriter::append(const MetricsRecord& record) {
+  if (record.step <= last_step_) {
+    throw std::logic_error(fmt::format("metrics of step {} after those of step {}", record.step, last_step_));
+  }
+  const std::string line = metrics_line(record) + "\n";
+  write_all(fd_, std::as_bytes(std::span(line)), file_);
+  last_step_ = record.step;
+}
+
+}  // namespace hydrac::runtime

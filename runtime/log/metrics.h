@@ -1,0 +1,57 @@
+// metrics.jsonl: one JSON object a line, for people with pandas and for resumes that leave no step twice.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace hydrac::runtime {
+
+// What is known after a step; only what is present gets written.
+struct MetricsRecord {
+  int64_t step = 0;
+  std::optional<double> loss, eval_loss;  // nats a token
+  std::optional<double> grad_norm;        // before clipping
+  std::optional<double> learning_rate;
+  std::optional<double> tokens_per_second;
+  std::optional<double> mfu;  // share of the target's peak, 0 to 1
+  std::optional<double> step_ms;
+  std::optional<double> memory_gib;
+  std::optional<double> gpu_util;  // 0 to 1
+};
+
+// The fields in the order of the file, with the tags TensorBoard shows them under.
+struct MetricField {
+  const char* key;
+  const char* tag;
+  std::optional<double> MetricsRecord::*value;
+};
+const std::array<MetricField, 9>& metric_fields();
+
+// The record's line without the newline: shortest numbers that read back exactly, null for NaN and
+// infinities.
+std::string metrics_line(const MetricsRecord& record);
+
+// Appends to the file, a whole line with each write, so that a killed run loses at most the line it was
+// writing.
+class MetricsWriter {
+ public:
+  // Keeps the records with step <= `last_step` (-1 for a fresh run: none) and drops the rest and an
+  // unfinished last line, atomically. InputError when a line of an existing file is no record; RunError when
+  // it cannot be written.
+  MetricsWriter(std::filesystem::path file, int64_t last_step);
+  ~MetricsWriter();
+  MetricsWriter(const MetricsWriter&) = delete;
+  MetricsWriter& operator=(const MetricsWriter&) = delete;
+
+  // Steps must grow (std::logic_error). RunError when it cannot be written.
+  void append(const MetricsRecord& record);
+
+ private:
+  std::filesystem::path file_;
+  int fd_ = -1;
+  int64_t last_step_;
+};
+
+}  // namespace hydrac::runtime

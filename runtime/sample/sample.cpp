@@ -1,0 +1,139 @@
+#include "runtime/sample/sample.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+struct Candidate {
+  float logit;
+  int32_t id;
+};
+
+// A total order: by logit, equal ones by id.
+bool likelier(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+bool less_likely(const Candidate& a, const Candidate& b) {
+  return likelier(b, a);
+}
+
+uint64_t mix64(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// The first of the highest logits.
+Candidate most_likely(std::span<const float> logits) {
+  if (logits.empty()) throw RunError("cannot choose a token: there are no logits");
+  Candidate best{-INFINITY, -1};
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const float logit = logits[i];
+    if (std::isnan(logit) || logit == INFINITY) {
+      throw RunError(fmt::format(
+          "cannot choose a token: the logit of token {} is {}; the model's parameters are damaged or "
+          "its training diverged",
+          i, std::isnan(logit) ? "NaN" : "infinite"));
+    }
+    if (logit > best.logit) best = {logit, static_cast<int32_t>(i)};
+  }
+  if (best.id < 0) throw RunError("cannot choose a token: every logit is -infinity");
+  return best;
+}
+
+// A candidate's unnormalized probability, 1 for the most likely.
+class Weights {
+ public:
+  Weights(float highest, double temperature) : highest_(highest), temperature_(temperature) {}
+  double operator()(const Candidate& candidate) const {
+    return std::exp((static_cast<double>(candidate.logit) - highest_) / temperature_);
+  }
+  double sum(std::span<const Candidate> candidates) const {
+    double total = 0;
+    for (const Candidate& candidate : candidates) total += (*this)(candidate);
+    return total;
+  }
+
+ private:
+  double highest_, temperature_;
+};
+
+// `uniform` in [0, 1) falls into one candidate's share of `total`, in the order in which they stand.
+int32_t draw(std::span<const Candidate> candidates, const Weights& weight, double total, double uniform) {
+  double left = uniform * total;
+  const Candidate* last = nullptr;  // with a weight: what rounding leaves over falls to it
+  for (const Candidate& candidate : candidates) {
+    const double w = weight(candidate);
+    if (w == 0) continue;
+    last = &candidate;
+    left -= w;
+    if (left < 0) break;
+  }
+  return last->id;
+}
+
+// Moves the fewest most likely candidates that reach `share` of the total to the front, in order; returns
+// their number. A heap, because that is few of many as a rule.
+size_t nucleus(std::vector<Candidate>& candidates, const Weights& weight, double share) {
+  const double wanted = share * weight.sum(candidates);
+  std::make_heap(candidates.begin(), candidates.end(), less_likely);
+  double reached = 0;
+  auto heap_end = candidates.end();
+  while (heap_end != candidates.begin() && reached < wanted) {
+    std::pop_heap(candidates.begin(), heap_end, less_likely);
+    --heap_end;
+    reached += weight(*heap_end);
+  }
+  std::reverse(candidates.begin(), candidates.end());
+  return static_cast<size_t>(candidates.end() - heap_end);
+}
+
+}  // namespace
+
+void check_sample_options(const SampleOptions& options) {
+  if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
+    throw InputError(
+        fmt::format("temperature is {}; it must be 0 (the most likely token) or more", options.temperature));
+  }
+  if (options.top_k < 0) {
+    throw InputError(fmt::format("top_k is {}; it must be 0 (all tokens) or more", options.top_k));
+  }
+  if (!(options.top_p > 0 && options.top_p <= 1)) {
+    throw InputError(
+        fmt::format("top_p is {}; it must be above 0 and at most 1 (all tokens)", options.top_p));
+  }
+}
+
+double sample_uniform(uint64_t seed, uint64_t position) {
+  const uint64_t bits = mix64(mix64(seed) + (position + 1) * 0x9e3779b97f4a7c15);
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+int32_t sample_token(std::span<const float> logits, const SampleOptions& options, uint64_t position) {
+  check_sample_options(options);
+  const Candidate best = most_likely(logits);
+  if (options.temperature == 0) return best.id;
+
+  std::vector<Candidate> candidates(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) candidates[i] = {logits[i], static_cast<int32_t>(i)};
+  if (const auto k = static_cast<size_t>(options.top_k); k > 0 && k < candidates.size()) {
+    std::nth_element(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(k) - 1,
+                     candidates.end(), likelier);
+    candidates.resize(k);
+    // A fixed order, so that sums and draws do not depend on how the standard library selects.
+    std::sort(candidates.begin(), candidates.end(), likelier);
+  }
+  const Weights weight(best.logit, options.temperature);
+  if (options.top_p < 1) candidates.resize(nucleus(candidates, weight, options.top_p));
+  return draw(candidates, weight, weight.sum(candidates), sample_uniform(options.seed, position));
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,81 @@
+// What the forward and the backward of attention share. A tile of scores lies transposed, [keys, queries]:
+// then only the queries are ever rearranged, keys and values are read where they lie, and the softmax runs
+// down columns.
+#pragma once
+#include <omp.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/attention_types.h"
+#include "cpu/random_row.h"
+#include "cpu/tile.h"
+
+namespace hydrac::cpu::detail {
+
+constexpr int kQueryTile = 64;  // a multiple of kLanes; also the distance between two rows of a tile
+constexpr int kKeyTile = 64;
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Where a tile lies: keys [first_key, first_key + keys) against queries [first_query, first_query + queries).
+struct Tile {
+  std::int64_t batch, head, first_query, first_key;
+  int queries, keys;
+  bool diagonal;  // some of its keys come after some of its queries
+
+  int vectors() const { return static_cast<int>(divide_up(queries, kLanes)); }
+  // The first query, counted from first_query, that may see this key (counted from first_key).
+  int first_query_of(int key) const { return diagonal ? static_cast<int>(first_key - first_query) + key : 0; }
+  // How many keys the queries up to `query` (excluded) see between them.
+  int keys_of(int query) const {
+    const auto seen = static_cast<int>(first_query - first_key) + query;
+    return diagonal && seen < keys ? (seen > 0 ? seen : 0) : keys;
+  }
+  // How many keys of vector v of queries the products read: a group of rows reaches past its own diagonal.
+  int keys_of_vector(int v) const { return keys_of((v + 1) * kLanes + kRowsAtOnce - 1); }
+};
+
+// The tile of scores: scores[key, query] = rows[key] . columns[:, query], where only what keys_of() covers is
+// computed. `rows` are keys or values as they lie; `columns` [head_dim, kQueryTile].
+template <int head_dim>
+inline void score_product(const Tile& tile, const float* rows, std::int64_t row_stride, const float* columns,
+                          float* scores) {
+  for_row_groups(tile.keys, [&](auto count, int key) {
+    const int first_vector = tile.first_query_of(key) > 0 ? tile.first_query_of(key) / kLanes : 0;
+    const int offset = first_vector * kLanes;
+    product_rows<Start::zero, kLanes, count>(tile.vectors() - first_vector, head_dim,
+                                             {rows + key * row_stride, row_stride, 1}, columns + offset,
+                                             kQueryTile, scores + key * kQueryTile + offset, kQueryTile);
+  });
+}
+
+// Writes `value` where the key comes after the query, as far as anything reads there.
+inline void mask_scores(const Tile& tile, float value, float* scores) {
+  if (!tile.diagonal) return;
+  for (int key = 0; key < tile.keys; ++key) {
+    const int end = tile.first_query_of(key) < tile.queries ? tile.first_query_of(key) : tile.queries;
+    const int reached = end - kRowsAtOnce + 1;
+    for (int query = reached > 0 ? reached / kLanes * kLanes : 0; query < end; ++query) {
+      scores[key * kQueryTile + query] = value;
+    }
+  }
+}
+
+// What dropout multiplies the probabilities of one key (counted from first_key) with, for the queries of
+// vector v: 0 or keep_scale.
+inline void dropout_factors(const AttentionShape& shape, const AttentionDropout& dropout, const Tile& tile,
+                            int v, int key, float (&factors)[kLanes]) {
+  const std::int64_t row =
+      (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query + v * kLanes;
+  std::uint32_t bits[kLanes];
+  random_row(dropout.key, static_cast<std::uint64_t>(row * shape.tokens + tile.first_key + key),
+             static_cast<std::uint64_t>(shape.tokens), bits);
+#pragma omp simd simdlen(kLanes)
+  for (int lane = 0; lane < kLanes; ++lane)
+    factors[lane] = bits[lane] >= dropout.threshold ? dropout.keep_scale : 0.0f;
+}
+
+}  // namespace hydrac::cpu::detail

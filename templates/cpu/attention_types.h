@@ -1,0 +1,42 @@
+// The types that attention takes: views of tensors, its shape, its dropout, its scratch memory.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace hydrac::cpu {
+
+// A [B,T,heads,D] tensor. Strides count floats; the D elements of one head are contiguous.
+template <class Float>
+struct Heads {
+  Float* data;
+  std::int64_t batch_stride, token_stride, head_stride;
+
+  Float* at(std::int64_t batch, std::int64_t token, std::int64_t head) const {
+    return data + batch * batch_stride + token * token_stride + head * head_stride;
+  }
+};
+using ConstHeads = Heads<const float>;
+using MutableHeads = Heads<float>;
+
+// What does not change while a program runs: one constant of this type per attention op.
+struct AttentionShape {
+  std::int64_t batch, tokens, heads, kv_heads;
+  float scale;  // scores are scale * q . k
+};
+
+// Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
+// random_bits(key, ((b*H + h)*T + i)*T + j) >= threshold, and then multiplied by keep_scale.
+struct AttentionDropout {
+  std::uint32_t key;
+  std::uint32_t threshold;  // p * 2^32
+  float keep_scale;         // 1 / (1 - p)
+};
+
+// Scratch memory that the caller owns, aligned to 64 bytes, of any content. `threads` is the number it was
+// sized for; no more than that many run.
+struct AttentionWorkspace {
+  void* data;
+  int threads;
+};
+
+}  // namespace hydrac::cpu

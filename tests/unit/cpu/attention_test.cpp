@@ -1,0 +1,303 @@
+// Attention against a slow float64 reference, and its bits against themselves on other numbers of threads.
+#include "cpu/attention.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "hydrac/random.h"
+
+namespace hydrac::cpu {
+namespace {
+
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+
+Floats random_floats(std::int64_t size, std::uint32_t key) {
+  Floats values(size);
+  for (std::int64_t i = 0; i < size; ++i) {
+    // Roughly normal: the sum of four uniform values.
+    double sum = 0.0;
+    for (int part = 0; part < 4; ++part) sum += random_bits(key, 4 * i + part) * 0x1p-32 - 0.5;
+    values[i] = static_cast<float>(sum * 1.7);
+  }
+  return values;
+}
+
+double relative_error(const Floats& got, const Doubles& wanted) {
+  double difference = 0.0, norm = 0.0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    difference += (got[i] - wanted[i]) * (got[i] - wanted[i]);
+    norm += wanted[i] * wanted[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
+
+// One attention problem whose q, k and v are parts of packed rows [B*T, (H + 2 KV) * D], as are its
+// gradients.
+struct Problem {
+  AttentionShape shape;
+  int head_dim;
+  bool causal;
+  double drop = 0.0;
+  AttentionDropout dropout{};
+  Floats qkv, dout;
+
+  Problem(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t kv_heads, int head_dim,
+          bool causal, double drop = 0.0)
+      : shape{batch, tokens, heads, kv_heads, static_cast<float>(1.0 / std::sqrt(head_dim))},
+        head_dim(head_dim),
+        causal(causal),
+        drop(drop),
+        dropout{random_key(7, 3, 1), static_cast<std::uint32_t>(drop * 0x1p32),
+                static_cast<float>(1.0 / (1.0 - drop))},
+        qkv(random_floats(batch * tokens * row(), 11)),
+        dout(random_floats(batch * tokens * heads * head_dim, 12)) {}
+
+  std::int64_t row() const { return (shape.heads + 2 * shape.kv_heads) * head_dim; }
+  template <class Float>
+  Heads<Float> packed(Float* data, std::int64_t first_head) const {
+    return {data + first_head * head_dim, shape.tokens * row(), row(), head_dim};
+  }
+  template <class Float>
+  Heads<Float> dense(Float* data) const {
+    return {data, shape.tokens * shape.heads * head_dim, shape.heads * head_dim, head_dim};
+  }
+};
+
+struct Result {
+  Floats out, lse, d_qkv;
+};
+
+// Runs forward and backward with outputs and scratch poisoned.
+template <int head_dim, bool causal, bool has_dropout>
+Result run(const Problem& p, int threads) {
+  omp_set_num_threads(threads);
+  const AttentionShape& s = p.shape;
+  Result result{Floats(p.dout.size(), kPoison), Floats(s.batch * s.heads * s.tokens, kPoison),
+                Floats(p.qkv.size(), kPoison)};
+  struct alignas(64) Line {
+    float floats[16];
+  };
+  const std::size_t bytes = std::max(attention_forward_workspace<head_dim>(s, threads),
+                                     attention_backward_workspace<head_dim>(s, threads));
+  Line poison;
+  std::fill(std::begin(poison.floats), std::end(poison.floats), kPoison);
+  std::vector<Line> scratch((bytes + sizeof(Line) - 1) / sizeof(Line), poison);
+  const AttentionWorkspace workspace{scratch.data(), threads};
+
+  const ConstHeads q = p.packed(p.qkv.data(), 0), k = p.packed(p.qkv.data(), s.heads),
+                   v = p.packed(p.qkv.data(), s.heads + s.kv_heads);
+  attention_forward<head_dim, causal, has_dropout>(s, q, k, v, p.dense(result.out.data()), result.lse.data(),
+                                                   p.dropout, workspace);
+  std::fill(scratch.begin(), scratch.end(), poison);
+  float* d = result.d_qkv.data();
+  attention_backward<head_dim, causal, has_dropout>(
+      s, q, k, v, p.dense<const float>(result.out.data()), result.lse.data(), p.dense(p.dout.data()),
+      p.packed(d, 0), p.packed(d, s.heads), p.packed(d, s.heads + s.kv_heads), p.dropout, workspace);
+  omp_set_num_threads(omp_get_num_procs());
+  return result;
+}
+
+struct Reference {
+  Doubles out, lse, d_qkv;
+};
+
+// The textbook formulas in float64, one row of the matrix at a time.
+Reference reference(const Problem& p) {
+  const AttentionShape& s = p.shape;
+  const std::int64_t T = s.tokens, D = p.head_dim;
+  Reference r{Doubles(p.dout.size()), Doubles(s.batch * s.heads * T), Doubles(p.qkv.size())};
+  for (std::int64_t b = 0; b < s.batch; ++b) {
+    for (std::int64_t h = 0; h < s.heads; ++h) {
+      const std::int64_t g = h / (s.heads / s.kv_heads);
+      const auto at = [&](std::int64_t token, std::int64_t head) {
+        return ((b * T + token) * p.row()) + head * D;
+      };
+      for (std::int64_t i = 0; i < T; ++i) {
+        const std::int64_t count = p.causal ? i + 1 : T;
+        Doubles probability(count), factor(count, 1.0), d_probability(count);
+        const float* q = p.qkv.data() + at(i, h);
+        const std::int64_t out_at = ((b * T + i) * s.heads + h) * D;
+        double maximum = -1e300, sum = 0.0;
+        for (std::int64_t j = 0; j < count; ++j) {
+          const float* k = p.qkv.data() + at(j, s.heads + g);
+          probability[j] = s.scale * std::inner_product(q, q + D, k, 0.0);
+          maximum = std::max(maximum, probability[j]);
+        }
+        for (double& x : probability) sum += x = std::exp(x - maximum);
+        r.lse[(b * s.heads + h) * T + i] = maximum + std::log(sum);
+        double delta = 0.0;
+        for (std::int64_t j = 0; j < count; ++j) {
+          probability[j] /= sum;
+          if (p.drop > 0.0) {
+            const std::uint64_t index = ((b * s.heads + h) * T + i) * T + j;
+            const bool kept = random_bits(p.dropout.key, index) >= p.drop * 0x1p32;
+            factor[j] = kept ? 1.0 / (1.0 - p.drop) : 0.0;
+          }
+          const std::int64_t v = at(j, s.heads + s.kv_heads + g);
+          for (std::int64_t d = 0; d < D; ++d) {
+            r.out[out_at + d] += probability[j] * factor[j] * p.qkv[v + d];
+            d_probability[j] += factor[j] * p.dout[out_at + d] * p.qkv[v + d];
+            r.d_qkv[v + d] += probability[j] * factor[j] * p.dout[out_at + d];
+          }
+          delta += probability[j] * d_probability[j];
+        }
+        for (std::int64_t j = 0; j < count; ++j) {
+          const double d_score = probability[j] * (d_probability[j] - delta) * s.scale;
+          const std::int64_t k = at(j, s.heads + g);
+          for (std::int64_t d = 0; d < D; ++d) {
+            r.d_qkv[at(i, h) + d] += d_score * p.qkv[k + d];
+            r.d_qkv[k + d] += d_score * q[d];
+          }
+        }
+      }
+    }
+  }
+  return r;
+}
+
+// The part of packed gradients that belongs to q (0), k (1) or v (2).
+template <class T>
+std::vector<T> part_of(const Problem& p, const std::vector<T>& packed, int part) {
+  const std::int64_t begin[] = {0, p.shape.heads, p.shape.heads + p.shape.kv_heads, p.row() / p.head_dim};
+  std::vector<T> result;
+  for (std::size_t row = 0; row < packed.size(); row += p.row()) {
+    result.insert(result.end(), packed.begin() + row + begin[part] * p.head_dim,
+                  packed.begin() + row + begin[part + 1] * p.head_dim);
+  }
+  return result;
+}
+
+template <int head_dim, bool causal, bool has_dropout>
+void expect_right(const Problem& p) {
+  SCOPED_TRACE(::testing::Message() << "B " << p.shape.batch << ", T " << p.shape.tokens << ", H "
+                                    << p.shape.heads << ", KV " << p.shape.kv_heads << ", D " << head_dim
+                                    << ", causal " << causal << ", drop " << p.drop);
+  const Result got = run<head_dim, causal, has_dropout>(p, 2);
+  const Reference wanted = reference(p);
+  EXPECT_LT(relative_error(got.out, wanted.out), 1e-6);
+  EXPECT_LT(relative_error(got.lse, wanted.lse), 1e-6);
+  const char* names[] = {"dq", "dk", "dv"};
+  for (int part = 0; part < 3; ++part) {
+    const Doubles exact = part_of(p, wanted.d_qkv, part);
+    const bool zero = std::all_of(exact.begin(), exact.end(), [](double x) { return std::fabs(x) < 1e-12; });
+    if (zero) {  // one visible key: its probability is 1 whatever the score
+      for (float x : part_of(p, got.d_qkv, part)) EXPECT_NEAR(x, 0.0f, 1e-5f) << names[part];
+    } else {
+      EXPECT_LT(relative_error(part_of(p, got.d_qkv, part), exact), 5e-6) << names[part];
+    }
+  }
+}
+
+template <int head_dim>
+void expect_right_for_lengths(std::int64_t heads, std::int64_t kv_heads) {
+  for (std::int64_t tokens : {1, 7, 64, 65, 130, 257}) {
+    expect_right<head_dim, true, false>(Problem(2, tokens, heads, kv_heads, head_dim, true));
+  }
+  expect_right<head_dim, false, false>(Problem(1, 100, heads, kv_heads, head_dim, false));
+}
+
+TEST(Attention, MatchesTheReferenceWithOneKvHeadPerHead) {
+  expect_right_for_lengths<64>(3, 3);
+}
+TEST(Attention, MatchesTheReferenceWithGroupedHeads) {
+  expect_right_for_lengths<32>(6, 2);
+}
+TEST(Attention, MatchesTheReferenceWithOneKvHead) {
+  expect_right_for_lengths<128>(4, 1);
+}
+TEST(Attention, MatchesTheReferenceWithHeadsOf40) {
+  expect_right_for_lengths<40>(2, 2);
+}
+TEST(Attention, MatchesTheReferenceWithHeadsOf96) {
+  expect_right_for_lengths<96>(2, 1);
+}
+TEST(Attention, MatchesTheReferenceWithHeadsOf256) {
+  expect_right_for_lengths<256>(1, 1);
+}
+TEST(Attention, MatchesTheReferenceWithHeadsOf8) {
+  expect_right_for_lengths<8>(2, 2);
+}
+
+TEST(Attention, MatchesTheReferenceOnALongOddSequence) {
+  expect_right<64, true, false>(Problem(1, 1000, 2, 1, 64, true));
+}
+
+TEST(Attention, MatchesTheReferenceWhenWorkIsNotSplitIntoParts) {
+  expect_right<32, true, false>(Problem(17, 70, 4, 2, 32, true));
+}
+
+TEST(Attention, MatchesTheReferenceWithDropout) {
+  expect_right<32, true, true>(Problem(2, 150, 4, 2, 32, true, 0.2));
+  expect_right<40, false, true>(Problem(1, 70, 2, 2, 40, false, 0.5));
+}
+
+TEST(Attention, DropoutOfNothingIsNoDropout) {
+  const Problem p(1, 90, 2, 2, 32, true, 0.0);
+  const Result with = run<32, true, true>(p, 1), without = run<32, true, false>(p, 1);
+  EXPECT_EQ(with.out, without.out);
+  EXPECT_EQ(with.d_qkv, without.d_qkv);
+}
+
+TEST(Attention, DropsTheAskedShareOfProbabilities) {
+  // With one-hot values each output element is one probability.
+  Problem p(4, 64, 2, 2, 64, false, 0.3);
+  const MutableHeads v = p.packed(p.qkv.data(), 4);
+  for (std::int64_t b = 0; b < 4; ++b) {
+    for (std::int64_t j = 0; j < 64; ++j) {
+      for (std::int64_t h = 0; h < 2; ++h) {
+        for (std::int64_t d = 0; d < 64; ++d) v.at(b, j, h)[d] = d == j ? 1.0f : 0.0f;
+      }
+    }
+  }
+  const Result result = run<64, false, true>(p, 2);
+  const auto zeros = static_cast<double>(std::count(result.out.begin(), result.out.end(), 0.0f));
+  EXPECT_NEAR(zeros / static_cast<double>(result.out.size()), 0.3, 0.01);
+}
+
+template <int head_dim, bool causal, bool has_dropout>
+void expect_same_bits(const Problem& p) {
+  const Result one = run<head_dim, causal, has_dropout>(p, 1);
+  for (int threads : {2, 3, 4}) {
+    const Result more = run<head_dim, causal, has_dropout>(p, threads);
+    EXPECT_EQ(std::memcmp(one.out.data(), more.out.data(), one.out.size() * sizeof(float)), 0) << threads;
+    EXPECT_EQ(std::memcmp(one.lse.data(), more.lse.data(), one.lse.size() * sizeof(float)), 0) << threads;
+    EXPECT_EQ(std::memcmp(one.d_qkv.data(), more.d_qkv.data(), one.d_qkv.size() * sizeof(float)), 0)
+        << threads;
+  }
+}
+
+TEST(Attention, BitsDoNotDependOnTheNumberOfThreads) {
+  expect_same_bits<64, true, false>(Problem(1, 300, 4, 1, 64, true));
+  expect_same_bits<40, true, true>(Problem(2, 129, 2, 2, 40, true, 0.1));
+  expect_same_bits<32, false, false>(Problem(40, 33, 2, 1, 32, false));
+}
+
+TEST(Attention, LargeScoresNeitherOverflowNorLoseTheMaximum) {
+  Problem p(1, 80, 1, 1, 32, true);
+  for (float& x : p.qkv) x *= 20.0f;
+  const Result got = run<32, true, false>(p, 1);
+  const Reference wanted = reference(p);
+  EXPECT_LT(relative_error(got.out, wanted.out), 1e-4);
+  for (float x : got.d_qkv) ASSERT_TRUE(std::isfinite(x));
+}
+
+TEST(Attention, NotANumberReachesTheOutput) {
+  Problem p(1, 20, 1, 1, 32, true);
+  p.qkv[10 * p.row()] = kPoison;  // q of token 10
+  const Result got = run<32, true, false>(p, 1);
+  EXPECT_TRUE(std::isnan(got.out[10 * 32]));
+  EXPECT_FALSE(std::isnan(got.out[9 * 32]));
+  EXPECT_FALSE(std::isnan(got.out[11 * 32]));
+}
+
+}  // namespace
+}  // namespace hydrac::cpu

@@ -1,0 +1,113 @@
+// Byte and character tokenizers, streaming, and what a checkpoint carries.
+#include "data_test.h"
+#include "runtime/data/tokenizer.h"
+
+namespace hydrac::runtime {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+std::unique_ptr<Tokenizer> char_tokenizer(std::string_view corpus) {
+  return make_char_tokenizer([&](const TextVisitor& visit) { visit(corpus); });
+}
+
+TEST(ByteTokenizer, IdsAreTheBytes) {
+  const auto tokenizer = make_byte_tokenizer();
+  EXPECT_EQ(tokenizer->encode("aé\xFF"), (Ids{97, 0xC3, 0xA9, 0xFF}));
+  EXPECT_EQ(tokenizer->decode(Ids{104, 105}), "hi");
+  EXPECT_EQ(tokenizer->vocab_size(), 256);
+  EXPECT_EQ(tokenizer->end_of_text(), 0);
+  EXPECT_TRUE(tokenizer->is_special(0));
+  EXPECT_FALSE(tokenizer->is_special(1));
+  EXPECT_EQ(input_error([&] { tokenizer->token_bytes(256); }),
+            "token 256 is outside the byte vocabulary [0, 256)");
+  EXPECT_EQ(input_error([&] { tokenizer->token_bytes(-1); }),
+            "token -1 is outside the byte vocabulary [0, 256)");
+}
+
+TEST(CharTokenizer, IdsAreTheSortedCodePoints) {
+  const auto tokenizer = char_tokenizer("ba é🙂a\n");
+  EXPECT_EQ(tokenizer->vocab_size(), 6);
+  EXPECT_EQ(tokenizer->encode("\n abé🙂"), (Ids{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(tokenizer->decode(Ids{5, 4, 3}), "🙂éb");
+  EXPECT_EQ(tokenizer->end_of_text(), std::nullopt);
+  EXPECT_EQ(input_error([&] { tokenizer->token_bytes(6); }),
+            "token 6 is outside the character vocabulary [0, 6)");
+}
+
+TEST(CharTokenizer, IsNanoGptsOnShakespeare) {
+  NEEDS_SHARED_FILE("tinyshakespeare.txt");
+  const std::string text = read_text(shared_file("tinyshakespeare.txt"));
+  const auto tokenizer = char_tokenizer(text);
+  EXPECT_EQ(tokenizer->vocab_size(), 65);
+  EXPECT_EQ(tokenizer->encode("\n !A"), (Ids{0, 1, 2, 13}));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+}
+
+TEST(CharTokenizer, NamesWhatItCannotEncode) {
+  const auto tokenizer = char_tokenizer("abc");
+  EXPECT_EQ(input_error([&] { tokenizer->encode("ab€"); }),
+            "byte 2: the character '€' (U+20AC) is not among the 3 of the vocabulary");
+  EXPECT_EQ(input_error([&] { tokenizer->encode("ab\xC3"); }),
+            "byte 2 is not UTF-8; the char tokenizer needs UTF-8 text");
+  EXPECT_EQ(input_error([&] { char_tokenizer("\xED\xA0\x80"); }),
+            "byte 0 is not UTF-8; the char tokenizer needs UTF-8 text");
+  EXPECT_EQ(input_error([&] { char_tokenizer(""); }),
+            "the char tokenizer needs a corpus with at least one character");
+}
+
+TEST(Tokenizer, SurvivesItsJson) {
+  const std::string bpe = read_text(test_file("qwen2.tokenizer.json"));
+  std::vector<std::unique_ptr<Tokenizer>> all;
+  all.push_back(make_byte_tokenizer());
+  all.push_back(char_tokenizer("\n\"\\ 'héllo wörlde🙂"));
+  all.push_back(parse_tokenizer(bpe, "qwen2"));
+  for (const auto& tokenizer : all) {
+    const auto copy = parse_tokenizer(tokenizer->to_json(), "checkpoint");
+    EXPECT_EQ(copy->name(), tokenizer->name());
+    EXPECT_EQ(copy->fingerprint(), tokenizer->fingerprint());
+    EXPECT_EQ(copy->vocab_size(), tokenizer->vocab_size());
+    EXPECT_EQ(copy->end_of_text(), tokenizer->end_of_text());
+    EXPECT_EQ(copy->encode("hell\n"), tokenizer->encode("hell\n"));
+    EXPECT_EQ(copy->to_json(), tokenizer->to_json());
+    EXPECT_EQ(tokenizer->fingerprint().size(), 16u);
+  }
+  EXPECT_NE(all[0]->fingerprint(), all[1]->fingerprint());
+  EXPECT_NE(all[1]->fingerprint(), char_tokenizer("abc")->fingerprint());
+}
+
+TEST(Tokenizer, ReportsProgressOfALongText) {
+  const std::string text(size_t{3} << 20, 'a');
+  size_t calls = 0, last = 0;
+  Ids ids;
+  char_tokenizer("a")->encode_to(text, ids, [&](size_t bytes) {
+    EXPECT_GT(bytes, last);
+    last = bytes;
+    ++calls;
+  });
+  EXPECT_EQ(ids.size(), text.size());
+  EXPECT_EQ(calls, 3u);
+}
+
+TEST(StreamDecoder, HoldsBackUnfinishedCharacters) {
+  const auto tokenizer = make_byte_tokenizer();
+  StreamDecoder decoder(*tokenizer);
+  const std::string smile = "🙂";
+  std::string seen;
+  for (const char c : smile) {
+    EXPECT_EQ(seen, "");
+    seen += decoder.push(static_cast<unsigned char>(c));
+  }
+  EXPECT_EQ(seen, smile);
+  EXPECT_EQ(decoder.push(0), "");  // special
+  EXPECT_EQ(decoder.push('a'), "a");
+  EXPECT_EQ(decoder.push(0xE2), "");
+  EXPECT_EQ(decoder.push('b'), "\uFFFDb");
+  EXPECT_EQ(decoder.push(0xFF), "\uFFFD");
+  EXPECT_EQ(decoder.push(0xC3), "");
+  EXPECT_EQ(decoder.finish(), "\uFFFD");
+  EXPECT_EQ(decoder.finish(), "");
+}
+
+}  // namespace
+}  // namespace hydrac::runtime

@@ -1,0 +1,43 @@
+#include "oracle/job/schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrac::oracle {
+namespace {
+
+double factor(const std::string& name, std::int64_t step) {
+  return learning_rate_factor(
+      {name, /*warmup_steps=*/4, /*max_steps=*/14, /*decay_steps=*/5, /*min_ratio=*/0.2}, step);
+}
+
+TEST(Schedule, WarmsUpLinearlyToOne) {
+  for (const char* name : {"constant", "linear", "cosine", "wsd"}) {
+    EXPECT_DOUBLE_EQ(factor(name, 0), 0.25) << name;
+    EXPECT_DOUBLE_EQ(factor(name, 3), 1.0) << name;
+    EXPECT_DOUBLE_EQ(factor(name, 4), 1.0) << name;
+  }
+}
+
+TEST(Schedule, FollowsItsShapeToTheRatio) {
+  EXPECT_DOUBLE_EQ(factor("constant", 13), 1.0);
+  EXPECT_DOUBLE_EQ(factor("linear", 9), 0.6);
+  EXPECT_DOUBLE_EQ(factor("linear", 14), 0.2);
+  EXPECT_DOUBLE_EQ(factor("cosine", 9), 0.6);
+  EXPECT_NEAR(factor("cosine", 5), 0.2 + 0.4 * (1 + 0.95105651629515357), 1e-15);
+  EXPECT_DOUBLE_EQ(factor("cosine", 14), 0.2);
+}
+
+TEST(Schedule, WsdStaysUntilItsDecay) {
+  EXPECT_DOUBLE_EQ(factor("wsd", 9), 1.0);
+  EXPECT_DOUBLE_EQ(factor("wsd", 10), 1 - 0.8 / 5);
+  EXPECT_DOUBLE_EQ(factor("wsd", 14), 0.2);
+}
+
+TEST(Schedule, StaysAtTheRatioBeyondTheEnd) {
+  EXPECT_DOUBLE_EQ(factor("linear", 99), 0.2);
+  EXPECT_DOUBLE_EQ(factor("cosine", 99), 0.2);
+  EXPECT_DOUBLE_EQ(factor("wsd", 99), 0.2);
+}
+
+}  // namespace
+}  // namespace hydrac::oracle
