@@ -212,7 +212,7 @@ void differentiate(ir::Graph& graph, ir::Function& function, const Options& opti
       continue;
     }
     ir::Region* before = backward_regions.empty() ? &function.regions.back() : &backward_regions.back();
-    ir::Region backward{forward.name + "_backward", forward.layers, true, true, {}};
+    ir::Region backward{forward.name + "_backward", forward.layers, forward.layers > 0, true, {}};
     differentiate_region(walk, forward, nodes, backward, before);
     backward_regions.push_back(std::move(backward));
   }

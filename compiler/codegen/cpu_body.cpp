@@ -167,19 +167,31 @@ class CpuBodyPrinter {
     out_.line(fmt::format("const {} {} = {};", c_type(body_.exprs[id].type), names_[id], definition));
   }
 
-  // Loads outside the columns are always named, so that they happen before anything is stored.
+  // Loads are named, so that they happen before anything is stored, outside the columns and where one of several
+  // stores may overwrite them.
   bool deserves_name(ExprId id) const {
-    const ExprOp op = body_.exprs[id].op;
-    if (op == ExprOp::constant || op == ExprOp::layer) return false;
-    return uses_[id] > 1 || (op == ExprOp::load && deps_[id].space == kRowSpace);
+    const Expr& expr = body_.exprs[id];
+    if (expr.op == ExprOp::constant || expr.op == ExprOp::layer) return false;
+    if (uses_[id] > 1) return true;
+    return expr.op == ExprOp::load && (deps_[id].space == kRowSpace || (body_.stores.size() > 1 && is_overwritten(expr.operand)));
+  }
+
+  ir::Use use_of(const ir::Operand& operand) const {
+    return operand.output >= 0 ? node_.outputs[operand.output] : node_.inputs[operand.input];
+  }
+
+  // Whether a store goes to the operand's memory: the operand itself, or an output placed where it lies.
+  bool is_overwritten(int operand) const {
+    const ir::ValueId memory = storage_of(graph_, use_of(body_.operands[operand]).value);
+    return std::ranges::any_of(body_.stores, [&](const Store& store) {
+      return storage_of(graph_, use_of(body_.operands[store.operand]).value) == memory;
+    });
   }
 
   // ---- addresses ------------------------------------------------------------------------------------------------
 
   Address address(int operand, const ir::Index& index) const {
-    const ir::Operand& info = body_.operands[operand];
-    const ir::Use use = info.output >= 0 ? node_.outputs[info.output] : node_.inputs[info.input];
-    const ir::View view = resolved_view(graph_, use.value);
+    const ir::View view = resolved_view(graph_, use_of(body_.operands[operand]).value);
     Affine flat;
     Address result;
     for (size_t d = 0; d < index.size(); ++d) {
@@ -258,7 +270,7 @@ class CpuBodyPrinter {
       const ir::Operand& operand = body_.operands[o];
       const bool is_written = operand.output >= 0;
       list.push_back(fmt::format("{}{}* {}", is_written ? "" : "const ", c_type(operand.dtype), operand_names_[o]));
-      source.arguments.push_back(is_written ? node_.outputs[operand.output] : node_.inputs[operand.input]);
+      source.arguments.push_back(use_of(operand));
     }
     if (source.workspace_bytes > 0) list.push_back("float* workspace");
     list.push_back("[[maybe_unused]] int layer");
@@ -329,7 +341,12 @@ class CpuBodyPrinter {
       out_.open("{");
       out_.line("float total = 0.0f;");
       out_.line(fmt::format("for (std::int64_t block = 0; block < {}; ++block) total += workspace[block * {}{}];", count, sum_width_, at));
+      const std::vector<std::string> saved = variables_;
+      if (store.space != kRowSpace) {
+        for (int v : body_.spaces[store.space]) variables_[v] = "0";
+      }
       out_.line(fmt::format("{} {} total;", element(store.operand, store.index), assign));
+      variables_ = saved;
       out_.close();
       return;
     }

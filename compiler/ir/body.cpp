@@ -49,6 +49,14 @@ int Body::space_of(const Shape& extents) {
   return static_cast<int>(spaces.size()) - 1;
 }
 
+std::pair<int64_t, int64_t> range_of(const Body& body, const Affine& affine) {
+  int64_t low = affine.constant, high = affine.constant;
+  for (const auto& [variable, coefficient] : affine.terms) {
+    (coefficient > 0 ? high : low) += coefficient * (body.variables[variable].size - 1);
+  }
+  return {low, high};
+}
+
 Shape Body::space_shape(int space) const {
   Shape shape;
   if (space == kRowSpace) return shape;

@@ -120,6 +120,9 @@ struct Body {
   friend class BodyMerge;
 };
 
+// The smallest and the largest value of an affine index, over all rows and columns.
+std::pair<int64_t, int64_t> range_of(const Body& body, const Affine& affine);
+
 // What each expression depends on, computed once for code generation and checks.
 struct Dependence {
   int space = kRowSpace;  // the column space whose variables it reads, or kRowSpace

@@ -139,6 +139,8 @@ class BodyMerge {
       const bool column = at.constant == 0 && at.terms.size() == 1 && at.terms[0].second == 1 &&
                           at.terms[0].first >= body_.row_variables;
       if (column) {
+        const auto [low, high] = range_of(body_, index[d].affine);
+        if (low < 0 || high >= body_.variables[at.terms[0].first].size) return std::nullopt;  // not all of it is stored here
         replacement[at.terms[0].first] = index[d].affine;
       } else if (at != index[d].affine) {
         return std::nullopt;

@@ -63,15 +63,6 @@ class Verifier {
     if (first < 0 || last >= value.slots) problem(fmt::format("{}{} has no slot {}", where, value.name, first < 0 ? first : last));
   }
 
-  // The largest and smallest value of an affine index, over all rows and columns.
-  std::pair<int64_t, int64_t> range(const Body& body, const Affine& affine) const {
-    int64_t low = affine.constant, high = affine.constant;
-    for (const auto& [variable, coefficient] : affine.terms) {
-      (coefficient > 0 ? high : low) += coefficient * (body.variables[variable].size - 1);
-    }
-    return {low, high};
-  }
-
   void check_index(const std::string& where, const Body& body, int operand, const Index& index) {
     const Operand& tensor = body.operands[operand];
     if (index.size() != tensor.shape.size()) {
@@ -79,7 +70,7 @@ class Verifier {
       return;
     }
     for (size_t d = 0; d < index.size(); ++d) {
-      const auto [low, high] = range(body, index[d].affine);
+      const auto [low, high] = range_of(body, index[d].affine);
       if (index[d].gather < 0 && (low < 0 || high >= tensor.shape[d].size)) {
         problem(fmt::format("{}operand {} dimension {} is indexed from {} to {}, its size is {}", where, operand, d, low,
                             high, tensor.shape[d].size));

@@ -1,6 +1,7 @@
 // Greedy fusion, one region at a time. Nodes are taken in order; each joins the last earlier group that it may join,
-// or starts its own. Joining is legal when no path of dependences leads from the group to the node through another
-// group; afterwards the groups are put into an order that respects all dependences.
+// or starts its own. Then groups join groups the same way: a loss and its gradient meet through the node between them.
+// Joining is legal when no path of dependences leads from the one to the other through a third; afterwards the groups
+// are put into an order that respects all dependences.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,11 +48,16 @@ bool worthwhile(const ir::Graph& graph, const Node& group, const Node& node) {
   });
 }
 
-// Whether `node` overwrites what the group reads or writes: inside one kernel the order would be lost.
-bool overwrites(const ir::Graph& graph, const Node& group, const Node& node) {
-  return std::ranges::any_of(node.outputs, [&](Use output) {
+// Whether inside one kernel an order would be lost: `node` overwrites what the group reads or writes, or reads under
+// another name what the group writes.
+bool conflicts(const ir::Graph& graph, const Node& group, const Node& node) {
+  const bool overwrites = std::ranges::any_of(node.outputs, [&](Use output) {
     return touches(graph, group.inputs, output) || touches(graph, group.outputs, output);
   });
+  return overwrites || std::ranges::any_of(node.inputs, [&](Use input) {
+           return input.value != ir::kNoValue && touches(graph, group.outputs, input) &&
+                  std::ranges::count(group.outputs, input) == 0;
+         });
 }
 
 class RegionFusion {
@@ -60,7 +66,16 @@ class RegionFusion {
 
   void run(const std::string& where, Log& log) {
     for (size_t n = 0; n < nodes_.size(); ++n) {
-      if (nodes_[n].op != "fused" || !join(n, where, log)) groups_.push_back({nodes_[n], {n}});
+      groups_.push_back({nodes_[n], {n}});
+      if (join_earlier(groups_.size() - 1, where, log)) groups_.pop_back();
+    }
+    for (size_t g = 0; g < groups_.size();) {
+      if (join_earlier(g, where, log)) {
+        groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(g));
+        g = 0;  // what has grown may be joined by others now
+      } else {
+        ++g;
+      }
     }
     region_.nodes = sorted();
   }
@@ -71,19 +86,23 @@ class RegionFusion {
     std::vector<size_t> members;  // ascending positions in the region
   };
 
-  bool join(size_t n, const std::string& where, Log& log) {
-    for (size_t g = groups_.size(); g-- > 0;) {
+  // Adds what group `n` does to the last group before it that can take it.
+  bool join_earlier(size_t n, const std::string& where, Log& log) {
+    const Group& added = groups_[n];
+    for (size_t g = n; g-- > 0;) {
       Group& group = groups_[g];
-      if (group.node.op != "fused" || !worthwhile(graph_, group.node, nodes_[n])) continue;
-      if (overwrites(graph_, group.node, nodes_[n]) || reached_through_another(g, n)) continue;
-      std::optional<Node> both = ir::merged(group.node, nodes_[n]);
+      if (group.node.op != "fused" || added.node.op != "fused" || !worthwhile(graph_, group.node, added.node)) continue;
+      if (conflicts(graph_, group.node, added.node) || depends_on(group, added)) continue;
+      if (reached_through_another(g, n) || reached_through_another(n, g)) continue;
+      std::optional<Node> both = ir::merged(group.node, added.node);
       if (!both) continue;
       const std::string name = std::get<std::string>(group.node.attributes.at("name"));
-      const std::string added = std::get<std::string>(nodes_[n].attributes.at("name"));
-      log.push_back({"fuse", fmt::format("{}: {} + {}", where, name, added)});
-      both->attributes["name"] = name + "+" + added;
+      const std::string more = std::get<std::string>(added.node.attributes.at("name"));
+      log.push_back({"fuse", fmt::format("{}: {} + {}", where, name, more)});
+      both->attributes["name"] = name + "+" + more;
       group.node = std::move(*both);
-      group.members.push_back(n);
+      group.members.insert(group.members.end(), added.members.begin(), added.members.end());
+      std::ranges::sort(group.members);
       return true;
     }
     return false;
@@ -98,14 +117,14 @@ class RegionFusion {
     return false;
   }
 
-  // A path of dependences from group g to node n that is not the direct one.
-  bool reached_through_another(size_t g, size_t n) const {
-    std::vector<size_t> reached = {g};
+  // Whether a path of dependences leads from one group to the other through a third.
+  bool reached_through_another(size_t from, size_t to) const {
+    std::vector<size_t> reached = {from};
     for (size_t at = 0; at < reached.size(); ++at) {
       for (size_t h = 0; h < groups_.size(); ++h) {
-        if (std::ranges::count(reached, h) || !depends_on(groups_[h], groups_[reached[at]])) continue;
+        if (h == to || std::ranges::count(reached, h) || !depends_on(groups_[h], groups_[reached[at]])) continue;
         reached.push_back(h);
-        if (depends_on({{}, {n}}, groups_[h])) return true;
+        if (depends_on(groups_[to], groups_[h])) return true;
       }
     }
     return false;

@@ -58,7 +58,9 @@ bool order_allows(const ir::Body& body, int in, int out) {
   for (size_t i = body.exprs.size(); i-- > 0;) {
     if (!live[i]) continue;
     const ir::Expr& expr = body.exprs[i];
-    const int level = is_reduction(expr.op) ? deps[i].level - 1 : std::max(last_use[i], deps[i].level);
+    // A reduction reads in the stage before its value is known; a logsumexp once more when that stage has stored.
+    const int reduced = expr.op == ir::ExprOp::logsumexp ? deps[i].level : deps[i].level - 1;
+    const int level = is_reduction(expr.op) ? reduced : std::max(last_use[i], deps[i].level);
     for (ir::ExprId arg : expr.args) note(arg, level);
     for (const ir::IndexDim& dim : expr.index) {
       if (dim.gather >= 0) note(dim.gather, level);
@@ -126,6 +128,7 @@ class InPlace {
 
   // An activation of one iteration whose last reader is `node`, and whose memory no other part shares.
   bool is_free(Use use, const Node& node) const {
+    if (use.value == ir::kNoValue) return false;
     const Life& life = lives_.at(use.value);
     return is_plain(use) && life.simple && life.last_reader == &node && !is_viewed(use.value);
   }

@@ -15,13 +15,43 @@ void for_each_use(const ir::Graph& graph, const UseVisitor& fn) {
   }
 }
 
+namespace {
+
+// Elements [first, last) of a storage.
+struct Range {
+  int64_t first, last;
+  bool meets(const Range& other) const { return first < other.last && other.first < last; }
+};
+
+// From the first to the last element of a view, whichever slot is meant.
+Range whole_range(const ir::Value& value, const ir::View& view) {
+  int64_t last = view.offset + view.slot_stride * (value.slots - 1) + 1;
+  for (size_t d = 0; d < view.strides.size(); ++d) last += (value.shape[d].size - 1) * view.strides[d];
+  return {view.offset, last};
+}
+
+// Of a token [B,T,...]: where in each row of `width` elements the view lies.
+Range range_in_row(const ir::Value& value, const ir::View& view, int64_t width) {
+  Range range{view.offset % width, view.offset % width + 1};
+  for (size_t d = 2; d < view.strides.size(); ++d) range.last += (value.shape[d].size - 1) * view.strides[d];
+  return range;
+}
+
+}  // namespace
+
 bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b) {
   if (a.value == b.value) return a.slot == b.slot || a.slot.per_layer != b.slot.per_layer;
   if (storage_of(graph, a.value) != storage_of(graph, b.value)) return false;
   const ir::View x = resolved_view(graph, a.value), y = resolved_view(graph, b.value);
-  // Parts of one packed slot: disjoint where neither contains the other's start, by construction of the layout pass.
-  return x.offset == y.offset || a.slot.per_layer != b.slot.per_layer || x.slot_stride != y.slot_stride ||
-         graph.value(a).shape.size() != graph.value(b).shape.size();
+  if (x.slot_stride == 0 && y.slot_stride == 0 && a.slot.per_layer == b.slot.per_layer && a.slot != b.slot) return false;
+  const ir::Value &u = graph.value(a), &v = graph.value(b);
+  if (!whole_range(u, x).meets(whole_range(v, y))) return false;  // parts of a pack
+  // Parts of the rows of one tensor, side by side.
+  const bool same_rows = x.strides.size() > 2 && y.strides.size() > 2 && x.strides[0] == y.strides[0] && x.strides[1] == y.strides[1];
+  if (!same_rows) return true;
+  const int64_t width = x.strides[1];
+  const Range p = range_in_row(u, x, width), q = range_in_row(v, y, width);
+  return p.last > width || q.last > width || p.meets(q);
 }
 
 }  // namespace hydrac::passes

@@ -1,0 +1,118 @@
+#include "cli/checkpoint_files.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "models/parameters.h"
+#include "spec/print.h"
+
+namespace hydrac::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string activation_name(const spec::Spec& spec, bool gpt2) {
+  switch (spec.model.hidden_act) {
+    case spec::Activation::gelu_tanh: return gpt2 ? "gelu_new" : "gelu_pytorch_tanh";
+    case spec::Activation::swiglu: return "silu";
+    case spec::Activation::geglu: return "gelu_pytorch_tanh";
+    default: return std::string(spec::to_string(spec.model.hidden_act));
+  }
+}
+
+Json gpt2_config(const spec::Spec& spec) {
+  const spec::Model& m = spec.model;
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"vocab_size", m.vocab_size},
+          {"n_positions", m.max_position_embeddings},
+          {"n_embd", m.hidden_size},
+          {"n_layer", m.num_hidden_layers},
+          {"n_head", m.num_attention_heads},
+          {"n_inner", m.intermediate_size},
+          {"activation_function", activation_name(spec, true)},
+          {"layer_norm_epsilon", m.norm_eps},
+          {"resid_pdrop", m.dropout},
+          {"embd_pdrop", m.dropout},
+          {"attn_pdrop", m.attention_dropout},
+          {"tie_word_embeddings", m.tie_word_embeddings},
+          {"initializer_range", m.initializer_range},
+          {"torch_dtype", "float32"}};
+}
+
+Json llama_like_config(const spec::Spec& spec, const std::string& architecture) {
+  const spec::Model& m = spec.model;
+  Json config = {{"model_type", architecture},
+                 {"vocab_size", m.vocab_size},
+                 {"hidden_size", m.hidden_size},
+                 {"num_hidden_layers", m.num_hidden_layers},
+                 {"num_attention_heads", m.num_attention_heads},
+                 {"num_key_value_heads", m.num_key_value_heads},
+                 {"head_dim", m.head_dim},
+                 {"intermediate_size", m.intermediate_size},
+                 {"max_position_embeddings", m.max_position_embeddings},
+                 {"hidden_act", activation_name(spec, false)},
+                 {"rms_norm_eps", m.norm_eps},
+                 {"rope_theta", m.rope_theta},
+                 {"attention_bias", m.attention_bias},
+                 {"mlp_bias", m.mlp_bias},
+                 {"attention_dropout", m.attention_dropout},
+                 {"tie_word_embeddings", m.tie_word_embeddings},
+                 {"initializer_range", m.initializer_range},
+                 {"torch_dtype", "float32"}};
+  const std::map<std::string, std::string> classes = {
+      {"llama", "LlamaForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"}};
+  config["architectures"] = {classes.at(architecture)};
+  if (const spec::RopeScaling& s = m.rope_scaling; s.factor != 1) {
+    config["rope_scaling"] = {{"rope_type", "llama3"},
+                              {"factor", s.factor},
+                              {"low_freq_factor", s.low_freq_factor},
+                              {"high_freq_factor", s.high_freq_factor},
+                              {"original_max_position_embeddings", s.original_max_position_embeddings}};
+  }
+  return config;
+}
+
+void flatten(const Json& json, const std::string& path, std::map<std::string, std::string>& out) {
+  if (!json.is_object()) {
+    out[path] = json.dump();
+    return;
+  }
+  for (const auto& [key, value] : json.items()) flatten(value, path.empty() ? key : path + "." + key, out);
+}
+
+bool decides_results(const std::string& key) {
+  static constexpr std::array<std::string_view, 13> free_keys = {
+      "name",           "target",           "extends",          "data.cache_dir",  "train.eval_steps",
+      "train.eval_batches", "train.save_steps", "train.save_total_limit", "train.log_steps", "output.dir",
+      "optimizations.threads", "optimizations.recompute", "model.from"};
+  for (std::string_view free : free_keys) {
+    if (key == free) return false;
+  }
+  return !key.starts_with("sample.");
+}
+
+}  // namespace
+
+std::string config_json(const spec::Spec& spec) {
+  const std::string architecture = models::checkpoint_architecture(spec);
+  Json config;
+  if (architecture == "gpt2") config = gpt2_config(spec);
+  else if (architecture != "hydrac") config = llama_like_config(spec, architecture);
+  else {
+    // No Hugging Face architecture says this model; the spec's own keys do.
+    config = Json::parse(spec::to_json(spec))["model"];
+    config["model_type"] = "hydrac";
+  }
+  return config.dump(2) + "\n";
+}
+
+std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
+  std::map<std::string, std::string> keys;
+  flatten(Json::parse(spec::to_json(spec)), "", keys);
+  std::erase_if(keys, [](const auto& entry) { return !decides_results(entry.first); });
+  return keys;
+}
+
+}  // namespace hydrac::cli

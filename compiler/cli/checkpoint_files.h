@@ -1,0 +1,17 @@
+// What a checkpoint holds beside tensors, and what of a spec decides a run's results.
+#pragma once
+#include <map>
+#include <string>
+
+#include "spec/spec.h"
+
+namespace hydrac::cli {
+
+// Hugging Face's config.json of the architecture (see models::checkpoint_architecture).
+std::string config_json(const spec::Spec& spec);
+
+// Spec keys, as "train.seed" -> "1337", that must be equal for a run to be resumed: all but those that only say where
+// results go, how often something is reported or saved, and how the same results are computed.
+std::map<std::string, std::string> result_keys(const spec::Spec& spec);
+
+}  // namespace hydrac::cli

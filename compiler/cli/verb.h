@@ -1,0 +1,34 @@
+// The verbs of the command line. Each is one file of this folder; verbs.cpp is the table.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "cli/arguments.h"
+
+namespace hydrac::cli {
+
+inline constexpr int kFine = 0, kFoundWanting = 1, kBadInput = 2, kRunFailed = 3;
+
+struct Verb {
+  std::string_view name;
+  std::string_view usage;  // what follows the name
+  std::string_view help;
+  std::vector<Option> options;
+  int (*run)(const Arguments&);  // the exit code
+};
+
+const std::vector<Verb>& verbs();
+
+// The exit code of a whole command line, argv[1] onwards.
+int main(const std::vector<std::string>& words);
+
+int run_verb(const Arguments&);
+int check_verb(const Arguments&);
+int explain_verb(const Arguments&);
+int verify_verb(const Arguments&);
+int bench_verb(const Arguments&);
+int sample_verb(const Arguments&);
+int schema_verb(const Arguments&);
+int keys_verb(const Arguments&);
+
+}  // namespace hydrac::cli

@@ -1,0 +1,37 @@
+// The whole pipeline on one page: from a resolved spec to a planned Program. Read this first.
+#pragma once
+#include <string>
+
+#include "models/transformer.h"
+#include "optimizers/optimizer.h"
+#include "passes/passes.h"
+#include "plan/plan.h"
+#include "program/program.h"
+#include "spec/spec.h"
+
+namespace hydrac::driver {
+
+struct CompileOptions {
+  int threads = 1;                            // the most that will run the program (cpu)
+  std::string dump_dir;                       // each stage as a numbered text file; empty: none
+};
+
+// A spec, compiled. Owns its spec, which the graph's builder refers to.
+struct Compiled {
+  spec::Spec spec;
+  int threads = 1;
+  ir::Graph graph;
+  models::Interface interface;
+  models::Pack pack;
+  optimizers::Metrics metrics;
+  program::Program program;
+  plan::Plan plan;
+  passes::RecomputeChoice recompute;
+  passes::Log decisions;
+};
+
+// The spec's vocab_size and num_features are final (not 0). Throws std::logic_error on our own bugs: a verifier that
+// finds something between two stages.
+Compiled compile(const spec::Spec& spec, const CompileOptions& options);
+
+}  // namespace hydrac::driver

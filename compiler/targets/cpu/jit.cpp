@@ -1,0 +1,163 @@
+#include "targets/cpu/jit.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "runtime/error.h"
+#include "targets/cpu/templates.h"
+
+namespace hydrac::targets {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// No contraction: a*b+c rounds twice wherever it stands, so that fusing kernels never changes a result.
+constexpr const char* kFlags =
+    "-std=c++20 -O3 -march=native -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math "
+    "-shared -fPIC";
+
+uint64_t fnv1a(const std::string& text, uint64_t hash = 14695981039346656037u) {
+  for (unsigned char c : text) hash = (hash ^ c) * 1099511628211u;
+  return hash;
+}
+
+std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+struct Output {
+  int status = 0;
+  std::string text;
+};
+
+Output run(const std::string& command) {
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (!pipe) throw runtime::RunError("cannot start a shell for: " + command);
+  Output output;
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.text.append(buffer, n);
+  const int status = pclose(pipe);
+  output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  return output;
+}
+
+struct Compiler {
+  std::string command;
+  std::string version;
+};
+
+// $CXX if set, else the first of g++, clang++, c++ that answers.
+Compiler find_compiler() {
+  const char* wanted = std::getenv("CXX");
+  if (wanted && *wanted) {
+    const Output answer = run(shell_quoted(wanted) + " --version");
+    if (answer.status != 0) throw runtime::InputError(fmt::format("the compiler that $CXX names, {}, does not run: {}", wanted, answer.text));
+    return {wanted, answer.text};
+  }
+  for (const char* name : {"g++", "clang++", "c++"}) {
+    if (Output answer = run(fmt::format("{} --version", name)); answer.status == 0) return {name, answer.text};
+  }
+  throw runtime::InputError(
+      "no C++ compiler found: the cpu target compiles the code it generates.\n"
+      "Install one (Debian, Ubuntu: apt-get install g++) or name yours in $CXX.");
+}
+
+// What -march=native looks at.
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line, text;
+  while (std::getline(info, line) && !line.empty()) {  // the first processor
+    if (line.starts_with("model name") || line.starts_with("flags") || line.starts_with("Features")) text += line + "\n";
+  }
+  return text;
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw runtime::RunError(fmt::format("cannot write {}: is the disk full or the folder read-only? Set $HYDRAC_CACHE to a folder that can be written", path.string()));
+}
+
+fs::path make_private_folder(const fs::path& cache_dir) {
+  std::string name = (cache_dir / "build-XXXXXX").string();
+  std::error_code error;
+  fs::create_directories(cache_dir, error);
+  if (!mkdtemp(name.data())) {
+    throw runtime::RunError(fmt::format("cannot write into the cache folder {}: set $HYDRAC_CACHE to one that can be written", cache_dir.string()));
+  }
+  return name;
+}
+
+// Everything into a folder of its own, then one rename: other processes see a whole library or none.
+void build(const Compiler& compiler, const std::string& source, const fs::path& cache_dir, const fs::path& library) {
+  const fs::path folder = make_private_folder(cache_dir);
+  for (const TemplateFile& file : template_files()) {
+    const fs::path path = folder / "templates" / file.path;
+    fs::create_directories(path.parent_path());
+    write_file(path, file.text);
+  }
+  write_file(folder / "kernels.cpp", source);
+  const std::string command =
+      fmt::format("{} {} -I{} -I{} {} -o {}", shell_quoted(compiler.command), kFlags, shell_quoted((folder / "templates").string()),
+                  shell_quoted((folder / "templates/include").string()), shell_quoted((folder / "kernels.cpp").string()),
+                  shell_quoted((folder / "kernels.so").string()));
+  const Output output = run(command);
+  if (output.status != 0) {
+    throw std::logic_error(fmt::format("the C++ compiler refused generated code, kept in {}:\n{}", folder.string(), output.text));
+  }
+  fs::rename(folder / "kernels.so", library);
+  fs::path source_beside = library;
+  fs::rename(folder / "kernels.cpp", source_beside.replace_extension(".cpp"));
+  fs::remove_all(folder);
+}
+
+}  // namespace
+
+fs::path default_cache_dir() {
+  if (const char* dir = std::getenv("HYDRAC_CACHE"); dir && *dir) return dir;
+  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache" / "hydrac";
+  return fs::temp_directory_path() / fmt::format("hydrac-{}", getuid());
+}
+
+KernelLibrary compile_kernels(const std::string& source, const fs::path& cache_dir) {
+  const auto start = std::chrono::steady_clock::now();
+  const Compiler compiler = find_compiler();
+  uint64_t key = fnv1a(source);
+  for (const std::string& part : {compiler.command, compiler.version, std::string(kFlags), processor()}) key = fnv1a(part, key);
+  for (const TemplateFile& file : template_files()) key = fnv1a(file.text, fnv1a(file.path, key));
+
+  KernelLibrary library;
+  const fs::path path = cache_dir / fmt::format("{:016x}.so", key);
+  library.from_cache = fs::exists(path);
+  if (!library.from_cache) build(compiler, source, cache_dir, path);
+  library.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library.handle && library.from_cache) {  // a cache that something damaged
+    build(compiler, source, cache_dir, path);
+    library.from_cache = false;
+    library.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  if (!library.handle) throw runtime::RunError(fmt::format("cannot load generated code: {}", dlerror()));
+  library.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return library;
+}
+
+void* symbol(const KernelLibrary& library, const std::string& name) {
+  void* address = dlsym(library.handle, name.c_str());
+  if (!address) throw std::logic_error("generated code does not export " + name);
+  return address;
+}
+
+}  // namespace hydrac::targets

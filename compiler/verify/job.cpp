@@ -1,0 +1,227 @@
+#include "verify/job.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "models/transformer.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/tensor_io.h"
+#include "runtime/checkpoint/file_writer.h"
+#include "runtime/error.h"
+
+namespace hydrac::verify {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json use_json(ir::Use use) {
+  if (use.value == ir::kNoValue) return nullptr;
+  return {{"value", use.value}, {"slot", use.slot.per_layer ? "layer" : "fixed"}, {"offset", use.slot.index}};
+}
+
+Json attributes_json(const ir::Node& node) {
+  Json attributes = Json::object();
+  for (const auto& [key, value] : node.attributes) {
+    std::visit([&, name = key](const auto& v) { attributes[name] = v; }, value);
+  }
+  return attributes;
+}
+
+Json node_json(const std::string& op, Json attributes, const std::vector<ir::Use>& inputs, ir::Use output) {
+  Json in = Json::array();
+  for (ir::Use use : inputs) in.push_back(use_json(use));
+  return {{"op", op}, {"attrs", std::move(attributes)}, {"inputs", std::move(in)}, {"outputs", {use_json(output)}}};
+}
+
+// Our forward ops in the oracle's words. Statistics that ops keep for their gradients are not its business, nor are the
+// random seed (it is the job's) and what says how we compute.
+void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
+  std::string op = node.op;
+  Json attributes = attributes_json(node);
+  std::vector<ir::Use> inputs = node.inputs;
+  if (op == "split_qkv") {
+    int64_t offset = 0;
+    for (ir::Use part : node.outputs) {
+      const ir::Shape& shape = graph.value(part).shape;
+      nodes.push_back(node_json("split_heads", {{"offset", offset}, {"heads", shape[2].size}, {"head_dim", shape[3].size}}, inputs, part));
+      offset += shape[2].size * shape[3].size;
+    }
+    return;
+  }
+  if (op == "activation" || op == "gated") {
+    op = attributes["kind"].get<std::string>();
+    attributes.erase("kind");
+    if (op == "geglu") attributes["tanh"] = true;
+  }
+  if (op == "rope") {
+    attributes.erase("inverse");
+    if (attributes.contains("factor")) {
+      Json scaling;
+      for (const char* key : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+        scaling[key] = attributes[key];
+        attributes.erase(key);
+      }
+      attributes["scaling"] = scaling;
+    }
+  }
+  if (op == "mean_loss") attributes.erase("accumulate");
+  if (op == "dropout" || op == "attention") inputs.pop_back();  // rng_seed
+  nodes.push_back(node_json(op, std::move(attributes), inputs, node.outputs[0]));
+}
+
+Json graph_json(const ir::Graph& graph) {
+  Json values = Json::array();
+  for (const ir::Value& value : graph.values) {
+    Json shape = Json::array();
+    for (const ir::Dim& dim : value.shape) shape.push_back(dim.size);
+    std::string role(to_string(value.role));
+    if (value.role == ir::Role::state) role = value.name == "rng_step" || value.name == "rng_seed" ? "input" : "activation";
+    values.push_back({{"id", value.id}, {"name", value.name}, {"dtype", to_string(value.dtype)}, {"shape", shape}, {"slots", value.slots}, {"role", role}});
+  }
+  Json regions = Json::array();
+  for (const ir::Region& region : graph.function("micro_step").regions) {
+    Json nodes = Json::array();
+    for (const ir::Node& node : region.nodes) append_node(graph, node, nodes);
+    regions.push_back({{"name", region.name}, {"layers", region.layers}, {"nodes", nodes}});
+  }
+  return {{"values", values}, {"regions", regions}};
+}
+
+// The forward graph alone, as the model builder makes it.
+Json job_json(const spec::Spec& spec, int threads) {
+  ir::Graph graph;
+  models::Model model = models::declare_model(graph, spec);
+  models::build_micro_step(model);
+  const auto& o = spec.train.optimizer;
+  const auto& s = spec.train.lr_scheduler;
+  Json decay = Json::array();
+  for (const ir::Value& value : graph.values) {
+    if (value.parameter && value.parameter->decay) decay.push_back(value.name);
+  }
+  return {{"threads", threads},
+          {"graph", graph_json(graph)},
+          {"loss", {{"value", model.interface.loss}}},
+          {"accumulation", spec.train.gradient_accumulation_steps},
+          {"optimizer",
+           {{"name", spec::to_string(o.name)}, {"learning_rate", o.learning_rate}, {"betas", {o.betas[0], o.betas[1]}},
+            {"eps", o.eps}, {"weight_decay", o.weight_decay}, {"momentum", o.momentum}}},
+          {"lr_scheduler",
+           {{"name", spec::to_string(s.name)}, {"warmup_steps", s.warmup_steps}, {"max_steps", spec.train.max_steps},
+            {"min_ratio", s.min_ratio}, {"decay_steps", s.decay_steps}}},
+          {"max_grad_norm", spec.train.max_grad_norm},
+          {"decay", decay},
+          {"seed", static_cast<uint32_t>(spec.train.seed)}};
+}
+
+void write_json(const std::filesystem::path& file, const Json& json) {
+  std::ofstream out(file);
+  out << json.dump(1) << "\n";
+  out.close();
+  if (!out) throw runtime::RunError("cannot write " + file.string());
+}
+
+runtime::TensorToWrite entry(const std::string& name, runtime::SafetensorsDtype dtype, const ir::Shape& shape, const void* data) {
+  std::vector<int64_t> sizes;
+  for (const ir::Dim& dim : shape) sizes.push_back(dim.size);
+  return runtime::raw_tensor_to_write(name, dtype, sizes, data);
+}
+
+}  // namespace
+
+Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const spec::Model& m = spec.model;
+  const int64_t positions = spec.train.micro_batch_size * spec.train.sequence_len;
+  auto below = [&](int64_t n) { return static_cast<int32_t>(random() % static_cast<uint64_t>(n)); };
+  auto number = [&] { return static_cast<float>(static_cast<double>(random() >> 11) / 4503599627370496.0 - 1); };
+  Batches batches(static_cast<size_t>(steps));
+  for (auto& step : batches) {
+    step.resize(static_cast<size_t>(spec.train.gradient_accumulation_steps));
+    for (runtime::Batch& batch : step) {
+      for (int64_t i = 0; i < positions; ++i) {
+        if (m.input == spec::Input::tokens) batch.tokens.push_back(below(m.vocab_size));
+        else for (int64_t f = 0; f < m.num_features; ++f) batch.features.push_back(number());
+        const bool counts = i == 0 || below(8) != 0;
+        if (m.head == spec::Head::regression) {
+          for (int64_t o = 0; o < m.num_labels; ++o) {
+            const bool given = i == 0 || below(8) != 0;
+            batch.float_targets.push_back(given ? number() : NAN);
+            batch.target_count += given;
+          }
+          continue;
+        }
+        batch.targets.push_back(counts ? below(m.head == spec::Head::language_model ? m.vocab_size : m.num_labels) : runtime::kIgnoredTarget);
+        batch.target_count += counts;
+      }
+    }
+  }
+  return batches;
+}
+
+float inverse_count(const std::vector<runtime::Batch>& step) {
+  int64_t count = 0;
+  for (const runtime::Batch& batch : step) count += batch.target_count;
+  return 1.0f / static_cast<float>(count);
+}
+
+void write_verify_job(const std::filesystem::path& dir, targets::CpuProgram& program, const Batches& batches) {
+  const driver::Compiled& c = program.compiled();
+  Json job = job_json(c.spec, c.threads);
+  job["dtype"] = "float64";
+  job["steps"] = batches.size();
+  write_json(dir / "job.json", job);
+
+  std::vector<runtime::TensorToWrite> tensors;
+  std::vector<std::vector<float>> copies;
+  for (const ir::Value& value : c.graph.values) {
+    if (!value.parameter && value.role != ir::Role::constant) continue;
+    for (int slot = 0; slot < value.slots; ++slot) copies.push_back(program.read(value.id, slot));
+  }
+  size_t next = 0;
+  for (const ir::Value& value : c.graph.values) {
+    if (!value.parameter && value.role != ir::Role::constant) continue;
+    for (int slot = 0; slot < value.slots; ++slot) {
+      tensors.push_back(entry(fmt::format("{}.{}", value.name, slot), runtime::SafetensorsDtype::f32, value.shape, copies[next++].data()));
+    }
+  }
+  std::vector<int32_t> rng_steps(batches.size() * batches[0].size());
+  std::vector<float> inverses(batches.size());
+  const int32_t seed = static_cast<int32_t>(c.spec.train.seed);
+  for (size_t s = 0; s < batches.size(); ++s) {
+    inverses[s] = inverse_count(batches[s]);
+    for (size_t m = 0; m < batches[s].size(); ++m) {
+      const runtime::Batch& batch = batches[s][m];
+      const std::string suffix = fmt::format(".s{}.m{}", s, m);
+      const size_t micro = s * batches[s].size() + m;
+      rng_steps[micro] = static_cast<int32_t>(micro);
+      auto add = [&](ir::ValueId id, runtime::SafetensorsDtype dtype, const void* data) {
+        if (id != ir::kNoValue) tensors.push_back(entry(c.graph.value(id).name + suffix, dtype, c.graph.value(id).shape, data));
+      };
+      add(c.interface.tokens, runtime::SafetensorsDtype::i32, batch.tokens.data());
+      add(c.interface.features, runtime::SafetensorsDtype::f32, batch.features.data());
+      const bool classes = c.graph.value(c.interface.targets).dtype == ir::DType::i32;
+      if (classes) add(c.interface.targets, runtime::SafetensorsDtype::i32, batch.targets.data());
+      else add(c.interface.targets, runtime::SafetensorsDtype::f32, batch.float_targets.data());
+      add(c.interface.inv_count, runtime::SafetensorsDtype::f32, &inverses[s]);
+      add(c.interface.rng_step, runtime::SafetensorsDtype::i32, &rng_steps[micro]);
+      add(c.interface.rng_seed, runtime::SafetensorsDtype::i32, &seed);
+    }
+  }
+  runtime::FileWriter file(dir / "tensors.safetensors");
+  runtime::write_safetensors(file, std::move(tensors));
+  file.close_durably();
+}
+
+void write_bench_job(const std::filesystem::path& dir, const spec::Spec& spec, int threads, int64_t steps) {
+  Json job = job_json(spec, threads);
+  job["dtype"] = "float32";
+  job["bench_steps"] = steps;
+  write_json(dir / "job.json", job);
+}
+
+}  // namespace hydrac::verify

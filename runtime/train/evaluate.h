@@ -1,0 +1,15 @@
+// The loss on held-out data.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "runtime/data/batch.h"
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+// Mean loss per target over validation batches [0, min(max_batches, loader.eval_batches())): the same ones
+// each time, in order. nullopt without validation data. InputError when those batches have no targets.
+std::optional<double> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches);
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,185 @@
+#include "runtime/train/run_checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/quote.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/state.h"
+#include "runtime/checkpoint/tensor_io.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+constexpr const char* model_file = "model.safetensors";
+constexpr const char* optimizer_file = "optimizer.safetensors";
+constexpr const char* state_file = "state.json";
+
+// One line an entry, "name = value".
+std::string identity_text(const Identity& identity) {
+  std::string text;
+  for (const auto& [name, value] : identity) {
+    text += name + " = ";
+    for (const char c : value) {
+      if (c == '\n') {
+        text += "\\n";
+      } else if (c == '\\') {
+        text += "\\\\";
+      } else {
+        text += c;
+      }
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+// The values as they are written, which is also how they are shown and compared.
+std::map<std::string, std::string> written_values(std::string_view text) {
+  std::map<std::string, std::string> values;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const size_t sign = line.find(" = ");
+    if (sign == std::string_view::npos) continue;
+    values.emplace(line.substr(0, sign), line.substr(sign + 3));
+  }
+  return values;
+}
+
+// "" or a line for each difference.
+std::string differences(std::string_view then_text, std::string_view now_text) {
+  const auto then = written_values(then_text), now = written_values(now_text);
+  std::set<std::string> names;
+  for (const auto& [name, value] : then) names.insert(name);
+  for (const auto& [name, value] : now) names.insert(name);
+  const auto shown = [](const std::map<std::string, std::string>& values, const std::string& name) {
+    const auto found = values.find(name);
+    return found == values.end() ? std::string("nothing") : in_quotes(found->second);
+  };
+  std::string lines;
+  for (const std::string& name : names) {
+    const std::string before = shown(then, name), after = shown(now, name);
+    if (before != after) lines += fmt::format("  {}: {} in the checkpoint, {} now\n", name, before, after);
+  }
+  return lines;
+}
+
+int64_t elements(const NamedTensor& tensor) {
+  int64_t count = 1;
+  for (const int64_t size : tensor.shape) count *= size;
+  return count;
+}
+
+// Saving such parameters would let save_total_limit remove the last good checkpoint.
+void check_finite(const std::vector<NamedTensor>& parameters, int64_t step) {
+  for (const NamedTensor& tensor : parameters) {
+    const std::span<const float> values(tensor.data, static_cast<size_t>(elements(tensor)));
+    if (std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) continue;
+    throw RunError(
+        fmt::format("after step {}: the parameter {} holds NaN or infinite values, so the training diverged "
+                    "and nothing is "
+                    "saved; lower train.optimizer.learning_rate or raise train.lr_scheduler.warmup_steps",
+                    step, in_quotes(tensor.name)));
+  }
+}
+
+void write_tensors(CheckpointWriter& writer, const char* name, const std::vector<NamedTensor>& tensors) {
+  writer.add_file(name, [&](FileWriter& file) {
+    std::vector<TensorToWrite> entries;
+    for (const NamedTensor& tensor : tensors) {
+      TensorSource source{tensor.name, tensor.shape, tensor.data};
+      source.transpose = tensor.transposed;
+      entries.push_back(tensor_to_write(std::move(source)));
+    }
+    write_safetensors(file, std::move(entries));
+  });
+}
+
+void read_tensors(const std::filesystem::path& file, const std::vector<NamedTensor>& tensors) {
+  const SafetensorsReader reader(file);
+  std::set<std::string_view> known;
+  for (const NamedTensor& tensor : tensors) known.insert(tensor.name);
+  for (const TensorEntry& entry : reader.tensors()) {
+    if (known.contains(entry.name)) continue;
+    throw InputError(fmt::format("{}: the model has no tensor {}; the file belongs to another one",
+                                 reader.label(), in_quotes(entry.name)));
+  }
+  for (const NamedTensor& tensor : tensors) {
+    read_tensor(reader, {tensor.name, tensor.shape, tensor.data, 0, tensor.transposed});
+  }
+}
+
+RunState to_state(const CheckpointContents& contents) {
+  const RunPosition& position = contents.position;
+  RunState state;
+  state.set("step", position.counters.step);
+  state.set("rng_step", position.counters.rng_step);
+  state.set("samples_seen", position.samples_seen);
+  state.set("identity", identity_text(contents.identity));
+  if (position.loss) state.set("loss", *position.loss);
+  if (position.eval_loss) state.set("eval_loss", *position.eval_loss);
+  return state;
+}
+
+int64_t count_in(const RunState& state, const char* key, const std::filesystem::path& file) {
+  const int64_t count = state.integer(key);
+  if (count < 0) throw InputError(fmt::format("{}: {} is {}, below 0", file.string(), key, count));
+  return count;
+}
+
+}  // namespace
+
+std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, StepProgram& program,
+                                      const CheckpointContents& contents) {
+  const int64_t step = contents.position.counters.step;
+  const std::vector<NamedTensor> parameters = program.parameters();
+  check_finite(parameters, step);
+  CheckpointWriter writer(run_dir, step);
+  for (const auto& [name, text] : contents.files) writer.add_file(name, text);
+  writer.add_file(state_file, to_state(contents).to_json());
+  write_tensors(writer, model_file, parameters);
+  write_tensors(writer, optimizer_file, program.optimizer_state());
+  writer.commit();
+  return checkpoint_path(run_dir, step);
+}
+
+RunPosition read_position(const std::filesystem::path& checkpoint, const Identity& identity) {
+  const std::filesystem::path file = checkpoint / state_file;
+  const RunState state = RunState::from_json(read_file(file), file.string());
+  const std::string changed = differences(state.text("identity"), identity_text(identity));
+  if (!changed.empty()) {
+    throw InputError(fmt::format(
+        "{} cannot be resumed, because what decides the results has changed:\n{}change it back to continue "
+        "this run, or start a new one without --resume (this one is then moved aside, not overwritten)",
+        checkpoint.string(), changed));
+  }
+  RunPosition position;
+  position.counters = {count_in(state, "step", file), count_in(state, "rng_step", file)};
+  position.samples_seen = count_in(state, "samples_seen", file);
+  if (state.has("loss")) position.loss = state.number("loss");
+  if (state.has("eval_loss")) position.eval_loss = state.number("eval_loss");
+  return position;
+}
+
+void restore_program(StepProgram& program, const std::filesystem::path& checkpoint,
+                     const RunPosition& position) {
+  load_parameters(program, checkpoint);
+  read_tensors(checkpoint / optimizer_file, program.optimizer_state());
+  program.set_counters(position.counters);
+}
+
+void load_parameters(StepProgram& program, const std::filesystem::path& checkpoint) {
+  read_tensors(checkpoint / model_file, program.parameters());
+}
+
+}  // namespace hydrac::runtime

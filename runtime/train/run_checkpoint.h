@@ -1,0 +1,50 @@
+// A training checkpoint: model.safetensors and optimizer.safetensors of a StepProgram, state.json with all
+// that a resumed run continues from, and the files that others need to use the model.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+// Name -> value (UTF-8) of all that decides a run's results: the spec's keys, the data's fingerprint, ... A
+// resumed run must have the same; what differs is listed to the user under its name. Names hold no line break
+// and no " = ".
+using Identity = std::map<std::string, std::string>;
+
+// What a run continues from, besides tensors.
+struct RunPosition {
+  Counters counters;
+  int64_t samples_seen = 0;  // the loader's position
+  // Of the last step and the last evaluation so far, for reports.
+  std::optional<double> loss, eval_loss;
+};
+
+struct CheckpointContents {
+  Identity identity;
+  RunPosition position;
+  std::map<std::string, std::string> files;  // further ones: name -> contents
+};
+
+// Writes and publishes run_dir/checkpoint-<counters.step>; returns its folder. RunError when a parameter is
+// no finite number (nothing is written then) or a file cannot be written.
+std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, StepProgram& program,
+                                      const CheckpointContents& contents);
+
+// InputError when state.json is unusable, or when it is of another identity: then the message lists each
+// difference and what can be done. Reads nothing else.
+RunPosition read_position(const std::filesystem::path& checkpoint, const Identity& identity);
+
+// Fills parameters, optimizer state and counters of `program` from a complete checkpoint. InputError when its
+// tensors are not exactly those of the program.
+void restore_program(StepProgram& program, const std::filesystem::path& checkpoint,
+                     const RunPosition& position);
+
+// Fills the parameters alone, for sampling, from `checkpoint`/model.safetensors. InputError as above.
+void load_parameters(StepProgram& program, const std::filesystem::path& checkpoint);
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,310 @@
+#include "runtime/train/train.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/file_writer.h"
+#include "runtime/error.h"
+#include "runtime/log/metrics.h"
+#include "runtime/log/signal.h"
+#include "runtime/log/tensorboard.h"
+#include "runtime/train/console.h"
+#include "runtime/train/evaluate.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/speed_meter.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The double whose shortest text is the float's: 0.001, not 0.0010000000474974513. Same float either way.
+double readable(float value) {
+  if (!std::isfinite(value)) return value;
+  char text[32];
+  const char* end = std::to_chars(text, text + sizeof text, value).ptr;
+  double number = 0;
+  std::from_chars(text, end, number);
+  return number;
+}
+
+bool due(int64_t step, int64_t every) {
+  return every > 0 && step % every == 0;
+}
+
+void check_options(const TrainOptions& options) {
+  if (options.max_steps < 1 || options.gradient_accumulation_steps < 1 || options.log_steps < 1) {
+    throw std::invalid_argument("TrainOptions: a number of steps is below 1");
+  }
+}
+
+ProgressOptions progress_options(const TrainOptions& options) {
+  return {options.max_steps, options.log_steps, options.quiet, options.terminal};
+}
+
+class Trainer {
+ public:
+  Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader, const TrainOptions& options);
+  TrainReport run();
+
+ private:
+  void begin();
+  std::optional<Checkpoint> open_folder();
+  void adopt(const Checkpoint& checkpoint, const RunPosition& position);
+  void open_logs();
+  void train_to_end();
+  MetricsRecord train_step();
+  MetricsRecord describe(const StepResult& result, int64_t targets) const;
+  std::optional<double> evaluate_if_due();
+  void require_finite(const MetricsRecord& record);
+  void keep(const MetricsRecord& record);
+  void save();
+  bool wants_sample() const {
+    return options_.tokenizer && options_.sample.max_new_tokens > 0 && program_.can_generate();
+  }
+  void write_sample();
+  TrainReport report() const;
+  bool finished() const { return step_ >= options_.max_steps; }
+
+  StepProgram& program_;
+  std::shared_ptr<const BatchLoader> loader_;
+  const TrainOptions& options_;
+  const double start_ = now();
+  Console console_;
+  std::optional<RunFolder> folder_;
+  std::optional<MetricsWriter> metrics_;
+  std::optional<TensorBoardWriter> tensorboard_;
+  std::unique_ptr<BatchSource> source_;
+  SpeedMeter meter_;
+  int64_t first_step_ = 0;       // where this session began
+  int64_t step_ = 0;             // steps done
+  int64_t tokens_per_step_ = 0;  // of the last one
+  std::optional<double> loss_, eval_loss_;
+  std::filesystem::path checkpoint_;   // the newest
+  std::optional<int64_t> saved_step_;  // and its step
+};
+
+Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader, const TrainOptions& options)
+    : program_(program),
+      loader_(std::move(loader)),
+      options_(options),
+      console_(options.out, progress_options(options)) {
+  check_options(options);
+  if (wants_sample()) prompt_ids(*options_.tokenizer, options_.sample);  // an error now, not after the run
+}
+
+TrainReport Trainer::run() {
+  install_stop_handlers();
+  begin();
+  if (finished()) {
+    console_.message(fmt::format("{} is complete: step {} of {}; nothing to resume",
+                                 options_.run_dir.string(), step_, options_.max_steps));
+    return report();
+  }
+  try {
+    train_to_end();
+  } catch (const RunError& error) {
+    if (checkpoint_.empty()) throw;
+    throw RunError(fmt::format("{}\nthe newest checkpoint is {}", error.what(), checkpoint_.string()));
+  }
+  if (finished()) {
+    write_sample();
+  } else {
+    console_.message(
+        fmt::format("stopped at step {} of {}; --resume continues it", step_, options_.max_steps));
+  }
+  return report();
+}
+
+void Trainer::begin() {
+  const std::optional<Checkpoint> checkpoint = open_folder();
+  std::optional<RunPosition> position;
+  if (checkpoint) {
+    position = read_position(checkpoint->dir, options_.identity);
+    adopt(*checkpoint, *position);
+    // A run killed between saving and removing may have left too many.
+    remove_old_checkpoints(options_.run_dir, options_.save_total_limit);
+    if (finished()) return;
+  }
+  program_.initialize();
+  source_ = make_batch_source(loader_, options_.gradient_accumulation_steps);
+  if (checkpoint) {
+    restore_program(program_, checkpoint->dir, *position);
+    source_->seek_samples(position->samples_seen);
+    console_.message(fmt::format("continuing from {}", checkpoint->dir.string()));
+  }
+  open_logs();
+}
+
+// Leaves folder_ locked, and empty of other runs unless a checkpoint to continue from is returned.
+std::optional<Checkpoint> Trainer::open_folder() {
+  const Note note = [this](std::string_view line) { console_.message(line); };
+  if (options_.resume) {
+    folder_.emplace(RunFolder::open(options_.run_dir));
+    for (const std::string& line : clean_leftovers(options_.run_dir)) note(line);
+    std::optional<Checkpoint> checkpoint = checkpoint_to_resume(options_.run_dir, note);
+    if (checkpoint) return checkpoint;
+    note(fmt::format("the run in {} had saved nothing yet: beginning at step 0", options_.run_dir.string()));
+    folder_.reset();
+  }
+  const char* hint = options_.resume ? "" : "; --resume would have continued it";
+  folder_.emplace(RunFolder::create(options_.run_dir,
+                                    [&](std::string_view line) { note(fmt::format("{}{}", line, hint)); }));
+  return std::nullopt;
+}
+
+void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {
+  step_ = first_step_ = position.counters.step;
+  loss_ = position.loss;
+  eval_loss_ = position.eval_loss;
+  checkpoint_ = checkpoint.dir;
+  saved_step_ = step_;
+}
+
+// metrics.jsonl first: by it a later run knows that the spec.yaml beside it is ours.
+void Trainer::open_logs() {
+  const int64_t last_step = saved_step_.value_or(-1);
+  metrics_.emplace(metrics_path(options_.run_dir), last_step);
+  replace_file(spec_path(options_.run_dir), options_.spec_text);
+  tensorboard_.emplace(options_.run_dir, last_step);
+}
+
+void Trainer::train_to_end() {
+  while (!finished() && !stop_requested()) {
+    MetricsRecord record = train_step();
+    require_finite(record);
+    record.eval_loss = evaluate_if_due();
+    require_finite(record);
+    loss_ = record.loss;
+    if (record.eval_loss) eval_loss_ = record.eval_loss;
+    console_.progress(record, now());
+    if (due(step_, options_.log_steps) || record.eval_loss || finished()) keep(record);
+    if (due(step_, options_.save_steps)) save();
+  }
+  if (saved_step_ != step_) save();
+}
+
+MetricsRecord Trainer::train_step() {
+  const double began = now();
+  const std::vector<Batch>& batches = source_->next();
+  int64_t targets = 0;
+  for (const Batch& batch : batches) targets += batch.target_count;
+  if (targets == 0) {
+    throw InputError(fmt::format(
+        "none of the {} samples of step {} has a target; raise train.micro_batch_size, or remove what has no "
+        "targets from the data",
+        static_cast<int64_t>(batches.size()) * loader_->batch_size(), step_ + 1));
+  }
+  const auto inv_count = static_cast<float>(1.0 / static_cast<double>(targets));
+  for (const Batch& batch : batches) program_.micro_step(batch, inv_count);
+  const StepResult result = program_.update();
+  meter_.add(now() - began);
+  tokens_per_step_ = options_.tokens_per_step > 0 ? options_.tokens_per_step : targets;
+  ++step_;
+  return describe(result, targets);
+}
+
+MetricsRecord Trainer::describe(const StepResult& result, int64_t targets) const {
+  const double seconds = meter_.mean_seconds(options_.log_steps);
+  MetricsRecord record;
+  record.step = step_;
+  record.loss = readable(result.loss);
+  record.grad_norm = readable(result.grad_norm);
+  record.learning_rate = readable(result.learning_rate);
+  record.tokens_per_second = static_cast<double>(tokens_per_step_) / seconds;
+  record.step_ms = 1e3 * seconds;
+  record.memory_gib = static_cast<double>(program_.arena_bytes()) * 0x1p-30;
+  const double flop = program_.flop_per_target() * static_cast<double>(targets);
+  if (flop > 0 && options_.peak_flops > 0) record.mfu = flop / seconds / options_.peak_flops;
+  return record;
+}
+
+std::optional<double> Trainer::evaluate_if_due() {
+  if (options_.eval_steps == 0 || (!due(step_, options_.eval_steps) && !finished())) return std::nullopt;
+  return evaluate(program_, *loader_, options_.eval_batches);
+}
+
+// From the first bad value on, nothing may be saved: it would push the last good checkpoint out.
+void Trainer::require_finite(const MetricsRecord& record) {
+  struct Value {
+    const char* name;
+    std::optional<double> value;
+  };
+  for (const auto& [name, value] : {Value{"loss", record.loss}, Value{"gradient norm", record.grad_norm},
+                                    Value{"validation loss", record.eval_loss}}) {
+    if (!value || std::isfinite(*value)) continue;
+    keep(record);
+    throw RunError(fmt::format(
+        "step {}: the {} is {}, so the training diverged; lower train.optimizer.learning_rate or raise "
+        "train.lr_scheduler.warmup_steps",
+        record.step, name, std::isnan(*value) ? "NaN" : "infinite"));
+  }
+}
+
+void Trainer::keep(const MetricsRecord& record) {
+  metrics_->append(record);
+  tensorboard_->append(record);
+}
+
+void Trainer::save() {
+  CheckpointContents contents{options_.identity, {}, options_.checkpoint_files};
+  contents.position = {program_.counters(), source_->samples_seen(), loss_, eval_loss_};
+  if (contents.position.counters.step != step_) {
+    throw std::logic_error(
+        fmt::format("the program counts {} steps after {}", contents.position.counters.step, step_));
+  }
+  checkpoint_ = save_checkpoint(options_.run_dir, program_, contents);
+  saved_step_ = step_;
+  remove_old_checkpoints(options_.run_dir, options_.save_total_limit);
+  console_.message(fmt::format("saved {}", checkpoint_.string()));
+}
+
+void Trainer::write_sample() {
+  if (!wants_sample() || options_.quiet || stop_requested()) return;
+  console_.text("\n" + options_.sample.prompt);
+  generate(program_, *options_.tokenizer, options_.sample,
+           [this](std::string_view text) { console_.text(text); });
+  console_.text("\n");
+}
+
+TrainReport Trainer::report() const {
+  TrainReport report;
+  report.first_step = first_step_;
+  report.last_step = step_;
+  report.loss = loss_;
+  report.eval_loss = eval_loss_;
+  if (const double seconds = meter_.median_seconds(); seconds > 0) {
+    report.tokens_per_second = static_cast<double>(tokens_per_step_) / seconds;
+  }
+  report.seconds = now() - start_;
+  report.already_finished = finished() && first_step_ == step_;
+  report.stopped = !finished();
+  report.checkpoint = checkpoint_;
+  return report;
+}
+
+}  // namespace
+
+TrainReport train(StepProgram& program, std::shared_ptr<const BatchLoader> loader,
+                  const TrainOptions& options) {
+  return Trainer(program, std::move(loader), options).run();
+}
+
+void check_run(const TrainOptions& options) {
+  if (!options.resume) return check_new_run(options.run_dir);
+  const RunFolder folder = RunFolder::open(options.run_dir);
+  const auto checkpoint = checkpoint_to_resume(options.run_dir, [](std::string_view) {});
+  if (checkpoint) read_position(checkpoint->dir, options.identity);
+}
+
+}  // namespace hydrac::runtime

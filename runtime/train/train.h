@@ -1,0 +1,75 @@
+// The training loop: optimizer steps, evaluation, metrics, checkpoints, resuming and stopping, for any
+// StepProgram. Everything a run leaves behind lies in its folder (see run_folder.h).
+#pragma once
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/data/batch.h"
+#include "runtime/data/tokenizer.h"
+#include "runtime/train/generate.h"
+#include "runtime/train/run_checkpoint.h"
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+struct TrainOptions {
+  std::filesystem::path run_dir;
+  int64_t max_steps = 0;                    // optimizer steps of the whole run, >= 1
+  int64_t gradient_accumulation_steps = 1;  // micro-batches a step
+  int64_t eval_steps = 0;                   // every so many steps and at the end; 0 = never
+  int64_t eval_batches = 20;                // the first so many of the loader's, or all when it has fewer
+  int64_t save_steps = 0;                   // every so many steps and at the end; 0 = only at the end
+  int64_t save_total_limit = 0;             // newest checkpoints that are kept; 0 = all
+  int64_t log_steps = 10;                   // a record every so many steps, at evaluations and at the end
+
+  bool resume = false;    // continue the run in run_dir; false: begin a new one there
+  std::string spec_text;  // written to spec.yaml
+  Identity identity;      // what must be as it was when a run is resumed
+  std::map<std::string, std::string> checkpoint_files;  // name -> contents: config.json, tokenizer.json, ...
+
+  int64_t tokens_per_step = 0;  // for tokens/s; 0: the step's targets
+  double peak_flops = 0;        // of the device in the run's precision, a second, for mfu; 0: unknown
+
+  // The text generated when training is complete; none unless the program can generate, there is a tokenizer
+  // (which must outlive train()), and max_new_tokens > 0.
+  const Tokenizer* tokenizer = nullptr;
+  GenerateOptions sample;
+
+  bool quiet = false;            // prints nothing
+  std::FILE* out = stdout;       // where progress and the sample go
+  std::optional<bool> terminal;  // default: whether `out` is one
+};
+
+struct TrainReport {
+  int64_t first_step = 0;  // step the run continued from; 0 for a new one
+  int64_t last_step = 0;   // steps done in all
+  // Of the last step, and of the last evaluation. Those of a resumed run are in its checkpoint.
+  std::optional<double> loss, eval_loss;
+  double tokens_per_second = 0;  // median of this session's steps, without evaluating and saving; 0: no steps
+  double seconds = 0;            // of this session, everything included
+  bool already_finished = false;     // resumed at max_steps or later: nothing was done
+  bool stopped = false;              // by SIGINT or SIGTERM, before max_steps; saved all the same
+  std::filesystem::path checkpoint;  // the newest
+};
+
+// Runs to max_steps, or until a signal asks it to stop: the step that is running (with its evaluation) is
+// completed and saved. Installs the handlers of runtime/log/signal.h. The result is a function of program,
+// data and options alone, bit for bit, however often the run was stopped, killed and resumed.
+//
+// InputError: nothing to resume, a checkpoint of another identity, no intact checkpoint, a folder another
+// process trains in, batches without targets. RunError: a folder or file that cannot be written; a loss,
+// gradient norm, evaluation or parameter that is no finite number (the checkpoints before it stay, and none
+// is written).
+TrainReport train(StepProgram& program, std::shared_ptr<const BatchLoader> loader,
+                  const TrainOptions& options);
+
+// Throws what train() would throw about run_dir, resume and identity, and changes nothing: to be called
+// before time is spent on data and compiling.
+void check_run(const TrainOptions& options);
+
+}  // namespace hydrac::runtime

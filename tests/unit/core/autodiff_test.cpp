@@ -1,0 +1,133 @@
+// The whole gradient of small models, loops and shared parameters included, against finite differences of the loss.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "small_models.h"
+
+namespace hydrac::test {
+namespace {
+
+struct Config {
+  const char* name;
+  const char* model;
+  const char* train;
+  const char* targets = "";
+};
+
+void PrintTo(const Config& config, std::ostream* os) { *os << config.name; }
+
+double loss_of(const SmallModel& small, Interpreter interpreter) {
+  interpreter.run("micro_step");
+  return interpreter.read_scalar(small.model->interface.loss);
+}
+
+// A few elements of a parameter's slot, spread over it.
+std::vector<int64_t> sampled(int64_t elements) {
+  if (elements <= 3) return elements == 1 ? std::vector<int64_t>{0} : std::vector<int64_t>{0, elements - 1};
+  return {0, elements / 3, elements - 1};
+}
+
+class ModelGradient : public testing::TestWithParam<Config> {};
+
+TEST_P(ModelGradient, EqualsFiniteDifferencesForEveryParameter) {
+  const SmallModel small(small_spec(GetParam().model, GetParam().train, GetParam().targets), {});
+  ASSERT_EQ(ir::verify(small.graph), std::vector<std::string>{});
+  Interpreter start(small.graph);
+  small.fill(start);
+  Interpreter done = start;
+  done.run("micro_step");
+  ASSERT_TRUE(std::isfinite(done.read_scalar(small.model->interface.loss)));
+  for (ir::ValueId id : small.parameters()) {
+    const ir::Value& parameter = small.graph.value(id);
+    double largest = 0;
+    for (int slot = 0; slot < parameter.slots; ++slot) {
+      const ir::Use use{id, {false, slot}};
+      const std::vector<double> gradient = done.read({small.gradient_of(id), {false, slot}});
+      const std::vector<double> values = start.read(use);
+      for (int64_t i : sampled(element_count(parameter.shape))) {
+        const double step = 1e-5;
+        const auto loss_at = [&](double shift) {
+          Interpreter shifted = start;
+          std::vector<double> moved = values;
+          moved[i] += shift;
+          shifted.write(use, moved);
+          return loss_of(small, std::move(shifted));
+        };
+        const double expected = (loss_at(step) - loss_at(-step)) / (2 * step);
+        largest = std::max(largest, std::abs(expected));
+        EXPECT_NEAR(gradient[i], expected, 1e-6 * std::abs(expected) + 1e-9) << parameter.name << " slot " << slot << " element " << i;
+      }
+    }
+    EXPECT_GT(largest, 0) << parameter.name << " does nothing";
+  }
+}
+
+constexpr const char* kTrain = "sequence_len: 5, micro_batch_size: 2";
+constexpr const char* kSize = "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, vocab_size: 11, intermediate_size: 6, ";
+#define MODEL(more) "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, vocab_size: 11, intermediate_size: 6, " more
+#define SERIES(more) "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, head_dim: 4, intermediate_size: 6, " more
+
+INSTANTIATE_TEST_SUITE_P(
+    Small, ModelGradient,
+    testing::Values(
+        Config{"LlamaTied", MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, hidden_act: swiglu, tie_word_embeddings: true"), kTrain},
+        Config{"LlamaUntied", MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 1, hidden_act: geglu, tie_word_embeddings: false"), kTrain},
+        Config{"Gpt2", MODEL("norm: layernorm, position: learned, hidden_act: gelu, max_position_embeddings: 7"), kTrain},
+        Config{"QkNorm", MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, qk_norm: true"), kTrain},
+        Config{"QkNormWithoutPositions", MODEL("norm: rmsnorm, position: none, qk_norm: true, hidden_act: silu"), kTrain},
+        Config{"NoBias", MODEL("norm: layernorm, norm_bias: false, attention_bias: false, mlp_bias: false, position: learned, hidden_act: relu2"), kTrain},
+        Config{"Qwen2", MODEL("norm: rmsnorm, position: rope, attention_bias: true, attention_output_bias: false, num_key_value_heads: 2"), kTrain},
+        Config{"DropoutAndSmoothing", MODEL("norm: layernorm, position: learned, hidden_act: gelu_tanh, dropout: 0.3, attention_dropout: 0.4"),
+               "sequence_len: 5, micro_batch_size: 2, label_smoothing: 0.1"},
+        Config{"RopeWithDropout", MODEL("norm: rmsnorm, position: rope, dropout: 0.2, num_key_value_heads: 2, mlp_bias: true"), kTrain},
+        Config{"OneLayerOneToken", "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 5, intermediate_size: 6", "sequence_len: 1, micro_batch_size: 1"},
+        Config{"SeriesRegression", SERIES("head: regression, norm: layernorm, hidden_act: gelu, position: learned"), kTrain, "[y]"},
+        Config{"SeriesRegressionOfThree", SERIES("head: regression, hidden_act: geglu"), kTrain, "[x, y, z]"},
+        Config{"SeriesClassification", SERIES("head: classification, num_labels: 3, norm: rmsnorm, hidden_act: swiglu, position: rope"), kTrain, "[y]"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// k micro-batches that accumulate have the gradient of one batch with all their sequences.
+TEST(Autodiff, AccumulatesOverMicroBatches) {
+  const std::string model = std::string(kSize) + "norm: layernorm, position: learned, hidden_act: gelu";
+  const SmallModel whole(small_spec(model, "sequence_len: 5, micro_batch_size: 4"), {});
+  const SmallModel parts(small_spec(model, "sequence_len: 5, micro_batch_size: 2, gradient_accumulation_steps: 2"), {.accumulate = true});
+  Interpreter one(whole.graph), two(parts.graph);
+  whole.fill(one);
+  parts.fill(two);
+  for (ir::ValueId id : whole.parameters()) {
+    for (int slot = 0; slot < whole.graph.value(id).slots; ++slot) {
+      two.write({parts.graph.find(whole.graph.value(id).name), {false, slot}}, one.read({id, {false, slot}}));
+    }
+  }
+  one.run("micro_step");
+  const models::Interface &a = whole.model->interface, &b = parts.model->interface;
+  two.write({b.inv_count, {}}, one.read({a.inv_count, {}}));
+  for (int half : {0, 1}) {
+    for (const auto& [from, to] : {std::pair{a.tokens, b.tokens}, std::pair{a.targets, b.targets}}) {
+      const std::vector<double> all = one.read({from, {}});
+      two.write({to, {}}, {all.begin() + half * 10, all.begin() + half * 10 + 10});
+    }
+    two.run("micro_step");
+  }
+  EXPECT_NEAR(two.read_scalar(b.loss), one.read_scalar(a.loss), 1e-14);
+  const std::vector<double> expected = one.read({whole.pack.gradients, {}}), found = two.read({parts.pack.gradients, {}});
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-14) << i;
+}
+
+// Layers draw different random bits, and so does the next micro-batch.
+TEST(Autodiff, EveryMicroStepAdvancesItsRandomBits) {
+  const SmallModel small(small_spec(std::string(kSize) + "dropout: 0.5", kTrain), {});
+  Interpreter interpreter(small.graph);
+  small.fill(interpreter);
+  interpreter.run("micro_step");
+  const double first = interpreter.read_scalar(small.model->interface.loss);
+  EXPECT_EQ(interpreter.read_scalar(small.model->interface.rng_step), 6);
+  interpreter.write({small.model->interface.loss, {}}, {0});
+  interpreter.run("micro_step");
+  EXPECT_NE(interpreter.read_scalar(small.model->interface.loss), first);
+}
+
+}  // namespace
+}  // namespace hydrac::test

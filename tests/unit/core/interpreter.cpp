@@ -1,0 +1,221 @@
+#include "interpreter.h"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "hydrac/random.h"
+#include "ir/evaluate.h"
+#include "ops/dropout.h"
+
+namespace hydrac::test {
+
+namespace {
+
+// Calls fn with the storage offset of every element of the view, in row-major order.
+template <typename Fn>
+void for_each_element(const ir::Shape& shape, const std::vector<int64_t>& strides, int64_t offset, const Fn& fn,
+                      size_t depth = 0) {
+  if (depth == shape.size()) return fn(offset);
+  for (int64_t i = 0; i < shape[depth].size; ++i) {
+    for_each_element(shape, strides, offset + i * strides[depth], fn, depth + 1);
+  }
+}
+
+// How dropout scales a probability: 0 or 1 / (1 - p).
+class AttentionDropout {
+ public:
+  AttentionDropout(const ir::Node& node, double step, double seed, int layer) : p_(node.number("dropout")) {
+    key_ = random_key(static_cast<uint32_t>(seed), static_cast<uint32_t>(step),
+                      static_cast<uint32_t>(node.integer("site") * ops::kSiteStride + layer));
+  }
+  double factor(int64_t element) const {
+    if (p_ == 0) return 1;
+    return random_bits(key_, static_cast<uint64_t>(element)) < ops::dropout_threshold(p_) ? 0 : 1 / (1 - p_);
+  }
+
+ private:
+  double p_;
+  uint32_t key_ = 0;
+};
+
+}  // namespace
+
+Interpreter::Interpreter(const ir::Graph& graph) : graph_(graph) {
+  for (const ir::Value& value : graph.values) {
+    if (value.view) continue;
+    const double start = value.role == ir::Role::activation ? std::numeric_limits<double>::quiet_NaN() : 0;
+    storages_[value.id].assign(value.slots, std::vector<double>(element_count(value.shape), start));
+  }
+}
+
+void Interpreter::run(const std::string& name) {
+  for (const ir::Region& region : graph_.function(name).regions) {
+    const int iterations = std::max(region.layers, 1);
+    for (int i = 0; i < iterations; ++i) {
+      const int layer = region.reverse ? iterations - 1 - i : i;
+      for (const ir::Node& node : region.nodes) run(node, layer);
+    }
+  }
+}
+
+void Interpreter::run(const ir::Node& node, int layer) {
+  if (node.op == "fused") return run_fused(node, layer);
+  if (node.op == "gemm") return run_gemm(node, layer);
+  if (node.op == "attention") return run_attention(node, layer);
+  if (node.op == "attention_backward") return run_attention_backward(node, layer);
+  if (node.op == "embedding_backward") return run_embedding_backward(node, layer);
+  throw std::logic_error("the interpreter does not know " + node.op);
+}
+
+int Interpreter::physical_slot(ir::Use use, int layer) const {
+  const ir::View view = resolved_view(graph_, use.value);
+  const int slot = use.slot.index + (use.slot.per_layer ? layer : 0);
+  return view.slot_stride != 0 || graph_.value(view.base).slots == 1 ? 0 : slot;
+}
+
+int64_t Interpreter::first_element(ir::Use use, int layer) const {
+  const ir::View view = resolved_view(graph_, use.value);
+  return view.offset + view.slot_stride * (use.slot.index + (use.slot.per_layer ? layer : 0));
+}
+
+std::vector<double>& Interpreter::storage(ir::Use use, int layer) {
+  return storages_.at(storage_of(graph_, use.value)).at(physical_slot(use, layer));
+}
+
+std::vector<double> Interpreter::read(ir::Use use, int layer) const {
+  const std::vector<double>& from = const_cast<Interpreter*>(this)->storage(use, layer);
+  std::vector<double> dense;
+  for_each_element(graph_.value(use).shape, resolved_view(graph_, use.value).strides, first_element(use, layer),
+                   [&](int64_t at) { dense.push_back(from.at(at)); });
+  return dense;
+}
+
+void Interpreter::write(ir::Use use, const std::vector<double>& dense, int layer) {
+  std::vector<double>& to = storage(use, layer);
+  size_t next = 0;
+  for_each_element(graph_.value(use).shape, resolved_view(graph_, use.value).strides, first_element(use, layer),
+                   [&](int64_t at) { to.at(at) = dense.at(next++); });
+}
+
+ops::Tensor64 Interpreter::tensor(ir::Use use, int layer) const {
+  if (use.value == ir::kNoValue) return {};
+  ops::Tensor64 result{{}, read(use, layer)};
+  for (const ir::Dim& dim : graph_.value(use).shape) result.shape.push_back(dim.size);
+  return result;
+}
+
+void Interpreter::run_fused(const ir::Node& node, int layer) {
+  const std::vector<ir::Operand>& operands = node.body->operands;
+  std::vector<std::vector<double>> data(operands.size());
+  std::vector<std::vector<double>*> pointers(operands.size(), nullptr);
+  for (size_t o = 0; o < operands.size(); ++o) {
+    const ir::Operand& operand = operands[o];
+    if (operand.input < 0 && operand.output < 0) continue;
+    const ir::Use use = operand.input >= 0 ? node.inputs[operand.input] : node.outputs[operand.output];
+    if (use.value == ir::kNoValue) continue;
+    data[o] = read(use, layer);
+    pointers[o] = &data[o];
+  }
+  ir::evaluate(*node.body, pointers, layer);
+  for (size_t o = 0; o < operands.size(); ++o) {
+    if (operands[o].output >= 0) write(node.outputs[operands[o].output], data[o], layer);
+  }
+}
+
+void Interpreter::run_gemm(const ir::Node& node, int layer) {
+  const ops::Tensor64 a = tensor(node.inputs[0], layer), b = tensor(node.inputs[1], layer);
+  ops::Tensor64 c = tensor(node.outputs[0], layer);
+  const bool ta = node.flag("transpose_a"), tb = node.flag("transpose_b");
+  const int64_t columns_a = a.shape.back(), columns_b = b.shape.back(), n = c.shape.back();
+  const int64_t m = static_cast<int64_t>(c.data.size()) / n;
+  const int64_t k = ta ? static_cast<int64_t>(a.data.size()) / columns_a : columns_a;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t x = 0; x < k; ++x) {
+        sum += a.data.at(ta ? x * columns_a + i : i * columns_a + x) * b.data.at(tb ? j * columns_b + x : x * columns_b + j);
+      }
+      double& target = c.data[i * n + j];
+      target = node.flag("accumulate") ? target + sum : sum;
+    }
+  }
+  write(node.outputs[0], c.data, layer);
+}
+
+void Interpreter::run_attention(const ir::Node& node, int layer) {
+  const ops::Tensor64 q = tensor(node.inputs[0], layer), k = tensor(node.inputs[1], layer), v = tensor(node.inputs[2], layer);
+  const AttentionDropout dropout(node, read(node.inputs[3])[0], read(node.inputs[4])[0], layer);
+  const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
+  std::vector<double> out(q.data.size(), 0.0), lse(B * H * T);
+  for (int64_t row = 0; row < B * H * T; ++row) {
+    const int64_t b = row / (H * T), h = row / T % H, i = row % T;
+    const auto query = [&](int64_t d) { return ((b * T + i) * H + h) * D + d; };
+    const auto key = [&](int64_t j, int64_t d) { return ((b * T + j) * K + h / (H / K)) * D + d; };
+    std::vector<double> weight(i + 1, 0.0);
+    double sum = 0;
+    for (int64_t j = 0; j <= i; ++j) {
+      for (int64_t d = 0; d < D; ++d) weight[j] += q.data[query(d)] * k.data[key(j, d)];
+      weight[j] = std::exp(node.number("scale") * weight[j]);
+      sum += weight[j];
+    }
+    for (int64_t j = 0; j <= i; ++j) {
+      const double probability = dropout.factor(row * T + j) * weight[j] / sum;
+      for (int64_t d = 0; d < D; ++d) out[query(d)] += probability * v.data[key(j, d)];
+    }
+    lse[row] = std::log(sum);
+  }
+  write(node.outputs[0], out, layer);
+  write(node.outputs[1], lse, layer);
+}
+
+// By the book: p = softmax(scale q k^T); d_v = (p keep)^T d_o; d_p = keep * (d_o v^T); d_s = p (d_p - sum(p d_p)).
+void Interpreter::run_attention_backward(const ir::Node& node, int layer) {
+  const ops::Tensor64 d_out = tensor(node.inputs[0], layer), lse = tensor(node.inputs[2], layer);
+  const ops::Tensor64 q = tensor(node.inputs[3], layer), k = tensor(node.inputs[4], layer), v = tensor(node.inputs[5], layer);
+  const AttentionDropout dropout(node, read(node.inputs[6])[0], read(node.inputs[7])[0], layer);
+  const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
+  const double scale = node.number("scale");
+  std::vector<double> d_q(q.data.size()), d_k(k.data.size()), d_v(v.data.size());
+  for (int64_t row = 0; row < B * H * T; ++row) {
+    const int64_t b = row / (H * T), h = row / T % H, i = row % T;
+    const auto query = [&](int64_t d) { return ((b * T + i) * H + h) * D + d; };
+    const auto key = [&](int64_t j, int64_t d) { return ((b * T + j) * K + h / (H / K)) * D + d; };
+    std::vector<double> p(i + 1), keep(i + 1), d_p(i + 1, 0.0);
+    double mean = 0;
+    for (int64_t j = 0; j <= i; ++j) {
+      double score = 0;
+      for (int64_t d = 0; d < D; ++d) score += q.data[query(d)] * k.data[key(j, d)];
+      p[j] = std::exp(scale * score - lse.data[row]);
+      keep[j] = dropout.factor(row * T + j);
+      for (int64_t d = 0; d < D; ++d) d_p[j] += keep[j] * d_out.data[query(d)] * v.data[key(j, d)];
+      mean += p[j] * d_p[j];
+    }
+    for (int64_t j = 0; j <= i; ++j) {
+      const double d_score = p[j] * (d_p[j] - mean) * scale;
+      for (int64_t d = 0; d < D; ++d) {
+        d_q[query(d)] += d_score * k.data[key(j, d)];
+        d_k[key(j, d)] += d_score * q.data[query(d)];
+        d_v[key(j, d)] += p[j] * keep[j] * d_out.data[query(d)];
+      }
+    }
+  }
+  write(node.outputs[0], d_q, layer);
+  write(node.outputs[1], d_k, layer);
+  write(node.outputs[2], d_v, layer);
+}
+
+void Interpreter::run_embedding_backward(const ir::Node& node, int layer) {
+  const ops::Tensor64 ids = tensor(node.inputs[0], layer), d_y = tensor(node.inputs[1], layer);
+  ops::Tensor64 table = tensor(node.outputs[0], layer);
+  const int64_t width = table.shape[1];
+  if (!node.flag("accumulate")) table.data.assign(table.data.size(), 0);
+  for (size_t r = 0; r < ids.data.size(); ++r) {
+    for (int64_t c = 0; c < width; ++c) {
+      table.data.at(static_cast<int64_t>(ids.data[r]) * width + c) += d_y.data[static_cast<int64_t>(r) * width + c];
+    }
+  }
+  write(node.outputs[0], table.data, layer);
+}
+
+}  // namespace hydrac::test

@@ -1,0 +1,298 @@
+// Every op: its body equals its reference in float64, and its gradient rule equals finite differences of the reference.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "interpreter.h"
+#include "op_cases.h"
+#include "ops/gradient.h"
+#include "passes/passes.h"
+
+namespace hydrac::test {
+namespace {
+
+using Kind = CaseInput::Kind;
+
+// One op in a graph of its own, with inputs, and what the reference makes of them.
+class Call {
+ public:
+  explicit Call(const OpCase& op) : op_(op), random_(11) {
+    graph_.functions.push_back({"call", {}});
+    graph_.functions[0].regions.push_back({"forward", 0, false, false, {}});
+    for (const CaseInput& input : op.inputs) {
+      std::vector<double> values = input.values;
+      if (input.kind == Kind::absent) {
+        uses_.push_back({});
+        values_.push_back({});
+        continue;
+      }
+      if (values.empty()) values = normals(element_count(input.shape));
+      uses_.push_back({add("x" + std::to_string(uses_.size()), input.shape, input.dtype, input.kind == Kind::parameter ? ir::Role::parameter : ir::Role::input), {}});
+      values_.push_back({sizes(input.shape), std::move(values)});
+    }
+    ops::RegionBuilder builder(graph_, graph_.functions[0].regions[0]);
+    op.build(builder, uses_);
+    node_ = graph_.functions[0].regions[0].nodes.back();
+  }
+
+  // Inputs in the order of the node's.
+  std::vector<ops::Tensor64> reference(const std::vector<ops::Tensor64>& values) const {
+    std::vector<ops::Tensor64> inputs, outputs;
+    for (ir::Use use : node_.inputs) {
+      const auto found = std::ranges::find(uses_, use);
+      inputs.push_back(use.value == ir::kNoValue ? ops::Tensor64{} : values[found - uses_.begin()]);
+    }
+    for (ir::Use use : node_.outputs) outputs.push_back({sizes(graph_.value(use).shape), std::vector<double>(element_count(graph_.value(use).shape))});
+    ops::op_info(node_.op).reference(node_, inputs, outputs);
+    return outputs;
+  }
+
+  void lower() {
+    passes::Log log;
+    passes::layout(graph_, log);
+    passes::expand(graph_, log);
+  }
+
+  Interpreter ready() const {
+    Interpreter interpreter(graph_);
+    for (size_t i = 0; i < uses_.size(); ++i) {
+      if (uses_[i].value != ir::kNoValue) interpreter.write(uses_[i], values_[i].data);
+    }
+    return interpreter;
+  }
+
+  ir::ValueId add(const std::string& name, const ir::Shape& shape, ir::DType dtype, ir::Role role) {
+    ir::Value value;
+    value.name = name;
+    value.shape = shape;
+    value.dtype = dtype;
+    value.role = role;
+    return graph_.add(std::move(value));
+  }
+
+  std::vector<double> normals(int64_t count) {
+    std::normal_distribution<double> normal(0, 1);
+    std::vector<double> values(count);
+    for (double& value : values) value = normal(random_);
+    return values;
+  }
+
+  static std::vector<int64_t> sizes(const ir::Shape& shape) {
+    std::vector<int64_t> result;
+    for (const ir::Dim& dim : shape) result.push_back(dim.size);
+    return result;
+  }
+
+  const OpCase& op_;
+  std::mt19937 random_;
+  ir::Graph graph_;
+  std::vector<ir::Use> uses_;           // of the case's inputs
+  std::vector<ops::Tensor64> values_;
+  ir::Node node_;
+};
+
+// The least a gradient rule can be run with.
+class RuleGradient final : public ops::Gradient {
+ public:
+  RuleGradient(Call& call, ir::Region& region, bool accumulate) : Gradient(call.graph_, region), call_(call), accumulate_(accumulate) {}
+
+  std::optional<ir::Use> of(ir::Use output) override {
+    const auto found = outputs.find(output);
+    return found == outputs.end() ? std::nullopt : std::optional(found->second);
+  }
+  bool wanted(ir::Use input) const override { return input.value != ir::kNoValue && kind_of(input) != Kind::constant; }
+  void contribute(ir::Use input, ir::Use gradient) override {
+    EXPECT_TRUE(wanted(input));
+    EXPECT_EQ(shape(input), shape(gradient));
+    contributions[input].push_back(gradient);
+  }
+  ops::ParameterGradient parameter(ir::Use parameter) override {
+    EXPECT_EQ(kind_of(parameter), Kind::parameter);
+    const ir::Use target{call_.add(name_of(parameter), shape(parameter), ir::DType::f32, ir::Role::gradient), {}};
+    contributions[parameter].push_back(target);
+    targets.push_back(target);
+    return {target, accumulate_};
+  }
+
+  std::map<ir::Use, ir::Use> outputs;
+  std::map<ir::Use, std::vector<ir::Use>> contributions;
+  std::vector<ir::Use> targets;  // of parameters
+
+ private:
+  Kind kind_of(ir::Use input) const {
+    return call_.op_.inputs[std::ranges::find(call_.uses_, input) - call_.uses_.begin()].kind;
+  }
+  Call& call_;
+  bool accumulate_;
+};
+
+class Ops : public testing::TestWithParam<OpCase> {};
+
+TEST_P(Ops, EqualsItsReference) {
+  Call call(GetParam());
+  const std::vector<ops::Tensor64> expected = call.reference(call.values_);
+  call.lower();
+  Interpreter interpreter = call.ready();
+  interpreter.run("call");
+  for (size_t o = 0; o < expected.size(); ++o) {
+    const std::vector<double> found = interpreter.read(call.node_.outputs[o]);
+    ASSERT_EQ(found.size(), expected[o].data.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i], expected[o].data[i], 1e-12 * (1 + std::abs(expected[o].data[i]))) << "output " << o << " element " << i;
+    }
+  }
+}
+
+// What differs between the rule's result and finite differences of sum(weights * outputs).
+void check_gradient(const OpCase& op, bool accumulate) {
+  Call call(op);
+  call.graph_.functions[0].regions.push_back({"backward", 0, false, true, {}});
+  RuleGradient rule(call, call.graph_.functions[0].regions[1], accumulate);
+  std::map<size_t, std::pair<ir::Use, std::vector<double>>> weights;
+  for (size_t o : op.outputs_with_gradient) {
+    const ir::Shape shape = call.graph_.value(call.node_.outputs[o]).shape;
+    const ir::Use weight{call.add("d_y" + std::to_string(o), shape, ir::DType::f32, ir::Role::input), {}};
+    std::vector<double> values = op.unit_gradient ? std::vector<double>(element_count(shape), 1.0) : call.normals(element_count(shape));
+    weights[o] = {weight, values};
+    rule.outputs[call.node_.outputs[o]] = weight;
+  }
+  ops::op_info(call.node_.op).gradient(rule, call.node_);
+  call.lower();
+  Interpreter interpreter = call.ready();
+  for (const auto& [o, weight] : weights) interpreter.write(weight.first, weight.second);
+  const double before = accumulate ? 0.5 : std::nan("");
+  for (ir::Use target : rule.targets) interpreter.write(target, std::vector<double>(element_count(call.graph_.value(target).shape), before));
+  interpreter.run("call");
+
+  const auto weighted_sum = [&](const std::vector<ops::Tensor64>& values) {
+    const std::vector<ops::Tensor64> outputs = call.reference(values);
+    double sum = 0;
+    for (const auto& [o, weight] : weights) {
+      for (size_t i = 0; i < weight.second.size(); ++i) sum += weight.second[i] * outputs[o].data[i];
+    }
+    return sum;
+  };
+  for (size_t x = 0; x < op.inputs.size(); ++x) {
+    if (op.inputs[x].kind == Kind::constant || op.inputs[x].kind == Kind::absent) continue;
+    std::vector<double> found(call.values_[x].data.size(), 0.0);
+    ASSERT_FALSE(rule.contributions[call.uses_[x]].empty()) << "input " << x;
+    for (ir::Use part : rule.contributions[call.uses_[x]]) {
+      const std::vector<double> values = interpreter.read(part);
+      for (size_t i = 0; i < found.size(); ++i) found[i] += values[i];
+    }
+    const bool is_parameter = op.inputs[x].kind == Kind::parameter;
+    for (size_t i = 0; i < found.size(); ++i) {
+      std::vector<ops::Tensor64> moved = call.values_;
+      const double step = 1e-5;
+      moved[x].data[i] += step;
+      const double above = weighted_sum(moved);
+      moved[x].data[i] -= 2 * step;
+      const double expected = (above - weighted_sum(moved)) / (2 * step);
+      const double value = found[i] - (is_parameter && accumulate ? 0.5 : 0);
+      // A table longer than the sequence keeps what its other rows held.
+      if (op.name == "position_embeddingLongTable" && is_parameter && i >= 20) {
+        EXPECT_EQ(expected, 0);
+        EXPECT_TRUE(accumulate ? value == 0 : std::isnan(value));
+        continue;
+      }
+      EXPECT_NEAR(value, expected, 1e-6 * std::abs(expected) + 1e-9) << "input " << x << " element " << i;
+    }
+  }
+}
+
+TEST_P(Ops, GradientEqualsFiniteDifferences) {
+  const OpCase& op = GetParam();
+  const Call call(op);
+  ASSERT_EQ(ops::op_info(call.node_.op).gradient != nullptr, op.has_gradient || call.node_.op == "rope") << "the case says otherwise";
+  if (!op.has_gradient) return;
+  for (bool accumulate : {false, true}) check_gradient(op, accumulate);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Ops, testing::ValuesIn(op_cases()), [](const auto& info) { return info.param.name; });
+
+// The ops whose bodies run in the tests above, directly or in a gradient.
+std::set<std::string> covered_ops() {
+  std::set<std::string> covered;
+  for (const OpCase& op : op_cases()) {
+    Call call(op);
+    covered.insert(call.node_.op);
+    if (!op.has_gradient) continue;
+    call.graph_.functions[0].regions.push_back({"backward", 0, false, true, {}});
+    RuleGradient rule(call, call.graph_.functions[0].regions[1], false);
+    for (size_t o : op.outputs_with_gradient) {
+      rule.outputs[call.node_.outputs[o]] = {call.add("d_y", call.graph_.value(call.node_.outputs[o]).shape, ir::DType::f32, ir::Role::input), {}};
+    }
+    ops::op_info(call.node_.op).gradient(rule, call.node_);
+    for (const ir::Node& node : call.graph_.functions[0].regions[1].nodes) covered.insert(node.op);
+  }
+  return covered;
+}
+
+TEST(OpTable, EveryOpIsTested) {
+  std::set<std::string> covered = covered_ops();
+  covered.insert("zero");  // ZeroWritesZeros
+  for (const ops::OpInfo* op : ops::all_ops()) EXPECT_TRUE(covered.contains(std::string(op->name))) << op->name << " has no case in op_cases.cpp";
+}
+
+TEST(OpTable, EveryOpIsCompletelyDescribed) {
+  std::set<std::string_view> names;
+  for (const ops::OpInfo* op : ops::all_ops()) {
+    EXPECT_TRUE(names.insert(op->name).second) << op->name << " is there twice";
+    EXPECT_FALSE(op->formula.empty()) << op->name;
+    EXPECT_EQ(&ops::op_info(op->name), op);
+    // Only views and what expands to other ops have neither a body nor a cost.
+    const std::set<std::string_view> rewritten = {"linear", "split_qkv", "join_qkv"};
+    EXPECT_EQ(!op->body && !op->cost, rewritten.contains(op->name)) << op->name;
+    EXPECT_TRUE(!op->gradient || op->reference) << op->name << " has a gradient that nothing can be compared with";
+  }
+  EXPECT_THROW(ops::op_info("no such op"), std::logic_error);
+}
+
+TEST(OpTable, ZeroWritesZeros) {
+  ir::Graph graph;
+  graph.functions.push_back({"call", {{"forward", 0, false, false, {}}}});
+  ops::RegionBuilder builder(graph, graph.functions[0].regions[0]);
+  const ir::Use y = builder.emit("zero", {}, "y", {{2, ""}, {3, ""}});
+  passes::Log log;
+  passes::expand(graph, log);
+  Interpreter interpreter(graph);
+  interpreter.run("call");
+  EXPECT_EQ(interpreter.read(y), std::vector<double>(6, 0.0));
+}
+
+// Large logits: the sum of exponentials overflows, the loss does not.
+TEST(OpTable, CrossEntropyOfLargeLogitsIsFinite) {
+  OpCase op = *std::ranges::find(op_cases(), "cross_entropyOneClass", &OpCase::name);
+  op.inputs[0].shape = {{1, ""}, {1, ""}, {3, ""}};
+  op.inputs[0].values = {1000, 998, -1000};
+  op.inputs[1].shape = {{1, ""}, {1, ""}};
+  op.inputs[1].values = {1};
+  Call call(op);
+  call.lower();
+  Interpreter interpreter = call.ready();
+  interpreter.run("call");
+  EXPECT_NEAR(interpreter.read(call.node_.outputs[0])[0], 2 + std::log1p(std::exp(-2.0)), 1e-12);
+}
+
+TEST(OpTable, DropoutKeepsItsShareAndItsMean) {
+  for (double p : {0.1, 0.5, 0.9}) {
+    OpCase op = *std::ranges::find(op_cases(), "dropout" + std::to_string(static_cast<int>(p * 10)), &OpCase::name);
+    op.inputs[0].shape = {{1, ""}, {200, ""}, {100, ""}};
+    op.inputs[0].values.assign(20000, 1.0);
+    Call call(op);
+    call.lower();
+    Interpreter interpreter = call.ready();
+    interpreter.run("call");
+    double kept = 0;
+    for (double y : interpreter.read(call.node_.outputs[0])) {
+      kept += y != 0;
+      if (y != 0) { ASSERT_NEAR(y, 1 / (1 - p), 1e-12); }
+    }
+    EXPECT_NEAR(kept / 20000, 1 - p, 4 * std::sqrt(p * (1 - p) / 20000)) << p;
+  }
+}
+
+}  // namespace
+}  // namespace hydrac::test

@@ -1,0 +1,177 @@
+// Passes change where and when things are computed, never what: every result keeps its bits in float64.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "small_models.h"
+
+namespace hydrac::test {
+namespace {
+
+constexpr const char* kLlama =
+    "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, vocab_size: 11, intermediate_size: 6, "
+    "num_key_value_heads: 2, norm: rmsnorm, position: rope, hidden_act: swiglu, dropout: 0.2";
+constexpr const char* kGpt2 =
+    "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 2, vocab_size: 11, intermediate_size: 6, "
+    "norm: layernorm, position: learned, hidden_act: gelu, dropout: 0.3, attention_dropout: 0.2, tie_word_embeddings: false";
+constexpr const char* kQwen3 =
+    "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 2, vocab_size: 11, intermediate_size: 6, "
+    "norm: rmsnorm, position: rope, qk_norm: true";
+constexpr const char* kSeries =
+    "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 6, "
+    "head: regression, norm: layernorm, hidden_act: geglu, position: learned";
+constexpr const char* kNoBias =
+    "hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 11, norm: layernorm, norm_bias: false, "
+    "attention_bias: false, mlp_bias: false, position: learned, hidden_act: gelu, intermediate_size: 6, dropout: 0.1";
+constexpr const char* kTrain = "sequence_len: 5, micro_batch_size: 2, label_smoothing: 0.1";
+constexpr const char* kModels[] = {kLlama, kGpt2, kQwen3, kSeries, kNoBias};
+const std::string kNames[] = {"Llama", "Gpt2", "Qwen3", "Series", "NoBias"};
+
+spec::Spec spec_of(int model) { return model == 3 ? small_spec(kSeries, "sequence_len: 5, micro_batch_size: 2", "[y, z]") : small_spec(kModels[model], kTrain); }
+
+struct Results {
+  std::vector<uint64_t> bits;  // loss, gradients, and after an update parameters and moments
+};
+
+// Two micro-steps, an update, an evaluation and a generation.
+Results results_of(const SmallModel& small) {
+  Interpreter interpreter(small.graph);
+  small.fill(interpreter);
+  Results results;
+  const auto keep = [&](ir::ValueId id) {
+    for (int slot = 0; slot < small.graph.value(id).slots; ++slot) {
+      for (double x : interpreter.read({id, {false, slot}})) results.bits.push_back(std::bit_cast<uint64_t>(x));
+    }
+  };
+  interpreter.run("micro_step");
+  interpreter.run("micro_step");
+  keep(small.model->interface.loss);
+  keep(small.pack.gradients);
+  interpreter.run("update");
+  interpreter.run("evaluate");
+  for (const ir::Value& value : small.graph.values) {
+    const bool lasting = value.role == ir::Role::optimizer_state || value.role == ir::Role::state || value.role == ir::Role::parameter;
+    if (lasting && !value.view) keep(value.id);
+  }
+  if (small.model->interface.logits == ir::kNoValue) return results;
+  interpreter.run("generate");
+  keep(small.model->interface.logits);
+  return results;
+}
+
+class Passes : public testing::TestWithParam<int> {
+ protected:
+  static SmallModel build(Stages stages) {
+    stages.all_functions = true;
+    stages.accumulate = true;
+    return SmallModel(spec_of(GetParam()), stages);
+  }
+  static void expect_same_results(const Stages& stages) {
+    const SmallModel changed = build(stages);
+    EXPECT_EQ(ir::verify(changed.graph), std::vector<std::string>{});
+    const Results expected = results_of(build({})), found = results_of(changed);
+    ASSERT_EQ(found.bits.size(), expected.bits.size());
+    size_t nans = 0;
+    for (size_t i = 0; i < found.bits.size(); ++i) {
+      nans += std::isnan(std::bit_cast<double>(expected.bits[i]));
+      ASSERT_EQ(std::bit_cast<double>(found.bits[i]), std::bit_cast<double>(expected.bits[i])) << "result " << i;
+    }
+    EXPECT_EQ(nans, 0u);
+  }
+};
+
+TEST_P(Passes, FusionKeepsEveryBit) { expect_same_results({.fuse = true}); }
+TEST_P(Passes, InPlaceKeepsEveryBit) { expect_same_results({.in_place = true}); }
+TEST_P(Passes, FusionAndInPlaceKeepEveryBit) { expect_same_results({.fuse = true, .in_place = true}); }
+
+TEST_P(Passes, EveryRecomputeChoiceKeepsEveryBit) {
+  for (int choice = 1; choice < 16; ++choice) {
+    const passes::RecomputeChoice recompute{.norm = (choice & 1) != 0, .act = (choice & 2) != 0, .attn = (choice & 4) != 0, .mlp = (choice & 8) != 0};
+    SCOPED_TRACE(to_string(recompute));
+    expect_same_results({.recompute = recompute});
+    expect_same_results({.recompute = recompute, .fuse = true, .in_place = true});
+  }
+  expect_same_results({.recompute = {.block = true}});
+  expect_same_results({.recompute = {.block = true}, .fuse = true, .in_place = true});
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, Passes, testing::Range(0, 5), [](const auto& info) { return kNames[info.param]; });
+
+std::vector<std::string> kernels_of(const SmallModel& small, const std::string& function, const std::string& region) {
+  std::vector<std::string> names;
+  for (const ir::Region& candidate : small.graph.function(function).regions) {
+    if (candidate.name != region) continue;
+    for (const ir::Node& node : candidate.nodes) names.push_back(node.op == "fused" ? std::get<std::string>(node.attributes.at("name")) : node.op);
+  }
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Fusion, OfALlamaBlock) {
+  const SmallModel small(shipped_spec("quickstart", {"model.vocab_size=256"}), {.fuse = true, .in_place = true});
+  EXPECT_EQ(kernels_of(small, "micro_step", "input"), (Names{"embedding+rmsnorm"}));
+  EXPECT_EQ(kernels_of(small, "micro_step", "block"),
+            (Names{"gemm", "rope", "rope", "attention", "gemm", "add+rmsnorm", "gemm", "gated", "gemm", "add+rmsnorm"}));
+  EXPECT_EQ(kernels_of(small, "micro_step", "head"),
+            (Names{"gemm", "cross_entropy+mean_loss+mean_loss_backward+cross_entropy_backward", "gemm", "gemm", "zero"}));
+  EXPECT_EQ(kernels_of(small, "micro_step", "block_backward"),
+            (Names{"rmsnorm_backward+add+rmsnorm_weight_gradient", "gemm", "gemm", "gated_backward", "gemm", "gemm",
+                   "rmsnorm_backward+add+rmsnorm_weight_gradient", "gemm", "gemm", "attention_backward", "rope", "rope", "gemm", "gemm"}));
+}
+
+TEST(Fusion, OfAGpt2Block) {
+  const SmallModel small(shipped_spec("gpt2-124m"), {.fuse = true, .in_place = true});
+  EXPECT_EQ(kernels_of(small, "micro_step", "input"), (Names{"embedding+position_embedding+layernorm"}));
+  EXPECT_EQ(kernels_of(small, "micro_step", "block"),
+            (Names{"gemm", "bias_add", "attention", "gemm", "bias_add+add+layernorm", "gemm", "bias_add+activation", "gemm", "bias_add+add+layernorm"}));
+  EXPECT_EQ(kernels_of(small, "micro_step", "block_backward"),
+            (Names{"layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm", "gemm", "activation_backward+bias_gradient", "gemm",
+                   "gemm", "layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm", "gemm", "attention_backward", "gemm",
+                   "gemm", "bias_gradient"}));
+}
+
+TEST(Fusion, OfAdamwLeavesFourKernels) {
+  const SmallModel small(shipped_spec("gpt2-124m"), {.all_functions = true, .fuse = true, .in_place = true});
+  EXPECT_EQ(kernels_of(small, "update", "update"), (Names{"grad_square", "prepare_update+adamw_corrections", "adamw", "advance_step"}));
+}
+
+ir::ValueId memory_of(const SmallModel& small, const std::string& name) { return storage_of(small.graph, small.graph.find(name)); }
+
+TEST(InPlace, RopeTurnsQueriesAndKeysInsideThePackedProduct) {
+  const SmallModel small(shipped_spec("quickstart", {"model.vocab_size=256"}), {.fuse = true, .in_place = true});
+  for (const char* name : {"attn.q_rotated", "attn.k_rotated", "attn.v"}) EXPECT_EQ(memory_of(small, name), memory_of(small, "attn.qkv")) << name;
+  EXPECT_EQ(memory_of(small, "d_logits"), memory_of(small, "logits"));
+}
+
+TEST(InPlace, WhatTheBackwardPassReadsIsNotOverwritten) {
+  const SmallModel small(shipped_spec("gpt2-124m"), {.fuse = true, .in_place = true});
+  EXPECT_NE(memory_of(small, "mlp.act"), memory_of(small, "mlp.up"));        // gelu's derivative needs its input
+  EXPECT_EQ(memory_of(small, "mlp.up"), memory_of(small, "mlp.up.product"));  // the bias is added where the product lies
+}
+
+TEST(DeadCode, StatisticsThatOnlyTheBackwardPassReadsDisappearFromEvaluation) {
+  const SmallModel small(shipped_spec("gpt2-124m"), {.all_functions = true, .fuse = true});
+  const ir::Node& training = small.fused_node("micro_step", "block", "layernorm");
+  const ir::Node& evaluation = small.fused_node("evaluate", "block", "layernorm");
+  EXPECT_EQ(training.outputs.size(), 4u);    // the sum, the norm, mean and rstd
+  EXPECT_EQ(evaluation.outputs.size(), 2u);  // without the statistics
+}
+
+TEST(Recompute, ANormIsComputedAgainWhereItIsNeeded) {
+  const SmallModel small(shipped_spec("quickstart", {"model.vocab_size=256"}), {.recompute = {.norm = true}});
+  int again = 0;
+  for (const passes::Decision& decision : small.log) again += decision.pass == "recompute";
+  EXPECT_EQ(again, 2);  // the one before attention and the one before the mlp
+}
+
+TEST(Recompute, ChoicesHaveNames) {
+  EXPECT_EQ(to_string(passes::RecomputeChoice{}), "none");
+  EXPECT_EQ(to_string(passes::RecomputeChoice{.block = true}), "block");
+  EXPECT_EQ(to_string(passes::RecomputeChoice{.norm = true, .act = true, .attn = true, .mlp = true}), "[norm, act, attn, mlp]");
+}
+
+}  // namespace
+}  // namespace hydrac::test

@@ -1,0 +1,131 @@
+#include "small_models.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include "autodiff/autodiff.h"
+#include "spec/load.h"
+
+namespace hydrac::test {
+
+namespace {
+
+spec::Spec valid(std::optional<spec::Spec> spec, const diag::Diagnostics& diagnostics) {
+  if (!spec) throw std::runtime_error(diagnostics.render());
+  return std::move(*spec);
+}
+
+}  // namespace
+
+spec::Spec small_spec(const std::string& model, const std::string& train, const std::string& targets) {
+  const std::string data = targets.empty() ? "path: corpus.txt, tokenizer: char" : "path: windows.csv, target: " + targets;
+  diag::Diagnostics diagnostics;
+  return valid(spec::load_spec_text("small.yaml",
+                                    fmt::format("name: small\ntarget: cpu\nmodel: {{{}}}\ndata: {{{}}}\ntrain: {{max_steps: 100, {}}}\n",
+                                                model, data, train),
+                                    {}, diagnostics),
+               diagnostics);
+}
+
+spec::Spec shipped_spec(const std::string& name, std::vector<std::string> overrides) {
+  diag::Diagnostics diagnostics;
+  for (const char* cpu : {"target=cpu", "optimizations.precision=fp32", "optimizations.loss=materialized"}) overrides.push_back(cpu);
+  return valid(spec::load_spec(HYDRAC_SOURCE_DIR "/specs/" + name + ".yaml", overrides, diagnostics), diagnostics);
+}
+
+SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(given)) {
+  model = std::make_unique<models::Model>(models::declare_model(graph, spec));
+  models::build_micro_step(*model);
+  autodiff::differentiate(graph, graph.function("micro_step"), {stages.accumulate});
+  models::advance_randomness(*model);
+  pack = models::pack_parameters(graph);
+  models::pack_gradients(graph, pack);
+  if (stages.all_functions) {
+    metrics = optimizers::build_update(*model, pack);
+    models::build_evaluate(*model);
+    if (model->interface.prompt != ir::kNoValue) models::build_generate(*model);
+  }
+  passes::recompute(graph, stages.recompute, log);
+  passes::layout(graph, log);
+  passes::expand(graph, log);
+  if (stages.fuse) {
+    passes::remove_dead(graph, {}, log);
+    passes::fuse(graph, log);
+    passes::remove_dead(graph, {}, log);
+  }
+  if (stages.in_place) passes::in_place(graph, log);
+}
+
+namespace {
+
+std::vector<double> normals(std::mt19937& random, int64_t count, double deviation, double mean = 0) {
+  std::normal_distribution<double> normal(mean, deviation);
+  std::vector<double> values(count);
+  for (double& value : values) value = normal(random);
+  return values;
+}
+
+std::vector<double> integers(std::mt19937& random, int64_t count, int64_t below) {
+  std::vector<double> values(count);
+  for (double& value : values) value = static_cast<double>(random() % below);
+  return values;
+}
+
+}  // namespace
+
+void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
+  std::mt19937 random(seed);
+  const models::Interface& io = model->interface;
+  const auto count = [&](ir::ValueId id) { return element_count(graph.value(id).shape); };
+  for (ir::ValueId id : parameters()) {
+    const bool is_norm = graph.value(id).parameter->init.kind == ir::Init::Kind::ones;
+    for (int slot = 0; slot < graph.value(id).slots; ++slot) {
+      interpreter.write({id, {false, slot}}, normals(random, count(id), 0.3, is_norm ? 1 : 0));
+    }
+  }
+  const bool regression = spec.model.head == spec::Head::regression;
+  const int64_t classes = spec.model.head == spec::Head::classification ? spec.model.num_labels : spec.model.vocab_size;
+  if (io.tokens != ir::kNoValue) interpreter.write({io.tokens, {}}, integers(random, count(io.tokens), spec.model.vocab_size));
+  if (io.features != ir::kNoValue) interpreter.write({io.features, {}}, normals(random, count(io.features), 1));
+  std::vector<double> targets = regression ? normals(random, count(io.targets), 1) : integers(random, count(io.targets), classes);
+  for (size_t i = 1; i < targets.size(); i += 4) targets[i] = regression ? std::nan("") : static_cast<double>(ops::kIgnoredTarget);
+  interpreter.write({io.targets, {}}, targets);
+  interpreter.write({io.inv_count, {}}, {1.0 / static_cast<double>(targets.size())});
+  interpreter.write({io.rng_seed, {}}, {77});
+  interpreter.write({io.rng_step, {}}, {5});
+  if (io.rope_cos != ir::kNoValue) {
+    const std::vector<double> angles = normals(random, count(io.rope_cos), 2);
+    std::vector<double> cosines, sines;
+    for (double angle : angles) cosines.push_back(std::cos(angle)), sines.push_back(std::sin(angle));
+    interpreter.write({io.rope_cos, {}}, cosines);
+    interpreter.write({io.rope_sin, {}}, sines);
+  }
+  if (io.prompt != ir::kNoValue) {
+    interpreter.write({io.prompt, {}}, integers(random, count(io.prompt), spec.model.vocab_size));
+    interpreter.write({io.position, {}}, {static_cast<double>(count(io.prompt) / 2)});
+  }
+}
+
+std::vector<ir::ValueId> SmallModel::parameters() const {
+  std::vector<ir::ValueId> ids;
+  for (const ir::Value& value : graph.values) {
+    if (value.parameter) ids.push_back(value.id);
+  }
+  return ids;
+}
+
+ir::ValueId SmallModel::gradient_of(ir::ValueId parameter) const { return graph.find("d_" + graph.value(parameter).name); }
+
+const ir::Node& SmallModel::fused_node(const std::string& function, const std::string& region, const std::string& part) const {
+  for (const ir::Region& candidate : graph.function(function).regions) {
+    if (candidate.name != region) continue;
+    for (const ir::Node& node : candidate.nodes) {
+      if (node.op == "fused" && ("+" + std::get<std::string>(node.attributes.at("name")) + "+").find("+" + part + "+") != std::string::npos) return node;
+    }
+  }
+  throw std::logic_error(fmt::format("no kernel in {}.{} does {}", function, region, part));
+}
+
+}  // namespace hydrac::test

@@ -1,0 +1,47 @@
+// Tiny models for tests: a spec from a few lines, its graph up to a stage of the pipeline, and inputs to run it on.
+#pragma once
+#include <memory>
+#include <random>
+#include <string>
+
+#include "interpreter.h"
+#include "models/transformer.h"
+#include "optimizers/optimizer.h"
+#include "passes/passes.h"
+
+namespace hydrac::test {
+
+// A spec from the insides of its model and train maps. `targets`: the columns a series model predicts, "[y, z]".
+// Throws with the rendered diagnostics when it is not valid.
+spec::Spec small_spec(const std::string& model, const std::string& train, const std::string& targets = "");
+
+// The spec of a file in specs/, for the cpu in fp32; `overrides` as on the command line.
+spec::Spec shipped_spec(const std::string& name, std::vector<std::string> overrides = {});
+
+struct Stages {
+  passes::RecomputeChoice recompute;
+  bool accumulate = false;  // several micro-batches a step
+  bool all_functions = false;  // update, evaluate and generate beside micro_step
+  bool fuse = false;
+  bool in_place = false;
+};
+
+// A spec's graph: micro_step differentiated, laid out, packed and expanded; then fused and so on as asked.
+struct SmallModel {
+  SmallModel(spec::Spec spec, const Stages& stages);
+
+  spec::Spec spec;
+  ir::Graph graph;
+  std::unique_ptr<models::Model> model;
+  models::Pack pack;
+  optimizers::Metrics metrics;
+  passes::Log log;
+
+  // Parameters, tokens, targets (some ignored or missing), rope tables, random seeds: a function of `seed`.
+  void fill(Interpreter& interpreter, unsigned seed = 1) const;
+  std::vector<ir::ValueId> parameters() const;
+  ir::ValueId gradient_of(ir::ValueId parameter) const;
+  const ir::Node& fused_node(const std::string& function, const std::string& region, const std::string& part) const;
+};
+
+}  // namespace hydrac::test

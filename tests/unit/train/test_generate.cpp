@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "runtime/log/signal.h"
+#include "train_test.h"
+
+namespace hydrac::runtime {
+namespace {
+
+using test::message_of;
+
+class Generate : public testing::Test {
+ protected:
+  // The text, with the number of tokens drawn in `drawn`.
+  std::string text(const Tokenizer& tokenizer, const GenerateOptions& options) {
+    std::string text;
+    drawn = generate(program, tokenizer, options, [&](std::string_view piece) { text += piece; });
+    return text;
+  }
+  FakeProgram program;
+  int64_t drawn = 0;
+  const std::unique_ptr<Tokenizer> bytes = make_byte_tokenizer();
+  GenerateOptions options{"ab", 20, {}};
+};
+
+TEST_F(Generate, TheSameSeedGivesTheSameTextAnotherAnother) {
+  program.favourite = -1000;
+  const std::string once = text(*bytes, options);
+  EXPECT_EQ(drawn, 20);
+  EXPECT_EQ(text(*bytes, options), once);
+  options.sampling.seed = 1;
+  EXPECT_NE(text(*bytes, options), once);
+}
+
+TEST_F(Generate, TheModelSeesAWindowThatSlides) {
+  program.favourite = -1000;
+  options.max_new_tokens = 6;
+  text(*bytes, options);
+  std::vector<size_t> lengths;
+  for (const auto& prompt : program.prompts) lengths.push_back(prompt.size());
+  EXPECT_EQ(lengths, (std::vector<size_t>{2, 3, 4, 5, 5, 5}));
+  EXPECT_EQ(program.prompts[0], (std::vector<int32_t>{'a', 'b'}));
+  for (size_t i = 4; i < 6; ++i) {
+    EXPECT_TRUE(std::equal(program.prompts[i].begin(), program.prompts[i].end() - 1,
+                           program.prompts[i - 1].begin() + 1));
+  }
+  options.prompt = "0123456789";
+  options.max_new_tokens = 1;
+  text(*bytes, options);
+  EXPECT_EQ(program.prompts.back(), (std::vector<int32_t>{'5', '6', '7', '8', '9'}));
+}
+
+TEST_F(Generate, WhatComesOutAreWholeCharacters) {
+  program.favourite = -1000;
+  options.max_new_tokens = 200;
+  std::string text;
+  generate(program, *bytes, options, [&](std::string_view piece) {
+    EXPECT_FALSE(piece.empty());
+    EXPECT_NE(static_cast<unsigned char>(piece[0]) & 0xc0, 0x80) << "begins within a character";
+    text += piece;
+  });
+  EXPECT_NE(text.find("\xEF\xBF\xBD"), std::string::npos) << "random bytes hold malformed ones";
+}
+
+TEST_F(Generate, EndsAtEndOfText) {
+  program.favourite = 1000;
+  EXPECT_EQ(text(*bytes, options), "");
+  EXPECT_EQ(drawn, 1);
+}
+
+TEST_F(Generate, NoTokenBeyondTheTokenizersVocabularyIsDrawn) {
+  options.sampling.temperature = 0;  // the model's favourites are the ids from 256 on
+  EXPECT_NO_THROW(text(*bytes, options));
+}
+
+TEST_F(Generate, AnEmptyPromptBeginsADocument) {
+  const auto prompt_of = [](const std::string& corpus) {
+    return prompt_ids(*make_char_tokenizer([&](const TextVisitor& visit) { visit(corpus); }), {});
+  };
+  EXPECT_EQ(prompt_ids(*bytes, {}), std::vector<int32_t>{0}) << "end_of_text";
+  EXPECT_EQ(prompt_of("\tab\n"), std::vector<int32_t>{1}) << "the line break";
+  EXPECT_EQ(prompt_of("ab"), std::vector<int32_t>{0}) << "neither";
+}
+
+TEST_F(Generate, OptionsOutOfRangeAreErrors) {
+  options.sampling.top_p = 0;
+  EXPECT_EQ(message_of<InputError>([&] { text(*bytes, options); }),
+            "top_p is 0; it must be above 0 and at most 1 (all tokens)");
+}
+
+TEST_F(Generate, ASignalEndsTheText) {
+  program.favourite = -1000;
+  install_stop_handlers();
+  drawn = generate(program, *bytes, options, [&](std::string_view) {
+    if (program.prompts.size() >= 5 && !stop_requested()) std::raise(SIGINT);
+  });
+  install_stop_handlers();
+  EXPECT_GE(drawn, 5);
+  EXPECT_LT(drawn, 20);
+}
+
+}  // namespace
+}  // namespace hydrac::runtime
