@@ -101,7 +101,7 @@ class RegionGradient final : public ops::Gradient {
       gradients_[input] = gradient;
       return;
     }
-    gradients_[input] = emit("add", {*before, gradient}, name_of(input), shape(input));
+    gradients_[input] = emit("add", {*before, gradient}, name_of(input) + ".sum", shape(input));
   }
 
   ops::ParameterGradient parameter(Use parameter) override {

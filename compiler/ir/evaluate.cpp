@@ -12,8 +12,8 @@ namespace hydrac::ir {
 
 namespace {
 
-// The nearest number with `digits` binary digits, ties to even, between 2^least (the last digit of the smallest ones)
-// and `largest`.
+// The nearest number with `digits` binary digits, ties to even, between 2^least (the last digit of the
+// smallest ones) and `largest`.
 double round_binary(double x, int digits, int least, double largest) {
   if (x == 0 || !std::isfinite(x)) return x;
   int exponent = 0;
@@ -25,9 +25,12 @@ double round_binary(double x, int digits, int least, double largest) {
 
 double round_to(double x, DType dtype) {
   switch (dtype) {
-    case DType::bf16: return round_binary(x, 8, -133, std::ldexp(255.0, 120));
-    case DType::f16: return round_binary(x, 11, -24, 65504);
-    default: return x;
+    case DType::bf16:
+      return round_binary(x, 8, -133, std::ldexp(255.0, 120));
+    case DType::f16:
+      return round_binary(x, 11, -24, 65504);
+    default:
+      return x;
   }
 }
 
@@ -111,13 +114,15 @@ class Evaluation {
 
   size_t element(int operand, const Index& index) {
     const Shape& shape = body_.operands[operand].shape;
-    if (index.size() != shape.size()) throw std::logic_error(fmt::format("operand {}: an index of {} dimensions", operand, index.size()));
+    if (index.size() != shape.size())
+      throw std::logic_error(fmt::format("operand {}: an index of {} dimensions", operand, index.size()));
     int64_t flat = 0;
     for (size_t d = 0; d < shape.size(); ++d) {
       int64_t i = at(index[d].affine);
       if (index[d].gather >= 0) i += static_cast<int64_t>(value(index[d].gather));
       if (i < 0 || i >= shape[d].size) {
-        throw std::logic_error(fmt::format("operand {} dimension {}: index {} of {}", operand, d, i, shape[d].size));
+        throw std::logic_error(
+            fmt::format("operand {} dimension {}: index {} of {}", operand, d, i, shape[d].size));
       }
       flat = flat * shape[d].size + i;
     }
@@ -158,38 +163,68 @@ class Evaluation {
     const auto arg = [&](int i) { return value(expr.args[i]); };
     const auto word = [&](int i) { return static_cast<uint32_t>(static_cast<int64_t>(arg(i))); };
     switch (expr.op) {
-      case ExprOp::constant: return expr.number;
-      case ExprOp::load: return (*operands_[expr.operand])[element(expr.operand, expr.index)];
-      case ExprOp::position: return static_cast<double>(at(expr.index[0].affine));
-      case ExprOp::layer: return layer_;
-      case ExprOp::neg: return -arg(0);
-      case ExprOp::abs: return std::abs(arg(0));
-      case ExprOp::exp: return std::exp(arg(0));
-      case ExprOp::log: return std::log(arg(0));
-      case ExprOp::tanh: return std::tanh(arg(0));
-      case ExprOp::erf: return std::erf(arg(0));
-      case ExprOp::sqrt: return std::sqrt(arg(0));
-      case ExprOp::rsqrt: return 1 / std::sqrt(arg(0));
-      case ExprOp::sigmoid: return 1 / (1 + std::exp(-arg(0)));
-      case ExprOp::cos: return std::cos(arg(0));
-      case ExprOp::is_nan: return std::isnan(arg(0));
-      case ExprOp::add: return arg(0) + arg(1);
-      case ExprOp::sub: return arg(0) - arg(1);
-      case ExprOp::mul: return arg(0) * arg(1);
-      case ExprOp::div: return arg(0) / arg(1);
-      case ExprOp::max: return std::max(arg(0), arg(1));
-      case ExprOp::min: return std::min(arg(0), arg(1));
-      case ExprOp::less: return arg(0) < arg(1);
-      case ExprOp::equal: return arg(0) == arg(1);
-      case ExprOp::logical_and: return arg(0) != 0 && arg(1) != 0;
-      case ExprOp::select: return arg(0) != 0 ? arg(1) : arg(2);
-      case ExprOp::round_to: return round_to(arg(0), expr.dtype);
-      case ExprOp::convert: return converted(expr, arg(0));
+      case ExprOp::constant:
+        return expr.number;
+      case ExprOp::load:
+        return (*operands_[expr.operand])[element(expr.operand, expr.index)];
+      case ExprOp::position:
+        return static_cast<double>(at(expr.index[0].affine));
+      case ExprOp::layer:
+        return layer_;
+      case ExprOp::neg:
+        return -arg(0);
+      case ExprOp::abs:
+        return std::abs(arg(0));
+      case ExprOp::exp:
+        return std::exp(arg(0));
+      case ExprOp::log:
+        return std::log(arg(0));
+      case ExprOp::tanh:
+        return std::tanh(arg(0));
+      case ExprOp::erf:
+        return std::erf(arg(0));
+      case ExprOp::sqrt:
+        return std::sqrt(arg(0));
+      case ExprOp::rsqrt:
+        return 1 / std::sqrt(arg(0));
+      case ExprOp::sigmoid:
+        return 1 / (1 + std::exp(-arg(0)));
+      case ExprOp::cos:
+        return std::cos(arg(0));
+      case ExprOp::is_nan:
+        return std::isnan(arg(0));
+      case ExprOp::add:
+        return arg(0) + arg(1);
+      case ExprOp::sub:
+        return arg(0) - arg(1);
+      case ExprOp::mul:
+        return arg(0) * arg(1);
+      case ExprOp::div:
+        return arg(0) / arg(1);
+      case ExprOp::max:
+        return std::max(arg(0), arg(1));
+      case ExprOp::min:
+        return std::min(arg(0), arg(1));
+      case ExprOp::less:
+        return arg(0) < arg(1);
+      case ExprOp::equal:
+        return arg(0) == arg(1);
+      case ExprOp::logical_and:
+        return arg(0) != 0 && arg(1) != 0;
+      case ExprOp::select:
+        return arg(0) != 0 ? arg(1) : arg(2);
+      case ExprOp::round_to:
+        return round_to(arg(0), expr.dtype);
+      case ExprOp::convert:
+        return converted(expr, arg(0));
       case ExprOp::sum:
       case ExprOp::maximum:
-      case ExprOp::logsumexp: return reduce(expr);
-      case ExprOp::random_key: return random_key(word(0), word(1), word(2));
-      case ExprOp::random_bits: return random_bits(word(0), static_cast<uint64_t>(arg(1)));
+      case ExprOp::logsumexp:
+        return reduce(expr);
+      case ExprOp::random_key:
+        return random_key(word(0), word(1), word(2));
+      case ExprOp::random_bits:
+        return random_bits(word(0), static_cast<uint64_t>(arg(1)));
     }
     throw std::logic_error("an expression of no kind");
   }

@@ -1,5 +1,5 @@
-// The meaning of a Body, in float64 and naive loops: the yardstick for generated kernels on every target, and what
-// tests interpret graphs with. Slow.
+// The meaning of a Body, in float64 and naive loops: the yardstick for generated kernels on every target, and
+// what tests interpret graphs with. Slow.
 #pragma once
 #include <vector>
 
@@ -7,10 +7,10 @@
 
 namespace hydrac::ir {
 
-// `operands[i]` holds the elements of body.operands[i], dense and row-major in its shape; null where the body does not
-// use it. Integers are held as doubles; float values are not rounded to f32. Every load sees what the operands held
-// before, so an operand that is both read and written is safe. `layer`: the iteration of the region.
-// Throws logic_error where an index leaves its tensor.
+// `operands[i]` holds the elements of body.operands[i], dense and row-major in its shape; null where the body
+// does not use it. Integers are held as doubles; float values are not rounded to f32. Every load sees what
+// the operands held before, so an operand that is both read and written is safe. `layer`: the iteration of
+// the region. Throws logic_error where an index leaves its tensor.
 void evaluate(const Body& body, const std::vector<std::vector<double>*>& operands, int layer);
 
 }  // namespace hydrac::ir

@@ -58,6 +58,9 @@ void check_positions(Draft& draft) {
                  {"model.head_dim", "model.position", "model.num_attention_heads", "model.hidden_size"},
                  fmt::format("rope needs an even head_dim, and it is {}", m.head_dim),
                  fmt::format("head_dim {} would fit", m.head_dim + 1));
+  if (draft.usable({"model.norm", "model.norm_bias"}) && m.norm == Norm::rmsnorm && m.norm_bias)
+    draft.report(Kind::norm_bias_needs_layernorm, {"model.norm_bias", "model.norm"}, "rmsnorm has no bias",
+                 "leave norm_bias out, or write norm: layernorm");
   const auto& scaling = m.rope_scaling;
   if (draft.usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) &&
       scaling.low_freq_factor >= scaling.high_freq_factor)

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -74,14 +75,29 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   nodes.push_back(node_json(op, std::move(attributes), inputs, node.outputs[0]));
 }
 
+// Attention's output has a dimension for heads there; the linear layer that reads it flattens it.
+std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
+  std::map<ir::ValueId, ir::Shape> shapes;
+  for (const ir::Region& region : graph.function("micro_step").regions) {
+    for (const ir::Node& node : region.nodes) {
+      if (node.op == "attention") shapes[node.outputs[0].value] = graph.value(node.inputs[0]).shape;
+    }
+  }
+  return shapes;
+}
+
 Json graph_json(const ir::Graph& graph) {
+  const std::map<ir::ValueId, ir::Shape> with_heads = attention_shapes(graph);
   Json values = Json::array();
   for (const ir::Value& value : graph.values) {
+    const auto found = with_heads.find(value.id);
     Json shape = Json::array();
-    for (const ir::Dim& dim : value.shape) shape.push_back(dim.size);
+    for (const ir::Dim& dim : found == with_heads.end() ? value.shape : found->second) shape.push_back(dim.size);
     std::string role(to_string(value.role));
     if (value.role == ir::Role::state) role = value.name == "rng_step" || value.name == "rng_seed" ? "input" : "activation";
-    values.push_back({{"id", value.id}, {"name", value.name}, {"dtype", to_string(value.dtype)}, {"shape", shape}, {"slots", value.slots}, {"role", role}});
+    // Only parameters and inputs are known by name there, and those names are unique here.
+    const std::string name = role == "activation" ? fmt::format("{}#{}", value.name, value.id) : value.name;
+    values.push_back({{"id", value.id}, {"name", name}, {"dtype", to_string(value.dtype)}, {"shape", shape}, {"slots", value.slots}, {"role", role}});
   }
   Json regions = Json::array();
   for (const ir::Region& region : graph.function("micro_step").regions) {

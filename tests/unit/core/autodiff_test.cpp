@@ -1,4 +1,5 @@
-// The whole gradient of small models, loops and shared parameters included, against finite differences of the loss.
+// The whole gradient of small models, loops and shared parameters included, against finite differences of the
+// loss.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +16,9 @@ struct Config {
   const char* targets = "";
 };
 
-void PrintTo(const Config& config, std::ostream* os) { *os << config.name; }
+void PrintTo(const Config& config, std::ostream* os) {
+  *os << config.name;
+}
 
 double loss_of(const SmallModel& small, Interpreter interpreter) {
   interpreter.run("micro_step");
@@ -56,7 +59,8 @@ TEST_P(ModelGradient, EqualsFiniteDifferencesForEveryParameter) {
         };
         const double expected = (loss_at(step) - loss_at(-step)) / (2 * step);
         largest = std::max(largest, std::abs(expected));
-        EXPECT_NEAR(gradient[i], expected, 1e-6 * std::abs(expected) + 1e-9) << parameter.name << " slot " << slot << " element " << i;
+        EXPECT_NEAR(gradient[i], expected, 1e-6 * std::abs(expected) + 1e-9)
+            << parameter.name << " slot " << slot << " element " << i;
       }
     }
     EXPECT_GT(largest, 0) << parameter.name << " does nothing";
@@ -64,34 +68,70 @@ TEST_P(ModelGradient, EqualsFiniteDifferencesForEveryParameter) {
 }
 
 constexpr const char* kTrain = "sequence_len: 5, micro_batch_size: 2";
-constexpr const char* kSize = "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, vocab_size: 11, intermediate_size: 6, ";
-#define MODEL(more) "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, vocab_size: 11, intermediate_size: 6, " more
-#define SERIES(more) "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, head_dim: 4, intermediate_size: 6, " more
+constexpr const char* kSize =
+    "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, vocab_size: 11, "
+    "intermediate_size: 6, ";
+#define MODEL(more)                                                                             \
+  "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, vocab_size: 11, " \
+  "intermediate_size: 6, " more
+#define SERIES(more)                                                                                         \
+  "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, head_dim: " \
+  "4, intermediate_size: 6, " more
 
 INSTANTIATE_TEST_SUITE_P(
     Small, ModelGradient,
     testing::Values(
-        Config{"LlamaTied", MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, hidden_act: swiglu, tie_word_embeddings: true"), kTrain},
-        Config{"LlamaUntied", MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 1, hidden_act: geglu, tie_word_embeddings: false"), kTrain},
-        Config{"Gpt2", MODEL("norm: layernorm, position: learned, hidden_act: gelu, max_position_embeddings: 7"), kTrain},
-        Config{"QkNorm", MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, qk_norm: true"), kTrain},
-        Config{"QkNormWithoutPositions", MODEL("norm: rmsnorm, position: none, qk_norm: true, hidden_act: silu"), kTrain},
-        Config{"NoBias", MODEL("norm: layernorm, norm_bias: false, attention_bias: false, mlp_bias: false, position: learned, hidden_act: relu2"), kTrain},
-        Config{"Qwen2", MODEL("norm: rmsnorm, position: rope, attention_bias: true, attention_output_bias: false, num_key_value_heads: 2"), kTrain},
-        Config{"DropoutAndSmoothing", MODEL("norm: layernorm, position: learned, hidden_act: gelu_tanh, dropout: 0.3, attention_dropout: 0.4"),
+        Config{"LlamaTied",
+               MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, hidden_act: swiglu, "
+                     "tie_word_embeddings: true"),
+               kTrain},
+        Config{"LlamaUntied",
+               MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 1, hidden_act: geglu, "
+                     "tie_word_embeddings: false"),
+               kTrain},
+        Config{"Gpt2",
+               MODEL("norm: layernorm, position: learned, hidden_act: gelu, max_position_embeddings: 7"),
+               kTrain},
+        Config{"QkNorm", MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, qk_norm: true"),
+               kTrain},
+        Config{"QkNormWithoutPositions",
+               MODEL("norm: rmsnorm, position: none, qk_norm: true, hidden_act: silu"), kTrain},
+        Config{"NoBias",
+               MODEL("norm: layernorm, norm_bias: false, attention_bias: false, mlp_bias: false, position: "
+                     "learned, hidden_act: relu2"),
+               kTrain},
+        Config{"Qwen2",
+               MODEL("norm: rmsnorm, position: rope, attention_bias: true, attention_output_bias: false, "
+                     "num_key_value_heads: 2"),
+               kTrain},
+        Config{"DropoutAndSmoothing",
+               MODEL("norm: layernorm, position: learned, hidden_act: gelu_tanh, dropout: 0.3, "
+                     "attention_dropout: 0.4"),
                "sequence_len: 5, micro_batch_size: 2, label_smoothing: 0.1"},
-        Config{"RopeWithDropout", MODEL("norm: rmsnorm, position: rope, dropout: 0.2, num_key_value_heads: 2, mlp_bias: true"), kTrain},
-        Config{"OneLayerOneToken", "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 5, intermediate_size: 6", "sequence_len: 1, micro_batch_size: 1"},
-        Config{"SeriesRegression", SERIES("head: regression, norm: layernorm, hidden_act: gelu, position: learned"), kTrain, "[y]"},
+        Config{"RopeWithDropout",
+               MODEL("norm: rmsnorm, position: rope, dropout: 0.2, num_key_value_heads: 2, mlp_bias: true"),
+               kTrain},
+        Config{"OneLayerOneToken",
+               "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 5, "
+               "intermediate_size: 6",
+               "sequence_len: 1, micro_batch_size: 1"},
+        Config{"SeriesRegression",
+               SERIES("head: regression, norm: layernorm, hidden_act: gelu, position: learned"), kTrain,
+               "[y]"},
         Config{"SeriesRegressionOfThree", SERIES("head: regression, hidden_act: geglu"), kTrain, "[x, y, z]"},
-        Config{"SeriesClassification", SERIES("head: classification, num_labels: 3, norm: rmsnorm, hidden_act: swiglu, position: rope"), kTrain, "[y]"}),
+        Config{
+            "SeriesClassification",
+            SERIES("head: classification, num_labels: 3, norm: rmsnorm, hidden_act: swiglu, position: rope"),
+            kTrain, "[y]"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // k micro-batches that accumulate have the gradient of one batch with all their sequences.
 TEST(Autodiff, AccumulatesOverMicroBatches) {
   const std::string model = std::string(kSize) + "norm: layernorm, position: learned, hidden_act: gelu";
   const SmallModel whole(small_spec(model, "sequence_len: 5, micro_batch_size: 4"), {});
-  const SmallModel parts(small_spec(model, "sequence_len: 5, micro_batch_size: 2, gradient_accumulation_steps: 2"), {.accumulate = true});
+  const SmallModel parts(
+      small_spec(model, "sequence_len: 5, micro_batch_size: 2, gradient_accumulation_steps: 2"),
+      {.accumulate = true});
   Interpreter one(whole.graph), two(parts.graph);
   whole.fill(one);
   parts.fill(two);
@@ -111,7 +151,8 @@ TEST(Autodiff, AccumulatesOverMicroBatches) {
     two.run("micro_step");
   }
   EXPECT_NEAR(two.read_scalar(b.loss), one.read_scalar(a.loss), 1e-14);
-  const std::vector<double> expected = one.read({whole.pack.gradients, {}}), found = two.read({parts.pack.gradients, {}});
+  const std::vector<double> expected = one.read({whole.pack.gradients, {}}),
+                            found = two.read({parts.pack.gradients, {}});
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-14) << i;
 }

@@ -33,7 +33,9 @@ struct Bodies {
 
 TEST(Evaluate, RowsReductionsAndColumnSums) {
   Bodies t;
-  const ir::Node node{.inputs = {t.add("x", {2, 3})}, .outputs = {t.add("sum", {2}), t.add("max", {2}), t.add("lse", {2}), t.add("columns", {3}), t.add("total", {})}};
+  const ir::Node node{.inputs = {t.add("x", {2, 3})},
+                      .outputs = {t.add("sum", {2}), t.add("max", {2}), t.add("lse", {2}),
+                                  t.add("columns", {3}), t.add("total", {})}};
   BodyBuilder k(t.graph, node, {{2, ""}});
   k.columns({{3, ""}});
   const Term x = k.full(0);
@@ -54,7 +56,8 @@ TEST(Evaluate, RowsReductionsAndColumnSums) {
 
 TEST(Evaluate, GathersPositionsAndLayers) {
   Bodies t;
-  const ir::Node node{.inputs = {t.add("id", {3}, ir::DType::i32), t.add("table", {4, 2})}, .outputs = {t.add("y", {3, 2})}};
+  const ir::Node node{.inputs = {t.add("id", {3}, ir::DType::i32), t.add("table", {4, 2})},
+                      .outputs = {t.add("y", {3, 2})}};
   BodyBuilder k(t.graph, node, {{3, ""}});
   k.columns({{2, ""}});
   const Term place = convert(k.position(k.row(0) * 10 + k.column(0)), ir::ExprType::f32);
@@ -97,13 +100,15 @@ TEST(Evaluate, RoundsToStorageTypes) {
     const ir::ExprId rounded = body.intern(round);
     body.stores.push_back({1 + o, row, rounded, ir::kRowSpace, ir::StoreKind::store});
   }
-  Data in = {1 + std::ldexp(1, -8), 1 + std::ldexp(3, -8), 70000, std::ldexp(1, -25), -1.0 / 3}, bf16(5), f16(5);
+  Data in = {1 + std::ldexp(1, -8), 1 + std::ldexp(3, -8), 70000, std::ldexp(1, -25), -1.0 / 3}, bf16(5),
+       f16(5);
   ir::evaluate(body, {&in, &bf16, &f16}, 0);
   EXPECT_EQ(bf16, (Data{1, 1 + std::ldexp(1, -6), 70144, std::ldexp(1, -25), -0.333984375}));
   EXPECT_EQ(f16, (Data{1 + std::ldexp(1, -8), 1 + std::ldexp(3, -8), INFINITY, 0, -0.333251953125}));
 }
 
-// first: y[r, c + shift] = 2 x[r, c + shift] for c < columns and each shift; second: z[r, c] = y[r, c] + 1 for all c.
+// first: y[r, c + shift] = 2 x[r, c + shift] for c < columns and each shift; second: z[r, c] = y[r, c] + 1
+// for all c.
 std::optional<ir::Node> merged_after(Bodies& t, int64_t columns, std::vector<int64_t> shifts) {
   const ir::Use x = t.add("x", {2, 4}), y = t.add("y", {2, 4}), z = t.add("z", {2, 4});
   const ir::Node one{.inputs = {x}, .outputs = {y}}, two{.inputs = {y}, .outputs = {z}};

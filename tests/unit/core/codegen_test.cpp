@@ -1,5 +1,5 @@
-// Generated C++ against the definition: every fused kernel of small models with odd sizes, compiled and run on random
-// tensors, equals ir::evaluate in float64; and its bits do not depend on the number of threads.
+// Generated C++ against the definition: every fused kernel of small models with odd sizes, compiled and run
+// on random tensors, equals ir::evaluate in float64; and its bits do not depend on the number of threads.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -22,18 +22,25 @@ struct Config {
   passes::RecomputeChoice recompute = {};
 };
 
-void PrintTo(const Config& config, std::ostream* os) { *os << config.name; }
+void PrintTo(const Config& config, std::ostream* os) {
+  *os << config.name;
+}
 
-float rounded(double x) { return static_cast<float>(x); }
+float rounded(double x) {
+  return static_cast<float>(x);
+}
 
 // Values for everything a kernel may read, all of them float32 numbers. What must be positive is.
 void randomize(const SmallModel& small, Interpreter& state) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal(0, 1);
   for (const ir::Value& value : small.graph.values) {
-    if (value.view || value.dtype != ir::DType::f32 || value.role == ir::Role::input || value.role == ir::Role::constant) continue;
-    const bool positive = value.name == "adam.v" || value.name.ends_with(".rstd") || value.name == "grad_square" ||
-                          value.name.starts_with("adam.") || value.name == "learning_rate";
+    if (value.view || value.dtype != ir::DType::f32 || value.role == ir::Role::input ||
+        value.role == ir::Role::constant)
+      continue;
+    const bool positive = value.name == "adam.v" || value.name.ends_with(".rstd") ||
+                          value.name == "grad_square" || value.name.starts_with("adam.") ||
+                          value.name == "learning_rate";
     for (int slot = 0; slot < value.slots; ++slot) {
       std::vector<double> numbers(element_count(value.shape));
       for (double& x : numbers) x = rounded(positive ? std::abs(normal(random)) + 0.1 : normal(random));
@@ -43,7 +50,8 @@ void randomize(const SmallModel& small, Interpreter& state) {
   Interpreter inputs(small.graph);
   small.fill(inputs, 3);
   for (const ir::Value& value : small.graph.values) {
-    if (value.role != ir::Role::input && value.role != ir::Role::constant && value.dtype == ir::DType::f32) continue;
+    if (value.role != ir::Role::input && value.role != ir::Role::constant && value.dtype == ir::DType::f32)
+      continue;
     std::vector<double> numbers = inputs.read({value.id, {}});
     if (value.dtype == ir::DType::f32) std::ranges::transform(numbers, numbers.begin(), rounded);
     state.write({value.id, {}}, numbers);
@@ -57,7 +65,8 @@ TEST_P(Kernels, EqualTheirBodiesAndKeepTheirBitsOnAnyNumberOfThreads) {
   SmallModel small(small_spec(config.model, config.train, config.targets),
                    {.recompute = config.recompute, .all_functions = true, .fuse = true, .in_place = true});
   for (ir::Function& function : small.graph.functions) {
-    for (ir::Region& region : function.regions) std::erase_if(region.nodes, [](const ir::Node& node) { return node.op != "fused"; });
+    for (ir::Region& region : function.regions)
+      std::erase_if(region.nodes, [](const ir::Node& node) { return node.op != "fused"; });
   }
   const program::Program program = codegen::build_cpu_program(small.graph, 4);
   ASSERT_EQ(program::verify(small.graph, program), std::vector<std::string>{});
@@ -71,7 +80,8 @@ TEST_P(Kernels, EqualTheirBodiesAndKeepTheirBitsOnAnyNumberOfThreads) {
         const program::Call& call = section.calls[c];
         if (!seen.insert(call.kernel).second) continue;
         const program::Kernel& kernel = program.kernels[call.kernel];
-        SCOPED_TRACE(program.functions[f].name + "." + section.name + ": " + kernel.comment + "\n" + kernel.text);
+        SCOPED_TRACE(program.functions[f].name + "." + section.name + ": " + kernel.comment + "\n" +
+                     kernel.text);
         Interpreter state(small.graph);
         randomize(small, state);
         KernelMemory memory(small.graph, state, call, layer);
@@ -95,22 +105,48 @@ TEST_P(Kernels, EqualTheirBodiesAndKeepTheirBitsOnAnyNumberOfThreads) {
 INSTANTIATE_TEST_SUITE_P(
     Small, Kernels,
     testing::Values(
-        Config{"Llama", "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, intermediate_size: 52, vocab_size: 97, dropout: 0.3",
+        Config{"Llama",
+               "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
+               "intermediate_size: 52, vocab_size: 97, dropout: 0.3",
                "sequence_len: 7, micro_batch_size: 3, label_smoothing: 0.1"},
-        Config{"Gpt2", "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 33, vocab_size: 517, norm: layernorm, position: learned, hidden_act: gelu, max_position_embeddings: 9, attention_dropout: 0.2, dropout: 0.1",
-               "sequence_len: 7, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: lion}, lr_scheduler: {name: linear, warmup_steps: 3}"},
-        Config{"LargeVocabulary", "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 3, vocab_size: 50257, position: none",
+        Config{"Gpt2",
+               "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 33, "
+               "vocab_size: 517, norm: layernorm, position: learned, hidden_act: gelu, "
+               "max_position_embeddings: 9, attention_dropout: 0.2, dropout: 0.1",
+               "sequence_len: 7, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: "
+               "lion}, lr_scheduler: {name: linear, warmup_steps: 3}"},
+        Config{"LargeVocabulary",
+               "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 3, "
+               "vocab_size: 50257, position: none",
                "sequence_len: 3, micro_batch_size: 1, label_smoothing: 0.2, optimizer: {name: sgd}"},
-        Config{"Qwen3", "hidden_size: 24, num_hidden_layers: 3, num_attention_heads: 3, num_key_value_heads: 1, intermediate_size: 17, vocab_size: 5, qk_norm: true, tie_word_embeddings: false, hidden_act: geglu",
-               "sequence_len: 130, micro_batch_size: 4, optimizer: {name: sgd}, lr_scheduler: {name: wsd}", "", {.block = true}},
-        Config{"OneTarget", "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 1, head: regression, norm: layernorm, hidden_act: gelu_tanh, position: learned",
+        Config{"Qwen3",
+               "hidden_size: 24, num_hidden_layers: 3, num_attention_heads: 3, num_key_value_heads: 1, "
+               "intermediate_size: 17, vocab_size: 5, qk_norm: true, tie_word_embeddings: false, hidden_act: "
+               "geglu",
+               "sequence_len: 130, micro_batch_size: 4, optimizer: {name: sgd}, lr_scheduler: {name: wsd}",
+               "",
+               {.block = true}},
+        Config{"OneTarget",
+               "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: "
+               "1, head: regression, norm: layernorm, hidden_act: gelu_tanh, position: learned",
                "sequence_len: 48, micro_batch_size: 11, lr_scheduler: {name: constant}", "[y]"},
-        Config{"ThreeTargets", "input: series, num_features: 1, hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, head: regression, hidden_act: relu2, position: none, mlp_bias: true",
-               "sequence_len: 11, micro_batch_size: 1", "[x, y, z]", {.norm = true, .act = true}},
-        Config{"OneToken", "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 1, vocab_size: 3, hidden_act: silu",
+        Config{"ThreeTargets",
+               "input: series, num_features: 1, hidden_size: 8, num_hidden_layers: 1, num_attention_heads: "
+               "1, head: regression, hidden_act: relu2, position: none, mlp_bias: true",
+               "sequence_len: 11, micro_batch_size: 1",
+               "[x, y, z]",
+               {.norm = true, .act = true}},
+        Config{"OneToken",
+               "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 1, "
+               "vocab_size: 3, hidden_act: silu",
                "sequence_len: 1, micro_batch_size: 1"},
-        Config{"Classes", "input: series, num_features: 5, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, head: classification, num_labels: 2, norm: layernorm, norm_bias: false, hidden_act: swiglu, position: rope, attention_bias: false",
-               "sequence_len: 9, micro_batch_size: 5", "[y]", {.attn = true, .mlp = true}}),
+        Config{"Classes",
+               "input: series, num_features: 5, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: "
+               "2, head: classification, num_labels: 2, norm: layernorm, norm_bias: false, hidden_act: "
+               "swiglu, position: rope, attention_bias: false",
+               "sequence_len: 9, micro_batch_size: 5",
+               "[y]",
+               {.attn = true, .mlp = true}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -16,10 +16,11 @@ CompiledKernels::CompiledKernels(const std::string& source) {
   const TempDir folder;
   spill(folder / "kernels.cpp", source);
   const std::string command = fmt::format(
-      "{} -std=c++20 -O2 -march=native -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math -shared -fPIC "
+      "{} -std=c++20 -O2 -march=native -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math -shared "
+      "-fPIC "
       "-I {}/templates -I {}/templates/include -o {} {} 2> {}",
-      HYDRAC_CXX, HYDRAC_SOURCE_DIR, HYDRAC_SOURCE_DIR, (folder / "kernels.so").string(), (folder / "kernels.cpp").string(),
-      (folder / "messages").string());
+      HYDRAC_CXX, HYDRAC_SOURCE_DIR, HYDRAC_SOURCE_DIR, (folder / "kernels.so").string(),
+      (folder / "kernels.cpp").string(), (folder / "messages").string());
   if (std::system(command.c_str()) != 0) throw std::runtime_error(slurp(folder / "messages") + source);
   library_ = dlopen((folder / "kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library_) throw std::runtime_error(dlerror());
@@ -44,7 +45,8 @@ namespace {
 
 double number_of(ir::DType dtype, uint32_t word) {
   if (dtype == ir::DType::f32) return std::bit_cast<float>(word);
-  return dtype == ir::DType::i32 ? static_cast<double>(static_cast<int32_t>(word)) : static_cast<double>(word);
+  return dtype == ir::DType::i32 ? static_cast<double>(static_cast<int32_t>(word))
+                                 : static_cast<double>(word);
 }
 
 }  // namespace
@@ -65,7 +67,9 @@ KernelMemory::KernelMemory(const ir::Graph& graph, Interpreter& state, const pro
   }
 }
 
-void KernelMemory::run(Launch launch, int layer) { launch(arguments_.data(), layer); }
+void KernelMemory::run(Launch launch, int layer) {
+  launch(arguments_.data(), layer);
+}
 
 std::vector<std::string> KernelMemory::compare(Interpreter& state) const {
   std::vector<std::string> differences;
@@ -78,11 +82,16 @@ std::vector<std::string> KernelMemory::compare(Interpreter& state) const {
     const double scale = std::sqrt(square / static_cast<double>(expected.size()));
     for (size_t i = 0; i < buffer.words.size(); ++i) {
       const bool guard = i < kGuard || i >= kGuard + expected.size();
-      if (guard && buffer.words[i] != kGuardWord) differences.push_back(fmt::format("{}: written outside, at {}", value.name, static_cast<int64_t>(i - kGuard)));
+      if (guard && buffer.words[i] != kGuardWord)
+        differences.push_back(
+            fmt::format("{}: written outside, at {}", value.name, static_cast<int64_t>(i - kGuard)));
       if (guard) continue;
       const double found = number_of(value.dtype, buffer.words[i]), wanted = expected[i - kGuard];
-      const bool same = std::isnan(wanted) ? std::isnan(found) : std::abs(found - wanted) <= 1e-5 * std::abs(wanted) + 3e-6 * scale;
-      if (!same) differences.push_back(fmt::format("{}[{}]: {} instead of {}", value.name, i - kGuard, found, wanted));
+      const bool same = std::isnan(wanted)
+                            ? std::isnan(found)
+                            : std::abs(found - wanted) <= 1e-5 * std::abs(wanted) + 3e-6 * scale;
+      if (!same)
+        differences.push_back(fmt::format("{}[{}]: {} instead of {}", value.name, i - kGuard, found, wanted));
       if (differences.size() > 5) return differences;
     }
   }

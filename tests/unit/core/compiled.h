@@ -1,5 +1,5 @@
-// Generated C++ compiled by the compiler that built the tests, and loaded; and single kernels of it run beside
-// ir::evaluate on the same random tensors.
+// Generated C++ compiled by the compiler that built the tests, and loaded; and single kernels of it run
+// beside ir::evaluate on the same random tensors.
 #pragma once
 #include <functional>
 #include <map>
@@ -29,8 +29,8 @@ class CompiledKernels {
   void* library_ = nullptr;
 };
 
-// The tensors of one kernel call as float32 (or 32-bit integer) memory of its own: one buffer a storage and slot, so
-// that what shares memory in the program shares it here, with guards before and behind.
+// The tensors of one kernel call as float32 (or 32-bit integer) memory of its own: one buffer a storage and
+// slot, so that what shares memory in the program shares it here, with guards before and behind.
 class KernelMemory {
  public:
   // Takes what `state` holds.
@@ -38,7 +38,8 @@ class KernelMemory {
 
   void run(Launch launch, int layer);
 
-  // Differences to what `state` holds now, one line each, at most a few: values beyond the tolerance, guards overwritten.
+  // Differences to what `state` holds now, one line each, at most a few: values beyond the tolerance, guards
+  // overwritten.
   std::vector<std::string> compare(Interpreter& state) const;
   // All bytes, to compare runs.
   std::string bytes() const;

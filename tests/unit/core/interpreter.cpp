@@ -14,8 +14,8 @@ namespace {
 
 // Calls fn with the storage offset of every element of the view, in row-major order.
 template <typename Fn>
-void for_each_element(const ir::Shape& shape, const std::vector<int64_t>& strides, int64_t offset, const Fn& fn,
-                      size_t depth = 0) {
+void for_each_element(const ir::Shape& shape, const std::vector<int64_t>& strides, int64_t offset,
+                      const Fn& fn, size_t depth = 0) {
   if (depth == shape.size()) return fn(offset);
   for (int64_t i = 0; i < shape[depth].size; ++i) {
     for_each_element(shape, strides, offset + i * strides[depth], fn, depth + 1);
@@ -86,16 +86,16 @@ std::vector<double>& Interpreter::storage(ir::Use use, int layer) {
 std::vector<double> Interpreter::read(ir::Use use, int layer) const {
   const std::vector<double>& from = const_cast<Interpreter*>(this)->storage(use, layer);
   std::vector<double> dense;
-  for_each_element(graph_.value(use).shape, resolved_view(graph_, use.value).strides, first_element(use, layer),
-                   [&](int64_t at) { dense.push_back(from.at(at)); });
+  for_each_element(graph_.value(use).shape, resolved_view(graph_, use.value).strides,
+                   first_element(use, layer), [&](int64_t at) { dense.push_back(from.at(at)); });
   return dense;
 }
 
 void Interpreter::write(ir::Use use, const std::vector<double>& dense, int layer) {
   std::vector<double>& to = storage(use, layer);
   size_t next = 0;
-  for_each_element(graph_.value(use).shape, resolved_view(graph_, use.value).strides, first_element(use, layer),
-                   [&](int64_t at) { to.at(at) = dense.at(next++); });
+  for_each_element(graph_.value(use).shape, resolved_view(graph_, use.value).strides,
+                   first_element(use, layer), [&](int64_t at) { to.at(at) = dense.at(next++); });
 }
 
 ops::Tensor64 Interpreter::tensor(ir::Use use, int layer) const {
@@ -134,7 +134,8 @@ void Interpreter::run_gemm(const ir::Node& node, int layer) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
       for (int64_t x = 0; x < k; ++x) {
-        sum += a.data.at(ta ? x * columns_a + i : i * columns_a + x) * b.data.at(tb ? j * columns_b + x : x * columns_b + j);
+        sum += a.data.at(ta ? x * columns_a + i : i * columns_a + x) *
+               b.data.at(tb ? j * columns_b + x : x * columns_b + j);
       }
       double& target = c.data[i * n + j];
       target = node.flag("accumulate") ? target + sum : sum;
@@ -144,7 +145,8 @@ void Interpreter::run_gemm(const ir::Node& node, int layer) {
 }
 
 void Interpreter::run_attention(const ir::Node& node, int layer) {
-  const ops::Tensor64 q = tensor(node.inputs[0], layer), k = tensor(node.inputs[1], layer), v = tensor(node.inputs[2], layer);
+  const ops::Tensor64 q = tensor(node.inputs[0], layer), k = tensor(node.inputs[1], layer),
+                      v = tensor(node.inputs[2], layer);
   const AttentionDropout dropout(node, read(node.inputs[3])[0], read(node.inputs[4])[0], layer);
   const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
   std::vector<double> out(q.data.size(), 0.0), lse(B * H * T);
@@ -169,10 +171,12 @@ void Interpreter::run_attention(const ir::Node& node, int layer) {
   write(node.outputs[1], lse, layer);
 }
 
-// By the book: p = softmax(scale q k^T); d_v = (p keep)^T d_o; d_p = keep * (d_o v^T); d_s = p (d_p - sum(p d_p)).
+// By the book: p = softmax(scale q k^T); d_v = (p keep)^T d_o; d_p = keep * (d_o v^T); d_s = p (d_p - sum(p
+// d_p)).
 void Interpreter::run_attention_backward(const ir::Node& node, int layer) {
   const ops::Tensor64 d_out = tensor(node.inputs[0], layer), lse = tensor(node.inputs[2], layer);
-  const ops::Tensor64 q = tensor(node.inputs[3], layer), k = tensor(node.inputs[4], layer), v = tensor(node.inputs[5], layer);
+  const ops::Tensor64 q = tensor(node.inputs[3], layer), k = tensor(node.inputs[4], layer),
+                      v = tensor(node.inputs[5], layer);
   const AttentionDropout dropout(node, read(node.inputs[6])[0], read(node.inputs[7])[0], layer);
   const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
   const double scale = node.number("scale");
@@ -212,7 +216,8 @@ void Interpreter::run_embedding_backward(const ir::Node& node, int layer) {
   if (!node.flag("accumulate")) table.data.assign(table.data.size(), 0);
   for (size_t r = 0; r < ids.data.size(); ++r) {
     for (int64_t c = 0; c < width; ++c) {
-      table.data.at(static_cast<int64_t>(ids.data[r]) * width + c) += d_y.data[static_cast<int64_t>(r) * width + c];
+      table.data.at(static_cast<int64_t>(ids.data[r]) * width + c) +=
+          d_y.data[static_cast<int64_t>(r) * width + c];
     }
   }
   write(node.outputs[0], table.data, layer);

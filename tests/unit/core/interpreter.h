@@ -1,6 +1,6 @@
-// Runs functions of a graph in float64: fused nodes through ir::evaluate, library nodes (gemm, attention and its
-// backward, the embedding's scatter) as plain loops. Views, slots and layers are as in the real program, so a pass that
-// places a tensor wrongly shows.
+// Runs functions of a graph in float64: fused nodes through ir::evaluate, library nodes (gemm, attention and
+// its backward, the embedding's scatter) as plain loops. Views, slots and layers are as in the real program,
+// so a pass that places a tensor wrongly shows.
 #pragma once
 #include <map>
 #include <string>

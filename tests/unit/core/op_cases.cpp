@@ -16,76 +16,120 @@ CaseInput x(std::vector<int64_t> sizes, Kind kind = Kind::differentiated) {
   for (int64_t size : sizes) input.shape.push_back({size, ""});
   return input;
 }
-CaseInput parameter(std::vector<int64_t> sizes) { return x(std::move(sizes), Kind::parameter); }
-CaseInput absent() { return x({}, Kind::absent); }
+CaseInput parameter(std::vector<int64_t> sizes) {
+  return x(std::move(sizes), Kind::parameter);
+}
+CaseInput absent() {
+  return x({}, Kind::absent);
+}
 CaseInput given(std::vector<int64_t> sizes, std::vector<double> values, ir::DType dtype = ir::DType::f32) {
   CaseInput input = x(std::move(sizes), Kind::constant);
   input.values = std::move(values);
   input.dtype = dtype;
   return input;
 }
-CaseInput ids(std::vector<int64_t> sizes, std::vector<double> values) { return given(std::move(sizes), std::move(values), ir::DType::i32); }
-CaseInput word(double value) { return given({}, {value}, ir::DType::u32); }
+CaseInput ids(std::vector<int64_t> sizes, std::vector<double> values) {
+  return given(std::move(sizes), std::move(values), ir::DType::i32);
+}
+CaseInput word(double value) {
+  return given({}, {value}, ir::DType::u32);
+}
 
 void add_norms(std::vector<OpCase>& cases) {
-  for (const auto& [label, sizes] : {std::pair{"Row", std::vector<int64_t>{1, 7}}, std::pair{"Tokens", std::vector<int64_t>{2, 3, 5}},
-                                     std::pair{"Heads", std::vector<int64_t>{2, 3, 2, 4}}, std::pair{"OneColumn", std::vector<int64_t>{3, 1}}}) {
+  for (const auto& [label, sizes] :
+       {std::pair{"Row", std::vector<int64_t>{1, 7}}, std::pair{"Tokens", std::vector<int64_t>{2, 3, 5}},
+        std::pair{"Heads", std::vector<int64_t>{2, 3, 2, 4}},
+        std::pair{"OneColumn", std::vector<int64_t>{3, 1}}}) {
     const int64_t c = sizes.back();
-    cases.push_back({std::string("layernormBias") + label, {x(sizes), parameter({c}), parameter({c})},
-                     [](RegionBuilder& b, const Uses& in) { ops::layernorm(b, in[0], in[1], in[2], 1e-2, "y"); }});
-    cases.push_back({std::string("layernormNoBias") + label, {x(sizes), parameter({c}), absent()},
-                     [](RegionBuilder& b, const Uses& in) { ops::layernorm(b, in[0], in[1], in[2], 1e-5, "y"); }});
-    cases.push_back({std::string("rmsnorm") + label, {x(sizes), parameter({c})},
+    cases.push_back(
+        {std::string("layernormBias") + label,
+         {x(sizes), parameter({c}), parameter({c})},
+         [](RegionBuilder& b, const Uses& in) { ops::layernorm(b, in[0], in[1], in[2], 1e-2, "y"); }});
+    cases.push_back(
+        {std::string("layernormNoBias") + label,
+         {x(sizes), parameter({c}), absent()},
+         [](RegionBuilder& b, const Uses& in) { ops::layernorm(b, in[0], in[1], in[2], 1e-5, "y"); }});
+    cases.push_back({std::string("rmsnorm") + label,
+                     {x(sizes), parameter({c})},
                      [](RegionBuilder& b, const Uses& in) { ops::rmsnorm(b, in[0], in[1], 1e-5, "y"); }});
   }
 }
 
 void add_pointwise(std::vector<OpCase>& cases) {
   for (const char* kind : {"gelu", "gelu_tanh", "silu", "relu2"}) {
-    cases.push_back({std::string("activation_") + kind, {x({2, 3, 17})},
+    cases.push_back({std::string("activation_") + kind,
+                     {x({2, 3, 17})},
                      [kind](RegionBuilder& b, const Uses& in) { ops::activation(b, kind, in[0], "y"); }});
   }
   for (const char* kind : {"swiglu", "geglu"}) {
-    cases.push_back({std::string("gated_") + kind, {x({2, 3, 14})},
-                     [kind](RegionBuilder& b, const Uses& in) { ops::gated(b, kind, in[0], "y"); }});
+    cases.push_back({std::string("gated_") + kind, {x({2, 3, 14})}, [kind](RegionBuilder& b, const Uses& in) {
+                       ops::gated(b, kind, in[0], "y");
+                     }});
   }
-  cases.push_back({"add", {x({3, 5}), x({3, 5})}, [](RegionBuilder& b, const Uses& in) { ops::add(b, in[0], in[1], "y"); }});
-  cases.push_back({"addToItself", {x({3, 5})}, [](RegionBuilder& b, const Uses& in) { ops::add(b, in[0], in[0], "y"); }});
-  cases.push_back({"bias_add", {x({2, 3, 5}), given({5}, {1, 2, 3, 4, 5})},
-                   [](RegionBuilder& b, const Uses& in) { b.emit("bias_add", in, "y", b.shape(in[0])); }, false});
+  cases.push_back({"add", {x({3, 5}), x({3, 5})}, [](RegionBuilder& b, const Uses& in) {
+                     ops::add(b, in[0], in[1], "y");
+                   }});
+  cases.push_back(
+      {"addToItself", {x({3, 5})}, [](RegionBuilder& b, const Uses& in) { ops::add(b, in[0], in[0], "y"); }});
+  cases.push_back({"bias_add",
+                   {x({2, 3, 5}), given({5}, {1, 2, 3, 4, 5})},
+                   [](RegionBuilder& b, const Uses& in) { b.emit("bias_add", in, "y", b.shape(in[0])); },
+                   false});
   for (double p : {0.1, 0.5, 0.9}) {
-    cases.push_back({"dropout" + std::to_string(static_cast<int>(p * 10)), {x({3, 5, 7}), word(3), word(4000000000.0)},
-                     [p](RegionBuilder& b, const Uses& in) { ops::dropout(b, in[0], p, {in[1], in[2]}, 2, "y"); }});
+    cases.push_back({"dropout" + std::to_string(static_cast<int>(p * 10)),
+                     {x({3, 5, 7}), word(3), word(4000000000.0)},
+                     [p](RegionBuilder& b, const Uses& in) {
+                       ops::dropout(b, in[0], p, {in[1], in[2]}, 2, "y");
+                     }});
   }
 }
 
 void add_tables(std::vector<OpCase>& cases) {
-  cases.push_back({"embedding", {ids({2, 3}, {4, 0, 4, 1, 0, 4}), parameter({5, 3})},
+  cases.push_back({"embedding",
+                   {ids({2, 3}, {4, 0, 4, 1, 0, 4}), parameter({5, 3})},
                    [](RegionBuilder& b, const Uses& in) { ops::embedding(b, in[0], in[1], "y"); }});
-  cases.push_back({"position_embedding", {x({3, 4, 5}), parameter({4, 5})},
+  cases.push_back({"position_embedding",
+                   {x({3, 4, 5}), parameter({4, 5})},
                    [](RegionBuilder& b, const Uses& in) { ops::position_embedding(b, in[0], in[1], "y"); }});
-  cases.push_back({"position_embeddingLongTable", {x({1, 4, 5}), parameter({6, 5})},
+  cases.push_back({"position_embeddingLongTable",
+                   {x({1, 4, 5}), parameter({6, 5})},
                    [](RegionBuilder& b, const Uses& in) { ops::position_embedding(b, in[0], in[1], "y"); }});
-  cases.push_back({"select_token", {x({1, 4, 5}), ids({}, {2})},
-                   [](RegionBuilder& b, const Uses& in) { ops::select_token(b, in[0], in[1], "y"); }, false});
-  cases.push_back({"linearBias", {x({2, 3, 5}), parameter({4, 5}), parameter({4})},
+  cases.push_back({"select_token",
+                   {x({1, 4, 5}), ids({}, {2})},
+                   [](RegionBuilder& b, const Uses& in) { ops::select_token(b, in[0], in[1], "y"); },
+                   false});
+  cases.push_back({"linearBias",
+                   {x({2, 3, 5}), parameter({4, 5}), parameter({4})},
                    [](RegionBuilder& b, const Uses& in) { ops::linear(b, in[0], in[1], in[2], "y"); }});
-  cases.push_back({"linearNoBias", {x({1, 1, 5}), parameter({1, 5}), absent()},
+  cases.push_back({"linearNoBias",
+                   {x({1, 1, 5}), parameter({1, 5}), absent()},
                    [](RegionBuilder& b, const Uses& in) { ops::linear(b, in[0], in[1], in[2], "y"); }});
 }
 
 void add_attention(std::vector<OpCase>& cases) {
-  const CaseInput cos = given({3, 2}, {0.1, 0.2, 0.3, -0.4, 0.5, 0.6}), sin = given({3, 2}, {0.9, -0.8, 0.7, 0.6, -0.5, 0.4});
-  const auto emit_rope = [](RegionBuilder& b, const Uses& in) { ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, "y"); };
+  const CaseInput cos = given({3, 2}, {0.1, 0.2, 0.3, -0.4, 0.5, 0.6}),
+                  sin = given({3, 2}, {0.9, -0.8, 0.7, 0.6, -0.5, 0.4});
+  const auto emit_rope = [](RegionBuilder& b, const Uses& in) {
+    ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, "y");
+  };
   cases.push_back({"rope", {x({2, 3, 2, 4}), cos, sin}, emit_rope});
   cases.push_back({"ropeOneHead", {x({2, 3, 1, 4}), cos, sin}, emit_rope});
-  cases.push_back({"ropeInverse", {x({2, 3, 2, 4}), cos, sin}, [](RegionBuilder& b, const Uses& in) {
+  cases.push_back({"ropeInverse",
+                   {x({2, 3, 2, 4}), cos, sin},
+                   [](RegionBuilder& b, const Uses& in) {
                      b.emit("rope", in, "y", b.shape(in[0]), {{"inverse", true}, {"theta", 10000.0}});
-                   }, false});
-  cases.push_back({"split_qkv", {x({2, 3, 24})}, [](RegionBuilder& b, const Uses& in) { ops::split_qkv(b, in[0], 2, 2, 4, "attn"); },
-                   true, {0, 1, 2}});
-  cases.push_back({"split_qkvGrouped", {x({2, 3, 32})}, [](RegionBuilder& b, const Uses& in) { ops::split_qkv(b, in[0], 4, 2, 4, "attn"); },
-                   true, {0, 1, 2}});
+                   },
+                   false});
+  cases.push_back({"split_qkv",
+                   {x({2, 3, 24})},
+                   [](RegionBuilder& b, const Uses& in) { ops::split_qkv(b, in[0], 2, 2, 4, "attn"); },
+                   true,
+                   {0, 1, 2}});
+  cases.push_back({"split_qkvGrouped",
+                   {x({2, 3, 32})},
+                   [](RegionBuilder& b, const Uses& in) { ops::split_qkv(b, in[0], 4, 2, 4, "attn"); },
+                   true,
+                   {0, 1, 2}});
   for (int64_t kv_heads : {1, 2, 4}) {
     for (double dropout : {0.0, 0.3}) {
       cases.push_back({"attention" + std::to_string(kv_heads) + "KvHeads" + (dropout > 0 ? "Dropout" : ""),
@@ -100,14 +144,20 @@ void add_attention(std::vector<OpCase>& cases) {
 void add_losses(std::vector<OpCase>& cases) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (double smoothing : {0.0, 0.2}) {
-    cases.push_back({smoothing > 0 ? "cross_entropySmoothed" : "cross_entropy", {x({2, 3, 7}), ids({2, 3}, {0, 6, -100, 3, -100, 3})},
-                     [smoothing](RegionBuilder& b, const Uses& in) { ops::cross_entropy(b, in[0], in[1], smoothing, "y"); }});
+    cases.push_back({smoothing > 0 ? "cross_entropySmoothed" : "cross_entropy",
+                     {x({2, 3, 7}), ids({2, 3}, {0, 6, -100, 3, -100, 3})},
+                     [smoothing](RegionBuilder& b, const Uses& in) {
+                       ops::cross_entropy(b, in[0], in[1], smoothing, "y");
+                     }});
   }
-  cases.push_back({"cross_entropyOneClass", {x({2, 2, 1}), ids({2, 2}, {0, 0, -100, 0})},
+  cases.push_back({"cross_entropyOneClass",
+                   {x({2, 2, 1}), ids({2, 2}, {0, 0, -100, 0})},
                    [](RegionBuilder& b, const Uses& in) { ops::cross_entropy(b, in[0], in[1], 0, "y"); }});
-  cases.push_back({"mse", {x({2, 2, 3}), given({2, 2, 3}, {1, nan, 2, nan, nan, nan, 0, -1, 0.5, nan, 1, 1})},
+  cases.push_back({"mse",
+                   {x({2, 2, 3}), given({2, 2, 3}, {1, nan, 2, nan, nan, nan, 0, -1, 0.5, nan, 1, 1})},
                    [](RegionBuilder& b, const Uses& in) { ops::mse(b, in[0], in[1], "y"); }});
-  cases.push_back({"mseOneOutput", {x({2, 3, 1}), given({2, 3, 1}, {1, nan, 2, 3, 4, nan})},
+  cases.push_back({"mseOneOutput",
+                   {x({2, 3, 1}), given({2, 3, 1}, {1, nan, 2, 3, 4, nan})},
                    [](RegionBuilder& b, const Uses& in) { ops::mse(b, in[0], in[1], "y"); }});
   OpCase mean{"mean_loss", {x({2, 3}), given({}, {0.25})}, [](RegionBuilder& b, const Uses& in) {
                 ops::mean_loss(b, in[0], in[1], b.fresh("loss", {}), false);

@@ -29,7 +29,9 @@ struct OpCase {
   bool unit_gradient = false;
 };
 
-inline void PrintTo(const OpCase& op, std::ostream* os) { *os << op.name; }
+inline void PrintTo(const OpCase& op, std::ostream* os) {
+  *os << op.name;
+}
 
 const std::vector<OpCase>& op_cases();
 

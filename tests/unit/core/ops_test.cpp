@@ -1,4 +1,5 @@
-// Every op: its body equals its reference in float64, and its gradient rule equals finite differences of the reference.
+// Every op: its body equals its reference in float64, and its gradient rule equals finite differences of the
+// reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,9 @@ class Call {
         continue;
       }
       if (values.empty()) values = normals(element_count(input.shape));
-      uses_.push_back({add("x" + std::to_string(uses_.size()), input.shape, input.dtype, input.kind == Kind::parameter ? ir::Role::parameter : ir::Role::input), {}});
+      uses_.push_back({add("x" + std::to_string(uses_.size()), input.shape, input.dtype,
+                           input.kind == Kind::parameter ? ir::Role::parameter : ir::Role::input),
+                       {}});
       values_.push_back({sizes(input.shape), std::move(values)});
     }
     ops::RegionBuilder builder(graph_, graph_.functions[0].regions[0]);
@@ -44,7 +47,9 @@ class Call {
       const auto found = std::ranges::find(uses_, use);
       inputs.push_back(use.value == ir::kNoValue ? ops::Tensor64{} : values[found - uses_.begin()]);
     }
-    for (ir::Use use : node_.outputs) outputs.push_back({sizes(graph_.value(use).shape), std::vector<double>(element_count(graph_.value(use).shape))});
+    for (ir::Use use : node_.outputs)
+      outputs.push_back(
+          {sizes(graph_.value(use).shape), std::vector<double>(element_count(graph_.value(use).shape))});
     ops::op_info(node_.op).reference(node_, inputs, outputs);
     return outputs;
   }
@@ -88,7 +93,7 @@ class Call {
   const OpCase& op_;
   std::mt19937 random_;
   ir::Graph graph_;
-  std::vector<ir::Use> uses_;           // of the case's inputs
+  std::vector<ir::Use> uses_;  // of the case's inputs
   std::vector<ops::Tensor64> values_;
   ir::Node node_;
 };
@@ -96,13 +101,16 @@ class Call {
 // The least a gradient rule can be run with.
 class RuleGradient final : public ops::Gradient {
  public:
-  RuleGradient(Call& call, ir::Region& region, bool accumulate) : Gradient(call.graph_, region), call_(call), accumulate_(accumulate) {}
+  RuleGradient(Call& call, ir::Region& region, bool accumulate)
+      : Gradient(call.graph_, region), call_(call), accumulate_(accumulate) {}
 
   std::optional<ir::Use> of(ir::Use output) override {
     const auto found = outputs.find(output);
     return found == outputs.end() ? std::nullopt : std::optional(found->second);
   }
-  bool wanted(ir::Use input) const override { return input.value != ir::kNoValue && kind_of(input) != Kind::constant; }
+  bool wanted(ir::Use input) const override {
+    return input.value != ir::kNoValue && kind_of(input) != Kind::constant;
+  }
   void contribute(ir::Use input, ir::Use gradient) override {
     EXPECT_TRUE(wanted(input));
     EXPECT_EQ(shape(input), shape(gradient));
@@ -110,7 +118,8 @@ class RuleGradient final : public ops::Gradient {
   }
   ops::ParameterGradient parameter(ir::Use parameter) override {
     EXPECT_EQ(kind_of(parameter), Kind::parameter);
-    const ir::Use target{call_.add(name_of(parameter), shape(parameter), ir::DType::f32, ir::Role::gradient), {}};
+    const ir::Use target{call_.add(name_of(parameter), shape(parameter), ir::DType::f32, ir::Role::gradient),
+                         {}};
     contributions[parameter].push_back(target);
     targets.push_back(target);
     return {target, accumulate_};
@@ -140,7 +149,8 @@ TEST_P(Ops, EqualsItsReference) {
     const std::vector<double> found = interpreter.read(call.node_.outputs[o]);
     ASSERT_EQ(found.size(), expected[o].data.size());
     for (size_t i = 0; i < found.size(); ++i) {
-      EXPECT_NEAR(found[i], expected[o].data[i], 1e-12 * (1 + std::abs(expected[o].data[i]))) << "output " << o << " element " << i;
+      EXPECT_NEAR(found[i], expected[o].data[i], 1e-12 * (1 + std::abs(expected[o].data[i])))
+          << "output " << o << " element " << i;
     }
   }
 }
@@ -154,7 +164,8 @@ void check_gradient(const OpCase& op, bool accumulate) {
   for (size_t o : op.outputs_with_gradient) {
     const ir::Shape shape = call.graph_.value(call.node_.outputs[o]).shape;
     const ir::Use weight{call.add("d_y" + std::to_string(o), shape, ir::DType::f32, ir::Role::input), {}};
-    std::vector<double> values = op.unit_gradient ? std::vector<double>(element_count(shape), 1.0) : call.normals(element_count(shape));
+    std::vector<double> values = op.unit_gradient ? std::vector<double>(element_count(shape), 1.0)
+                                                  : call.normals(element_count(shape));
     weights[o] = {weight, values};
     rule.outputs[call.node_.outputs[o]] = weight;
   }
@@ -163,7 +174,8 @@ void check_gradient(const OpCase& op, bool accumulate) {
   Interpreter interpreter = call.ready();
   for (const auto& [o, weight] : weights) interpreter.write(weight.first, weight.second);
   const double before = accumulate ? 0.5 : std::nan("");
-  for (ir::Use target : rule.targets) interpreter.write(target, std::vector<double>(element_count(call.graph_.value(target).shape), before));
+  for (ir::Use target : rule.targets)
+    interpreter.write(target, std::vector<double>(element_count(call.graph_.value(target).shape), before));
   interpreter.run("call");
 
   const auto weighted_sum = [&](const std::vector<ops::Tensor64>& values) {
@@ -205,12 +217,14 @@ void check_gradient(const OpCase& op, bool accumulate) {
 TEST_P(Ops, GradientEqualsFiniteDifferences) {
   const OpCase& op = GetParam();
   const Call call(op);
-  ASSERT_EQ(ops::op_info(call.node_.op).gradient != nullptr, op.has_gradient || call.node_.op == "rope") << "the case says otherwise";
+  ASSERT_EQ(ops::op_info(call.node_.op).gradient != nullptr, op.has_gradient || call.node_.op == "rope")
+      << "the case says otherwise";
   if (!op.has_gradient) return;
   for (bool accumulate : {false, true}) check_gradient(op, accumulate);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Ops, testing::ValuesIn(op_cases()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, Ops, testing::ValuesIn(op_cases()),
+                         [](const auto& info) { return info.param.name; });
 
 // The ops whose bodies run in the tests above, directly or in a gradient.
 std::set<std::string> covered_ops() {
@@ -222,7 +236,9 @@ std::set<std::string> covered_ops() {
     call.graph_.functions[0].regions.push_back({"backward", 0, false, true, {}});
     RuleGradient rule(call, call.graph_.functions[0].regions[1], false);
     for (size_t o : op.outputs_with_gradient) {
-      rule.outputs[call.node_.outputs[o]] = {call.add("d_y", call.graph_.value(call.node_.outputs[o]).shape, ir::DType::f32, ir::Role::input), {}};
+      rule.outputs[call.node_.outputs[o]] = {
+          call.add("d_y", call.graph_.value(call.node_.outputs[o]).shape, ir::DType::f32, ir::Role::input),
+          {}};
     }
     ops::op_info(call.node_.op).gradient(rule, call.node_);
     for (const ir::Node& node : call.graph_.functions[0].regions[1].nodes) covered.insert(node.op);
@@ -233,7 +249,8 @@ std::set<std::string> covered_ops() {
 TEST(OpTable, EveryOpIsTested) {
   std::set<std::string> covered = covered_ops();
   covered.insert("zero");  // ZeroWritesZeros
-  for (const ops::OpInfo* op : ops::all_ops()) EXPECT_TRUE(covered.contains(std::string(op->name))) << op->name << " has no case in op_cases.cpp";
+  for (const ops::OpInfo* op : ops::all_ops())
+    EXPECT_TRUE(covered.contains(std::string(op->name))) << op->name << " has no case in op_cases.cpp";
 }
 
 TEST(OpTable, EveryOpIsCompletelyDescribed) {
@@ -245,7 +262,8 @@ TEST(OpTable, EveryOpIsCompletelyDescribed) {
     // Only views and what expands to other ops have neither a body nor a cost.
     const std::set<std::string_view> rewritten = {"linear", "split_qkv", "join_qkv"};
     EXPECT_EQ(!op->body && !op->cost, rewritten.contains(op->name)) << op->name;
-    EXPECT_TRUE(!op->gradient || op->reference) << op->name << " has a gradient that nothing can be compared with";
+    EXPECT_TRUE(!op->gradient || op->reference)
+        << op->name << " has a gradient that nothing can be compared with";
   }
   EXPECT_THROW(ops::op_info("no such op"), std::logic_error);
 }
@@ -278,7 +296,8 @@ TEST(OpTable, CrossEntropyOfLargeLogitsIsFinite) {
 
 TEST(OpTable, DropoutKeepsItsShareAndItsMean) {
   for (double p : {0.1, 0.5, 0.9}) {
-    OpCase op = *std::ranges::find(op_cases(), "dropout" + std::to_string(static_cast<int>(p * 10)), &OpCase::name);
+    OpCase op =
+        *std::ranges::find(op_cases(), "dropout" + std::to_string(static_cast<int>(p * 10)), &OpCase::name);
     op.inputs[0].shape = {{1, ""}, {200, ""}, {100, ""}};
     op.inputs[0].values.assign(20000, 1.0);
     Call call(op);
@@ -288,7 +307,9 @@ TEST(OpTable, DropoutKeepsItsShareAndItsMean) {
     double kept = 0;
     for (double y : interpreter.read(call.node_.outputs[0])) {
       kept += y != 0;
-      if (y != 0) { ASSERT_NEAR(y, 1 / (1 - p), 1e-12); }
+      if (y != 0) {
+        ASSERT_NEAR(y, 1 / (1 - p), 1e-12);
+      }
     }
     EXPECT_NEAR(kept / 20000, 1 - p, 4 * std::sqrt(p * (1 - p) / 20000)) << p;
   }

@@ -9,13 +9,15 @@
 namespace hydrac::test {
 namespace {
 
-constexpr const char* kModel = "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 5, intermediate_size: 4";
+constexpr const char* kModel =
+    "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 5, intermediate_size: 4";
 
 struct Reference {
   std::vector<double> p, m, v;
 };
 
-void step_of(const spec::Spec& spec, Reference& r, const std::vector<double>& gradient, double clip, double rate, int64_t decayed, int step) {
+void step_of(const spec::Spec& spec, Reference& r, const std::vector<double>& gradient, double clip,
+             double rate, int64_t decayed, int step) {
   const auto& o = spec.train.optimizer;
   const auto [b1, b2] = o.betas;
   for (size_t i = 0; i < r.p.size(); ++i) {
@@ -25,7 +27,8 @@ void step_of(const spec::Spec& spec, Reference& r, const std::vector<double>& gr
         r.m[i] = b1 * r.m[i] + (1 - b1) * g;
         r.v[i] = b2 * r.v[i] + (1 - b2) * g * g;
         r.p[i] -= rate * decay * r.p[i];
-        r.p[i] -= rate * (r.m[i] / (1 - std::pow(b1, step + 1))) / (std::sqrt(r.v[i] / (1 - std::pow(b2, step + 1))) + o.eps);
+        r.p[i] -= rate * (r.m[i] / (1 - std::pow(b1, step + 1))) /
+                  (std::sqrt(r.v[i] / (1 - std::pow(b2, step + 1))) + o.eps);
         break;
       case spec::Optimizer::lion: {
         const double c = b1 * r.m[i] + (1 - b1) * g;
@@ -43,7 +46,10 @@ void step_of(const spec::Spec& spec, Reference& r, const std::vector<double>& gr
 class Update : public testing::TestWithParam<const char*> {};
 
 TEST_P(Update, EqualsItsFormulaForThreeSteps) {
-  const spec::Spec spec = small_spec(kModel, std::string("sequence_len: 4, micro_batch_size: 1, max_grad_norm: 0.5, gradient_accumulation_steps: 2, lr_scheduler: {name: constant}, ") + GetParam());
+  const spec::Spec spec =
+      small_spec(kModel, std::string("sequence_len: 4, micro_batch_size: 1, max_grad_norm: 0.5, "
+                                     "gradient_accumulation_steps: 2, lr_scheduler: {name: constant}, ") +
+                             GetParam());
   const SmallModel small(spec, {.accumulate = true, .all_functions = true, .fuse = true, .in_place = true});
   Interpreter interpreter(small.graph);
   small.fill(interpreter);
@@ -60,21 +66,30 @@ TEST_P(Update, EqualsItsFormulaForThreeSteps) {
     interpreter.run("update");
     EXPECT_NEAR(interpreter.read_scalar(small.metrics.grad_norm), norm, 1e-12);
     ASSERT_GT(norm, 0.5);  // so that clipping is at work
-    step_of(spec, reference, gradient, 0.5 / (norm + 1e-6), spec.train.optimizer.learning_rate, small.pack.decayed_rows * models::kPackRow, step);
+    step_of(spec, reference, gradient, 0.5 / (norm + 1e-6), spec.train.optimizer.learning_rate,
+            small.pack.decayed_rows * models::kPackRow, step);
     const std::vector<double> found = interpreter.read(pack);
-    for (size_t i = 0; i < size; ++i) ASSERT_NEAR(found[i], reference.p[i], 1e-12) << "step " << step << " element " << i;
-    EXPECT_EQ(interpreter.read(gradients), std::vector<double>(size, 0.0));  // for the next step's micro-batches
+    for (size_t i = 0; i < size; ++i)
+      ASSERT_NEAR(found[i], reference.p[i], 1e-12) << "step " << step << " element " << i;
+    EXPECT_EQ(interpreter.read(gradients),
+              std::vector<double>(size, 0.0));  // for the next step's micro-batches
     EXPECT_EQ(interpreter.read_scalar(small.model->interface.loss), 0);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Update,
-                         testing::Values("optimizer: {name: adamw, learning_rate: 0.01, weight_decay: 0.1}", "optimizer: {name: adamw, learning_rate: 0.01, betas: [0, 0.9]}",
+                         testing::Values("optimizer: {name: adamw, learning_rate: 0.01, weight_decay: 0.1}",
+                                         "optimizer: {name: adamw, learning_rate: 0.01, betas: [0, 0.9]}",
                                          "optimizer: {name: lion, learning_rate: 0.01, weight_decay: 0.2}",
-                                         "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01}", "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0}"));
+                                         "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01}",
+                                         "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0}"));
 
 double rate_at(const std::string& scheduler, int step) {
-  const SmallModel small(small_spec(kModel, "sequence_len: 4, micro_batch_size: 1, optimizer: {learning_rate: 2}, lr_scheduler: {" + scheduler + "}"), {.all_functions = true});
+  const SmallModel small(
+      small_spec(kModel,
+                 "sequence_len: 4, micro_batch_size: 1, optimizer: {learning_rate: 2}, lr_scheduler: {" +
+                     scheduler + "}"),
+      {.all_functions = true});
   Interpreter interpreter(small.graph);
   interpreter.write({small.graph.find("step"), {}}, {static_cast<double>(step)});
   interpreter.run("update");
@@ -89,7 +104,8 @@ TEST(Schedule, WarmsUpAndDecays) {
   EXPECT_DOUBLE_EQ(rate_at("name: constant, warmup_steps: 10", 99), 2);
   EXPECT_DOUBLE_EQ(rate_at("name: linear, warmup_steps: 20, min_ratio: 0.1", 20), 2);
   EXPECT_DOUBLE_EQ(rate_at("name: linear, warmup_steps: 20, min_ratio: 0.1", 60), 2 * (1 - 0.9 * 0.5));
-  EXPECT_NEAR(rate_at("name: cosine, warmup_steps: 20, min_ratio: 0.1", 40), 2 * (0.1 + 0.9 * (1 + std::cos(std::numbers::pi / 4)) / 2), 1e-14);
+  EXPECT_NEAR(rate_at("name: cosine, warmup_steps: 20, min_ratio: 0.1", 40),
+              2 * (0.1 + 0.9 * (1 + std::cos(std::numbers::pi / 4)) / 2), 1e-14);
   EXPECT_NEAR(rate_at("name: cosine, decay_steps: 50, min_ratio: 0.1", 80), 0.2, 1e-14);
   EXPECT_DOUBLE_EQ(rate_at("name: wsd, min_ratio: 0, decay_steps: 20", 79), 2);
   EXPECT_DOUBLE_EQ(rate_at("name: wsd, min_ratio: 0, decay_steps: 20", 90), 1);

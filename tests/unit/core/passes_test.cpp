@@ -11,25 +11,33 @@ namespace hydrac::test {
 namespace {
 
 constexpr const char* kLlama =
-    "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, vocab_size: 11, intermediate_size: 6, "
+    "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, vocab_size: 11, "
+    "intermediate_size: 6, "
     "num_key_value_heads: 2, norm: rmsnorm, position: rope, hidden_act: swiglu, dropout: 0.2";
 constexpr const char* kGpt2 =
     "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 2, vocab_size: 11, intermediate_size: 6, "
-    "norm: layernorm, position: learned, hidden_act: gelu, dropout: 0.3, attention_dropout: 0.2, tie_word_embeddings: false";
+    "norm: layernorm, position: learned, hidden_act: gelu, dropout: 0.3, attention_dropout: 0.2, "
+    "tie_word_embeddings: false";
 constexpr const char* kQwen3 =
     "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 2, vocab_size: 11, intermediate_size: 6, "
     "norm: rmsnorm, position: rope, qk_norm: true";
 constexpr const char* kSeries =
-    "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 6, "
+    "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, "
+    "intermediate_size: 6, "
     "head: regression, norm: layernorm, hidden_act: geglu, position: learned";
 constexpr const char* kNoBias =
-    "hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 11, norm: layernorm, norm_bias: false, "
-    "attention_bias: false, mlp_bias: false, position: learned, hidden_act: gelu, intermediate_size: 6, dropout: 0.1";
+    "hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 11, norm: layernorm, "
+    "norm_bias: false, "
+    "attention_bias: false, mlp_bias: false, position: learned, hidden_act: gelu, intermediate_size: 6, "
+    "dropout: 0.1";
 constexpr const char* kTrain = "sequence_len: 5, micro_batch_size: 2, label_smoothing: 0.1";
 constexpr const char* kModels[] = {kLlama, kGpt2, kQwen3, kSeries, kNoBias};
 const std::string kNames[] = {"Llama", "Gpt2", "Qwen3", "Series", "NoBias"};
 
-spec::Spec spec_of(int model) { return model == 3 ? small_spec(kSeries, "sequence_len: 5, micro_batch_size: 2", "[y, z]") : small_spec(kModels[model], kTrain); }
+spec::Spec spec_of(int model) {
+  return model == 3 ? small_spec(kSeries, "sequence_len: 5, micro_batch_size: 2", "[y, z]")
+                    : small_spec(kModels[model], kTrain);
+}
 
 struct Results {
   std::vector<uint64_t> bits;  // loss, gradients, and after an update parameters and moments
@@ -42,7 +50,8 @@ Results results_of(const SmallModel& small) {
   Results results;
   const auto keep = [&](ir::ValueId id) {
     for (int slot = 0; slot < small.graph.value(id).slots; ++slot) {
-      for (double x : interpreter.read({id, {false, slot}})) results.bits.push_back(std::bit_cast<uint64_t>(x));
+      for (double x : interpreter.read({id, {false, slot}}))
+        results.bits.push_back(std::bit_cast<uint64_t>(x));
     }
   };
   interpreter.run("micro_step");
@@ -52,7 +61,8 @@ Results results_of(const SmallModel& small) {
   interpreter.run("update");
   interpreter.run("evaluate");
   for (const ir::Value& value : small.graph.values) {
-    const bool lasting = value.role == ir::Role::optimizer_state || value.role == ir::Role::state || value.role == ir::Role::parameter;
+    const bool lasting = value.role == ir::Role::optimizer_state || value.role == ir::Role::state ||
+                         value.role == ir::Role::parameter;
     if (lasting && !value.view) keep(value.id);
   }
   if (small.model->interface.logits == ir::kNoValue) return results;
@@ -76,19 +86,29 @@ class Passes : public testing::TestWithParam<int> {
     size_t nans = 0;
     for (size_t i = 0; i < found.bits.size(); ++i) {
       nans += std::isnan(std::bit_cast<double>(expected.bits[i]));
-      ASSERT_EQ(std::bit_cast<double>(found.bits[i]), std::bit_cast<double>(expected.bits[i])) << "result " << i;
+      ASSERT_EQ(std::bit_cast<double>(found.bits[i]), std::bit_cast<double>(expected.bits[i]))
+          << "result " << i;
     }
     EXPECT_EQ(nans, 0u);
   }
 };
 
-TEST_P(Passes, FusionKeepsEveryBit) { expect_same_results({.fuse = true}); }
-TEST_P(Passes, InPlaceKeepsEveryBit) { expect_same_results({.in_place = true}); }
-TEST_P(Passes, FusionAndInPlaceKeepEveryBit) { expect_same_results({.fuse = true, .in_place = true}); }
+TEST_P(Passes, FusionKeepsEveryBit) {
+  expect_same_results({.fuse = true});
+}
+TEST_P(Passes, InPlaceKeepsEveryBit) {
+  expect_same_results({.in_place = true});
+}
+TEST_P(Passes, FusionAndInPlaceKeepEveryBit) {
+  expect_same_results({.fuse = true, .in_place = true});
+}
 
 TEST_P(Passes, EveryRecomputeChoiceKeepsEveryBit) {
   for (int choice = 1; choice < 16; ++choice) {
-    const passes::RecomputeChoice recompute{.norm = (choice & 1) != 0, .act = (choice & 2) != 0, .attn = (choice & 4) != 0, .mlp = (choice & 8) != 0};
+    const passes::RecomputeChoice recompute{.norm = (choice & 1) != 0,
+                                            .act = (choice & 2) != 0,
+                                            .attn = (choice & 4) != 0,
+                                            .mlp = (choice & 8) != 0};
     SCOPED_TRACE(to_string(recompute));
     expect_same_results({.recompute = recompute});
     expect_same_results({.recompute = recompute, .fuse = true, .in_place = true});
@@ -97,13 +117,16 @@ TEST_P(Passes, EveryRecomputeChoiceKeepsEveryBit) {
   expect_same_results({.recompute = {.block = true}, .fuse = true, .in_place = true});
 }
 
-INSTANTIATE_TEST_SUITE_P(Small, Passes, testing::Range(0, 5), [](const auto& info) { return kNames[info.param]; });
+INSTANTIATE_TEST_SUITE_P(Small, Passes, testing::Range(0, 5),
+                         [](const auto& info) { return kNames[info.param]; });
 
-std::vector<std::string> kernels_of(const SmallModel& small, const std::string& function, const std::string& region) {
+std::vector<std::string> kernels_of(const SmallModel& small, const std::string& function,
+                                    const std::string& region) {
   std::vector<std::string> names;
   for (const ir::Region& candidate : small.graph.function(function).regions) {
     if (candidate.name != region) continue;
-    for (const ir::Node& node : candidate.nodes) names.push_back(node.op == "fused" ? std::get<std::string>(node.attributes.at("name")) : node.op);
+    for (const ir::Node& node : candidate.nodes)
+      names.push_back(node.op == "fused" ? std::get<std::string>(node.attributes.at("name")) : node.op);
   }
   return names;
 }
@@ -111,45 +134,57 @@ std::vector<std::string> kernels_of(const SmallModel& small, const std::string& 
 using Names = std::vector<std::string>;
 
 TEST(Fusion, OfALlamaBlock) {
-  const SmallModel small(shipped_spec("quickstart", {"model.vocab_size=256"}), {.fuse = true, .in_place = true});
+  const SmallModel small(shipped_spec("quickstart", {"model.vocab_size=256"}),
+                         {.fuse = true, .in_place = true});
   EXPECT_EQ(kernels_of(small, "micro_step", "input"), (Names{"embedding+rmsnorm"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block"),
-            (Names{"gemm", "rope", "rope", "attention", "gemm", "add+rmsnorm", "gemm", "gated", "gemm", "add+rmsnorm"}));
+            (Names{"gemm", "rope", "rope", "attention", "gemm", "add+rmsnorm", "gemm", "gated", "gemm",
+                   "add+rmsnorm"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "head"),
-            (Names{"gemm", "cross_entropy+mean_loss+mean_loss_backward+cross_entropy_backward", "gemm", "gemm", "zero"}));
+            (Names{"gemm", "cross_entropy+mean_loss+mean_loss_backward+cross_entropy_backward", "gemm",
+                   "gemm", "zero"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block_backward"),
-            (Names{"rmsnorm_backward+add+rmsnorm_weight_gradient", "gemm", "gemm", "gated_backward", "gemm", "gemm",
-                   "rmsnorm_backward+add+rmsnorm_weight_gradient", "gemm", "gemm", "attention_backward", "rope", "rope", "gemm", "gemm"}));
+            (Names{"rmsnorm_backward+add+rmsnorm_weight_gradient", "gemm", "gemm", "gated_backward", "gemm",
+                   "gemm", "rmsnorm_backward+add+rmsnorm_weight_gradient", "gemm", "gemm",
+                   "attention_backward", "rope", "rope", "gemm", "gemm"}));
 }
 
 TEST(Fusion, OfAGpt2Block) {
   const SmallModel small(shipped_spec("gpt2-124m"), {.fuse = true, .in_place = true});
   EXPECT_EQ(kernels_of(small, "micro_step", "input"), (Names{"embedding+position_embedding+layernorm"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block"),
-            (Names{"gemm", "bias_add", "attention", "gemm", "bias_add+add+layernorm", "gemm", "bias_add+activation", "gemm", "bias_add+add+layernorm"}));
+            (Names{"gemm", "bias_add", "attention", "gemm", "bias_add+add+layernorm", "gemm",
+                   "bias_add+activation", "gemm", "bias_add+add+layernorm"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block_backward"),
-            (Names{"layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm", "gemm", "activation_backward+bias_gradient", "gemm",
-                   "gemm", "layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm", "gemm", "attention_backward", "gemm",
-                   "gemm", "bias_gradient"}));
+            (Names{"layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm",
+                   "gemm", "activation_backward+bias_gradient", "gemm", "gemm",
+                   "layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm",
+                   "gemm", "attention_backward", "gemm", "gemm", "bias_gradient"}));
 }
 
 TEST(Fusion, OfAdamwLeavesFourKernels) {
   const SmallModel small(shipped_spec("gpt2-124m"), {.all_functions = true, .fuse = true, .in_place = true});
-  EXPECT_EQ(kernels_of(small, "update", "update"), (Names{"grad_square", "prepare_update+adamw_corrections", "adamw", "advance_step"}));
+  EXPECT_EQ(kernels_of(small, "update", "update"),
+            (Names{"grad_square", "prepare_update+adamw_corrections", "adamw", "advance_step"}));
 }
 
-ir::ValueId memory_of(const SmallModel& small, const std::string& name) { return storage_of(small.graph, small.graph.find(name)); }
+ir::ValueId memory_of(const SmallModel& small, const std::string& name) {
+  return storage_of(small.graph, small.graph.find(name));
+}
 
 TEST(InPlace, RopeTurnsQueriesAndKeysInsideThePackedProduct) {
-  const SmallModel small(shipped_spec("quickstart", {"model.vocab_size=256"}), {.fuse = true, .in_place = true});
-  for (const char* name : {"attn.q_rotated", "attn.k_rotated", "attn.v"}) EXPECT_EQ(memory_of(small, name), memory_of(small, "attn.qkv")) << name;
+  const SmallModel small(shipped_spec("quickstart", {"model.vocab_size=256"}),
+                         {.fuse = true, .in_place = true});
+  for (const char* name : {"attn.q_rotated", "attn.k_rotated", "attn.v"})
+    EXPECT_EQ(memory_of(small, name), memory_of(small, "attn.qkv")) << name;
   EXPECT_EQ(memory_of(small, "d_logits"), memory_of(small, "logits"));
 }
 
 TEST(InPlace, WhatTheBackwardPassReadsIsNotOverwritten) {
   const SmallModel small(shipped_spec("gpt2-124m"), {.fuse = true, .in_place = true});
-  EXPECT_NE(memory_of(small, "mlp.act"), memory_of(small, "mlp.up"));        // gelu's derivative needs its input
-  EXPECT_EQ(memory_of(small, "mlp.up"), memory_of(small, "mlp.up.product"));  // the bias is added where the product lies
+  EXPECT_NE(memory_of(small, "mlp.act"), memory_of(small, "mlp.up"));  // gelu's derivative needs its input
+  EXPECT_EQ(memory_of(small, "mlp.up"),
+            memory_of(small, "mlp.up.product"));  // the bias is added where the product lies
 }
 
 TEST(DeadCode, StatisticsThatOnlyTheBackwardPassReadsDisappearFromEvaluation) {
@@ -170,7 +205,8 @@ TEST(Recompute, ANormIsComputedAgainWhereItIsNeeded) {
 TEST(Recompute, ChoicesHaveNames) {
   EXPECT_EQ(to_string(passes::RecomputeChoice{}), "none");
   EXPECT_EQ(to_string(passes::RecomputeChoice{.block = true}), "block");
-  EXPECT_EQ(to_string(passes::RecomputeChoice{.norm = true, .act = true, .attn = true, .mlp = true}), "[norm, act, attn, mlp]");
+  EXPECT_EQ(to_string(passes::RecomputeChoice{.norm = true, .act = true, .attn = true, .mlp = true}),
+            "[norm, act, attn, mlp]");
 }
 
 }  // namespace

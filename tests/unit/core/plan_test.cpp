@@ -17,7 +17,8 @@ using plan::Interval;
 using plan::Life;
 using plan::Placement;
 
-ir::ValueId add(ir::Graph& graph, const std::string& name, int64_t elements, int slots = 1, ir::Role role = ir::Role::activation) {
+ir::ValueId add(ir::Graph& graph, const std::string& name, int64_t elements, int slots = 1,
+                ir::Role role = ir::Role::activation) {
   ir::Value value;
   value.name = name;
   value.shape = {{elements, ""}};
@@ -26,7 +27,9 @@ ir::ValueId add(ir::Graph& graph, const std::string& name, int64_t elements, int
   return graph.add(std::move(value));
 }
 
-ir::Node node(std::vector<ir::Use> inputs, std::vector<ir::Use> outputs) { return {.op = "test", .inputs = std::move(inputs), .outputs = std::move(outputs)}; }
+ir::Node node(std::vector<ir::Use> inputs, std::vector<ir::Use> outputs) {
+  return {.op = "test", .inputs = std::move(inputs), .outputs = std::move(outputs)};
+}
 
 // x -> a -> b -> c -> y, each node reading only the one before.
 struct Chain {
@@ -38,14 +41,21 @@ struct Chain {
     b = add(graph, "b", 50);
     c = add(graph, "c", 100);
     y = add(graph, "y", 1, 1, ir::Role::state);
-    graph.functions.push_back({"f", {{"only", 0, false, false, {node({{x, {}}}, {{a, {}}}), node({{a, {}}}, {{b, {}}}), node({{b, {}}}, {{c, {}}}), node({{c, {}}}, {{y, {}}})}}}});
+    graph.functions.push_back({"f",
+                               {{"only",
+                                 0,
+                                 false,
+                                 false,
+                                 {node({{x, {}}}, {{a, {}}}), node({{a, {}}}, {{b, {}}}),
+                                  node({{b, {}}}, {{c, {}}}), node({{c, {}}}, {{y, {}}})}}}});
   }
 };
 
 TEST(Plan, OfAChainByHand) {
   const Chain chain;
   const plan::Plan plan = plan::make_plan(chain.graph);
-  // Persistent: x is 400 bytes in 512, y 4 bytes in 256. Then a and c (400 in 512) share, b (200 in 256) lies behind.
+  // Persistent: x is 400 bytes in 512, y 4 bytes in 256. Then a and c (400 in 512) share, b (200 in 256) lies
+  // behind.
   EXPECT_EQ(plan.persistent_bytes, 768);
   EXPECT_EQ(plan.placements.at(chain.x).offset, 0);
   EXPECT_EQ(plan.placements.at(chain.y).offset, 512);
@@ -68,38 +78,55 @@ TEST(Plan, VerifierFindsNeighboursThatShareMemory) {
   const Chain chain;
   plan::Plan plan = plan::make_plan(chain.graph);
   plan.placements[chain.b].offset = 1024;
-  EXPECT_EQ(plan::verify(chain.graph, plan), (std::vector<std::string>{"a and b share memory while both are alive", "b and c share memory while both are alive"}));
+  EXPECT_EQ(plan::verify(chain.graph, plan),
+            (std::vector<std::string>{"a and b share memory while both are alive",
+                                      "b and c share memory while both are alive"}));
 }
 
 TEST(Plan, VerifierFindsAnActivationInWhatLivesOn) {
   const Chain chain;
   plan::Plan plan = plan::make_plan(chain.graph);
   plan.placements[chain.b].offset = 256;
-  EXPECT_EQ(plan::verify(chain.graph, plan), (std::vector<std::string>{"x and b share memory while both are alive"}));
+  EXPECT_EQ(plan::verify(chain.graph, plan),
+            (std::vector<std::string>{"x and b share memory while both are alive"}));
 }
 
 TEST(Plan, VerifierFindsWhatLiesOutsideTheArenaOrIsNotAligned) {
   const Chain chain;
   plan::Plan plan = plan::make_plan(chain.graph);
   plan.placements[chain.b].offset = 1536;
-  EXPECT_EQ(plan::verify(chain.graph, plan), (std::vector<std::string>{"b is placed at 1536, outside the arena or not aligned"}));
+  EXPECT_EQ(plan::verify(chain.graph, plan),
+            (std::vector<std::string>{"b is placed at 1536, outside the arena or not aligned"}));
   plan.placements[chain.b].offset = 1280 - 128;
   EXPECT_EQ(plan::verify(chain.graph, plan).at(1), "b is placed at 1152, outside the arena or not aligned");
 }
 
 TEST(Plan, AValueThatTwoFunctionsUseIsRefused) {
   Chain chain;
-  chain.graph.functions.push_back({"g", {{"only", 0, false, false, {node({{chain.a, {}}}, {{chain.y, {}}})}}}});
+  chain.graph.functions.push_back(
+      {"g", {{"only", 0, false, false, {node({{chain.a, {}}}, {{chain.y, {}}})}}}});
   EXPECT_THROW(plan::make_plan(chain.graph), std::logic_error);
 }
 
-Life life(std::map<int, Interval> slots) { return {std::move(slots), "f"}; }
+Life life(std::map<int, Interval> slots) {
+  return {std::move(slots), "f"};
+}
 
-TEST(Slots, OneWhenEachDiesBeforeTheNextIsWritten) { EXPECT_EQ(plan::slots_needed(life({{0, {0, 2}}, {1, {2, 4}}, {2, {4, 6}}})), 1); }
-TEST(Slots, TwoWhenOnlyNeighboursOverlap) { EXPECT_EQ(plan::slots_needed(life({{0, {0, 3}}, {1, {2, 5}}, {2, {4, 7}}})), 2); }
-TEST(Slots, AllWhenTheBackwardPassReadsThem) { EXPECT_EQ(plan::slots_needed(life({{0, {0, 9}}, {1, {1, 8}}, {2, {2, 7}}})), 3); }
-TEST(Slots, CountToTheLastOneUsed) { EXPECT_EQ(plan::slots_needed(life({{3, {0, 9}}, {5, {1, 8}}})), 6); }
-TEST(Slots, ASingleOne) { EXPECT_EQ(plan::slots_needed(life({{7, {0, 9}}})), 1); }
+TEST(Slots, OneWhenEachDiesBeforeTheNextIsWritten) {
+  EXPECT_EQ(plan::slots_needed(life({{0, {0, 2}}, {1, {2, 4}}, {2, {4, 6}}})), 1);
+}
+TEST(Slots, TwoWhenOnlyNeighboursOverlap) {
+  EXPECT_EQ(plan::slots_needed(life({{0, {0, 3}}, {1, {2, 5}}, {2, {4, 7}}})), 2);
+}
+TEST(Slots, AllWhenTheBackwardPassReadsThem) {
+  EXPECT_EQ(plan::slots_needed(life({{0, {0, 9}}, {1, {1, 8}}, {2, {2, 7}}})), 3);
+}
+TEST(Slots, CountToTheLastOneUsed) {
+  EXPECT_EQ(plan::slots_needed(life({{3, {0, 9}}, {5, {1, 8}}})), 6);
+}
+TEST(Slots, ASingleOne) {
+  EXPECT_EQ(plan::slots_needed(life({{7, {0, 9}}})), 1);
+}
 
 TEST(Slots, IntervalsOfOneStorageMergeWhereTheyTouch) {
   const std::vector<Interval> merged = plan::merged_intervals(life({{0, {8, 9}}, {1, {0, 2}}, {2, {2, 4}}}));
@@ -111,11 +138,16 @@ TEST(Slots, IntervalsOfOneStorageMergeWhereTheyTouch) {
 
 TEST(Plan, AddressesFollowLayersSlotsAndViews) {
   ir::Graph graph;
-  const ir::ValueId stream = add(graph, "stream", 64, 4), pack = add(graph, "pack", 1000, 1, ir::Role::parameter), w = add(graph, "w", 10, 3, ir::Role::parameter);
+  const ir::ValueId stream = add(graph, "stream", 64, 4),
+                    pack = add(graph, "pack", 1000, 1, ir::Role::parameter),
+                    w = add(graph, "w", 10, 3, ir::Role::parameter);
   const ir::ValueId half = add(graph, "half", 32, 4), y = add(graph, "y", 1, 1, ir::Role::state);
   graph.value(w).view = ir::View{pack, 100, 64, {1}};
   graph.value(half).view = ir::View{stream, 32, 0, {1}};
-  graph.functions.push_back({"f", {{"loop", 3, false, false, {node({{w, {true, 0}}}, {{stream, {true, 1}}})}}, {"end", 0, false, false, {node({{half, {false, 3}}, {half, {false, 1}}}, {{y, {}}})}}}});
+  graph.functions.push_back(
+      {"f",
+       {{"loop", 3, false, false, {node({{w, {true, 0}}}, {{stream, {true, 1}}})}},
+        {"end", 0, false, false, {node({{half, {false, 3}}, {half, {false, 1}}}, {{y, {}}})}}}});
   const plan::Plan plan = plan::make_plan(graph);
   const int64_t base = plan.placements.at(stream).offset, slots = plan.placements.at(stream).slots;
   EXPECT_EQ(slots, 4);  // slot 1 is read at the end, after slots 2 and 3 are written
@@ -131,18 +163,27 @@ struct Shipped {
 
 // Placing loses little against the lower bound, also with recomputation.
 TEST(Plan, OfTheShippedSpecsIsTight) {
-  for (const Shipped& shipped : {Shipped{"quickstart", {"model.vocab_size=256"}}, {"shakespeare-char", {"model.vocab_size=65"}}, {"gpt2-124m", {}}, {"llama-1b", {}},
-                                 {"hydra-180m", {}}, {"chatgot-small-char", {"model.vocab_size=128"}}, {"series", {"model.num_features=30"}}, {"series-classify", {"model.num_features=30"}}}) {
-    for (const passes::RecomputeChoice recompute : {passes::RecomputeChoice{}, {.norm = true, .act = true}, {.block = true}}) {
+  for (const Shipped& shipped : {Shipped{"quickstart", {"model.vocab_size=256"}},
+                                 {"shakespeare-char", {"model.vocab_size=65"}},
+                                 {"gpt2-124m", {}},
+                                 {"llama-1b", {}},
+                                 {"hydra-180m", {}},
+                                 {"chatgot-small-char", {"model.vocab_size=128"}},
+                                 {"series", {"model.num_features=30"}},
+                                 {"series-classify", {"model.num_features=30"}}}) {
+    for (const passes::RecomputeChoice recompute :
+         {passes::RecomputeChoice{}, {.norm = true, .act = true}, {.block = true}}) {
       SCOPED_TRACE(std::string(shipped.spec) + " " + to_string(recompute));
-      SmallModel model(shipped_spec(shipped.spec, shipped.overrides), {.recompute = recompute, .all_functions = true, .fuse = true, .in_place = true});
+      SmallModel model(shipped_spec(shipped.spec, shipped.overrides),
+                       {.recompute = recompute, .all_functions = true, .fuse = true, .in_place = true});
       codegen::build_cpu_program(model.graph, 2);  // adds workspaces
       ASSERT_EQ(ir::verify(model.graph), std::vector<std::string>{});
       const plan::Plan plan = plan::make_plan(model.graph);
       EXPECT_EQ(plan::verify(model.graph, plan), std::vector<std::string>{});
       int64_t bound = 0;
       for (const auto& [function, bytes] : plan.live_bytes) bound = std::max(bound, bytes);
-      EXPECT_LE(static_cast<double>(plan.arena_bytes - plan.persistent_bytes), 1.15 * static_cast<double>(bound));
+      EXPECT_LE(static_cast<double>(plan.arena_bytes - plan.persistent_bytes),
+                1.15 * static_cast<double>(bound));
     }
   }
 }
@@ -153,7 +194,8 @@ TEST(Plan, RecomputingABlockKeepsLittlePerLayer) {
     const plan::Plan plan = plan::make_plan(model.graph);
     return plan.arena_bytes - plan.persistent_bytes;
   };
-  const int64_t none = activations({}), norm = activations({.norm = true}), block = activations({.block = true});
+  const int64_t none = activations({}), norm = activations({.norm = true}),
+                block = activations({.block = true});
   EXPECT_LT(norm, none);
   EXPECT_LT(block, none / 2);
 }

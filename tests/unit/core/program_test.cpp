@@ -1,6 +1,7 @@
-// Whole functions as the runtime runs them: every call on addresses of the planned arena, kernels compiled, products as
-// plain loops. Losses, gradients and updated parameters equal the interpretation of the unfused graph in float64, so
-// fusion, aliasing, liveness, addresses, attention's calls and generated kernels are right together.
+// Whole functions as the runtime runs them: every call on addresses of the planned arena, kernels compiled,
+// products as plain loops. Losses, gradients and updated parameters equal the interpretation of the unfused
+// graph in float64, so fusion, aliasing, liveness, addresses, attention's calls and generated kernels are
+// right together.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,9 @@ struct Config {
   passes::RecomputeChoice recompute = {};
 };
 
-void PrintTo(const Config& config, std::ostream* os) { *os << config.name; }
+void PrintTo(const Config& config, std::ostream* os) {
+  *os << config.name;
+}
 
 // A program on an arena whose every byte starts as NaN.
 class ArenaRun {
@@ -92,7 +95,8 @@ class ArenaRun {
       for (int64_t j = 0; j < g.n; ++j) {
         double sum = g.accumulate ? c[i * g.n + j] : 0;
         for (int64_t k = 0; k < g.k; ++k) {
-          sum += static_cast<double>(a[g.transpose_a ? k * g.m + i : i * g.k + k]) * b[g.transpose_b ? j * g.k + k : k * g.n + j];
+          sum += static_cast<double>(a[g.transpose_a ? k * g.m + i : i * g.k + k]) *
+                 b[g.transpose_b ? j * g.k + k : k * g.n + j];
         }
         c[i * g.n + j] = static_cast<float>(sum);
       }
@@ -107,13 +111,15 @@ class ArenaRun {
   std::byte* base_ = nullptr;
 };
 
-void expect_near(const std::vector<float>& found, const std::vector<double>& expected, double tolerance, const std::string& what) {
+void expect_near(const std::vector<float>& found, const std::vector<double>& expected, double tolerance,
+                 const std::string& what) {
   ASSERT_EQ(found.size(), expected.size());
   double square = 0;
   for (double x : expected) square += x * x;
   const double scale = std::sqrt(square / static_cast<double>(expected.size()));
   for (size_t i = 0; i < found.size(); ++i) {
-    ASSERT_NEAR(found[i], expected[i], tolerance * (std::abs(expected[i]) + scale)) << what << " element " << i;
+    ASSERT_NEAR(found[i], expected[i], tolerance * (std::abs(expected[i]) + scale))
+        << what << " element " << i;
   }
 }
 
@@ -124,7 +130,11 @@ TEST_P(WholeProgram, EqualsTheUnfusedGraphInFloat64) {
   const spec::Spec spec = small_spec(config.model, config.train, config.targets);
   const bool accumulate = spec.train.gradient_accumulation_steps > 1;
   const SmallModel plain(spec, {.accumulate = accumulate, .all_functions = true});
-  SmallModel lowered(spec, {.recompute = config.recompute, .accumulate = accumulate, .all_functions = true, .fuse = true, .in_place = true});
+  SmallModel lowered(spec, {.recompute = config.recompute,
+                            .accumulate = accumulate,
+                            .all_functions = true,
+                            .fuse = true,
+                            .in_place = true});
   Interpreter expected(plain.graph), start(lowered.graph);
   plain.fill(expected);
   lowered.fill(start);
@@ -132,7 +142,8 @@ TEST_P(WholeProgram, EqualsTheUnfusedGraphInFloat64) {
   ASSERT_EQ(run.problems(), std::vector<std::string>{});
   run.load(start);
   const auto compare = [&](const std::string& name, double tolerance) {
-    expect_near(run.floats(lowered.graph.find(name)), expected.read({plain.graph.find(name), {}}), tolerance, name);
+    expect_near(run.floats(lowered.graph.find(name)), expected.read({plain.graph.find(name), {}}), tolerance,
+                name);
   };
   for (int step = 0; step < 2; ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
@@ -156,17 +167,43 @@ TEST_P(WholeProgram, EqualsTheUnfusedGraphInFloat64) {
   compare("parameters", 1e-3);
 }
 
-constexpr const char* kAccumulate = "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2, label_smoothing: 0.1, optimizer: {name: sgd, learning_rate: 0.01}, lr_scheduler: {name: constant}";
-constexpr const char* kPlain = "sequence_len: 9, micro_batch_size: 2, optimizer: {name: sgd, learning_rate: 0.01}, lr_scheduler: {name: cosine, warmup_steps: 1}";
+constexpr const char* kAccumulate =
+    "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2, label_smoothing: 0.1, optimizer: "
+    "{name: sgd, learning_rate: 0.01}, lr_scheduler: {name: constant}";
+constexpr const char* kPlain =
+    "sequence_len: 9, micro_batch_size: 2, optimizer: {name: sgd, learning_rate: 0.01}, lr_scheduler: {name: "
+    "cosine, warmup_steps: 1}";
 
 INSTANTIATE_TEST_SUITE_P(
     Small, WholeProgram,
     testing::Values(
-        Config{"Llama", "hidden_size: 16, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 8, num_key_value_heads: 2, intermediate_size: 20, vocab_size: 31, dropout: 0.2, attention_dropout: 0.1", kAccumulate},
-        Config{"LlamaRecomputed", "hidden_size: 16, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 8, num_key_value_heads: 2, intermediate_size: 20, vocab_size: 31, dropout: 0.2, attention_dropout: 0.1", kAccumulate, "", {.block = true}},
-        Config{"Gpt2", "hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 20, vocab_size: 31, norm: layernorm, position: learned, hidden_act: gelu, tie_word_embeddings: false", kPlain},
-        Config{"Qwen3", "hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, num_key_value_heads: 1, intermediate_size: 20, vocab_size: 31, qk_norm: true", kPlain, "", {.norm = true, .act = true, .attn = true}},
-        Config{"Series", "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, head: regression, norm: layernorm, hidden_act: gelu, position: learned, dropout: 0.1", kPlain, "[y]"}),
+        Config{"Llama",
+               "hidden_size: 16, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 8, "
+               "num_key_value_heads: 2, intermediate_size: 20, vocab_size: 31, dropout: 0.2, "
+               "attention_dropout: 0.1",
+               kAccumulate},
+        Config{"LlamaRecomputed",
+               "hidden_size: 16, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 8, "
+               "num_key_value_heads: 2, intermediate_size: 20, vocab_size: 31, dropout: 0.2, "
+               "attention_dropout: 0.1",
+               kAccumulate,
+               "",
+               {.block = true}},
+        Config{"Gpt2",
+               "hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 20, "
+               "vocab_size: 31, norm: layernorm, position: learned, hidden_act: gelu, tie_word_embeddings: "
+               "false",
+               kPlain},
+        Config{"Qwen3",
+               "hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, num_key_value_heads: 1, "
+               "intermediate_size: 20, vocab_size: 31, qk_norm: true",
+               kPlain,
+               "",
+               {.norm = true, .act = true, .attn = true}},
+        Config{"Series",
+               "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
+               "2, head: regression, norm: layernorm, hidden_act: gelu, position: learned, dropout: 0.1",
+               kPlain, "[y]"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

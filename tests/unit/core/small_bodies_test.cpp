@@ -1,7 +1,11 @@
-// Bodies that no model has yet, compiled: orders inside a row that must survive when an output lies where an input lay.
+// Bodies that no model has yet, compiled: orders inside a row that must survive when an output lies where an
+// input lay.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "compiled.h"
+#include "ops/builder.h"
 #include "passes/passes.h"
 
 namespace hydrac::test {
@@ -10,7 +14,8 @@ namespace {
 using ir::Term;
 
 // Runs write -> body -> read through in_place, and compares the middle one.
-std::string check(int64_t rows, int64_t columns, const std::function<void(ir::BodyBuilder&)>& write_body, bool& shares) {
+std::string check(int64_t rows, int64_t columns, const std::function<void(ir::BodyBuilder&)>& write_body,
+                  bool& shares) {
   ir::Graph graph;
   const auto add = [&](const std::string& name) {
     ir::Value value;
@@ -48,22 +53,30 @@ std::string check(int64_t rows, int64_t columns, const std::function<void(ir::Bo
 
 TEST(InPlaceKernel, SwapsTheHalvesOfARow) {
   bool shares = false;
-  const std::string differences = check(3, 10, [](ir::BodyBuilder& k) {
-    k.columns({{5, "H"}});
-    const auto at = [&](int64_t shift) { return std::vector<ir::Affine>{k.row(0), k.column(0) + ir::Affine{shift, {}}}; };
-    k.store_at(0, at(0), k.load(0, at(5)));
-    k.store_at(0, at(5), k.load(0, at(0)));
-  }, shares);
+  const std::string differences = check(
+      3, 10,
+      [](ir::BodyBuilder& k) {
+        k.columns({{5, "H"}});
+        const auto at = [&](int64_t shift) {
+          return std::vector<ir::Affine>{k.row(0), k.column(0) + ir::Affine{shift, {}}};
+        };
+        k.store_at(0, at(0), k.load(0, at(5)));
+        k.store_at(0, at(5), k.load(0, at(0)));
+      },
+      shares);
   EXPECT_EQ(differences, "");
   EXPECT_TRUE(shares);
 }
 
 TEST(InPlaceKernel, SoftmaxMayOverwriteItsInput) {
   bool shares = false;
-  const std::string differences = check(5, 37, [](ir::BodyBuilder& k) {
-    k.columns({{37, "C"}});
-    k.store(0, exp(k.full(0) - k.logsumexp(k.full(0))));
-  }, shares);
+  const std::string differences = check(
+      5, 37,
+      [](ir::BodyBuilder& k) {
+        k.columns({{37, "C"}});
+        k.store(0, exp(k.full(0) - k.logsumexp(k.full(0))));
+      },
+      shares);
   EXPECT_EQ(differences, "");
   EXPECT_TRUE(shares);
 }
@@ -71,12 +84,15 @@ TEST(InPlaceKernel, SoftmaxMayOverwriteItsInput) {
 // The sum of exponentials reads the row once more after the pass that stores.
 TEST(InPlaceKernel, AStoreInThePassOfALogsumexpKeepsItsInput) {
   bool shares = true;
-  const std::string differences = check(5, 37, [](ir::BodyBuilder& k) {
-    k.columns({{37, "C"}});
-    const Term x = k.full(0);
-    k.store(0, x * 2 + 1);
-    k.store_at(0, {k.row(0), ir::Affine{}}, k.logsumexp(x));
-  }, shares);
+  const std::string differences = check(
+      5, 37,
+      [](ir::BodyBuilder& k) {
+        k.columns({{37, "C"}});
+        const Term x = k.full(0);
+        k.store(0, x * 2 + 1);
+        k.store_at(0, {k.row(0), ir::Affine{}}, k.logsumexp(x));
+      },
+      shares);
   EXPECT_EQ(differences, "");
   EXPECT_FALSE(shares);
 }
@@ -84,10 +100,13 @@ TEST(InPlaceKernel, AStoreInThePassOfALogsumexpKeepsItsInput) {
 // Reversing a row reads elements that other columns have stored.
 TEST(InPlaceKernel, AReversedRowDoesNotShareMemory) {
   bool shares = true;
-  const std::string differences = check(5, 37, [](ir::BodyBuilder& k) {
-    k.columns({{37, "C"}});
-    k.store(0, k.load(0, {k.row(0), k.column(0) * -1 + ir::Affine{36, {}}}));
-  }, shares);
+  const std::string differences = check(
+      5, 37,
+      [](ir::BodyBuilder& k) {
+        k.columns({{37, "C"}});
+        k.store(0, k.load(0, {k.row(0), k.column(0) * -1 + ir::Affine{36, {}}}));
+      },
+      shares);
   EXPECT_EQ(differences, "");
   EXPECT_FALSE(shares);
 }

@@ -20,19 +20,25 @@ spec::Spec valid(std::optional<spec::Spec> spec, const diag::Diagnostics& diagno
 }  // namespace
 
 spec::Spec small_spec(const std::string& model, const std::string& train, const std::string& targets) {
-  const std::string data = targets.empty() ? "path: corpus.txt, tokenizer: char" : "path: windows.csv, target: " + targets;
+  const std::string data =
+      targets.empty() ? "path: corpus.txt, tokenizer: char" : "path: windows.csv, target: " + targets;
   diag::Diagnostics diagnostics;
-  return valid(spec::load_spec_text("small.yaml",
-                                    fmt::format("name: small\ntarget: cpu\nmodel: {{{}}}\ndata: {{{}}}\ntrain: {{max_steps: 100, {}}}\n",
-                                                model, data, train),
-                                    {}, diagnostics),
-               diagnostics);
+  return valid(
+      spec::load_spec_text(
+          "small.yaml",
+          fmt::format(
+              "name: small\ntarget: cpu\nmodel: {{{}}}\ndata: {{{}}}\ntrain: {{max_steps: 100, {}}}\n", model,
+              data, train),
+          {}, diagnostics),
+      diagnostics);
 }
 
 spec::Spec shipped_spec(const std::string& name, std::vector<std::string> overrides) {
   diag::Diagnostics diagnostics;
-  for (const char* cpu : {"target=cpu", "optimizations.precision=fp32", "optimizations.loss=materialized"}) overrides.push_back(cpu);
-  return valid(spec::load_spec(HYDRAC_SOURCE_DIR "/specs/" + name + ".yaml", overrides, diagnostics), diagnostics);
+  for (const char* cpu : {"target=cpu", "optimizations.precision=fp32", "optimizations.loss=materialized"})
+    overrides.push_back(cpu);
+  return valid(spec::load_spec(HYDRAC_SOURCE_DIR "/specs/" + name + ".yaml", overrides, diagnostics),
+               diagnostics);
 }
 
 SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(given)) {
@@ -86,11 +92,16 @@ void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
     }
   }
   const bool regression = spec.model.head == spec::Head::regression;
-  const int64_t classes = spec.model.head == spec::Head::classification ? spec.model.num_labels : spec.model.vocab_size;
-  if (io.tokens != ir::kNoValue) interpreter.write({io.tokens, {}}, integers(random, count(io.tokens), spec.model.vocab_size));
-  if (io.features != ir::kNoValue) interpreter.write({io.features, {}}, normals(random, count(io.features), 1));
-  std::vector<double> targets = regression ? normals(random, count(io.targets), 1) : integers(random, count(io.targets), classes);
-  for (size_t i = 1; i < targets.size(); i += 4) targets[i] = regression ? std::nan("") : static_cast<double>(ops::kIgnoredTarget);
+  const int64_t classes =
+      spec.model.head == spec::Head::classification ? spec.model.num_labels : spec.model.vocab_size;
+  if (io.tokens != ir::kNoValue)
+    interpreter.write({io.tokens, {}}, integers(random, count(io.tokens), spec.model.vocab_size));
+  if (io.features != ir::kNoValue)
+    interpreter.write({io.features, {}}, normals(random, count(io.features), 1));
+  std::vector<double> targets =
+      regression ? normals(random, count(io.targets), 1) : integers(random, count(io.targets), classes);
+  for (size_t i = 1; i < targets.size(); i += 4)
+    targets[i] = regression ? std::nan("") : static_cast<double>(ops::kIgnoredTarget);
   interpreter.write({io.targets, {}}, targets);
   interpreter.write({io.inv_count, {}}, {1.0 / static_cast<double>(targets.size())});
   interpreter.write({io.rng_seed, {}}, {77});
@@ -116,13 +127,19 @@ std::vector<ir::ValueId> SmallModel::parameters() const {
   return ids;
 }
 
-ir::ValueId SmallModel::gradient_of(ir::ValueId parameter) const { return graph.find("d_" + graph.value(parameter).name); }
+ir::ValueId SmallModel::gradient_of(ir::ValueId parameter) const {
+  return graph.find("d_" + graph.value(parameter).name);
+}
 
-const ir::Node& SmallModel::fused_node(const std::string& function, const std::string& region, const std::string& part) const {
+const ir::Node& SmallModel::fused_node(const std::string& function, const std::string& region,
+                                       const std::string& part) const {
   for (const ir::Region& candidate : graph.function(function).regions) {
     if (candidate.name != region) continue;
     for (const ir::Node& node : candidate.nodes) {
-      if (node.op == "fused" && ("+" + std::get<std::string>(node.attributes.at("name")) + "+").find("+" + part + "+") != std::string::npos) return node;
+      if (node.op == "fused" &&
+          ("+" + std::get<std::string>(node.attributes.at("name")) + "+").find("+" + part + "+") !=
+              std::string::npos)
+        return node;
     }
   }
   throw std::logic_error(fmt::format("no kernel in {}.{} does {}", function, region, part));

@@ -1,4 +1,5 @@
-// Tiny models for tests: a spec from a few lines, its graph up to a stage of the pipeline, and inputs to run it on.
+// Tiny models for tests: a spec from a few lines, its graph up to a stage of the pipeline, and inputs to run
+// it on.
 #pragma once
 #include <memory>
 #include <random>
@@ -11,8 +12,8 @@
 
 namespace hydrac::test {
 
-// A spec from the insides of its model and train maps. `targets`: the columns a series model predicts, "[y, z]".
-// Throws with the rendered diagnostics when it is not valid.
+// A spec from the insides of its model and train maps. `targets`: the columns a series model predicts, "[y,
+// z]". Throws with the rendered diagnostics when it is not valid.
 spec::Spec small_spec(const std::string& model, const std::string& train, const std::string& targets = "");
 
 // The spec of a file in specs/, for the cpu in fp32; `overrides` as on the command line.
@@ -20,7 +21,7 @@ spec::Spec shipped_spec(const std::string& name, std::vector<std::string> overri
 
 struct Stages {
   passes::RecomputeChoice recompute;
-  bool accumulate = false;  // several micro-batches a step
+  bool accumulate = false;     // several micro-batches a step
   bool all_functions = false;  // update, evaluate and generate beside micro_step
   bool fuse = false;
   bool in_place = false;
@@ -41,7 +42,8 @@ struct SmallModel {
   void fill(Interpreter& interpreter, unsigned seed = 1) const;
   std::vector<ir::ValueId> parameters() const;
   ir::ValueId gradient_of(ir::ValueId parameter) const;
-  const ir::Node& fused_node(const std::string& function, const std::string& region, const std::string& part) const;
+  const ir::Node& fused_node(const std::string& function, const std::string& region,
+                             const std::string& part) const;
 };
 
 }  // namespace hydrac::test

@@ -1,0 +1,146 @@
+// What tests/run-tests counts, prints and returns, for programs with every kind of trouble.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/unit/support/temp_dir.h"
+
+namespace hydrac::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code;
+  std::string output, last_line;
+};
+
+// A build folder in which `programs` are registered; each is the sample, under the name that says how it behaves.
+class RunTests : public testing::Test {
+ protected:
+  void build(const std::vector<std::string>& programs) {
+    std::string registered;
+    fs::create_directory(build_ / "tests");
+    for (const std::string& name : programs) {
+      registered += "add_test(" + name + " \"" + name + "\")\n";
+      if (name != "missing") fs::create_symlink(RUN_TESTS_SAMPLE, build_ / ("tests/" + name));
+    }
+    spill(build_ / "CTestTestfile.cmake", registered);
+  }
+
+  Outcome run(const std::string& options = "", const std::string& filter = "") {
+    const std::string command = HYDRAC_SOURCE_DIR "/tests/run-tests " + options + " " + build_.path().string() +
+                                (filter.empty() ? "" : " '" + filter + "'") + " 2>&1";
+    Outcome outcome;
+    std::FILE* pipe = popen(command.c_str(), "r");
+    std::array<char, 4096> chunk;
+    while (const size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe)) {
+      outcome.output.append(chunk.data(), count);
+    }
+    const int status = pclose(pipe);
+    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    const size_t end = outcome.output.find_last_not_of('\n');
+    const size_t begin = outcome.output.rfind('\n', end);
+    outcome.last_line = outcome.output.substr(begin + 1, end - begin);
+    return outcome;
+  }
+
+  static bool says(const Outcome& outcome, const std::string& text) {
+    return outcome.output.find(text) != std::string::npos;
+  }
+
+ private:
+  TempDir build_;
+};
+
+TEST_F(RunTests, AddsUpWhatPassed) {
+  build({"first", "second"});
+  const Outcome outcome = run();
+  EXPECT_EQ(outcome.last_line, "4 passed, 0 failed") << outcome.output;
+  EXPECT_EQ(outcome.code, 0);
+}
+
+TEST_F(RunTests, PrintsAFailureWithItsOutputAndOnlyThat) {
+  build({"first", "fails"});
+  const Outcome outcome = run();
+  EXPECT_EQ(outcome.last_line, "4 passed, 1 failed") << outcome.output;
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(says(outcome, "6 * 9\n")) << outcome.output;
+  EXPECT_FALSE(says(outcome, "no newline at the end")) << outcome.output;
+}
+
+TEST_F(RunTests, PrintsWhyATestWasSkipped) {
+  build({"skips"});
+  const Outcome outcome = run();
+  EXPECT_EQ(outcome.last_line, "2 passed, 0 failed, 1 skipped") << outcome.output;
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(says(outcome, "  Sample.Skips: there is no moon tonight\n")) << outcome.output;
+}
+
+TEST_F(RunTests, CountsWhatTheCallerSkipped) {
+  build({"first"});
+  const Outcome outcome = run("--skipped 'the oracle: no LibTorch'");
+  EXPECT_EQ(outcome.last_line, "2 passed, 0 failed, 1 skipped") << outcome.output;
+  EXPECT_TRUE(says(outcome, "  the oracle: no LibTorch\n")) << outcome.output;
+}
+
+TEST_F(RunTests, CountsWhatACrashKeptFromFinishingAsFailed) {
+  build({"crashes", "second"});
+  const Outcome outcome = run();
+  EXPECT_EQ(outcome.last_line, "4 passed, 2 failed") << outcome.output;
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(says(outcome, "DIED with exit code 134")) << outcome.output;
+  EXPECT_TRUE(says(outcome, "[ RUN      ] Sample.Crashes")) << outcome.output;
+}
+
+TEST_F(RunTests, StopsAProgramThatHangs) {
+  build({"hangs"});
+  const Outcome outcome = run("--timeout 1");
+  EXPECT_EQ(outcome.last_line, "2 passed, 2 failed") << outcome.output;
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(says(outcome, "TIMEOUT after 1 s")) << outcome.output;
+}
+
+TEST_F(RunTests, FailsForAProgramThatLeavesBadly) {
+  build({"leaves_badly"});
+  const Outcome outcome = run();
+  EXPECT_EQ(outcome.last_line, "1 passed, 1 failed") << outcome.output;
+  EXPECT_TRUE(says(outcome, "DIED with exit code 7")) << outcome.output;
+}
+
+TEST_F(RunTests, FailsForAProgramThatWasNotBuiltOrHasNoTests) {
+  build({"missing", "empty", "first"});
+  const Outcome outcome = run();
+  EXPECT_EQ(outcome.last_line, "2 passed, 2 failed") << outcome.output;
+  EXPECT_EQ(outcome.code, 1);
+}
+
+TEST_F(RunTests, FailsWhenNothingRan) {
+  build({});
+  const Outcome outcome = run();
+  EXPECT_EQ(outcome.last_line, "0 passed, 1 failed") << outcome.output;
+  EXPECT_EQ(outcome.code, 1);
+}
+
+TEST_F(RunTests, RunsWhatAFilterNames) {
+  build({"first", "fails"});
+  EXPECT_EQ(run("", "first").last_line, "2 passed, 0 failed");
+  EXPECT_EQ(run("", "AlsoPas").last_line, "2 passed, 0 failed");
+  EXPECT_EQ(run("", "Sample.*Passes:-Sample.A*").last_line, "2 passed, 0 failed");
+  const Outcome nothing = run("", "NoSuchTest");
+  EXPECT_EQ(nothing.last_line, "0 passed, 1 failed");
+  EXPECT_TRUE(says(nothing, "nothing matches \"NoSuchTest\"")) << nothing.output;
+}
+
+TEST_F(RunTests, RefusesUnknownOptions) {
+  build({"first"});
+  EXPECT_EQ(run("--fast yes").code, 2);
+}
+
+}  // namespace
+}  // namespace hydrac::test
