@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "models/transformer.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -86,7 +87,21 @@ std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
   return shapes;
 }
 
+// What the forward pass reads and writes. Not the random seed, which is the job's.
+std::set<ir::ValueId> used_values(const ir::Graph& graph) {
+  std::set<ir::ValueId> used;
+  for (const ir::Region& region : graph.function("micro_step").regions) {
+    for (const ir::Node& node : region.nodes) {
+      for (ir::Use use : node.inputs) used.insert(use.value);
+      for (ir::Use use : node.outputs) used.insert(use.value);
+    }
+  }
+  used.erase(graph.find("rng_seed"));
+  return used;
+}
+
 Json graph_json(const ir::Graph& graph) {
+  const std::set<ir::ValueId> used = used_values(graph);
   const std::map<ir::ValueId, ir::Shape> with_heads = attention_shapes(graph);
   Json values = Json::array();
   for (const ir::Value& value : graph.values) {
@@ -94,7 +109,8 @@ Json graph_json(const ir::Graph& graph) {
     Json shape = Json::array();
     for (const ir::Dim& dim : found == with_heads.end() ? value.shape : found->second) shape.push_back(dim.size);
     std::string role(to_string(value.role));
-    if (value.role == ir::Role::state) role = value.name == "rng_step" || value.name == "rng_seed" ? "input" : "activation";
+    if (!used.contains(value.id)) continue;
+    if (value.role == ir::Role::state) role = value.name == "rng_step" ? "input" : "activation";
     // Only parameters and inputs are known by name there, and those names are unique here.
     const std::string name = role == "activation" ? fmt::format("{}#{}", value.name, value.id) : value.name;
     values.push_back({{"id", value.id}, {"name", name}, {"dtype", to_string(value.dtype)}, {"shape", shape}, {"slots", value.slots}, {"role", role}});
@@ -207,7 +223,6 @@ void write_verify_job(const std::filesystem::path& dir, targets::CpuProgram& pro
   }
   std::vector<int32_t> rng_steps(batches.size() * batches[0].size());
   std::vector<float> inverses(batches.size());
-  const int32_t seed = static_cast<int32_t>(c.spec.train.seed);
   for (size_t s = 0; s < batches.size(); ++s) {
     inverses[s] = inverse_count(batches[s]);
     for (size_t m = 0; m < batches[s].size(); ++m) {
@@ -225,7 +240,6 @@ void write_verify_job(const std::filesystem::path& dir, targets::CpuProgram& pro
       else add(c.interface.targets, runtime::SafetensorsDtype::f32, batch.float_targets.data());
       add(c.interface.inv_count, runtime::SafetensorsDtype::f32, &inverses[s]);
       add(c.interface.rng_step, runtime::SafetensorsDtype::i32, &rng_steps[micro]);
-      add(c.interface.rng_seed, runtime::SafetensorsDtype::i32, &seed);
     }
   }
   runtime::FileWriter file(dir / "tensors.safetensors");

@@ -1,4 +1,5 @@
-// A fuzz target's corpus as tests, without libFuzzer: every committed input is one test, named after its file.
+// A fuzz target's corpus as tests, without libFuzzer: every committed input is one test, named after its
+// file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +38,8 @@ class Replay : public testing::Test {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(HYDRAC_FUZZ_CORPUS)) files.push_back(entry.path());
+  for (const fs::directory_entry& entry : fs::directory_iterator(HYDRAC_FUZZ_CORPUS))
+    files.push_back(entry.path());
   std::ranges::sort(files);
   for (const fs::path& file : files) {
     testing::RegisterTest("Replay", file.filename().c_str(), nullptr, nullptr, __FILE__, __LINE__,

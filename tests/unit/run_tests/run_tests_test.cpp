@@ -20,7 +20,8 @@ struct Outcome {
   std::string output, last_line;
 };
 
-// A build folder in which `programs` are registered; each is the sample, under the name that says how it behaves.
+// A build folder in which `programs` are registered; each is the sample, under the name that says how it
+// behaves.
 class RunTests : public testing::Test {
  protected:
   void build(const std::vector<std::string>& programs) {
@@ -34,8 +35,9 @@ class RunTests : public testing::Test {
   }
 
   Outcome run(const std::string& options = "", const std::string& filter = "") {
-    const std::string command = HYDRAC_SOURCE_DIR "/tests/run-tests " + options + " " + build_.path().string() +
-                                (filter.empty() ? "" : " '" + filter + "'") + " 2>&1";
+    const std::string command = HYDRAC_SOURCE_DIR "/tests/run-tests " + options + " " +
+                                build_.path().string() + (filter.empty() ? "" : " '" + filter + "'") +
+                                " 2>&1";
     Outcome outcome;
     std::FILE* pipe = popen(command.c_str(), "r");
     std::array<char, 4096> chunk;
