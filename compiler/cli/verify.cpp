@@ -25,7 +25,8 @@ int verify_verb(const Arguments& arguments) {
   fmt::print("{:<10} {:<28} {:>12} {:>10}\n", "", "", "difference", "tolerance");
   int failed = 0;
   for (const verify::Difference& d : differences) {
-    fmt::print("{:<10} {:<28} {:>12.2e} {:>10.0e}{}\n", d.what, d.name, d.relative, d.tolerance, d.passed() ? "" : "  BEYOND");
+    const std::string note = d.left_out > 0 ? fmt::format("  without {} elements whose gradient is rounding noise", d.left_out) : "";
+    fmt::print("{:<10} {:<28} {:>12.2e} {:>10.0e}{}{}\n", d.what, d.name, d.relative, d.tolerance, d.passed() ? "" : "  BEYOND", note);
     failed += !d.passed();
   }
   fmt::print("{}: {} of {} within tolerance of LibTorch in float64, after {} steps\n", spec->name, differences.size() - static_cast<size_t>(failed),

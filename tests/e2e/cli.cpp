@@ -20,7 +20,6 @@ namespace {
 
 std::map<std::string, std::string> complete(std::map<std::string, std::string> environment) {
   environment.try_emplace("HYDRAC_CACHE", shared_cache().string());
-  environment.try_emplace("HYDRAC_BLAS", "openblas");  // no choice by measurement: it could fall differently twice
   return environment;
 }
 
@@ -40,7 +39,8 @@ std::map<std::string, std::string> complete(std::map<std::string, std::string> e
 
 }  // namespace
 
-Process::Process(const fs::path& folder, const Words& words, const std::map<std::string, std::string>& environment) {
+Process::Process(const fs::path& folder, const Words& words,
+                 const std::map<std::string, std::string>& environment) {
   const auto variables = complete(environment);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe failed");
@@ -84,7 +84,9 @@ bool Process::wait_for(const std::string& text) {
   return false;
 }
 
-void Process::send(int signal) const { ASSERT_EQ(::kill(pid_, signal), 0); }
+void Process::send(int signal) const {
+  ASSERT_EQ(::kill(pid_, signal), 0);
+}
 
 Outcome Process::finish() {
   while (line()) {
@@ -96,7 +98,8 @@ Outcome Process::finish() {
   Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), seen_, ""};
   char buffer[4096];
   ::lseek(err_, 0, SEEK_SET);
-  for (ssize_t n; (n = ::read(err_, buffer, sizeof buffer)) > 0;) outcome.err.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n; (n = ::read(err_, buffer, sizeof buffer)) > 0;)
+    outcome.err.append(buffer, static_cast<size_t>(n));
   return outcome;
 }
 

@@ -1,5 +1,5 @@
-// Starting hydrac as a user does: in a folder with a spec and a small corpus, by its command line, looking at its exit
-// code, what it prints, and what it leaves behind.
+// Starting hydrac as a user does: in a folder with a spec and a small corpus, by its command line, looking at
+// its exit code, what it prints, and what it leaves behind.
 #pragma once
 #include <sys/types.h>
 
@@ -25,7 +25,8 @@ struct Outcome {
 class Process {
  public:
   // `words` are the arguments; `environment` replaces or adds variables. Started in `folder`.
-  Process(const fs::path& folder, const Words& words, const std::map<std::string, std::string>& environment = {});
+  Process(const fs::path& folder, const Words& words,
+          const std::map<std::string, std::string>& environment = {});
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -44,8 +45,8 @@ class Process {
   std::string seen_, unread_;
 };
 
-// A folder with corpus.txt and base.yaml, gone afterwards. All share one cache of kernels, so that each shape is
-// compiled once a program.
+// A folder with corpus.txt and base.yaml, gone afterwards. All share one cache of kernels, so that each shape
+// is compiled once a program.
 class Workplace {
  public:
   Workplace();
@@ -57,8 +58,8 @@ class Workplace {
   test::TempDir folder_;
 };
 
-// The spec of base.yaml: two layers, dropout, two micro-batches a step, a checkpoint every other step, one thread (more
-// would let the matrix products sum in another order).
+// The spec of base.yaml: two layers, dropout, two micro-batches a step, a checkpoint every other step, one
+// thread (more would let the matrix products sum in another order).
 std::string base_spec();
 
 // The cache folder that every Workplace uses.
@@ -67,7 +68,8 @@ const fs::path& shared_cache();
 // `text` without the value of "step_ms" and its like, which differ from run to run.
 std::string without_timing(const std::string& metrics_jsonl);
 
-// Every file below a folder, relative and sorted; with `ignored`, a first path component that is not looked at.
+// Every file below a folder, relative and sorted; with `ignored`, a first path component that is not looked
+// at.
 Words files_below(const fs::path& folder, const std::string& ignored = "");
 
 }  // namespace hydrac::e2e

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 #include "codegen/cpu_program.h"
 #include "runtime/error.h"
@@ -34,14 +35,18 @@ runtime::Gemm product_of(const Call& call) {
   return gemm;
 }
 
-// The products of one training step, each shape once.
+// The products of one training step, each shape once: recomputation repeats shapes and must not change which library
+// is chosen for them, or it would change results.
 std::vector<runtime::Gemm> shapes_of(const program::Program& program) {
   std::vector<runtime::Gemm> shapes;
+  std::set<std::tuple<int64_t, int64_t, int64_t, bool, bool, float>> seen;
   for (const program::Function& function : program.functions) {
     if (function.name != "micro_step") continue;
     for (const program::Section& section : function.sections) {
       for (const Call& call : section.calls) {
-        if (call.kind == Call::Kind::gemm) shapes.push_back(product_of(call));
+        if (call.kind != Call::Kind::gemm) continue;
+        const runtime::Gemm g = product_of(call);
+        if (seen.emplace(g.m, g.n, g.k, g.trans_a, g.trans_b, g.beta).second) shapes.push_back(g);
       }
     }
   }

@@ -1,0 +1,224 @@
+// What a user gets wrong: the whole message, the exit code, and nothing written.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tests/e2e/cli.h"
+
+namespace hydrac::e2e {
+namespace {
+
+using test::slurp;
+using test::spill;
+
+// Runs in a folder that must be left as it was, but for the cache of tokens, which is the working folder's.
+void expect_refused(const Workplace& place, const Words& words, const std::string& message,
+                    const std::map<std::string, std::string>& environment = {}) {
+  const Words before = files_below(place.path(), ".cache");
+  const Outcome outcome = place.run(words, environment);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "hydrac: error: " + message + "\n");
+  EXPECT_EQ(files_below(place.path(), ".cache"), before);
+  EXPECT_FALSE(fs::exists(place / "runs/refused"));
+}
+
+Words run_with(const std::string& override) {
+  return {"base.yaml", "output.dir=runs/refused", override};
+}
+
+TEST(BadCommand, NamesTheNearestVerb) {
+  const Workplace place;
+  expect_refused(place, {"verifi", "base.yaml"},
+                 "\"verifi\" is neither a verb nor a spec (*.yaml); did you mean verify?");
+  expect_refused(place, {"xyzzyxyzzy"},
+                 "\"xyzzyxyzzy\" is neither a verb nor a spec (*.yaml); `hydrac --help` lists the verbs");
+}
+
+TEST(BadCommand, NamesTheNearestOption) {
+  const Workplace place;
+  expect_refused(place, {"base.yaml", "--resum"}, "unknown option --resum; did you mean --resume?");
+  expect_refused(place, {"sample", "runs/base", "--temprature", "1"},
+                 "unknown option --temprature; did you mean --temperature?");
+}
+
+TEST(BadCommand, SaysWhatIsMissingOrTooMuch) {
+  const Workplace place;
+  expect_refused(place, {"check"}, "which spec? Give the path of a YAML file");
+  expect_refused(place, {"sample"}, "which run? Give its folder");
+  expect_refused(place, {"base.yaml", "--dump"}, "--dump needs a value: DIR");
+  expect_refused(place, {"base.yaml", "--quiet=yes"}, "--quiet takes no value");
+  expect_refused(place, {"base.yaml", "other.yaml"},
+                 "\"other.yaml\" is one argument too many: overrides are written key=value");
+  expect_refused(place, {"verify", "base.yaml", "--steps", "many"},
+                 "--steps takes a whole number, not \"many\"");
+}
+
+TEST(BadCommand, WithoutArgumentsPrintsTheHelp) {
+  const Workplace place;
+  const Outcome nothing = place.run({}), help = place.run({"--help"});
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(nothing.err, help.out);
+}
+
+TEST(BadSpec, UnknownOverrideNamesTheNearestKey) {
+  const Workplace place;
+  const Outcome outcome = place.run({"base.yaml", "train.max_stps=3"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("did you mean train.max_steps?"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(fs::exists(place / "runs"));
+}
+
+TEST(BadSpec, IsNoFile) {
+  const Workplace place;
+  const Outcome outcome = place.run({"nowhere.yaml"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("nowhere.yaml"), std::string::npos) << outcome.err;
+}
+
+TEST(BadTarget, AGpuIsNotTakenForTheCpu) {
+  const Workplace place;
+  expect_refused(place, run_with("target=h100"),
+                 "target h100 needs the cuda target, which this version does not have yet; on this machine's "
+                 "processors: "
+                 "target=cpu optimizations.precision=fp32");
+}
+
+TEST(BadTarget, AHeadThatTheKernelsCannotTake) {
+  const Workplace place;
+  expect_refused(place, run_with("model.head_dim=12"),
+                 "model.head_dim is 12: the cpu's attention kernels take multiples of 8 up to 256");
+}
+
+TEST(BadData, ThatIsNotThere) {
+  const Workplace place;
+  expect_refused(place, run_with("data.path=nowhere.txt"), "nowhere.txt: there is no such file in .");
+}
+
+TEST(BadData, Empty) {
+  const Workplace place;
+  spill(place / "empty.txt", "");
+  expect_refused(place, run_with("data.path=empty.txt"), "empty.txt: it is empty");
+}
+
+TEST(BadData, Binary) {
+  const Workplace place;
+  spill(place / "binary.txt", std::string("text\0more", 9));
+  expect_refused(place, run_with("data.path=binary.txt"),
+                 "binary.txt: byte 4 is NUL, so this is binary data or UTF-16, not UTF-8 text");
+}
+
+TEST(BadData, ShorterThanASequence) {
+  const Workplace place;
+  spill(place / "short.txt", "short");
+  expect_refused(
+      place, run_with("data.path=short.txt"),
+      "the training data has 4 tokens, but a sequence of 16 needs 17; give more data or a shorter sequence");
+}
+
+TEST(BadData, ATokenizerThatWasCutOff) {
+  const Workplace place;
+  spill(place / "tokenizer.json", R"({"version": "1.0", "model": {"type")");
+  expect_refused(place, run_with("data.tokenizer=tokenizer.json"),
+                 "tokenizer.json: not valid JSON: it ends too early");
+}
+
+TEST(BadData, AVocabularySmallerThanTheTokenizers) {
+  const Workplace place;
+  expect_refused(
+      place, run_with("model.vocab_size=64"),
+      "model.vocab_size is 64, but the tokenizer has 256 tokens: leave vocab_size out, or make it larger");
+}
+
+TEST(BadResume, WithoutARun) {
+  const Workplace place;
+  expect_refused(place, {"base.yaml", "--resume"},
+                 "runs/base holds no run to resume; leave out --resume to begin one");
+}
+
+TEST(BadResume, WithAnotherSpecNamesEveryKeyThatDiffers) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"-q", "base.yaml"}).code, 0);
+  expect_refused(place, {"base.yaml", "--resume", "train.seed=4", "train.micro_batch_size=4"},
+                 "runs/base/checkpoint-12 cannot be resumed, because what decides the results has changed:\n"
+                 "  train.micro_batch_size: \"2\" in the checkpoint, \"4\" now\n"
+                 "  train.seed: \"1337\" in the checkpoint, \"4\" now\n"
+                 "change it back to continue this run, or start a new one without --resume (this one is then "
+                 "moved aside, "
+                 "not overwritten)");
+}
+
+TEST(BadResume, WithOtherData) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"-q", "base.yaml"}).code, 0);
+  spill(place / "corpus.txt", slurp(place / "corpus.txt") + "one line more\n");
+  const Outcome outcome = place.run({"base.yaml", "--resume"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("\n  data: \""), std::string::npos) << outcome.err;
+}
+
+TEST(BadSample, OfWhatIsNoRun) {
+  const Workplace place;
+  fs::create_directory(place / "empty");
+  expect_refused(place, {"sample", "empty"}, "empty holds no complete checkpoint");
+  expect_refused(place, {"sample", "nowhere"}, "nowhere holds no complete checkpoint");
+  expect_refused(place, {"sample", "corpus.txt"}, "cannot list corpus.txt: Not a directory");
+}
+
+TEST(BadMachine, WithoutACompiler) {
+  const Workplace place;
+  expect_refused(place, run_with("train.max_steps=12"),
+                 "no C++ compiler found: the cpu target compiles the code it generates.\n"
+                 "Install one (Debian, Ubuntu: apt-get install g++) or name yours in $CXX.",
+                 {{"PATH", "/nonexistent"}, {"CXX", ""}, {"HYDRAC_CACHE", (place / "cache").string()}});
+}
+
+TEST(BadMachine, ACompilerThatDoesNotRun) {
+  const Workplace place;
+  const Outcome outcome = place.run({"base.yaml"}, {{"CXX", "no-such-compiler"}});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(outcome.err.starts_with(
+      "hydrac: error: the compiler that $CXX names, no-such-compiler, does not run: "))
+      << outcome.err;
+  EXPECT_FALSE(fs::exists(place / "runs"));
+}
+
+TEST(BadMachine, ACacheThatCannotBeWritten) {
+  const Workplace place;
+  spill(place / "file", "");
+  const Outcome outcome = place.run({"base.yaml"}, {{"HYDRAC_CACHE", (place / "file/cache").string()}});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.err, "hydrac: the run failed: cannot write into the cache folder " +
+                             (place / "file/cache").string() +
+                             ": set $HYDRAC_CACHE to one that can be written\n");
+  EXPECT_FALSE(fs::exists(place / "runs"));
+}
+
+TEST(BadOutput, AFileStandsInItsPlace) {
+  const Workplace place;
+  spill(place / "runs", "a file");
+  const Outcome outcome = place.run({"base.yaml"});
+  EXPECT_TRUE(outcome.code == 2 || outcome.code == 3) << outcome.code;
+  EXPECT_NE(outcome.err.find("runs/base"), std::string::npos) << outcome.err;
+  EXPECT_EQ(slurp(place / "runs"), "a file");
+}
+
+TEST(BadOutput, AFolderThatCannotBeWritten) {
+  if (::geteuid() == 0) {
+    fprintf(stderr,
+            "SKIPPED: root may write everywhere; run the tests as another user to see a read-only folder "
+            "refused\n");
+    GTEST_SKIP() << "root may write everywhere";
+  }
+  const Workplace place;
+  fs::create_directory(place / "runs");
+  fs::permissions(place / "runs", fs::perms::owner_read | fs::perms::owner_exec);
+  const Outcome outcome = place.run({"base.yaml"});
+  fs::permissions(place / "runs", fs::perms::owner_all);
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.err, "hydrac: the run failed: cannot create the folder runs/base: Permission denied\n");
+}
+
+}  // namespace
+}  // namespace hydrac::e2e

@@ -1,0 +1,165 @@
+// A training run from its command line to the folder it leaves.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "tests/e2e/cli.h"
+
+namespace hydrac::e2e {
+namespace {
+
+using Json = nlohmann::json;
+using test::slurp;
+using test::spill;
+
+// Hugging Face's names and shapes of a Llama with this spec's sizes.
+std::map<std::string, std::vector<int64_t>> llama_tensors() {
+  std::map<std::string, std::vector<int64_t>> tensors = {{"model.embed_tokens.weight", {256, 64}},
+                                                         {"model.norm.weight", {64}}};
+  for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
+    tensors[layer + "input_layernorm.weight"] = {64};
+    tensors[layer + "post_attention_layernorm.weight"] = {64};
+    tensors[layer + "self_attn.q_proj.weight"] = {64, 64};
+    tensors[layer + "self_attn.k_proj.weight"] = {32, 64};
+    tensors[layer + "self_attn.v_proj.weight"] = {32, 64};
+    tensors[layer + "self_attn.o_proj.weight"] = {64, 64};
+    tensors[layer + "mlp.gate_proj.weight"] = {128, 64};
+    tensors[layer + "mlp.up_proj.weight"] = {128, 64};
+    tensors[layer + "mlp.down_proj.weight"] = {64, 128};
+  }
+  return tensors;
+}
+
+void expect_checkpoint(const fs::path& dir) {
+  std::map<std::string, std::vector<int64_t>> tensors;
+  const runtime::SafetensorsReader model(dir / "model.safetensors");
+  for (const auto& tensor : model.tensors()) {
+    tensors[tensor.name] = tensor.shape;
+    EXPECT_EQ(tensor.dtype, runtime::SafetensorsDtype::f32) << tensor.name;
+  }
+  EXPECT_EQ(tensors, llama_tensors());
+  const Json config = Json::parse(slurp(dir / "config.json"));
+  EXPECT_EQ(config["architectures"], Json({"LlamaForCausalLM"}));
+  EXPECT_EQ(config["model_type"], "llama");
+  EXPECT_EQ(config["hidden_size"], 64);
+  EXPECT_EQ(config["num_key_value_heads"], 2);
+  EXPECT_EQ(config["intermediate_size"], 128);
+  EXPECT_EQ(config["hidden_act"], "silu");
+  EXPECT_EQ(config["vocab_size"], 256);
+}
+
+std::set<std::string> keys_of(const Json& record) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : record.items()) keys.insert(key);
+  return keys;
+}
+
+void expect_metrics(const std::string& text) {
+  const std::set<std::string> always = {
+      "step", "loss", "grad_norm", "learning_rate", "tokens_per_second", "step_ms", "memory_gib"};
+  std::istringstream lines(text);
+  std::string line;
+  int step = 0;
+  while (std::getline(lines, line)) {
+    const Json record = Json::parse(line);
+    std::set<std::string> wanted = always;
+    if (++step % 4 == 0) wanted.insert("eval_loss");
+    EXPECT_EQ(keys_of(record), wanted) << line;
+    EXPECT_EQ(record["step"], step);
+    EXPECT_NEAR(record["loss"].get<double>(), 5.5, 0.5);  // about log(256), and falling
+    EXPECT_GT(record["tokens_per_second"].get<double>(), 0);
+  }
+  EXPECT_EQ(step, 12);
+}
+
+TEST(Run, LeavesMetricsSpecEventsAndACheckpointUnderHuggingFacesNames) {
+  const Workplace place;
+  const Outcome outcome = place.run({"base.yaml"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const fs::path run = place / "runs/base";
+  Words files = {"events.out.tfevents.0000000000.hydrac", "metrics.jsonl", "spec.yaml"};
+  for (int step = 2; step <= 12; step += 2) {
+    for (const char* name : {"config.json", "manifest.json", "model.safetensors", "optimizer.safetensors",
+                             "state.json", "tokenizer.json"}) {
+      files.push_back("checkpoint-" + std::to_string(step) + "/" + name);
+    }
+  }
+  std::ranges::sort(files);
+  EXPECT_EQ(files_below(run), files);
+  EXPECT_GT(fs::file_size(run / "events.out.tfevents.0000000000.hydrac"), 500u);
+  expect_metrics(slurp(run / "metrics.jsonl"));
+  expect_checkpoint(run / "checkpoint-12");
+}
+
+TEST(Run, ItsSpecAsResolvedGivesTheSameRunAgain) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"-q", "base.yaml"}).code, 0);
+  fs::copy_file(place / "runs/base/spec.yaml", place / "again.yaml");
+  const Outcome again = place.run({"-q", "again.yaml", "output.dir=runs/again"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_TRUE(slurp(place / "runs/base/checkpoint-12/model.safetensors") ==
+              slurp(place / "runs/again/checkpoint-12/model.safetensors"));
+}
+
+TEST(Run, TheSameCommandTwiceKeepsBothRunsAndTakesKernelsFromTheCache) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"base.yaml"}).code, 0);
+  const Outcome second = place.run({"base.yaml"});
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_NE(second.out.find(" kernels from the cache in "), std::string::npos) << second.out;
+  EXPECT_NE(second.out.find(
+                "moved the earlier run in runs/base to runs/base.1; --resume would have continued it\n"),
+            std::string::npos)
+      << second.out;
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"}) {
+    const std::string file = std::string("checkpoint-12/") + name;
+    EXPECT_TRUE(slurp(place / ("runs/base/" + file)) == slurp(place / ("runs/base.1/" + file))) << file;
+  }
+  EXPECT_EQ(without_timing(slurp(place / "runs/base/metrics.jsonl")),
+            without_timing(slurp(place / "runs/base.1/metrics.jsonl")));
+}
+
+TEST(Run, QuietPrintsNothing) {
+  const Workplace place;
+  const Outcome outcome = place.run({"base.yaml", "-q", "sample.max_new_tokens=5"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(fs::exists(place / "runs/base/checkpoint-12/manifest.json"));
+}
+
+TEST(Run, SaveTotalLimitKeepsTheNewestCheckpoints) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"base.yaml", "-q", "train.save_total_limit=2"}).code, 0);
+  Words folders;
+  for (const auto& entry : fs::directory_iterator(place / "runs/base")) {
+    if (entry.is_directory()) folders.push_back(entry.path().filename());
+  }
+  std::ranges::sort(folders);
+  EXPECT_EQ(folders, (Words{"checkpoint-10", "checkpoint-12"}));
+}
+
+TEST(Run, KernelsThatSomethingDamagedInTheCacheAreCompiledAgain) {
+  const Workplace place;
+  const std::map<std::string, std::string> own_cache = {{"HYDRAC_CACHE", (place / "cache").string()}};
+  ASSERT_EQ(place.run({"-q", "base.yaml"}).code, 0);  // the shared cache has them now
+  fs::create_directory(place / "cache");
+  int libraries = 0;
+  for (const auto& entry : fs::directory_iterator(shared_cache())) {
+    if (entry.path().extension() != ".so") continue;
+    spill(place / "cache" / entry.path().filename(), "no library");
+    ++libraries;
+  }
+  ASSERT_GT(libraries, 0);
+  const Outcome outcome = place.run({"base.yaml"}, own_cache);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find(" kernels compiled in "), std::string::npos) << outcome.out;
+}
+
+}  // namespace
+}  // namespace hydrac::e2e

@@ -1,0 +1,151 @@
+// `hydrac verify`: loss, gradients and steps of whole models against LibTorch in float64. Few models, each
+// with many features, since every one is compiled.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <sstream>
+
+#include "tests/e2e/cli.h"
+
+namespace hydrac::e2e {
+namespace {
+
+using test::spill;
+
+bool oracle_is_there() {
+  const fs::path oracle = fs::path(HYDRAC_PROGRAM).parent_path() / "hydrac-oracle";
+  if (fs::exists(oracle)) return true;
+  fprintf(stderr,
+          "SKIPPED: there is no hydrac-oracle beside hydrac; build it (-DHYDRAC_ORACLE=ON) to compare with "
+          "LibTorch\n");
+  return false;
+}
+
+#define NEEDS_ORACLE() \
+  if (!oracle_is_there()) GTEST_SKIP() << "no hydrac-oracle"
+
+struct Case {
+  const char* name;
+  const char* model;
+  const char* train;
+};
+
+std::string spec_of(const Case& c) {
+  return std::string("name: ") + c.name + "\ntarget: cpu\nmodel: {hidden_size: 64, num_hidden_layers: 2, " +
+         c.model + "}\ndata: {path: corpus.txt}\ntrain: {max_steps: 12, " + c.train +
+         "}\noptimizations: {threads: 1}\n";
+}
+
+// clang-format off
+const Case kCases[] = {
+    {"LlamaWithGroupedQueriesSmoothedAccumulatedCosine",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, tie_word_embeddings: false",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 3, label_smoothing: 0.1, "
+     "lr_scheduler: {name: cosine, warmup_steps: 2}"},
+    {"Gpt2WithDropoutLinear",
+     "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu_tanh, "
+     "attention_bias: true, mlp_bias: true, tie_word_embeddings: true, dropout: 0.2, attention_dropout: 0.2, "
+     "max_position_embeddings: 24",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2, lr_scheduler: {name: linear, decay_steps: 4}"},
+    {"Qwen3WithQkNormLionWsd",
+     "num_attention_heads: 4, num_key_value_heads: 2, head_dim: 32, intermediate_size: 128, vocab_size: 256, qk_norm: true, "
+     "norm_eps: 1e-6",
+     "sequence_len: 16, micro_batch_size: 2, optimizer: {name: lion}, "
+     "lr_scheduler: {name: wsd, warmup_steps: 1, decay_steps: 11}"},
+    {"Qwen2WithBiasesAndStretchedRopeSgdConstant",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, attention_bias: true, "
+     "attention_output_bias: false, rope_theta: 500, dropout: 0.1, rope_scaling: {rope_type: llama3, factor: 8, "
+     "low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 32}",
+     "sequence_len: 64, micro_batch_size: 2, optimizer: {name: sgd, weight_decay: 0.01}, "
+     "lr_scheduler: {name: constant, warmup_steps: 2}, max_grad_norm: 0"},
+    {"MultiQueryRelu2UntiedWithoutPositions",
+     "num_attention_heads: 4, num_key_value_heads: 1, intermediate_size: 128, vocab_size: 256, hidden_act: relu2, "
+     "tie_word_embeddings: false, position: none",
+     "sequence_len: 16, micro_batch_size: 2"},
+    {"FiveHeadsOfFortyAndOddSizesGeglu",
+     "num_attention_heads: 5, num_key_value_heads: 5, head_dim: 40, intermediate_size: 77, vocab_size: 257, hidden_act: geglu, "
+     "mlp_bias: true, dropout: 0.1, attention_dropout: 0.1",
+     "sequence_len: 33, micro_batch_size: 3, gradient_accumulation_steps: 2, label_smoothing: 0.1"},
+    {"SiluUnderLayernormWithRope",
+     "num_attention_heads: 4, intermediate_size: 96, vocab_size: 256, norm: layernorm, norm_bias: false, hidden_act: silu, "
+     "mlp_bias: false",
+     "sequence_len: 16, micro_batch_size: 2, optimizer: {name: sgd, momentum: 0}"},
+    {"GeluUntiedWithTheBlockRecomputed",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, hidden_act: gelu, dropout: 0.1, "
+     "attention_dropout: 0.1, tie_word_embeddings: false",
+     "sequence_len: 16, micro_batch_size: 2"},
+    {"SeriesRegression",
+     "input: series, head: regression, num_features: 5, num_labels: 2, num_attention_heads: 4, norm: layernorm, "
+     "position: learned, hidden_act: gelu, dropout: 0.1",
+     "sequence_len: 16, micro_batch_size: 3, gradient_accumulation_steps: 2"},
+    {"SeriesClassification",
+     "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
+     "sequence_len: 16, micro_batch_size: 3, label_smoothing: 0.1"},
+};
+// clang-format on
+
+class Verify : public testing::TestWithParam<Case> {};
+
+TEST_P(Verify, LossGradientsAndStepsAreLibTorchs) {
+  NEEDS_ORACLE();
+  const Workplace place;
+  spill(place / "case.yaml", spec_of(GetParam()));
+  Words command = {"verify", "case.yaml"};
+  if (std::string(GetParam().name).ends_with("Recomputed"))
+    command.push_back("optimizations.recompute=block");
+  if (std::string(GetParam().name).starts_with("Series")) command.push_back("data.target=[y]");
+  const Outcome outcome = place.run(command);
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find(" within tolerance of LibTorch in float64, after 3 steps\n"), std::string::npos)
+      << outcome.out;
+  EXPECT_EQ(outcome.out.find("BEYOND"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Verify, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+Words lines_with(const std::string& text, const std::string& part) {
+  Words lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (line.find(part) != std::string::npos) lines.push_back(line);
+  }
+  return lines;
+}
+
+#ifdef E2E_WRONG_ORACLE
+TEST(VerifyFails, WhenOneGradientDiffersAndNamesIt) {
+  NEEDS_ORACLE();
+  const Workplace place;
+  const Outcome outcome = place.run({"verify", "base.yaml", "--oracle", E2E_WRONG_ORACLE});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  const Words beyond = lines_with(outcome.out, "BEYOND");
+  ASSERT_EQ(beyond.size(), 1u) << outcome.out;
+  EXPECT_TRUE(beyond[0].starts_with("gradient   attn.qkv.weight ")) << beyond[0];
+  EXPECT_EQ(lines_with(outcome.out, "19 of 20 within tolerance").size(), 1u) << outcome.out;
+}
+#endif
+
+TEST(VerifyFails, WhenTheOracleDoes) {
+  const Workplace place;
+  const Outcome outcome = place.run({"verify", "base.yaml", "--oracle", "/bin/false"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.err, "hydrac: the run failed: /bin/false verify failed\n");
+}
+
+TEST(VerifyFails, WhenThereIsNoSuchOracle) {
+  const Workplace place;
+  const Outcome outcome = place.run({"verify", "base.yaml", "--oracle", "nowhere"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "hydrac: error: --oracle: there is no nowhere\n");
+}
+
+TEST(VerifyJob, LiesWhereItIsToldTo) {
+  NEEDS_ORACLE();
+  const Workplace place;
+  ASSERT_EQ(place.run({"verify", "base.yaml", "--keep", "job", "--steps", "1"}).code, 0);
+  EXPECT_EQ(files_below(place / "job"), (Words{"job.json", "result.safetensors", "tensors.safetensors"}));
+}
+
+}  // namespace
+}  // namespace hydrac::e2e
