@@ -30,8 +30,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   std::vector<ir::Affine> rows;
   for (size_t i = 0; i < graph.value(node.inputs[1]).shape.size(); ++i) rows.push_back(k.row(static_cast<int>(i)));
   const Term at_target = k.gather(0, max(target, zero), rows, {});
-  Term loss = lse - (1 - e) * at_target;
-  if (e > 0) loss = loss - e * k.mean(logits);
+  const Term loss = e > 0 ? lse - (1 - e) * at_target - e * k.mean(logits) : lse - at_target;
   k.store_row(0, select(target < zero, k.constant(0), loss));
   k.store_row(1, lse);
   return k.take();

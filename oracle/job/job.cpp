@@ -50,8 +50,9 @@ ScheduleSpec read_schedule(JsonReader in) {
   spec.warmup_steps = in.integer("warmup_steps", 0, kMaxSteps, 0);
   spec.max_steps = in.integer("max_steps", 1, kMaxSteps);
   spec.min_ratio = in.number("min_ratio", 0);
+  const std::int64_t after_warmup = std::max<std::int64_t>(0, spec.max_steps - spec.warmup_steps);
   spec.decay_steps =
-      wsd ? in.integer("decay_steps", 0, kMaxSteps) : in.integer("decay_steps", 0, kMaxSteps, 0);
+      wsd ? in.integer("decay_steps", 0, kMaxSteps) : in.integer("decay_steps", 0, kMaxSteps, after_warmup);
   in.expect_no_more();
   return spec;
 }

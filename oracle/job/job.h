@@ -23,7 +23,7 @@ struct ScheduleSpec {
   std::string name;  // constant, linear, cosine, wsd
   std::int64_t warmup_steps = 0;
   std::int64_t max_steps = 0;
-  std::int64_t decay_steps = 0;  // wsd
+  std::int64_t decay_steps = 0;  // wsd: the last ones; linear and cosine: after warmup
   double min_ratio = 0;
 };
 

@@ -23,7 +23,7 @@ double learning_rate_factor(const ScheduleSpec& schedule, std::int64_t step) {
     const std::int64_t decay_begin = schedule.max_steps - schedule.decay_steps;
     return 1.0 - (1.0 - low) * progress(step, decay_begin, schedule.decay_steps);
   }
-  const double t = progress(step, schedule.warmup_steps, schedule.max_steps - schedule.warmup_steps);
+  const double t = progress(step, schedule.warmup_steps, schedule.decay_steps);
   if (schedule.name == "linear") return 1.0 - (1.0 - low) * t;
   return low + 0.5 * (1.0 - low) * (1.0 + std::cos(std::acos(-1.0) * t));
 }
