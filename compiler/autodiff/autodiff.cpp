@@ -16,8 +16,8 @@ namespace {
 using ir::Use;
 using ir::ValueId;
 
-// Values whose gradient depends on something trained. Found by walking forward once: loops need no second round
-// because what a loop carries is first written by the region before it.
+// Values whose gradient depends on something trained. Found by walking forward once: loops need no second
+// round because what a loop carries is first written by the region before it.
 std::set<ValueId> differentiable_values(const ir::Graph& graph, const ir::Function& function) {
   std::set<ValueId> wanted;
   for (const ir::Value& value : graph.values) {
@@ -35,8 +35,8 @@ std::set<ValueId> differentiable_values(const ir::Graph& graph, const ir::Functi
   return wanted;
 }
 
-// Values that are read in another region, or by another iteration, than they are written in. Their gradients travel
-// between backward regions in a value of their own, "d_<name>", with as many slots.
+// Values that are read in another region, or by another iteration, than they are written in. Their gradients
+// travel between backward regions in a value of their own, "d_<name>", with as many slots.
 std::set<ValueId> carried_values(const ir::Graph& graph, const ir::Function& function) {
   std::map<ValueId, std::set<std::pair<const ir::Region*, ir::Slot>>> places;
   for (const ir::Region& region : function.regions) {
@@ -110,8 +110,8 @@ class RegionGradient final : public ops::Gradient {
     return {target, walk_.options.accumulate_micro_batches || !first};
   }
 
-  // Gradients of what earlier forward regions wrote must end in the carried value. `backward_nodes` starts where
-  // this region's backward nodes start.
+  // Gradients of what earlier forward regions wrote must end in the carried value. `backward_nodes` starts
+  // where this region's backward nodes start.
   void hand_over(size_t backward_nodes, const std::set<Use>& written_here) {
     for (auto& [use, gradient] : gradients_) {
       if (!walk_.carried.contains(use.value) || written_here.contains(use)) continue;
@@ -145,9 +145,9 @@ class RegionGradient final : public ops::Gradient {
   std::map<Use, Use> gradients_;
 };
 
-// Gives the region's outputs the gradients that later regions and iterations left. A loop expects one from the
-// iteration after it in every slot; for the last iteration that is the slot the next region wrote, or zero, which
-// `before`, the backward region that runs just before this one, then writes.
+// Gives the region's outputs the gradients that later regions and iterations left. A loop expects one from
+// the iteration after it in every slot; for the last iteration that is the slot the next region wrote, or
+// zero, which `before`, the backward region that runs just before this one, then writes.
 void receive_carried(Walk& walk, const ir::Region& forward, const std::vector<ir::Node>& nodes,
                      RegionGradient& gradient, ir::Region* before) {
   for (const ir::Node& node : nodes) {
@@ -188,7 +188,8 @@ void differentiate_region(Walk& walk, const ir::Region& forward, const std::vect
     const ops::OpInfo& op = ops::op_info(node->op);
     if (!op.gradient) continue;
     const bool is_loss = node->op == "mean_loss";
-    if (!is_loss && std::ranges::none_of(node->outputs, [&](Use output) { return gradient.of(output).has_value(); })) {
+    if (!is_loss &&
+        std::ranges::none_of(node->outputs, [&](Use output) { return gradient.of(output).has_value(); })) {
       continue;
     }
     if (std::ranges::none_of(node->inputs, [&](Use input) { return gradient.wanted(input); })) continue;
@@ -202,7 +203,8 @@ void differentiate_region(Walk& walk, const ir::Region& forward, const std::vect
 }  // namespace
 
 void differentiate(ir::Graph& graph, ir::Function& function, const Options& options) {
-  Walk walk{graph, options, differentiable_values(graph, function), carried_values(graph, function), {}, {}, {}, {}};
+  Walk walk{graph, options, differentiable_values(graph, function), carried_values(graph, function), {}, {},
+            {},    {}};
   std::vector<ir::Region> backward_regions;
   for (size_t i = function.regions.size(); i-- > 0;) {
     ir::Region& forward = function.regions[i];

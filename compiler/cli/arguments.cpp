@@ -27,12 +27,15 @@ int64_t Arguments::number(const std::string& option, int64_t fallback) const {
 
 namespace {
 
-std::string long_name(const Option& option) { return option.name.substr(0, option.name.find(',')); }
+std::string long_name(const Option& option) {
+  return option.name.substr(0, option.name.find(','));
+}
 
 const Option* find(const std::vector<Option>& options, const std::string& word) {
   for (const Option& option : options) {
     const size_t comma = option.name.find(',');
-    if (word == long_name(option) || (comma != std::string::npos && word == option.name.substr(comma + 1))) return &option;
+    if (word == long_name(option) || (comma != std::string::npos && word == option.name.substr(comma + 1)))
+      return &option;
   }
   return nullptr;
 }
@@ -41,14 +44,16 @@ const Option* find(const std::vector<Option>& options, const std::string& word) 
   std::vector<std::string> names;
   for (const Option& option : options) names.push_back(long_name(option));
   const std::string nearest = diag::nearest(word, names);
-  throw runtime::InputError(fmt::format("unknown option {}{}", word, !nearest.empty() ? fmt::format("; did you mean {}?", nearest) : ""));
+  throw runtime::InputError(fmt::format("unknown option {}{}", word,
+                                        !nearest.empty() ? fmt::format("; did you mean {}?", nearest) : ""));
 }
 
 // key.path=value, with a key that could be one of the spec's
 bool is_override(const std::string& word) {
   const size_t equals = word.find('=');
   return equals != std::string::npos && equals > 0 &&
-         word.substr(0, equals).find_first_not_of("abcdefghijklmnopqrstuvwxyz_.-0123456789") == std::string::npos;
+         word.substr(0, equals).find_first_not_of("abcdefghijklmnopqrstuvwxyz_.-0123456789") ==
+             std::string::npos;
 }
 
 }  // namespace

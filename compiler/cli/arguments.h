@@ -8,8 +8,8 @@
 namespace hydrac::cli {
 
 struct Option {
-  std::string name;    // "--dump"; a short form may follow: "--quiet,-q"
-  std::string value;   // what it takes ("DIR"), empty for a switch
+  std::string name;   // "--dump"; a short form may follow: "--quiet,-q"
+  std::string value;  // what it takes ("DIR"), empty for a switch
   std::string help;
 };
 
@@ -24,8 +24,8 @@ struct Arguments {
   int64_t number(const std::string& option, int64_t fallback) const;
 };
 
-// Throws runtime::InputError for an option the verb does not have (with the nearest one it has), or one that lacks its
-// value.
+// Throws runtime::InputError for an option the verb does not have (with the nearest one it has), or one that
+// lacks its value.
 Arguments parse_arguments(const std::vector<std::string>& words, const std::vector<Option>& options);
 
 }  // namespace hydrac::cli

@@ -71,8 +71,9 @@ void print_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) total += row.seconds;
   fmt::print("\n{:<58} {:>6} {:>9} {:>7} {:>9} {:>9}\n", "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s");
   for (const Row& row : rows) {
-    fmt::print("{:<58} {:>6} {:>9.3f} {:>6.1f}% {:>9.1f} {:>9.1f}\n", row.label.empty() ? row.name : row.name + " " + row.label, row.calls,
-               row.seconds * 1e3, 100 * row.seconds / total, row.flop / row.seconds / 1e9, row.bytes / row.seconds / 1e9);
+    fmt::print("{:<58} {:>6} {:>9.3f} {:>6.1f}% {:>9.1f} {:>9.1f}\n",
+               row.label.empty() ? row.name : row.name + " " + row.label, row.calls, row.seconds * 1e3,
+               100 * row.seconds / total, row.flop / row.seconds / 1e9, row.bytes / row.seconds / 1e9);
   }
 }
 
@@ -91,8 +92,10 @@ Json measure(targets::CpuProgram& program, int64_t steps) {
   std::vector<double> seconds;
   for (int64_t i = 0; i < steps; ++i) seconds.push_back(seconds_of([&] { step(i); }));
   const double typical = median(seconds);
-  const double tokens = static_cast<double>(spec.train.micro_batch_size * spec.train.sequence_len * spec.train.gradient_accumulation_steps);
-  const double flops = program.flop_per_target() * tokens / typical, peak = program.blas().peak_gflops() * 1e9;
+  const double tokens = static_cast<double>(spec.train.micro_batch_size * spec.train.sequence_len *
+                                            spec.train.gradient_accumulation_steps);
+  const double flops = program.flop_per_target() * tokens / typical,
+               peak = program.blas().peak_gflops() * 1e9;
   return {{"spec", spec.name},
           {"threads", program.compiled().threads},
           {"blas", program.blas().name()},
@@ -111,15 +114,19 @@ Json measure_peer(const Arguments& arguments, const spec::Spec& spec, int thread
   if (arguments.value("--peer") != "libtorch") throw runtime::InputError("--peer: only libtorch is known");
   const verify::JobFolder folder(std::nullopt);
   verify::write_bench_job(folder.path(), spec, threads, steps);
-  return Json::parse(verify::run_oracle(verify::find_oracle(arguments.value("--oracle")), "bench", folder.path()));
+  return Json::parse(
+      verify::run_oracle(verify::find_oracle(arguments.value("--oracle")), "bench", folder.path()));
 }
 
 void print_result(const Json& r) {
-  fmt::print("{}: {:.2f} ms a step (least {:.2f}), {} tokens/s, {:.0f} GFLOP/s = {:.0f}% of this machine's sgemm peak of {:.0f}\n",
-             r["spec"].get<std::string>(), r["step_ms"].get<double>(), r["step_ms_min"].get<double>(),
-             runtime::human_count(r["tokens_per_second"].get<double>()), r["gflops"].get<double>(), 100 * r["share_of_peak"].get<double>(),
-             r["sgemm_peak_gflops"].get<double>());
-  fmt::print("{} of tensor memory, {} threads, products by {}\n", runtime::human_bytes(r["arena_bytes"].get<uint64_t>()), r["threads"].get<int>(),
+  fmt::print(
+      "{}: {:.2f} ms a step (least {:.2f}), {} tokens/s, {:.0f} GFLOP/s = {:.0f}% of this machine's sgemm "
+      "peak of {:.0f}\n",
+      r["spec"].get<std::string>(), r["step_ms"].get<double>(), r["step_ms_min"].get<double>(),
+      runtime::human_count(r["tokens_per_second"].get<double>()), r["gflops"].get<double>(),
+      100 * r["share_of_peak"].get<double>(), r["sgemm_peak_gflops"].get<double>());
+  fmt::print("{} of tensor memory, {} threads, products by {}\n",
+             runtime::human_bytes(r["arena_bytes"].get<uint64_t>()), r["threads"].get<int>(),
              r["blas"].get<std::string>());
 }
 
@@ -146,8 +153,9 @@ int bench_verb(const Arguments& arguments) {
     result["peer"] = peer;
     result["ratio"] = peer["ms_per_step_median"].get<double>() / result["step_ms"].get<double>();
     if (!arguments.has("--json")) {
-      fmt::print("\nLibTorch {}: {:.2f} ms a step; hydrac is {:.2f}x as fast\n", peer["torch"].get<std::string>(),
-                 peer["ms_per_step_median"].get<double>(), result["ratio"].get<double>());
+      fmt::print("\nLibTorch {}: {:.2f} ms a step; hydrac is {:.2f}x as fast\n",
+                 peer["torch"].get<std::string>(), peer["ms_per_step_median"].get<double>(),
+                 result["ratio"].get<double>());
     }
   }
   if (arguments.has("--json")) fmt::print("{}\n", result.dump());

@@ -16,11 +16,15 @@ int check_verb(const Arguments& arguments) {
   complete_for_planning(*spec);
   fmt::print("{}", spec::to_yaml(*spec));
   if (!targets::find(spec->target)->is_cpu()) {
-    fmt::print("\n# The spec is valid. Its memory on {} is planned by the cuda target, which this version does not have yet.\n", spec->target);
+    fmt::print(
+        "\n# The spec is valid. Its memory on {} is planned by the cuda target, which this version does not "
+        "have yet.\n",
+        spec->target);
     return kFine;
   }
   require_cpu(*spec);
-  const driver::Compiled compiled = driver::compile(*spec, {thread_count(*spec), arguments.value("--dump").value_or("")});
+  const driver::Compiled compiled =
+      driver::compile(*spec, {thread_count(*spec), arguments.value("--dump").value_or("")});
   fmt::print("\n{}", memory_summary(compiled, "# "));
   return kFine;
 }

@@ -14,10 +14,14 @@ using Json = nlohmann::ordered_json;
 
 std::string activation_name(const spec::Spec& spec, bool gpt2) {
   switch (spec.model.hidden_act) {
-    case spec::Activation::gelu_tanh: return gpt2 ? "gelu_new" : "gelu_pytorch_tanh";
-    case spec::Activation::swiglu: return "silu";
-    case spec::Activation::geglu: return "gelu_pytorch_tanh";
-    default: return std::string(spec::to_string(spec.model.hidden_act));
+    case spec::Activation::gelu_tanh:
+      return gpt2 ? "gelu_new" : "gelu_pytorch_tanh";
+    case spec::Activation::swiglu:
+      return "silu";
+    case spec::Activation::geglu:
+      return "gelu_pytorch_tanh";
+    default:
+      return std::string(spec::to_string(spec.model.hidden_act));
   }
 }
 
@@ -83,10 +87,19 @@ void flatten(const Json& json, const std::string& path, std::map<std::string, st
 }
 
 bool decides_results(const std::string& key) {
-  static constexpr std::array<std::string_view, 13> free_keys = {
-      "name",           "target",           "extends",          "data.cache_dir",  "train.eval_steps",
-      "train.eval_batches", "train.save_steps", "train.save_total_limit", "train.log_steps", "output.dir",
-      "optimizations.threads", "optimizations.recompute", "model.from"};
+  static constexpr std::array<std::string_view, 13> free_keys = {"name",
+                                                                 "target",
+                                                                 "extends",
+                                                                 "data.cache_dir",
+                                                                 "train.eval_steps",
+                                                                 "train.eval_batches",
+                                                                 "train.save_steps",
+                                                                 "train.save_total_limit",
+                                                                 "train.log_steps",
+                                                                 "output.dir",
+                                                                 "optimizations.threads",
+                                                                 "optimizations.recompute",
+                                                                 "model.from"};
   for (std::string_view free : free_keys) {
     if (key == free) return false;
   }
@@ -98,8 +111,10 @@ bool decides_results(const std::string& key) {
 std::string config_json(const spec::Spec& spec) {
   const std::string architecture = models::checkpoint_architecture(spec);
   Json config;
-  if (architecture == "gpt2") config = gpt2_config(spec);
-  else if (architecture != "hydrac") config = llama_like_config(spec, architecture);
+  if (architecture == "gpt2")
+    config = gpt2_config(spec);
+  else if (architecture != "hydrac")
+    config = llama_like_config(spec, architecture);
   else {
     // No Hugging Face architecture says this model; the spec's own keys do.
     config = Json::parse(spec::to_json(spec))["model"];

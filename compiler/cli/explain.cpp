@@ -12,9 +12,10 @@ int explain_verb(const Arguments& arguments) {
   if (!spec) return kBadInput;
   require_cpu(*spec);
   complete_for_planning(*spec);
-  const driver::Compiled compiled = driver::compile(*spec, {thread_count(*spec), arguments.value("--dump").value_or("")});
-  fmt::print("# Calls, in order\n\n{}\n# Memory\n\n{}\n{}\n# Decisions\n\n{}", call_table(compiled), memory_summary(compiled, ""),
-             memory_map(compiled), decisions(compiled));
+  const driver::Compiled compiled =
+      driver::compile(*spec, {thread_count(*spec), arguments.value("--dump").value_or("")});
+  fmt::print("# Calls, in order\n\n{}\n# Memory\n\n{}\n{}\n# Decisions\n\n{}", call_table(compiled),
+             memory_summary(compiled, ""), memory_map(compiled), decisions(compiled));
   return kFine;
 }
 

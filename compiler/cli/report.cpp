@@ -11,14 +11,17 @@ namespace hydrac::cli {
 
 namespace {
 
-std::string bytes_text(int64_t bytes) { return runtime::human_bytes(static_cast<uint64_t>(bytes)); }
+std::string bytes_text(int64_t bytes) {
+  return runtime::human_bytes(static_cast<uint64_t>(bytes));
+}
 
 std::string interval_text(const std::vector<plan::Interval>& intervals) {
   if (intervals.empty()) return "always";
   std::string text = fmt::format("steps {}-{}", intervals.front().first, intervals.front().last - 1);
   if (intervals.size() == 2) text += fmt::format(", {}-{}", intervals[1].first, intervals[1].last - 1);
   if (intervals.size() > 2) {
-    text += fmt::format(", {}-{}, ... ({} times)", intervals[1].first, intervals[1].last - 1, intervals.size());
+    text +=
+        fmt::format(", {}-{}, ... ({} times)", intervals[1].first, intervals[1].last - 1, intervals.size());
   }
   return text;
 }
@@ -31,17 +34,21 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
   for (const ir::Value& value : c.graph.values) {
     if (value.parameter) parameters += element_count(value.shape) * value.slots;
     if (value.view || value.role == ir::Role::activation) continue;
-    if (auto found = c.plan.placements.find(value.id); found != c.plan.placements.end()) by_role[value.role] += found->second.bytes();
+    if (auto found = c.plan.placements.find(value.id); found != c.plan.placements.end())
+      by_role[value.role] += found->second.bytes();
   }
   std::string text = fmt::format("{}{} parameters\n", prefix, parameters);
-  text += fmt::format("{}{:<16} {:>16} bytes   {}\n", prefix, "arena", c.plan.arena_bytes, bytes_text(c.plan.arena_bytes));
+  text += fmt::format("{}{:<16} {:>16} bytes   {}\n", prefix, "arena", c.plan.arena_bytes,
+                      bytes_text(c.plan.arena_bytes));
   for (const auto& [role, bytes] : by_role) {
     text += fmt::format("{}  {:<14} {:>16} bytes   {}\n", prefix, to_string(role), bytes, bytes_text(bytes));
   }
   const int64_t activations = c.plan.arena_bytes - c.plan.persistent_bytes;
-  text += fmt::format("{}  {:<14} {:>16} bytes   {}, shared by what is never alive at once\n", prefix, "activation", activations, bytes_text(activations));
+  text += fmt::format("{}  {:<14} {:>16} bytes   {}, shared by what is never alive at once\n", prefix,
+                      "activation", activations, bytes_text(activations));
   for (const auto& [function, bytes] : c.plan.live_bytes) {
-    text += fmt::format("{}    {:<12} {:>16} bytes   alive at once at most in {}\n", prefix, "", bytes, function);
+    text +=
+        fmt::format("{}    {:<12} {:>16} bytes   alive at once at most in {}\n", prefix, "", bytes, function);
   }
   return text;
 }
@@ -51,12 +58,15 @@ std::string call_table(const driver::Compiled& c) {
   for (const program::Function& function : c.program.functions) {
     text += fmt::format("{}\n", function.name);
     for (const program::Section& section : function.sections) {
-      text += fmt::format("  {}{}\n", section.name, section.layers > 0 ? fmt::format(" x {}", section.layers) : "");
+      text += fmt::format("  {}{}\n", section.name,
+                          section.layers > 0 ? fmt::format(" x {}", section.layers) : "");
       for (const program::Call& call : section.calls) {
         const bool gemm = call.kind == program::Call::Kind::gemm;
-        const std::string what = gemm ? fmt::format("gemm {}{} {} x {} x {}{}", call.gemm.transpose_a ? 'T' : 'N', call.gemm.transpose_b ? 'T' : 'N',
-                                                    call.gemm.m, call.gemm.n, call.gemm.k, call.gemm.accumulate ? " +=" : "")
-                                      : c.program.kernels[call.kernel].name;
+        const std::string what =
+            gemm ? fmt::format("gemm {}{} {} x {} x {}{}", call.gemm.transpose_a ? 'T' : 'N',
+                               call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
+                               call.gemm.accumulate ? " +=" : "")
+                 : c.program.kernels[call.kernel].name;
         const ir::Value& out = c.graph.value(call.arguments.back());
         text += fmt::format("    {:<52} {:<28} {:<16} {:>9} flop {:>11}\n", what, call.label,
                             symbols_of(gemm ? out.shape : c.graph.value(c.graph.find(call.label)).shape),
@@ -71,18 +81,21 @@ std::string memory_map(const driver::Compiled& c) {
   std::vector<std::pair<plan::Placement, ir::ValueId>> order;
   for (const auto& [id, placement] : c.plan.placements) order.emplace_back(placement, id);
   std::ranges::stable_sort(order, {}, [](const auto& entry) { return entry.first.offset; });
-  std::string text = fmt::format("{:>14} {:>14}  {:<32} {:<20} {:<16} alive\n", "offset", "bytes", "tensor", "shape", "role");
+  std::string text = fmt::format("{:>14} {:>14}  {:<32} {:<20} {:<16} alive\n", "offset", "bytes", "tensor",
+                                 "shape", "role");
   for (const auto& [placement, id] : order) {
     const ir::Value& value = c.graph.value(id);
     const auto intervals = c.plan.intervals.find(id);
     const std::string slots = value.slots == 1 ? "" : fmt::format(" x {}", placement.slots);
-    text += fmt::format("{:>14} {:>14}  {:<32} {:<20} {:<16} {}\n", placement.offset, placement.bytes(), value.name,
-                        symbols_of(value.shape) + slots, to_string(value.role),
-                        interval_text(intervals == c.plan.intervals.end() ? std::vector<plan::Interval>{} : intervals->second));
+    text += fmt::format("{:>14} {:>14}  {:<32} {:<20} {:<16} {}\n", placement.offset, placement.bytes(),
+                        value.name, symbols_of(value.shape) + slots, to_string(value.role),
+                        interval_text(intervals == c.plan.intervals.end() ? std::vector<plan::Interval>{}
+                                                                          : intervals->second));
   }
   for (const ir::Value& value : c.graph.values) {
     if (!value.view || value.role != ir::Role::activation) continue;
-    text += fmt::format("{:>30}  {:<32} lies in {}\n", "", value.name, c.graph.value(storage_of(c.graph, value.id)).name);
+    text += fmt::format("{:>30}  {:<32} lies in {}\n", "", value.name,
+                        c.graph.value(storage_of(c.graph, value.id)).name);
   }
   return text;
 }

@@ -14,7 +14,8 @@ namespace hydrac::cli {
 
 namespace {
 
-runtime::TrainOptions train_options(const spec::Spec& spec, const Corpus& corpus, const Arguments& arguments) {
+runtime::TrainOptions train_options(const spec::Spec& spec, const Corpus& corpus,
+                                    const Arguments& arguments) {
   runtime::TrainOptions options;
   const spec::Train& t = spec.train;
   options.run_dir = spec.output.dir;
@@ -46,10 +47,12 @@ void print_start(const targets::CpuProgram& program, const runtime::BatchLoader&
   for (const ir::Value& value : c.graph.values) {
     if (value.parameter) parameters += element_count(value.shape) * value.slots;
   }
-  fmt::print("{}: {} parameters, {} of tensor memory, {} kernels {} in {:.1f} s, products by {}, {} threads\n", c.spec.name,
-             runtime::human_count(static_cast<double>(parameters)), runtime::human_bytes(static_cast<uint64_t>(program.arena_bytes())),
-             c.program.kernels.size(), program.kernels().from_cache ? "from the cache" : "compiled", program.kernels().seconds,
-             program.blas().name(), c.threads);
+  fmt::print(
+      "{}: {} parameters, {} of tensor memory, {} kernels {} in {:.1f} s, products by {}, {} threads\n",
+      c.spec.name, runtime::human_count(static_cast<double>(parameters)),
+      runtime::human_bytes(static_cast<uint64_t>(program.arena_bytes())), c.program.kernels.size(),
+      program.kernels().from_cache ? "from the cache" : "compiled", program.kernels().seconds,
+      program.blas().name(), c.threads);
   for (const std::string& note : program.blas().notes()) fmt::print("note: {}\n", note);
   fmt::print("{} sequences of {} an epoch\n", loader.samples_per_epoch(), c.spec.train.sequence_len);
   std::fflush(stdout);
@@ -65,8 +68,9 @@ int run_verb(const Arguments& arguments) {
   Corpus corpus = open_corpus(*spec, quiet);
   const runtime::TrainOptions options = train_options(*spec, corpus, arguments);
   runtime::check_run(options);
-  targets::CpuProgram program(driver::compile(*spec, {thread_count(*spec), arguments.value("--dump").value_or("")}),
-                              targets::default_cache_dir());
+  targets::CpuProgram program(
+      driver::compile(*spec, {thread_count(*spec), arguments.value("--dump").value_or("")}),
+      targets::default_cache_dir());
   if (!quiet) print_start(program, *corpus.loader);
   runtime::train(program, corpus.loader, options);
   return kFine;

@@ -18,13 +18,17 @@ namespace {
 
 // Options of the verb are overrides of the spec's section `sample`.
 Arguments with_overrides(Arguments arguments, const std::string& run) {
-  static const std::pair<const char*, const char*> keys[] = {
-      {"--prompt", "prompt"}, {"--max-new-tokens", "max_new_tokens"}, {"--temperature", "temperature"},
-      {"--top-k", "top_k"},   {"--top-p", "top_p"},                   {"--seed", "seed"}};
+  static const std::pair<const char*, const char*> keys[] = {{"--prompt", "prompt"},
+                                                             {"--max-new-tokens", "max_new_tokens"},
+                                                             {"--temperature", "temperature"},
+                                                             {"--top-k", "top_k"},
+                                                             {"--top-p", "top_p"},
+                                                             {"--seed", "seed"}};
   for (const auto& [option, key] : keys) {
     const std::optional<std::string> value = arguments.value(option);
     if (!value) continue;
-    arguments.overrides.push_back(fmt::format("sample.{}={}", key, std::string(key) == "prompt" ? yaml_quoted(*value) : *value));
+    arguments.overrides.push_back(
+        fmt::format("sample.{}={}", key, std::string(key) == "prompt" ? yaml_quoted(*value) : *value));
   }
   // The run's own spec names the folder it was written to; what is sampled is the folder that was asked for.
   arguments.overrides.push_back("output.dir=" + yaml_quoted(run));
@@ -38,16 +42,19 @@ int sample_verb(const Arguments& given) {
   if (given.positional.empty()) throw runtime::InputError("which run? Give its folder");
   const std::string run = given.positional[0];
   const runtime::CheckpointSearch search = runtime::find_latest(run);
-  for (const auto& rejected : search.rejected) fmt::print(stderr, "passing over {}: {}\n", rejected.dir.string(), rejected.reason);
+  for (const auto& rejected : search.rejected)
+    fmt::print(stderr, "passing over {}: {}\n", rejected.dir.string(), rejected.reason);
   if (!search.latest) throw runtime::InputError(run + " holds no complete checkpoint");
   std::optional<spec::Spec> spec = load(with_overrides(given, run));
   if (!spec) return kBadInput;
   require_cpu(*spec);
   const std::filesystem::path dir = search.latest->dir;
-  if (!std::filesystem::exists(dir / "tokenizer.json")) throw runtime::InputError(run + " is no language model: there is no text to sample");
+  if (!std::filesystem::exists(dir / "tokenizer.json"))
+    throw runtime::InputError(run + " is no language model: there is no text to sample");
   const auto tokenizer = runtime::load_tokenizer(dir / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
-  targets::CpuProgram program(driver::compile(*spec, {thread_count(*spec), ""}), targets::default_cache_dir());
+  targets::CpuProgram program(driver::compile(*spec, {thread_count(*spec), ""}),
+                              targets::default_cache_dir());
   program.initialize();
   runtime::load_parameters(program, dir);
   runtime::GenerateOptions options;

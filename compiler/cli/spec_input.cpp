@@ -20,7 +20,8 @@ using runtime::InputError;
 std::optional<spec::Spec> load(const Arguments& arguments) {
   if (arguments.positional.empty()) throw InputError("which spec? Give the path of a YAML file");
   if (arguments.positional.size() > 1) {
-    throw InputError(fmt::format("\"{}\" is one argument too many: overrides are written key=value", arguments.positional[1]));
+    throw InputError(fmt::format("\"{}\" is one argument too many: overrides are written key=value",
+                                 arguments.positional[1]));
   }
   std::vector<std::string> overrides = arguments.overrides;
   if (auto threads = arguments.value("--threads")) overrides.push_back("optimizations.threads=" + *threads);
@@ -42,8 +43,8 @@ runtime::CorpusOptions corpus_options(const spec::Spec& spec, const spec::String
   if (!quiet) {
     options.notice = [](const std::string& line) { fmt::print("{}\n", line); };
     options.progress = [](const runtime::TokenizeProgress& p) {
-      fmt::print("tokenizing: {} of {}, {} tokens\n", runtime::human_bytes(p.bytes_done), runtime::human_bytes(p.bytes_total),
-                 runtime::human_count(static_cast<double>(p.tokens)));
+      fmt::print("tokenizing: {} of {}, {} tokens\n", runtime::human_bytes(p.bytes_done),
+                 runtime::human_bytes(p.bytes_total), runtime::human_count(static_cast<double>(p.tokens)));
       std::fflush(stdout);
     };
   }
@@ -69,8 +70,10 @@ void complete_series(spec::Spec& spec, const runtime::SeriesDataset& data) {
     if (key != found) throw InputError(fmt::format("{} is {}, the data has {}", name, key, found));
   };
   fill(spec.model.num_features, data.features(), "model.num_features");
-  if (spec.model.head == spec::Head::regression) fill(spec.model.num_labels, data.target_values(), "model.num_labels");
-  if (spec.model.head == spec::Head::classification && spec.model.num_labels == 0) spec.model.num_labels = data.num_classes();
+  if (spec.model.head == spec::Head::regression)
+    fill(spec.model.num_labels, data.target_values(), "model.num_labels");
+  if (spec.model.head == spec::Head::classification && spec.model.num_labels == 0)
+    spec.model.num_labels = data.num_classes();
 }
 
 }  // namespace
@@ -87,13 +90,15 @@ std::unique_ptr<runtime::Tokenizer> make_tokenizer(const spec::Spec& spec) {
 
 void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer) {
   if (!tokenizer) {
-    if (spec.model.num_features == 0 || spec.model.num_labels == 0) complete_series(spec, *runtime::SeriesDataset::load(series_options(spec)));
+    if (spec.model.num_features == 0 || spec.model.num_labels == 0)
+      complete_series(spec, *runtime::SeriesDataset::load(series_options(spec)));
     return;
   }
   if (spec.model.vocab_size == 0) spec.model.vocab_size = tokenizer->vocab_size();
   if (spec.model.vocab_size < tokenizer->vocab_size()) {
-    throw InputError(fmt::format("model.vocab_size is {}, but the tokenizer has {} tokens: leave vocab_size out, or make it larger",
-                                 spec.model.vocab_size, tokenizer->vocab_size()));
+    throw InputError(fmt::format(
+        "model.vocab_size is {}, but the tokenizer has {} tokens: leave vocab_size out, or make it larger",
+        spec.model.vocab_size, tokenizer->vocab_size()));
   }
 }
 
@@ -119,10 +124,13 @@ void open_tokens(spec::Spec& spec, Corpus& corpus, bool quiet) {
   runtime::TokenDataset dataset =
       spec.data.val_path.empty()
           ? runtime::TokenDataset::split(train, spec.data.val_fraction)
-          : runtime::TokenDataset::separate(train, runtime::load_tokens(corpus_options(spec, spec.data.val_path, quiet), *corpus.tokenizer));
+          : runtime::TokenDataset::separate(
+                train,
+                runtime::load_tokens(corpus_options(spec, spec.data.val_path, quiet), *corpus.tokenizer));
   const spec::Train& t = spec.train;
   corpus.loader = std::make_shared<runtime::TokenLoader>(
-      dataset, runtime::TokenLoaderOptions{t.micro_batch_size, t.sequence_len, static_cast<uint64_t>(t.seed)});
+      dataset,
+      runtime::TokenLoaderOptions{t.micro_batch_size, t.sequence_len, static_cast<uint64_t>(t.seed)});
   corpus.files["tokenizer.json"] = corpus.tokenizer->to_json();
 }
 
@@ -141,18 +149,25 @@ void open_series(spec::Spec& spec, Corpus& corpus) {
 
 Corpus open_corpus(spec::Spec& spec, bool quiet) {
   Corpus corpus;
-  if (spec.model.input == spec::Input::tokens) open_tokens(spec, corpus, quiet);
-  else open_series(spec, corpus);
+  if (spec.model.input == spec::Input::tokens)
+    open_tokens(spec, corpus, quiet);
+  else
+    open_series(spec, corpus);
   return corpus;
 }
 
 void require_cpu(const spec::Spec& spec) {
   if (!targets::find(spec.target)->is_cpu()) {
-    throw InputError(fmt::format("target {} needs the cuda target, which this version does not have yet; on this machine's processors: "
-                                 "target=cpu optimizations.precision=fp32", spec.target));
+    throw InputError(
+        fmt::format("target {} needs the cuda target, which this version does not have yet; on this "
+                    "machine's processors: "
+                    "target=cpu optimizations.precision=fp32",
+                    spec.target));
   }
   if (!codegen::cpu_attention_supports(spec.model.head_dim)) {
-    throw InputError(fmt::format("model.head_dim is {}: the cpu's attention kernels take multiples of 8 up to 256", spec.model.head_dim));
+    throw InputError(
+        fmt::format("model.head_dim is {}: the cpu's attention kernels take multiples of 8 up to 256",
+                    spec.model.head_dim));
   }
 }
 
@@ -166,17 +181,22 @@ runtime::SampleOptions sample_options(const spec::Spec& spec) {
 }
 
 void complete_for_planning(spec::Spec& spec) {
-  if (spec.model.input == spec::Input::series) complete_from_data(spec, nullptr);
-  else if (spec.model.vocab_size == 0) complete_from_data(spec, make_tokenizer(spec).get());
+  if (spec.model.input == spec::Input::series)
+    complete_from_data(spec, nullptr);
+  else if (spec.model.vocab_size == 0)
+    complete_from_data(spec, make_tokenizer(spec).get());
 }
 
 std::string yaml_quoted(const std::string& text) {
   std::string quoted = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
-    if (c == '\n') quoted += "\\n";
-    else if (c == '\t') quoted += "\\t";
-    else quoted += c;
+    if (c == '\n')
+      quoted += "\\n";
+    else if (c == '\t')
+      quoted += "\\t";
+    else
+      quoted += c;
   }
   return quoted + "\"";
 }

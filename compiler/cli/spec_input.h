@@ -11,15 +11,15 @@
 
 namespace hydrac::cli {
 
-// Loads the spec that the first positional argument names, with overrides. Prints diagnostics to stderr; nothing when
-// there was an error. More than one positional argument is an InputError.
+// Loads the spec that the first positional argument names, with overrides. Prints diagnostics to stderr;
+// nothing when there was an error. More than one positional argument is an InputError.
 std::optional<spec::Spec> load(const Arguments& arguments);
 
 // The tokenizer of a spec over tokens; builds a character vocabulary from the corpus when it has to.
 std::unique_ptr<runtime::Tokenizer> make_tokenizer(const spec::Spec& spec);
 
-// Fills vocab_size from the tokenizer, num_features and num_labels from the CSV's columns, where they are not given.
-// InputError when the given ones are too small for the data. `tokenizer` may be null for series.
+// Fills vocab_size from the tokenizer, num_features and num_labels from the CSV's columns, where they are not
+// given. InputError when the given ones are too small for the data. `tokenizer` may be null for series.
 void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer);
 
 // The same for verbs that only plan: reads the tokenizer or the data only where the spec leaves a size open.
@@ -29,14 +29,14 @@ void complete_for_planning(spec::Spec& spec);
 struct Corpus {
   std::unique_ptr<runtime::Tokenizer> tokenizer;  // null for series
   std::shared_ptr<const runtime::BatchLoader> loader;
-  std::map<std::string, std::string> files;        // checkpoint files: tokenizer.json, standardizers
+  std::map<std::string, std::string> files;  // checkpoint files: tokenizer.json, standardizers
   std::string fingerprint;
 };
 // Completes the spec too.
 Corpus open_corpus(spec::Spec& spec, bool quiet);
 
-// What is checked where a program is built for this machine: InputError when the spec's target is not the cpu, or when
-// its shapes are none that the cpu's kernels take.
+// What is checked where a program is built for this machine: InputError when the spec's target is not the
+// cpu, or when its shapes are none that the cpu's kernels take.
 void require_cpu(const spec::Spec& spec);
 
 runtime::SampleOptions sample_options(const spec::Spec& spec);

@@ -22,21 +22,58 @@ const Option kJson{"--json", "", "print one JSON object"};
 
 const std::vector<Verb>& verbs() {
   static const std::vector<Verb> table = {
-      {"run", "SPEC [key=value ...]", "compile the spec and train (`hydrac SPEC` does the same)",
-       {{"--resume", "", "continue the run in output.dir from its newest checkpoint"}, kQuiet, kThreads, kDump}, run_verb},
-      {"check", "SPEC [key=value ...]", "what the resolved spec is and what it will need", {kThreads, kDump}, check_verb},
-      {"explain", "SPEC [key=value ...]", "every kernel with its work, the memory map, what each pass decided", {kThreads, kDump}, explain_verb},
-      {"verify", "SPEC [key=value ...]", "compare loss, gradients and three steps with LibTorch in float64; exit 1 beyond tolerance",
-       {kSteps, {"--oracle", "PROGRAM", "hydrac-oracle, when it is not beside hydrac"}, {"--keep", "DIR", "leave the job's files there"}, kThreads}, verify_verb},
-      {"bench", "SPEC [key=value ...]", "time a training step and each of its kernels",
-       {kSteps, {"--peer", "libtorch", "train the same model in LibTorch in the same run, and print the ratio"},
-        {"--oracle", "PROGRAM", "hydrac-oracle, when it is not beside hydrac"}, kJson, kThreads}, bench_verb},
-      {"sample", "RUN [key=value ...]", "continue a prompt with a run's newest checkpoint",
-       {{"--prompt", "TEXT", "as sample.prompt=TEXT"}, {"--max-new-tokens", "N", "as sample.max_new_tokens=N"},
-        {"--temperature", "X", "as sample.temperature=X"}, {"--top-k", "N", "as sample.top_k=N"}, {"--top-p", "X", "as sample.top_p=X"},
-        {"--seed", "N", "as sample.seed=N"}, kThreads}, sample_verb},
+      {"run",
+       "SPEC [key=value ...]",
+       "compile the spec and train (`hydrac SPEC` does the same)",
+       {{"--resume", "", "continue the run in output.dir from its newest checkpoint"},
+        kQuiet,
+        kThreads,
+        kDump},
+       run_verb},
+      {"check",
+       "SPEC [key=value ...]",
+       "what the resolved spec is and what it will need",
+       {kThreads, kDump},
+       check_verb},
+      {"explain",
+       "SPEC [key=value ...]",
+       "every kernel with its work, the memory map, what each pass decided",
+       {kThreads, kDump},
+       explain_verb},
+      {"verify",
+       "SPEC [key=value ...]",
+       "compare loss, gradients and three steps with LibTorch in float64; exit 1 beyond tolerance",
+       {kSteps,
+        {"--oracle", "PROGRAM", "hydrac-oracle, when it is not beside hydrac"},
+        {"--keep", "DIR", "leave the job's files there"},
+        kThreads},
+       verify_verb},
+      {"bench",
+       "SPEC [key=value ...]",
+       "time a training step and each of its kernels",
+       {kSteps,
+        {"--peer", "libtorch", "train the same model in LibTorch in the same run, and print the ratio"},
+        {"--oracle", "PROGRAM", "hydrac-oracle, when it is not beside hydrac"},
+        kJson,
+        kThreads},
+       bench_verb},
+      {"sample",
+       "RUN [key=value ...]",
+       "continue a prompt with a run's newest checkpoint",
+       {{"--prompt", "TEXT", "as sample.prompt=TEXT"},
+        {"--max-new-tokens", "N", "as sample.max_new_tokens=N"},
+        {"--temperature", "X", "as sample.temperature=X"},
+        {"--top-k", "N", "as sample.top_k=N"},
+        {"--top-p", "X", "as sample.top_p=X"},
+        {"--seed", "N", "as sample.seed=N"},
+        kThreads},
+       sample_verb},
       {"schema", "", "the spec language as JSON Schema", {}, schema_verb},
-      {"keys", "", "the spec language as Markdown: every key with type, default, range and meaning", {}, keys_verb},
+      {"keys",
+       "",
+       "the spec language as Markdown: every key with type, default, range and meaning",
+       {},
+       keys_verb},
   };
   return table;
 }
@@ -44,18 +81,22 @@ const std::vector<Verb>& verbs() {
 namespace {
 
 void print_help(std::FILE* out) {
-  fmt::print(out, "hydrac compiles a YAML spec of a model into its training program, and runs it.\n\n"
-                  "usage: hydrac SPEC [key=value ...]\n       hydrac VERB ...\n\nverbs\n");
+  fmt::print(out,
+             "hydrac compiles a YAML spec of a model into its training program, and runs it.\n\n"
+             "usage: hydrac SPEC [key=value ...]\n       hydrac VERB ...\n\nverbs\n");
   for (const Verb& verb : verbs()) fmt::print(out, "  {:<8} {}\n", verb.name, verb.help);
-  fmt::print(out, "\n`hydrac VERB --help` lists a verb's options; `hydrac keys` every key of a spec.\n"
-                  "Exit codes: 0 fine, 1 the thing looked for was found wanting, 2 bad input, 3 the run failed.\n");
+  fmt::print(
+      out,
+      "\n`hydrac VERB --help` lists a verb's options; `hydrac keys` every key of a spec.\n"
+      "Exit codes: 0 fine, 1 the thing looked for was found wanting, 2 bad input, 3 the run failed.\n");
 }
 
 void print_help(const Verb& verb) {
   fmt::print("usage: hydrac {} {}\n\n{}\n", verb.name, verb.usage, verb.help);
   if (!verb.options.empty()) fmt::print("\noptions\n");
   for (const Option& option : verb.options) {
-    fmt::print("  {:<24} {}\n", option.value.empty() ? option.name : option.name + " " + option.value, option.help);
+    fmt::print("  {:<24} {}\n", option.value.empty() ? option.name : option.name + " " + option.value,
+               option.help);
   }
 }
 
@@ -88,8 +129,9 @@ int run_words(std::vector<std::string> words) {
     std::vector<std::string> names;
     for (const Verb& known : verbs()) names.emplace_back(known.name);
     const std::string nearest = diag::nearest(words[0], names);
-    throw runtime::InputError(fmt::format("\"{}\" is neither a verb nor a spec (*.yaml){}", words[0],
-                                          !nearest.empty() ? fmt::format("; did you mean {}?", nearest) : "; `hydrac --help` lists the verbs"));
+    throw runtime::InputError(fmt::format(
+        "\"{}\" is neither a verb nor a spec (*.yaml){}", words[0],
+        !nearest.empty() ? fmt::format("; did you mean {}?", nearest) : "; `hydrac --help` lists the verbs"));
   }
   if (std::ranges::find(words, "--help") != words.end()) {
     print_help(*verb);

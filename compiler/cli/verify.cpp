@@ -18,19 +18,23 @@ int verify_verb(const Arguments& arguments) {
   complete_for_planning(*spec);
   const std::filesystem::path oracle = verify::find_oracle(arguments.value("--oracle"));
   const verify::JobFolder folder(arguments.value("--keep"));
-  targets::CpuProgram program(driver::compile(*spec, {thread_count(*spec), ""}), targets::default_cache_dir());
+  targets::CpuProgram program(driver::compile(*spec, {thread_count(*spec), ""}),
+                              targets::default_cache_dir());
   const int64_t steps = std::max<int64_t>(1, arguments.number("--steps", 3));
   const auto differences = verify::compare(program, steps, oracle, folder.path());
 
   fmt::print("{:<10} {:<28} {:>12} {:>10}\n", "", "", "difference", "tolerance");
   int failed = 0;
   for (const verify::Difference& d : differences) {
-    const std::string note = d.left_out > 0 ? fmt::format("  without {} elements whose gradient is rounding noise", d.left_out) : "";
-    fmt::print("{:<10} {:<28} {:>12.2e} {:>10.0e}{}{}\n", d.what, d.name, d.relative, d.tolerance, d.passed() ? "" : "  BEYOND", note);
+    const std::string note =
+        d.left_out > 0 ? fmt::format("  without {} elements whose gradient is rounding noise", d.left_out)
+                       : "";
+    fmt::print("{:<10} {:<28} {:>12.2e} {:>10.0e}{}{}\n", d.what, d.name, d.relative, d.tolerance,
+               d.passed() ? "" : "  BEYOND", note);
     failed += !d.passed();
   }
-  fmt::print("{}: {} of {} within tolerance of LibTorch in float64, after {} steps\n", spec->name, differences.size() - static_cast<size_t>(failed),
-             differences.size(), steps);
+  fmt::print("{}: {} of {} within tolerance of LibTorch in float64, after {} steps\n", spec->name,
+             differences.size() - static_cast<size_t>(failed), differences.size(), steps);
   return failed == 0 ? kFine : kFoundWanting;
 }
 

@@ -35,8 +35,10 @@ bool is_expensive(ExprOp op) {
     case ExprOp::erf:
     case ExprOp::sigmoid:
     case ExprOp::cos:
-    case ExprOp::random_bits: return true;
-    default: return false;
+    case ExprOp::random_bits:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -58,7 +60,9 @@ class CpuBodyPrinter {
         stages_(stages_of(body_, deps_, live_)),
         operand_names_(operand_names(graph, node)),
         names_(body_.exprs.size()),
-        text_(body_, [this](ExprId id) { return names_[id]; }, [this](const Expr& e) { return load_text(e); }, variables_) {
+        text_(
+            body_, [this](ExprId id) { return names_[id]; }, [this](const Expr& e) { return load_text(e); },
+            variables_) {
     for (size_t o = 0; o < body_.operands.size(); ++o) {
       if (operand_names_[o].empty() || !is_used(static_cast<int>(o))) continue;
       taken_.insert(operand_names_[o]);
@@ -91,7 +95,8 @@ class CpuBodyPrinter {
   }
 
  private:
-  // ---- names ----------------------------------------------------------------------------------------------------
+  // ---- names
+  // ----------------------------------------------------------------------------------------------------
 
   bool is_used(int operand) const {
     if (std::ranges::any_of(body_.stores, [&](const Store& s) { return s.operand == operand; })) return true;
@@ -114,7 +119,8 @@ class CpuBodyPrinter {
       const bool row = static_cast<int>(v) < body_.row_variables;
       const bool letter = symbol.size() == 1 && std::isalpha(static_cast<unsigned char>(symbol[0]));
       std::string wanted = row ? "row" : "c";
-      if (letter) wanted = std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(symbol[0]))));
+      if (letter)
+        wanted = std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(symbol[0]))));
       variables_.push_back(unique(wanted));
     }
   }
@@ -146,16 +152,24 @@ class CpuBodyPrinter {
   std::string wanted_name(ExprId id) const {
     const Expr& expr = body_.exprs[id];
     switch (expr.op) {
-      case ExprOp::load: return operand_names_[expr.operand] + "_value";
-      case ExprOp::sum: return "sum";
-      case ExprOp::maximum: return "largest";
-      case ExprOp::logsumexp: return "lse";
-      case ExprOp::random_key: return "key";
-      case ExprOp::random_bits: return "bits";
-      default: break;
+      case ExprOp::load:
+        return operand_names_[expr.operand] + "_value";
+      case ExprOp::sum:
+        return "sum";
+      case ExprOp::maximum:
+        return "largest";
+      case ExprOp::logsumexp:
+        return "lse";
+      case ExprOp::random_key:
+        return "key";
+      case ExprOp::random_bits:
+        return "bits";
+      default:
+        break;
     }
     for (const Store& store : body_.stores) {
-      if (store.value == id && store.kind == StoreKind::store) return operand_names_[store.operand] + "_value";
+      if (store.value == id && store.kind == StoreKind::store)
+        return operand_names_[store.operand] + "_value";
     }
     return std::string(to_string(expr.op)) + "_value";
   }
@@ -167,13 +181,14 @@ class CpuBodyPrinter {
     out_.line(fmt::format("const {} {} = {};", c_type(body_.exprs[id].type), names_[id], definition));
   }
 
-  // Loads are named, so that they happen before anything is stored, outside the columns and where one of several
-  // stores may overwrite them.
+  // Loads are named, so that they happen before anything is stored, outside the columns and where one of
+  // several stores may overwrite them.
   bool deserves_name(ExprId id) const {
     const Expr& expr = body_.exprs[id];
     if (expr.op == ExprOp::constant || expr.op == ExprOp::layer) return false;
     if (uses_[id] > 1) return true;
-    return expr.op == ExprOp::load && (deps_[id].space == kRowSpace || (body_.stores.size() > 1 && is_overwritten(expr.operand)));
+    return expr.op == ExprOp::load &&
+           (deps_[id].space == kRowSpace || (body_.stores.size() > 1 && is_overwritten(expr.operand)));
   }
 
   ir::Use use_of(const ir::Operand& operand) const {
@@ -188,7 +203,8 @@ class CpuBodyPrinter {
     });
   }
 
-  // ---- addresses ------------------------------------------------------------------------------------------------
+  // ---- addresses
+  // ------------------------------------------------------------------------------------------------
 
   Address address(int operand, const ir::Index& index) const {
     const ir::View view = resolved_view(graph_, use_of(body_.operands[operand]).value);
@@ -199,10 +215,12 @@ class CpuBodyPrinter {
       if (index[d].gather < 0) continue;
       std::string at = text_.of(index[d].gather);
       at = fmt::format("static_cast<std::int64_t>({})", at);
-      result.gathered += (result.gathered.empty() ? "" : " + ") + (view.strides[d] == 1 ? at : fmt::format("{} * {}", at, view.strides[d]));
+      result.gathered += (result.gathered.empty() ? "" : " + ") +
+                         (view.strides[d] == 1 ? at : fmt::format("{} * {}", at, view.strides[d]));
     }
     result.columns.constant = flat.constant;
-    for (const auto& term : flat.terms) (term.first < body_.row_variables ? result.rows : result.columns).terms.push_back(term);
+    for (const auto& term : flat.terms)
+      (term.first < body_.row_variables ? result.rows : result.columns).terms.push_back(term);
     return result;
   }
 
@@ -250,7 +268,8 @@ class CpuBodyPrinter {
     return const_cast<CpuBodyPrinter*>(this)->element(expr.operand, expr.index);
   }
 
-  // ---- shape of the function --------------------------------------------------------------------------------------
+  // ---- shape of the function
+  // --------------------------------------------------------------------------------------
 
   std::string columns_comment() const {
     std::vector<std::string> spaces;
@@ -269,7 +288,8 @@ class CpuBodyPrinter {
       if (operand_names_[o].empty() || !is_used(static_cast<int>(o))) continue;
       const ir::Operand& operand = body_.operands[o];
       const bool is_written = operand.output >= 0;
-      list.push_back(fmt::format("{}{}* {}", is_written ? "" : "const ", c_type(operand.dtype), operand_names_[o]));
+      list.push_back(
+          fmt::format("{}{}* {}", is_written ? "" : "const ", c_type(operand.dtype), operand_names_[o]));
       source.arguments.push_back(use_of(operand));
     }
     if (source.workspace_bytes > 0) list.push_back("float* workspace");
@@ -280,7 +300,8 @@ class CpuBodyPrinter {
   // Work small enough that starting threads would cost more.
   bool is_small() const {
     int64_t columns = 1;
-    for (size_t s = 0; s < body_.spaces.size(); ++s) columns = std::max(columns, element_count(body_.space_shape(static_cast<int>(s))));
+    for (size_t s = 0; s < body_.spaces.size(); ++s)
+      columns = std::max(columns, element_count(body_.space_shape(static_cast<int>(s))));
     return body_.row_count() * columns < 8192;
   }
 
@@ -288,7 +309,8 @@ class CpuBodyPrinter {
 
   int64_t sum_elements(const Store& store) const { return element_count(body_.space_shape(store.space)); }
 
-  // A sum over a few rows into many columns (learned positions): columns go outside, and nothing partial is kept.
+  // A sum over a few rows into many columns (learned positions): columns go outside, and nothing partial is
+  // kept.
   bool sums_over_few_rows() const {
     return sums_.size() == body_.stores.size() && !sums_.empty() && stages_.size() == 1 &&
            std::ranges::all_of(sums_, [&](int s) {
@@ -298,7 +320,8 @@ class CpuBodyPrinter {
 
   void print_uniform() {
     for (size_t i = 0; i < body_.exprs.size(); ++i) {
-      if (live_[i] && deps_[i].uniform && deserves_name(static_cast<ExprId>(i))) define(static_cast<ExprId>(i));
+      if (live_[i] && deps_[i].uniform && deserves_name(static_cast<ExprId>(i)))
+        define(static_cast<ExprId>(i));
     }
   }
 
@@ -321,7 +344,15 @@ class CpuBodyPrinter {
     out_.open(fmt::format("for (std::int64_t block = 0; block < {}; ++block) {{", count));
     out_.line(fmt::format("float* sums = workspace + block * {};", sum_width_));
     out_.line(fmt::format("std::fill_n(sums, {}, 0.0f);", sum_width_));
-    out_.open(fmt::format("for (std::int64_t r = block * {0} / {1}; r < (block + 1) * {0} / {1}; ++r) {{", rows, count));
+    if (rows == count) {
+      // Without a loop: g++ unrolls one of a single turn before it vectorizes, and sums the loops inside one
+      // by one.
+      out_.open("{");
+      out_.line("const std::int64_t r = block;");
+    } else {
+      out_.open(fmt::format("for (std::int64_t r = block * {0} / {1}; r < (block + 1) * {0} / {1}; ++r) {{",
+                            rows, count));
+    }
     print_row();
     out_.close();
     out_.close();
@@ -340,7 +371,9 @@ class CpuBodyPrinter {
     if (elements == 1) {
       out_.open("{");
       out_.line("float total = 0.0f;");
-      out_.line(fmt::format("for (std::int64_t block = 0; block < {}; ++block) total += workspace[block * {}{}];", count, sum_width_, at));
+      out_.line(
+          fmt::format("for (std::int64_t block = 0; block < {}; ++block) total += workspace[block * {}{}];",
+                      count, sum_width_, at));
       const std::vector<std::string> saved = variables_;
       if (store.space != kRowSpace) {
         for (int v : body_.spaces[store.space]) variables_[v] = "0";
@@ -351,12 +384,17 @@ class CpuBodyPrinter {
       return;
     }
     const std::vector<int>& space = body_.spaces[store.space];
-    if (space.size() != 1) throw std::logic_error("a column sum over several column dimensions needs few rows");
-    if (elements * count > 65536) out_.line("#pragma omp parallel for simd schedule(static)");
-    else out_.line("#pragma omp simd");
+    if (space.size() != 1)
+      throw std::logic_error("a column sum over several column dimensions needs few rows");
+    if (elements * count > 65536)
+      out_.line("#pragma omp parallel for simd schedule(static)");
+    else
+      out_.line("#pragma omp simd");
     out_.open(fmt::format("for (std::int64_t column = 0; column < {}; ++column) {{", elements));
     out_.line("float total = 0.0f;");
-    out_.line(fmt::format("for (std::int64_t block = 0; block < {}; ++block) total += workspace[block * {}{} + column];", count, sum_width_, at));
+    out_.line(fmt::format(
+        "for (std::int64_t block = 0; block < {}; ++block) total += workspace[block * {}{} + column];", count,
+        sum_width_, at));
     // The column sums' index is the bare columns, so the flat column number finds the element.
     std::vector<std::string> saved = variables_;
     variables_[space[0]] = "column";
@@ -378,15 +416,18 @@ class CpuBodyPrinter {
       out_.open(fmt::format("for (std::int64_t r = 0; r < {}; ++r) {{", body_.row_count()));
       out_.line(fmt::format("total += {};", text_.of(store.value)));
       out_.close();
-      out_.line(fmt::format("{} {} total;", element(store.operand, store.index), store.kind == StoreKind::add_column_sum ? "+=" : "="));
+      out_.line(fmt::format("{} {} total;", element(store.operand, store.index),
+                            store.kind == StoreKind::add_column_sum ? "+=" : "="));
       out_.close();
       out_.close();
     }
   }
 
-  // ---- one row ------------------------------------------------------------------------------------------------------
+  // ---- one row
+  // ------------------------------------------------------------------------------------------------------
 
-  // The row's text is written first, so that the pointers and variables it needs are known, and put behind them.
+  // The row's text is written first, so that the pointers and variables it needs are known, and put behind
+  // them.
   void print_row() {
     Writer outside = std::move(out_);
     out_ = Writer(outside.indent());
@@ -401,8 +442,8 @@ class CpuBodyPrinter {
     print_row_variables();
     for (const auto& [key, name] : row_pointers_) {
       const ir::Operand& operand = body_.operands[key.first];
-      out_.line(fmt::format("{}{}* {} = {} + {};", operand.output >= 0 ? "" : "const ", c_type(operand.dtype), name,
-                            operand_names_[key.first], key.second));
+      out_.line(fmt::format("{}{}* {} = {} + {};", operand.output >= 0 ? "" : "const ", c_type(operand.dtype),
+                            name, operand_names_[key.first], key.second));
     }
     out_.append(row);
   }
@@ -423,7 +464,8 @@ class CpuBodyPrinter {
     for (size_t i = 0; i < body_.exprs.size(); ++i) {
       const ir::Dependence& dep = deps_[i];
       if (!live_[i] || dep.space != kRowSpace || dep.uniform || dep.level != level) continue;
-      if (is_reduction(body_.exprs[i].op) || !deserves_name(static_cast<ExprId>(i)) || !names_[i].empty()) continue;
+      if (is_reduction(body_.exprs[i].op) || !deserves_name(static_cast<ExprId>(i)) || !names_[i].empty())
+        continue;
       define(static_cast<ExprId>(i));
     }
   }
@@ -445,9 +487,11 @@ class CpuBodyPrinter {
     return offset;
   }
 
-  // ---- passes over the columns ----------------------------------------------------------------------------------------
+  // ---- passes over the columns
+  // ----------------------------------------------------------------------------------------
 
-  // What a loop computes for itself: column values its roots need, short of those that `stop` says are at hand.
+  // What a loop computes for itself: column values its roots need, short of those that `stop` says are at
+  // hand.
   std::set<ExprId> needed(const Loop& loop, const std::function<bool(ExprId)>& stop) const {
     std::set<ExprId> result;
     std::function<void(ExprId)> visit = [&](ExprId id) {
@@ -465,12 +509,15 @@ class CpuBodyPrinter {
     return result;
   }
 
-  // Decides which column values later loops take from memory: stored tensors, and row buffers for expensive ones.
+  // Decides which column values later loops take from memory: stored tensors, and row buffers for expensive
+  // ones.
   void plan_reuse() {
     std::map<ExprId, int> first_stage;  // of values computed by an earlier loop
     for (size_t level = 0; level < stages_.size(); ++level) {
       for (const Loop& loop : stages_[level].loops) {
-        const auto at_hand = [&](ExprId id) { return first_stage.contains(id) && first_stage[id] < static_cast<int>(level) && can_reuse(id); };
+        const auto at_hand = [&](ExprId id) {
+          return first_stage.contains(id) && first_stage[id] < static_cast<int>(level) && can_reuse(id);
+        };
         const std::set<ExprId> computed = needed(loop, [](ExprId) { return false; });
         for (ExprId id : needed(loop, at_hand)) {
           for (ExprId arg : body_.exprs[id].args) {
@@ -489,7 +536,8 @@ class CpuBodyPrinter {
 
   const Store* stored(ExprId id) const {
     for (const Store& store : body_.stores) {
-      if (store.value == id && store.kind == StoreKind::store && store.space == deps_[id].space) return &store;
+      if (store.value == id && store.kind == StoreKind::store && store.space == deps_[id].space)
+        return &store;
     }
     return nullptr;
   }
@@ -505,7 +553,8 @@ class CpuBodyPrinter {
     if (stored(id)) return true;
     constexpr int64_t most = 8192;  // floats of a row buffer, on the stack
     return body_.exprs[id].type == ir::ExprType::f32 && has_expensive_part(id) &&
-           body_.spaces[deps_[id].space].size() == 1 && element_count(body_.space_shape(deps_[id].space)) <= most;
+           body_.spaces[deps_[id].space].size() == 1 &&
+           element_count(body_.space_shape(deps_[id].space)) <= most;
   }
 
   void note_reuse(ExprId id) {
@@ -515,7 +564,8 @@ class CpuBodyPrinter {
     }
     reused_.insert(id);
     row_buffers_[id] = unique("kept");
-    out_.line(fmt::format("float {}[{}];", row_buffers_[id], element_count(body_.space_shape(deps_[id].space))));
+    out_.line(
+        fmt::format("float {}[{}];", row_buffers_[id], element_count(body_.space_shape(deps_[id].space))));
   }
 
   std::string reuse_text(ExprId id) {
@@ -566,7 +616,8 @@ class CpuBodyPrinter {
     const std::vector<int>& space = body_.spaces[loop.space];
     for (size_t v = 0; v < space.size(); ++v) {
       if (v + 1 == space.size()) out_.line("#pragma omp simd" + clause);
-      out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", variables_[space[v]], body_.variables[space[v]].size));
+      out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", variables_[space[v]],
+                            body_.variables[space[v]].size));
     }
   }
 
@@ -617,8 +668,8 @@ class CpuBodyPrinter {
     return ids;
   }
 
-  void print_columns(const Loop& loop, int level, const std::vector<ExprId>& sums, const std::vector<ExprId>& largest,
-                     const std::map<ExprId, std::string>& peaks) {
+  void print_columns(const Loop& loop, int level, const std::vector<ExprId>& sums,
+                     const std::vector<ExprId>& largest, const std::map<ExprId, std::string>& peaks) {
     const std::set<ExprId> ids = in_loop(loop, level);
     const std::vector<ExprId> defined = print_column_values(ids, level);
     for (ExprId id : ids) {
@@ -692,9 +743,9 @@ class CpuBodyPrinter {
   bool columns_outside_ = false;  // see sums_over_few_rows
   std::vector<int> sums_;
   int64_t sum_width_ = 0;
-  std::set<ExprId> reused_;                     // read back by a later loop
-  std::map<ExprId, std::string> row_buffers_;   // of those that no tensor holds
-  std::set<ExprId> computed_;                   // by the loops printed so far
+  std::set<ExprId> reused_;                    // read back by a later loop
+  std::map<ExprId, std::string> row_buffers_;  // of those that no tensor holds
+  std::set<ExprId> computed_;                  // by the loops printed so far
   Writer out_;
   ExpressionText text_;
 };

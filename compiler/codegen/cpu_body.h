@@ -1,7 +1,7 @@
 // A Body as a C++ function: rows in parallel with OpenMP, columns in loops that compilers vectorize.
 //
-// Results do not depend on the number of threads: a row is computed by one thread, and sums over rows go through
-// kRowBlocks partial sums, each over its own rows in order, added in order at the end.
+// Results do not depend on the number of threads: a row is computed by one thread, and sums over rows go
+// through kRowBlocks partial sums, each over its own rows in order, added in order at the end.
 #pragma once
 #include "codegen/kernel_source.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "codegen/operand_names.h"
-#include "ops/dropout.h"
 #include "cpu/attention.h"
+#include "ops/dropout.h"
 
 namespace hydrac::codegen {
 
@@ -33,7 +33,8 @@ int64_t attention_workspace(int64_t head_dim, const cpu::AttentionShape& shape, 
 // What both attention kernels say about one node.
 class AttentionText {
  public:
-  AttentionText(const ir::Graph& graph, const ir::Node& node, int first_input) : graph_(graph), node_(node), q_(first_input) {
+  AttentionText(const ir::Graph& graph, const ir::Node& node, int first_input)
+      : graph_(graph), node_(node), q_(first_input) {
     const ir::Shape& q = graph.value(node.inputs[q_]).shape;
     const ir::Shape& k = graph.value(node.inputs[q_ + 1]).shape;
     shape_ = {q[0].size, q[1].size, q[2].size, k[2].size, static_cast<float>(node.number("scale"))};
@@ -51,17 +52,21 @@ class AttentionText {
   std::string dropout() const {
     if (dropout_ == 0) return "constexpr hydrac::cpu::AttentionDropout dropout{0, 0, 1.0f};";
     return fmt::format(
-        "const hydrac::cpu::AttentionDropout dropout{{hydrac::random_key(*rng_seed, *rng_step, {}u + layer), {}u, {}f}};",
-        node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(dropout_), static_cast<float>(1 / (1 - dropout_)));
+        "const hydrac::cpu::AttentionDropout dropout{{hydrac::random_key(*rng_seed, *rng_step, {}u + layer), "
+        "{}u, {}f}};",
+        node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(dropout_),
+        static_cast<float>(1 / (1 - dropout_)));
   }
   // {pointer, batch stride, token stride, head stride}
   std::string heads(const std::string& pointer, ir::Use use) const {
     const ir::View view = resolved_view(graph_, use.value);
-    const int64_t head_stride = view.strides.size() == 4 ? view.strides[2] : head_dim_;  // [B,T,H,D] or [B,T,HD]
+    const int64_t head_stride =
+        view.strides.size() == 4 ? view.strides[2] : head_dim_;  // [B,T,H,D] or [B,T,HD]
     return fmt::format("{{{}, {}, {}, {}}}", pointer, view.strides[0], view.strides[1], head_stride);
   }
   int64_t workspace(int threads, bool backward) const {
-    const int64_t bytes = attention_workspace(head_dim_, shape_, threads, backward, std::make_integer_sequence<int, kHeadDims>{});
+    const int64_t bytes = attention_workspace(head_dim_, shape_, threads, backward,
+                                              std::make_integer_sequence<int, kHeadDims>{});
     if (bytes < 0) throw std::logic_error("head_dim was not checked");
     return bytes;
   }
@@ -79,20 +84,24 @@ KernelSource attention_forward(const ir::Graph& graph, const ir::Node& node, int
   const AttentionText text(graph, node, 0);
   KernelSource source;
   source.name = "attention_forward";
-  source.comment = "out = softmax(scale q k^T, causal) v; lse keeps the softmax's denominators for the backward pass";
+  source.comment =
+      "out = softmax(scale q k^T, causal) v; lse keeps the softmax's denominators for the backward pass";
   source.arguments = node.inputs;
   source.arguments.insert(source.arguments.end(), node.outputs.begin(), node.outputs.end());
   source.workspace_bytes = text.workspace(threads, false);
   source.text = fmt::format(
-      "static void {}(const float* q, const float* k, const float* v, [[maybe_unused]] const std::uint32_t* rng_step,\n"
-      "                [[maybe_unused]] const std::uint32_t* rng_seed, float* out, float* lse, void* workspace,\n"
+      "static void {}(const float* q, const float* k, const float* v, [[maybe_unused]] const std::uint32_t* "
+      "rng_step,\n"
+      "                [[maybe_unused]] const std::uint32_t* rng_seed, float* out, float* lse, void* "
+      "workspace,\n"
       "                [[maybe_unused]] int layer) {{\n"
       "  {}\n  {}\n"
       "  static_assert(hydrac::cpu::attention_forward_workspace<{}>(shape, {}) <= {});\n"
       "  hydrac::cpu::attention_forward<{}>(shape, {}, {}, {}, {}, lse, dropout, {{workspace, {}}});\n}}\n",
       kNamePlaceholder, text.shape(), text.dropout(), graph.value(node.inputs[0]).shape[3].size, threads,
-      source.workspace_bytes, text.arguments(), text.heads("q", node.inputs[0]), text.heads("k", node.inputs[1]),
-      text.heads("v", node.inputs[2]), text.heads("out", node.outputs[0]), threads);
+      source.workspace_bytes, text.arguments(), text.heads("q", node.inputs[0]),
+      text.heads("k", node.inputs[1]), text.heads("v", node.inputs[2]), text.heads("out", node.outputs[0]),
+      threads);
   return source;
 }
 
@@ -106,17 +115,20 @@ KernelSource attention_backward(const ir::Graph& graph, const ir::Node& node, in
   source.arguments.insert(source.arguments.end(), node.outputs.begin(), node.outputs.end());
   source.workspace_bytes = text.workspace(threads, true);
   source.text = fmt::format(
-      "static void {}(const float* d_out, const float* out, const float* lse, const float* q, const float* k,\n"
+      "static void {}(const float* d_out, const float* out, const float* lse, const float* q, const float* "
+      "k,\n"
       "                const float* v, [[maybe_unused]] const std::uint32_t* rng_step,\n"
       "                [[maybe_unused]] const std::uint32_t* rng_seed, float* d_q, float* d_k, float* d_v,\n"
       "                void* workspace, [[maybe_unused]] int layer) {{\n"
       "  {}\n  {}\n"
       "  static_assert(hydrac::cpu::attention_backward_workspace<{}>(shape, {}) <= {});\n"
-      "  hydrac::cpu::attention_backward<{}>(shape, {}, {}, {}, {}, lse, {}, {}, {}, {}, dropout, {{workspace, {}}});\n}}\n",
+      "  hydrac::cpu::attention_backward<{}>(shape, {}, {}, {}, {}, lse, {}, {}, {}, {}, dropout, "
+      "{{workspace, {}}});\n}}\n",
       kNamePlaceholder, text.shape(), text.dropout(), graph.value(node.inputs[3]).shape[3].size, threads,
-      source.workspace_bytes, text.arguments(), text.heads("q", node.inputs[3]), text.heads("k", node.inputs[4]),
-      text.heads("v", node.inputs[5]), text.heads("out", node.inputs[1]), text.heads("d_out", node.inputs[0]),
-      text.heads("d_q", node.outputs[0]), text.heads("d_k", node.outputs[1]), text.heads("d_v", node.outputs[2]), threads);
+      source.workspace_bytes, text.arguments(), text.heads("q", node.inputs[3]),
+      text.heads("k", node.inputs[4]), text.heads("v", node.inputs[5]), text.heads("out", node.inputs[1]),
+      text.heads("d_out", node.inputs[0]), text.heads("d_q", node.outputs[0]),
+      text.heads("d_k", node.outputs[1]), text.heads("d_v", node.outputs[2]), threads);
   return source;
 }
 
@@ -127,9 +139,11 @@ KernelSource embedding_backward(const ir::Graph& graph, const ir::Node& node) {
   source.name = "embedding_backward";
   source.comment = "d_table[id] += d_y, rows in order";
   source.arguments = {node.inputs[0], node.inputs[1], node.outputs[0]};
-  const std::string zero = node.flag("accumulate") ? "" : fmt::format("  std::fill_n(d_table, {}, 0.0f);\n", element_count(table));
+  const std::string zero =
+      node.flag("accumulate") ? "" : fmt::format("  std::fill_n(d_table, {}, 0.0f);\n", element_count(table));
   source.text = fmt::format(
-      "static void {}(const std::int32_t* ids, const float* d_y, float* d_table, [[maybe_unused]] int layer) {{\n"
+      "static void {}(const std::int32_t* ids, const float* d_y, float* d_table, [[maybe_unused]] int layer) "
+      "{{\n"
       "{}  hydrac::cpu::embedding_backward(ids, d_y, d_table, {}, {});\n}}\n",
       kNamePlaceholder, zero, rows, table[1].size);
   return source;

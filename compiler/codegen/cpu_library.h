@@ -1,11 +1,12 @@
-// Kernels that come from hand-written templates (templates/cpu/): each is a small function that binds a template to
-// the shapes and strides of one node.
+// Kernels that come from hand-written templates (templates/cpu/): each is a small function that binds a
+// template to the shapes and strides of one node.
 #pragma once
 #include "codegen/kernel_source.h"
 
 namespace hydrac::codegen {
 
-// `node` is attention, attention_backward or embedding_backward. `threads`: the most threads that will run it.
+// `node` is attention, attention_backward or embedding_backward. `threads`: the most threads that will run
+// it.
 KernelSource cpu_library_kernel(const ir::Graph& graph, const ir::Node& node, int threads);
 
 // Head widths that the attention templates take: multiples of 8 up to 256.

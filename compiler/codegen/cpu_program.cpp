@@ -86,8 +86,8 @@ class CpuProgramBuilder {
   }
 
   Call launch(const ir::Region& region, ir::Node& node) {
-    KernelSource source = node.op == "fused" ? cpu_kernel(graph_, node)
-                                                      : cpu_library_kernel(graph_, node, threads_);
+    KernelSource source =
+        node.op == "fused" ? cpu_kernel(graph_, node) : cpu_library_kernel(graph_, node, threads_);
     Call call;
     call.arguments = source.arguments;
     if (source.workspace_bytes > 0) call.arguments.push_back(workspace(region, node, source));
@@ -115,7 +115,8 @@ class CpuProgramBuilder {
     std::string text = source.text;
     const std::string placeholder = kNamePlaceholder;
     text.replace(text.find(placeholder), placeholder.size(), name);
-    program_.kernels.push_back({name, fmt::format("{}: {}", readable(source.name), source.comment), text, node.origin});
+    program_.kernels.push_back(
+        {name, fmt::format("{}: {}", readable(source.name), source.comment), text, node.origin});
     by_text_[source.text] = kernel;
     return kernel;
   }
@@ -129,7 +130,9 @@ class CpuProgramBuilder {
 
 }  // namespace
 
-Program build_cpu_program(ir::Graph& graph, int threads) { return CpuProgramBuilder(graph, threads).run(); }
+Program build_cpu_program(ir::Graph& graph, int threads) {
+  return CpuProgramBuilder(graph, threads).run();
+}
 
 namespace {
 
@@ -140,7 +143,8 @@ std::string launcher(const ir::Graph& graph, const program::Kernel& kernel, cons
     const auto type = c_type(graph.value(call.arguments[i]).dtype);
     arguments += fmt::format("static_cast<{}*>(a[{}]), ", type, i);
   }
-  return fmt::format("extern \"C\" void {0}__launch(void* const* a, int layer) {{\n  {0}({1}layer);\n}}\n", kernel.name, arguments);
+  return fmt::format("extern \"C\" void {0}__launch(void* const* a, int layer) {{\n  {0}({1}layer);\n}}\n",
+                     kernel.name, arguments);
 }
 
 }  // namespace
@@ -159,7 +163,8 @@ std::string cpu_source(const ir::Graph& graph, const Program& program) {
   }
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const program::Kernel& kernel = program.kernels[k];
-    text += fmt::format("\n// {}\n{}\n{}", kernel.comment, kernel.text, launcher(graph, kernel, *first_call[k]));
+    text +=
+        fmt::format("\n// {}\n{}\n{}", kernel.comment, kernel.text, launcher(graph, kernel, *first_call[k]));
   }
   return text;
 }

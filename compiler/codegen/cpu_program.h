@@ -4,9 +4,9 @@
 
 namespace hydrac::codegen {
 
-// Generates the kernels of a graph whose nodes are fused or library nodes, and lists the calls. Kernels with the same
-// text are one. Scratch memory that kernels need becomes values of the graph, so the memory plan must come after.
-// `threads`: the most threads that will run it.
+// Generates the kernels of a graph whose nodes are fused or library nodes, and lists the calls. Kernels with
+// the same text are one. Scratch memory that kernels need becomes values of the graph, so the memory plan
+// must come after. `threads`: the most threads that will run it.
 program::Program build_cpu_program(ir::Graph& graph, int threads);
 
 // The C++ source of a Program's kernels: one translation unit that exports, for every kernel K,

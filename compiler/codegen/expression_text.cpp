@@ -27,24 +27,31 @@ std::string literal(const ir::Expr& expr) {
       if (text.find_first_of(".e") == std::string::npos) text += ".0";
       return text;
     }
-    case ExprType::u32: return fmt::format("{}u", static_cast<uint32_t>(expr.number));
-    default: return fmt::format("{}", static_cast<int64_t>(expr.number));
+    case ExprType::u32:
+      return fmt::format("{}u", static_cast<uint32_t>(expr.number));
+    default:
+      return fmt::format("{}", static_cast<int64_t>(expr.number));
   }
 }
 
 }  // namespace
 
 std::string_view c_type(ExprType type) {
-  static constexpr std::string_view names[] = {"float", "double", "std::int32_t", "std::uint32_t", "std::int64_t", "bool"};
+  static constexpr std::string_view names[] = {"float",         "double",       "std::int32_t",
+                                               "std::uint32_t", "std::int64_t", "bool"};
   return names[static_cast<int>(type)];
 }
 
 std::string_view c_type(ir::DType dtype) {
   switch (dtype) {
-    case ir::DType::f32: return "float";
-    case ir::DType::i32: return "std::int32_t";
-    case ir::DType::u32: return "std::uint32_t";
-    default: throw std::logic_error("no C++ type for this storage type on this target");
+    case ir::DType::f32:
+      return "float";
+    case ir::DType::i32:
+      return "std::int32_t";
+    case ir::DType::u32:
+      return "std::uint32_t";
+    default:
+      throw std::logic_error("no C++ type for this storage type on this target");
   }
 }
 
@@ -55,7 +62,8 @@ std::string affine_text(const ir::Affine& affine, const VariableNames& variables
     text += variables[variable];
     if (coefficient != 1) text += fmt::format(" * {}", coefficient);
   }
-  if (affine.constant != 0 || text.empty()) text += fmt::format("{}{}", text.empty() ? "" : " + ", affine.constant);
+  if (affine.constant != 0 || text.empty())
+    text += fmt::format("{}{}", text.empty() ? "" : " + ", affine.constant);
   return text;
 }
 
@@ -81,10 +89,15 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
   const std::string library = expr.type == ExprType::f64 ? "std::" : "hydrac::";
   switch (expr.op) {
-    case ExprOp::constant: return {literal(expr), expr.number < 0 ? kUnary : kPrimary};
-    case ExprOp::load: return {load_(expr), kPrimary};
-    case ExprOp::position: return {fmt::format("static_cast<std::int64_t>({})", affine_text(expr.index[0].affine, variables_)), kPrimary};
-    case ExprOp::layer: return {"layer", kPrimary};
+    case ExprOp::constant:
+      return {literal(expr), expr.number < 0 ? kUnary : kPrimary};
+    case ExprOp::load:
+      return {load_(expr), kPrimary};
+    case ExprOp::position:
+      return {fmt::format("static_cast<std::int64_t>({})", affine_text(expr.index[0].affine, variables_)),
+              kPrimary};
+    case ExprOp::layer:
+      return {"layer", kPrimary};
     case ExprOp::neg: {
       const Piece a = text(expr.args[0]);
       return {"-" + (a.precedence <= kUnary ? "(" + a.text + ")" : a.text), kUnary};
@@ -94,42 +107,59 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
     case ExprOp::log:
     case ExprOp::tanh:
     case ExprOp::erf:
-    case ExprOp::cos: return {call(library + std::string(to_string(expr.op)), expr), kPrimary};
+    case ExprOp::cos:
+      return {call(library + std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::rsqrt:
-    case ExprOp::sigmoid: return {call("hydrac::" + std::string(to_string(expr.op)), expr), kPrimary};
-    case ExprOp::sqrt: return {call("std::sqrt", expr), kPrimary};
+    case ExprOp::sigmoid:
+      return {call("hydrac::" + std::string(to_string(expr.op)), expr), kPrimary};
+    case ExprOp::sqrt:
+      return {call("std::sqrt", expr), kPrimary};
     case ExprOp::is_nan: {
       const Piece a = text(expr.args[0]);
       const std::string operand = a.precedence <= kCompare ? "(" + a.text + ")" : a.text;
       return {fmt::format("{0} != {0}", operand), kCompare};
     }
-    case ExprOp::add: return binary(expr, "+", kAdditive);
-    case ExprOp::sub: return binary(expr, "-", kAdditive);
-    case ExprOp::mul: return binary(expr, "*", kMultiplicative);
-    case ExprOp::div: return binary(expr, "/", kMultiplicative);
-    case ExprOp::max: return {call("std::max", expr), kPrimary};
-    case ExprOp::min: return {call("std::min", expr), kPrimary};
-    case ExprOp::less: return binary(expr, "<", kCompare);
-    case ExprOp::equal: return binary(expr, "==", kCompare);
-    case ExprOp::logical_and: return binary(expr, "&&", kAnd);
+    case ExprOp::add:
+      return binary(expr, "+", kAdditive);
+    case ExprOp::sub:
+      return binary(expr, "-", kAdditive);
+    case ExprOp::mul:
+      return binary(expr, "*", kMultiplicative);
+    case ExprOp::div:
+      return binary(expr, "/", kMultiplicative);
+    case ExprOp::max:
+      return {call("std::max", expr), kPrimary};
+    case ExprOp::min:
+      return {call("std::min", expr), kPrimary};
+    case ExprOp::less:
+      return binary(expr, "<", kCompare);
+    case ExprOp::equal:
+      return binary(expr, "==", kCompare);
+    case ExprOp::logical_and:
+      return binary(expr, "&&", kAnd);
     case ExprOp::select: {
       const Piece condition = text(expr.args[0]), yes = text(expr.args[1]), no = text(expr.args[2]);
-      const std::string question = condition.precedence <= kTernary ? "(" + condition.text + ")" : condition.text;
+      const std::string question =
+          condition.precedence <= kTernary ? "(" + condition.text + ")" : condition.text;
       return {fmt::format("{} ? {} : {}", question, yes.text, no.text), kTernary};
     }
-    case ExprOp::convert: return {fmt::format("static_cast<{}>({})", c_type(expr.type), text(expr.args[0]).text), kPrimary};
+    case ExprOp::convert:
+      return {fmt::format("static_cast<{}>({})", c_type(expr.type), text(expr.args[0]).text), kPrimary};
     case ExprOp::random_key: {
-      return {fmt::format("hydrac::random_key({}, {}, static_cast<std::uint32_t>({}))", text(expr.args[0]).text,
-                          text(expr.args[1]).text, text(expr.args[2]).text), kPrimary};
+      return {fmt::format("hydrac::random_key({}, {}, static_cast<std::uint32_t>({}))",
+                          text(expr.args[0]).text, text(expr.args[1]).text, text(expr.args[2]).text),
+              kPrimary};
     }
     case ExprOp::random_bits: {
       return {fmt::format("hydrac::random_bits({}, static_cast<std::uint64_t>({}))", text(expr.args[0]).text,
-                          text(expr.args[1]).text), kPrimary};
+                          text(expr.args[1]).text),
+              kPrimary};
     }
     case ExprOp::round_to:
     case ExprOp::sum:
     case ExprOp::maximum:
-    case ExprOp::logsumexp: break;
+    case ExprOp::logsumexp:
+      break;
   }
   throw std::logic_error(fmt::format("{} has no text of its own", to_string(expr.op)));
 }

@@ -25,7 +25,8 @@ std::vector<Stage> stages_of(const ir::Body& body, const std::vector<ir::Depende
   std::vector<Stage> stages(levels);
   for (size_t i = 0; i < body.exprs.size(); ++i) {
     if (!live[i] || !is_reduction(body.exprs[i].op)) continue;
-    loop_over(stages[deps[i].level - 1], body.exprs[i].space).reductions.push_back(static_cast<ir::ExprId>(i));
+    loop_over(stages[deps[i].level - 1], body.exprs[i].space)
+        .reductions.push_back(static_cast<ir::ExprId>(i));
   }
   for (size_t s = 0; s < body.stores.size(); ++s) {
     const ir::Store& store = body.stores[s];

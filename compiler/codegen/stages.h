@@ -1,4 +1,5 @@
-// The order in which one row of a Body is computed, for every target: stages, one behind each set of reductions.
+// The order in which one row of a Body is computed, for every target: stages, one behind each set of
+// reductions.
 #pragma once
 #include <vector>
 

@@ -26,7 +26,8 @@ passes::RecomputeChoice recompute_choice(const spec::Spec& spec) {
 
 // Values the host reads, which no pass may find dead.
 std::set<ir::ValueId> host_values(const Compiled& c) {
-  return {c.interface.loss, c.interface.eval_loss, c.interface.logits, c.metrics.step_loss, c.metrics.grad_norm};
+  return {c.interface.loss, c.interface.eval_loss, c.interface.logits, c.metrics.step_loss,
+          c.metrics.grad_norm};
 }
 
 }  // namespace
@@ -52,7 +53,8 @@ Compiled compile(const spec::Spec& spec, const CompileOptions& options) {
   after("graph");
 
   // its gradients and its update
-  autodiff::differentiate(c.graph, c.graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});
+  autodiff::differentiate(c.graph, c.graph.function("micro_step"),
+                          {spec.train.gradient_accumulation_steps > 1});
   models::pack_gradients(c.graph, c.pack);
   models::advance_randomness(model);
   c.metrics = optimizers::build_update(model, c.pack);

@@ -12,8 +12,8 @@
 namespace hydrac::driver {
 
 struct CompileOptions {
-  int threads = 1;                            // the most that will run the program (cpu)
-  std::string dump_dir;                       // each stage as a numbered text file; empty: none
+  int threads = 1;       // the most that will run the program (cpu)
+  std::string dump_dir;  // each stage as a numbered text file; empty: none
 };
 
 // A spec, compiled. Owns its spec, which the graph's builder refers to.
@@ -30,8 +30,8 @@ struct Compiled {
   passes::Log decisions;
 };
 
-// The spec's vocab_size and num_features are final (not 0). Throws std::logic_error on our own bugs: a verifier that
-// finds something between two stages.
+// The spec's vocab_size and num_features are final (not 0). Throws std::logic_error on our own bugs: a
+// verifier that finds something between two stages.
 Compiled compile(const spec::Spec& spec, const CompileOptions& options);
 
 }  // namespace hydrac::driver

@@ -67,7 +67,8 @@ Shape Body::space_shape(int space) const {
 namespace {
 
 // Folds what an index depends on into `dep`.
-void depend_on_index(const Body& body, const Index& index, const std::vector<Dependence>& known, Dependence& dep) {
+void depend_on_index(const Body& body, const Index& index, const std::vector<Dependence>& known,
+                     Dependence& dep) {
   for (const IndexDim& dim : index) {
     for (const auto& [variable, coefficient] : dim.affine.terms) {
       dep.uniform = false;
@@ -128,10 +129,10 @@ std::vector<bool> live_expressions(const Body& body) {
 
 std::string_view to_string(ExprOp op) {
   static constexpr std::string_view names[] = {
-      "constant", "load", "position", "layer", "neg",   "abs",        "exp",      "log",     "tanh",
-      "erf",      "sqrt", "rsqrt",    "sigmoid", "cos", "is_nan",     "add",      "sub",     "mul",
-      "div",      "max",  "min",      "less",  "equal", "logical_and", "select",  "round_to", "convert",
-      "sum",      "maximum", "logsumexp", "random_key", "random_bits"};
+      "constant", "load",     "position", "layer", "neg",     "abs",       "exp",        "log",
+      "tanh",     "erf",      "sqrt",     "rsqrt", "sigmoid", "cos",       "is_nan",     "add",
+      "sub",      "mul",      "div",      "max",   "min",     "less",      "equal",      "logical_and",
+      "select",   "round_to", "convert",  "sum",   "maximum", "logsumexp", "random_key", "random_bits"};
   return names[static_cast<int>(op)];
 }
 
@@ -147,7 +148,8 @@ std::string to_text(const Body& body, const Affine& affine) {
     if (coefficient != 1) text += fmt::format("{}*", coefficient);
     text += fmt::format("{}{}", variable < body.row_variables ? 'r' : 'c', variable);
   }
-  if (affine.constant != 0 || text.empty()) text += fmt::format("{}{}", text.empty() ? "" : " + ", affine.constant);
+  if (affine.constant != 0 || text.empty())
+    text += fmt::format("{}{}", text.empty() ? "" : " + ", affine.constant);
   return text;
 }
 
@@ -167,10 +169,14 @@ std::string index_text(const Body& body, const Index& index) {
 
 std::string expr_text(const Body& body, const Expr& expr) {
   switch (expr.op) {
-    case ExprOp::constant: return fmt::format("{}", expr.number);
-    case ExprOp::load: return fmt::format("${}[{}]", expr.operand, index_text(body, expr.index));
-    case ExprOp::position: return fmt::format("position({})", index_text(body, expr.index));
-    default: break;
+    case ExprOp::constant:
+      return fmt::format("{}", expr.number);
+    case ExprOp::load:
+      return fmt::format("${}[{}]", expr.operand, index_text(body, expr.index));
+    case ExprOp::position:
+      return fmt::format("position({})", index_text(body, expr.index));
+    default:
+      break;
   }
   std::string text(to_string(expr.op));
   for (ExprId arg : expr.args) text += fmt::format(" %{}", arg);
@@ -190,11 +196,15 @@ std::string to_text(const Body& body) {
   const std::vector<bool> live = live_expressions(body);
   for (size_t i = 0; i < body.exprs.size(); ++i) {
     if (!live[i]) continue;
-    text += fmt::format("    %{} = {} : {}\n", i, expr_text(body, body.exprs[i]), to_string(body.exprs[i].type));
+    text +=
+        fmt::format("    %{} = {} : {}\n", i, expr_text(body, body.exprs[i]), to_string(body.exprs[i].type));
   }
   for (const Store& store : body.stores) {
-    const char* kind = store.kind == StoreKind::store ? "=" : store.kind == StoreKind::column_sum ? "= column_sum" : "+= column_sum";
-    text += fmt::format("    ${}[{}] {} %{}\n", store.operand, index_text(body, store.index), kind, store.value);
+    const char* kind = store.kind == StoreKind::store        ? "="
+                       : store.kind == StoreKind::column_sum ? "= column_sum"
+                                                             : "+= column_sum";
+    text +=
+        fmt::format("    ${}[{}] {} %{}\n", store.operand, index_text(body, store.index), kind, store.value);
   }
   return text;
 }

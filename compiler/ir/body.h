@@ -1,13 +1,15 @@
-// The body of a fused kernel: pointwise work, row reductions and column sums over one set of rows, as one DAG of
-// scalar expressions. Every generated kernel (norms, activations, rope, dropout, loss rows, optimizers) is one Body;
-// code generation prints it as C++ or CUDA, the fusion pass merges two of them.
+// The body of a fused kernel: pointwise work, row reductions and column sums over one set of rows, as one DAG
+// of scalar expressions. Every generated kernel (norms, activations, rope, dropout, loss rows, optimizers) is
+// one Body; code generation prints it as C++ or CUDA, the fusion pass merges two of them.
 //
-// A body runs once for every row, a point of the row variables. A column space is a list of further variables that
-// a row loops over (a body may have several: a norm reduces over C, rope stores over D/2). An expression is then
+// A body runs once for every row, a point of the row variables. A column space is a list of further variables
+// that a row loops over (a body may have several: a norm reduces over C, rope stores over D/2). An expression
+// is then
 //   - uniform:  it reads no variable at all,
 //   - a row value: it depends on row variables and on reductions over column spaces,
 //   - a column value: it depends on the variables of one column space.
-// Memory is read at affine indices of the variables, or at an index that another expression computes (a gather).
+// Memory is read at affine indices of the variables, or at an index that another expression computes (a
+// gather).
 #pragma once
 #include <map>
 #include <string>
@@ -46,12 +48,32 @@ enum class ExprOp {
   load,      // operand[index]
   position,  // the value of index[0].affine, an i64
   layer,     // the iteration of the region the kernel is launched from, an i32
-  neg, abs, exp, log, tanh, erf, sqrt, rsqrt, sigmoid, cos, is_nan,
-  add, sub, mul, div, max, min, less, equal, logical_and,
+  neg,
+  abs,
+  exp,
+  log,
+  tanh,
+  erf,
+  sqrt,
+  rsqrt,
+  sigmoid,
+  cos,
+  is_nan,
+  add,
+  sub,
+  mul,
+  div,
+  max,
+  min,
+  less,
+  equal,
+  logical_and,
   select,    // args: condition, value if true, value if false
   round_to,  // rounds an f32 to the storage type `dtype` and back
   convert,   // to `type`
-  sum, maximum, logsumexp,   // reductions of args[0] over column space `space`; their value is a row value
+  sum,
+  maximum,
+  logsumexp,    // reductions of args[0] over column space `space`; their value is a row value
   random_key,   // args: seed u32, step u32, site i32; see templates/include/hydrac/random.h
   random_bits,  // args: key u32, element index i64
 };
@@ -64,10 +86,10 @@ struct Expr {
   ExprType type = ExprType::f32;
   std::vector<ExprId> args;
   double number = 0;
-  int operand = -1;           // load: position in Body::operands
-  Index index;                // load, position
-  int space = kRowSpace;      // reductions: what they reduce over
-  DType dtype = DType::f32;   // round_to
+  int operand = -1;          // load: position in Body::operands
+  Index index;               // load, position
+  int space = kRowSpace;     // reductions: what they reduce over
+  DType dtype = DType::f32;  // round_to
   auto operator<=>(const Expr&) const = default;
 };
 
@@ -75,8 +97,8 @@ bool is_reduction(ExprOp op);
 std::string_view to_string(ExprOp op);
 std::string_view to_string(ExprType type);
 
-// A tensor the body reads or writes. `input`/`output` are positions in the node's lists, -1 where it is not one.
-// A tensor that is updated in place (an optimizer's parameter) has both.
+// A tensor the body reads or writes. `input`/`output` are positions in the node's lists, -1 where it is not
+// one. A tensor that is updated in place (an optimizer's parameter) has both.
 struct Operand {
   int input = -1;
   int output = -1;
@@ -99,11 +121,11 @@ struct Store {
 };
 
 struct Body {
-  std::vector<Dim> variables;            // rows first
+  std::vector<Dim> variables;  // rows first
   int row_variables = 0;
   std::vector<std::vector<int>> spaces;  // column spaces: their variables, outermost first
   std::vector<Operand> operands;
-  std::vector<Expr> exprs;               // arguments stand before their users; no two are equal
+  std::vector<Expr> exprs;  // arguments stand before their users; no two are equal
   std::vector<Store> stores;
 
   // Adds an expression, or returns the equal one that is there already.
@@ -126,15 +148,15 @@ std::pair<int64_t, int64_t> range_of(const Body& body, const Affine& affine);
 // What each expression depends on, computed once for code generation and checks.
 struct Dependence {
   int space = kRowSpace;  // the column space whose variables it reads, or kRowSpace
-  int level = 0;          // how many reductions, one after another, must be finished before it can be evaluated
-  bool uniform = false;   // the same for every row
+  int level = 0;  // how many reductions, one after another, must be finished before it can be evaluated
+  bool uniform = false;  // the same for every row
 };
 std::vector<Dependence> dependences(const Body& body);
 
 // The expressions that the stores need, in evaluation order; the others are dead.
 std::vector<bool> live_expressions(const Body& body);
 
-std::string to_text(const Body& body);                      // for dumps
+std::string to_text(const Body& body);  // for dumps
 std::string to_text(const Body& body, const Affine& affine);
 
 }  // namespace hydrac::ir

@@ -68,10 +68,18 @@ Term BodyBuilder::gather(int input, Term at, std::vector<Affine> before, std::ve
   return {this, body_.intern(std::move(expr))};
 }
 
-Term BodyBuilder::full(int input) { return load(input, identity(true, true)); }
-Term BodyBuilder::per_row(int input) { return load(input, identity(true, false)); }
-Term BodyBuilder::per_column(int input) { return load(input, identity(false, true)); }
-Term BodyBuilder::scalar(int input) { return load(input, {}); }
+Term BodyBuilder::full(int input) {
+  return load(input, identity(true, true));
+}
+Term BodyBuilder::per_row(int input) {
+  return load(input, identity(true, false));
+}
+Term BodyBuilder::per_column(int input) {
+  return load(input, identity(false, true));
+}
+Term BodyBuilder::scalar(int input) {
+  return load(input, {});
+}
 
 Term BodyBuilder::constant(double number, ExprType type) {
   Expr expr{ExprOp::constant, type};
@@ -92,7 +100,9 @@ Term BodyBuilder::flat_position(const Shape& shape, const std::vector<Affine>& i
   return position(flat);
 }
 
-Term BodyBuilder::layer() { return {this, body_.intern({ExprOp::layer, ExprType::i32})}; }
+Term BodyBuilder::layer() {
+  return {this, body_.intern({ExprOp::layer, ExprType::i32})};
+}
 
 Term BodyBuilder::reduce(ExprOp op, Term x) {
   Expr expr{op, ExprType::f32, {x.id}};
@@ -108,10 +118,13 @@ void BodyBuilder::store_at(int output, std::vector<Affine> index, Term value) {
   body_.stores.push_back({inputs_ + output, to_index(index), value.id, space_, StoreKind::store});
 }
 
-void BodyBuilder::store(int output, Term value) { store_at(output, identity(true, true), value); }
+void BodyBuilder::store(int output, Term value) {
+  store_at(output, identity(true, true), value);
+}
 
 void BodyBuilder::store_row(int output, Term value) {
-  body_.stores.push_back({inputs_ + output, to_index(identity(true, false)), value.id, kRowSpace, StoreKind::store});
+  body_.stores.push_back(
+      {inputs_ + output, to_index(identity(true, false)), value.id, kRowSpace, StoreKind::store});
 }
 
 void BodyBuilder::column_sum(int output, Term value, bool accumulate) {
@@ -120,7 +133,10 @@ void BodyBuilder::column_sum(int output, Term value, bool accumulate) {
 }
 
 void BodyBuilder::row_sum(int output, Term row_value, bool accumulate) {
-  body_.stores.push_back({inputs_ + output, {}, row_value.id, kRowSpace,
+  body_.stores.push_back({inputs_ + output,
+                          {},
+                          row_value.id,
+                          kRowSpace,
                           accumulate ? StoreKind::add_column_sum : StoreKind::column_sum});
 }
 
@@ -132,46 +148,111 @@ Term BodyBuilder::apply(ExprOp op, std::initializer_list<Term> args, ExprType ty
 
 namespace {
 
-Term unary(ExprOp op, Term a) { return a.builder->apply(op, {a}, a.builder->type_of(a)); }
-Term binary(ExprOp op, Term a, Term b) { return a.builder->apply(op, {a, b}, a.builder->type_of(a)); }
-Term compare(ExprOp op, Term a, Term b) { return a.builder->apply(op, {a, b}, ExprType::boolean); }
-Term constant_like(Term a, double number) { return a.builder->constant(number, a.builder->type_of(a)); }
+Term unary(ExprOp op, Term a) {
+  return a.builder->apply(op, {a}, a.builder->type_of(a));
+}
+Term binary(ExprOp op, Term a, Term b) {
+  return a.builder->apply(op, {a, b}, a.builder->type_of(a));
+}
+Term compare(ExprOp op, Term a, Term b) {
+  return a.builder->apply(op, {a, b}, ExprType::boolean);
+}
+Term constant_like(Term a, double number) {
+  return a.builder->constant(number, a.builder->type_of(a));
+}
 
 }  // namespace
 
-Term operator+(Term a, Term b) { return binary(ExprOp::add, a, b); }
-Term operator-(Term a, Term b) { return binary(ExprOp::sub, a, b); }
-Term operator*(Term a, Term b) { return binary(ExprOp::mul, a, b); }
-Term operator/(Term a, Term b) { return binary(ExprOp::div, a, b); }
-Term operator-(Term a) { return unary(ExprOp::neg, a); }
-Term operator+(Term a, double b) { return a + constant_like(a, b); }
-Term operator-(Term a, double b) { return a - constant_like(a, b); }
-Term operator*(Term a, double b) { return a * constant_like(a, b); }
-Term operator/(Term a, double b) { return a / constant_like(a, b); }
-Term operator-(double a, Term b) { return constant_like(b, a) - b; }
-Term operator*(double a, Term b) { return constant_like(b, a) * b; }
-Term operator/(double a, Term b) { return constant_like(b, a) / b; }
-Term operator<(Term a, Term b) { return compare(ExprOp::less, a, b); }
-Term operator==(Term a, Term b) { return compare(ExprOp::equal, a, b); }
-Term operator&&(Term a, Term b) { return compare(ExprOp::logical_and, a, b); }
-Term abs(Term a) { return unary(ExprOp::abs, a); }
-Term exp(Term a) { return unary(ExprOp::exp, a); }
-Term log(Term a) { return unary(ExprOp::log, a); }
-Term tanh(Term a) { return unary(ExprOp::tanh, a); }
-Term erf(Term a) { return unary(ExprOp::erf, a); }
-Term sqrt(Term a) { return unary(ExprOp::sqrt, a); }
-Term rsqrt(Term a) { return unary(ExprOp::rsqrt, a); }
-Term sigmoid(Term a) { return unary(ExprOp::sigmoid, a); }
-Term cos(Term a) { return unary(ExprOp::cos, a); }
-Term is_nan(Term a) { return a.builder->apply(ExprOp::is_nan, {a}, ExprType::boolean); }
-Term max(Term a, Term b) { return binary(ExprOp::max, a, b); }
-Term min(Term a, Term b) { return binary(ExprOp::min, a, b); }
-
-Term select(Term condition, Term if_true, Term if_false) {
-  return condition.builder->apply(ExprOp::select, {condition, if_true, if_false}, if_true.builder->type_of(if_true));
+Term operator+(Term a, Term b) {
+  return binary(ExprOp::add, a, b);
+}
+Term operator-(Term a, Term b) {
+  return binary(ExprOp::sub, a, b);
+}
+Term operator*(Term a, Term b) {
+  return binary(ExprOp::mul, a, b);
+}
+Term operator/(Term a, Term b) {
+  return binary(ExprOp::div, a, b);
+}
+Term operator-(Term a) {
+  return unary(ExprOp::neg, a);
+}
+Term operator+(Term a, double b) {
+  return a + constant_like(a, b);
+}
+Term operator-(Term a, double b) {
+  return a - constant_like(a, b);
+}
+Term operator*(Term a, double b) {
+  return a * constant_like(a, b);
+}
+Term operator/(Term a, double b) {
+  return a / constant_like(a, b);
+}
+Term operator-(double a, Term b) {
+  return constant_like(b, a) - b;
+}
+Term operator*(double a, Term b) {
+  return constant_like(b, a) * b;
+}
+Term operator/(double a, Term b) {
+  return constant_like(b, a) / b;
+}
+Term operator<(Term a, Term b) {
+  return compare(ExprOp::less, a, b);
+}
+Term operator==(Term a, Term b) {
+  return compare(ExprOp::equal, a, b);
+}
+Term operator&&(Term a, Term b) {
+  return compare(ExprOp::logical_and, a, b);
+}
+Term abs(Term a) {
+  return unary(ExprOp::abs, a);
+}
+Term exp(Term a) {
+  return unary(ExprOp::exp, a);
+}
+Term log(Term a) {
+  return unary(ExprOp::log, a);
+}
+Term tanh(Term a) {
+  return unary(ExprOp::tanh, a);
+}
+Term erf(Term a) {
+  return unary(ExprOp::erf, a);
+}
+Term sqrt(Term a) {
+  return unary(ExprOp::sqrt, a);
+}
+Term rsqrt(Term a) {
+  return unary(ExprOp::rsqrt, a);
+}
+Term sigmoid(Term a) {
+  return unary(ExprOp::sigmoid, a);
+}
+Term cos(Term a) {
+  return unary(ExprOp::cos, a);
+}
+Term is_nan(Term a) {
+  return a.builder->apply(ExprOp::is_nan, {a}, ExprType::boolean);
+}
+Term max(Term a, Term b) {
+  return binary(ExprOp::max, a, b);
+}
+Term min(Term a, Term b) {
+  return binary(ExprOp::min, a, b);
 }
 
-Term convert(Term a, ExprType type) { return a.builder->apply(ExprOp::convert, {a}, type); }
+Term select(Term condition, Term if_true, Term if_false) {
+  return condition.builder->apply(ExprOp::select, {condition, if_true, if_false},
+                                  if_true.builder->type_of(if_true));
+}
+
+Term convert(Term a, ExprType type) {
+  return a.builder->apply(ExprOp::convert, {a}, type);
+}
 
 Term random_key(Term seed, Term step, Term site) {
   return seed.builder->apply(ExprOp::random_key, {seed, step, site}, ExprType::u32);

@@ -31,11 +31,12 @@ class BodyBuilder {
   Affine column(int i) const { return Affine::of(body_.spaces[space_][i]); }
 
   Term load(int input, std::vector<Affine> index);
-  Term gather(int input, Term at, std::vector<Affine> before, std::vector<Affine> after);  // input[before..., at, after...]
-  Term full(int input);        // input[rows..., columns...]
-  Term per_row(int input);     // input[rows...]
-  Term per_column(int input);  // input[columns...]
-  Term scalar(int input);      // input[]
+  Term gather(int input, Term at, std::vector<Affine> before,
+              std::vector<Affine> after);  // input[before..., at, after...]
+  Term full(int input);                    // input[rows..., columns...]
+  Term per_row(int input);                 // input[rows...]
+  Term per_column(int input);              // input[columns...]
+  Term scalar(int input);                  // input[]
   Term constant(double number, ExprType type = ExprType::f32);
   Term position(Affine affine);
   Term flat_position(const Shape& shape, const std::vector<Affine>& index);  // row-major element number
@@ -46,11 +47,11 @@ class BodyBuilder {
   Term maximum(Term x) { return reduce(ExprOp::maximum, x); }
   Term logsumexp(Term x) { return reduce(ExprOp::logsumexp, x); }
 
-  void store(int output, Term value);                          // output[rows..., columns...]
-  void store_row(int output, Term value);                      // output[rows...]
+  void store(int output, Term value);      // output[rows..., columns...]
+  void store_row(int output, Term value);  // output[rows...]
   void store_at(int output, std::vector<Affine> index, Term value);
-  void column_sum(int output, Term value, bool accumulate);    // output[columns...] (+)= sum over rows
-  void row_sum(int output, Term row_value, bool accumulate);   // output[] (+)= sum over rows of a row value
+  void column_sum(int output, Term value, bool accumulate);   // output[columns...] (+)= sum over rows
+  void row_sum(int output, Term row_value, bool accumulate);  // output[] (+)= sum over rows of a row value
 
   Term apply(ExprOp op, std::initializer_list<Term> args, ExprType type);
   ExprType type_of(Term term) const { return body_.exprs[term.id].type; }

@@ -17,15 +17,22 @@ namespace {
 template <typename T>
 T attribute(const Node& node, const std::string& key) {
   auto found = node.attributes.find(key);
-  if (found == node.attributes.end()) throw std::logic_error(fmt::format("{}: no attribute {}", node.op, key));
+  if (found == node.attributes.end())
+    throw std::logic_error(fmt::format("{}: no attribute {}", node.op, key));
   return std::get<T>(found->second);
 }
 
 }  // namespace
 
-bool Node::flag(const std::string& key) const { return attribute<bool>(*this, key); }
-int64_t Node::integer(const std::string& key) const { return attribute<int64_t>(*this, key); }
-double Node::number(const std::string& key) const { return attribute<double>(*this, key); }
+bool Node::flag(const std::string& key) const {
+  return attribute<bool>(*this, key);
+}
+int64_t Node::integer(const std::string& key) const {
+  return attribute<int64_t>(*this, key);
+}
+double Node::number(const std::string& key) const {
+  return attribute<double>(*this, key);
+}
 
 ValueId Graph::add(Value value) {
   value.id = static_cast<ValueId>(values.size());
@@ -40,7 +47,9 @@ Function& Graph::function(const std::string& name) {
   throw std::logic_error("no function " + name);
 }
 
-const Function& Graph::function(const std::string& name) const { return const_cast<Graph*>(this)->function(name); }
+const Function& Graph::function(const std::string& name) const {
+  return const_cast<Graph*>(this)->function(name);
+}
 
 ValueId Graph::find(const std::string& name) const {
   for (const Value& value : values) {
@@ -101,7 +110,8 @@ std::string to_text(const Graph& graph, const Node& node) {
   text += " = " + node.op + "(";
   for (size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + use_text(graph, node.inputs[i]);
   text += ")";
-  for (const auto& [key, attribute] : node.attributes) text += fmt::format(" {}={}", key, attribute_text(attribute));
+  for (const auto& [key, attribute] : node.attributes)
+    text += fmt::format(" {}={}", key, attribute_text(attribute));
   if (!node.scope.empty()) text += "  # " + node.scope;
   return text;
 }

@@ -1,9 +1,10 @@
-// The compiler's one graph: values (tensors), nodes (operations), and regions of nodes that run once or once a layer.
+// The compiler's one graph: values (tensors), nodes (operations), and regions of nodes that run once or once
+// a layer.
 //
-// A region with `layers` = N is a loop: its nodes are written once and run for l = 0..N-1 (downwards when `reverse`).
-// A value has `slots` separate tensors; a node names the slot it means, either fixed or counted from the layer:
-// slot(l) = l + index. So the residual stream is one value with N+1 slots of which layer l reads l and writes l+1,
-// and a parameter of every layer is one value with N slots.
+// A region with `layers` = N is a loop: its nodes are written once and run for l = 0..N-1 (downwards when
+// `reverse`). A value has `slots` separate tensors; a node names the slot it means, either fixed or counted
+// from the layer: slot(l) = l + index. So the residual stream is one value with N+1 slots of which layer l
+// reads l and writes l+1, and a parameter of every layer is one value with N slots.
 #pragma once
 #include <map>
 #include <memory>
@@ -37,8 +38,8 @@ struct Init {
   double deviation = 0;
 };
 
-// A checkpoint tensor that holds rows [first_row, first_row + rows) of a parameter's slot, under a Hugging Face
-// name in which {} stands for the layer. `transposed`: the checkpoint stores [in, out] (GPT-2).
+// A checkpoint tensor that holds rows [first_row, first_row + rows) of a parameter's slot, under a Hugging
+// Face name in which {} stands for the layer. `transposed`: the checkpoint stores [in, out] (GPT-2).
 struct CheckpointPart {
   std::string name;
   int64_t first_row = 0;
@@ -55,7 +56,8 @@ struct ParameterInfo {
 };
 
 // A value that lives inside another one: element [i...] of slot s is element
-// offset + s * slot_stride + sum(i * strides) of `base` (of its slot s where slot_stride is 0 and base has slots).
+// offset + s * slot_stride + sum(i * strides) of `base` (of its slot s where slot_stride is 0 and base has
+// slots).
 struct View {
   ValueId base = kNoValue;
   int64_t offset = 0;
@@ -138,8 +140,8 @@ View resolved_view(const Graph& graph, ValueId id);
 std::string to_text(const Graph& graph);
 std::string to_text(const Graph& graph, const Node& node);
 
-// Our own bugs, found between passes: a use of a value nobody wrote, a slot out of range, a body that indexes out of
-// bounds or mixes column spaces, two writers. Returns one line a problem; empty when all is well.
+// Our own bugs, found between passes: a use of a value nobody wrote, a slot out of range, a body that indexes
+// out of bounds or mixes column spaces, two writers. Returns one line a problem; empty when all is well.
 std::vector<std::string> verify(const Graph& graph);
 
 }  // namespace hydrac::ir

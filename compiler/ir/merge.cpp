@@ -35,7 +35,8 @@ class BodyMerge {
     for (size_t s = 0; s < from().spaces.size(); ++s) {
       const int space = body_.space_of(from().space_shape(static_cast<int>(s)));
       spaces_.push_back(space);
-      for (size_t v = 0; v < from().spaces[s].size(); ++v) variables_[from().spaces[s][v]] = body_.spaces[space][v];
+      for (size_t v = 0; v < from().spaces[s].size(); ++v)
+        variables_[from().spaces[s][v]] = body_.spaces[space][v];
     }
   }
 
@@ -86,7 +87,8 @@ class BodyMerge {
 
   bool map_expressions() {
     for (const Expr& expr : from().exprs) {
-      const std::optional<ExprId> id = expr.op == ExprOp::load ? map_load(expr) : std::optional(map_other(expr));
+      const std::optional<ExprId> id =
+          expr.op == ExprOp::load ? map_load(expr) : std::optional(map_other(expr));
       if (!id) return false;
       expressions_.push_back(*id);
     }
@@ -127,8 +129,8 @@ class BodyMerge {
     return body_.intern(std::move(expr));
   }
 
-  // What `store` puts at `index`: its value with the store's column variables replaced, where the store's index is
-  // the rows and then the bare columns, or where the two indices are the same.
+  // What `store` puts at `index`: its value with the store's column variables replaced, where the store's
+  // index is the rows and then the bare columns, or where the two indices are the same.
   std::optional<ExprId> value_at(const Store& store, const Index& index) {
     if (store.index == index) return store.value;
     if (store.space == kRowSpace || store.index.size() != index.size()) return std::nullopt;
@@ -140,7 +142,8 @@ class BodyMerge {
                           at.terms[0].first >= body_.row_variables;
       if (column) {
         const auto [low, high] = range_of(body_, index[d].affine);
-        if (low < 0 || high >= body_.variables[at.terms[0].first].size) return std::nullopt;  // not all of it is stored here
+        if (low < 0 || high >= body_.variables[at.terms[0].first].size)
+          return std::nullopt;  // not all of it is stored here
         replacement[at.terms[0].first] = index[d].affine;
       } else if (at != index[d].affine) {
         return std::nullopt;

@@ -9,7 +9,7 @@ namespace hydrac::ir {
 
 enum class DType { f32, bf16, f16, i32, u32 };
 
-int64_t size_of(DType dtype);          // bytes of one element
+int64_t size_of(DType dtype);  // bytes of one element
 std::string_view to_string(DType dtype);
 
 // One dimension: its size, and the symbol that stands for it in comments of generated code ("B", "T", "3C").

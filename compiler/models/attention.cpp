@@ -1,4 +1,5 @@
-// Grouped-query attention: one packed projection, optional query/key norms, rope, attention, output projection.
+// Grouped-query attention: one packed projection, optional query/key norms, rope, attention, output
+// projection.
 #include <cmath>
 
 #include "models/blocks.h"
@@ -15,7 +16,8 @@ std::optional<ops::RopeScaling> scaling_of(const spec::Model& m) {
 }
 
 // Query or key heads on their way from the projection to attention.
-Use positioned(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId norm_weight, const std::string& name) {
+Use positioned(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId norm_weight,
+               const std::string& name) {
   const spec::Model& m = build.model.spec.model;
   if (m.qk_norm) {
     b.enter("norm", "model.qk_norm");
@@ -24,7 +26,8 @@ Use positioned(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId nor
   if (m.position == spec::Position::rope) {
     b.enter("rope", "model.position");
     const Interface& io = build.model.interface;
-    x = ops::rope(b, x, build.fixed(io.rope_cos), build.fixed(io.rope_sin), m.rope_theta, scaling_of(m), name + "_rotated");
+    x = ops::rope(b, x, build.fixed(io.rope_cos), build.fixed(io.rope_sin), m.rope_theta, scaling_of(m),
+                  name + "_rotated");
   }
   return x;
 }
@@ -45,7 +48,8 @@ Use attention_block(ops::RegionBuilder& b, const Build& build, Use x) {
   const Use mixed = ops::attention(b, q, k, parts[2], 1 / std::sqrt(static_cast<double>(m.head_dim)), dropout,
                                    build.randomness(), kAttentionSite, "attn.mixed");
   b.enter("attn_out", "model.hidden_size");
-  const Use out = ops::linear(b, mixed, build.layer(p.attn_out_weight), optional(build.layer(p.attn_out_bias)), "attn.out");
+  const Use out = ops::linear(b, mixed, build.layer(p.attn_out_weight),
+                              optional(build.layer(p.attn_out_bias)), "attn.out");
   b.enter("residual", "model.dropout");
   return residual_dropout(b, build, out, kAttentionResidualSite, "attn.dropped");
 }

@@ -3,7 +3,9 @@
 
 namespace hydrac::models {
 
-Use optional(Use use) { return use.value == ir::kNoValue ? Use{} : use; }
+Use optional(Use use) {
+  return use.value == ir::kNoValue ? Use{} : use;
+}
 
 Use norm(ops::RegionBuilder& b, const Build& build, Use x, Use weight, Use bias, const std::string& name) {
   const spec::Model& m = build.model.spec.model;

@@ -27,10 +27,11 @@ Use optional(Use use);  // with value kNoValue: no operand
 Use norm(ops::RegionBuilder&, const Build&, Use x, Use weight, Use bias, const std::string& name);
 Use residual_dropout(ops::RegionBuilder&, const Build&, Use x, Site site, const std::string& name);
 
-Use embed(ops::RegionBuilder&, const Build&, Use into);        // [B,T] or [B,T,F] -> [B,T,C]
-Use attention_block(ops::RegionBuilder&, const Build&, Use x);  // normed [B,T,C] -> what it adds to the stream
-Use mlp_block(ops::RegionBuilder&, const Build&, Use x);        // likewise
-Use head(ops::RegionBuilder&, const Build&, Use hidden);        // logits or predictions
+Use embed(ops::RegionBuilder&, const Build&, Use into);  // [B,T] or [B,T,F] -> [B,T,C]
+Use attention_block(ops::RegionBuilder&, const Build&,
+                    Use x);                               // normed [B,T,C] -> what it adds to the stream
+Use mlp_block(ops::RegionBuilder&, const Build&, Use x);  // likewise
+Use head(ops::RegionBuilder&, const Build&, Use hidden);  // logits or predictions
 Use loss_rows(ops::RegionBuilder&, const Build&, Use predictions, double label_smoothing);
 
 }  // namespace hydrac::models

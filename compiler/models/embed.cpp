@@ -18,7 +18,8 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
     const Use ids = build.fixed(build.batch.symbol == "1" ? model.interface.prompt : model.interface.tokens);
     x = ops::embedding(b, ids, build.fixed(p.token_embedding), "embedding");
   } else {
-    x = ops::linear(b, build.fixed(model.interface.features), build.fixed(p.input_weight), build.fixed(p.input_bias), "embedding");
+    x = ops::linear(b, build.fixed(model.interface.features), build.fixed(p.input_weight),
+                    build.fixed(p.input_bias), "embedding");
   }
   if (positions) {
     b.enter("embedding", "model.position");

@@ -12,7 +12,8 @@ Use head(ops::RegionBuilder& b, const Build& build, Use hidden) {
 Use loss_rows(ops::RegionBuilder& b, const Build& build, Use predictions, double label_smoothing) {
   const Use targets = build.fixed(build.model.interface.targets);
   b.enter("loss", "optimizations.loss");
-  if (build.model.spec.model.head == spec::Head::regression) return ops::mse(b, predictions, targets, "loss_rows");
+  if (build.model.spec.model.head == spec::Head::regression)
+    return ops::mse(b, predictions, targets, "loss_rows");
   return ops::cross_entropy(b, predictions, targets, label_smoothing, "loss_rows");
 }
 

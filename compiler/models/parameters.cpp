@@ -19,17 +19,20 @@ class Declarer {
   Declarer(ir::Graph& graph, const spec::Spec& spec)
       : graph_(graph), model_(spec.model), gpt2_(checkpoint_architecture(spec) == "gpt2") {}
 
-  // The name in Llama's or in GPT-2's checkpoints. `transposed` in GPT-2's, where a matrix is stored [in, out].
+  // The name in Llama's or in GPT-2's checkpoints. `transposed` in GPT-2's, where a matrix is stored [in,
+  // out].
   struct Names {
     std::string llama, gpt2;
     int64_t first_row = 0, rows = 0;
   };
 
-  ValueId matrix(const std::string& name, Shape shape, int slots, double deviation, const std::vector<Names>& names,
-                 bool conv1d = true) {
-    return declare(name, std::move(shape), slots, {Init::Kind::normal, deviation}, true, names, conv1d && gpt2_);
+  ValueId matrix(const std::string& name, Shape shape, int slots, double deviation,
+                 const std::vector<Names>& names, bool conv1d = true) {
+    return declare(name, std::move(shape), slots, {Init::Kind::normal, deviation}, true, names,
+                   conv1d && gpt2_);
   }
-  ValueId vector(const std::string& name, Dim size, int slots, Init::Kind init, const std::vector<Names>& names) {
+  ValueId vector(const std::string& name, Dim size, int slots, Init::Kind init,
+                 const std::vector<Names>& names) {
     return declare(name, {size}, slots, {init, 0}, false, names, false);
   }
   // Names slot `slot` of a value differently from the others.
@@ -50,7 +53,8 @@ class Declarer {
     for (const Names& part : names) {
       if (gpt2_ && part.gpt2.empty()) continue;
       value.parameter->checkpoint.push_back({gpt2_ ? part.gpt2 : part.llama, part.first_row,
-                                             part.rows ? part.rows : shape[0].size, transposed, 0, slots - 1});
+                                             part.rows ? part.rows : shape[0].size, transposed, 0,
+                                             slots - 1});
     }
     // GPT-2 keeps packed matrices whole.
     if (gpt2_) {
@@ -78,12 +82,14 @@ void declare_inputs(Declarer& d, Parameters& p, const spec::Model& m, Dim C) {
     p.input_bias = d.vector("input.bias", C, 1, Init::Kind::zeros, {{"model.input_proj.bias", ""}});
   }
   if (m.position == spec::Position::learned) {
-    p.position_embedding = d.matrix("position_embedding", {{m.max_position_embeddings, "P"}, C}, 1, m.initializer_range,
-                                    {{"model.embed_positions.weight", "transformer.wpe.weight"}}, false);
+    p.position_embedding =
+        d.matrix("position_embedding", {{m.max_position_embeddings, "P"}, C}, 1, m.initializer_range,
+                 {{"model.embed_positions.weight", "transformer.wpe.weight"}}, false);
   }
 }
 
-void declare_attention(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers, double residual_deviation) {
+void declare_attention(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers,
+                       double residual_deviation) {
   const int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_key_value_heads * m.head_dim;
   const Dim packed{q + 2 * kv, q == kv ? "3HD" : "(H+2K)D"}, heads{q, q == m.hidden_size ? "C" : "HD"};
   auto qkv_names = [&](const std::string& suffix) {
@@ -93,21 +99,27 @@ void declare_attention(Declarer& d, Parameters& p, const spec::Model& m, Dim C, 
                                         {at + "v_proj." + suffix, gpt2, q + kv, kv}};
   };
   p.qkv_weight = d.matrix("attn.qkv.weight", {packed, C}, layers, m.initializer_range, qkv_names("weight"));
-  if (m.attention_bias) p.qkv_bias = d.vector("attn.qkv.bias", packed, layers, Init::Kind::zeros, qkv_names("bias"));
+  if (m.attention_bias)
+    p.qkv_bias = d.vector("attn.qkv.bias", packed, layers, Init::Kind::zeros, qkv_names("bias"));
   if (m.qk_norm) {
     const Dim D{m.head_dim, "D"};
-    p.q_norm_weight = d.vector("attn.q_norm.weight", D, layers, Init::Kind::ones, {{"model.layers.{}.self_attn.q_norm.weight", ""}});
-    p.k_norm_weight = d.vector("attn.k_norm.weight", D, layers, Init::Kind::ones, {{"model.layers.{}.self_attn.k_norm.weight", ""}});
+    p.q_norm_weight = d.vector("attn.q_norm.weight", D, layers, Init::Kind::ones,
+                               {{"model.layers.{}.self_attn.q_norm.weight", ""}});
+    p.k_norm_weight = d.vector("attn.k_norm.weight", D, layers, Init::Kind::ones,
+                               {{"model.layers.{}.self_attn.k_norm.weight", ""}});
   }
-  p.attn_out_weight = d.matrix("attn.out.weight", {C, heads}, layers, residual_deviation,
-                               {{"model.layers.{}.self_attn.o_proj.weight", "transformer.h.{}.attn.c_proj.weight"}});
+  p.attn_out_weight =
+      d.matrix("attn.out.weight", {C, heads}, layers, residual_deviation,
+               {{"model.layers.{}.self_attn.o_proj.weight", "transformer.h.{}.attn.c_proj.weight"}});
   if (m.attention_output_bias) {
-    p.attn_out_bias = d.vector("attn.out.bias", C, layers, Init::Kind::zeros,
-                               {{"model.layers.{}.self_attn.o_proj.bias", "transformer.h.{}.attn.c_proj.bias"}});
+    p.attn_out_bias =
+        d.vector("attn.out.bias", C, layers, Init::Kind::zeros,
+                 {{"model.layers.{}.self_attn.o_proj.bias", "transformer.h.{}.attn.c_proj.bias"}});
   }
 }
 
-void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers, double residual_deviation) {
+void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers,
+                 double residual_deviation) {
   const bool gated = spec::is_gated(m.hidden_act);
   const int64_t inner = m.intermediate_size;
   const Dim up{gated ? 2 * inner : inner, gated ? "2F" : "F"};
@@ -115,7 +127,8 @@ void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int la
     const std::string at = "model.layers.{}.mlp.";
     std::vector<Declarer::Names> names;
     if (gated) names.push_back({at + "gate_proj." + suffix, "", 0, inner});
-    names.push_back({at + "up_proj." + suffix, "transformer.h.{}.mlp.c_fc." + suffix, gated ? inner : 0, inner});
+    names.push_back(
+        {at + "up_proj." + suffix, "transformer.h.{}.mlp.c_fc." + suffix, gated ? inner : 0, inner});
     return names;
   };
   p.up_weight = d.matrix("mlp.up.weight", {up, C}, layers, m.initializer_range, up_names("weight"));
@@ -130,14 +143,16 @@ void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int la
 
 void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers) {
   const bool bias = m.norm_bias;
-  auto norm = [&](const std::string& name, int slots, const std::string& llama, const std::string& gpt2, bool is_bias) {
+  auto norm = [&](const std::string& name, int slots, const std::string& llama, const std::string& gpt2,
+                  bool is_bias) {
     const std::string suffix = is_bias ? "bias" : "weight";
     return d.vector(name + "." + suffix, C, slots, is_bias ? Init::Kind::zeros : Init::Kind::ones,
                     {{llama + "." + suffix, gpt2 + "." + suffix}});
   };
   auto attn_norm = [&](bool is_bias) {
     const std::string suffix = is_bias ? "bias" : "weight";
-    const ValueId id = norm("attn_norm", layers + 1, "model.layers.{}.input_layernorm", "transformer.h.{}.ln_1", is_bias);
+    const ValueId id =
+        norm("attn_norm", layers + 1, "model.layers.{}.input_layernorm", "transformer.h.{}.ln_1", is_bias);
     d.name_slot(id, layers, {"model.norm." + suffix, "transformer.ln_f." + suffix});
     return id;
   };
@@ -150,12 +165,14 @@ void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int 
 
 void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C) {
   if (m.head == spec::Head::language_model) {
-    p.head_weight = m.tie_word_embeddings ? p.token_embedding
-                                          : d.matrix("head.weight", {{m.vocab_size, "V"}, C}, 1, m.initializer_range,
-                                                     {{"lm_head.weight", "lm_head.weight"}}, false);
+    p.head_weight = m.tie_word_embeddings
+                        ? p.token_embedding
+                        : d.matrix("head.weight", {{m.vocab_size, "V"}, C}, 1, m.initializer_range,
+                                   {{"lm_head.weight", "lm_head.weight"}}, false);
     return;
   }
-  p.head_weight = d.matrix("head.weight", {{m.num_labels, "O"}, C}, 1, m.initializer_range, {{"score.weight", ""}});
+  p.head_weight =
+      d.matrix("head.weight", {{m.num_labels, "O"}, C}, 1, m.initializer_range, {{"score.weight", ""}});
   p.head_bias = d.vector("head.bias", {m.num_labels, "O"}, 1, Init::Kind::zeros, {{"score.bias", ""}});
 }
 
@@ -166,8 +183,8 @@ std::string checkpoint_architecture(const spec::Spec& spec) {
   if (m.input != spec::Input::tokens || m.head != spec::Head::language_model) return "hydrac";
   const bool full_width = m.head_dim * m.num_attention_heads == m.hidden_size;
   if (m.norm == spec::Norm::layernorm && m.norm_bias && m.position == spec::Position::learned &&
-      !spec::is_gated(m.hidden_act) && m.attention_bias && m.attention_output_bias && m.mlp_bias && !m.qk_norm &&
-      m.num_key_value_heads == m.num_attention_heads && full_width) {
+      !spec::is_gated(m.hidden_act) && m.attention_bias && m.attention_output_bias && m.mlp_bias &&
+      !m.qk_norm && m.num_key_value_heads == m.num_attention_heads && full_width) {
     return "gpt2";
   }
   const bool llama_like = m.norm == spec::Norm::rmsnorm && m.position == spec::Position::rope &&
@@ -184,7 +201,8 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
   Parameters parameters;
   const Dim C{m.hidden_size, "C"};
   const int layers = static_cast<int>(m.num_hidden_layers);
-  // Each residual branch adds to the stream, so its last matrix starts smaller (GPT-2): deviation / sqrt(branches).
+  // Each residual branch adds to the stream, so its last matrix starts smaller (GPT-2): deviation /
+  // sqrt(branches).
   const double residual_deviation = m.initializer_range / std::sqrt(2.0 * layers);
   declare_inputs(declarer, parameters, m, C);
   declare_attention(declarer, parameters, m, C, layers, residual_deviation);
@@ -201,7 +219,9 @@ int64_t padded_elements(const ir::Shape& shape) {
 
 namespace {
 
-int64_t round_to_row(int64_t elements) { return (elements + kPackRow - 1) / kPackRow * kPackRow; }
+int64_t round_to_row(int64_t elements) {
+  return (elements + kPackRow - 1) / kPackRow * kPackRow;
+}
 
 ir::Value pack_value(const std::string& name, ir::Role role, int64_t elements) {
   ir::Value pack;
@@ -236,8 +256,8 @@ Pack pack_parameters(ir::Graph& graph) {
 }
 
 void pack_gradients(ir::Graph& graph, Pack& pack) {
-  pack.gradients =
-      graph.add(pack_value("gradients", ir::Role::gradient, element_count(graph.value(pack.parameters).shape)));
+  pack.gradients = graph.add(
+      pack_value("gradients", ir::Role::gradient, element_count(graph.value(pack.parameters).shape)));
   for (ir::Value& parameter : graph.values) {
     if (!parameter.parameter) continue;
     const ValueId gradient = graph.find("d_" + parameter.name);

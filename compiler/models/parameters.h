@@ -1,7 +1,8 @@
 // The trained tensors of a model: shapes, starting values, names in checkpoints, and their place in memory.
 //
-// All parameters lie in one packed value, "parameters", first those that take weight decay. So an optimizer is one
-// pointwise kernel over the pack, and a gradient, a moment and a parameter have the same offset in their packs.
+// All parameters lie in one packed value, "parameters", first those that take weight decay. So an optimizer
+// is one pointwise kernel over the pack, and a gradient, a moment and a parameter have the same offset in
+// their packs.
 #pragma once
 #include "ir/graph.h"
 #include "spec/spec.h"
@@ -11,18 +12,20 @@ namespace hydrac::models {
 // Values of a transformer. A per-layer parameter is one value with a slot a layer; absent ones are kNoValue.
 // Matrices are [out, in].
 struct Parameters {
-  ir::ValueId token_embedding = ir::kNoValue;     // [V,C]
-  ir::ValueId position_embedding = ir::kNoValue;  // [P,C]
+  ir::ValueId token_embedding = ir::kNoValue;                          // [V,C]
+  ir::ValueId position_embedding = ir::kNoValue;                       // [P,C]
   ir::ValueId input_weight = ir::kNoValue, input_bias = ir::kNoValue;  // series: [C,F], [C]
-  // The norm before attention; slot N is the norm after the last layer, so that a layer ends with the next one's norm.
+  // The norm before attention; slot N is the norm after the last layer, so that a layer ends with the next
+  // one's norm.
   ir::ValueId attn_norm_weight = ir::kNoValue, attn_norm_bias = ir::kNoValue;  // [C] x N+1
-  ir::ValueId qkv_weight = ir::kNoValue, qkv_bias = ir::kNoValue;              // [(H+2K)D, C]: queries, keys, values
-  ir::ValueId q_norm_weight = ir::kNoValue, k_norm_weight = ir::kNoValue;      // [D]
-  ir::ValueId attn_out_weight = ir::kNoValue, attn_out_bias = ir::kNoValue;    // [C, HD]
-  ir::ValueId mlp_norm_weight = ir::kNoValue, mlp_norm_bias = ir::kNoValue;    // [C]
+  ir::ValueId qkv_weight = ir::kNoValue, qkv_bias = ir::kNoValue;  // [(H+2K)D, C]: queries, keys, values
+  ir::ValueId q_norm_weight = ir::kNoValue, k_norm_weight = ir::kNoValue;    // [D]
+  ir::ValueId attn_out_weight = ir::kNoValue, attn_out_bias = ir::kNoValue;  // [C, HD]
+  ir::ValueId mlp_norm_weight = ir::kNoValue, mlp_norm_bias = ir::kNoValue;  // [C]
   ir::ValueId up_weight = ir::kNoValue, up_bias = ir::kNoValue;      // [I, C]; gated: [2I, C], gate first
   ir::ValueId down_weight = ir::kNoValue, down_bias = ir::kNoValue;  // [C, I]
-  ir::ValueId head_weight = ir::kNoValue, head_bias = ir::kNoValue;  // [V, C], or the token embedding when tied
+  ir::ValueId head_weight = ir::kNoValue,
+              head_bias = ir::kNoValue;  // [V, C], or the token embedding when tied
 };
 
 Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec);
@@ -44,8 +47,8 @@ Pack pack_parameters(ir::Graph& graph);
 // Packs the gradients "d_<parameter>" the same way. Every parameter has one.
 void pack_gradients(ir::Graph& graph, Pack& pack);
 
-// The names under which Hugging Face's config.json and safetensors know this architecture: "gpt2", "llama", "qwen2",
-// "qwen3", or "hydrac" for one that none of them can express (names then follow Llama's).
+// The names under which Hugging Face's config.json and safetensors know this architecture: "gpt2", "llama",
+// "qwen2", "qwen3", or "hydrac" for one that none of them can express (names then follow Llama's).
 std::string checkpoint_architecture(const spec::Spec& spec);
 
 }  // namespace hydrac::models

@@ -29,8 +29,9 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   } else {
     io.features = declare(graph, "features", {B, T, {m.num_features, "F"}}, DType::f32, Role::input);
   }
-  io.targets = m.head == spec::Head::regression ? declare(graph, "targets", {B, T, O}, DType::f32, Role::input)
-                                                : declare(graph, "targets", {B, T}, DType::i32, Role::input);
+  io.targets = m.head == spec::Head::regression
+                   ? declare(graph, "targets", {B, T, O}, DType::f32, Role::input)
+                   : declare(graph, "targets", {B, T}, DType::i32, Role::input);
   io.inv_count = declare(graph, "inv_count", {}, DType::f32, Role::input);
   io.loss = declare(graph, "loss", {}, DType::f32, Role::state);
   io.eval_loss = declare(graph, "eval_loss", {}, DType::f32, Role::state);
@@ -59,7 +60,8 @@ Use hidden_states(const Build& build, ir::Function& function) {
   Model& model = build.model;
   const Parameters& p = model.parameters;
   const int layers = static_cast<int>(model.spec.model.num_hidden_layers);
-  const ir::Shape shape = {build.batch, {model.spec.train.sequence_len, "T"}, {model.spec.model.hidden_size, "C"}};
+  const ir::Shape shape = {
+      build.batch, {model.spec.train.sequence_len, "T"}, {model.spec.model.hidden_size, "C"}};
 
   auto stream = [&](const std::string& name) {
     ir::Value value;
@@ -81,7 +83,8 @@ Use hidden_states(const Build& build, ir::Function& function) {
   block.enter("residual", "model.hidden_size");
   const Use middle = ops::add(block, {residual, {true, 0}}, from_attention, "residual_mid");
   block.enter("norm", "model.norm");
-  const Use mlp_input = norm(block, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
+  const Use mlp_input =
+      norm(block, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
   const Use from_mlp = mlp_block(block, build, mlp_input);
   block.enter("residual", "model.hidden_size");
   block.into({residual, {true, 1}});
@@ -115,8 +118,12 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec) {
   return {spec, graph, parameters, declare_interface(graph, spec)};
 }
 
-void build_micro_step(Model& model) { build_loss(model, "micro_step", true, model.interface.loss); }
-void build_evaluate(Model& model) { build_loss(model, "evaluate", false, model.interface.eval_loss); }
+void build_micro_step(Model& model) {
+  build_loss(model, "micro_step", true, model.interface.loss);
+}
+void build_evaluate(Model& model) {
+  build_loss(model, "evaluate", false, model.interface.eval_loss);
+}
 
 void advance_randomness(Model& model) {
   ops::RegionBuilder b(model.graph, model.graph.function("micro_step").regions.back());

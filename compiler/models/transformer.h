@@ -1,7 +1,7 @@
 // The decoder-only transformer of a spec as graph functions.
 //
-// A block ends with the norm that the next one starts with (the last block's is the final norm), so the residual add
-// and the norm that follows it are neighbours in one region and become one kernel.
+// A block ends with the norm that the next one starts with (the last block's is the final norm), so the
+// residual add and the norm that follows it are neighbours in one region and become one kernel.
 #pragma once
 #include "ir/graph.h"
 #include "models/parameters.h"
@@ -21,9 +21,9 @@ struct Interface {
   ir::ValueId rng_step = ir::kNoValue;   // u32 []: counts micro-batches; dropout's random bits depend on it
   ir::ValueId rng_seed = ir::kNoValue;   // u32 []
   ir::ValueId rope_cos = ir::kNoValue, rope_sin = ir::kNoValue;  // f32 [T, D/2]
-  ir::ValueId prompt = ir::kNoValue;     // i32 [1,T]: generation's context
-  ir::ValueId position = ir::kNoValue;   // i32 []: the token of it whose successor is wanted
-  ir::ValueId logits = ir::kNoValue;     // f32 [1,V]: its logits
+  ir::ValueId prompt = ir::kNoValue;                             // i32 [1,T]: generation's context
+  ir::ValueId position = ir::kNoValue;  // i32 []: the token of it whose successor is wanted
+  ir::ValueId logits = ir::kNoValue;    // f32 [1,V]: its logits
 };
 
 struct Model {

@@ -22,17 +22,25 @@ constexpr double kInvSqrt2Pi = std::numbers::inv_sqrtpi * kInvSqrt2;  // 1 / sqr
 constexpr double kTanhScale = 2 * kInvSqrt2Pi;                        // sqrt(2 / pi)
 constexpr double kTanhCubic = 0.044715;
 
-Term gelu(Term x) { return 0.5 * x * (erf(x * kInvSqrt2) + 1); }
-Term gelu_derivative(Term x) { return 0.5 * (erf(x * kInvSqrt2) + 1) + x * kInvSqrt2Pi * exp(-0.5 * x * x); }
+Term gelu(Term x) {
+  return 0.5 * x * (erf(x * kInvSqrt2) + 1);
+}
+Term gelu_derivative(Term x) {
+  return 0.5 * (erf(x * kInvSqrt2) + 1) + x * kInvSqrt2Pi * exp(-0.5 * x * x);
+}
 
 // 0.5 (1 + tanh(u)) is sigmoid(2u).
-Term gelu_tanh(Term x) { return x * sigmoid(x * (x * x * (2 * kTanhScale * kTanhCubic) + 2 * kTanhScale)); }
+Term gelu_tanh(Term x) {
+  return x * sigmoid(x * (x * x * (2 * kTanhScale * kTanhCubic) + 2 * kTanhScale));
+}
 Term gelu_tanh_derivative(Term x) {
   const Term s = sigmoid(x * (x * x * (2 * kTanhScale * kTanhCubic) + 2 * kTanhScale));
   return s + x * s * (1 - s) * (x * x * (6 * kTanhScale * kTanhCubic) + 2 * kTanhScale);
 }
 
-Term silu(Term x) { return x * sigmoid(x); }
+Term silu(Term x) {
+  return x * sigmoid(x);
+}
 Term silu_derivative(Term x) {
   const Term s = sigmoid(x);
   return s + x * s * (1 - s);
@@ -42,12 +50,22 @@ Term relu2(Term x) {
   const Term positive = max(x, x.builder->constant(0));
   return positive * positive;
 }
-Term relu2_derivative(Term x) { return 2 * max(x, x.builder->constant(0)); }
+Term relu2_derivative(Term x) {
+  return 2 * max(x, x.builder->constant(0));
+}
 
-double gelu64(double x) { return 0.5 * x * (1 + std::erf(x * kInvSqrt2)); }
-double gelu_tanh64(double x) { return 0.5 * x * (1 + std::tanh(kTanhScale * (x + kTanhCubic * x * x * x))); }
-double silu64(double x) { return x / (1 + std::exp(-x)); }
-double relu264(double x) { return x > 0 ? x * x : 0; }
+double gelu64(double x) {
+  return 0.5 * x * (1 + std::erf(x * kInvSqrt2));
+}
+double gelu_tanh64(double x) {
+  return 0.5 * x * (1 + std::tanh(kTanhScale * (x + kTanhCubic * x * x * x)));
+}
+double silu64(double x) {
+  return x / (1 + std::exp(-x));
+}
+double relu264(double x) {
+  return x > 0 ? x * x : 0;
+}
 
 }  // namespace
 
@@ -70,7 +88,9 @@ Use activation(RegionBuilder& b, const std::string& kind, Use x, const std::stri
 
 namespace {
 
-const Activation& kind_of(const ir::Node& node) { return activation_named(std::get<std::string>(node.attributes.at("kind"))); }
+const Activation& kind_of(const ir::Node& node) {
+  return activation_named(std::get<std::string>(node.attributes.at("kind")));
+}
 
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
@@ -85,7 +105,8 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 void gradient(Gradient& g, const ir::Node& node) {
-  g.contribute_op(node.inputs[0], "activation_backward", {*g.of(node.outputs[0]), node.inputs[0]}, node.attributes);
+  g.contribute_op(node.inputs[0], "activation_backward", {*g.of(node.outputs[0]), node.inputs[0]},
+                  node.attributes);
 }
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -99,6 +120,7 @@ extern const OpInfo kActivation{.name = "activation",
                                 .body = body,
                                 .gradient = gradient,
                                 .reference = reference};
-extern const OpInfo kActivationBackward{.name = "activation_backward", .formula = "d_x = d_y * act'(x)", .body = backward_body};
+extern const OpInfo kActivationBackward{
+    .name = "activation_backward", .formula = "d_x = d_y * act'(x)", .body = backward_body};
 
 }  // namespace hydrac::ops

@@ -5,7 +5,9 @@
 
 namespace hydrac::ops {
 
-Use add(RegionBuilder& b, Use x, Use y, const std::string& name) { return b.emit("add", {x, y}, name, b.shape(x)); }
+Use add(RegionBuilder& b, Use x, Use y, const std::string& name) {
+  return b.emit("add", {x, y}, name, b.shape(x));
+}
 
 namespace {
 
@@ -28,6 +30,7 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 
 }  // namespace
 
-extern const OpInfo kAdd{.name = "add", .formula = "y = a + b", .body = body, .gradient = gradient, .reference = reference};
+extern const OpInfo kAdd{
+    .name = "add", .formula = "y = a + b", .body = body, .gradient = gradient, .reference = reference};
 
 }  // namespace hydrac::ops

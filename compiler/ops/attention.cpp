@@ -1,12 +1,13 @@
-// Causal scaled-dot-product attention with grouped key/value heads (query head h reads kv head h / (H/K)), and its
-// backward pass. Targets bring the kernels; lse [B,H,T], the log of each softmax's denominator, is what they save.
+// Causal scaled-dot-product attention with grouped key/value heads (query head h reads kv head h / (H/K)),
+// and its backward pass. Targets bring the kernels; lse [B,H,T], the log of each softmax's denominator, is
+// what they save.
 #include <cmath>
 
+#include "hydrac/random.h"
 #include "ops/builder.h"
 #include "ops/dropout.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"
-#include "hydrac/random.h"
 
 namespace hydrac::ops {
 
@@ -52,11 +53,13 @@ double operand_bytes(const ir::Graph& graph, const ir::Node& node) {
 }
 
 Cost forward_cost(const ir::Graph& graph, const ir::Node& node) {
-  return {2 * product_flop(graph.value(node.inputs[0]).shape, node.flag("causal")), operand_bytes(graph, node)};
+  return {2 * product_flop(graph.value(node.inputs[0]).shape, node.flag("causal")),
+          operand_bytes(graph, node)};
 }
 
 Cost backward_cost(const ir::Graph& graph, const ir::Node& node) {
-  return {5 * product_flop(graph.value(node.inputs[0]).shape, node.flag("causal")), operand_bytes(graph, node)};
+  return {5 * product_flop(graph.value(node.inputs[0]).shape, node.flag("causal")),
+          operand_bytes(graph, node)};
 }
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -81,7 +84,9 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
         }
         for (int64_t d = 0; d < D; ++d) oi[d] = 0;
         for (int64_t j = 0; j <= i; ++j) {
-          const bool dropped = p > 0 && random_bits(key, static_cast<uint64_t>(((b * H + h) * T + i) * T + j)) < dropout_threshold(p);
+          const bool dropped =
+              p > 0 &&
+              random_bits(key, static_cast<uint64_t>(((b * H + h) * T + i) * T + j)) < dropout_threshold(p);
           const double probability = dropped ? 0 : weight[j] / sum / (1 - p);
           for (int64_t d = 0; d < D; ++d) oi[d] += probability * row(v, j)[d];
         }
@@ -98,8 +103,7 @@ extern const OpInfo kAttention{.name = "attention",
                                .gradient = gradient,
                                .cost = forward_cost,
                                .reference = reference};
-extern const OpInfo kAttentionBackward{.name = "attention_backward",
-                                       .formula = "d_q, d_k, d_v from d_out, out, lse",
-                                       .cost = backward_cost};
+extern const OpInfo kAttentionBackward{
+    .name = "attention_backward", .formula = "d_q, d_k, d_v from d_out, out, lse", .cost = backward_cost};
 
 }  // namespace hydrac::ops

@@ -24,7 +24,9 @@ ir::Body bias_gradient_body(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kBiasAdd{.name = "bias_add", .formula = "y = x + b", .body = bias_add_body, .reference = bias_add_reference};
-extern const OpInfo kBiasGradient{.name = "bias_gradient", .formula = "d_b = sum_rows(d_y)", .body = bias_gradient_body};
+extern const OpInfo kBiasAdd{
+    .name = "bias_add", .formula = "y = x + b", .body = bias_add_body, .reference = bias_add_reference};
+extern const OpInfo kBiasGradient{
+    .name = "bias_gradient", .formula = "d_b = sum_rows(d_y)", .body = bias_gradient_body};
 
 }  // namespace hydrac::ops

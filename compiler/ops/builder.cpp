@@ -34,8 +34,8 @@ ir::Use RegionBuilder::emit(const std::string& op, std::vector<ir::Use> inputs, 
   return output;
 }
 
-ir::Node& RegionBuilder::emit_node(const std::string& op, std::vector<ir::Use> inputs, std::vector<ir::Use> outputs,
-                                   ir::Attributes attributes) {
+ir::Node& RegionBuilder::emit_node(const std::string& op, std::vector<ir::Use> inputs,
+                                   std::vector<ir::Use> outputs, ir::Attributes attributes) {
   ir::Node node;
   node.op = op;
   node.inputs = std::move(inputs);

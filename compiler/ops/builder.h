@@ -1,4 +1,5 @@
-// Adds nodes to a region. Models write the forward graph with it; gradients and optimizers are written with it too.
+// Adds nodes to a region. Models write the forward graph with it; gradients and optimizers are written with
+// it too.
 #pragma once
 #include <optional>
 #include <string>
@@ -48,12 +49,12 @@ class RegionBuilder {
 
 inline constexpr int64_t kIgnoredTarget = -100;  // PyTorch's ignore_index
 
-// The forward ops. Shapes: B sequences, T tokens, C width, H heads, D head width. `x` may have any leading dimensions
-// where only the last is named.
+// The forward ops. Shapes: B sequences, T tokens, C width, H heads, D head width. `x` may have any leading
+// dimensions where only the last is named.
 using ir::Use;
-Use embedding(RegionBuilder&, Use ids, Use table, const std::string& name);          // [B,T], [V,C] -> [B,T,C]
-Use position_embedding(RegionBuilder&, Use x, Use table, const std::string& name);   // x[B,T,C] + table[T,C]
-Use linear(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name);    // x[..,K] W[N,K]^T + b[N]
+Use embedding(RegionBuilder&, Use ids, Use table, const std::string& name);         // [B,T], [V,C] -> [B,T,C]
+Use position_embedding(RegionBuilder&, Use x, Use table, const std::string& name);  // x[B,T,C] + table[T,C]
+Use linear(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name);   // x[..,K] W[N,K]^T + b[N]
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
 Use rmsnorm(RegionBuilder&, Use x, Use weight, double epsilon, const std::string& name);
 // [B,T,(H+2K)D] -> q [B,T,H,D], k [B,T,K,D], v [B,T,K,D]: views, nothing is copied.
@@ -69,10 +70,12 @@ struct Randomness {  // where dropout's random bits come from: scalars on the de
   Use step, seed;
 };
 // q [B,T,H,D], k and v [B,T,K,D] -> [B,T,HD], causal.
-Use attention(RegionBuilder&, Use q, Use k, Use v, double scale, double dropout, const Randomness&, int64_t site,
-              const std::string& name);
-Use activation(RegionBuilder&, const std::string& kind, Use x, const std::string& name);  // gelu, gelu_tanh, silu, relu2
-Use gated(RegionBuilder&, const std::string& kind, Use x, const std::string& name);  // swiglu, geglu: [..,2I] -> [..,I]
+Use attention(RegionBuilder&, Use q, Use k, Use v, double scale, double dropout, const Randomness&,
+              int64_t site, const std::string& name);
+Use activation(RegionBuilder&, const std::string& kind, Use x,
+               const std::string& name);  // gelu, gelu_tanh, silu, relu2
+Use gated(RegionBuilder&, const std::string& kind, Use x,
+          const std::string& name);  // swiglu, geglu: [..,2I] -> [..,I]
 Use add(RegionBuilder&, Use a, Use b, const std::string& name);
 Use dropout(RegionBuilder&, Use x, double p, const Randomness&, int64_t site, const std::string& name);
 Use cross_entropy(RegionBuilder&, Use logits, Use targets, double label_smoothing, const std::string& name);

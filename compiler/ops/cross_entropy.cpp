@@ -1,4 +1,5 @@
-// Cross-entropy of softmax(logits) against token ids, one loss a row, with label smoothing e (Szegedy et al., 2016):
+// Cross-entropy of softmax(logits) against token ids, one loss a row, with label smoothing e (Szegedy et al.,
+// 2016):
 //   loss = lse - (1-e) * x[target] - e * mean(x),  d_x = (softmax(x) - (1-e) * [c = target] - e/V) * d_loss.
 // Rows with the target -100 are ignored: loss and gradient 0.
 #include <cmath>
@@ -9,7 +10,8 @@
 
 namespace hydrac::ops {
 
-Use cross_entropy(RegionBuilder& b, Use logits, Use targets, double label_smoothing, const std::string& name) {
+Use cross_entropy(RegionBuilder& b, Use logits, Use targets, double label_smoothing,
+                  const std::string& name) {
   const Use rows = b.emit("cross_entropy", {logits, targets}, name, b.shape(targets),
                           {{"label_smoothing", label_smoothing}, {"ignore_index", kIgnoredTarget}});
   b.region().nodes.back().outputs.push_back(b.fresh(name + ".lse", b.shape(targets)));
@@ -28,7 +30,8 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   const double e = node.number("label_smoothing");
   const Term lse = k.logsumexp(logits);
   std::vector<ir::Affine> rows;
-  for (size_t i = 0; i < graph.value(node.inputs[1]).shape.size(); ++i) rows.push_back(k.row(static_cast<int>(i)));
+  for (size_t i = 0; i < graph.value(node.inputs[1]).shape.size(); ++i)
+    rows.push_back(k.row(static_cast<int>(i)));
   const Term at_target = k.gather(0, max(target, zero), rows, {});
   const Term loss = e > 0 ? lse - (1 - e) * at_target - e * k.mean(logits) : lse - at_target;
   k.store_row(0, select(target < zero, k.constant(0), loss));
@@ -51,8 +54,8 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
 
 void gradient(Gradient& g, const ir::Node& node) {
   const Use d_rows = *g.of(node.outputs[0]);
-  g.contribute_op(node.inputs[0], "cross_entropy_backward", {node.inputs[0], node.inputs[1], node.outputs[1], d_rows},
-                  node.attributes);
+  g.contribute_op(node.inputs[0], "cross_entropy_backward",
+                  {node.inputs[0], node.inputs[1], node.outputs[1], d_rows}, node.attributes);
 }
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {

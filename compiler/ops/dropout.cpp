@@ -1,22 +1,25 @@
-// Dropout with counter-based random bits: whether an element is kept is a function of the seed, the random step, the
-// place in the model (site, layer) and the element's number. Nothing is stored for the backward pass, and every
-// target drops the same elements.
+// Dropout with counter-based random bits: whether an element is kept is a function of the seed, the random
+// step, the place in the model (site, layer) and the element's number. Nothing is stored for the backward
+// pass, and every target drops the same elements.
 #include "ops/dropout.h"
 
 #include <cmath>
 
+#include "hydrac/random.h"
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"
-#include "hydrac/random.h"
 
 namespace hydrac::ops {
 
-Use dropout(RegionBuilder& b, Use x, double p, const Randomness& random, int64_t site, const std::string& name) {
+Use dropout(RegionBuilder& b, Use x, double p, const Randomness& random, int64_t site,
+            const std::string& name) {
   return b.emit("dropout", {x, random.step, random.seed}, name, b.shape(x), {{"p", p}, {"site", site}});
 }
 
-uint32_t dropout_threshold(double p) { return static_cast<uint32_t>(std::ldexp(p, 32)); }
+uint32_t dropout_threshold(double p) {
+  return static_cast<uint32_t>(std::ldexp(p, 32));
+}
 
 namespace {
 
@@ -27,7 +30,8 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   std::vector<ir::Affine> index;
   for (size_t i = 0; i + 1 < shape.size(); ++i) index.push_back(k.row(static_cast<int>(i)));
   index.push_back(k.column(0));
-  const ir::Term site = k.constant(static_cast<double>(node.integer("site") * kSiteStride), ir::ExprType::i32) + k.layer();
+  const ir::Term site =
+      k.constant(static_cast<double>(node.integer("site") * kSiteStride), ir::ExprType::i32) + k.layer();
   const ir::Term key = random_key(k.scalar(2), k.scalar(1), site);
   const ir::Term bits = random_bits(key, k.flat_position(shape, index));
   const ir::Term dropped = bits < k.constant(dropout_threshold(p), ir::ExprType::u32);

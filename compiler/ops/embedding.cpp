@@ -43,7 +43,11 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 
 }  // namespace
 
-extern const OpInfo kEmbedding{.name = "embedding", .formula = "y = table[id]", .body = body, .gradient = gradient, .reference = reference};
+extern const OpInfo kEmbedding{.name = "embedding",
+                               .formula = "y = table[id]",
+                               .body = body,
+                               .gradient = gradient,
+                               .reference = reference};
 extern const OpInfo kEmbeddingBackward{.name = "embedding_backward",
                                        .formula = "d_table[id] += d_y, in the order of the tokens",
                                        .cost = backward_cost};

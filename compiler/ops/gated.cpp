@@ -8,13 +8,15 @@
 namespace hydrac::ops {
 
 Use gated(RegionBuilder& b, const std::string& kind, Use x, const std::string& name) {
-  return b.emit("gated", {x}, name, with_last(b.shape(x), {b.shape(x).back().size / 2, "F"}), {{"kind", kind}});
+  return b.emit("gated", {x}, name, with_last(b.shape(x), {b.shape(x).back().size / 2, "F"}),
+                {{"kind", kind}});
 }
 
 namespace {
 
 const Activation& gate_of(const ir::Node& node) {
-  return activation_named(std::get<std::string>(node.attributes.at("kind")) == "swiglu" ? "silu" : "gelu_tanh");
+  return activation_named(std::get<std::string>(node.attributes.at("kind")) == "swiglu" ? "silu"
+                                                                                        : "gelu_tanh");
 }
 
 // The index of a token's gate (half 0) or up (half 1) at the current column.
@@ -45,21 +47,27 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 void gradient(Gradient& g, const ir::Node& node) {
-  g.contribute_op(node.inputs[0], "gated_backward", {*g.of(node.outputs[0]), node.inputs[0]}, node.attributes);
+  g.contribute_op(node.inputs[0], "gated_backward", {*g.of(node.outputs[0]), node.inputs[0]},
+                  node.attributes);
 }
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t n = out[0].shape.back();
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
     for (int64_t i = 0; i < n; ++i) {
-      out[0].data[r * n + i] = gate_of(node).reference(in[0].data[r * 2 * n + i]) * in[0].data[r * 2 * n + n + i];
+      out[0].data[r * n + i] =
+          gate_of(node).reference(in[0].data[r * 2 * n + i]) * in[0].data[r * 2 * n + n + i];
     }
   }
 }
 
 }  // namespace
 
-extern const OpInfo kGated{.name = "gated", .formula = "y = act(gate) * up", .body = body, .gradient = gradient, .reference = reference};
+extern const OpInfo kGated{.name = "gated",
+                           .formula = "y = act(gate) * up",
+                           .body = body,
+                           .gradient = gradient,
+                           .reference = reference};
 extern const OpInfo kGatedBackward{.name = "gated_backward",
                                    .formula = "d_gate = d_y * up * act'(gate), d_up = d_y * act(gate)",
                                    .body = backward_body};

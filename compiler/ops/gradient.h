@@ -21,13 +21,15 @@ class Gradient : public RegionBuilder {
   virtual bool wanted(ir::Use input) const = 0;
   // Adds a contribution to the gradient of an activation; same shape.
   virtual void contribute(ir::Use input, ir::Use gradient) = 0;
-  // Where to put the gradient of a parameter. Call it once for each node that writes one, in order of emission.
+  // Where to put the gradient of a parameter. Call it once for each node that writes one, in order of
+  // emission.
   virtual ParameterGradient parameter(ir::Use parameter) = 0;
 
   // "d_" and the name of the value it is the gradient of.
   std::string name_of(ir::Use use) const { return "d_" + value(use).name; }
   // Emits `op` with one output shaped like `input` and contributes it.
-  void contribute_op(ir::Use input, const std::string& op, std::vector<ir::Use> inputs, ir::Attributes attributes = {});
+  void contribute_op(ir::Use input, const std::string& op, std::vector<ir::Use> inputs,
+                     ir::Attributes attributes = {});
 };
 
 }  // namespace hydrac::ops

@@ -56,7 +56,8 @@ void gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(x, "layernorm_backward", {dy, x, weight, mean, rstd});
   if (g.wanted(weight)) {
     const ParameterGradient dw = g.parameter(weight);
-    g.emit_node("layernorm_weight_gradient", {dy, x, mean, rstd}, {dw.target}, {{"accumulate", dw.accumulate}});
+    g.emit_node("layernorm_weight_gradient", {dy, x, mean, rstd}, {dw.target},
+                {{"accumulate", dw.accumulate}});
   }
   if (bias.value != ir::kNoValue && g.wanted(bias)) {
     const ParameterGradient db = g.parameter(bias);
@@ -73,7 +74,8 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
     for (int64_t i = 0; i < c; ++i) variance += (x[i] - mean) * (x[i] - mean) / static_cast<double>(c);
     const double rstd = 1 / std::sqrt(variance + node.number("eps"));
     for (int64_t i = 0; i < c; ++i) {
-      out[0].data[r * c + i] = (x[i] - mean) * rstd * in[1].data[i] + (in[2].data.empty() ? 0 : in[2].data[i]);
+      out[0].data[r * c + i] =
+          (x[i] - mean) * rstd * in[1].data[i] + (in[2].data.empty() ? 0 : in[2].data[i]);
     }
     out[1].data[r] = mean;
     out[2].data[r] = rstd;
@@ -87,9 +89,10 @@ extern const OpInfo kLayernorm{.name = "layernorm",
                                .body = body,
                                .gradient = gradient,
                                .reference = reference};
-extern const OpInfo kLayernormBackward{.name = "layernorm_backward",
-                                       .formula = "d_x = rstd * (d_y w - mean(d_y w) - xhat * mean(d_y w xhat))",
-                                       .body = backward_body};
+extern const OpInfo kLayernormBackward{
+    .name = "layernorm_backward",
+    .formula = "d_x = rstd * (d_y w - mean(d_y w) - xhat * mean(d_y w xhat))",
+    .body = backward_body};
 extern const OpInfo kLayernormWeightGradient{.name = "layernorm_weight_gradient",
                                              .formula = "d_w = sum_rows(d_y * xhat)",
                                              .body = weight_gradient_body};

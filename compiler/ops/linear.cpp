@@ -15,7 +15,8 @@ namespace {
 void linear_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
-  g.contribute_op(x, "gemm", {dy, weight}, {{"transpose_a", false}, {"transpose_b", false}, {"accumulate", false}});
+  g.contribute_op(x, "gemm", {dy, weight},
+                  {{"transpose_a", false}, {"transpose_b", false}, {"accumulate", false}});
   if (g.wanted(weight)) {
     const ParameterGradient dw = g.parameter(weight);
     g.emit_node("gemm", {dy, x}, {dw.target},
@@ -40,16 +41,19 @@ void linear_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vec
 }
 
 Cost gemm_cost(const ir::Graph& graph, const ir::Node& node) {
-  const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]), &c = graph.value(node.outputs[0]);
+  const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
+                  &c = graph.value(node.outputs[0]);
   const int64_t k = node.flag("transpose_a") ? element_count(leading(a.shape)) : a.shape.back().size;
   const double touched = static_cast<double>(element_count(a.shape) + element_count(b.shape) +
                                              element_count(c.shape) * (node.flag("accumulate") ? 2 : 1));
-  return {2.0 * static_cast<double>(element_count(c.shape) * k), touched * static_cast<double>(size_of(c.dtype))};
+  return {2.0 * static_cast<double>(element_count(c.shape) * k),
+          touched * static_cast<double>(size_of(c.dtype))};
 }
 
 }  // namespace
 
-extern const OpInfo kLinear{.name = "linear", .formula = "y = x W^T + b", .gradient = linear_gradient, .reference = linear_reference};
+extern const OpInfo kLinear{
+    .name = "linear", .formula = "y = x W^T + b", .gradient = linear_gradient, .reference = linear_reference};
 // C (+)= op(A) op(B), where all dimensions but the last of A, B and C count as rows.
 extern const OpInfo kGemm{.name = "gemm", .formula = "C = op(A) op(B)", .cost = gemm_cost};
 

@@ -5,23 +5,47 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradient, kCrossEntropy, kCrossEntropyBackward,
-    kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kJoinQkv, kLayernorm, kLayernormBackward,
-    kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward, kPositionEmbedding,
-    kPositionEmbeddingGradient, kRmsnorm, kRmsnormBackward, kRmsnormWeightGradient, kRope, kSelectToken, kSplitQkv,
-    kActivation, kActivationBackward, kZero;
+extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradient, kCrossEntropy,
+    kCrossEntropyBackward, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kJoinQkv,
+    kLayernorm, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse,
+    kMseBackward, kPositionEmbedding, kPositionEmbeddingGradient, kRmsnorm, kRmsnormBackward,
+    kRmsnormWeightGradient, kRope, kSelectToken, kSplitQkv, kActivation, kActivationBackward, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
-      &kAdd,          &kAttention,         &kAttentionBackward, &kBiasAdd,
-      &kBiasGradient, &kCrossEntropy,      &kCrossEntropyBackward,
-      &kDropout,      &kEmbedding,         &kEmbeddingBackward, &kGated,
-      &kGatedBackward, &kGemm,             &kJoinQkv,           &kLayernorm,
-      &kLayernormBackward, &kLayernormWeightGradient, &kLinear, &kMeanLoss,
-      &kMeanLossBackward, &kMse,           &kMseBackward,       &kPositionEmbedding,
-      &kPositionEmbeddingGradient, &kRmsnorm, &kRmsnormBackward, &kRmsnormWeightGradient,
-      &kRope,         &kSelectToken,       &kSplitQkv,          &kActivation,
-      &kActivationBackward, &kZero,
+      &kAdd,
+      &kAttention,
+      &kAttentionBackward,
+      &kBiasAdd,
+      &kBiasGradient,
+      &kCrossEntropy,
+      &kCrossEntropyBackward,
+      &kDropout,
+      &kEmbedding,
+      &kEmbeddingBackward,
+      &kGated,
+      &kGatedBackward,
+      &kGemm,
+      &kJoinQkv,
+      &kLayernorm,
+      &kLayernormBackward,
+      &kLayernormWeightGradient,
+      &kLinear,
+      &kMeanLoss,
+      &kMeanLossBackward,
+      &kMse,
+      &kMseBackward,
+      &kPositionEmbedding,
+      &kPositionEmbeddingGradient,
+      &kRmsnorm,
+      &kRmsnormBackward,
+      &kRmsnormWeightGradient,
+      &kRope,
+      &kSelectToken,
+      &kSplitQkv,
+      &kActivation,
+      &kActivationBackward,
+      &kZero,
   };
   return ops;
 }

@@ -1,5 +1,6 @@
-// The step's loss: rows' losses summed and normalized by the number of targets of the whole optimizer step, so that
-// micro-batches of unequal size weigh as one big batch would. The gradient starts here: d_rows = inv_count.
+// The step's loss: rows' losses summed and normalized by the number of targets of the whole optimizer step,
+// so that micro-batches of unequal size weigh as one big batch would. The gradient starts here: d_rows =
+// inv_count.
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"
@@ -41,6 +42,7 @@ extern const OpInfo kMeanLoss{.name = "mean_loss",
                               .body = body,
                               .gradient = gradient,
                               .reference = reference};
-extern const OpInfo kMeanLossBackward{.name = "mean_loss_backward", .formula = "d_rows = inv_count", .body = backward_body};
+extern const OpInfo kMeanLossBackward{
+    .name = "mean_loss_backward", .formula = "d_rows = inv_count", .body = backward_body};
 
 }  // namespace hydrac::ops

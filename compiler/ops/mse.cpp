@@ -51,7 +51,12 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 
 }  // namespace
 
-extern const OpInfo kMse{.name = "mse", .formula = "loss = mean((y - target)^2)", .body = body, .gradient = gradient, .reference = reference};
-extern const OpInfo kMseBackward{.name = "mse_backward", .formula = "d_y = 2 (y - target) / n * d_loss", .body = backward_body};
+extern const OpInfo kMse{.name = "mse",
+                         .formula = "loss = mean((y - target)^2)",
+                         .body = body,
+                         .gradient = gradient,
+                         .reference = reference};
+extern const OpInfo kMseBackward{
+    .name = "mse_backward", .formula = "d_y = 2 (y - target) / n * d_loss", .body = backward_body};
 
 }  // namespace hydrac::ops

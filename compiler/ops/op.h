@@ -1,5 +1,5 @@
-// What the compiler knows about an operation. One op (with its gradient ops) lives in one file of this folder, which
-// defines its OpInfo; list.cpp names them all. There are two kinds:
+// What the compiler knows about an operation. One op (with its gradient ops) lives in one file of this
+// folder, which defines its OpInfo; list.cpp names them all. There are two kinds:
 //   - generated: `body` writes the op as a fused-kernel Body, and code generation does the rest;
 //   - library:   no body; the target supplies a kernel or a library call (gemm, attention, scatter).
 #pragma once
@@ -30,9 +30,12 @@ struct OpInfo {
   ir::Body (*body)(const ir::Graph&, const ir::Node&) = nullptr;
   // Emits the gradients of the inputs; null where no gradient flows through the op.
   void (*gradient)(Gradient&, const ir::Node&) = nullptr;
-  Cost (*cost)(const ir::Graph&, const ir::Node&) = nullptr;  // library ops; others are counted from their body
-  // The definition in plain float64 loops, the yardstick of tests: inputs in the node's order (absent ones empty).
-  void (*reference)(const ir::Node&, const std::vector<Tensor64>& inputs, std::vector<Tensor64>& outputs) = nullptr;
+  Cost (*cost)(const ir::Graph&,
+               const ir::Node&) = nullptr;  // library ops; others are counted from their body
+  // The definition in plain float64 loops, the yardstick of tests: inputs in the node's order (absent ones
+  // empty).
+  void (*reference)(const ir::Node&, const std::vector<Tensor64>& inputs,
+                    std::vector<Tensor64>& outputs) = nullptr;
 };
 
 const std::vector<const OpInfo*>& all_ops();

@@ -46,8 +46,7 @@ extern const OpInfo kPositionEmbedding{.name = "position_embedding",
                                        .body = body,
                                        .gradient = gradient,
                                        .reference = reference};
-extern const OpInfo kPositionEmbeddingGradient{.name = "position_embedding_gradient",
-                                               .formula = "d_table[t] = sum_b(d_y)",
-                                               .body = gradient_body};
+extern const OpInfo kPositionEmbeddingGradient{
+    .name = "position_embedding_gradient", .formula = "d_table[t] = sum_b(d_y)", .body = gradient_body};
 
 }  // namespace hydrac::ops

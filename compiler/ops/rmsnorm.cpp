@@ -1,4 +1,5 @@
-// Root-mean-square norm over the last dimension (Zhang and Sennrich, 2019): y = x * rstd * w, rstd = 1/sqrt(mean(x^2) + eps).
+// Root-mean-square norm over the last dimension (Zhang and Sennrich, 2019): y = x * rstd * w, rstd =
+// 1/sqrt(mean(x^2) + eps).
 #include <cmath>
 
 #include "ops/builder.h"
@@ -24,7 +25,8 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-// With xhat = x * rstd and g = d_y * w:  d_x = rstd * (g - xhat * mean(g * xhat)),  d_w = sum_rows(d_y * xhat).
+// With xhat = x * rstd and g = d_y * w:  d_x = rstd * (g - xhat * mean(g * xhat)),  d_w = sum_rows(d_y *
+// xhat).
 ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term rstd = k.per_row(3);
@@ -72,8 +74,7 @@ extern const OpInfo kRmsnorm{.name = "rmsnorm",
 extern const OpInfo kRmsnormBackward{.name = "rmsnorm_backward",
                                      .formula = "d_x = rstd * (d_y w - xhat * mean(d_y w xhat))",
                                      .body = backward_body};
-extern const OpInfo kRmsnormWeightGradient{.name = "rmsnorm_weight_gradient",
-                                           .formula = "d_w = sum_rows(d_y * xhat)",
-                                           .body = weight_gradient_body};
+extern const OpInfo kRmsnormWeightGradient{
+    .name = "rmsnorm_weight_gradient", .formula = "d_w = sum_rows(d_y * xhat)", .body = weight_gradient_body};
 
 }  // namespace hydrac::ops

@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al., 2021), rotate-half convention as in Llama: the halves of each head's vector
-// are the coordinates that angle t * theta^(-2i/D) turns. Angles come as tables cos, sin [T, D/2].
+// Rotary position embedding (Su et al., 2021), rotate-half convention as in Llama: the halves of each head's
+// vector are the coordinates that angle t * theta^(-2i/D) turns. Angles come as tables cos, sin [T, D/2].
 #include <cmath>
 
 #include "ops/builder.h"

@@ -4,8 +4,12 @@
 
 namespace hydrac::ops {
 
-inline ir::Shape leading(const ir::Shape& shape) { return {shape.begin(), shape.end() - 1}; }
-inline ir::Shape last(const ir::Shape& shape) { return {shape.back()}; }
+inline ir::Shape leading(const ir::Shape& shape) {
+  return {shape.begin(), shape.end() - 1};
+}
+inline ir::Shape last(const ir::Shape& shape) {
+  return {shape.back()};
+}
 inline ir::Shape with_last(ir::Shape shape, ir::Dim dim) {
   shape.back() = std::move(dim);
   return shape;
@@ -20,6 +24,8 @@ inline ir::BodyBuilder rowwise(const ir::Graph& graph, const ir::Node& node, int
 }
 
 // For references: how many rows a tensor has when its last dimension is taken as columns.
-inline int64_t row_count(const Tensor64& x) { return static_cast<int64_t>(x.data.size()) / x.shape.back(); }
+inline int64_t row_count(const Tensor64& x) {
+  return static_cast<int64_t>(x.data.size()) / x.shape.back();
+}
 
 }  // namespace hydrac::ops

@@ -1,5 +1,5 @@
-// The packed qkv product's output seen as q, k and v, and their gradients packed again. Both are views: the layout
-// pass places the parts inside the packed value, and no kernel runs.
+// The packed qkv product's output seen as q, k and v, and their gradients packed again. Both are views: the
+// layout pass places the parts inside the packed value, and no kernel runs.
 #include <algorithm>
 
 #include "ops/builder.h"
@@ -45,7 +45,8 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 
 }  // namespace
 
-extern const OpInfo kSplitQkv{.name = "split_qkv", .formula = "q, k, v = views of qkv", .gradient = gradient, .reference = reference};
+extern const OpInfo kSplitQkv{
+    .name = "split_qkv", .formula = "q, k, v = views of qkv", .gradient = gradient, .reference = reference};
 extern const OpInfo kJoinQkv{.name = "join_qkv", .formula = "d_qkv = the parts, side by side"};
 
 }  // namespace hydrac::ops

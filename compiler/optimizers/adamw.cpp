@@ -31,7 +31,9 @@ Corrections bias_corrections(Update& update) {
   BodyBuilder k(b.graph(), node, {});
   const auto [beta1, beta2] = update.spec.train.optimizer.betas;
   const Term t = convert(k.scalar(0), ExprType::f64) + 1;
-  auto correction = [&](double beta) { return beta == 0 ? k.constant(1, ExprType::f64) : 1 - exp(t * std::log(beta)); };
+  auto correction = [&](double beta) {
+    return beta == 0 ? k.constant(1, ExprType::f64) : 1 - exp(t * std::log(beta));
+  };
   k.store_row(0, convert(convert(k.scalar(1), ExprType::f64) / correction(beta1), ExprType::f32));
   k.store_row(1, convert(1 / sqrt(correction(beta2)), ExprType::f32));
   b.emit_body(node, "adamw_corrections", k.take());
@@ -46,7 +48,8 @@ void adamw(Update& update) {
   const Corrections corrections = bias_corrections(update);
   const Use p{update.pack.parameters, {}}, g{update.pack.gradients, {}};
   const Use m = moment(update, "adam.m"), v = moment(update, "adam.v");
-  Node node{.inputs = {p, g, m, v, update.learning_rate, update.clip, corrections.step_size, corrections.root_factor},
+  Node node{.inputs = {p, g, m, v, update.learning_rate, update.clip, corrections.step_size,
+                       corrections.root_factor},
             .outputs = {p, m, v}};
   if (update.zero_gradients) node.outputs.push_back(g);
   const ir::Shape& shape = update.builder.graph().value(update.pack.parameters).shape;

@@ -1,5 +1,5 @@
-// The "update" function of the graph: gradient norm, clipping, learning rate, the optimizer, and the step counter, all
-// as fused kernels on device-side values, so that a step needs nothing from the host.
+// The "update" function of the graph: gradient norm, clipping, learning rate, the optimizer, and the step
+// counter, all as fused kernels on device-side values, so that a step needs nothing from the host.
 #pragma once
 #include "ir/body_builder.h"
 #include "models/transformer.h"

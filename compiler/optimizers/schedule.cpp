@@ -1,5 +1,6 @@
 // Learning-rate schedules. With t the share of the decay that is over, from 0 to 1:
-//   linear 1 - (1 - min) t,  cosine min + (1 - min) (1 + cos(pi t)) / 2,  wsd: linear, but only over the last steps.
+//   linear 1 - (1 - min) t,  cosine min + (1 - min) (1 + cos(pi t)) / 2,  wsd: linear, but only over the last
+//   steps.
 #include <numbers>
 
 #include "optimizers/optimizer.h"
@@ -12,7 +13,9 @@ using ir::BodyBuilder;
 using ir::ExprType;
 using ir::Term;
 
-Term f64(BodyBuilder& k, double number) { return k.constant(number, ExprType::f64); }
+Term f64(BodyBuilder& k, double number) {
+  return k.constant(number, ExprType::f64);
+}
 
 // min(1, (step - start) / steps), not below 0
 Term progress(BodyBuilder& k, Term step, double start, double steps) {
@@ -25,11 +28,14 @@ Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
   const double low = s.min_ratio, steps = static_cast<double>(s.decay_steps);
   const double warmup = static_cast<double>(s.warmup_steps), end = static_cast<double>(spec.train.max_steps);
   switch (s.name) {
-    case spec::Schedule::constant: return f64(k, 1);
-    case spec::Schedule::linear: return 1 - (1 - low) * progress(k, step, warmup, steps);
+    case spec::Schedule::constant:
+      return f64(k, 1);
+    case spec::Schedule::linear:
+      return 1 - (1 - low) * progress(k, step, warmup, steps);
     case spec::Schedule::cosine:
       return (cos(progress(k, step, warmup, steps) * std::numbers::pi) + 1) * ((1 - low) / 2) + low;
-    case spec::Schedule::wsd: return 1 - (1 - low) * progress(k, step, end - steps, steps);
+    case spec::Schedule::wsd:
+      return 1 - (1 - low) * progress(k, step, end - steps, steps);
   }
   return f64(k, 1);
 }

@@ -12,11 +12,13 @@ using ir::Use;
 
 Use moment(Update& update, const std::string& name) {
   const ir::Graph& graph = update.builder.graph();
-  return update.builder.fresh(name, graph.value(update.pack.parameters).shape, DType::f32, Role::optimizer_state);
+  return update.builder.fresh(name, graph.value(update.pack.parameters).shape, DType::f32,
+                              Role::optimizer_state);
 }
 
 Term row_decay(BodyBuilder& k, const Update& update, double decay) {
-  const Term decayed = k.position(k.row(0)) < k.constant(static_cast<double>(update.pack.decayed_rows), ExprType::i64);
+  const Term decayed =
+      k.position(k.row(0)) < k.constant(static_cast<double>(update.pack.decayed_rows), ExprType::i64);
   return select(decayed, k.constant(decay), k.constant(0));
 }
 
@@ -56,7 +58,8 @@ Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use
   auto scalar = [&](const std::string& name) { return b.fresh(name, {}, DType::f32, Role::state); };
   const Scalars s{scalar("learning_rate"), scalar("clip"), scalar("grad_norm"), scalar("step_loss")};
   const Use loss{model.interface.loss, {}};
-  Node node{.inputs = {step, square, loss}, .outputs = {s.learning_rate, s.clip, s.grad_norm, s.step_loss, loss}};
+  Node node{.inputs = {step, square, loss},
+            .outputs = {s.learning_rate, s.clip, s.grad_norm, s.step_loss, loss}};
   BodyBuilder k(b.graph(), node, {});
   const Term norm = sqrt(k.scalar(1));
   const Term rate = scheduled_learning_rate(k, model.spec, convert(k.scalar(0), ExprType::f64));
@@ -88,13 +91,24 @@ Metrics build_update(models::Model& model, const models::Pack& pack) {
   const Use step = b.fresh("step", {}, DType::i32, Role::state);
   const Use square = gradient_square(b, pack);
   const Scalars scalars = prepare(b, model, step, square);
-  Update update{b,    model.spec,   pack, scalars.learning_rate, scalars.clip,
-                step, model.spec.train.gradient_accumulation_steps > 1};
+  Update update{b,
+                model.spec,
+                pack,
+                scalars.learning_rate,
+                scalars.clip,
+                step,
+                model.spec.train.gradient_accumulation_steps > 1};
   b.enter("optimizer", "train.optimizer");
   switch (model.spec.train.optimizer.name) {
-    case spec::Optimizer::adamw: adamw(update); break;
-    case spec::Optimizer::lion: lion(update); break;
-    case spec::Optimizer::sgd: sgd(update); break;
+    case spec::Optimizer::adamw:
+      adamw(update);
+      break;
+    case spec::Optimizer::lion:
+      lion(update);
+      break;
+    case spec::Optimizer::sgd:
+      sgd(update);
+      break;
   }
   advance(b, step);
   return {scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value};

@@ -9,7 +9,8 @@ namespace hydrac::passes {
 
 namespace {
 
-// Values that somebody reads, through views too: reading a part keeps the whole, and reading the whole every part.
+// Values that somebody reads, through views too: reading a part keeps the whole, and reading the whole every
+// part.
 std::set<ir::ValueId> read_storages(const ir::Graph& graph) {
   std::set<ir::ValueId> read;
   for_each_use(graph, [&](const ir::Region&, const ir::Node&, ir::Use use, bool is_output) {
@@ -18,12 +19,15 @@ std::set<ir::ValueId> read_storages(const ir::Graph& graph) {
   return read;
 }
 
-bool is_activation(const ir::Graph& graph, ir::ValueId id) { return graph.value(id).role == ir::Role::activation; }
+bool is_activation(const ir::Graph& graph, ir::ValueId id) {
+  return graph.value(id).role == ir::Role::activation;
+}
 
 // Removes outputs `dead` of a fused node; at least one stays.
 void drop_outputs(ir::Node& node, const std::vector<bool>& dead) {
   ir::Body body = *node.body;
-  std::erase_if(body.stores, [&](const ir::Store& store) { return dead[body.operands[store.operand].output]; });
+  std::erase_if(body.stores,
+                [&](const ir::Store& store) { return dead[body.operands[store.operand].output]; });
   std::vector<int> renumbered(node.outputs.size(), -1);
   std::vector<ir::Use> outputs;
   for (size_t o = 0; o < node.outputs.size(); ++o) {
@@ -53,7 +57,8 @@ void remove_dead(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log) 
         std::erase_if(region.nodes, [&](ir::Node& node) {
           const bool all_dead = std::ranges::all_of(node.outputs, is_dead);
           if (all_dead) {
-            log.push_back({"dead code", fmt::format("{}.{}: {}", function.name, region.name, to_text(graph, node))});
+            log.push_back(
+                {"dead code", fmt::format("{}.{}: {}", function.name, region.name, to_text(graph, node))});
             changed = true;
             return true;
           }

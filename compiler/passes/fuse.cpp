@@ -1,7 +1,7 @@
-// Greedy fusion, one region at a time. Nodes are taken in order; each joins the last earlier group that it may join,
-// or starts its own. Then groups join groups the same way: a loss and its gradient meet through the node between them.
-// Joining is legal when no path of dependences leads from the one to the other through a third; afterwards the groups
-// are put into an order that respects all dependences.
+// Greedy fusion, one region at a time. Nodes are taken in order; each joins the last earlier group that it
+// may join, or starts its own. Then groups join groups the same way: a loss and its gradient meet through the
+// node between them. Joining is legal when no path of dependences leads from the one to the other through a
+// third; afterwards the groups are put into an order that respects all dependences.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +18,8 @@ using ir::Node;
 using ir::Use;
 
 bool touches(const ir::Graph& graph, const std::vector<Use>& uses, Use use) {
-  return std::ranges::any_of(uses, [&](Use other) {
-    return other.value != ir::kNoValue && may_overlap(graph, other, use);
-  });
+  return std::ranges::any_of(
+      uses, [&](Use other) { return other.value != ir::kNoValue && may_overlap(graph, other, use); });
 }
 
 // Whether `later` must stay behind `earlier`: one of them writes what the other reads or writes.
@@ -28,7 +27,8 @@ bool depends(const ir::Graph& graph, const Node& earlier, const Node& later) {
   for (Use output : earlier.outputs) {
     if (touches(graph, later.inputs, output) || touches(graph, later.outputs, output)) return true;
   }
-  return std::ranges::any_of(later.outputs, [&](Use output) { return touches(graph, earlier.inputs, output); });
+  return std::ranges::any_of(later.outputs,
+                             [&](Use output) { return touches(graph, earlier.inputs, output); });
 }
 
 // A value the size of the whole iteration space: reading it once instead of twice is worth a fusion.
@@ -37,7 +37,8 @@ bool is_full_size(const ir::Graph& graph, const Node& node, Use use) {
   for (size_t s = 0; s < node.body->spaces.size(); ++s) {
     space = std::max(space, element_count(node.body->space_shape(static_cast<int>(s))));
   }
-  return node.body->row_count() > 1 && element_count(graph.value(use).shape) >= node.body->row_count() * space;
+  return node.body->row_count() > 1 &&
+         element_count(graph.value(use).shape) >= node.body->row_count() * space;
 }
 
 bool worthwhile(const ir::Graph& graph, const Node& group, const Node& node) {
@@ -48,8 +49,8 @@ bool worthwhile(const ir::Graph& graph, const Node& group, const Node& node) {
   });
 }
 
-// Whether inside one kernel an order would be lost: `node` overwrites what the group reads or writes, or reads under
-// another name what the group writes.
+// Whether inside one kernel an order would be lost: `node` overwrites what the group reads or writes, or
+// reads under another name what the group writes.
 bool conflicts(const ir::Graph& graph, const Node& group, const Node& node) {
   const bool overwrites = std::ranges::any_of(node.outputs, [&](Use output) {
     return touches(graph, group.inputs, output) || touches(graph, group.outputs, output);
@@ -62,7 +63,8 @@ bool conflicts(const ir::Graph& graph, const Node& group, const Node& node) {
 
 class RegionFusion {
  public:
-  RegionFusion(const ir::Graph& graph, ir::Region& region) : graph_(graph), region_(region), nodes_(region.nodes) {}
+  RegionFusion(const ir::Graph& graph, ir::Region& region)
+      : graph_(graph), region_(region), nodes_(region.nodes) {}
 
   void run(const std::string& where, Log& log) {
     for (size_t n = 0; n < nodes_.size(); ++n) {
@@ -91,7 +93,8 @@ class RegionFusion {
     const Group& added = groups_[n];
     for (size_t g = n; g-- > 0;) {
       Group& group = groups_[g];
-      if (group.node.op != "fused" || added.node.op != "fused" || !worthwhile(graph_, group.node, added.node)) continue;
+      if (group.node.op != "fused" || added.node.op != "fused" || !worthwhile(graph_, group.node, added.node))
+        continue;
       if (conflicts(graph_, group.node, added.node) || depends_on(group, added)) continue;
       if (reached_through_another(g, n) || reached_through_another(n, g)) continue;
       std::optional<Node> both = ir::merged(group.node, added.node);
@@ -122,7 +125,8 @@ class RegionFusion {
     std::vector<size_t> reached = {from};
     for (size_t at = 0; at < reached.size(); ++at) {
       for (size_t h = 0; h < groups_.size(); ++h) {
-        if (h == to || std::ranges::count(reached, h) || !depends_on(groups_[h], groups_[reached[at]])) continue;
+        if (h == to || std::ranges::count(reached, h) || !depends_on(groups_[h], groups_[reached[at]]))
+          continue;
         reached.push_back(h);
         if (depends_on(groups_[to], groups_[h])) return true;
       }

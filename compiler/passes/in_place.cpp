@@ -38,8 +38,8 @@ std::map<ValueId, Life> lives(const ir::Graph& graph) {
   return result;
 }
 
-// Whether every element the body loads from `in` in the stage of a store to `out` is one that the same row and column
-// stores, and nothing is loaded from it in a later stage: then out may lie where in lies.
+// Whether every element the body loads from `in` in the stage of a store to `out` is one that the same row
+// and column stores, and nothing is loaded from it in a later stage: then out may lie where in lies.
 bool order_allows(const ir::Body& body, int in, int out) {
   const std::vector<ir::Dependence> deps = dependences(body);
   const std::vector<bool> live = live_expressions(body);
@@ -58,7 +58,8 @@ bool order_allows(const ir::Body& body, int in, int out) {
   for (size_t i = body.exprs.size(); i-- > 0;) {
     if (!live[i]) continue;
     const ir::Expr& expr = body.exprs[i];
-    // A reduction reads in the stage before its value is known; a logsumexp once more when that stage has stored.
+    // A reduction reads in the stage before its value is known; a logsumexp once more when that stage has
+    // stored.
     const int reduced = expr.op == ir::ExprOp::logsumexp ? deps[i].level : deps[i].level - 1;
     const int level = is_reduction(expr.op) ? reduced : std::max(last_use[i], deps[i].level);
     for (ir::ExprId arg : expr.args) note(arg, level);
@@ -76,7 +77,9 @@ bool order_allows(const ir::Body& body, int in, int out) {
     const bool same_element = deps[i].space == ir::kRowSpace || stored.contains(expr.index);
     if (!same_element && last_use[i] >= first_store) return false;
     for (size_t r = 0; r < rows.size(); ++r) {  // only this row's elements
-      if (expr.index.size() <= r || expr.index[r].gather >= 0 || expr.index[r].affine != ir::Affine::of(static_cast<int>(r))) return false;
+      if (expr.index.size() <= r || expr.index[r].gather >= 0 ||
+          expr.index[r].affine != ir::Affine::of(static_cast<int>(r)))
+        return false;
     }
   }
   return last_load <= first_store;
@@ -112,10 +115,12 @@ class InPlace {
   }
 
   bool try_pair(const Node& node, int i, int o) {
-    const Use in = node.inputs[node.body->operands[i].input], out = node.outputs[node.body->operands[o].output];
+    const Use in = node.inputs[node.body->operands[i].input],
+              out = node.outputs[node.body->operands[o].output];
     if (!is_free(in, node) || !is_plain(out)) return false;
     ir::Value &from = graph_.value(in.value), &to = graph_.value(out.value);
-    if (from.dtype != to.dtype || from.shape != to.shape || from.slots != to.slots || in.slot != out.slot) return false;
+    if (from.dtype != to.dtype || from.shape != to.shape || from.slots != to.slots || in.slot != out.slot)
+      return false;
     if ((from.view && to.view) || !order_allows(*node.body, i, o)) return false;
     // The one without a place takes the other's.
     const bool follow_input = !to.view;
@@ -138,7 +143,8 @@ class InPlace {
   }
 
   bool is_viewed(ValueId id) const {
-    return std::ranges::any_of(graph_.values, [&](const ir::Value& v) { return v.view && v.view->base == id; });
+    return std::ranges::any_of(graph_.values,
+                               [&](const ir::Value& v) { return v.view && v.view->base == id; });
   }
 
   ir::Graph& graph_;
@@ -148,6 +154,8 @@ class InPlace {
 
 }  // namespace
 
-void in_place(ir::Graph& graph, Log& log) { InPlace(graph, log).run(); }
+void in_place(ir::Graph& graph, Log& log) {
+  InPlace(graph, log).run();
+}
 
 }  // namespace hydrac::passes

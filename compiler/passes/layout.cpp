@@ -20,8 +20,9 @@ void place(ir::Graph& graph, ir::Use packed, const std::vector<ir::Use>& parts, 
     }
     const int64_t head_dim = value.shape[3].size;
     value.view = ir::View{packed.value, offset, 0, {shape[1].size * width, width, head_dim, 1}};
-    log.push_back({"layout", fmt::format("{} is columns {} to {} of {}", value.name, offset,
-                                         offset + value.shape[2].size * head_dim - 1, graph.value(packed).name)});
+    log.push_back(
+        {"layout", fmt::format("{} is columns {} to {} of {}", value.name, offset,
+                               offset + value.shape[2].size * head_dim - 1, graph.value(packed).name)});
     offset += value.shape[2].size * head_dim;
   }
 }
@@ -35,7 +36,8 @@ void layout(ir::Graph& graph, Log& log) {
         if (node.op == "split_qkv") place(graph, node.inputs[0], node.outputs, log);
         if (node.op == "join_qkv") place(graph, node.outputs[0], node.inputs, log);
       }
-      std::erase_if(region.nodes, [](const ir::Node& n) { return n.op == "split_qkv" || n.op == "join_qkv"; });
+      std::erase_if(region.nodes,
+                    [](const ir::Node& n) { return n.op == "split_qkv" || n.op == "join_qkv"; });
     }
   }
 }

@@ -1,5 +1,5 @@
-// The passes between the differentiated graph and the memory plan, in the order pipeline.cpp runs them. Each comment is
-// the pass's contract: what it needs, what holds afterwards.
+// The passes between the differentiated graph and the memory plan, in the order pipeline.cpp runs them. Each
+// comment is the pass's contract: what it needs, what holds afterwards.
 #pragma once
 #include <set>
 #include <string>
@@ -20,8 +20,8 @@ struct RecomputeChoice {
 };
 std::string to_string(const RecomputeChoice& choice);
 
-// Needs op-level nodes of "micro_step", differentiated. Backward loops get copies of the forward nodes whose outputs
-// are not kept, and read those copies.
+// Needs op-level nodes of "micro_step", differentiated. Backward loops get copies of the forward nodes whose
+// outputs are not kept, and read those copies.
 void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log);
 
 // split_qkv and join_qkv disappear: parts become views into the packed value.
@@ -34,8 +34,9 @@ void expand(ir::Graph& graph, Log& log);
 // Nodes, and stores of fused nodes, whose results nobody reads disappear. `kept`: values the host reads.
 void remove_dead(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log);
 
-// Fused nodes over the same rows of one region merge where one reads what another computes, or both read the same
-// tensor. Results do not change: a value that stays in registers is rounded to its type as memory would round it.
+// Fused nodes over the same rows of one region merge where one reads what another computes, or both read the
+// same tensor. Results do not change: a value that stays in registers is rounded to its type as memory would
+// round it.
 void fuse(ir::Graph& graph, Log& log);
 
 // A fused node's output takes over the memory of an input that nobody reads afterwards.

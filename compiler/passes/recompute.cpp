@@ -15,12 +15,15 @@ using ir::Node;
 using ir::Use;
 using ir::ValueId;
 
-bool is_norm(const Node& node) { return node.op == "rmsnorm" || node.op == "layernorm"; }
+bool is_norm(const Node& node) {
+  return node.op == "rmsnorm" || node.op == "layernorm";
+}
 
 // Whether the choice says that `output` of a forward node is computed again.
 bool is_dropped(const RecomputeChoice& choice, const Node& node, Use output) {
   const std::string& scope = node.scope;
-  const bool attention = scope == "qkv" || scope == "rope" || scope == "attn" || node.origin == "model.qk_norm";
+  const bool attention =
+      scope == "qkv" || scope == "rope" || scope == "attn" || node.origin == "model.qk_norm";
   if (choice.block) return true;
   if (choice.norm && is_norm(node) && output == node.outputs[0] && node.origin == "model.norm") return true;
   if (choice.act && scope == "act") return true;
@@ -53,7 +56,8 @@ class Recomputer {
     for (const Node& node : forward_.nodes) {
       for (Use output : node.outputs) {
         if (output.value != use.value) continue;
-        const bool carried_stream = output.slot.index != 0 && !is_norm(node);  // the residual stream between layers
+        const bool carried_stream =
+            output.slot.index != 0 && !is_norm(node);  // the residual stream between layers
         return !carried_stream && is_dropped(choice_, node, output) ? &node : nullptr;
       }
     }
@@ -105,9 +109,10 @@ void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log) {
   ir::Function& function = graph.function("micro_step");
   for (ir::Region& backward : function.regions) {
     if (!backward.backward || backward.layers == 0) continue;
-    const std::string forward_name = backward.name.substr(0, backward.name.size() - std::string("_backward").size());
-    const auto forward =
-        std::ranges::find_if(function.regions, [&](const ir::Region& region) { return region.name == forward_name; });
+    const std::string forward_name =
+        backward.name.substr(0, backward.name.size() - std::string("_backward").size());
+    const auto forward = std::ranges::find_if(
+        function.regions, [&](const ir::Region& region) { return region.name == forward_name; });
     const ir::Region forward_copy = *forward;
     Recomputer recomputer(graph, forward_copy, choice);
     std::vector<Node> nodes;

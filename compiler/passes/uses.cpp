@@ -43,11 +43,13 @@ bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b) {
   if (a.value == b.value) return a.slot == b.slot || a.slot.per_layer != b.slot.per_layer;
   if (storage_of(graph, a.value) != storage_of(graph, b.value)) return false;
   const ir::View x = resolved_view(graph, a.value), y = resolved_view(graph, b.value);
-  if (x.slot_stride == 0 && y.slot_stride == 0 && a.slot.per_layer == b.slot.per_layer && a.slot != b.slot) return false;
+  if (x.slot_stride == 0 && y.slot_stride == 0 && a.slot.per_layer == b.slot.per_layer && a.slot != b.slot)
+    return false;
   const ir::Value &u = graph.value(a), &v = graph.value(b);
   if (!whole_range(u, x).meets(whole_range(v, y))) return false;  // parts of a pack
   // Parts of the rows of one tensor, side by side.
-  const bool same_rows = x.strides.size() > 2 && y.strides.size() > 2 && x.strides[0] == y.strides[0] && x.strides[1] == y.strides[1];
+  const bool same_rows = x.strides.size() > 2 && y.strides.size() > 2 && x.strides[0] == y.strides[0] &&
+                         x.strides[1] == y.strides[1];
   if (!same_rows) return true;
   const int64_t width = x.strides[1];
   const Range p = range_in_row(u, x, width), q = range_in_row(v, y, width);

@@ -10,8 +10,8 @@ namespace hydrac::passes {
 using UseVisitor = std::function<void(const ir::Region&, const ir::Node&, ir::Use, bool)>;
 void for_each_use(const ir::Graph& graph, const UseVisitor& fn);
 
-// Whether two uses may share memory in one iteration of a region. Exact for slots, for parts of a pack and for parts of
-// a token's row; anything else that lies in the same storage is taken to overlap.
+// Whether two uses may share memory in one iteration of a region. Exact for slots, for parts of a pack and
+// for parts of a token's row; anything else that lies in the same storage is taken to overlap.
 bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b);
 
 }  // namespace hydrac::passes

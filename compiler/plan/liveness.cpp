@@ -16,7 +16,8 @@ void touch(const ir::Graph& graph, Liveness& liveness, ir::Use use, int layer, c
   const int slot = use.slot.index + (use.slot.per_layer ? layer : 0);
   Life& life = liveness.lives[storage];
   if (!life.function.empty() && life.function != function) {
-    throw std::logic_error(fmt::format("{} is used in {} and {}", graph.value(storage).name, life.function, function));
+    throw std::logic_error(
+        fmt::format("{} is used in {} and {}", graph.value(storage).name, life.function, function));
   }
   life.function = function;
   auto [found, is_new] = life.slots.try_emplace(slot, Interval{liveness.steps, liveness.steps + 1});

@@ -17,7 +17,8 @@ struct Liveness {
 
 Liveness liveness_of(const ir::Graph& graph);
 
-// How many physical slots keep all of a life's slots apart, and the intervals they are used in, in time order.
+// How many physical slots keep all of a life's slots apart, and the intervals they are used in, in time
+// order.
 int slots_needed(const Life& life);
 std::vector<Interval> merged_intervals(const Life& life);
 

@@ -10,9 +10,13 @@ namespace hydrac::plan {
 
 namespace {
 
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t aligned(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
-int64_t slot_bytes(const ir::Value& value) { return aligned(element_count(value.shape) * size_of(value.dtype)); }
+int64_t slot_bytes(const ir::Value& value) {
+  return aligned(element_count(value.shape) * size_of(value.dtype));
+}
 
 bool overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
   size_t i = 0, j = 0;
@@ -114,14 +118,16 @@ std::vector<std::string> verify(const ir::Graph& graph, const Plan& plan) {
   std::vector<std::string> problems;
   for (const auto& [a, x] : plan.placements) {
     if (x.offset < 0 || x.offset + x.bytes() > plan.arena_bytes || x.offset % kAlignment != 0) {
-      problems.push_back(fmt::format("{} is placed at {}, outside the arena or not aligned", graph.value(a).name, x.offset));
+      problems.push_back(
+          fmt::format("{} is placed at {}, outside the arena or not aligned", graph.value(a).name, x.offset));
     }
     for (const auto& [b, y] : plan.placements) {
       if (a >= b || x.offset >= y.offset + y.bytes() || y.offset >= x.offset + x.bytes()) continue;
       const auto i = plan.intervals.find(a), j = plan.intervals.find(b);
       const bool persistent = i == plan.intervals.end() || j == plan.intervals.end();
       if (persistent || overlap(i->second, j->second)) {
-        problems.push_back(fmt::format("{} and {} share memory while both are alive", graph.value(a).name, graph.value(b).name));
+        problems.push_back(fmt::format("{} and {} share memory while both are alive", graph.value(a).name,
+                                       graph.value(b).name));
       }
     }
   }
@@ -129,14 +135,17 @@ std::vector<std::string> verify(const ir::Graph& graph, const Plan& plan) {
 }
 
 std::string to_text(const ir::Graph& graph, const Plan& plan) {
-  std::string text = fmt::format("arena {} bytes, of which {} live on\n", plan.arena_bytes, plan.persistent_bytes);
+  std::string text =
+      fmt::format("arena {} bytes, of which {} live on\n", plan.arena_bytes, plan.persistent_bytes);
   std::vector<std::pair<Placement, ir::ValueId>> order;
   for (const auto& [id, placement] : plan.placements) order.emplace_back(placement, id);
-  std::ranges::stable_sort(order, [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
+  std::ranges::stable_sort(order,
+                           [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
   for (const auto& [placement, id] : order) {
     const ir::Value& value = graph.value(id);
     text += fmt::format("{:>14} {:>14}  {} {}{} {}\n", placement.offset, placement.bytes(), value.name,
-                        symbols_of(value.shape), value.slots > 1 ? fmt::format(" x {} of {}", placement.slots, value.slots) : "",
+                        symbols_of(value.shape),
+                        value.slots > 1 ? fmt::format(" x {} of {}", placement.slots, value.slots) : "",
                         to_string(value.role));
   }
   return text;

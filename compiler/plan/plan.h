@@ -1,8 +1,8 @@
 // The memory plan: one arena, every tensor at a fixed byte offset, exact before anything runs.
 //
-// Values of all roles but activation live as long as the program, at the arena's start. Activations are placed by
-// liveness: two share bytes when they are never alive at the same time. Functions never overlap in time, so they
-// share one space.
+// Values of all roles but activation live as long as the program, at the arena's start. Activations are
+// placed by liveness: two share bytes when they are never alive at the same time. Functions never overlap in
+// time, so they share one space.
 #pragma once
 #include <map>
 #include <string>
@@ -14,8 +14,9 @@ namespace hydrac::plan {
 
 inline constexpr int64_t kAlignment = 256;  // bytes; of every tensor's first slot, and of every slot
 
-// Where a storage (a value that is no view) lies. Slot s is at offset + (s % slots) * slot_bytes: `slots` is as many as
-// there are when each must be kept, 1 when each dies before the next is written, 2 when only neighbours overlap.
+// Where a storage (a value that is no view) lies. Slot s is at offset + (s % slots) * slot_bytes: `slots` is
+// as many as there are when each must be kept, 1 when each dies before the next is written, 2 when only
+// neighbours overlap.
 struct Placement {
   int64_t offset = 0;
   int64_t slot_bytes = 0;
@@ -30,11 +31,12 @@ struct Interval {
 };
 
 struct Plan {
-  std::map<ir::ValueId, Placement> placements;            // by storage
+  std::map<ir::ValueId, Placement> placements;             // by storage
   std::map<ir::ValueId, std::vector<Interval>> intervals;  // of activations, for the memory map
   int64_t arena_bytes = 0;
-  int64_t persistent_bytes = 0;                 // of which values that live as long as the program
-  std::map<std::string, int64_t> live_bytes;    // function -> most bytes of activations alive at once: the lower bound
+  int64_t persistent_bytes = 0;  // of which values that live as long as the program
+  std::map<std::string, int64_t>
+      live_bytes;  // function -> most bytes of activations alive at once: the lower bound
 };
 
 Plan make_plan(const ir::Graph& graph);
@@ -42,7 +44,8 @@ Plan make_plan(const ir::Graph& graph);
 // Byte offset in the arena of a use's first element when the region is at `layer`.
 int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer);
 
-// Overlapping placements of values alive at the same time, placements outside the arena: our own bugs, one line each.
+// Overlapping placements of values alive at the same time, placements outside the arena: our own bugs, one
+// line each.
 std::vector<std::string> verify(const ir::Graph& graph, const Plan& plan);
 
 std::string to_text(const ir::Graph& graph, const Plan& plan);

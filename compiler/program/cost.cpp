@@ -11,8 +11,10 @@ bool is_arithmetic(ir::ExprOp op) {
     case ir::ExprOp::position:
     case ir::ExprOp::layer:
     case ir::ExprOp::convert:
-    case ir::ExprOp::round_to: return false;
-    default: return true;
+    case ir::ExprOp::round_to:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -39,7 +41,8 @@ ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
     if (passes == 0) continue;
     const ir::Use use = operand.output >= 0 ? node.outputs[operand.output] : node.inputs[operand.input];
     if (use.value == ir::kNoValue) continue;
-    cost.bytes += passes * static_cast<double>(element_count(operand.shape) * size_of(graph.value(use).dtype));
+    cost.bytes +=
+        passes * static_cast<double>(element_count(operand.shape) * size_of(graph.value(use).dtype));
   }
   return cost;
 }

@@ -8,18 +8,20 @@ namespace {
 
 std::string argument_text(const ir::Graph& graph, ir::Use use) {
   const ir::Value& value = graph.value(use);
-  if (use.slot.per_layer) return use.slot.index == 0 ? value.name + "[l]" : fmt::format("{}[l{:+}]", value.name, use.slot.index);
+  if (use.slot.per_layer)
+    return use.slot.index == 0 ? value.name + "[l]" : fmt::format("{}[l{:+}]", value.name, use.slot.index);
   return value.slots == 1 ? value.name : fmt::format("{}[{}]", value.name, use.slot.index);
 }
 
 std::string call_text(const ir::Graph& graph, const Program& program, const Call& call) {
   std::string text = call.kind == Call::Kind::gemm
                          ? fmt::format("gemm {}{} {}x{}x{}{}", call.gemm.transpose_a ? 'T' : 'N',
-                                       call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
-                                       call.gemm.accumulate ? " +=" : "")
+                                       call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n,
+                                       call.gemm.k, call.gemm.accumulate ? " +=" : "")
                          : program.kernels[call.kernel].name;
   text += "(";
-  for (size_t i = 0; i < call.arguments.size(); ++i) text += (i ? ", " : "") + argument_text(graph, call.arguments[i]);
+  for (size_t i = 0; i < call.arguments.size(); ++i)
+    text += (i ? ", " : "") + argument_text(graph, call.arguments[i]);
   return text + ")";
 }
 
@@ -31,12 +33,15 @@ std::string to_text(const ir::Graph& graph, const Program& program) {
     text += fmt::format("function {}\n", function.name);
     for (const Section& section : function.sections) {
       text += fmt::format("  {}{}\n", section.name,
-                          section.layers > 0 ? fmt::format(" x {}{}", section.layers, section.reverse ? ", downwards" : "") : "");
+                          section.layers > 0
+                              ? fmt::format(" x {}{}", section.layers, section.reverse ? ", downwards" : "")
+                              : "");
       for (const Call& call : section.calls) text += "    " + call_text(graph, program, call) + "\n";
     }
   }
   text += "\nkernels\n";
-  for (const Kernel& kernel : program.kernels) text += fmt::format("\n// {}\n{}", kernel.comment, kernel.text);
+  for (const Kernel& kernel : program.kernels)
+    text += fmt::format("\n// {}\n{}", kernel.comment, kernel.text);
   return text;
 }
 
@@ -45,12 +50,14 @@ std::vector<std::string> verify(const ir::Graph& graph, const Program& program) 
   for (const Function& function : program.functions) {
     for (const Section& section : function.sections) {
       for (const Call& call : section.calls) {
-        const std::string where = fmt::format("{}.{}: {}", function.name, section.name, call_text(graph, program, call));
+        const std::string where =
+            fmt::format("{}.{}: {}", function.name, section.name, call_text(graph, program, call));
         for (ir::Use use : call.arguments) {
           if (use.value == ir::kNoValue) problems.push_back(where + ": an argument without a value");
         }
         if (call.kind == Call::Kind::launch) {
-          if (call.kernel < 0 || call.kernel >= static_cast<int>(program.kernels.size())) problems.push_back(where + ": no such kernel");
+          if (call.kernel < 0 || call.kernel >= static_cast<int>(program.kernels.size()))
+            problems.push_back(where + ": no such kernel");
           continue;
         }
         const auto elements = [&](int i) { return element_count(graph.value(call.arguments[i]).shape); };

@@ -10,7 +10,7 @@ namespace hydrac::program {
 struct Kernel {
   std::string name;
   std::string comment;
-  std::string text;  // its definition
+  std::string text;    // its definition
   std::string origin;  // the spec key that asked for it
 };
 
@@ -23,11 +23,11 @@ struct GemmShape {
 
 struct Call {
   enum class Kind { launch, gemm } kind = Kind::launch;
-  int kernel = -1;                   // launch: position in Program::kernels
-  std::vector<ir::Use> arguments;    // launch: in the kernel's order; gemm: A, B, C
+  int kernel = -1;                 // launch: position in Program::kernels
+  std::vector<ir::Use> arguments;  // launch: in the kernel's order; gemm: A, B, C
   GemmShape gemm;
   double flop = 0;
-  double bytes = 0;  // each operand once
+  double bytes = 0;   // each operand once
   std::string label;  // what it is in the model: "attn.qkv", "d_mlp.up"
 };
 
@@ -49,7 +49,8 @@ struct Program {
   std::vector<Function> functions;
 };
 
-// Our own bugs: calls to kernels that do not exist, arguments without storage, products whose shapes do not fit.
+// Our own bugs: calls to kernels that do not exist, arguments without storage, products whose shapes do not
+// fit.
 std::vector<std::string> verify(const ir::Graph& graph, const Program& program);
 
 std::string to_text(const ir::Graph& graph, const Program& program);

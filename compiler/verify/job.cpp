@@ -10,9 +10,9 @@
 #include <set>
 
 #include "models/transformer.h"
+#include "runtime/checkpoint/file_writer.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/tensor_io.h"
-#include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
 
 namespace hydrac::verify {
@@ -37,11 +37,14 @@ Json attributes_json(const ir::Node& node) {
 Json node_json(const std::string& op, Json attributes, const std::vector<ir::Use>& inputs, ir::Use output) {
   Json in = Json::array();
   for (ir::Use use : inputs) in.push_back(use_json(use));
-  return {{"op", op}, {"attrs", std::move(attributes)}, {"inputs", std::move(in)}, {"outputs", {use_json(output)}}};
+  return {{"op", op},
+          {"attrs", std::move(attributes)},
+          {"inputs", std::move(in)},
+          {"outputs", {use_json(output)}}};
 }
 
-// Our forward ops in the oracle's words. Statistics that ops keep for their gradients are not its business, nor are the
-// random seed (it is the job's) and what says how we compute.
+// Our forward ops in the oracle's words. Statistics that ops keep for their gradients are not its business,
+// nor are the random seed (it is the job's) and what says how we compute.
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   std::string op = node.op;
   Json attributes = attributes_json(node);
@@ -50,7 +53,9 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
     int64_t offset = 0;
     for (ir::Use part : node.outputs) {
       const ir::Shape& shape = graph.value(part).shape;
-      nodes.push_back(node_json("split_heads", {{"offset", offset}, {"heads", shape[2].size}, {"head_dim", shape[3].size}}, inputs, part));
+      nodes.push_back(node_json("split_heads",
+                                {{"offset", offset}, {"heads", shape[2].size}, {"head_dim", shape[3].size}},
+                                inputs, part));
       offset += shape[2].size * shape[3].size;
     }
     return;
@@ -64,7 +69,8 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
     attributes.erase("inverse");
     if (attributes.contains("factor")) {
       Json scaling;
-      for (const char* key : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+      for (const char* key :
+           {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
         scaling[key] = attributes[key];
         attributes.erase(key);
       }
@@ -107,13 +113,19 @@ Json graph_json(const ir::Graph& graph) {
   for (const ir::Value& value : graph.values) {
     const auto found = with_heads.find(value.id);
     Json shape = Json::array();
-    for (const ir::Dim& dim : found == with_heads.end() ? value.shape : found->second) shape.push_back(dim.size);
+    for (const ir::Dim& dim : found == with_heads.end() ? value.shape : found->second)
+      shape.push_back(dim.size);
     std::string role(to_string(value.role));
     if (!used.contains(value.id)) continue;
     if (value.role == ir::Role::state) role = value.name == "rng_step" ? "input" : "activation";
     // Only parameters and inputs are known by name there, and those names are unique here.
     const std::string name = role == "activation" ? fmt::format("{}#{}", value.name, value.id) : value.name;
-    values.push_back({{"id", value.id}, {"name", name}, {"dtype", to_string(value.dtype)}, {"shape", shape}, {"slots", value.slots}, {"role", role}});
+    values.push_back({{"id", value.id},
+                      {"name", name},
+                      {"dtype", to_string(value.dtype)},
+                      {"shape", shape},
+                      {"slots", value.slots},
+                      {"role", role}});
   }
   Json regions = Json::array();
   for (const ir::Region& region : graph.function("micro_step").regions) {
@@ -140,11 +152,18 @@ Json job_json(const spec::Spec& spec, int threads) {
           {"loss", {{"value", model.interface.loss}}},
           {"accumulation", spec.train.gradient_accumulation_steps},
           {"optimizer",
-           {{"name", spec::to_string(o.name)}, {"learning_rate", o.learning_rate}, {"betas", {o.betas[0], o.betas[1]}},
-            {"eps", o.eps}, {"weight_decay", o.weight_decay}, {"momentum", o.momentum}}},
+           {{"name", spec::to_string(o.name)},
+            {"learning_rate", o.learning_rate},
+            {"betas", {o.betas[0], o.betas[1]}},
+            {"eps", o.eps},
+            {"weight_decay", o.weight_decay},
+            {"momentum", o.momentum}}},
           {"lr_scheduler",
-           {{"name", spec::to_string(s.name)}, {"warmup_steps", s.warmup_steps}, {"max_steps", spec.train.max_steps},
-            {"min_ratio", s.min_ratio}, {"decay_steps", s.decay_steps}}},
+           {{"name", spec::to_string(s.name)},
+            {"warmup_steps", s.warmup_steps},
+            {"max_steps", spec.train.max_steps},
+            {"min_ratio", s.min_ratio},
+            {"decay_steps", s.decay_steps}}},
           {"max_grad_norm", spec.train.max_grad_norm},
           {"decay", decay},
           {"seed", static_cast<uint32_t>(spec.train.seed)}};
@@ -157,7 +176,8 @@ void write_json(const std::filesystem::path& file, const Json& json) {
   if (!out) throw runtime::RunError("cannot write " + file.string());
 }
 
-runtime::TensorToWrite entry(const std::string& name, runtime::SafetensorsDtype dtype, const ir::Shape& shape, const void* data) {
+runtime::TensorToWrite entry(const std::string& name, runtime::SafetensorsDtype dtype, const ir::Shape& shape,
+                             const void* data) {
   std::vector<int64_t> sizes;
   for (const ir::Dim& dim : shape) sizes.push_back(dim.size);
   return runtime::raw_tensor_to_write(name, dtype, sizes, data);
@@ -170,14 +190,18 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
   const spec::Model& m = spec.model;
   const int64_t positions = spec.train.micro_batch_size * spec.train.sequence_len;
   auto below = [&](int64_t n) { return static_cast<int32_t>(random() % static_cast<uint64_t>(n)); };
-  auto number = [&] { return static_cast<float>(static_cast<double>(random() >> 11) / 4503599627370496.0 - 1); };
+  auto number = [&] {
+    return static_cast<float>(static_cast<double>(random() >> 11) / 4503599627370496.0 - 1);
+  };
   Batches batches(static_cast<size_t>(steps));
   for (auto& step : batches) {
     step.resize(static_cast<size_t>(spec.train.gradient_accumulation_steps));
     for (runtime::Batch& batch : step) {
       for (int64_t i = 0; i < positions; ++i) {
-        if (m.input == spec::Input::tokens) batch.tokens.push_back(below(m.vocab_size));
-        else for (int64_t f = 0; f < m.num_features; ++f) batch.features.push_back(number());
+        if (m.input == spec::Input::tokens)
+          batch.tokens.push_back(below(m.vocab_size));
+        else
+          for (int64_t f = 0; f < m.num_features; ++f) batch.features.push_back(number());
         const bool counts = i == 0 || below(8) != 0;
         if (m.head == spec::Head::regression) {
           for (int64_t o = 0; o < m.num_labels; ++o) {
@@ -187,7 +211,9 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
           }
           continue;
         }
-        batch.targets.push_back(counts ? below(m.head == spec::Head::language_model ? m.vocab_size : m.num_labels) : runtime::kIgnoredTarget);
+        batch.targets.push_back(
+            counts ? below(m.head == spec::Head::language_model ? m.vocab_size : m.num_labels)
+                   : runtime::kIgnoredTarget);
         batch.target_count += counts;
       }
     }
@@ -201,7 +227,8 @@ float inverse_count(const std::vector<runtime::Batch>& step) {
   return 1.0f / static_cast<float>(count);
 }
 
-void write_verify_job(const std::filesystem::path& dir, targets::CpuProgram& program, const Batches& batches) {
+void write_verify_job(const std::filesystem::path& dir, targets::CpuProgram& program,
+                      const Batches& batches) {
   const driver::Compiled& c = program.compiled();
   Json job = job_json(c.spec, c.threads);
   job["dtype"] = "float64";
@@ -218,7 +245,8 @@ void write_verify_job(const std::filesystem::path& dir, targets::CpuProgram& pro
   for (const ir::Value& value : c.graph.values) {
     if (!value.parameter && value.role != ir::Role::constant) continue;
     for (int slot = 0; slot < value.slots; ++slot) {
-      tensors.push_back(entry(fmt::format("{}.{}", value.name, slot), runtime::SafetensorsDtype::f32, value.shape, copies[next++].data()));
+      tensors.push_back(entry(fmt::format("{}.{}", value.name, slot), runtime::SafetensorsDtype::f32,
+                              value.shape, copies[next++].data()));
     }
   }
   std::vector<int32_t> rng_steps(batches.size() * batches[0].size());
@@ -231,13 +259,16 @@ void write_verify_job(const std::filesystem::path& dir, targets::CpuProgram& pro
       const size_t micro = s * batches[s].size() + m;
       rng_steps[micro] = static_cast<int32_t>(micro);
       auto add = [&](ir::ValueId id, runtime::SafetensorsDtype dtype, const void* data) {
-        if (id != ir::kNoValue) tensors.push_back(entry(c.graph.value(id).name + suffix, dtype, c.graph.value(id).shape, data));
+        if (id != ir::kNoValue)
+          tensors.push_back(entry(c.graph.value(id).name + suffix, dtype, c.graph.value(id).shape, data));
       };
       add(c.interface.tokens, runtime::SafetensorsDtype::i32, batch.tokens.data());
       add(c.interface.features, runtime::SafetensorsDtype::f32, batch.features.data());
       const bool classes = c.graph.value(c.interface.targets).dtype == ir::DType::i32;
-      if (classes) add(c.interface.targets, runtime::SafetensorsDtype::i32, batch.targets.data());
-      else add(c.interface.targets, runtime::SafetensorsDtype::f32, batch.float_targets.data());
+      if (classes)
+        add(c.interface.targets, runtime::SafetensorsDtype::i32, batch.targets.data());
+      else
+        add(c.interface.targets, runtime::SafetensorsDtype::f32, batch.float_targets.data());
       add(c.interface.inv_count, runtime::SafetensorsDtype::f32, &inverses[s]);
       add(c.interface.rng_step, runtime::SafetensorsDtype::i32, &rng_steps[micro]);
     }

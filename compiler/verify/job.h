@@ -10,7 +10,8 @@
 
 namespace hydrac::verify {
 
-// micro_batches[s][m]: micro-batch m of optimizer step s, random: tokens, targets of which some are ignored, features.
+// micro_batches[s][m]: micro-batch m of optimizer step s, random: tokens, targets of which some are ignored,
+// features.
 using Batches = std::vector<std::vector<runtime::Batch>>;
 Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed);
 

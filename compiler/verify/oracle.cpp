@@ -22,7 +22,8 @@ fs::path find_oracle(const std::optional<std::string>& given) {
   const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / "hydrac-oracle";
   if (fs::exists(beside)) return beside;
   throw runtime::InputError(
-      fmt::format("there is no hydrac-oracle beside hydrac. It needs LibTorch: `./dev test` installs that and builds it; or name "
+      fmt::format("there is no hydrac-oracle beside hydrac. It needs LibTorch: `./dev test` installs that "
+                  "and builds it; or name "
                   "one with --oracle PROGRAM"));
 }
 
@@ -41,12 +42,14 @@ std::string run_oracle(const fs::path& oracle, const std::string& verb, const fs
   close(out[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t n; (n = ::read(out[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n; (n = ::read(out[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(n));
   close(out[0]);
   int status = 0;
   waitpid(child, &status, 0);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    throw runtime::RunError(fmt::format("{} {} failed{}", oracle.string(), verb, text.empty() ? "" : ": " + text));
+    throw runtime::RunError(
+        fmt::format("{} {} failed{}", oracle.string(), verb, text.empty() ? "" : ": " + text));
   }
   return text;
 }
@@ -58,7 +61,8 @@ JobFolder::JobFolder(const std::optional<std::string>& keep) {
     return;
   }
   std::string name = (fs::temp_directory_path() / "hydrac-job-XXXXXX").string();
-  if (!mkdtemp(name.data())) throw runtime::RunError("cannot make a folder in " + fs::temp_directory_path().string());
+  if (!mkdtemp(name.data()))
+    throw runtime::RunError("cannot make a folder in " + fs::temp_directory_path().string());
   path_ = name;
   remove_ = true;
 }

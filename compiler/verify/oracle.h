@@ -6,11 +6,13 @@
 
 namespace hydrac::verify {
 
-// The oracle's path: `given`, else beside this program. InputError that says how to get it when there is none.
+// The oracle's path: `given`, else beside this program. InputError that says how to get it when there is
+// none.
 std::filesystem::path find_oracle(const std::optional<std::string>& given);
 
 // Runs `oracle verb dir`, returns its stdout. RunError with its words when it fails.
-std::string run_oracle(const std::filesystem::path& oracle, const std::string& verb, const std::filesystem::path& dir);
+std::string run_oracle(const std::filesystem::path& oracle, const std::string& verb,
+                       const std::filesystem::path& dir);
 
 // A folder that is removed with the object, unless it was given by name.
 class JobFolder {

@@ -16,7 +16,9 @@ namespace {
 // Squared norms of a difference and of the reference, summed over slots.
 struct Sums {
   double difference = 0, reference = 0;
-  double relative() const { return reference > 0 ? std::sqrt(difference / reference) : std::sqrt(difference); }
+  double relative() const {
+    return reference > 0 ? std::sqrt(difference / reference) : std::sqrt(difference);
+  }
 };
 
 void add(Sums& sums, std::span<const float> ours, std::span<const double> reference) {
@@ -42,7 +44,8 @@ Tensors read_all(const targets::CpuProgram& program, const std::string& prefix) 
   const ir::Graph& graph = program.compiled().graph;
   for (const ir::Value& value : graph.values) {
     if (!value.parameter) continue;
-    for (int slot = 0; slot < value.slots; ++slot) tensors[value.name].push_back(program.read(graph.find(prefix + value.name), slot));
+    for (int slot = 0; slot < value.slots; ++slot)
+      tensors[value.name].push_back(program.read(graph.find(prefix + value.name), slot));
   }
   return tensors;
 }
@@ -57,21 +60,25 @@ std::vector<bool> has_gradient(const std::vector<double>& gradient) {
   return has;
 }
 
-void compare_gradients(const Tensors& ours, const runtime::SafetensorsReader& reference, std::vector<Difference>& out) {
+void compare_gradients(const Tensors& ours, const runtime::SafetensorsReader& reference,
+                       std::vector<Difference>& out) {
   for (const auto& [name, slots] : ours) {
     Sums sums;
-    for (size_t slot = 0; slot < slots.size(); ++slot) add(sums, slots[slot], doubles(reference, fmt::format("grad.{}.{}", name, slot)));
+    for (size_t slot = 0; slot < slots.size(); ++slot)
+      add(sums, slots[slot], doubles(reference, fmt::format("grad.{}.{}", name, slot)));
     out.push_back({"gradient", name, sums.relative(), kGradientTolerance});
   }
 }
 
-void compare_parameters(Tensors ours, const runtime::SafetensorsReader& reference, std::vector<Difference>& out) {
+void compare_parameters(Tensors ours, const runtime::SafetensorsReader& reference,
+                        std::vector<Difference>& out) {
   for (auto& [name, slots] : ours) {
     Sums sums;
     int64_t left_out = 0;
     for (size_t slot = 0; slot < slots.size(); ++slot) {
       std::vector<double> wanted = doubles(reference, fmt::format("param.{}.{}", name, slot));
-      const std::vector<bool> compared = has_gradient(doubles(reference, fmt::format("grad.{}.{}", name, slot)));
+      const std::vector<bool> compared =
+          has_gradient(doubles(reference, fmt::format("grad.{}.{}", name, slot)));
       for (size_t i = 0; i < wanted.size(); ++i) {
         if (compared[i]) continue;
         slots[slot][i] = 0;
@@ -86,8 +93,8 @@ void compare_parameters(Tensors ours, const runtime::SafetensorsReader& referenc
 
 }  // namespace
 
-std::vector<Difference> compare(targets::CpuProgram& program, int64_t steps, const std::filesystem::path& oracle,
-                                const std::filesystem::path& job_dir) {
+std::vector<Difference> compare(targets::CpuProgram& program, int64_t steps,
+                                const std::filesystem::path& oracle, const std::filesystem::path& job_dir) {
   program.initialize();
   const Batches batches = random_batches(program.compiled().spec, steps, 20240229);
   write_verify_job(job_dir, program, batches);
@@ -104,10 +111,12 @@ std::vector<Difference> compare(targets::CpuProgram& program, int64_t steps, con
   const runtime::SafetensorsReader reference(job_dir / "result.safetensors");
   std::vector<Difference> differences;
   for (size_t s = 0; s < results.size(); ++s) {
-    for (const auto& [what, ours] : {std::pair{"loss", results[s].loss}, std::pair{"grad_norm", results[s].grad_norm}}) {
+    for (const auto& [what, ours] :
+         {std::pair{"loss", results[s].loss}, std::pair{"grad_norm", results[s].grad_norm}}) {
       const double wanted = doubles(reference, fmt::format("{}.s{}", what, s))[0];
       const double tolerance = std::string(what) == "loss" ? kLossTolerance : kGradientTolerance;
-      differences.push_back({what, fmt::format("step {}", s), std::abs(ours - wanted) / std::abs(wanted), tolerance});
+      differences.push_back(
+          {what, fmt::format("step {}", s), std::abs(ours - wanted) / std::abs(wanted), tolerance});
     }
   }
   compare_gradients(gradients, reference, differences);

@@ -1,5 +1,5 @@
-// What a compiled program offers the training loop, whichever target runs it and whether it was compiled just now or
-// ahead of time.
+// What a compiled program offers the training loop, whichever target runs it and whether it was compiled just
+// now or ahead of time.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -37,14 +37,16 @@ class StepProgram {
   // Fills parameters with their starting values (a function of the seed) and everything else with its start.
   virtual void initialize() = 0;
 
-  // Forward and backward of one micro-batch. `inv_count`: 1 / targets of all micro-batches of this optimizer step.
+  // Forward and backward of one micro-batch. `inv_count`: 1 / targets of all micro-batches of this optimizer
+  // step.
   virtual void micro_step(const Batch& batch, float inv_count) = 0;
   // Clipping, learning rate, optimizer. After it the next step begins.
   virtual StepResult update() = 0;
   // Sum of the losses of the batch's targets, without dropout.
   virtual double evaluate(const Batch& batch) = 0;
 
-  // Language models: logits [vocab] of the token after prompt[position]. `prompt` has at most context_length() tokens.
+  // Language models: logits [vocab] of the token after prompt[position]. `prompt` has at most
+  // context_length() tokens.
   virtual std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) = 0;
   virtual bool can_generate() const = 0;
   virtual int64_t context_length() const = 0;
@@ -54,8 +56,8 @@ class StepProgram {
   virtual Counters counters() const = 0;
   virtual void set_counters(const Counters& counters) = 0;
 
-  virtual int64_t arena_bytes() const = 0;         // all tensor memory
-  virtual double flop_per_target() const = 0;      // model flop a trained token, for mfu; 0 = unknown
+  virtual int64_t arena_bytes() const = 0;     // all tensor memory
+  virtual double flop_per_target() const = 0;  // model flop a trained token, for mfu; 0 = unknown
 };
 
 }  // namespace hydrac::runtime

@@ -12,8 +12,8 @@ namespace {
 using test::slurp;
 using test::spill;
 
-// Runs in a folder that must be left as it was, but for the cache of tokens, which is the working folder's. `text` is
-// all that is printed as errors.
+// Runs in a folder that must be left as it was, but for the cache of tokens, which is the working folder's.
+// `text` is all that is printed as errors.
 void expect_text(const Workplace& place, const Words& words, const std::string& text,
                  const std::map<std::string, std::string>& environment = {}) {
   const Words before = files_below(place.path(), ".cache");
@@ -88,7 +88,8 @@ TEST(BadTarget, AGpuIsNotTakenForTheCpu) {
   const Workplace place;
   const Words words = {"base.yaml", "output.dir=runs/refused", "target=h100", "optimizations.threads=0"};
   expect_refused(place, words,
-                 "target h100 needs the cuda target, which this version does not have yet; on this machine's processors: "
+                 "target h100 needs the cuda target, which this version does not have yet; on this machine's "
+                 "processors: "
                  "target=cpu optimizations.precision=fp32");
 }
 
@@ -133,14 +134,16 @@ TEST(BadData, ATokenizerThatWasCutOff) {
 
 TEST(BadData, AVocabularySmallerThanTheTokenizers) {
   const Workplace place;
-  expect_text(place, run_with("model.vocab_size=64"),
-              "<command line>:1:42: error: the byte tokenizer has 256 ids, and vocab_size is 64 [vocab-too-small]\n"
-              "  output.dir=runs/refused model.vocab_size=64\n"
-              "                                           ^\n"
-              "  help: remove vocab_size, or write 256 or more\n");
+  expect_text(
+      place, run_with("model.vocab_size=64"),
+      "<command line>:1:42: error: the byte tokenizer has 256 ids, and vocab_size is 64 [vocab-too-small]\n"
+      "  output.dir=runs/refused model.vocab_size=64\n"
+      "                                           ^\n"
+      "  help: remove vocab_size, or write 256 or more\n");
   const Words words = {"base.yaml", "output.dir=runs/refused", "data.tokenizer=char", "model.vocab_size=4"};
-  expect_refused(place, words,
-                 "model.vocab_size is 4, but the tokenizer has 31 tokens: leave vocab_size out, or make it larger");
+  expect_refused(
+      place, words,
+      "model.vocab_size is 4, but the tokenizer has 31 tokens: leave vocab_size out, or make it larger");
 }
 
 TEST(BadResume, WithoutARun) {
@@ -229,7 +232,9 @@ TEST(BadOutput, AFolderThatCannotBeWritten) {
   const Outcome outcome = place.run({"base.yaml"});
   fs::permissions(place / "runs", fs::perms::owner_all);
   EXPECT_EQ(outcome.code, 3);
-  EXPECT_EQ(outcome.err, "hydrac: the run failed: cannot create the folder runs/base: Permission denied\n");
+  EXPECT_EQ(outcome.err,
+            "hydrac: the run failed: cannot create the folder runs/base: Permission denied; "
+            "set output.dir to a folder that may be written\n");
 }
 
 }  // namespace

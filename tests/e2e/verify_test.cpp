@@ -145,7 +145,8 @@ TEST(VerifyJob, LiesWhereItIsToldTo) {
   NEEDS_ORACLE();
   const Workplace place;
   ASSERT_EQ(place.run({"verify", "base.yaml", "--keep", "job", "--steps", "1"}).code, 0);
-  EXPECT_EQ(files_below(place / "job"), (Words{"job.json", "result.json", "result.safetensors", "tensors.safetensors"}));
+  EXPECT_EQ(files_below(place / "job"),
+            (Words{"job.json", "result.json", "result.safetensors", "tensors.safetensors"}));
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ runtime::Gemm product_of(const Call& call) {
   return gemm;
 }
 
-// The products of one training step, each shape once: recomputation repeats shapes and must not change which library
-// is chosen for them, or it would change results.
+// The products of one training step, each shape once: recomputation repeats shapes and must not change which
+// library is chosen for them, or it would change results.
 std::vector<runtime::Gemm> shapes_of(const program::Program& program) {
   std::vector<runtime::Gemm> shapes;
   std::set<std::tuple<int64_t, int64_t, int64_t, bool, bool, float>> seen;
@@ -79,15 +79,19 @@ CpuProgram::CpuProgram(driver::Compiled compiled, const std::filesystem::path& c
   void* memory = mmap(nullptr, static_cast<size_t>(compiled_.plan.arena_bytes), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    throw runtime::RunError(fmt::format("cannot allocate the {} bytes of tensor memory: lower train.micro_batch_size, or "
-                                        "set optimizations.recompute: block", compiled_.plan.arena_bytes));
+    throw runtime::RunError(
+        fmt::format("cannot allocate the {} bytes of tensor memory: lower train.micro_batch_size, or "
+                    "set optimizations.recompute: block",
+                    compiled_.plan.arena_bytes));
   }
   madvise(memory, static_cast<size_t>(compiled_.plan.arena_bytes), MADV_HUGEPAGE);
   arena_ = static_cast<std::byte*>(memory);
   resolve();
 }
 
-CpuProgram::~CpuProgram() { munmap(arena_, static_cast<size_t>(compiled_.plan.arena_bytes)); }
+CpuProgram::~CpuProgram() {
+  munmap(arena_, static_cast<size_t>(compiled_.plan.arena_bytes));
+}
 
 void CpuProgram::resolve() {
   std::vector<Launch> launches;
@@ -105,8 +109,10 @@ void CpuProgram::resolve() {
           step.layer = layer;
           step.section = &section;
           step.call = &call;
-          if (call.kind == Call::Kind::launch) step.launch = launches[call.kernel];
-          else step.gemm = product_of(call);
+          if (call.kind == Call::Kind::launch)
+            step.launch = launches[call.kernel];
+          else
+            step.gemm = product_of(call);
           for (ir::Use use : call.arguments) {
             step.arguments.push_back(arena_ + plan::address(compiled_.graph, compiled_.plan, use, layer));
           }
@@ -122,8 +128,8 @@ void CpuProgram::run(const std::string& function) {
     if (step.launch) {
       step.launch(step.arguments.data(), step.layer);
     } else {
-      blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]), static_cast<const float*>(step.arguments[1]),
-                  static_cast<float*>(step.arguments[2]));
+      blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]),
+                  static_cast<const float*>(step.arguments[1]), static_cast<float*>(step.arguments[2]));
     }
   }
 }
@@ -135,20 +141,21 @@ std::vector<CallTime> CpuProgram::timed(const std::string& function) {
     if (step.launch) {
       step.launch(step.arguments.data(), step.layer);
     } else {
-      blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]), static_cast<const float*>(step.arguments[1]),
-                  static_cast<float*>(step.arguments[2]));
+      blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]),
+                  static_cast<const float*>(step.arguments[1]), static_cast<float*>(step.arguments[2]));
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     const Call& call = *step.call;
-    times.push_back({step.section->name, step.launch ? compiled_.program.kernels[call.kernel].name : "gemm", call.label,
-                     seconds.count(), call.flop, call.bytes});
+    times.push_back({step.section->name, step.launch ? compiled_.program.kernels[call.kernel].name : "gemm",
+                     call.label, seconds.count(), call.flop, call.bytes});
   }
   return times;
 }
 
 template <typename T>
 T* CpuProgram::pointer(ir::ValueId value, int slot) const {
-  return reinterpret_cast<T*>(arena_ + plan::address(compiled_.graph, compiled_.plan, {value, {false, slot}}, 0));
+  return reinterpret_cast<T*>(arena_ +
+                              plan::address(compiled_.graph, compiled_.plan, {value, {false, slot}}, 0));
 }
 
 void CpuProgram::initialize() {
@@ -166,7 +173,8 @@ void CpuProgram::initialize() {
   *pointer<uint32_t>(io.rng_seed) = seed;
   if (io.rope_cos != ir::kNoValue) {
     const auto elements = static_cast<size_t>(element_count(compiled_.graph.value(io.rope_cos).shape));
-    fill_rope_tables(compiled_.spec, {pointer<float>(io.rope_cos), elements}, {pointer<float>(io.rope_sin), elements});
+    fill_rope_tables(compiled_.spec, {pointer<float>(io.rope_cos), elements},
+                     {pointer<float>(io.rope_sin), elements});
   }
 }
 
@@ -175,7 +183,8 @@ namespace {
 template <typename T>
 void copy_in(const char* what, const std::vector<T>& from, T* to, int64_t elements) {
   if (static_cast<int64_t>(from.size()) != elements) {
-    throw std::logic_error(fmt::format("a batch has {} {}, the program takes {}", from.size(), what, elements));
+    throw std::logic_error(
+        fmt::format("a batch has {} {}, the program takes {}", from.size(), what, elements));
   }
   std::copy(from.begin(), from.end(), to);
 }
@@ -185,8 +194,10 @@ void copy_in(const char* what, const std::vector<T>& from, T* to, int64_t elemen
 void CpuProgram::load_batch(const runtime::Batch& batch, float inv_count) {
   const models::Interface& io = compiled_.interface;
   auto elements = [&](ir::ValueId id) { return element_count(compiled_.graph.value(id).shape); };
-  if (io.tokens != ir::kNoValue) copy_in("tokens", batch.tokens, pointer<int32_t>(io.tokens), elements(io.tokens));
-  if (io.features != ir::kNoValue) copy_in("features", batch.features, pointer<float>(io.features), elements(io.features));
+  if (io.tokens != ir::kNoValue)
+    copy_in("tokens", batch.tokens, pointer<int32_t>(io.tokens), elements(io.tokens));
+  if (io.features != ir::kNoValue)
+    copy_in("features", batch.features, pointer<float>(io.features), elements(io.features));
   if (compiled_.graph.value(io.targets).dtype == ir::DType::i32) {
     copy_in("targets", batch.targets, pointer<int32_t>(io.targets), elements(io.targets));
   } else {
@@ -219,7 +230,8 @@ std::span<const float> CpuProgram::next_logits(std::span<const int32_t> prompt, 
   std::copy(prompt.begin(), prompt.end(), tokens);
   *pointer<int32_t>(io.position) = static_cast<int32_t>(position);
   run("generate");
-  return {pointer<float>(io.logits), static_cast<size_t>(element_count(compiled_.graph.value(io.logits).shape))};
+  return {pointer<float>(io.logits),
+          static_cast<size_t>(element_count(compiled_.graph.value(io.logits).shape))};
 }
 
 namespace {
@@ -238,7 +250,10 @@ std::vector<runtime::NamedTensor> CpuProgram::parameters() {
     const int64_t row = element_count(value.shape) / value.shape[0].size;
     for (const ir::CheckpointPart& part : value.parameter->checkpoint) {
       for (int slot = part.first_slot; slot <= part.last_slot; ++slot) {
-        runtime::NamedTensor tensor{layer_name(part.name, slot), {part.rows}, pointer<float>(value.id, slot) + part.first_row * row, part.transposed};
+        runtime::NamedTensor tensor{layer_name(part.name, slot),
+                                    {part.rows},
+                                    pointer<float>(value.id, slot) + part.first_row * row,
+                                    part.transposed};
         if (value.shape.size() == 2) tensor.shape.push_back(row);
         if (part.transposed) std::ranges::reverse(tensor.shape);
         tensors.push_back(std::move(tensor));
@@ -252,7 +267,8 @@ std::vector<runtime::NamedTensor> CpuProgram::optimizer_state() {
   std::vector<runtime::NamedTensor> tensors;
   for (const ir::Value& value : compiled_.graph.values) {
     if (value.role != ir::Role::optimizer_state) continue;
-    tensors.push_back({value.name, {value.shape[0].size, value.shape[1].size}, pointer<float>(value.id), false});
+    tensors.push_back(
+        {value.name, {value.shape[0].size, value.shape[1].size}, pointer<float>(value.id), false});
   }
   return tensors;
 }
@@ -271,12 +287,14 @@ double CpuProgram::flop_per_target() const {
   double weights = 0;
   for (const ir::Value& value : compiled_.graph.values) {
     if (!value.parameter || value.shape.size() != 2) continue;
-    const bool only_looked_up = value.name == "position_embedding" ||
-                                (value.name == "token_embedding" && !compiled_.spec.model.tie_word_embeddings);
+    const bool only_looked_up =
+        value.name == "position_embedding" ||
+        (value.name == "token_embedding" && !compiled_.spec.model.tie_word_embeddings);
     if (!only_looked_up) weights += static_cast<double>(element_count(value.shape) * value.slots);
   }
   const spec::Model& m = compiled_.spec.model;
-  return 6 * weights + 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads * m.head_dim * compiled_.spec.train.sequence_len);
+  return 6 * weights + 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads * m.head_dim *
+                                                 compiled_.spec.train.sequence_len);
 }
 
 std::vector<float> CpuProgram::read(ir::ValueId value, int slot) const {

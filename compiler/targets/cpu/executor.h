@@ -1,5 +1,5 @@
-// Runs a compiled Program on this machine's processors: one arena, every call's pointers resolved once, then called in
-// order. Nothing is allocated and nothing is decided while it runs.
+// Runs a compiled Program on this machine's processors: one arena, every call's pointers resolved once, then
+// called in order. Nothing is allocated and nothing is decided while it runs.
 #pragma once
 #include <filesystem>
 #include <memory>

@@ -20,7 +20,8 @@ void initialize_parameter(std::span<float> out, const ir::Init& init, uint32_t s
   for (size_t i = 0; i < out.size(); ++i) {
     const double u = (random_bits(key, 2 * i) + 1.0) / 4294967297.0;  // never 0
     const double v = random_bits(key, 2 * i + 1) / 4294967296.0;
-    out[i] = static_cast<float>(init.deviation * std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v));
+    out[i] =
+        static_cast<float>(init.deviation * std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v));
   }
 }
 
@@ -29,7 +30,8 @@ namespace {
 // Llama 3: long wavelengths are divided by factor, short ones kept, those between blended.
 double scaled_frequency(const spec::RopeScaling& s, double frequency) {
   if (s.factor == 1) return frequency;
-  const double wavelength = 2 * std::numbers::pi / frequency, length = static_cast<double>(s.original_max_position_embeddings);
+  const double wavelength = 2 * std::numbers::pi / frequency,
+               length = static_cast<double>(s.original_max_position_embeddings);
   if (wavelength < length / s.high_freq_factor) return frequency;
   if (wavelength > length / s.low_freq_factor) return frequency / s.factor;
   const double smooth = (length / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
@@ -42,7 +44,8 @@ void fill_rope_tables(const spec::Spec& spec, std::span<float> cos, std::span<fl
   const int64_t half = spec.model.head_dim / 2, tokens = spec.train.sequence_len;
   for (int64_t i = 0; i < half; ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(spec.model.head_dim);
-    const double frequency = scaled_frequency(spec.model.rope_scaling, std::pow(spec.model.rope_theta, exponent));
+    const double frequency =
+        scaled_frequency(spec.model.rope_scaling, std::pow(spec.model.rope_theta, exponent));
     for (int64_t t = 0; t < tokens; ++t) {
       const double angle = static_cast<double>(t) * frequency;
       cos[t * half + i] = static_cast<float>(std::cos(angle));

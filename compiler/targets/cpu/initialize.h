@@ -8,8 +8,8 @@
 
 namespace hydrac::targets {
 
-// Fills one slot of a parameter. Normal values come from Box-Muller over Philox bits; `stream` numbers the slot among
-// all parameters' slots.
+// Fills one slot of a parameter. Normal values come from Box-Muller over Philox bits; `stream` numbers the
+// slot among all parameters' slots.
 void initialize_parameter(std::span<float> out, const ir::Init& init, uint32_t seed, uint32_t stream);
 
 // cos and sin of position t times rope's frequency i, [T, D/2], computed in float64; with Llama 3's scaling.

@@ -63,11 +63,14 @@ Compiler find_compiler() {
   const char* wanted = std::getenv("CXX");
   if (wanted && *wanted) {
     const Output answer = run(shell_quoted(wanted) + " --version");
-    if (answer.status != 0) throw runtime::InputError(fmt::format("the compiler that $CXX names, {}, does not run: {}", wanted, answer.text));
+    if (answer.status != 0)
+      throw runtime::InputError(
+          fmt::format("the compiler that $CXX names, {}, does not run: {}", wanted, answer.text));
     return {wanted, answer.text};
   }
   for (const char* name : {"g++", "clang++", "c++"}) {
-    if (Output answer = run(fmt::format("{} --version", name)); answer.status == 0) return {name, answer.text};
+    if (Output answer = run(fmt::format("{} --version", name)); answer.status == 0)
+      return {name, answer.text};
   }
   throw runtime::InputError(
       "no C++ compiler found: the cpu target compiles the code it generates.\n"
@@ -79,7 +82,8 @@ std::string processor() {
   std::ifstream info("/proc/cpuinfo");
   std::string line, text;
   while (std::getline(info, line) && !line.empty()) {  // the first processor
-    if (line.starts_with("model name") || line.starts_with("flags") || line.starts_with("Features")) text += line + "\n";
+    if (line.starts_with("model name") || line.starts_with("flags") || line.starts_with("Features"))
+      text += line + "\n";
   }
   return text;
 }
@@ -88,7 +92,11 @@ void write_file(const fs::path& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
   out << text;
   out.close();
-  if (!out) throw runtime::RunError(fmt::format("cannot write {}: is the disk full or the folder read-only? Set $HYDRAC_CACHE to a folder that can be written", path.string()));
+  if (!out)
+    throw runtime::RunError(
+        fmt::format("cannot write {}: is the disk full or the folder read-only? Set $HYDRAC_CACHE to a "
+                    "folder that can be written",
+                    path.string()));
 }
 
 fs::path make_private_folder(const fs::path& cache_dir) {
@@ -96,13 +104,16 @@ fs::path make_private_folder(const fs::path& cache_dir) {
   std::error_code error;
   fs::create_directories(cache_dir, error);
   if (!mkdtemp(name.data())) {
-    throw runtime::RunError(fmt::format("cannot write into the cache folder {}: set $HYDRAC_CACHE to one that can be written", cache_dir.string()));
+    throw runtime::RunError(
+        fmt::format("cannot write into the cache folder {}: set $HYDRAC_CACHE to one that can be written",
+                    cache_dir.string()));
   }
   return name;
 }
 
 // Everything into a folder of its own, then one rename: other processes see a whole library or none.
-void build(const Compiler& compiler, const std::string& source, const fs::path& cache_dir, const fs::path& library) {
+void build(const Compiler& compiler, const std::string& source, const fs::path& cache_dir,
+           const fs::path& library) {
   const fs::path folder = make_private_folder(cache_dir);
   for (const TemplateFile& file : template_files()) {
     const fs::path path = folder / "templates" / file.path;
@@ -110,13 +121,14 @@ void build(const Compiler& compiler, const std::string& source, const fs::path& 
     write_file(path, file.text);
   }
   write_file(folder / "kernels.cpp", source);
-  const std::string command =
-      fmt::format("{} {} -I{} -I{} {} -o {}", shell_quoted(compiler.command), kFlags, shell_quoted((folder / "templates").string()),
-                  shell_quoted((folder / "templates/include").string()), shell_quoted((folder / "kernels.cpp").string()),
-                  shell_quoted((folder / "kernels.so").string()));
+  const std::string command = fmt::format(
+      "{} {} -I{} -I{} {} -o {}", shell_quoted(compiler.command), kFlags,
+      shell_quoted((folder / "templates").string()), shell_quoted((folder / "templates/include").string()),
+      shell_quoted((folder / "kernels.cpp").string()), shell_quoted((folder / "kernels.so").string()));
   const Output output = run(command);
   if (output.status != 0) {
-    throw std::logic_error(fmt::format("the C++ compiler refused generated code, kept in {}:\n{}", folder.string(), output.text));
+    throw std::logic_error(fmt::format("the C++ compiler refused generated code, kept in {}:\n{}",
+                                       folder.string(), output.text));
   }
   fs::rename(folder / "kernels.so", library);
   fs::path source_beside = library;
@@ -136,7 +148,8 @@ KernelLibrary compile_kernels(const std::string& source, const fs::path& cache_d
   const auto start = std::chrono::steady_clock::now();
   const Compiler compiler = find_compiler();
   uint64_t key = fnv1a(source);
-  for (const std::string& part : {compiler.command, compiler.version, std::string(kFlags), processor()}) key = fnv1a(part, key);
+  for (const std::string& part : {compiler.command, compiler.version, std::string(kFlags), processor()})
+    key = fnv1a(part, key);
   for (const TemplateFile& file : template_files()) key = fnv1a(file.text, fnv1a(file.path, key));
 
   KernelLibrary library;

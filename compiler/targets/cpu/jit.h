@@ -12,10 +12,11 @@ struct KernelLibrary {
   double seconds = 0;  // compiling took
 };
 
-// Compiles `source` with the templates on its include path and loads it. The result is kept in `cache_dir` under a
-// hash of everything it depends on: source, templates, compiler, flags, and the processor that -march=native meant.
-// Safe for several processes at once. Throws runtime::InputError when there is no C++ compiler (the message says what
-// to install), and std::logic_error with the compiler's words when it refuses our source.
+// Compiles `source` with the templates on its include path and loads it. The result is kept in `cache_dir`
+// under a hash of everything it depends on: source, templates, compiler, flags, and the processor that
+// -march=native meant. Safe for several processes at once. Throws runtime::InputError when there is no C++
+// compiler (the message says what to install), and std::logic_error with the compiler's words when it refuses
+// our source.
 KernelLibrary compile_kernels(const std::string& source, const std::filesystem::path& cache_dir);
 
 // Where kernels and measured choices are kept: $HYDRAC_CACHE, or ~/.cache/hydrac.

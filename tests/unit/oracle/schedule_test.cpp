@@ -6,8 +6,9 @@ namespace hydrac::oracle {
 namespace {
 
 double factor(const std::string& name, std::int64_t step) {
-  return learning_rate_factor(
-      {name, /*warmup_steps=*/4, /*max_steps=*/14, /*decay_steps=*/5, /*min_ratio=*/0.2}, step);
+  const std::int64_t decay_steps = name == "wsd" ? 5 : 10;
+  return learning_rate_factor({name, /*warmup_steps=*/4, /*max_steps=*/14, decay_steps, /*min_ratio=*/0.2},
+                              step);
 }
 
 TEST(Schedule, WarmsUpLinearlyToOne) {
@@ -31,6 +32,13 @@ TEST(Schedule, WsdStaysUntilItsDecay) {
   EXPECT_DOUBLE_EQ(factor("wsd", 9), 1.0);
   EXPECT_DOUBLE_EQ(factor("wsd", 10), 1 - 0.8 / 5);
   EXPECT_DOUBLE_EQ(factor("wsd", 14), 0.2);
+}
+
+TEST(Schedule, EndsItsDecayBeforeTheRunWhereItIsShorter) {
+  for (const char* name : {"linear", "cosine"}) {
+    EXPECT_DOUBLE_EQ(learning_rate_factor({name, 4, 14, 6, 0.2}, 7), 0.6) << name;
+    EXPECT_DOUBLE_EQ(learning_rate_factor({name, 4, 14, 6, 0.2}, 10), 0.2) << name;
+  }
 }
 
 TEST(Schedule, StaysAtTheRatioBeyondTheEnd) {
