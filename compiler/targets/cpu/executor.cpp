@@ -123,27 +123,24 @@ void CpuProgram::resolve() {
   }
 }
 
-void CpuProgram::run(const std::string& function) {
-  for (const Step& step : functions_->steps.at(function)) {
-    if (step.launch) {
-      step.launch(step.arguments.data(), step.layer);
-    } else {
-      blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]),
-                  static_cast<const float*>(step.arguments[1]), static_cast<float*>(step.arguments[2]));
-    }
+void CpuProgram::execute(const Step& step) const {
+  if (step.launch) {
+    step.launch(step.arguments.data(), step.layer);
+    return;
   }
+  blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]),
+              static_cast<const float*>(step.arguments[1]), static_cast<float*>(step.arguments[2]));
+}
+
+void CpuProgram::run(const std::string& function) {
+  for (const Step& step : functions_->steps.at(function)) execute(step);
 }
 
 std::vector<CallTime> CpuProgram::timed(const std::string& function) {
   std::vector<CallTime> times;
   for (const Step& step : functions_->steps.at(function)) {
     const auto start = std::chrono::steady_clock::now();
-    if (step.launch) {
-      step.launch(step.arguments.data(), step.layer);
-    } else {
-      blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]),
-                  static_cast<const float*>(step.arguments[1]), static_cast<float*>(step.arguments[2]));
-    }
+    execute(step);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     const Call& call = *step.call;
     times.push_back({step.section->name, step.launch ? compiled_.program.kernels[call.kernel].name : "gemm",

@@ -58,6 +58,7 @@ class CpuProgram final : public runtime::StepProgram {
   struct Functions;
 
   void resolve();
+  void execute(const Step& step) const;
   void run(const std::string& function);
   void load_batch(const runtime::Batch& batch, float inv_count);
   template <typename T>
