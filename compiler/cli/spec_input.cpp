@@ -109,11 +109,12 @@ std::string token_fingerprint(const runtime::TokenStore& store) {
   constexpr int64_t most = 1 << 20;
   std::vector<int32_t> ids(static_cast<size_t>(std::min(store.size(), most)));
   store.read(0, ids);
-  uint64_t hash = static_cast<uint64_t>(store.size());
-  for (int32_t id : ids) hash = (hash ^ static_cast<uint64_t>(id)) * 1099511628211u;
+  runtime::Hash64 hash;
+  auto add_ids = [&] { hash.add({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof ids[0]}); };
+  add_ids();
   store.read(store.size() - static_cast<int64_t>(ids.size()), ids);
-  for (int32_t id : ids) hash = (hash ^ static_cast<uint64_t>(id)) * 1099511628211u;
-  return fmt::format("{} tokens, {:016x}", store.size(), hash);
+  add_ids();
+  return fmt::format("{} tokens, {:016x}", store.size(), hash.value());
 }
 
 void open_tokens(spec::Spec& spec, Corpus& corpus, bool quiet) {

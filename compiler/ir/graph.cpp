@@ -79,16 +79,6 @@ View resolved_view(const Graph& graph, ValueId id) {
 
 namespace {
 
-std::string use_text(const Graph& graph, Use use) {
-  if (use.value == kNoValue) return "-";
-  const Value& value = graph.value(use);
-  if (use.slot.per_layer) {
-    if (use.slot.index == 0) return value.name + "[l]";
-    return fmt::format("{}[l{:+}]", value.name, use.slot.index);
-  }
-  return value.slots == 1 ? value.name : fmt::format("{}[{}]", value.name, use.slot.index);
-}
-
 std::string attribute_text(const Attribute& attribute) {
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, attribute);
 }
@@ -104,11 +94,21 @@ std::string value_text(const Graph& graph, const Value& value) {
 
 }  // namespace
 
+std::string to_text(const Graph& graph, Use use) {
+  if (use.value == kNoValue) return "-";
+  const Value& value = graph.value(use);
+  if (use.slot.per_layer) {
+    if (use.slot.index == 0) return value.name + "[l]";
+    return fmt::format("{}[l{:+}]", value.name, use.slot.index);
+  }
+  return value.slots == 1 ? value.name : fmt::format("{}[{}]", value.name, use.slot.index);
+}
+
 std::string to_text(const Graph& graph, const Node& node) {
   std::string text;
-  for (Use output : node.outputs) text += (text.empty() ? "" : ", ") + use_text(graph, output);
+  for (Use output : node.outputs) text += (text.empty() ? "" : ", ") + to_text(graph, output);
   text += " = " + node.op + "(";
-  for (size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + use_text(graph, node.inputs[i]);
+  for (size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + to_text(graph, node.inputs[i]);
   text += ")";
   for (const auto& [key, attribute] : node.attributes)
     text += fmt::format(" {}={}", key, attribute_text(attribute));

@@ -139,6 +139,7 @@ View resolved_view(const Graph& graph, ValueId id);
 
 std::string to_text(const Graph& graph);
 std::string to_text(const Graph& graph, const Node& node);
+std::string to_text(const Graph& graph, Use use);  // "residual[l+1]", "-" for no value
 
 // Our own bugs, found between passes: a use of a value nobody wrote, a slot out of range, a body that indexes
 // out of bounds or mixes column spaces, two writers. Returns one line a problem; empty when all is well.

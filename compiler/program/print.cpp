@@ -6,13 +6,6 @@ namespace hydrac::program {
 
 namespace {
 
-std::string argument_text(const ir::Graph& graph, ir::Use use) {
-  const ir::Value& value = graph.value(use);
-  if (use.slot.per_layer)
-    return use.slot.index == 0 ? value.name + "[l]" : fmt::format("{}[l{:+}]", value.name, use.slot.index);
-  return value.slots == 1 ? value.name : fmt::format("{}[{}]", value.name, use.slot.index);
-}
-
 std::string call_text(const ir::Graph& graph, const Program& program, const Call& call) {
   std::string text = call.kind == Call::Kind::gemm
                          ? fmt::format("gemm {}{} {}x{}x{}{}", call.gemm.transpose_a ? 'T' : 'N',
@@ -21,7 +14,7 @@ std::string call_text(const ir::Graph& graph, const Program& program, const Call
                          : program.kernels[call.kernel].name;
   text += "(";
   for (size_t i = 0; i < call.arguments.size(); ++i)
-    text += (i ? ", " : "") + argument_text(graph, call.arguments[i]);
+    text += (i ? ", " : "") + to_text(graph, call.arguments[i]);
   return text + ")";
 }
 

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "runtime/data/hash.h"
 #include "runtime/error.h"
 #include "targets/cpu/templates.h"
 
@@ -25,11 +26,6 @@ namespace {
 constexpr const char* kFlags =
     "-std=c++20 -O3 -march=native -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math "
     "-shared -fPIC";
-
-uint64_t fnv1a(const std::string& text, uint64_t hash = 14695981039346656037u) {
-  for (unsigned char c : text) hash = (hash ^ c) * 1099511628211u;
-  return hash;
-}
 
 std::string shell_quoted(const std::string& text) {
   std::string quoted = "'";
@@ -147,13 +143,16 @@ fs::path default_cache_dir() {
 KernelLibrary compile_kernels(const std::string& source, const fs::path& cache_dir) {
   const auto start = std::chrono::steady_clock::now();
   const Compiler compiler = find_compiler();
-  uint64_t key = fnv1a(source);
-  for (const std::string& part : {compiler.command, compiler.version, std::string(kFlags), processor()})
-    key = fnv1a(part, key);
-  for (const TemplateFile& file : template_files()) key = fnv1a(file.text, fnv1a(file.path, key));
+  runtime::Hash64 key;
+  for (const std::string& part :
+       {source, compiler.command, compiler.version, std::string(kFlags), processor()}) {
+    key.add(part);
+  }
+  for (const TemplateFile& file : template_files())
+    key.add(std::string_view(file.path)).add(std::string_view(file.text));
 
   KernelLibrary library;
-  const fs::path path = cache_dir / fmt::format("{:016x}.so", key);
+  const fs::path path = cache_dir / fmt::format("{:016x}.so", key.value());
   library.from_cache = fs::exists(path);
   if (!library.from_cache) build(compiler, source, cache_dir, path);
   library.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
