@@ -1,12 +1,11 @@
 // `hydrac check`: the resolved spec, and what it will need.
 #include <fmt/format.h>
 
+#include "cli/build_program.h"
 #include "cli/report.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
-#include "driver/compile.h"
 #include "spec/print.h"
-#include "targets/target.h"
 
 namespace hydrac::cli {
 
@@ -15,16 +14,7 @@ int check_verb(const Arguments& arguments) {
   if (!spec) return kBadInput;
   complete_for_planning(*spec);
   fmt::print("{}", spec::to_yaml(*spec));
-  if (!targets::find(spec->target)->is_cpu()) {
-    fmt::print(
-        "\n# The spec is valid. Its memory on {} is planned by the cuda target, which this version does not "
-        "have yet.\n",
-        spec->target);
-    return kFine;
-  }
-  require_cpu(*spec);
-  const driver::Compiled compiled =
-      driver::compile(*spec, {thread_count(*spec), arguments.value("--dump").value_or("")});
+  const driver::Compiled compiled = plan_program(*spec, arguments.value("--dump").value_or(""));
   fmt::print("\n{}", memory_summary(compiled, "# "));
   return kFine;
 }
