@@ -65,7 +65,9 @@ std::string call_table(const driver::Compiled& c) {
         const std::string what =
             gemm ? fmt::format("gemm {}{} {} x {} x {}{}", call.gemm.transpose_a ? 'T' : 'N',
                                call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
-                               call.gemm.accumulate ? " +=" : "")
+                               !call.gemm.accumulate         ? ""
+                               : call.gemm.first_overwrites ? " +=, first ="
+                                                            : " +=")
                  : c.program.kernels[call.kernel].name;
         const ir::Value& out = c.graph.value(call.arguments.back());
         text += fmt::format("    {:<52} {:<28} {:<16} {:>9} flop {:>11}\n", what, call.label,

@@ -79,6 +79,7 @@ class CpuProgramBuilder {
     shape.transpose_a = node.flag("transpose_a");
     shape.transpose_b = node.flag("transpose_b");
     shape.accumulate = node.flag("accumulate");
+    shape.first_overwrites = node.optional_flag("first_overwrites");
     shape.n = c.back().size;
     shape.m = element_count(c) / shape.n;
     shape.k = shape.transpose_a ? element_count(a) / a.back().size : a.back().size;

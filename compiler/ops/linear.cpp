@@ -54,7 +54,8 @@ Cost gemm_cost(const ir::Graph& graph, const ir::Node& node) {
 
 extern const OpInfo kLinear{
     .name = "linear", .formula = "y = x W^T + b", .gradient = linear_gradient, .reference = linear_reference};
-// C (+)= op(A) op(B), where all dimensions but the last of A, B and C count as rows.
+// C (+)= op(A) op(B), where all dimensions but the last of A, B and C count as rows. Attribute
+// first_overwrites, beside accumulate: in a loop's first iteration C is not read.
 extern const OpInfo kGemm{.name = "gemm", .formula = "C = op(A) op(B)", .cost = gemm_cost};
 
 }  // namespace hydrac::ops

@@ -18,7 +18,10 @@ struct Kernel {
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  bool accumulate = false;  // beta = 1
+  bool accumulate = false;        // beta = 1
+  bool first_overwrites = false;  // but 0 in the first iteration of the call's section
+
+  bool accumulates(int iteration) const { return accumulate && !(first_overwrites && iteration == 0); }
 };
 
 struct Call {

@@ -74,14 +74,14 @@ class ArenaRun {
         const int iterations = std::max(section.layers, 1);
         for (int i = 0; i < iterations; ++i) {
           const int layer = section.reverse ? iterations - 1 - i : i;
-          for (const program::Call& call : section.calls) run(call, layer);
+          for (const program::Call& call : section.calls) run(call, layer, i);
         }
       }
     }
   }
 
  private:
-  void run(const program::Call& call, int layer) {
+  void run(const program::Call& call, int layer, int iteration) {
     std::vector<void*> arguments;
     for (ir::Use use : call.arguments) arguments.push_back(base_ + address(graph_, plan_, use, layer));
     if (call.kind == program::Call::Kind::launch) {
@@ -93,7 +93,7 @@ class ArenaRun {
     auto* c = static_cast<float*>(arguments[2]);
     for (int64_t i = 0; i < g.m; ++i) {
       for (int64_t j = 0; j < g.n; ++j) {
-        double sum = g.accumulate ? c[i * g.n + j] : 0;
+        double sum = g.accumulates(iteration) ? c[i * g.n + j] : 0;
         for (int64_t k = 0; k < g.k; ++k) {
           sum += static_cast<double>(a[g.transpose_a ? k * g.m + i : i * g.k + k]) *
                  b[g.transpose_b ? j * g.k + k : k * g.n + j];
