@@ -65,7 +65,7 @@ std::string call_table(const driver::Compiled& c) {
         const std::string what =
             gemm ? fmt::format("gemm {}{} {} x {} x {}{}", call.gemm.transpose_a ? 'T' : 'N',
                                call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
-                               !call.gemm.accumulate         ? ""
+                               !call.gemm.accumulate        ? ""
                                : call.gemm.first_overwrites ? " +=, first ="
                                                             : " +=")
                  : c.program.kernels[call.kernel].name;

@@ -66,9 +66,7 @@ class HeadLoop {
   }
 
  private:
-  bool is_local(Use use) const {
-    return use.value != ir::kNoValue && homes_.at(use.value) == &region_;
-  }
+  bool is_local(Use use) const { return use.value != ir::kNoValue && homes_.at(use.value) == &region_; }
 
   // The nodes that meet `start` through values of this region alone.
   std::vector<bool> connected_to(ValueId start) const {
@@ -140,8 +138,8 @@ class HeadLoop {
     part.name += ".part";
     part.shape = part_shape(part.shape);
     part.slots = loop_.layers;
-    part.view = ir::View{use.value, 0, element_count(part.shape), contiguous_strides(part.shape),
-                         use.slot.index};
+    part.view =
+        ir::View{use.value, 0, element_count(part.shape), contiguous_strides(part.shape), use.slot.index};
     return graph_.add(std::move(part));
   }
 
@@ -162,10 +160,14 @@ bool chunk(ir::Graph& graph, ir::Function& function, size_t at, const HeadParts&
   const ir::Value& value = graph.value(logits);
   const int64_t row_bytes = value.shape.back().size * size_of(value.dtype), all = element_count(rows);
   const int64_t part = rows_of_part(all, row_bytes, limits);
-  log.push_back({"chunk head", fmt::format("{}: {} x {} rows, logits of a part take {} bytes of {}",
-                                           function.name, all / part, part, part * row_bytes,
-                                           all * row_bytes)});
-  if (part == all) return false;
+  if (part == all) {
+    log.push_back({"chunk head", fmt::format("{}: all {} rows are one part, with {} bytes of logits",
+                                             function.name, all, all * row_bytes)});
+    return false;
+  }
+  log.push_back(
+      {"chunk head", fmt::format("{}: {} parts of {} rows, with {} bytes of logits each instead of {}",
+                                 function.name, all / part, part, part * row_bytes, all * row_bytes)});
   std::vector<Region> regions = HeadLoop(graph, function.regions[at], rows, part).run(logits);
   const auto place = function.regions.erase(function.regions.begin() + static_cast<std::ptrdiff_t>(at));
   function.regions.insert(place, std::make_move_iterator(regions.begin()),

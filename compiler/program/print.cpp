@@ -7,13 +7,14 @@ namespace hydrac::program {
 namespace {
 
 std::string call_text(const ir::Graph& graph, const Program& program, const Call& call) {
-  std::string text = call.kind == Call::Kind::gemm
-                         ? fmt::format("gemm {}{} {}x{}x{}{}", call.gemm.transpose_a ? 'T' : 'N',
-                                       call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n,
-                                       call.gemm.k, !call.gemm.accumulate         ? ""
-                                       : call.gemm.first_overwrites ? " +=, first ="
-                                                                    : " +=")
-                         : program.kernels[call.kernel].name;
+  std::string text =
+      call.kind == Call::Kind::gemm
+          ? fmt::format("gemm {}{} {}x{}x{}{}", call.gemm.transpose_a ? 'T' : 'N',
+                        call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
+                        !call.gemm.accumulate        ? ""
+                        : call.gemm.first_overwrites ? " +=, first ="
+                                                     : " +=")
+          : program.kernels[call.kernel].name;
   text += "(";
   for (size_t i = 0; i < call.arguments.size(); ++i)
     text += (i ? ", " : "") + to_text(graph, call.arguments[i]);

@@ -21,6 +21,7 @@ struct Config {
   const char* train;
   const char* targets = "";
   passes::RecomputeChoice recompute = {};
+  std::optional<passes::HeadParts> head_parts = {};
 };
 
 void PrintTo(const Config& config, std::ostream* os) {
@@ -134,7 +135,8 @@ TEST_P(WholeProgram, EqualsTheUnfusedGraphInFloat64) {
                             .accumulate = accumulate,
                             .all_functions = true,
                             .fuse = true,
-                            .in_place = true});
+                            .in_place = true,
+                            .head_parts = config.head_parts});
   Interpreter expected(plain.graph), start(lowered.graph);
   plain.fill(expected);
   lowered.fill(start);
@@ -200,6 +202,28 @@ INSTANTIATE_TEST_SUITE_P(
                kPlain,
                "",
                {.norm = true, .act = true, .attn = true}},
+        Config{"LlamaHeadInSevenParts",
+               "hidden_size: 16, num_hidden_layers: 3, num_attention_heads: 2, intermediate_size: 20, "
+               "vocab_size: 31",
+               kAccumulate,
+               "",
+               {.norm = true},
+               passes::HeadParts{3 * 31 * 4, 3}},
+        Config{"Gpt2HeadInSixParts",
+               "hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 20, "
+               "vocab_size: 31, norm: layernorm, position: learned, hidden_act: gelu, tie_word_embeddings: "
+               "false",
+               kPlain,
+               "",
+               {},
+               passes::HeadParts{3 * 31 * 4, 1}},
+        Config{"ClassesInParts",
+               "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
+               "2, head: classification, num_labels: 5",
+               kPlain,
+               "[y]",
+               {},
+               passes::HeadParts{9 * 5 * 4, 1}},
         Config{"Series",
                "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
                "2, head: regression, norm: layernorm, hidden_act: gelu, position: learned, dropout: 0.1",
