@@ -45,6 +45,7 @@ program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
   shape.transpose_a = node.flag("transpose_a");
   shape.transpose_b = node.flag("transpose_b");
   shape.accumulate = node.flag("accumulate");
+  shape.first_overwrites = node.optional_flag("first_overwrites");
   shape.n = c.shape.back().size;
   shape.m = element_count(c.shape) / shape.n;
   shape.k = shape.transpose_a ? element_count(a.shape) / a.shape.back().size : a.shape.back().size;

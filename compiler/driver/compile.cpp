@@ -9,6 +9,7 @@
 #include "codegen/cpu_program.h"
 #include "codegen/cuda_program.h"
 #include "driver/dump.h"
+#include "targets/target.h"
 
 namespace hydrac::driver {
 
@@ -23,6 +24,16 @@ passes::RecomputeChoice recompute_choice(const spec::Spec& spec) {
   const spec::Recompute& r = spec.optimizations.recompute;
   if (r.mode == spec::Recompute::Mode::block) return {.block = true};
   return {r.norm, r.act, r.attn, r.mlp, false};
+}
+
+// `fused_linear` takes the smallest parts whose products are still near their best: the weight's gradient is
+// read and written once a part. `chunked` gives four times the memory for a quarter of that traffic. On a cpu
+// a part's logits stay in the caches.
+passes::HeadParts head_parts(const spec::Spec& spec) {
+  const bool cpu = targets::find(spec.target)->is_cpu();
+  passes::HeadParts parts{(cpu ? 32LL : 512LL) << 20, cpu ? 256 : 1024};
+  if (spec.optimizations.loss == spec::LossKernel::chunked) parts.logit_bytes *= 4;
+  return parts;
 }
 
 // Values the host reads, which no pass may find dead.
@@ -91,6 +102,9 @@ Compiled compile(const spec::Spec& spec, const CompileOptions& options) {
   after("recompute");
   passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);
   after("precision");
+  if (spec.optimizations.loss != spec::LossKernel::materialized)
+    passes::chunk_head(c.graph, head_parts(spec), c.decisions);
+  after("chunk-head");
   passes::layout(c.graph, c.decisions);
   after("layout");
   passes::expand(c.graph, {.bias = !target.is_cpu()}, c.decisions);

@@ -27,6 +27,9 @@ T attribute(const Node& node, const std::string& key) {
 bool Node::flag(const std::string& key) const {
   return attribute<bool>(*this, key);
 }
+bool Node::optional_flag(const std::string& key) const {
+  return attributes.contains(key) && flag(key);
+}
 int64_t Node::integer(const std::string& key) const {
   return attribute<int64_t>(*this, key);
 }
@@ -71,10 +74,21 @@ View resolved_view(const Graph& graph, ValueId id) {
   while (graph.value(view.base).view) {
     const View& outer = *graph.value(view.base).view;
     view.offset += outer.offset;
-    view.slot_stride += outer.slot_stride;
+    if (view.slot_stride == 0) {
+      view.slot_stride = outer.slot_stride;
+      view.base_slot = outer.base_slot;
+    } else if (outer.slot_stride != 0) {
+      view.offset += view.base_slot * outer.slot_stride;
+      view.base_slot = outer.base_slot;
+    }
     view.base = outer.base;
   }
   return view;
+}
+
+Slot storage_slot(const Graph& graph, Use use) {
+  const View view = resolved_view(graph, use.value);
+  return view.slot_stride != 0 ? Slot{false, view.base_slot} : use.slot;
 }
 
 namespace {
@@ -88,7 +102,12 @@ std::string value_text(const Graph& graph, const Value& value) {
   if (!value.shape.empty()) text += " = " + sizes_of(value.shape);
   if (value.slots != 1) text += fmt::format(" x {}", value.slots);
   text += fmt::format(" {}", to_string(value.role));
-  if (value.view) text += fmt::format(" in {} at {}", graph.value(value.view->base).name, value.view->offset);
+  if (value.view) {
+    const Value& base = graph.value(value.view->base);
+    text += " in " + base.name;
+    if (value.view->slot_stride != 0 && base.slots > 1) text += fmt::format("[{}]", value.view->base_slot);
+    text += fmt::format(" at {}", value.view->offset);
+  }
   return text + "\n";
 }
 

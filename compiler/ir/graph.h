@@ -57,13 +57,14 @@ struct ParameterInfo {
 };
 
 // A value that lives inside another one: element [i...] of slot s is element
-// offset + s * slot_stride + sum(i * strides) of `base` (of its slot s where slot_stride is 0 and base has
-// slots).
+// offset + s * slot_stride + sum(i * strides) of `base`, of its slot s where slot_stride is 0, else of its
+// slot `base_slot`, which then holds all slots of the view.
 struct View {
   ValueId base = kNoValue;
   int64_t offset = 0;
   int64_t slot_stride = 0;
   std::vector<int64_t> strides;
+  int base_slot = 0;
 };
 
 struct Value {
@@ -81,6 +82,7 @@ struct Value {
 struct Slot {
   bool per_layer = false;
   int index = 0;  // the slot, or what is added to the layer
+  int at(int layer) const { return index + (per_layer ? layer : 0); }
   auto operator<=>(const Slot&) const = default;
 };
 
@@ -103,6 +105,7 @@ struct Node {
   std::shared_ptr<const Body> body;  // op == "fused"
 
   bool flag(const std::string& key) const;
+  bool optional_flag(const std::string& key) const;  // false where the node has no such attribute
   int64_t integer(const std::string& key) const;
   double number(const std::string& key) const;
 };
@@ -138,6 +141,8 @@ class Graph {
 // The value at the end of a chain of views, and the view that leads there directly.
 ValueId storage_of(const Graph& graph, ValueId id);
 View resolved_view(const Graph& graph, ValueId id);
+// The slot of its storage that a use lies in.
+Slot storage_slot(const Graph& graph, Use use);
 
 std::string to_text(const Graph& graph);
 std::string to_text(const Graph& graph, const Node& node);

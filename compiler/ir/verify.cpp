@@ -39,6 +39,8 @@ class Verifier {
     int64_t last = view.offset + view.slot_stride * (value.slots - 1);
     for (size_t d = 0; d < value.shape.size() && d < view.strides.size(); ++d)
       last += (value.shape[d].size - 1) * view.strides[d];
+    if (view.base_slot < 0 || view.base_slot >= storage.slots)
+      problem(fmt::format("{} lies in a slot that {} does not have", value.name, storage.name));
     if (last >= element_count(storage.shape))
       problem(fmt::format("{} reaches past the end of {}", value.name, storage.name));
   }

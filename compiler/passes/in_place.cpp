@@ -138,8 +138,11 @@ class InPlace {
     return is_plain(use) && life.simple && life.last_reader == &node && !is_viewed(use.value);
   }
 
+  // Not a part of a tensor that others know whole.
   bool is_plain(Use use) const {
-    return graph_.value(use).role == ir::Role::activation && lives_.at(use.value).writers <= 1;
+    const ir::Value& value = graph_.value(use);
+    return value.role == ir::Role::activation && lives_.at(use.value).writers <= 1 &&
+           (!value.view || value.view->slot_stride == 0);
   }
 
   bool is_viewed(ValueId id) const {

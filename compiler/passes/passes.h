@@ -36,6 +36,24 @@ struct Precision {
 // "load", when parameters come from elsewhere. f32 changes nothing.
 void precision(ir::Graph& graph, const models::Pack& pack, const Precision& precision, Log& log);
 
+// How much of the logits is in memory at once.
+struct HeadParts {
+  int64_t logit_bytes = 0;  // the most that a part's logits take ...
+  int64_t least_rows = 0;   // ... unless it would have fewer rows than this: smaller products are slow
+};
+// Rows of a part: a divisor of `rows`, the largest whose logits of `row_bytes` a row fit; where none with
+// least_rows fits, the smallest that has least_rows.
+int64_t rows_of_part(int64_t rows, int64_t row_bytes, const HeadParts& limits);
+
+// Needs op-level nodes, differentiated. The nodes that work on a cross-entropy's logits become a loop region
+// over parts of the batch's rows, forward and backward of the head together, so that only one part's logits
+// (and in their place its gradient) are ever in memory. Hidden states, targets and the hidden states'
+// gradient are read and written through views; the loss and the head's gradients add up over the parts, in
+// the order of the rows: equal to those of the whole batch within rounding. The gradient of the hidden states
+// keeps its bits where the matrix product's rows do not depend on how many there are. A batch that is one
+// part, and a head without cross-entropy (regression), stay as they are.
+void chunk_head(ir::Graph& graph, const HeadParts& limits, Log& log);
+
 // split_qkv and join_qkv disappear: parts become views into the packed value.
 void layout(ir::Graph& graph, Log& log);
 

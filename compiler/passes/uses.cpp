@@ -42,9 +42,9 @@ Range range_in_row(const ir::Value& value, const ir::View& view, int64_t width) 
 bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b) {
   if (a.value == b.value) return a.slot == b.slot || a.slot.per_layer != b.slot.per_layer;
   if (storage_of(graph, a.value) != storage_of(graph, b.value)) return false;
+  const ir::Slot s = storage_slot(graph, a), t = storage_slot(graph, b);
+  if (s.per_layer == t.per_layer && s != t) return false;
   const ir::View x = resolved_view(graph, a.value), y = resolved_view(graph, b.value);
-  if (x.slot_stride == 0 && y.slot_stride == 0 && a.slot.per_layer == b.slot.per_layer && a.slot != b.slot)
-    return false;
   const ir::Value &u = graph.value(a), &v = graph.value(b);
   if (!whole_range(u, x).meets(whole_range(v, y))) return false;  // parts of a pack
   // Parts of the rows of one tensor, side by side.

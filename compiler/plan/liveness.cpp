@@ -13,7 +13,7 @@ void touch(const ir::Graph& graph, Liveness& liveness, ir::Use use, int layer, c
   if (use.value == ir::kNoValue) return;
   const ir::ValueId storage = storage_of(graph, use.value);
   if (graph.value(storage).role != ir::Role::activation) return;
-  const int slot = use.slot.index + (use.slot.per_layer ? layer : 0);
+  const int slot = storage_slot(graph, use).at(layer);
   Life& life = liveness.lives[storage];
   if (!life.function.empty() && life.function != function) {
     throw std::logic_error(

@@ -115,9 +115,8 @@ int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer
   const ir::ValueId storage = storage_of(graph, use.value);
   const Placement& placement = plan.placements.at(storage);
   const int64_t element = size_of(graph.value(storage).dtype);
-  const int slot = use.slot.index + (use.slot.per_layer ? layer : 0);
-  const int64_t within = (view.offset + slot * view.slot_stride) * element;
-  const int physical = view.slot_stride != 0 ? 0 : slot % placement.slots;
+  const int64_t within = (view.offset + use.slot.at(layer) * view.slot_stride) * element;
+  const int physical = storage_slot(graph, use).at(layer) % placement.slots;
   return placement.offset + physical * placement.slot_bytes + within;
 }
 

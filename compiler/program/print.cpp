@@ -13,7 +13,9 @@ std::string name_of(const Program& program, const Call& call) {
     case Call::Kind::gemm:
       return fmt::format("gemm {}{} {}x{}x{}{}{}", call.gemm.transpose_a ? 'T' : 'N',
                          call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
-                         call.gemm.bias ? " + bias" : "", call.gemm.accumulate ? " +=" : "");
+                         call.gemm.bias ? " + bias" : "", !call.gemm.accumulate        ? ""
+                         : call.gemm.first_overwrites ? " +=, first ="
+                                                      : " +=");
     case Call::Kind::attention:
       return call.attention.backward ? "cudnn attention backward" : "cudnn attention";
   }

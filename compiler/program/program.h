@@ -27,9 +27,12 @@ struct Kernel {
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  bool accumulate = false;  // adds to what C holds
-  bool bias = false;        // adds a row of float32 or of C's type
+  bool accumulate = false;        // adds to what C holds
+  bool first_overwrites = false;  // but not in the first iteration of the call's section
+  bool bias = false;              // adds a row of C's type
   ir::DType a = ir::DType::f32, b = ir::DType::f32, c = ir::DType::f32;
+
+  bool accumulates(int iteration) const { return accumulate && !(first_overwrites && iteration == 0); }
   auto operator<=>(const GemmShape&) const = default;
 };
 

@@ -60,12 +60,12 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
       {series,
        "the input is series",
        {"model.vocab_size", "model.tie_word_embeddings", "data.tokenizer", "data.text_key",
-        "optimizations.loss", "sample.prompt", "sample.max_new_tokens", "sample.temperature", "sample.top_k",
+        "sample.prompt", "sample.max_new_tokens", "sample.temperature", "sample.top_k",
         "sample.top_p"}},
       {!series,
        "the input is tokens",
        {"model.num_features", "model.num_labels", "data.features", "data.target"}},
-      {m.head == Head::regression, "the head is regression", {"train.label_smoothing"}},
+      {m.head == Head::regression, "the head is regression", {"train.label_smoothing", "optimizations.loss"}},
   };
 }
 

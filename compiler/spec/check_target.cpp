@@ -48,8 +48,6 @@ void check_cpu(Draft& draft) {
   const auto& o = draft.spec.optimizations;
   if (draft.usable({"optimizations.attention"}) && o.attention == AttentionKernel::cudnn)
     refuse(draft, "optimizations.attention", "cudnn", "auto or generated");
-  if (draft.usable({"optimizations.loss"}) && o.loss != LossKernel::materialized)
-    refuse(draft, "optimizations.loss", to_string(o.loss), "materialized");
   if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state != StateType::fp32)
     refuse(draft, "optimizations.optimizer_state", to_string(o.optimizer_state), "fp32");
   if (draft.usable({"optimizations.cuda_graph"}) && o.cuda_graph)

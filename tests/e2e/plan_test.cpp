@@ -89,10 +89,11 @@ TEST(Plan, ChecksAndExplainsTwiceAlikeAndWriteNothing) {
 TEST(Plan, DumpWritesTheStagesInOrderAndMarksTheUnchanged) {
   const Workplace place;
   ASSERT_EQ(place.run({"explain", "base.yaml", "--dump", "stages"}).code, 0);
-  const Words stages = {"01-graph.txt",    "02-autodiff.txt",  "03-recompute.txt", "04-layout.txt",
-                        "05-expand.txt",   "06-dead-code.txt", "07-fuse.txt",      "08-dead-stores.txt",
-                        "09-in-place.txt", "10-program.txt",   "11-plan.txt"};
+  const Words stages = {"01-graph.txt",       "02-autodiff.txt", "03-recompute.txt", "04-chunk-head.txt",
+                        "05-layout.txt",      "06-expand.txt",   "07-dead-code.txt", "08-fuse.txt",
+                        "09-dead-stores.txt", "10-in-place.txt", "11-program.txt",   "12-plan.txt"};
   EXPECT_EQ(files_below(place / "stages"), stages);
+  EXPECT_EQ(slurp(place / "stages/04-chunk-head.txt"), "unchanged\n");
   EXPECT_EQ(slurp(place / "stages/03-recompute.txt"), "unchanged\n");
   for (const std::string& stage : stages) EXPECT_GT(slurp(place / ("stages/" + stage)).size(), 5u) << stage;
   ASSERT_EQ(place.run({"explain", "base.yaml", "--dump", "block", "optimizations.recompute=block"}).code, 0);

@@ -74,6 +74,11 @@ const Case kCases[] = {
      "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, hidden_act: gelu, dropout: 0.1, "
      "attention_dropout: 0.1, tie_word_embeddings: false",
      "sequence_len: 16, micro_batch_size: 2"},
+    {"HeadInFourPartsOfTheRows",
+     "num_attention_heads: 2, vocab_size: 16411", "sequence_len: 64, micro_batch_size: 16, label_smoothing: 0.1"},
+    {"UntiedHeadInThreePartsAccumulated",
+     "num_attention_heads: 2, vocab_size: 30011, tie_word_embeddings: false",
+     "sequence_len: 53, micro_batch_size: 15, gradient_accumulation_steps: 2"},
     {"SeriesRegression",
      "input: series, head: regression, num_features: 5, num_labels: 2, num_attention_heads: 4, norm: layernorm, "
      "position: learned, hidden_act: gelu, dropout: 0.1",
@@ -93,6 +98,8 @@ TEST_P(Verify, LossGradientsAndStepsAreLibTorchs) {
   Words command = {"verify", "case.yaml"};
   if (std::string(GetParam().name).ends_with("Recomputed"))
     command.push_back("optimizations.recompute=block");
+  if (std::string(GetParam().name).find("Parts") != std::string::npos)
+    command.push_back("optimizations.loss=fused_linear");
   if (std::string(GetParam().name) == "SeriesRegression") command.push_back("data.target=[y, z]");
   if (std::string(GetParam().name) == "SeriesClassification") command.push_back("data.target=[y]");
   const Outcome outcome = place.run(command);

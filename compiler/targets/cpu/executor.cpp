@@ -22,14 +22,14 @@ namespace {
 
 using Launch = void (*)(void* const* arguments, int layer);
 
-runtime::Gemm product_of(const Call& call) {
+runtime::Gemm product_of(const Call& call, int iteration) {
   runtime::Gemm gemm;
   gemm.m = call.gemm.m;
   gemm.n = call.gemm.n;
   gemm.k = call.gemm.k;
   gemm.trans_a = call.gemm.transpose_a;
   gemm.trans_b = call.gemm.transpose_b;
-  gemm.beta = call.gemm.accumulate ? 1.0f : 0.0f;
+  gemm.beta = call.gemm.accumulates(iteration) ? 1.0f : 0.0f;
   return gemm;
 }
 
@@ -43,7 +43,7 @@ std::vector<runtime::Gemm> shapes_of(const program::Program& program) {
     for (const program::Section& section : function.sections) {
       for (const Call& call : section.calls) {
         if (call.kind != Call::Kind::gemm) continue;
-        const runtime::Gemm g = product_of(call);
+        const runtime::Gemm g = product_of(call, 1);
         if (seen.emplace(g.m, g.n, g.k, g.trans_a, g.trans_b, g.beta).second) shapes.push_back(g);
       }
     }
@@ -107,7 +107,7 @@ void CpuProgram::resolve() {
           if (call.kind == Call::Kind::launch)
             step.launch = launches[call.kernel];
           else
-            step.gemm = product_of(call);
+            step.gemm = product_of(call, i);
           for (ir::Use use : call.arguments) {
             step.arguments.push_back(arena_ + plan::address(compiled().graph, compiled().plan, use, layer));
           }

@@ -28,6 +28,13 @@ cuda::ElementType element_type(ir::DType dtype) {
   }
 }
 
+// The product as iteration `iteration` of its section computes it.
+program::GemmShape shape_at(program::GemmShape shape, int iteration) {
+  shape.accumulate = shape.accumulates(iteration);
+  shape.first_overwrites = false;
+  return shape;
+}
+
 cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
   cuda::GemmProblem problem;
   problem.m = shape.m;
@@ -84,20 +91,24 @@ CudaProgram::CudaProgram(driver::Compiled compiled, CudaMachine& machine)
 CudaProgram::~CudaProgram() = default;
 
 void CudaProgram::plan_products() {
-  const bool tf32 = compiled().spec.optimizations.precision == spec::Precision::tf32;
-  const cuda::DeviceRange scratch{arena_.data(), arena_.bytes()};
   for (const program::Function& function : compiled().program.functions) {
     for (const program::Section& section : function.sections) {
       for (const Call& call : section.calls) {
-        if (call.kind != Call::Kind::gemm || products_.contains(call.gemm)) continue;
-        const cuda::GemmProblem problem = problem_of(call.gemm, tf32);
-        const bool fits =
-            machine_.gemms().remembers(problem) || machine_.gemms().scratch_bytes(problem) <= scratch.bytes;
-        products_.emplace(call.gemm,
-                          machine_.gemms().plan(problem, stream_, fits ? scratch : cuda::DeviceRange{}));
+        if (call.kind != Call::Kind::gemm) continue;
+        for (int iteration : {0, 1}) plan_product(shape_at(call.gemm, iteration));
       }
     }
   }
+}
+
+void CudaProgram::plan_product(const program::GemmShape& shape) {
+  if (products_.contains(shape)) return;
+  cuda::GemmLibrary& gemms = machine_.gemms();
+  const cuda::GemmProblem problem =
+      problem_of(shape, compiled().spec.optimizations.precision == spec::Precision::tf32);
+  cuda::DeviceRange scratch{arena_.data(), arena_.bytes()};
+  if (!gemms.remembers(problem) && gemms.scratch_bytes(problem) > scratch.bytes) scratch = {};
+  products_.emplace(shape, gemms.plan(problem, stream_, scratch));
 }
 
 void CudaProgram::resolve() {
@@ -112,7 +123,7 @@ void CudaProgram::resolve() {
           Step step{&section, &call, layer, {}, nullptr, std::nullopt};
           for (ir::Use use : call.arguments)
             step.arguments.push_back(arena_.data() + plan::address(c.graph, c.plan, use, layer));
-          if (call.kind == Call::Kind::gemm) step.product = &products_.at(call.gemm);
+          if (call.kind == Call::Kind::gemm) step.product = &products_.at(shape_at(call.gemm, i));
           if (call.kind == Call::Kind::attention) step.attention = machine_.attention_plan(call.attention);
           steps.push_back(std::move(step));
         }

@@ -50,6 +50,7 @@ class CudaProgram final : public Executable {
 
   void resolve();
   void plan_products();
+  void plan_product(const program::GemmShape& shape);
   void execute(const Step& step);
   void run(const std::string& function);
 

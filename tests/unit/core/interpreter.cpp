@@ -54,14 +54,14 @@ void Interpreter::run(const std::string& name) {
     const int iterations = std::max(region.layers, 1);
     for (int i = 0; i < iterations; ++i) {
       const int layer = region.reverse ? iterations - 1 - i : i;
-      for (const ir::Node& node : region.nodes) run(node, layer);
+      for (const ir::Node& node : region.nodes) run(node, layer, i);
     }
   }
 }
 
-void Interpreter::run(const ir::Node& node, int layer) {
+void Interpreter::run(const ir::Node& node, int layer, int iteration) {
   if (node.op == "fused") return run_fused(node, layer);
-  if (node.op == "gemm") return run_gemm(node, layer);
+  if (node.op == "gemm") return run_gemm(node, layer, iteration);
   if (node.op == "attention") return run_attention(node, layer);
   if (node.op == "attention_backward") return run_attention_backward(node, layer);
   if (node.op == "embedding_backward") return run_embedding_backward(node, layer);
@@ -69,14 +69,12 @@ void Interpreter::run(const ir::Node& node, int layer) {
 }
 
 int Interpreter::physical_slot(ir::Use use, int layer) const {
-  const ir::View view = resolved_view(graph_, use.value);
-  const int slot = use.slot.index + (use.slot.per_layer ? layer : 0);
-  return view.slot_stride != 0 || graph_.value(view.base).slots == 1 ? 0 : slot;
+  return storage_slot(graph_, use).at(layer);
 }
 
 int64_t Interpreter::first_element(ir::Use use, int layer) const {
   const ir::View view = resolved_view(graph_, use.value);
-  return view.offset + view.slot_stride * (use.slot.index + (use.slot.per_layer ? layer : 0));
+  return view.offset + view.slot_stride * use.slot.at(layer);
 }
 
 std::vector<double>& Interpreter::storage(ir::Use use, int layer) {
@@ -123,13 +121,14 @@ void Interpreter::run_fused(const ir::Node& node, int layer) {
   }
 }
 
-void Interpreter::run_gemm(const ir::Node& node, int layer) {
+void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
   const ops::Tensor64 a = tensor(node.inputs[0], layer), b = tensor(node.inputs[1], layer);
   ops::Tensor64 c = tensor(node.outputs[0], layer);
   const bool ta = node.flag("transpose_a"), tb = node.flag("transpose_b");
   const int64_t columns_a = a.shape.back(), columns_b = b.shape.back(), n = c.shape.back();
   const int64_t m = static_cast<int64_t>(c.data.size()) / n;
   const int64_t k = ta ? static_cast<int64_t>(a.data.size()) / columns_a : columns_a;
+  const bool adds = node.flag("accumulate") && !(iteration == 0 && node.optional_flag("first_overwrites"));
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
@@ -138,7 +137,7 @@ void Interpreter::run_gemm(const ir::Node& node, int layer) {
                b.data.at(tb ? j * columns_b + x : x * columns_b + j);
       }
       double& target = c.data[i * n + j];
-      target = node.flag("accumulate") ? target + sum : sum;
+      target = adds ? target + sum : sum;
     }
   }
   write(node.outputs[0], c.data, layer);

@@ -18,7 +18,7 @@ class Interpreter {
 
   // Runs one function; the graph must be expanded.
   void run(const std::string& function);
-  void run(const ir::Node& node, int layer);
+  void run(const ir::Node& node, int layer, int iteration = 0);
 
   // A tensor, dense and row-major; `layer` is what a slot of a layer counts from.
   std::vector<double> read(ir::Use use, int layer = 0) const;
@@ -32,7 +32,7 @@ class Interpreter {
  private:
   ops::Tensor64 tensor(ir::Use use, int layer) const;
   void run_fused(const ir::Node& node, int layer);
-  void run_gemm(const ir::Node& node, int layer);
+  void run_gemm(const ir::Node& node, int layer, int iteration);
   void run_attention(const ir::Node& node, int layer);
   void run_attention_backward(const ir::Node& node, int layer);
   void run_embedding_backward(const ir::Node& node, int layer);

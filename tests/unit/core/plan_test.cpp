@@ -156,6 +156,48 @@ TEST(Plan, AddressesFollowLayersSlotsAndViews) {
   EXPECT_EQ(address(graph, plan, {w, {true, 0}}, 2), plan.placements.at(pack).offset + (100 + 2 * 64) * 4);
 }
 
+// Three slots of two elements each, one after another in slot 2 of a stream.
+struct PartsOfASlot {
+  ir::Graph graph;
+  ir::ValueId stream, parts, inside;
+  PartsOfASlot() {
+    stream = add(graph, "stream", 8, 4);
+    parts = add(graph, "parts", 2, 3);
+    inside = add(graph, "inside", 1, 3);
+    graph.value(parts).view = ir::View{stream, 1, 2, {1}, 2};
+    graph.value(inside).view = ir::View{parts, 1, 0, {1}};  // the second element of each
+    graph.functions.push_back(
+        {"f",
+         {{"make", 3, false, false, {node({}, {{stream, {true, 1}}})}},
+          {"loop",
+           3,
+           false,
+           false,
+           {node({{stream, {false, 3}}, {parts, {true, 0}}}, {{inside, {true, 0}}})}}}});
+  }
+};
+
+TEST(Plan, PartsOfOneSlotKeepItAliveAndLieInIt) {
+  const PartsOfASlot g;
+  const plan::Plan plan = plan::make_plan(g.graph);
+  const plan::Placement& placement = plan.placements.at(g.stream);
+  EXPECT_EQ(placement.slots, 2);  // slots 2 and 3 are alive together, slot 1 never with them
+  const int64_t slot2 = placement.offset + 2 % placement.slots * placement.slot_bytes;
+  EXPECT_EQ(address(g.graph, plan, {g.parts, {true, 0}}, 0), slot2 + 1 * 4);
+  EXPECT_EQ(address(g.graph, plan, {g.parts, {true, 0}}, 2), slot2 + (1 + 2 * 2) * 4);
+  EXPECT_EQ(address(g.graph, plan, {g.inside, {true, 0}}, 2), slot2 + (1 + 2 * 2 + 1) * 4);
+  EXPECT_EQ(storage_slot(g.graph, {g.inside, {true, 0}}), (ir::Slot{false, 2}));
+  EXPECT_EQ(storage_slot(g.graph, {g.stream, {true, 1}}), (ir::Slot{true, 1}));
+}
+
+TEST(Plan, APartOfASlotThatIsNotThereIsFound) {
+  PartsOfASlot g;
+  g.graph.value(g.parts).view->base_slot = 4;
+  EXPECT_EQ(ir::verify(g.graph),
+            (std::vector<std::string>{"parts lies in a slot that stream does not have",
+                                      "inside lies in a slot that stream does not have"}));
+}
+
 struct Shipped {
   const char* spec;
   std::vector<std::string> overrides;

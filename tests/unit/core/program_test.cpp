@@ -21,6 +21,7 @@ struct Config {
   const char* train;
   const char* targets = "";
   passes::RecomputeChoice recompute = {};
+  std::optional<passes::HeadParts> head_parts = {};
 };
 
 void PrintTo(const Config& config, std::ostream* os) {
@@ -74,14 +75,14 @@ class ArenaRun {
         const int iterations = std::max(section.layers, 1);
         for (int i = 0; i < iterations; ++i) {
           const int layer = section.reverse ? iterations - 1 - i : i;
-          for (const program::Call& call : section.calls) run(call, layer);
+          for (const program::Call& call : section.calls) run(call, layer, i);
         }
       }
     }
   }
 
  private:
-  void run(const program::Call& call, int layer) {
+  void run(const program::Call& call, int layer, int iteration) {
     std::vector<void*> arguments;
     for (ir::Use use : call.arguments) arguments.push_back(base_ + address(graph_, plan_, use, layer));
     if (call.kind == program::Call::Kind::launch) {
@@ -93,7 +94,7 @@ class ArenaRun {
     auto* c = static_cast<float*>(arguments[2]);
     for (int64_t i = 0; i < g.m; ++i) {
       for (int64_t j = 0; j < g.n; ++j) {
-        double sum = g.accumulate ? c[i * g.n + j] : 0;
+        double sum = g.accumulates(iteration) ? c[i * g.n + j] : 0;
         for (int64_t k = 0; k < g.k; ++k) {
           sum += static_cast<double>(a[g.transpose_a ? k * g.m + i : i * g.k + k]) *
                  b[g.transpose_b ? j * g.k + k : k * g.n + j];
@@ -134,7 +135,8 @@ TEST_P(WholeProgram, EqualsTheUnfusedGraphInFloat64) {
                             .accumulate = accumulate,
                             .all_functions = true,
                             .fuse = true,
-                            .in_place = true});
+                            .in_place = true,
+                            .head_parts = config.head_parts});
   Interpreter expected(plain.graph), start(lowered.graph);
   plain.fill(expected);
   lowered.fill(start);
@@ -200,6 +202,28 @@ INSTANTIATE_TEST_SUITE_P(
                kPlain,
                "",
                {.norm = true, .act = true, .attn = true}},
+        Config{"LlamaHeadInSevenParts",
+               "hidden_size: 16, num_hidden_layers: 3, num_attention_heads: 2, intermediate_size: 20, "
+               "vocab_size: 31",
+               kAccumulate,
+               "",
+               {.norm = true},
+               passes::HeadParts{3 * 31 * 4, 3}},
+        Config{"Gpt2HeadInSixParts",
+               "hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 20, "
+               "vocab_size: 31, norm: layernorm, position: learned, hidden_act: gelu, tie_word_embeddings: "
+               "false",
+               kPlain,
+               "",
+               {},
+               passes::HeadParts{3 * 31 * 4, 1}},
+        Config{"ClassesInParts",
+               "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
+               "2, head: classification, num_labels: 5",
+               kPlain,
+               "[y]",
+               {},
+               passes::HeadParts{9 * 5 * 4, 1}},
         Config{"Series",
                "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
                "2, head: regression, norm: layernorm, hidden_act: gelu, position: learned, dropout: 0.1",

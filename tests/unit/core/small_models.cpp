@@ -54,6 +54,7 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
     if (model->interface.prompt != ir::kNoValue) models::build_generate(*model);
   }
   passes::recompute(graph, stages.recompute, log);
+  if (stages.head_parts) passes::chunk_head(graph, *stages.head_parts, log);
   passes::layout(graph, log);
   passes::expand(graph, {}, log);
   if (stages.fuse) {
