@@ -85,7 +85,8 @@ Json measure(targets::CpuProgram& program, int64_t steps) {
   auto step = [&](int64_t i) {
     const auto& micro = batches[static_cast<size_t>(i) % batches.size()];
     for (const runtime::Batch& batch : micro) program.micro_step(batch, verify::inverse_count(micro));
-    result = program.update();
+    program.update();
+    result = program.finish_step();
   };
   constexpr int64_t warmup = 3;
   for (int64_t i = 0; i < warmup; ++i) step(i);

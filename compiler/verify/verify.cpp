@@ -104,7 +104,8 @@ std::vector<Difference> compare(targets::CpuProgram& program, int64_t steps,
   for (const auto& step : batches) {
     for (const runtime::Batch& batch : step) program.micro_step(batch, inverse_count(step));
     if (results.empty()) gradients = read_all(program, "d_");
-    results.push_back(program.update());
+    program.update();
+    results.push_back(program.finish_step());
   }
   run_oracle(oracle, "verify", job_dir);
 

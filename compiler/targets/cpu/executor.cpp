@@ -14,6 +14,7 @@
 
 #include "codegen/cpu_program.h"
 #include "runtime/error.h"
+#include "targets/common/checkpoint_tensors.h"
 #include "targets/cpu/initialize.h"
 
 namespace hydrac::targets {
@@ -156,6 +157,7 @@ T* CpuProgram::pointer(ir::ValueId value, int slot) const {
 }
 
 void CpuProgram::initialize() {
+  unread_result_ = false;
   std::memset(arena_, 0, static_cast<size_t>(compiled_.plan.persistent_bytes));
   const auto seed = static_cast<uint32_t>(compiled_.spec.train.seed);
   uint32_t stream = 0;
@@ -208,8 +210,14 @@ void CpuProgram::micro_step(const runtime::Batch& batch, float inv_count) {
   run("micro_step");
 }
 
-runtime::StepResult CpuProgram::update() {
+void CpuProgram::update() {
+  if (unread_result_) throw std::logic_error("a step was begun before the last one's result was read");
   run("update");
+  unread_result_ = true;
+}
+
+runtime::StepResult CpuProgram::finish_step() {
+  if (!std::exchange(unread_result_, false)) throw std::logic_error("no step is unfinished");
   const optimizers::Metrics& m = compiled_.metrics;
   return {*pointer<float>(m.step_loss), *pointer<float>(m.grad_norm), *pointer<float>(m.learning_rate)};
 }
@@ -231,43 +239,20 @@ std::span<const float> CpuProgram::next_logits(std::span<const int32_t> prompt, 
           static_cast<size_t>(element_count(compiled_.graph.value(io.logits).shape))};
 }
 
-namespace {
-
-std::string layer_name(std::string name, int layer) {
-  if (const size_t at = name.find("{}"); at != std::string::npos) name.replace(at, 2, std::to_string(layer));
-  return name;
-}
-
-}  // namespace
-
 std::vector<runtime::NamedTensor> CpuProgram::parameters() {
-  std::vector<runtime::NamedTensor> tensors;
-  for (const ir::Value& value : compiled_.graph.values) {
-    if (!value.parameter) continue;
-    const int64_t row = element_count(value.shape) / value.shape[0].size;
-    for (const ir::CheckpointPart& part : value.parameter->checkpoint) {
-      for (int slot = part.first_slot; slot <= part.last_slot; ++slot) {
-        runtime::NamedTensor tensor{layer_name(part.name, slot),
-                                    {part.rows},
-                                    pointer<float>(value.id, slot) + part.first_row * row,
-                                    part.transposed};
-        if (value.shape.size() == 2) tensor.shape.push_back(row);
-        if (part.transposed) std::ranges::reverse(tensor.shape);
-        tensors.push_back(std::move(tensor));
-      }
-    }
-  }
-  return tensors;
+  return parameter_tensors(compiled_, reinterpret_cast<uint64_t>(arena_));
 }
 
 std::vector<runtime::NamedTensor> CpuProgram::optimizer_state() {
-  std::vector<runtime::NamedTensor> tensors;
-  for (const ir::Value& value : compiled_.graph.values) {
-    if (value.role != ir::Role::optimizer_state) continue;
-    tensors.push_back(
-        {value.name, {value.shape[0].size, value.shape[1].size}, pointer<float>(value.id), false});
-  }
-  return tensors;
+  return optimizer_tensors(compiled_, reinterpret_cast<uint64_t>(arena_));
+}
+
+void CpuProgram::download(const runtime::NamedTensor& tensor, std::span<std::byte> to) {
+  std::memcpy(to.data(), reinterpret_cast<const std::byte*>(tensor.address), to.size());
+}
+
+void CpuProgram::upload(const runtime::NamedTensor& tensor, std::span<const std::byte> from) {
+  std::memcpy(reinterpret_cast<std::byte*>(tensor.address), from.data(), from.size());
 }
 
 runtime::Counters CpuProgram::counters() const {

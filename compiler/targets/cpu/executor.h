@@ -30,13 +30,16 @@ class CpuProgram final : public runtime::StepProgram {
 
   void initialize() override;
   void micro_step(const runtime::Batch& batch, float inv_count) override;
-  runtime::StepResult update() override;
+  void update() override;
+  runtime::StepResult finish_step() override;
   double evaluate(const runtime::Batch& batch) override;
   std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
   bool can_generate() const override { return compiled_.interface.logits != ir::kNoValue; }
   int64_t context_length() const override { return compiled_.spec.train.sequence_len; }
   std::vector<runtime::NamedTensor> parameters() override;
   std::vector<runtime::NamedTensor> optimizer_state() override;
+  void download(const runtime::NamedTensor& tensor, std::span<std::byte> to) override;
+  void upload(const runtime::NamedTensor& tensor, std::span<const std::byte> from) override;
   runtime::Counters counters() const override;
   void set_counters(const runtime::Counters& counters) override;
   int64_t arena_bytes() const override { return compiled_.plan.arena_bytes; }
@@ -69,6 +72,7 @@ class CpuProgram final : public runtime::StepProgram {
   std::unique_ptr<runtime::Blas> blas_;
   std::unique_ptr<Functions> functions_;
   std::byte* arena_ = nullptr;
+  bool unread_result_ = false;
 };
 
 }  // namespace hydrac::targets
