@@ -170,6 +170,8 @@ void CpuProgram::initialize() {
   }
   const models::Interface& io = compiled_.interface;
   *pointer<uint32_t>(io.rng_seed) = seed;
+  if (io.loss_scale != ir::kNoValue)
+    *pointer<float>(io.loss_scale) = static_cast<float>(optimizers::LossScaling{}.initial);
   if (io.rope_cos != ir::kNoValue) {
     const auto elements = static_cast<size_t>(element_count(compiled_.graph.value(io.rope_cos).shape));
     fill_rope_tables(compiled_.spec, {pointer<float>(io.rope_cos), elements},
@@ -219,7 +221,13 @@ void CpuProgram::update() {
 runtime::StepResult CpuProgram::finish_step() {
   if (!std::exchange(unread_result_, false)) throw std::logic_error("no step is unfinished");
   const optimizers::Metrics& m = compiled_.metrics;
-  return {*pointer<float>(m.step_loss), *pointer<float>(m.grad_norm), *pointer<float>(m.learning_rate)};
+  runtime::StepResult result{*pointer<float>(m.step_loss), *pointer<float>(m.grad_norm),
+                             *pointer<float>(m.learning_rate)};
+  if (m.loss_scale != ir::kNoValue) {
+    result.loss_scale = *pointer<float>(m.loss_scale);
+    result.skipped = *pointer<int32_t>(m.skipped) != 0;
+  }
+  return result;
 }
 
 double CpuProgram::evaluate(const runtime::Batch& batch) {

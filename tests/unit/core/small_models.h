@@ -25,6 +25,7 @@ struct Stages {
   bool all_functions = false;  // update, evaluate and generate beside micro_step
   bool fuse = false;
   bool in_place = false;
+  optimizers::LossScaling loss_scaling;
 };
 
 // A spec's graph: micro_step differentiated, laid out, packed and expanded; then fused and so on as asked.
