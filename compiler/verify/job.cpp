@@ -77,7 +77,10 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
       attributes["scaling"] = scaling;
     }
   }
-  if (op == "mean_loss") attributes.erase("accumulate");
+  if (op == "mean_loss") {
+    attributes.erase("accumulate");
+    inputs.resize(2);  // the loss scale changes no loss
+  }
   if (op == "dropout" || op == "attention") inputs.pop_back();  // rng_seed
   nodes.push_back(node_json(op, std::move(attributes), inputs, node.outputs[0]));
 }
@@ -93,7 +96,8 @@ std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
   return shapes;
 }
 
-// What the forward pass reads and writes. Not the random seed, which is the job's.
+// What the forward pass reads and writes. Not the random seed, which is the job's, and not the loss scale,
+// which changes the gradients' size only.
 std::set<ir::ValueId> used_values(const ir::Graph& graph) {
   std::set<ir::ValueId> used;
   for (const ir::Region& region : graph.function("micro_step").regions) {
@@ -103,6 +107,7 @@ std::set<ir::ValueId> used_values(const ir::Graph& graph) {
     }
   }
   used.erase(graph.find("rng_seed"));
+  used.erase(graph.find("loss_scale"));
   return used;
 }
 
