@@ -23,14 +23,15 @@ class AttentionText {
   AttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
       : node_(node), call_(attention_call(graph, node)) {
     const AttentionCall& a = call_.attention;
-    problem_ = {gpu.capability,
-                static_cast<int>(ir::size_of(a.dtype)),
-                a.dtype == ir::DType::bf16,
-                a.batch,
-                a.tokens,
-                a.heads,
-                a.kv_heads,
-                a.head_dim};
+    problem_ = {.capability = gpu.capability,
+                .element_bytes = static_cast<int>(ir::size_of(a.dtype)),
+                .is_bf16 = a.dtype == ir::DType::bf16,
+                .has_dropout = a.dropout > 0,
+                .batch = a.batch,
+                .tokens = a.tokens,
+                .heads = a.heads,
+                .kv_heads = a.kv_heads,
+                .head_dim = a.head_dim};
     if (!attention_supports(problem_))
       throw std::logic_error(fmt::format("head_dim {} was not checked", a.head_dim));
   }
@@ -78,13 +79,15 @@ class AttentionText {
                          : which == AttentionKernel::query_gradients ? "query_gradients"
                                                                      : "key_gradients";
     std::string text = fmt::format(
-        "  constexpr hydrac::cuda::AttentionProblem problem{{{}, {}, {}, {}, {}, {}, {}, {}}};\n"
+        "  constexpr hydrac::cuda::AttentionProblem problem{{.capability = {}, .element_bytes = {}, .is_bf16 "
+        "= {},\n"
+        "      .has_dropout = {}, .batch = {}, .tokens = {}, .heads = {}, .kv_heads = {}, .head_dim = {}}};\n"
         "  using Config = hydrac::cuda::AttentionConfig<{}, {}, attention_family(problem),\n"
         "      attention_tile(problem, hydrac::cuda::AttentionKernel::{}), {}, {}>;\n"
         "  constexpr hydrac::cuda::AttentionShape shape{{{}, {}, {}, {}, {}f}};\n",
-        problem_.capability, problem_.element_bytes, problem_.is_bf16, a.batch, a.tokens, a.heads, a.kv_heads,
-        a.head_dim, type(), a.head_dim, kernel, a.causal, drops(), a.batch, a.tokens, a.heads, a.kv_heads,
-        static_cast<float>(a.scale));
+        problem_.capability, problem_.element_bytes, problem_.is_bf16, problem_.has_dropout, a.batch,
+        a.tokens, a.heads, a.kv_heads, a.head_dim, type(), a.head_dim, kernel, a.causal, drops(), a.batch,
+        a.tokens, a.heads, a.kv_heads, static_cast<float>(a.scale));
     if (!drops()) return text + "  constexpr hydrac::cuda::AttentionDropout dropout{0, 0, 1.0f};\n";
     return text + fmt::format(
                       "  const hydrac::cuda::AttentionDropout dropout{{hydrac::random_key(*rng_seed, "

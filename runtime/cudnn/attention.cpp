@@ -27,10 +27,8 @@ class VariantPack {
  public:
   void add(std::int64_t id, const void* address) {
     if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0 || address == nullptr) {
-      throw std::logic_error(
-          fmt::format("attention through cuDNN: the address of tensor {} is {}, which is no multiple "
-                      "of 16 or null",
-                      id, address));
+      throw std::logic_error(fmt::format(
+          "attention through cuDNN: the address of tensor {} is {}, null or no multiple of 16", id, address));
     }
     add_unchecked(id, address);
   }
@@ -169,11 +167,17 @@ struct CudnnAttention::Impl {
     return plans.emplace(key, finish(backward, problem, std::move(plan), graph.scalars)).first->second;
   }
 
-  void start(const Plan::Impl& plan, bool backward, const cuda::Stream& stream) const {
+  void start(const Plan::Impl& plan, bool backward, const void* workspace, const cuda::Stream& stream) const {
     if (plan.backward != backward) {
       throw std::logic_error(
           backward ? "a plan of attention's forward pass was given the addresses of its gradients"
                    : "a plan of attention's gradients was given the addresses of its forward pass");
+    }
+    const auto address = reinterpret_cast<std::uintptr_t>(workspace);
+    if (plan.workspace_bytes > 0 && (address == 0 || address % kWorkspaceAlignment != 0)) {
+      throw std::logic_error(
+          fmt::format("the workspace of attention through cuDNN is at {}, null or no multiple of {}",
+                      workspace, kWorkspaceAlignment));
     }
     library->check(library->set_stream(handle, stream.handle()), "take the stream");
   }
@@ -207,7 +211,7 @@ std::vector<Plan> CudnnAttention::backward_plans(const AttentionProblem& problem
 void CudnnAttention::run(const Plan& plan, const ForwardPointers& pointers, void* workspace,
                          const cuda::Stream& stream) {
   const Plan::Impl& p = *plan.impl_;
-  impl_->start(p, false, stream);
+  impl_->start(p, false, workspace, stream);
   VariantPack pack;
   pack.add(kQ, pointers.q);
   pack.add(kK, pointers.k);
@@ -221,7 +225,7 @@ void CudnnAttention::run(const Plan& plan, const ForwardPointers& pointers, void
 void CudnnAttention::run(const Plan& plan, const BackwardPointers& pointers, void* workspace,
                          const cuda::Stream& stream) {
   const Plan::Impl& p = *plan.impl_;
-  impl_->start(p, true, stream);
+  impl_->start(p, true, workspace, stream);
   std::byte* const scratch = static_cast<std::byte*>(workspace);
   VariantPack pack;
   pack.add(kQ, pointers.q);

@@ -3,17 +3,18 @@
 // A plan is made once for a problem; running it allocates nothing, waits for nothing and can be captured in a
 // CUDA graph. lse is what templates/cuda/attention computes too: either may follow the other's forward pass.
 #pragma once
-#include <cstddef>
+#include <compare>
 #include <cstdint>
-
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/stream.h"
+#include "runtime/cudnn/unsupported_error.h"
 
 namespace hydrac::runtime::cudnn {
 
@@ -37,7 +38,8 @@ struct AttentionProblem {
   float scale = 0;            // usually 1 / sqrt(D)
   bool causal = true;         // token t sees tokens 0 to t
   bool bf16 = true;           // the type of all tensors but lse; else float16
-  // backward() twice gives the same bits. Without it, d_q is summed in any order, in less time on some GPUs.
+  // The gradients have the same bits in every run. That takes 2 B H T T bytes of workspace, and on an H200 8
+  // % (T = 1024) to 24 % (T = 4096) more time; without it, sums of d_q are taken in any order.
   bool deterministic = true;
   Strides q, out;      // [B,T,H,D]
   Strides k, v;        // [B,T,K,D]
@@ -105,9 +107,9 @@ class CudnnAttention {
   CudnnAttention& operator=(CudnnAttention&&) noexcept;
 
   // cuDNN's favourite, or the plan of `engine` as Plan::engine() named it. Made at the first call and
-  // remembered; that takes about half a second for the first of its kind, a millisecond from the cache.
-  // Throws RunError with unsupported_reason(), with what cuDNN says of every engine that it has, or when the
-  // cache cannot be written.
+  // remembered; that takes about half a second for the first of its kind, some milliseconds from the cache.
+  // Throws UnsupportedError with unsupported_reason() or with what cuDNN says of every engine that it has;
+  // RunError when cuDNN fails or the cache cannot be written.
   Plan forward(const AttentionProblem& problem, const std::string& engine = {});
   Plan backward(const AttentionProblem& problem, const std::string& engine = {});
   // At most `count` plans, the favourite first: for a tuner, which measures them and remembers the best one's
@@ -115,7 +117,8 @@ class CudnnAttention {
   std::vector<Plan> forward_plans(const AttentionProblem& problem, int count);
   std::vector<Plan> backward_plans(const AttentionProblem& problem, int count);
 
-  // Queues the work. `workspace` is a multiple of 256 and holds workspace_bytes().
+  // Queues the work. `workspace` is a multiple of 256 and holds workspace_bytes(). Throws RunError when cuDNN
+  // refuses, std::logic_error for a plan of the other pass and for addresses that are null or not aligned.
   void run(const Plan& plan, const ForwardPointers& pointers, void* workspace, const cuda::Stream& stream);
   void run(const Plan& plan, const BackwardPointers& pointers, void* workspace, const cuda::Stream& stream);
 

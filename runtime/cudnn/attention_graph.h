@@ -27,8 +27,9 @@ std::int64_t row_sums_bytes(const AttentionProblem& problem);
 std::int64_t d_q_sums_bytes(const AttentionProblem& problem);  // 0 when deterministic
 std::int64_t lengths_bytes(const AttentionProblem& problem);
 
-// Up to 9.15.0, backward engines read past the last key when T is no multiple of 128, unless they are told
-// lengths.
+// Up to 9.15.0 NVIDIA's own frontend tells the gradients' engines how long each batch is when T is no
+// multiple of 128, to get around a bug of theirs, and so do we. (On an H200 with 9.14.0 results were right
+// without, too.)
 bool needs_lengths(const AttentionProblem& problem, int version);
 
 OperationGraph forward_graph(const Library& library, abi::Handle handle, const AttentionProblem& problem);

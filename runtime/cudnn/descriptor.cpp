@@ -8,8 +8,9 @@
 namespace hydrac::runtime::cudnn {
 namespace {
 
-std::string with_number(const char* tried, abi::Attribute attribute) {
-  return fmt::format("{} {}", tried, static_cast<int>(attribute));
+void check(const Library& library, abi::Status status, const char* tried, abi::Attribute attribute) {
+  if (status == abi::Status::success) return;
+  library.check(status, fmt::format("{} {}", tried, static_cast<int>(attribute)).c_str());
 }
 
 }  // namespace
@@ -57,8 +58,8 @@ void Descriptor::note(abi::Attribute attribute, const void* values, std::size_t 
 
 void Descriptor::set(abi::Attribute attribute, abi::AttributeType type, std::int64_t count,
                      const void* values) {
-  library_->check(library_->set_attribute(descriptor_, attribute, type, count, values),
-                  with_number("set attribute", attribute).c_str());
+  check(*library_, library_->set_attribute(descriptor_, attribute, type, count, values), "set attribute",
+        attribute);
 }
 
 void Descriptor::finalize(const char* what) {
@@ -68,8 +69,8 @@ void Descriptor::finalize(const char* what) {
 std::int64_t Descriptor::read(abi::Attribute attribute, abi::AttributeType type, std::int64_t count,
                               void* values) const {
   std::int64_t available = 0;
-  library_->check(library_->get_attribute(descriptor_, attribute, type, count, &available, values),
-                  with_number("read attribute", attribute).c_str());
+  check(*library_, library_->get_attribute(descriptor_, attribute, type, count, &available, values),
+        "read attribute", attribute);
   return available;
 }
 

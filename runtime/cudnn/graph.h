@@ -49,7 +49,9 @@ class GraphBuilder {
 
   // In device memory at run time, at the address given for `id` (a multiple of 16).
   Tensor external(std::int64_t id, abi::DataType type, const Shape& shape, const Shape& strides);
+  // Made and used up in the graph.
   Tensor inside(const Shape& shape, const Shape& strides, abi::DataType type = abi::DataType::f32);
+  // Of shape [1,1,1,1], float32.
   Tensor scalar(float value);
 
   // c = a b, summed in float32; a smaller number of heads in b is shared by groups of a's.
@@ -64,6 +66,7 @@ class GraphBuilder {
   Tensor index(const Tensor& like, std::int64_t axis, abi::DataType compute);
   // mode(x, b) for comparisons and logic; boolean.
   Tensor test(abi::PointwiseMode mode, const Tensor& x, const Tensor& b);
+  // condition ? where_true : where_false
   Tensor select(const Tensor& condition, const Tensor& where_true, const Tensor& where_false);
   // Over the dimensions in which y has size 1 and x has not (heads: over groups).
   void reduce(abi::ReductionOperator op, const Tensor& x, const Tensor& y);

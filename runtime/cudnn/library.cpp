@@ -14,8 +14,8 @@ namespace {
 std::string install() {
   return fmt::format(
       "Install cuDNN {} or newer (packages libcudnn9-cuda-13 or libcudnn9-cuda-12 of NVIDIA's repository). "
-      "If it lies "
-      "elsewhere (inside Python packages, for example), name its folder in $HYDRAC_CUDA_LIBRARIES.",
+      "If it lies elsewhere (inside Python packages, for example), name its folder in "
+      "$HYDRAC_CUDA_LIBRARIES.",
       version_text(kOldestVersion));
 }
 

@@ -3,16 +3,11 @@
 #include <string>
 
 #include "runtime/cudnn/abi.h"
-#include "runtime/error.h"
+#include "runtime/cudnn/unsupported_error.h"
 
 namespace hydrac::runtime::cudnn {
 
-// cuDNN understands what it is asked for, but has nothing that does it here: this GPU, this version, this
-// shape.
-struct UnsupportedError : RunError {
-  using RunError::RunError;
-};
-
+// The functions of cuDNN that this folder calls, and its errors.
 class Library {
  public:
   // Opens libcudnn.so.9 where runtime/cuda looks for libraries; it stays open until the process ends. Throws

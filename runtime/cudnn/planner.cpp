@@ -88,10 +88,12 @@ class PlanSearch {
              const PlanRequest& request)
       : library_(library), handle_(handle), graph_(graph), request_(request) {}
 
+  bool done() const { return static_cast<int>(plans.size()) >= request_.count; }
+
   void search(abi::HeuristicsMode mode, const char* mode_name) {
     try {
       for (const Descriptor& config : engine_configs(library_, graph_, mode)) {
-        if (static_cast<int>(plans.size()) >= request_.count) return;
+        if (done()) return;
         consider(config);
       }
     } catch (const UnsupportedError& refusal) {
@@ -134,7 +136,7 @@ std::vector<EnginePlan> make_plans(const Library& library, abi::Handle handle, c
                                    const PlanRequest& request) {
   PlanSearch search(library, handle, graph, request);
   search.search(abi::HeuristicsMode::a, "heuristics");
-  search.search(abi::HeuristicsMode::fallback, "fallback heuristics");
+  if (!search.done()) search.search(abi::HeuristicsMode::fallback, "fallback heuristics");
   if (!search.plans.empty()) return std::move(search.plans);
   throw UnsupportedError(fmt::format(
       "{} has no {} for this graph{}", library.name(), request.engine.empty() ? "engine" : request.engine,

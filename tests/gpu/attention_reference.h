@@ -1,0 +1,89 @@
+// Causal attention and its gradients in float64 on the host, straight from the formulas, to test the CUDA kernels by.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "hydrac/random.h"
+
+namespace hydrac::test {
+
+struct AttentionCase {
+  int batch, tokens, heads, kv_heads, head_dim;
+  double dropout;
+  bool causal;
+  std::uint32_t key;  // of the dropout's random bits
+
+  double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
+  std::uint32_t threshold() const { return static_cast<std::uint32_t>(dropout * 4294967296.0); }
+  int group() const { return heads / kv_heads; }
+};
+
+// q, d_q, out, d_out [B,T,H,D]; k, v, d_k, d_v [B,T,K,D]; lse [B,H,T].
+struct AttentionTensors {
+  std::vector<double> q, k, v, d_out, out, lse, d_q, d_k, d_v;
+};
+
+inline void parallel_for(int count, const std::function<void(int)>& body) {
+  const int workers = static_cast<int>(std::thread::hardware_concurrency());
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < workers; ++worker) {
+    threads.emplace_back([&, worker] {
+      for (int i = worker; i < count; i += workers) body(i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Fills what follows from q, k, v and d_out. One unit of work is one (batch, kv head), so none shares what it writes.
+inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
+  const int T = c.tokens, D = c.head_dim;
+  x.out.assign(x.q.size(), 0);
+  x.d_q.assign(x.q.size(), 0);
+  x.d_k.assign(x.k.size(), 0);
+  x.d_v.assign(x.k.size(), 0);
+  x.lse.assign(static_cast<std::size_t>(c.batch) * c.heads * T, 0);
+  const auto dot = [D](const double* a, const double* b) {
+    double sum = 0;
+    for (int d = 0; d < D; ++d) sum += a[d] * b[d];
+    return sum;
+  };
+  parallel_for(c.batch * c.kv_heads, [&](int unit) {
+    const std::int64_t b = unit / c.kv_heads, kv = unit % c.kv_heads;
+    const auto kv_row = [&](std::int64_t j) { return ((b * T + j) * c.kv_heads + kv) * D; };
+    std::vector<double> weight(T), factor(T);
+    for (std::int64_t h = kv * c.group(); h < (kv + 1) * c.group(); ++h) {
+      for (std::int64_t i = 0; i < T; ++i) {
+        const std::int64_t row = ((b * T + i) * c.heads + h) * D;
+        const std::int64_t keys = c.causal ? i + 1 : T;
+        double sum = 0, delta = 0;
+        for (std::int64_t j = 0; j < keys; ++j) {
+          weight[j] = std::exp(c.scale() * dot(&x.q[row], &x.k[kv_row(j)]));
+          sum += weight[j];
+          const std::uint32_t bits =
+              random_bits(c.key, static_cast<std::uint64_t>(((b * c.heads + h) * T + i) * T + j));
+          factor[j] = c.dropout > 0 && bits < c.threshold() ? 0 : 1 / (1 - c.dropout);
+        }
+        x.lse[(b * c.heads + h) * T + i] = std::log(sum);
+        for (std::int64_t j = 0; j < keys; ++j) {
+          weight[j] /= sum;
+          for (int d = 0; d < D; ++d) x.out[row + d] += weight[j] * factor[j] * x.v[kv_row(j) + d];
+        }
+        delta = dot(&x.d_out[row], &x.out[row]);
+        for (std::int64_t j = 0; j < keys; ++j) {
+          const double d_probability = factor[j] * dot(&x.d_out[row], &x.v[kv_row(j)]);
+          const double d_score = c.scale() * weight[j] * (d_probability - delta);
+          for (int d = 0; d < D; ++d) {
+            x.d_q[row + d] += d_score * x.k[kv_row(j) + d];
+            x.d_k[kv_row(j) + d] += d_score * x.q[row + d];
+            x.d_v[kv_row(j) + d] += weight[j] * factor[j] * x.d_out[row + d];
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace hydrac::test

@@ -1,0 +1,273 @@
+// Tests the CUDA attention kernels on a GPU against float64: every tensor's relative error, that all of each output is
+// written and nothing past it, and that a second run gives the same bits. `--time` times them instead.
+// One program tests the kernels that HYDRAC_ATTENTION_CAPABILITY (75, 80, 90) would use, on any chip that can run them:
+//   nvcc -std=c++20 -O3 -I. -Itemplates -Itemplates/include -Itests/gpu -DHYDRAC_ATTENTION_CAPABILITY=80 -arch=sm_80
+//        tests/gpu/attention_test.cu -o attention_test
+// (one line; 90 needs -gencode arch=compute_90a,code=sm_90a).
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "attention_device.cuh"
+#include "attention_reference.h"
+
+namespace hydrac::test {
+namespace {
+
+constexpr int kCapability = HYDRAC_ATTENTION_CAPABILITY;
+constexpr std::size_t kGuardBytes = 4096;
+int failures = 0;
+
+// Device memory with guard bytes behind it, poisoned: as float, bf16 and f16 the poison is NaN.
+template <class T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(std::size_t size) : size_(size) {
+    check(cudaMalloc(&data_, size * sizeof(T) + kGuardBytes), "cudaMalloc");
+    poison();
+  }
+  explicit DeviceArray(const std::vector<T>& from) : DeviceArray(from.size()) {
+    check(cudaMemcpy(data_, from.data(), size_ * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  DeviceArray(DeviceArray&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr; }
+  ~DeviceArray() { cudaFree(data_); }
+
+  void poison() { check(cudaMemset(data_, 0xFF, size_ * sizeof(T) + kGuardBytes), "cudaMemset"); }
+  T* get() { return data_; }
+  // The content; `intact` says whether the guard still is.
+  std::vector<T> read(bool& intact) const {
+    std::vector<unsigned char> bytes(size_ * sizeof(T) + kGuardBytes);
+    check(cudaMemcpy(bytes.data(), data_, bytes.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    intact = std::all_of(bytes.end() - kGuardBytes, bytes.end(), [](unsigned char b) { return b == 0xFF; });
+    std::vector<T> result(size_);
+    std::memcpy(result.data(), bytes.data(), size_ * sizeof(T));
+    return result;
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t size_;
+};
+
+template <class Storage>
+std::vector<Storage> random_values(std::size_t size, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<Storage> values(size);
+  constexpr std::size_t period = 999983;  // drawing is slow; a prime this large lines up with no stride
+  for (std::size_t i = 0; i < size; ++i) {
+    values[i] = i < period ? from_float<Storage>(normal(random)) : values[i - period];
+  }
+  return values;
+}
+
+// [B,T,heads,D] out of [B,T,all_heads,D], widened.
+template <class Storage>
+std::vector<double> slice(const std::vector<Storage>& from, const AttentionCase& c, int all_heads, int first, int heads) {
+  std::vector<double> to;
+  to.reserve(static_cast<std::size_t>(c.batch) * c.tokens * heads * c.head_dim);
+  for (std::size_t token = 0; token < static_cast<std::size_t>(c.batch) * c.tokens; ++token) {
+    const auto row = from.begin() + (token * all_heads + first) * c.head_dim;
+    for (auto x = row; x != row + heads * c.head_dim; ++x) to.push_back(to_float(*x));
+  }
+  return to;
+}
+
+double norm(const std::vector<double>& x) {
+  double sum = 0;
+  for (double value : x) sum += value * value;
+  return std::sqrt(sum);
+}
+
+// |x - reference| / |reference|; of a reference that is 0 (d_q and d_k of one token), over `scale`.
+double relative_error(const std::vector<double>& x, const std::vector<double>& reference, double scale) {
+  double difference = 0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    difference += (x[i] - reference[i]) * (x[i] - reference[i]);
+  }
+  const double size = norm(reference);
+  return std::sqrt(difference) / (size > 1e-9 * scale ? size : scale);
+}
+
+// Errors that rounding the operands to Storage explains, with room of about two.
+template <class Storage>
+constexpr double error_bound() {
+  return sizeof(Storage) == 4 ? 3e-6 : __is_same(Storage, bf16) ? 6e-3 : 8e-4;
+}
+
+template <class Storage, int head_dim, bool causal, bool has_dropout>
+void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
+  using Kernels = Attention<Storage, head_dim, kCapability, causal, has_dropout>;
+  c.head_dim = head_dim, c.causal = causal, c.key = static_cast<std::uint32_t>(seed * 2654435761u);
+  const int all_heads = c.heads + 2 * c.kv_heads;
+  const std::size_t tokens = static_cast<std::size_t>(c.batch) * c.tokens;
+  const auto qkv = random_values<Storage>(tokens * all_heads * head_dim, seed);
+  const auto d_out = random_values<Storage>(tokens * c.heads * head_dim, seed + 1);
+
+  AttentionTensors reference;
+  reference.q = slice(qkv, c, all_heads, 0, c.heads);
+  reference.k = slice(qkv, c, all_heads, c.heads, c.kv_heads);
+  reference.v = slice(qkv, c, all_heads, c.heads + c.kv_heads, c.kv_heads);
+  reference.d_out = slice(d_out, c, c.heads, 0, c.heads);
+  attention_reference(c, reference);
+
+  DeviceArray<Storage> device_qkv(qkv), device_d_out(d_out);
+  DeviceArray<Storage> out(d_out.size()), d_qkv(qkv.size());
+  DeviceArray<float> lse(tokens * c.heads);
+  DeviceArray<cuda::QueryTerms> terms(tokens * c.heads);
+  const cuda::AttentionShape shape{c.batch, c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale())};
+  const cuda::AttentionDropout dropout{c.key, c.threshold(), static_cast<float>(1 / (1 - c.dropout))};
+  const DeviceTensors<Storage> x{device_qkv.get(), device_d_out.get(), out.get(),
+                                 d_qkv.get(),      lse.get(),          terms.get()};
+  std::vector<Storage> outs[2], d_qkvs[2];
+  std::vector<float> lses[2];
+  bool intact = true;
+  for (int run = 0; run < 2; ++run) {
+    out.poison(), d_qkv.poison(), lse.poison(), terms.poison();
+    Kernels::run_forward(shape, x, dropout);
+    Kernels::run_query_gradients(shape, x, dropout);
+    Kernels::run_key_gradients(shape, x, dropout);
+    check(cudaDeviceSynchronize(), "kernels");
+    bool whole[4];
+    outs[run] = out.read(whole[0]), d_qkvs[run] = d_qkv.read(whole[1]), lses[run] = lse.read(whole[2]);
+    terms.read(whole[3]);
+    intact = intact && whole[0] && whole[1] && whole[2] && whole[3];
+  }
+  const auto same = [](const auto& a, const auto& b) {
+    return std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0;
+  };
+  const bool repeatable = same(outs[0], outs[1]) && same(d_qkvs[0], d_qkvs[1]) && same(lses[0], lses[1]);
+
+  const double scale = norm(reference.d_out);
+  const double errors[] = {
+      relative_error(slice(outs[0], c, c.heads, 0, c.heads), reference.out, scale),
+      relative_error(std::vector<double>(lses[0].begin(), lses[0].end()), reference.lse, scale),
+      relative_error(slice(d_qkvs[0], c, all_heads, 0, c.heads), reference.d_q, scale),
+      relative_error(slice(d_qkvs[0], c, all_heads, c.heads, c.kv_heads), reference.d_k, scale),
+      relative_error(slice(d_qkvs[0], c, all_heads, c.heads + c.kv_heads, c.kv_heads), reference.d_v, scale)};
+  bool close = true;
+  for (double error : errors) close = close && error < error_bound<Storage>();  // NaN fails
+  const bool passed = close && repeatable && intact;
+  failures += !passed;
+  std::printf("%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e%s%s\n",
+              passed ? "ok  " : "FAIL", type, head_dim, c.batch, c.tokens, c.heads, c.kv_heads, c.dropout,
+              causal ? "causal" : "full  ", errors[0], errors[1], errors[2], errors[3], errors[4],
+              repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
+  std::fflush(stdout);
+}
+
+template <class Storage, int head_dim>
+void check_sizes(const char* type) {
+  std::uint64_t seed = 17 * head_dim + sizeof(Storage);
+  for (int tokens : {1, 37, 128, 1000}) {
+    check_case<Storage, head_dim, true, false>(type, {2, tokens, 2, 2, 0, 0.0}, ++seed);
+  }
+  check_case<Storage, head_dim, true, false>(type, {1, 333, 6, 2, 0, 0.0}, ++seed);
+  check_case<Storage, head_dim, true, true>(type, {2, 200, 4, 2, 0, 0.2}, ++seed);
+}
+
+// Median milliseconds of a launch, over inputs that take turns and are together larger than the L2 cache.
+template <class Run>
+float median_ms(int inputs, Run run) {
+  constexpr int repeats = 15;
+  cudaEvent_t start, stop;
+  check(cudaEventCreate(&start), "cudaEventCreate");
+  check(cudaEventCreate(&stop), "cudaEventCreate");
+  std::vector<float> times(repeats);
+  for (int i = 0; i < inputs; ++i) run(i);
+  for (int i = 0; i < repeats; ++i) {
+    check(cudaEventRecord(start), "cudaEventRecord");
+    run(i % inputs);
+    check(cudaEventRecord(stop), "cudaEventRecord");
+    check(cudaEventSynchronize(stop), "cudaEventSynchronize");
+    check(cudaEventElapsedTime(&times[i], start, stop), "cudaEventElapsedTime");
+  }
+  std::sort(times.begin(), times.end());
+  return times[repeats / 2];
+}
+
+template <class Storage, int head_dim, int batch, int tokens, int heads, int kv_heads>
+void time_shape(const char* name) {
+  constexpr int inputs = 3;
+  constexpr cuda::AttentionShape shape{batch, tokens, heads, kv_heads, 0.125f};
+  using Kernels = Attention<Storage, head_dim, kCapability, true, false, shape>;
+  const std::size_t rows = static_cast<std::size_t>(batch) * tokens;
+  const auto values = random_values<Storage>(rows * (heads + 2 * kv_heads) * head_dim, 5);
+  const auto d_values = random_values<Storage>(rows * heads * head_dim, 6);
+  std::vector<DeviceArray<Storage>> arrays;
+  std::vector<DeviceTensors<Storage>> x;
+  DeviceArray<float> lse(rows * heads);
+  DeviceArray<cuda::QueryTerms> terms(rows * heads);
+  arrays.reserve(4 * inputs);
+  for (int i = 0; i < inputs; ++i) {
+    arrays.emplace_back(values), arrays.emplace_back(d_values);
+    arrays.emplace_back(d_values.size()), arrays.emplace_back(values.size());
+    DeviceArray<Storage>* a = &arrays[4 * i];
+    x.push_back({a[0].get(), a[1].get(), a[2].get(), a[3].get(), lse.get(), terms.get()});
+  }
+  const float forward = median_ms(inputs, [&](int i) { Kernels::run_forward(shape, x[i], {}); });
+  const float queries = median_ms(inputs, [&](int i) { Kernels::run_query_gradients(shape, x[i], {}); });
+  const float keys = median_ms(inputs, [&](int i) { Kernels::run_key_gradients(shape, x[i], {}); });
+  const double product = 1e-9 * batch * heads * head_dim * static_cast<double>(tokens) * tokens;  // GFLOP, causal half
+  std::printf("%-6s forward %.3f ms %.0f TFLOP/s; backward %.3f ms (queries %.3f + keys %.3f) %.0f TFLOP/s\n", name,
+              forward, 2 * product / forward, queries + keys, queries, keys, 5 * product / (queries + keys));
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace hydrac::test
+
+int main(int argc, char** argv) {
+  using namespace hydrac;
+  using namespace hydrac::test;
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::printf("SKIPPED: no CUDA device\n");
+    return 0;
+  }
+  if (argc > 1 && std::string(argv[1]) == "--time") {
+#if HYDRAC_ATTENTION_CAPABILITY >= 80
+    time_shape<bf16, 64, 64, 1024, 12, 12>("gpt2");
+    time_shape<bf16, 64, 16, 2048, 12, 4>("hydra");
+    time_shape<bf16, 64, 4, 4096, 32, 8>("llama");
+    time_shape<bf16, 128, 4, 4096, 16, 4>("D=128");
+#endif
+    time_shape<float, 64, 16, 1024, 12, 12>("float");
+    return 0;
+  }
+  check_sizes<float, 64>("f32");
+#if HYDRAC_ATTENTION_CAPABILITY == 75
+  check_case<float, 256, true, false>("f32", {1, 333, 4, 2, 0, 0.0}, 9);
+#endif
+#if HYDRAC_ATTENTION_CAPABILITY == 90
+  check_sizes<bf16, 64>("bf16");
+  check_sizes<f16, 64>("f16");
+  check_sizes<bf16, 128>("bf16");
+  check_sizes<f16, 128>("f16");
+  check_case<bf16, 64, false, false>("bf16", {2, 777, 3, 3, 0, 0.0}, 3);
+  check_case<bf16, 64, true, false>("bf16", {3, 2048, 12, 4, 0, 0.0}, 4);
+#else
+  check_sizes<f16, 64>("f16");
+  check_sizes<f16, 256>("f16");
+  check_sizes<bf16, 64>("bf16");
+#if HYDRAC_ATTENTION_CAPABILITY >= 80
+  check_sizes<float, 40>("f32");
+  check_sizes<float, 128>("f32");
+  check_sizes<float, 256>("f32");
+  check_sizes<f16, 96>("f16");
+  check_sizes<bf16, 32>("bf16");
+  check_sizes<bf16, 40>("bf16");
+  check_sizes<bf16, 80>("bf16");
+  check_sizes<bf16, 96>("bf16");
+  check_sizes<bf16, 128>("bf16");
+  check_sizes<bf16, 136>("bf16");
+  check_sizes<bf16, 256>("bf16");
+  check_case<float, 64, false, false>("f32", {1, 300, 2, 1, 0, 0.0}, 3);
+  check_case<bf16, 64, false, true>("bf16", {2, 777, 3, 3, 0, 0.1}, 3);
+#endif
+#endif
+  std::printf("%s\n", failures == 0 ? "all passed" : "FAILED");
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,79 @@
+#include "runtime/cuda/gemm_choices.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/support/temp_dir.h"
+
+namespace hydrac::runtime::cuda {
+namespace {
+
+GemmChoice some_choice(std::uint64_t seed) {
+  GemmChoice choice;
+  for (std::uint64_t& word : choice.algorithm.data) word = seed *= 0x9e3779b97f4a7c15u;
+  choice.workspace_bytes = 4096;
+  choice.ms = 0.4125;
+  choice.candidates = 17;
+  return choice;
+}
+
+TEST(GemmChoices, AChoiceSurvivesItsText) {
+  const GemmChoice choice = some_choice(3);
+  const std::string text = to_text(choice);
+  EXPECT_EQ(text.substr(128), " 4096 0.4125 17");
+  const auto parsed = parse_choice(text);
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_TRUE(std::equal(choice.algorithm.data, choice.algorithm.data + 8, parsed->algorithm.data));
+  EXPECT_EQ(to_text(*parsed), text);
+}
+
+TEST(GemmChoices, WhatIsNoChoiceIsNotParsed) {
+  const std::string text = to_text(some_choice(3));
+  for (std::size_t length = 0; length < 133; ++length)
+    EXPECT_FALSE(parse_choice(text.substr(0, length))) << length;
+  EXPECT_FALSE(parse_choice(text + " "));
+  std::string letters = text;
+  letters[40] = 'x';
+  EXPECT_FALSE(parse_choice(letters));
+}
+
+TEST(GemmChoices, AreThereInTheNextProcess) {
+  const test::TempDir folder;
+  const auto file = folder / "cache/gemm.txt";
+  GemmChoices first(file);
+  EXPECT_FALSE(first.find("GPU; a"));
+  first.remember("GPU; a", some_choice(1));
+  GemmChoices second(file);
+  ASSERT_TRUE(second.find("GPU; a"));
+  EXPECT_EQ(to_text(*second.find("GPU; a")), to_text(some_choice(1)));
+  EXPECT_FALSE(second.find("GPU; b"));
+}
+
+TEST(GemmChoices, OfTwoProcessesAreBothKept) {
+  const test::TempDir folder;
+  GemmChoices first(folder / "gemm.txt"), second(folder / "gemm.txt");
+  first.remember("a", some_choice(1));
+  second.remember("b", some_choice(2));
+  first.remember("c", some_choice(3));
+  const GemmChoices all(folder / "gemm.txt");
+  EXPECT_EQ(to_text(all.find("a").value()), to_text(some_choice(1)));
+  EXPECT_EQ(to_text(all.find("b").value()), to_text(some_choice(2)));
+  EXPECT_EQ(to_text(all.find("c").value()), to_text(some_choice(3)));
+}
+
+TEST(GemmChoices, ADamagedLineIsLeftOut) {
+  const test::TempDir folder;
+  GemmChoices(folder / "gemm.txt").remember("a", some_choice(1));
+  std::ofstream(folder / "gemm.txt", std::ios::app) << "b\t0123\nno tab\n";
+  const GemmChoices choices(folder / "gemm.txt");
+  EXPECT_TRUE(choices.find("a"));
+  EXPECT_FALSE(choices.find("b"));
+}
+
+TEST(GemmChoices, WithoutAFileAreRememberedInMemory) {
+  GemmChoices choices("");
+  choices.remember("a", some_choice(1));
+  EXPECT_TRUE(choices.find("a"));
+}
+
+}  // namespace
+}  // namespace hydrac::runtime::cuda
