@@ -1,6 +1,7 @@
 // `hydrac check`: the resolved spec, and what it will need.
 #include <fmt/format.h>
 
+#include "cli/program_memory.h"
 #include "cli/report.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
@@ -23,9 +24,11 @@ int check_verb(const Arguments& arguments) {
     return kFine;
   }
   require_cpu(*spec);
-  const driver::Compiled compiled =
-      driver::compile(*spec, {thread_count(*spec), arguments.value("--dump").value_or("")});
+  const driver::CompileOptions options{thread_count(*spec), arguments.value("--dump").value_or(""),
+                                       memory_option(arguments)};
+  const driver::Compiled compiled = driver::compile(*spec, options);
   fmt::print("\n{}", memory_summary(compiled, "# "));
+  require_fit(compiled, options);
   return kFine;
 }
 

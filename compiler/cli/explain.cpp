@@ -1,6 +1,7 @@
 // `hydrac explain`: every kernel, the memory map, and what each pass decided.
 #include <fmt/format.h>
 
+#include "cli/program_memory.h"
 #include "cli/report.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
@@ -12,10 +13,12 @@ int explain_verb(const Arguments& arguments) {
   if (!spec) return kBadInput;
   require_cpu(*spec);
   complete_for_planning(*spec);
-  const driver::Compiled compiled =
-      driver::compile(*spec, {thread_count(*spec), arguments.value("--dump").value_or("")});
+  const driver::CompileOptions options{thread_count(*spec), arguments.value("--dump").value_or(""),
+                                       memory_option(arguments)};
+  const driver::Compiled compiled = driver::compile(*spec, options);
   fmt::print("# Calls, in order\n\n{}\n# Memory\n\n{}\n{}\n# Decisions\n\n{}", call_table(compiled),
              memory_summary(compiled, ""), memory_map(compiled), decisions(compiled));
+  require_fit(compiled, options);
   return kFine;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/checkpoint_files.h"
+#include "cli/program_memory.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "driver/compile.h"
@@ -68,9 +69,11 @@ int run_verb(const Arguments& arguments) {
   Corpus corpus = open_corpus(*spec, quiet);
   const runtime::TrainOptions options = train_options(*spec, corpus, arguments);
   runtime::check_run(options);
-  targets::CpuProgram program(
-      driver::compile(*spec, {thread_count(*spec), arguments.value("--dump").value_or("")}),
-      targets::default_cache_dir());
+  const driver::CompileOptions compile_options{thread_count(*spec), arguments.value("--dump").value_or(""),
+                                               memory_option(arguments)};
+  driver::Compiled compiled = driver::compile(*spec, compile_options);
+  require_fit(compiled, compile_options);
+  targets::CpuProgram program(std::move(compiled), targets::default_cache_dir());
   if (!quiet) print_start(program, *corpus.loader);
   runtime::train(program, corpus.loader, options);
   return kFine;

@@ -8,6 +8,7 @@
 #include "autodiff/autodiff.h"
 #include "codegen/cpu_program.h"
 #include "driver/dump.h"
+#include "driver/fit_memory.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -43,11 +44,12 @@ std::set<ir::ValueId> host_values(const Compiled& c) {
 
 }  // namespace
 
-Compiled compile(const spec::Spec& spec, const CompileOptions& options) {
+Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recompute,
+                 const CompileOptions& options) {
   Compiled c;
   c.spec = spec;
   c.threads = options.threads;
-  c.recompute = recompute_choice(spec);
+  c.recompute = recompute;
   Dump dump(options.dump_dir);
   auto after = [&](const std::string& stage) {
     demand(stage, ir::verify(c.graph));
@@ -98,6 +100,12 @@ Compiled compile(const spec::Spec& spec, const CompileOptions& options) {
   demand("plan", plan::verify(c.graph, c.plan));
   dump.stage("plan", to_text(c.graph, c.plan));
   return c;
+}
+
+Compiled compile(const spec::Spec& spec, const CompileOptions& options) {
+  if (spec.optimizations.recompute.mode == spec::Recompute::Mode::automatic)
+    return compile_to_fit(spec, options);
+  return compile(spec, recompute_choice(spec), options);
 }
 
 }  // namespace hydrac::driver
