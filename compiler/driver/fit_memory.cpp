@@ -103,14 +103,15 @@ std::vector<Candidate> candidates_of(const spec::Spec& spec, CompileOptions opti
 }  // namespace
 
 MemoryLimit memory_limit(const spec::Spec& spec, const CompileOptions& options) {
-  if (options.memory_bytes > 0) return {options.memory_bytes, human(options.memory_bytes) + " are given"};
+  if (options.memory_bytes > 0)
+    return {options.memory_bytes, fmt::format("it may take {}", human(options.memory_bytes))};
   const targets::Target& target = *targets::find(spec.target);
   const int64_t all = target.is_cpu() ? machine_memory() : static_cast<int64_t>(target.memory_gib * 0x1p30);
   if (all == 0) return {0, fmt::format("the memory of {} is not known", target.name)};
-  const int64_t reserve = all / 100 * 3 + (int64_t{600} << 20);
-  return {std::max<int64_t>(all - reserve, 1),
-          fmt::format("{} of {}, less {} for {}", human(all), target.is_cpu() ? "this machine" : target.name,
-                      human(reserve),
+  const int64_t reserve = all / 100 * 3 + (int64_t{600} << 20), left = std::max<int64_t>(all - reserve, 1);
+  return {left,
+          fmt::format("{} has {} for it ({}, less {} for {})", target.is_cpu() ? "this machine" : target.name,
+                      human(left), human(all), human(reserve),
                       target.is_cpu() ? "the rest of the process" : "the CUDA context and libraries")};
 }
 
@@ -143,7 +144,7 @@ Compiled compile_to_fit(const spec::Spec& spec, const CompileOptions& options) {
 
 namespace {
 
-// Looks for values of single keys with which the program fits, and for all of them together.
+// Looks for values of keys with which the program fits, by planning it.
 class Remedies {
  public:
   Remedies(const Compiled& compiled, const CompileOptions& options, const MemoryLimit& limit)
@@ -151,16 +152,21 @@ class Remedies {
     options_.dump_dir.clear();
   }
 
-  std::string text() {
+  std::string text() const {
     std::vector<std::string> ways;
     if (const int64_t most = largest_batch(spec_, choice_); most > 0)
       ways.push_back(fmt::format("train.micro_batch_size: {}", most));
-    if (const auto choice = other_choice(spec_))
-      ways.push_back(fmt::format("optimizations.recompute: {}", to_string(*choice)));
-    const bool chunks = can_chunk();
-    if (chunks && fits(chunked(), choice_)) ways.push_back("optimizations.loss: fused_linear");
-    if (!ways.empty()) return fmt::format("it fits with {}", fmt::join(ways, ", or with "));
-    return everything(chunks);
+    const std::optional<RecomputeChoice> choice = other_choice(spec_);
+    if (choice) ways.push_back(recompute_key(*choice));
+    const bool chunks = can_chunk() && fits(chunked(), choice_);
+    if (chunks) ways.push_back(kFusedLinear);
+    if (!choice && !chunks && can_chunk()) {
+      if (const auto both = other_choice(chunked()))
+        ways.push_back(fmt::format("{} and {}", recompute_key(*both), kFusedLinear));
+    }
+    if (ways.empty()) ways = everything();
+    return ways.empty() ? "no micro-batch fits: a smaller model, or a shorter train.sequence_len, may"
+                        : fmt::format("it fits with {}", fmt::join(ways, ", or with "));
   }
 
  private:
@@ -198,17 +204,21 @@ class Remedies {
     return spec;
   }
 
-  std::string everything(bool chunks) const {
-    const spec::Spec spec = chunks ? chunked() : spec_;
+  // With every key as lean as it gets, where not even one sequence fits otherwise.
+  std::vector<std::string> everything() const {
+    const spec::Spec spec = can_chunk() ? chunked() : spec_;
     const RecomputeChoice leanest = compile_to_fit(spec, options_).recompute;
-    std::vector<std::string> keys;
-    if (leanest != choice_) keys.push_back(fmt::format("optimizations.recompute: {}", to_string(leanest)));
-    if (chunks) keys.push_back("optimizations.loss: fused_linear");
-    const std::string together = fmt::format("{}", fmt::join(keys, " and "));
-    if (!keys.empty() && fits(spec, leanest)) return "it fits with " + together;
     const int64_t most = largest_batch(spec, leanest);
-    if (most == 0) return "no micro-batch fits: a smaller model, or a shorter train.sequence_len, may";
-    return fmt::format("it fits with {} and train.micro_batch_size: {}", together, most);
+    if (most == 0) return {};
+    std::vector<std::string> keys = {fmt::format("train.micro_batch_size: {}", most)};
+    if (leanest != choice_) keys.push_back(recompute_key(leanest));
+    if (can_chunk()) keys.push_back(kFusedLinear);
+    return {fmt::format("{}", fmt::join(keys, " and "))};
+  }
+
+  static constexpr const char* kFusedLinear = "optimizations.loss: fused_linear";
+  static std::string recompute_key(const RecomputeChoice& choice) {
+    return "optimizations.recompute: " + to_string(choice);
   }
 
   const spec::Spec spec_;
@@ -224,8 +234,7 @@ std::optional<diag::Diagnostic> memory_problem(const Compiled& compiled, const C
   const int64_t bytes = compiled.plan.arena_bytes;
   if (limit.allows(bytes)) return std::nullopt;
   return diag::Diagnostic{diag::Kind::out_of_memory, compiled.spec.where("train.micro_batch_size"),
-                          fmt::format("the program needs {}, and there are {} ({})", human(bytes),
-                                      human(limit.bytes), limit.source),
+                          fmt::format("the program needs {}, and {}", human(bytes), limit.source),
                           Remedies(compiled, options, limit).text()};
 }
 
