@@ -3,6 +3,7 @@
 
 #include "cli/program_memory.h"
 #include "cli/report.h"
+#include "cli/report_json.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 
@@ -16,8 +17,12 @@ int explain_verb(const Arguments& arguments) {
   const driver::CompileOptions options{thread_count(*spec), arguments.value("--dump").value_or(""),
                                        memory_option(arguments)};
   const driver::Compiled compiled = driver::compile(*spec, options);
-  fmt::print("# Calls, in order\n\n{}\n# Memory\n\n{}\n{}\n# Decisions\n\n{}", call_table(compiled),
-             memory_summary(compiled, ""), memory_map(compiled), decisions(compiled));
+  if (arguments.has("--json")) {
+    fmt::print("{}", explain_json(compiled, options));
+  } else {
+    fmt::print("# Calls, in order\n\n{}\n# Memory\n\n{}\n{}\n# Decisions\n\n{}", call_table(compiled),
+               memory_summary(compiled, ""), memory_map(compiled), decisions(compiled));
+  }
   require_fit(compiled, options);
   return kFine;
 }
