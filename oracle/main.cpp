@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "oracle/aten/bench.h"
 #include "oracle/aten/threads.h"
@@ -27,36 +28,44 @@ void write_json(const fs::path& path, const json& object) {
   if (!file) throw JobError(fmt::format("{}: cannot be written", path.filename().string()));
 }
 
+struct CommandLine {
+  fs::path folder;
+  std::string device = "cpu";
+  char** argv = nullptr;
+};
+
 // result.json comes last: where it says ok, result.safetensors is whole.
-void run_verify(const fs::path& folder, char**) {
+void run_verify(const CommandLine& line) {
+  const fs::path& folder = line.folder;
   fs::remove(folder / "result.json");
   fs::remove(folder / "result.safetensors");
   const Job job = read_job(folder / "job.json");
   const SafetensorsFile tensors(folder / "tensors.safetensors");
   SafetensorsWriter results;
-  verify(job, tensors, results);
+  verify(job, tensors, find_device(line.device), results);
   results.write(folder / "result.safetensors");
   write_json(folder / "result.json", {{"ok", true}});
 }
 
-void run_bench(const fs::path& folder, char** argv) {
-  restart_with_fast_environment(argv);
-  const BenchResult result = bench(read_job(folder / "job.json"));
-  const json line = {{"ms_per_step_median", result.ms_per_step_median},
-                     {"ms_min", result.ms_min},
-                     {"tokens_per_second", result.tokens_per_second},
-                     {"peak_rss_mib", result.peak_rss_mib},
-                     {"torch", result.torch},
-                     {"blas", blas_kernels()},
-                     {"loss_first", result.loss_first},
-                     {"loss_last", result.loss_last}};
-  fmt::print("{}\n", line.dump());
+void run_bench(const CommandLine& line) {
+  if (line.device != "cpu") throw JobError("bench times on the CPU: --device is verify's");
+  restart_with_fast_environment(line.argv);
+  const BenchResult result = bench(read_job(line.folder / "job.json"));
+  const json figures = {{"ms_per_step_median", result.ms_per_step_median},
+                        {"ms_min", result.ms_min},
+                        {"tokens_per_second", result.tokens_per_second},
+                        {"peak_rss_mib", result.peak_rss_mib},
+                        {"torch", result.torch},
+                        {"blas", blas_kernels()},
+                        {"loss_first", result.loss_first},
+                        {"loss_last", result.loss_last}};
+  fmt::print("{}\n", figures.dump());
 }
 
 struct Verb {
   const char* name;
   const char* help;
-  void (*run)(const fs::path& folder, char** argv);
+  void (*run)(const CommandLine& line);
 };
 
 constexpr Verb kVerbs[] = {
@@ -66,7 +75,7 @@ constexpr Verb kVerbs[] = {
 };
 
 int usage() {
-  fmt::print(stderr, "usage: hydrac-oracle VERB JOBDIR\n");
+  fmt::print(stderr, "usage: hydrac-oracle VERB JOBDIR [--device cpu|cuda|auto]\n");
   for (const Verb& verb : kVerbs) fmt::print(stderr, "  {:<8} {}\n", verb.name, verb.help);
   return 2;
 }
@@ -83,13 +92,19 @@ int fail(const Verb& verb, const fs::path& folder, const std::string& message) {
   return 1;
 }
 
-int run(const Verb& verb, const fs::path& folder, char** argv) {
+int run(const Verb& verb, const CommandLine& line) {
   try {
-    verb.run(folder, argv);
+    verb.run(line);
     return 0;
   } catch (const std::exception& e) {
-    return fail(verb, folder, e.what());
+    return fail(verb, line.folder, e.what());
   }
+}
+
+const Verb* find_verb(const std::string& name) {
+  for (const Verb& verb : kVerbs)
+    if (name == verb.name) return &verb;
+  return nullptr;
 }
 
 }  // namespace
@@ -97,8 +112,8 @@ int run(const Verb& verb, const fs::path& folder, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace hydrac::oracle;
-  if (argc != 3) return usage();
-  for (const Verb& verb : kVerbs)
-    if (std::string(argv[1]) == verb.name) return run(verb, argv[2], argv);
-  return usage();
+  const bool has_device = argc == 5 && std::string(argv[3]) == "--device";
+  const Verb* verb = argc >= 3 ? find_verb(argv[1]) : nullptr;
+  if (!verb || (argc != 3 && !has_device)) return usage();
+  return run(*verb, {argv[2], has_device ? argv[4] : "cpu", argv});
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/build_program.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/error.h"
@@ -36,9 +37,15 @@ struct Row {
   std::string name, label;
   int calls = 0;
   double seconds = 0, flop = 0, bytes = 0;
+  double floor = 0;  // seconds that the machine's peaks would take for its flop, or for its bytes
 };
 
-std::vector<Row> kernel_rows(targets::CpuProgram& program, int64_t micro_batches) {
+// What a target can do at best, as far as it is known.
+struct Peaks {
+  double flops = 0, bytes_per_second = 0;
+};
+
+std::vector<Row> kernel_rows(targets::Executable& program, const Peaks& peaks) {
   std::map<std::pair<std::string, std::string>, Row> rows;
   auto add = [&](const std::string& function, double times) {
     constexpr int repeats = 5;
@@ -48,17 +55,21 @@ std::vector<Row> kernel_rows(targets::CpuProgram& program, int64_t micro_batches
       std::vector<double> seconds;
       for (const auto& run : runs) seconds.push_back(run[call].seconds);
       const targets::CallTime& one = runs[0][call];
-      const std::string label = one.name == "gemm" ? one.label : "";
-      Row& row = rows[{one.name, label}];
+      const bool product = one.name.starts_with("gemm");
+      Row& row = rows[{one.name, product ? one.label : ""}];
       row.name = one.name;
-      row.label = label;
+      row.label = product ? one.label : "";
       row.calls += static_cast<int>(times);
       row.seconds += median(seconds) * times;
       row.flop += one.flop * times;
       row.bytes += one.bytes * times;
+      const bool on_matrix_units = product || one.name.find("attention") != std::string::npos;
+      const double compute = on_matrix_units && peaks.flops > 0 ? one.flop / peaks.flops : 0;
+      const double memory = peaks.bytes_per_second > 0 ? one.bytes / peaks.bytes_per_second : 0;
+      row.floor += std::max(compute, memory) * times;
     }
   };
-  add("micro_step", static_cast<double>(micro_batches));
+  add("micro_step", static_cast<double>(program.compiled().spec.train.gradient_accumulation_steps));
   add("update", 1);
   std::vector<Row> list;
   for (auto& [key, row] : rows) list.push_back(std::move(row));
@@ -66,48 +77,109 @@ std::vector<Row> kernel_rows(targets::CpuProgram& program, int64_t micro_batches
   return list;
 }
 
-void print_rows(const std::vector<Row>& rows) {
+double total_seconds(const std::vector<Row>& rows) {
   double total = 0;
   for (const Row& row : rows) total += row.seconds;
-  fmt::print("\n{:<58} {:>6} {:>9} {:>7} {:>9} {:>9}\n", "kernel", "calls", "ms", "share", "GFLOP/s", "GB/s");
-  for (const Row& row : rows) {
-    fmt::print("{:<58} {:>6} {:>9.3f} {:>6.1f}% {:>9.1f} {:>9.1f}\n",
-               row.label.empty() ? row.name : row.name + " " + row.label, row.calls, row.seconds * 1e3,
-               100 * row.seconds / total, row.flop / row.seconds / 1e9, row.bytes / row.seconds / 1e9);
-  }
+  return total;
 }
 
-Json measure(targets::CpuProgram& program, int64_t steps) {
-  const spec::Spec& spec = program.compiled().spec;
-  const verify::Batches batches = verify::random_batches(spec, 4, 7);
+Json rows_json(const std::vector<Row>& rows) {
+  const double total = total_seconds(rows);
+  Json list = Json::array();
+  for (const Row& row : rows) {
+    list.push_back({{"name", row.name},
+                    {"label", row.label},
+                    {"calls", row.calls},
+                    {"ms", row.seconds * 1e3},
+                    {"floor_ms", row.floor * 1e3},
+                    {"share", row.seconds / total},
+                    {"tflops", row.flop / row.seconds / 1e12},
+                    {"gbs", row.bytes / row.seconds / 1e9}});
+  }
+  return list;
+}
+
+void print_rows(const std::vector<Row>& rows) {
+  const double total = total_seconds(rows);
+  fmt::print("\n{:<64} {:>6} {:>9} {:>9} {:>7} {:>9} {:>9}\n", "kernel", "calls", "ms", "floor ms", "share",
+             "GFLOP/s", "GB/s");
+  for (const Row& row : rows) {
+    fmt::print("{:<64} {:>6} {:>9.3f} {:>9} {:>6.1f}% {:>9.1f} {:>9.1f}\n",
+               row.label.empty() ? row.name : row.name + " " + row.label, row.calls, row.seconds * 1e3,
+               row.floor > 0 ? fmt::format("{:.3f}", row.floor * 1e3) : "", 100 * row.seconds / total,
+               row.flop / row.seconds / 1e9, row.bytes / row.seconds / 1e9);
+  }
+  fmt::print("{:<64} {:>6} {:>9.3f}, each timed alone\n", "all", "", total * 1e3);
+}
+
+// Optimizer steps on random batches, as the training loop runs them: results are read late where the program
+// allows.
+class Steps {
+ public:
+  explicit Steps(targets::Executable& program)
+      : program_(program), batches_(verify::random_batches(program.compiled().spec, 4, 7)) {}
+
+  // Seconds of each of `count` steps: by the target's clock, or by this machine's.
+  std::vector<double> run(int64_t count) {
+    program_.take_step_times();
+    std::vector<double> seconds;
+    int64_t unread = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      seconds.push_back(seconds_of([&] {
+        const auto& micro = batches_[static_cast<size_t>(next_++) % batches_.size()];
+        for (const runtime::Batch& batch : micro) program_.micro_step(batch, verify::inverse_count(micro));
+        program_.update();
+        if (++unread < program_.steps_in_flight()) return;
+        result_ = program_.finish_step();
+        --unread;
+      }));
+    }
+    for (; unread > 0; --unread) result_ = program_.finish_step();
+    std::vector<double> timed = program_.take_step_times();
+    for (double& ms : timed) ms *= 1e-3;
+    return timed.empty() ? seconds : timed;
+  }
+
+  const runtime::StepResult& last_result() const { return result_; }
+
+ private:
+  targets::Executable& program_;
+  verify::Batches batches_;
+  runtime::StepResult result_;
+  int64_t next_ = 0;
+};
+
+// `began`: when the spec began to be compiled.
+Json measure(targets::Executable& program, int64_t steps, std::chrono::steady_clock::time_point began) {
+  const driver::Compiled& c = program.compiled();
   program.initialize();
-  runtime::StepResult result;
-  auto step = [&](int64_t i) {
-    const auto& micro = batches[static_cast<size_t>(i) % batches.size()];
-    for (const runtime::Batch& batch : micro) program.micro_step(batch, verify::inverse_count(micro));
-    result = program.update();
-  };
+  Steps run(program);
+  run.run(1);
+  const double first = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   constexpr int64_t warmup = 3;
-  for (int64_t i = 0; i < warmup; ++i) step(i);
-  std::vector<double> seconds;
-  for (int64_t i = 0; i < steps; ++i) seconds.push_back(seconds_of([&] { step(i); }));
+  run.run(warmup);
+  const std::vector<double> seconds = run.run(steps);
   const double typical = median(seconds);
-  const double tokens = static_cast<double>(spec.train.micro_batch_size * spec.train.sequence_len *
-                                            spec.train.gradient_accumulation_steps);
-  const double flops = program.flop_per_target() * tokens / typical,
-               peak = program.blas().peak_gflops() * 1e9;
-  return {{"spec", spec.name},
-          {"threads", program.compiled().threads},
-          {"blas", program.blas().name()},
-          {"steps", steps},
-          {"step_ms", typical * 1e3},
-          {"step_ms_min", *std::ranges::min_element(seconds) * 1e3},
-          {"tokens_per_second", tokens / typical},
-          {"gflops", flops / 1e9},
-          {"sgemm_peak_gflops", peak / 1e9},
-          {"share_of_peak", flops / peak},
-          {"arena_bytes", program.arena_bytes()},
-          {"loss", result.loss}};
+  const spec::Train& t = c.spec.train;
+  const double tokens =
+      static_cast<double>(t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps);
+  const double flops = program.flop_per_target() * tokens / typical;
+  Json result = {{"spec", c.spec.name},
+                 {"target", c.spec.target},
+                 {"steps", steps},
+                 {"step_ms", typical * 1e3},
+                 {"step_ms_min", *std::ranges::min_element(seconds) * 1e3},
+                 {"tokens_per_second", tokens / typical},
+                 {"gflops", flops / 1e9}};
+  if (const double peak = program.peak_flops(); peak > 0) {
+    result["peak_gflops"] = peak / 1e9;
+    result["mfu"] = flops / peak;
+  }
+  result["first_step_s"] = first;
+  result["planned_bytes"] = program.arena_bytes();
+  if (const auto bytes = program.measured_bytes()) result["measured_bytes"] = *bytes;
+  result["loss"] = run.last_result().loss;
+  return result;
 }
 
 Json measure_peer(const Arguments& arguments, const spec::Spec& spec, int threads, int64_t steps) {
@@ -118,16 +190,22 @@ Json measure_peer(const Arguments& arguments, const spec::Spec& spec, int thread
       verify::run_oracle(verify::find_oracle(arguments.value("--oracle")), "bench", folder.path()));
 }
 
-void print_result(const Json& r) {
-  fmt::print(
-      "{}: {:.2f} ms a step (least {:.2f}), {} tokens/s, {:.0f} GFLOP/s = {:.0f}% of this machine's sgemm "
-      "peak of {:.0f}\n",
-      r["spec"].get<std::string>(), r["step_ms"].get<double>(), r["step_ms_min"].get<double>(),
-      runtime::human_count(r["tokens_per_second"].get<double>()), r["gflops"].get<double>(),
-      100 * r["share_of_peak"].get<double>(), r["sgemm_peak_gflops"].get<double>());
-  fmt::print("{} of tensor memory, {} threads, products by {}\n",
-             runtime::human_bytes(r["arena_bytes"].get<uint64_t>()), r["threads"].get<int>(),
-             r["blas"].get<std::string>());
+void print_result(const Json& r, const targets::Executable& program) {
+  fmt::print("{}: {:.3f} ms a step (least {:.3f}), {} tokens/s, {:.0f} GFLOP/s", r["spec"].get<std::string>(),
+             r["step_ms"].get<double>(), r["step_ms_min"].get<double>(),
+             runtime::human_count(r["tokens_per_second"].get<double>()), r["gflops"].get<double>());
+  if (r.contains("mfu")) {
+    fmt::print(" = {:.1f}% of the peak of {:.0f} (6 N + 6 layers width T flop a token)",
+               100 * r["mfu"].get<double>(), r["peak_gflops"].get<double>());
+  }
+  fmt::print("\n{} of tensor memory planned", runtime::human_bytes(r["planned_bytes"].get<uint64_t>()));
+  if (r.contains("measured_bytes"))
+    fmt::print(", {} measured", runtime::human_bytes(r["measured_bytes"].get<uint64_t>()));
+  fmt::print("; first step after {:.1f} s; {}\n", r["first_step_s"].get<double>(), program.description());
+}
+
+Peaks peaks_of(const targets::Executable& program) {
+  return {program.peak_flops(), targets::find(program.compiled().spec.target)->bandwidth_gbs * 1e9};
 }
 
 }  // namespace
@@ -135,21 +213,23 @@ void print_result(const Json& r) {
 int bench_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
-  require_cpu(*spec);
   complete_for_planning(*spec);
-  const int threads = thread_count(*spec);
   const int64_t steps = std::max<int64_t>(1, arguments.number("--steps", 20));
   Json result;
   {
-    targets::CpuProgram program(driver::compile(*spec, {threads, ""}), targets::default_cache_dir());
-    result = measure(program, steps);
-    if (!arguments.has("--json")) {
-      print_result(result);
-      print_rows(kernel_rows(program, spec->train.gradient_accumulation_steps));
+    const auto began = std::chrono::steady_clock::now();
+    const BuiltProgram built = build_program(*spec);
+    result = measure(*built.program, steps, began);
+    const std::vector<Row> rows = kernel_rows(*built.program, peaks_of(*built.program));
+    if (arguments.has("--json")) {
+      result["kernels"] = rows_json(rows);
+    } else {
+      print_result(result, *built.program);
+      print_rows(rows);
     }
   }
   if (arguments.has("--peer")) {
-    const Json peer = measure_peer(arguments, *spec, threads, steps);
+    const Json peer = measure_peer(arguments, *spec, thread_count(*spec), steps);
     result["peer"] = peer;
     result["ratio"] = peer["ms_per_step_median"].get<double>() / result["step_ms"].get<double>();
     if (!arguments.has("--json")) {

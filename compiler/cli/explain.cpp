@@ -1,6 +1,7 @@
 // `hydrac explain`: every kernel, the memory map, and what each pass decided.
 #include <fmt/format.h>
 
+#include "cli/build_program.h"
 #include "cli/program_memory.h"
 #include "cli/report.h"
 #include "cli/report_json.h"
@@ -12,18 +13,16 @@ namespace hydrac::cli {
 int explain_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
-  require_cpu(*spec);
   complete_for_planning(*spec);
-  const driver::CompileOptions options{thread_count(*spec), arguments.value("--dump").value_or(""),
-                                       memory_option(arguments)};
-  const driver::Compiled compiled = driver::compile(*spec, options);
+  const PlannedProgram planned = plan_program(*spec, build_options(arguments));
+  const driver::Compiled& compiled = planned.compiled;
   if (arguments.has("--json")) {
-    fmt::print("{}", explain_json(compiled, options));
+    fmt::print("{}", explain_json(compiled, planned.limit));
   } else {
     fmt::print("# Calls, in order\n\n{}\n# Memory\n\n{}\n{}\n# Decisions\n\n{}", call_table(compiled),
                memory_summary(compiled, ""), memory_map(compiled), decisions(compiled));
   }
-  require_fit(compiled, options);
+  require_fit(planned.problem);
   return kFine;
 }
 

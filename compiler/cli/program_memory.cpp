@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "cli/verb.h"
-#include "driver/fit_memory.h"
 #include "runtime/error.h"
 
 namespace hydrac::cli {
@@ -23,8 +22,7 @@ int64_t memory_option(const Arguments& arguments) {
   return static_cast<int64_t>(gib * 0x1p30);
 }
 
-void require_fit(const driver::Compiled& compiled, const driver::CompileOptions& options) {
-  const std::optional<diag::Diagnostic> problem = driver::memory_problem(compiled, options);
+void require_fit(const std::optional<diag::Diagnostic>& problem) {
   if (!problem) return;
   diag::Diagnostics diagnostics;
   std::ostringstream source;

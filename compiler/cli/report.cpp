@@ -68,18 +68,10 @@ std::string call_table(const driver::Compiled& c) {
       text += fmt::format("  {}{}\n", section.name,
                           section.layers > 0 ? fmt::format(" x {}", section.layers) : "");
       for (const program::Call& call : section.calls) {
-        const bool gemm = call.kind == program::Call::Kind::gemm;
-        const std::string what =
-            gemm ? fmt::format("gemm {}{} {} x {} x {}{}", call.gemm.transpose_a ? 'T' : 'N',
-                               call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
-                               !call.gemm.accumulate        ? ""
-                               : call.gemm.first_overwrites ? " +=, first ="
-                                                            : " +=")
-                 : c.program.kernels[call.kernel].name;
-        const ir::Value& out = c.graph.value(call.arguments.back());
-        text += fmt::format("    {:<52} {:<28} {:<16} {:>9} flop {:>11}\n", what, call.label,
-                            symbols_of(gemm ? out.shape : c.graph.value(c.graph.find(call.label)).shape),
-                            runtime::human_count(call.flop), bytes_text(static_cast<int64_t>(call.bytes)));
+        const ir::Value& out = c.graph.value(c.graph.find(call.label));
+        text += fmt::format("    {:<52} {:<28} {:<16} {:>9} flop {:>11}\n", name_of(c.program, call),
+                            call.label, symbols_of(out.shape), runtime::human_count(call.flop),
+                            bytes_text(static_cast<int64_t>(call.bytes)));
       }
     }
   }

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report.h"
-#include "driver/fit_memory.h"
 #include "spec/print.h"
 
 namespace hydrac::cli {
@@ -19,12 +18,11 @@ Json shape_json(const ir::Shape& shape) {
   return sizes;
 }
 
-Json memory_json(const driver::Compiled& c, const driver::CompileOptions& options) {
+Json memory_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
   Json roles = Json::object();
   for (const auto& [role, bytes] : bytes_by_role(c)) roles[std::string(to_string(role))] = bytes;
   Json alive = Json::object();
   for (const auto& [function, bytes] : c.plan.live_bytes) alive[function] = bytes;
-  const driver::MemoryLimit limit = driver::memory_limit(c.spec, options);
   const bool known = limit.bytes > 0;
   return {{"arena_bytes", c.plan.arena_bytes},
           {"bytes", roles},
@@ -35,7 +33,11 @@ Json memory_json(const driver::Compiled& c, const driver::CompileOptions& option
 
 Json call_json(const driver::Compiled& c, const program::Call& call) {
   const bool gemm = call.kind == program::Call::Kind::gemm;
-  Json json = {{"kernel", gemm ? "gemm" : c.program.kernels[call.kernel].name}, {"output", call.label}};
+  const bool launch = call.kind == program::Call::Kind::launch;
+  Json json = {{"kernel", gemm     ? "gemm"
+                          : launch ? c.program.kernels[call.kernel].name
+                                   : name_of(c.program, call)},
+               {"output", call.label}};
   if (gemm) {
     json["gemm"] = {{"m", call.gemm.m},
                     {"n", call.gemm.n},
@@ -96,21 +98,21 @@ Json decisions_json(const driver::Compiled& c) {
   return decisions;
 }
 
-Json common_json(const driver::Compiled& c, const driver::CompileOptions& options) {
+Json common_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
   return {{"spec", Json::parse(spec::to_json(c.spec))},
           {"parameters", parameter_count(c)},
           {"recompute", to_string(c.recompute)},
-          {"memory", memory_json(c, options)}};
+          {"memory", memory_json(c, limit)}};
 }
 
 }  // namespace
 
-std::string check_json(const driver::Compiled& compiled, const driver::CompileOptions& options) {
-  return common_json(compiled, options).dump(2) + "\n";
+std::string check_json(const driver::Compiled& compiled, const driver::MemoryLimit& limit) {
+  return common_json(compiled, limit).dump(2) + "\n";
 }
 
-std::string explain_json(const driver::Compiled& compiled, const driver::CompileOptions& options) {
-  Json json = common_json(compiled, options);
+std::string explain_json(const driver::Compiled& compiled, const driver::MemoryLimit& limit) {
+  Json json = common_json(compiled, limit);
   json["functions"] = functions_json(compiled);
   json["tensors"] = tensors_json(compiled);
   json["decisions"] = decisions_json(compiled);

@@ -3,11 +3,12 @@
 #include <string>
 
 #include "driver/compile.h"
+#include "driver/fit_memory.h"
 
 namespace hydrac::cli {
 
-// Both are one JSON object over several lines. `options`: those the program was compiled with.
-std::string check_json(const driver::Compiled& compiled, const driver::CompileOptions& options);
-std::string explain_json(const driver::Compiled& compiled, const driver::CompileOptions& options);
+// Both are one JSON object over several lines. `limit`: of the memory.
+std::string check_json(const driver::Compiled& compiled, const driver::MemoryLimit& limit);
+std::string explain_json(const driver::Compiled& compiled, const driver::MemoryLimit& limit);
 
 }  // namespace hydrac::cli

@@ -1,15 +1,14 @@
 // `hydrac SPEC`: compile and train.
 #include <fmt/format.h>
 
+#include "cli/build_program.h"
 #include "cli/checkpoint_files.h"
 #include "cli/program_memory.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
-#include "driver/compile.h"
 #include "runtime/log/units.h"
 #include "runtime/train/train.h"
 #include "spec/print.h"
-#include "targets/cpu/executor.h"
 
 namespace hydrac::cli {
 
@@ -42,19 +41,15 @@ runtime::TrainOptions train_options(const spec::Spec& spec, const Corpus& corpus
   return options;
 }
 
-void print_start(const targets::CpuProgram& program, const runtime::BatchLoader& loader) {
+void print_start(const targets::Executable& program, const runtime::BatchLoader& loader) {
   const driver::Compiled& c = program.compiled();
   int64_t parameters = 0;
   for (const ir::Value& value : c.graph.values) {
     if (value.parameter) parameters += element_count(value.shape) * value.slots;
   }
-  fmt::print(
-      "{}: {} parameters, {} of tensor memory, {} kernels {} in {:.1f} s, products by {}, {} threads\n",
-      c.spec.name, runtime::human_count(static_cast<double>(parameters)),
-      runtime::human_bytes(static_cast<uint64_t>(program.arena_bytes())), c.program.kernels.size(),
-      program.kernels().from_cache ? "from the cache" : "compiled", program.kernels().seconds,
-      program.blas().name(), c.threads);
-  for (const std::string& note : program.blas().notes()) fmt::print("note: {}\n", note);
+  fmt::print("{}: {} parameters, {} of tensor memory, {}\n", c.spec.name,
+             runtime::human_count(static_cast<double>(parameters)),
+             runtime::human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description());
   fmt::print("{} sequences of {} an epoch\n", loader.samples_per_epoch(), c.spec.train.sequence_len);
   std::fflush(stdout);
 }
@@ -64,17 +59,14 @@ void print_start(const targets::CpuProgram& program, const runtime::BatchLoader&
 int run_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
-  require_cpu(*spec);
   const bool quiet = arguments.has("--quiet");
   Corpus corpus = open_corpus(*spec, quiet);
-  const runtime::TrainOptions options = train_options(*spec, corpus, arguments);
+  runtime::TrainOptions options = train_options(*spec, corpus, arguments);
   runtime::check_run(options);
-  const driver::CompileOptions compile_options{thread_count(*spec), arguments.value("--dump").value_or(""),
-                                               memory_option(arguments)};
-  driver::Compiled compiled = driver::compile(*spec, compile_options);
-  require_fit(compiled, compile_options);
-  targets::CpuProgram program(std::move(compiled), targets::default_cache_dir());
+  const BuiltProgram built = build_program(*spec, build_options(arguments));
+  targets::Executable& program = *built.program;
   if (!quiet) print_start(program, *corpus.loader);
+  options.peak_flops = program.peak_flops();
   runtime::train(program, corpus.loader, options);
   return kFine;
 }

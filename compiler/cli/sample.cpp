@@ -1,6 +1,7 @@
 // `hydrac sample RUN`: text from a run's newest checkpoint.
 #include <fmt/format.h>
 
+#include "cli/build_program.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -10,7 +11,6 @@
 #include "runtime/train/generate.h"
 #include "runtime/train/run_checkpoint.h"
 #include "runtime/train/run_folder.h"
-#include "targets/cpu/executor.h"
 
 namespace hydrac::cli {
 
@@ -47,14 +47,13 @@ int sample_verb(const Arguments& given) {
   if (!search.latest) throw runtime::InputError(run + " holds no complete checkpoint");
   std::optional<spec::Spec> spec = load(with_overrides(given, run));
   if (!spec) return kBadInput;
-  require_cpu(*spec);
   const std::filesystem::path dir = search.latest->dir;
   if (!std::filesystem::exists(dir / "tokenizer.json"))
     throw runtime::InputError(run + " is no language model: there is no text to sample");
   const auto tokenizer = runtime::load_tokenizer(dir / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
-  targets::CpuProgram program(driver::compile(*spec, {thread_count(*spec), ""}),
-                              targets::default_cache_dir());
+  const BuiltProgram built = build_program(*spec);
+  runtime::StepProgram& program = *built.program;
   program.initialize();
   runtime::load_parameters(program, dir);
   runtime::GenerateOptions options;

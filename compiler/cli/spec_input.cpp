@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include "codegen/cpu_library.h"
 #include "diag/diagnostic.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/series_loader.h"
@@ -11,7 +10,7 @@
 #include "runtime/error.h"
 #include "runtime/log/units.h"
 #include "spec/load.h"
-#include "targets/target.h"
+#include "targets/cuda/machine.h"
 
 namespace hydrac::cli {
 
@@ -26,7 +25,8 @@ std::optional<spec::Spec> load(const Arguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   if (auto threads = arguments.value("--threads")) overrides.push_back("optimizations.threads=" + *threads);
   diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec(arguments.positional[0], overrides, diagnostics);
+  std::optional<spec::Spec> spec = spec::load_spec(arguments.positional[0], overrides, diagnostics,
+                                                   targets::detected_gpu().value_or("cpu"));
   const std::string text = diagnostics.render();
   if (!text.empty() && !(spec && arguments.has("--quiet"))) fmt::print(stderr, "{}", text);
   return spec;
@@ -155,21 +155,6 @@ Corpus open_corpus(spec::Spec& spec, bool quiet) {
   else
     open_series(spec, corpus);
   return corpus;
-}
-
-void require_cpu(const spec::Spec& spec) {
-  if (!targets::find(spec.target)->is_cpu()) {
-    throw InputError(
-        fmt::format("target {} needs the cuda target, which this version does not have yet; on this "
-                    "machine's processors: "
-                    "target=cpu optimizations.precision=fp32",
-                    spec.target));
-  }
-  if (!codegen::cpu_attention_supports(spec.model.head_dim)) {
-    throw InputError(
-        fmt::format("model.head_dim is {}: the cpu's attention kernels take multiples of 8 up to 256",
-                    spec.model.head_dim));
-  }
 }
 
 runtime::SampleOptions sample_options(const spec::Spec& spec) {

@@ -35,10 +35,6 @@ struct Corpus {
 // Completes the spec too.
 Corpus open_corpus(spec::Spec& spec, bool quiet);
 
-// What is checked where a program is built for this machine: InputError when the spec's target is not the
-// cpu, or when its shapes are none that the cpu's kernels take.
-void require_cpu(const spec::Spec& spec);
-
 runtime::SampleOptions sample_options(const spec::Spec& spec);
 
 // `text` as a YAML scalar, for overrides that are made from options.

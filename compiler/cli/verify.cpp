@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/build_program.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "verify/oracle.h"
@@ -14,12 +15,11 @@ namespace hydrac::cli {
 int verify_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
-  require_cpu(*spec);
   complete_for_planning(*spec);
   const std::filesystem::path oracle = verify::find_oracle(arguments.value("--oracle"));
   const verify::JobFolder folder(arguments.value("--keep"));
-  targets::CpuProgram program(driver::compile(*spec, {thread_count(*spec), ""}),
-                              targets::default_cache_dir());
+  const BuiltProgram built = build_program(*spec);
+  targets::Executable& program = *built.program;
   const int64_t steps = std::max<int64_t>(1, arguments.number("--steps", 3));
   const auto differences = verify::compare(program, steps, oracle, folder.path());
 

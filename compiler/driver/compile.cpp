@@ -7,6 +7,7 @@
 
 #include "autodiff/autodiff.h"
 #include "codegen/cpu_program.h"
+#include "codegen/cuda_program.h"
 #include "driver/dump.h"
 #include "driver/fit_memory.h"
 #include "targets/target.h"
@@ -42,10 +43,35 @@ std::set<ir::ValueId> host_values(const Compiled& c) {
           c.metrics.grad_norm};
 }
 
+passes::Precision precision_of(const spec::Spec& spec) {
+  switch (spec.optimizations.precision) {
+    case spec::Precision::bf16:
+      return {ir::DType::bf16};
+    case spec::Precision::fp16:
+      return {ir::DType::f16};
+    default:
+      return {ir::DType::f32};
+  }
+}
+
+program::Program build_program(Compiled& c, const targets::Target& target, const CompileOptions& options) {
+  if (target.is_cpu()) return codegen::build_cpu_program(c.graph, options.threads);
+  auto no_cudnn = [](const program::AttentionCall&) { return std::optional<int64_t>(); };
+  codegen::CudaOptions cuda{&target, options.cudnn_workspace, gemm_workspace_bytes(target)};
+  if (!cuda.cudnn_workspace) cuda.cudnn_workspace = no_cudnn;
+  return codegen::build_cuda_program(c.graph, cuda);
+}
+
 }  // namespace
+
+// cuBLASLt's advice for Hopper, and what suffices before.
+int64_t gemm_workspace_bytes(const targets::Target& gpu) {
+  return (gpu.capability >= 90 ? 32 : 8) * int64_t{1} << 20;
+}
 
 Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recompute,
                  const CompileOptions& options) {
+  const targets::Target& target = *targets::find(spec.target);
   Compiled c;
   c.spec = spec;
   c.threads = options.threads;
@@ -76,12 +102,14 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // passes
   passes::recompute(c.graph, c.recompute, c.decisions);
   after("recompute");
+  passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);
+  after("precision");
   if (spec.optimizations.loss != spec::LossKernel::materialized)
     passes::chunk_head(c.graph, head_parts(spec), c.decisions);
   after("chunk-head");
   passes::layout(c.graph, c.decisions);
   after("layout");
-  passes::expand(c.graph, c.decisions);
+  passes::expand(c.graph, {.bias = !target.is_cpu()}, c.decisions);
   after("expand");
   passes::remove_dead(c.graph, host_values(c), c.decisions);
   after("dead-code");
@@ -93,7 +121,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("in-place");
 
   // kernels and calls, then memory
-  c.program = codegen::build_cpu_program(c.graph, options.threads);
+  c.program = build_program(c, target, options);
   demand("program", program::verify(c.graph, c.program));
   dump.stage("program", to_text(c.graph, c.program));
   c.plan = plan::make_plan(c.graph);

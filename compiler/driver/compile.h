@@ -1,5 +1,7 @@
 // The whole pipeline on one page: from a resolved spec to a planned Program. Read this first.
 #pragma once
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "models/transformer.h"
@@ -8,6 +10,7 @@
 #include "plan/plan.h"
 #include "program/program.h"
 #include "spec/spec.h"
+#include "targets/target.h"
 
 namespace hydrac::driver {
 
@@ -15,6 +18,8 @@ struct CompileOptions {
   int threads = 1;           // the most that will run the program (cpu)
   std::string dump_dir;      // each stage as a numbered text file; empty: none
   int64_t memory_bytes = 0;  // what the plan may take; 0: see memory_limit() in driver/fit_memory.h
+  // GPU targets: see codegen::CudaOptions. Without it every attention is generated.
+  std::function<std::optional<int64_t>(const program::AttentionCall&)> cudnn_workspace;
 };
 
 // A spec, compiled. Owns its spec, which the graph's builder refers to.
@@ -30,6 +35,9 @@ struct Compiled {
   passes::RecomputeChoice recompute;
   passes::Log decisions;
 };
+
+// Device memory that the products of a program for a GPU share.
+int64_t gemm_workspace_bytes(const targets::Target& gpu);
 
 // The spec's vocab_size and num_features are final (not 0). Throws std::logic_error on our own bugs: a
 // verifier that finds something between two stages.

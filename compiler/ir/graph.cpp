@@ -7,8 +7,8 @@
 namespace hydrac::ir {
 
 std::string_view to_string(Role role) {
-  static constexpr std::string_view names[] = {"input",           "constant", "parameter", "gradient",
-                                               "optimizer_state", "state",    "activation"};
+  static constexpr std::string_view names[] = {"input",        "constant",        "parameter", "gradient",
+                                               "working_copy", "optimizer_state", "state",     "activation"};
   return names[static_cast<int>(role)];
 }
 

@@ -26,6 +26,7 @@ enum class Role {
   constant,         // filled at start and never written again: rope tables
   parameter,        // trained
   gradient,         // of a parameter; accumulated over micro-batches
+  working_copy,     // of parameters, in the type that matrix products read; the update writes it
   optimizer_state,  // moments
   state,            // small device-side state: step counter, learning rate, random step, metrics
   activation,       // everything else; the memory plan decides where it lives and how long
@@ -73,6 +74,7 @@ struct Value {
   Shape shape;
   int slots = 1;
   Role role = Role::activation;
+  bool exact = false;  // a statistic or a loss: stays f32 whatever the precision of activations
   std::optional<ParameterInfo> parameter;
   std::optional<View> view;
 };

@@ -14,7 +14,9 @@ Use loss_rows(ops::RegionBuilder& b, const Build& build, Use predictions, double
   b.enter("loss", "optimizations.loss");
   if (build.model.spec.model.head == spec::Head::regression)
     return ops::mse(b, predictions, targets, "loss_rows");
-  return ops::cross_entropy(b, predictions, targets, label_smoothing, "loss_rows");
+  const spec::Model& m = build.model.spec.model;
+  const int64_t classes = m.head == spec::Head::language_model ? m.vocab_size : m.num_labels;
+  return ops::cross_entropy(b, predictions, targets, classes, label_smoothing, "loss_rows");
 }
 
 }  // namespace hydrac::models

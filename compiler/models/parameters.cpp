@@ -1,7 +1,10 @@
 #include "models/parameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
+
+#include "targets/target.h"
 
 namespace hydrac::models {
 
@@ -57,7 +60,7 @@ class Declarer {
                                              slots - 1});
     }
     // GPT-2 keeps packed matrices whole.
-    if (gpt2_) {
+    if (gpt2_ && names.size() > 1) {
       CheckpointPart& whole = value.parameter->checkpoint.front();
       whole.first_row = 0;
       whole.rows = shape[0].size;
@@ -72,10 +75,11 @@ class Declarer {
   bool gpt2_;
 };
 
-void declare_inputs(Declarer& d, Parameters& p, const spec::Model& m, Dim C) {
+void declare_inputs(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64_t vocab) {
   if (m.input == spec::Input::tokens) {
-    p.token_embedding = d.matrix("token_embedding", {{m.vocab_size, "V"}, C}, 1, m.initializer_range,
-                                 {{"model.embed_tokens.weight", "transformer.wte.weight"}}, false);
+    p.token_embedding =
+        d.matrix("token_embedding", {{vocab, "V"}, C}, 1, m.initializer_range,
+                 {{"model.embed_tokens.weight", "transformer.wte.weight", 0, m.vocab_size}}, false);
   } else {
     p.input_weight = d.matrix("input.weight", {C, {m.num_features, "F"}}, 1, m.initializer_range,
                               {{"model.input_proj.weight", ""}});
@@ -163,12 +167,12 @@ void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int 
   if (bias) p.mlp_norm_bias = norm("mlp_norm", layers, llama, gpt2, true);
 }
 
-void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C) {
+void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64_t vocab) {
   if (m.head == spec::Head::language_model) {
     p.head_weight = m.tie_word_embeddings
                         ? p.token_embedding
-                        : d.matrix("head.weight", {{m.vocab_size, "V"}, C}, 1, m.initializer_range,
-                                   {{"lm_head.weight", "lm_head.weight"}}, false);
+                        : d.matrix("head.weight", {{vocab, "V"}, C}, 1, m.initializer_range,
+                                   {{"lm_head.weight", "lm_head.weight", 0, m.vocab_size}}, false);
     return;
   }
   p.head_weight =
@@ -204,12 +208,26 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
   // Each residual branch adds to the stream, so its last matrix starts smaller (GPT-2): deviation /
   // sqrt(branches).
   const double residual_deviation = m.initializer_range / std::sqrt(2.0 * layers);
-  declare_inputs(declarer, parameters, m, C);
+  const int64_t vocab = vocab_rows(spec);
+  declare_inputs(declarer, parameters, m, C, vocab);
   declare_attention(declarer, parameters, m, C, layers, residual_deviation);
   declare_mlp(declarer, parameters, m, C, layers, residual_deviation);
   declare_norms(declarer, parameters, m, C, layers);
-  declare_head(declarer, parameters, m, C);
+  declare_head(declarer, parameters, m, C, vocab);
   return parameters;
+}
+
+int64_t vocab_rows(const spec::Spec& spec) {
+  constexpr int64_t tile = 128;
+  if (targets::find(spec.target)->is_cpu()) return spec.model.vocab_size;
+  return (spec.model.vocab_size + tile - 1) / tile * tile;
+}
+
+int64_t checkpoint_rows(const ir::Value& parameter) {
+  int64_t rows = 0;
+  for (const CheckpointPart& part : parameter.parameter->checkpoint)
+    rows = std::max(rows, part.first_row + part.rows);
+  return rows;
 }
 
 int64_t padded_elements(const ir::Shape& shape) {

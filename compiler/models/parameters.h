@@ -30,6 +30,14 @@ struct Parameters {
 
 Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec);
 
+// Rows that the token embedding and the head's matrix have in memory: on a GPU model.vocab_size rounded up,
+// so that products over the vocabulary run on aligned tiles. The rows beyond it are 0 and stay 0; checkpoints
+// do not have them.
+int64_t vocab_rows(const spec::Spec& spec);
+
+// Rows of a parameter that its checkpoint names; those beyond are padding.
+int64_t checkpoint_rows(const ir::Value& parameter);
+
 // Elements a slot of a parameter takes in the pack: its own, rounded up so that every slot starts aligned.
 int64_t padded_elements(const ir::Shape& shape);
 

@@ -45,7 +45,7 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   if (m.input == spec::Input::tokens && m.head == spec::Head::language_model) {
     io.prompt = declare(graph, "prompt", {{1, "1"}, T}, DType::i32, Role::input);
     io.position = declare(graph, "position", {}, DType::i32, Role::input);
-    io.logits = declare(graph, "next_logits", {{1, "1"}, {m.vocab_size, "V"}}, DType::f32, Role::state);
+    io.logits = declare(graph, "next_logits", {{1, "1"}, {vocab_rows(spec), "V"}}, DType::f32, Role::state);
   }
   return io;
 }

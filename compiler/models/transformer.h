@@ -23,7 +23,7 @@ struct Interface {
   ir::ValueId rope_cos = ir::kNoValue, rope_sin = ir::kNoValue;  // f32 [T, D/2]
   ir::ValueId prompt = ir::kNoValue;                             // i32 [1,T]: generation's context
   ir::ValueId position = ir::kNoValue;  // i32 []: the token of it whose successor is wanted
-  ir::ValueId logits = ir::kNoValue;    // f32 [1,V]: its logits
+  ir::ValueId logits = ir::kNoValue;    // f32 [1,V]: its logits, then padding
 };
 
 struct Model {

@@ -17,7 +17,7 @@ Use attention(RegionBuilder& b, Use q, Use k, Use v, double scale, double dropou
   const ir::Dim heads{shape[2].size * shape[3].size, shape[2].symbol + shape[3].symbol};
   const Use out = b.emit("attention", {q, k, v, random.step, random.seed}, name, {shape[0], shape[1], heads},
                          {{"causal", true}, {"scale", scale}, {"dropout", dropout}, {"site", site}});
-  const Use lse = b.fresh(name + ".lse", {shape[0], shape[2], shape[1]});
+  const Use lse = b.exact(b.fresh(name + ".lse", {shape[0], shape[2], shape[1]}));
   b.region().nodes.back().outputs.push_back(lse);
   return out;
 }

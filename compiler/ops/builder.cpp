@@ -17,8 +17,13 @@ ir::Use RegionBuilder::fresh(const std::string& name, ir::Shape shape, ir::DType
   return {graph_.add(std::move(value)), {region_.layers > 0, 0}};
 }
 
+ir::Use RegionBuilder::exact(ir::Use use) {
+  graph_.value(use.value).exact = true;
+  return use;
+}
+
 ir::Use RegionBuilder::fresh_beside(ir::Use y, const std::string& name, ir::Shape shape) {
-  ir::Use use = fresh(name, std::move(shape));
+  ir::Use use = exact(fresh(name, std::move(shape)));
   if (y.slot.per_layer) {
     graph_.value(use.value).slots = value(y).slots;
     use.slot = y.slot;

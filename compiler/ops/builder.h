@@ -18,6 +18,8 @@ class RegionBuilder {
   // A new activation (or other value) with one slot a layer of this region, and its use at the current layer.
   ir::Use fresh(const std::string& name, ir::Shape shape, ir::DType dtype = ir::DType::f32,
                 ir::Role role = ir::Role::activation);
+  // Marks a value that stays f32 whatever the precision of activations.
+  ir::Use exact(ir::Use use);
   // A statistic that goes with `y`: in y's slot where y is one of several a layer writes.
   ir::Use fresh_beside(ir::Use y, const std::string& name, ir::Shape shape);
   // The next node's first output goes to this use of an existing value instead of a fresh one.
@@ -78,7 +80,9 @@ Use gated(RegionBuilder&, const std::string& kind, Use x,
           const std::string& name);  // swiglu, geglu: [..,2I] -> [..,I]
 Use add(RegionBuilder&, Use a, Use b, const std::string& name);
 Use dropout(RegionBuilder&, Use x, double p, const Randomness&, int64_t site, const std::string& name);
-Use cross_entropy(RegionBuilder&, Use logits, Use targets, double label_smoothing, const std::string& name);
+// Columns of the logits from `classes` on are padding: they take no probability and get no gradient.
+Use cross_entropy(RegionBuilder&, Use logits, Use targets, int64_t classes, double label_smoothing,
+                  const std::string& name);
 Use mse(RegionBuilder&, Use prediction, Use targets, const std::string& name);
 // loss += inv_count * sum(rows), into the given scalar.
 void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate);

@@ -10,12 +10,13 @@
 
 namespace hydrac::ops {
 
-Use cross_entropy(RegionBuilder& b, Use logits, Use targets, double label_smoothing,
+Use cross_entropy(RegionBuilder& b, Use logits, Use targets, int64_t classes, double label_smoothing,
                   const std::string& name) {
-  const Use rows = b.emit("cross_entropy", {logits, targets}, name, b.shape(targets),
-                          {{"label_smoothing", label_smoothing}, {"ignore_index", kIgnoredTarget}});
-  b.region().nodes.back().outputs.push_back(b.fresh(name + ".lse", b.shape(targets)));
-  return rows;
+  ir::Attributes attributes = {{"label_smoothing", label_smoothing}, {"ignore_index", kIgnoredTarget}};
+  if (classes != b.shape(logits).back().size) attributes["classes"] = classes;
+  const Use rows = b.emit("cross_entropy", {logits, targets}, name, b.shape(targets), std::move(attributes));
+  b.region().nodes.back().outputs.push_back(b.exact(b.fresh(name + ".lse", b.shape(targets))));
+  return b.exact(rows);
 }
 
 namespace {
@@ -23,17 +24,40 @@ namespace {
 using ir::ExprType;
 using ir::Term;
 
+// Rows of logits may end in padding, which is no class.
+struct Classes {
+  Classes(ir::BodyBuilder& k, const ir::Graph& graph, const ir::Node& node) : k(k) {
+    const int64_t columns = graph.value(node.inputs[0]).shape.back().size;
+    padded = node.attributes.contains("classes");
+    count = static_cast<double>(padded ? node.integer("classes") : columns);
+  }
+
+  // `x` in the columns of classes, `padding` in the others.
+  Term only(Term x, double padding) const {
+    if (!padded) return x;
+    return select(k.position(k.column(0)) < k.constant(count, ExprType::i64), x, k.constant(padding));
+  }
+
+  ir::BodyBuilder& k;
+  bool padded = false;
+  double count = 0;
+};
+
+constexpr double kNoLogit = -1e30;  // its exponential is 0, and no difference with it is NaN
+
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
+  const Classes classes(k, graph, node);
   const Term logits = k.full(0), target = k.per_row(1);
   const Term zero = k.constant(0, ExprType::i32);
   const double e = node.number("label_smoothing");
-  const Term lse = k.logsumexp(logits);
+  const Term lse = k.logsumexp(classes.only(logits, kNoLogit));
   std::vector<ir::Affine> rows;
   for (size_t i = 0; i < graph.value(node.inputs[1]).shape.size(); ++i)
     rows.push_back(k.row(static_cast<int>(i)));
   const Term at_target = k.gather(0, max(target, zero), rows, {});
-  const Term loss = e > 0 ? lse - (1 - e) * at_target - e * k.mean(logits) : lse - at_target;
+  Term loss = lse - (e > 0 ? (1 - e) * at_target : at_target);
+  if (e > 0) loss = loss - e * (k.sum(classes.only(logits, 0)) * (1 / classes.count));
   k.store_row(0, select(target < zero, k.constant(0), loss));
   k.store_row(1, lse);
   return k.take();
@@ -42,13 +66,14 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 // Inputs: logits, targets, lse, d_loss.
 ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
+  const Classes classes(k, graph, node);
   const Term target = k.per_row(1);
   const double e = node.number("label_smoothing");
   const Term scale = select(target < k.constant(0, ExprType::i32), k.constant(0), k.per_row(3));
   Term p = exp(k.full(0) - k.per_row(2));
-  if (e > 0) p = p - e / static_cast<double>(graph.value(node.inputs[0]).shape.back().size);
+  if (e > 0) p = p - e / classes.count;
   const Term hit = k.position(k.column(0)) == convert(target, ExprType::i64);
-  k.store(0, (p - select(hit, k.constant(1 - e), k.constant(0))) * scale);
+  k.store(0, classes.only((p - select(hit, k.constant(1 - e), k.constant(0))) * scale, 0));
   return k.take();
 }
 
@@ -59,10 +84,11 @@ void gradient(Gradient& g, const ir::Node& node) {
 }
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
-  const int64_t v = in[0].shape.back();
+  const int64_t columns = in[0].shape.back();
+  const int64_t v = node.attributes.contains("classes") ? node.integer("classes") : columns;
   const double e = node.number("label_smoothing");
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
-    const double* x = &in[0].data[r * v];
+    const double* x = &in[0].data[r * columns];
     const auto target = static_cast<int64_t>(in[1].data[r]);
     double sum = 0, mean = 0;
     for (int64_t i = 0; i < v; ++i) sum += std::exp(x[i]);

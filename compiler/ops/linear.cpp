@@ -44,18 +44,18 @@ Cost gemm_cost(const ir::Graph& graph, const ir::Node& node) {
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
                   &c = graph.value(node.outputs[0]);
   const int64_t k = node.flag("transpose_a") ? element_count(leading(a.shape)) : a.shape.back().size;
-  const double touched = static_cast<double>(element_count(a.shape) + element_count(b.shape) +
-                                             element_count(c.shape) * (node.flag("accumulate") ? 2 : 1));
-  return {2.0 * static_cast<double>(element_count(c.shape) * k),
-          touched * static_cast<double>(size_of(c.dtype))};
+  auto bytes = [](const ir::Value& v) { return element_count(v.shape) * size_of(v.dtype); };
+  const int64_t touched = bytes(a) + bytes(b) + bytes(c) * (node.flag("accumulate") ? 2 : 1);
+  return {2.0 * static_cast<double>(element_count(c.shape) * k), static_cast<double>(touched)};
 }
 
 }  // namespace
 
 extern const OpInfo kLinear{
     .name = "linear", .formula = "y = x W^T + b", .gradient = linear_gradient, .reference = linear_reference};
-// C (+)= op(A) op(B), where all dimensions but the last of A, B and C count as rows. Attribute
-// first_overwrites, beside accumulate: in a loop's first iteration C is not read.
-extern const OpInfo kGemm{.name = "gemm", .formula = "C = op(A) op(B)", .cost = gemm_cost};
+// C (+)= op(A) op(B) (+ bias), where all dimensions but the last of A, B and C count as rows. A third input
+// is the bias, one number a column. Attribute first_overwrites, beside accumulate: in a loop's first iteration
+// C is not read.
+extern const OpInfo kGemm{.name = "gemm", .formula = "C = op(A) op(B) + bias", .cost = gemm_cost};
 
 }  // namespace hydrac::ops

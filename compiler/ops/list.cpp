@@ -5,7 +5,7 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradient, kCrossEntropy,
+extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradient, kCast, kCrossEntropy,
     kCrossEntropyBackward, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kJoinQkv,
     kLayernorm, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse,
     kMseBackward, kPositionEmbedding, kPositionEmbeddingGradient, kRmsnorm, kRmsnormBackward,
@@ -18,6 +18,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kAttentionBackward,
       &kBiasAdd,
       &kBiasGradient,
+      &kCast,
       &kCrossEntropy,
       &kCrossEntropyBackward,
       &kDropout,

@@ -8,7 +8,7 @@
 namespace hydrac::ops {
 
 Use mse(RegionBuilder& b, Use prediction, Use targets, const std::string& name) {
-  return b.emit("mse", {prediction, targets}, name, leading(b.shape(prediction)));
+  return b.exact(b.emit("mse", {prediction, targets}, name, leading(b.shape(prediction))));
 }
 
 namespace {

@@ -38,14 +38,18 @@ void make_fused(const ir::Graph& graph, Node& node) {
   node.op = "fused";
 }
 
-// y = x W^T, or p = x W^T and y = p + b.
-std::vector<Node> expand_linear(ir::Graph& graph, const Node& linear) {
+// y = x W^T + b, or p = x W^T and y = p + b.
+std::vector<Node> expand_linear(ir::Graph& graph, const ProductEpilogues& epilogues, const Node& linear) {
   Node gemm = linear;
   gemm.op = "gemm";
   gemm.inputs = {linear.inputs[0], linear.inputs[1]};
   gemm.attributes = {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}};
   const Use bias = linear.inputs[2];
   if (bias.value == ir::kNoValue) return {gemm};
+  if (epilogues.bias) {
+    gemm.inputs.push_back(bias);
+    return {gemm};
+  }
   ir::Value product = graph.value(linear.outputs[0]);
   product.name += ".product";
   product.role = ir::Role::activation;
@@ -59,13 +63,13 @@ std::vector<Node> expand_linear(ir::Graph& graph, const Node& linear) {
 
 }  // namespace
 
-void expand(ir::Graph& graph, Log&) {
+void expand(ir::Graph& graph, const ProductEpilogues& epilogues, Log&) {
   for (ir::Function& function : graph.functions) {
     for (ir::Region& region : function.regions) {
       std::vector<Node> expanded;
       for (Node& node : region.nodes) {
         if (node.op == "linear") {
-          std::ranges::move(expand_linear(graph, node), std::back_inserter(expanded));
+          std::ranges::move(expand_linear(graph, epilogues, node), std::back_inserter(expanded));
           continue;
         }
         if (node.op != "fused" && ops::op_info(node.op).body) make_fused(graph, node);

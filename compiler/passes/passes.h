@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ir/graph.h"
+#include "models/parameters.h"
 #include "passes/log.h"
 
 namespace hydrac::passes {
@@ -24,6 +25,17 @@ std::string to_string(const RecomputeChoice& choice);
 // Needs op-level nodes of "micro_step", differentiated. Backward loops get copies of the forward nodes whose
 // outputs are not kept, and read those copies.
 void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log);
+
+// What a target computes in. `activations`: the storage type of activations and of what products read.
+struct Precision {
+  ir::DType activations = ir::DType::f32;
+};
+
+// Needs op-level nodes, differentiated, with parameters packed. Activations other than statistics and losses
+// get the storage type; products, embeddings and their gradients read working copies of the f32 parameters,
+// which lie packed in `working_copy`, are rewritten behind the optimizer, and by a function of their own,
+// "load", when parameters come from elsewhere. f32 changes nothing.
+void precision(ir::Graph& graph, const models::Pack& pack, const Precision& precision, Log& log);
 
 // How much of the logits is in memory at once.
 struct HeadParts {
@@ -46,9 +58,14 @@ void chunk_head(ir::Graph& graph, const HeadParts& limits, Log& log);
 // split_qkv and join_qkv disappear: parts become views into the packed value.
 void layout(ir::Graph& graph, Log& log);
 
-// Generated ops become "fused" nodes with a Body; linear becomes gemm and bias_add. Afterwards only fused and
-// library nodes remain.
-void expand(ir::Graph& graph, Log& log);
+// What a target's matrix products can do beside multiplying.
+struct ProductEpilogues {
+  bool bias = false;  // add a row: gemm's third input
+};
+
+// Generated ops become "fused" nodes with a Body; linear becomes gemm, and bias_add where the product cannot
+// add the bias. Afterwards only fused and library nodes remain.
+void expand(ir::Graph& graph, const ProductEpilogues& epilogues, Log& log);
 
 // Nodes, and stores of fused nodes, whose results nobody reads disappear. `kept`: values the host reads.
 void remove_dead(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log);

@@ -27,14 +27,21 @@ bool overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
   return false;
 }
 
-// The arena begins with what lives on; order of declaration.
+// The arena begins with what lives on: inputs, which the host writes in one piece, then the others, in order
+// of declaration.
 int64_t place_persistent(const ir::Graph& graph, Plan& plan) {
   int64_t offset = 0;
-  for (const ir::Value& value : graph.values) {
-    if (value.role == ir::Role::activation || value.view) continue;
-    plan.placements[value.id] = {offset, slot_bytes(value), value.slots};
-    offset += plan.placements[value.id].bytes();
-  }
+  auto place = [&](bool inputs) {
+    for (const ir::Value& value : graph.values) {
+      if (value.role == ir::Role::activation || value.view || (value.role == ir::Role::input) != inputs)
+        continue;
+      plan.placements[value.id] = {offset, slot_bytes(value), value.slots};
+      offset += plan.placements[value.id].bytes();
+    }
+  };
+  place(true);
+  plan.input_bytes = offset;
+  place(false);
   return offset;
 }
 

@@ -35,6 +35,7 @@ struct Plan {
   std::map<ir::ValueId, std::vector<Interval>> intervals;  // of activations, for the memory map
   int64_t arena_bytes = 0;
   int64_t persistent_bytes = 0;  // of which values that live as long as the program
+  int64_t input_bytes = 0;       // of which inputs, at the arena's start
   std::map<std::string, int64_t>
       live_bytes;  // function -> most bytes of activations alive at once: the lower bound
 };

@@ -1,21 +1,31 @@
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "program/program.h"
 
 namespace hydrac::program {
 
+std::string name_of(const Program& program, const Call& call) {
+  switch (call.kind) {
+    case Call::Kind::launch:
+      return program.kernels[call.kernel].name;
+    case Call::Kind::gemm:
+      return fmt::format("gemm {}{} {}x{}x{}{}{}", call.gemm.transpose_a ? 'T' : 'N',
+                         call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
+                         call.gemm.bias ? " + bias" : "", !call.gemm.accumulate        ? ""
+                         : call.gemm.first_overwrites ? " +=, first ="
+                                                      : " +=");
+    case Call::Kind::attention:
+      return call.attention.backward ? "cudnn attention backward" : "cudnn attention";
+  }
+  throw std::logic_error("no such kind of call");
+}
+
 namespace {
 
 std::string call_text(const ir::Graph& graph, const Program& program, const Call& call) {
-  std::string text =
-      call.kind == Call::Kind::gemm
-          ? fmt::format("gemm {}{} {}x{}x{}{}", call.gemm.transpose_a ? 'T' : 'N',
-                        call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
-                        !call.gemm.accumulate        ? ""
-                        : call.gemm.first_overwrites ? " +=, first ="
-                                                     : " +=")
-          : program.kernels[call.kernel].name;
-  text += "(";
+  std::string text = name_of(program, call) + "(";
   for (size_t i = 0; i < call.arguments.size(); ++i)
     text += (i ? ", " : "") + to_text(graph, call.arguments[i]);
   return text + ")";
@@ -54,8 +64,8 @@ std::vector<std::string> verify(const ir::Graph& graph, const Program& program) 
         if (call.kind == Call::Kind::launch) {
           if (call.kernel < 0 || call.kernel >= static_cast<int>(program.kernels.size()))
             problems.push_back(where + ": no such kernel");
-          continue;
         }
+        if (call.kind != Call::Kind::gemm) continue;
         const auto elements = [&](int i) { return element_count(graph.value(call.arguments[i]).shape); };
         const GemmShape& g = call.gemm;
         if (elements(0) != g.m * g.k || elements(1) != g.k * g.n || elements(2) != g.m * g.n) {

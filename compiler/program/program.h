@@ -7,28 +7,60 @@
 
 namespace hydrac::program {
 
+// How a GPU starts a kernel. One-dimensional; `shared_bytes` is dynamic shared memory a block.
+struct Launch {
+  int64_t grid = 1;
+  int block = 1;
+  int64_t shared_bytes = 0;
+};
+
 struct Kernel {
   std::string name;
   std::string comment;
-  std::string text;    // its definition
-  std::string origin;  // the spec key that asked for it
+  std::string text;         // its definition
+  std::string origin;       // the spec key that asked for it
+  bool takes_layer = true;  // its last parameter is the layer
+  Launch launch;            // on a GPU
 };
 
-// C[m,n] = op(A) op(B) + beta * C, float32, row-major and dense.
+// C[m,n] = op(A) op(B) (+ bias[n]) (+ C), row-major and dense, accumulated in float32.
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  bool accumulate = false;        // beta = 1
-  bool first_overwrites = false;  // but 0 in the first iteration of the call's section
+  bool accumulate = false;        // adds to what C holds
+  bool first_overwrites = false;  // but not in the first iteration of the call's section
+  bool bias = false;              // adds a row of C's type
+  ir::DType a = ir::DType::f32, b = ir::DType::f32, c = ir::DType::f32;
 
   bool accumulates(int iteration) const { return accumulate && !(first_overwrites && iteration == 0); }
+  auto operator<=>(const GemmShape&) const = default;
+};
+
+// softmax(scale q k^T, causal) v or its gradients, by a library. Strides in elements; the last dimension is
+// contiguous. lse is float [B,H,T].
+struct AttentionCall {
+  struct Strides {
+    int64_t batch = 0, token = 0, head = 0;
+    auto operator<=>(const Strides&) const = default;
+  };
+  bool backward = false;
+  int64_t batch = 0, tokens = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  double scale = 0, dropout = 0;
+  bool causal = true;
+  ir::DType dtype = ir::DType::bf16;
+  Strides q, k, v, out, d_out, d_q, d_k, d_v;
+  auto operator<=>(const AttentionCall&) const = default;
 };
 
 struct Call {
-  enum class Kind { launch, gemm } kind = Kind::launch;
-  int kernel = -1;                 // launch: position in Program::kernels
-  std::vector<ir::Use> arguments;  // launch: in the kernel's order; gemm: A, B, C
+  enum class Kind { launch, gemm, attention } kind = Kind::launch;
+  int kernel = -1;  // launch: position in Program::kernels
+  // launch: in the kernel's order. gemm: A, B, C, workspace, then the bias if there is one (a GPU's; the
+  // cpu's are A, B, C). attention: q, k, v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q,
+  // d_k, d_v, workspace.
+  std::vector<ir::Use> arguments;
   GemmShape gemm;
+  AttentionCall attention;
   double flop = 0;
   double bytes = 0;   // each operand once
   std::string label;  // what it is in the model: "attn.qkv", "d_mlp.up"
@@ -51,6 +83,9 @@ struct Program {
   std::vector<Kernel> kernels;
   std::vector<Function> functions;
 };
+
+// "gemm NT 8192x768x3072", or the kernel's name.
+std::string name_of(const Program& program, const Call& call);
 
 // Our own bugs: calls to kernels that do not exist, arguments without storage, products whose shapes do not
 // fit.

@@ -227,7 +227,7 @@ float inverse_count(const std::vector<runtime::Batch>& step) {
   return 1.0f / static_cast<float>(count);
 }
 
-void write_verify_job(const std::filesystem::path& dir, targets::CpuProgram& program,
+void write_verify_job(const std::filesystem::path& dir, targets::Executable& program,
                       const Batches& batches) {
   const driver::Compiled& c = program.compiled();
   Json job = job_json(c.spec, c.threads);

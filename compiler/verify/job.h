@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/data/batch.h"
-#include "targets/cpu/executor.h"
+#include "targets/executable/executable.h"
 
 namespace hydrac::verify {
 
@@ -19,7 +19,7 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed);
 float inverse_count(const std::vector<runtime::Batch>& step);
 
 // Writes job.json and tensors.safetensors: `program`'s parameters as they are now, and the batches.
-void write_verify_job(const std::filesystem::path& dir, targets::CpuProgram& program, const Batches& batches);
+void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches);
 
 // The same graph to be timed; the oracle draws its own data.
 void write_bench_job(const std::filesystem::path& dir, const spec::Spec& spec, int threads, int64_t steps);

@@ -39,7 +39,7 @@ std::vector<double> doubles(const runtime::SafetensorsReader& file, const std::s
 using Tensors = std::map<std::string, std::vector<std::vector<float>>>;  // name -> slots
 
 // Every parameter's tensors, or their gradients'.
-Tensors read_all(const targets::CpuProgram& program, const std::string& prefix) {
+Tensors read_all(const targets::Executable& program, const std::string& prefix) {
   Tensors tensors;
   const ir::Graph& graph = program.compiled().graph;
   for (const ir::Value& value : graph.values) {
@@ -93,7 +93,7 @@ void compare_parameters(Tensors ours, const runtime::SafetensorsReader& referenc
 
 }  // namespace
 
-std::vector<Difference> compare(targets::CpuProgram& program, int64_t steps,
+std::vector<Difference> compare(targets::Executable& program, int64_t steps,
                                 const std::filesystem::path& oracle, const std::filesystem::path& job_dir) {
   program.initialize();
   const Batches batches = random_batches(program.compiled().spec, steps, 20240229);
@@ -104,7 +104,8 @@ std::vector<Difference> compare(targets::CpuProgram& program, int64_t steps,
   for (const auto& step : batches) {
     for (const runtime::Batch& batch : step) program.micro_step(batch, inverse_count(step));
     if (results.empty()) gradients = read_all(program, "d_");
-    results.push_back(program.update());
+    program.update();
+    results.push_back(program.finish_step());
   }
   run_oracle(oracle, "verify", job_dir);
 

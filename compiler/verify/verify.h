@@ -28,7 +28,7 @@ inline constexpr double kNoise = 1e-6;
 
 // Trains `steps` steps on random batches here and in the oracle, from the same parameters. `program` is
 // initialized and left as the steps leave it.
-std::vector<Difference> compare(targets::CpuProgram& program, int64_t steps,
+std::vector<Difference> compare(targets::Executable& program, int64_t steps,
                                 const std::filesystem::path& oracle, const std::filesystem::path& job_dir);
 
 }  // namespace hydrac::verify

@@ -12,6 +12,7 @@
 
 #include <limits>
 
+#include "oracle/aten/autocast.h"
 #include "oracle/aten/op.h"
 #include "oracle/job/error.h"
 
@@ -30,17 +31,22 @@ at::Tensor spread_heads(const at::Tensor& x, std::int64_t heads) {
   return x.transpose(1, 2).repeat_interleave(heads / x.size(2), 1);
 }
 
+// Under autocast as in FlashAttention: scores and softmax in float32; what the two products of the forward
+// pass and the four of the backward pass multiply is 16 bits wide: the weights on the way forth, the scores'
+// gradient back.
 at::Tensor by_definition(const OpCall& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          double p) {
   const std::int64_t length = q.size(1), heads = q.size(2);
   const at::Tensor keys = spread_heads(k, heads), values = spread_heads(v, heads);
   at::Tensor scores = at::matmul(q.transpose(1, 2), keys.transpose(2, 3)) * call.attr("scale");
+  if (call.autocast) scores = round_gradient(scores, *call.autocast);
   if (call.attr("causal") != 0) {
-    const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
+    const at::Tensor future = at::ones({length, length}, q.options().dtype(at::kBool)).triu(1);
     scores = scores.masked_fill(future, kMinusInfinity);
   }
   at::Tensor weights = at::softmax(scores, -1);
-  if (p > 0) weights = weights * dropout_multiplier(call, weights.sizes(), p, 3, weights.scalar_type());
+  if (p > 0) weights = weights * dropout_multiplier(call, weights.sizes(), p, 3, weights.options());
+  if (call.autocast) weights = round_values(weights, *call.autocast);
   return at::matmul(weights, values).transpose(1, 2);
 }
 

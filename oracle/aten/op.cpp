@@ -33,7 +33,7 @@ double OpCall::attr(const std::string& name, double fallback) const {
 }
 
 at::Tensor dropout_multiplier(const OpCall& call, at::IntArrayRef shape, double p, std::size_t step_input,
-                              at::ScalarType dtype) {
+                              const at::TensorOptions& options) {
   if (!(p >= 0 && p < 1)) throw JobError(fmt::format("the dropout probability {} is not in [0, 1)", p));
   const auto step = static_cast<std::uint32_t>(call.input(step_input).item<std::int64_t>());
   const auto site = static_cast<std::uint32_t>(call.attr("site"));
@@ -45,7 +45,7 @@ at::Tensor dropout_multiplier(const OpCall& call, at::IntArrayRef shape, double 
   double* elements = multiplier.data_ptr<double>();
   for (std::int64_t i = 0; i < multiplier.numel(); ++i)
     elements[i] = random_bits(key, static_cast<std::uint64_t>(i)) >= threshold ? 1 / (1 - p) : 0.0;
-  return multiplier.to(dtype);
+  return multiplier.to(options);
 }
 
 }  // namespace hydrac::oracle

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,13 @@ namespace hydrac::oracle {
 // reference: written from the definition, dropout masks bit for bit those of the project's generator.
 // training:  what a good PyTorch program calls, dropout from LibTorch's own generator.
 enum class Mode { reference, training };
+
+// How autocast treats an operation: what its inputs and its result are rounded to.
+enum class Casting {
+  widest,   // inputs as they come; the result in the widest type among them
+  narrow,   // inputs and result to the 16-bit type: matrix products
+  float32,  // inputs and result to float32: what loses too much otherwise
+};
 
 // Tensors that depend on a node's attributes and shapes alone (rotation tables, masks), made at its first
 // call.
@@ -26,6 +34,7 @@ struct OpCall {
   int layer;  // 0 outside of loops
   const std::vector<at::Tensor>& inputs;
   Tables& tables;
+  std::optional<at::ScalarType> autocast;  // the 16-bit type to compute with; inputs are float32 numbers
 
   // Throws JobError when input i was left out or the job has no tensor for it.
   const at::Tensor& input(std::size_t i) const;
@@ -43,6 +52,7 @@ struct OpDefinition {
   std::vector<const char*> required;  // attributes
   std::vector<const char*> optional;
   OpFunction function;
+  Casting casting = Casting::widest;
 };
 
 // The definition of `node`'s operation. Throws JobError for an unknown operation or attribute, a missing
@@ -56,6 +66,6 @@ at::Tensor rope(const OpCall& call);
 // The multiplier of every element of a tensor of `shape` under dropout with probability p: 0 or 1 / (1 - p).
 // Input `step_input` of the call is the step counter.
 at::Tensor dropout_multiplier(const OpCall& call, at::IntArrayRef shape, double p, std::size_t step_input,
-                              at::ScalarType dtype);
+                              const at::TensorOptions& options);
 
 }  // namespace hydrac::oracle

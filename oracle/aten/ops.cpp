@@ -101,7 +101,7 @@ at::Tensor dropout(const OpCall& call) {
   const double p = call.attr("p");
   if (p == 0) return x;
   if (call.mode == Mode::training) return at::dropout(x, p, /*train=*/true);
-  return x * dropout_multiplier(call, x.sizes(), p, 1, x.scalar_type());
+  return x * dropout_multiplier(call, x.sizes(), p, 1, x.options());
 }
 
 at::Tensor cross_entropy(const OpCall& call) {
@@ -126,8 +126,8 @@ const std::vector<OpDefinition>& op_table() {
   static const std::vector<OpDefinition> table = {
       {"embedding", 2, {}, {}, embedding},
       {"position_embedding", 2, {}, {}, position_embedding},
-      {"linear", 3, {}, {}, linear},
-      {"layernorm", 3, {"eps"}, {}, layernorm},
+      {"linear", 3, {}, {}, linear, Casting::narrow},
+      {"layernorm", 3, {"eps"}, {}, layernorm, Casting::float32},
       {"rmsnorm", 2, {"eps"}, {}, rmsnorm},
       {"split_heads", 1, {"offset", "heads", "head_dim"}, {}, split_heads},
       {"rope",
@@ -135,19 +135,20 @@ const std::vector<OpDefinition>& op_table() {
        {"theta"},
        {"scaling.factor", "scaling.low_freq_factor", "scaling.high_freq_factor",
         "scaling.original_max_position_embeddings"},
-       rope},
-      {"attention", 4, {"causal", "scale"}, {"dropout", "site"}, attention},
+       rope,
+       Casting::float32},
+      {"attention", 4, {"causal", "scale"}, {"dropout", "site"}, attention, Casting::narrow},
       {"gelu", 1, {}, {}, gelu},
       {"gelu_tanh", 1, {}, {}, gelu_tanh},
       {"silu", 1, {}, {}, silu},
-      {"relu2", 1, {}, {}, relu2},
+      {"relu2", 1, {}, {}, relu2, Casting::float32},
       {"swiglu", 1, {}, {}, swiglu},
       {"geglu", 1, {"tanh"}, {}, geglu},
       {"add", 2, {}, {}, add},
       {"dropout", 2, {"p"}, {"site"}, dropout},
-      {"cross_entropy", 2, {}, {"label_smoothing", "ignore_index"}, cross_entropy},
-      {"mean_loss", 2, {}, {}, mean_loss},
-      {"mse", 2, {}, {}, mse},
+      {"cross_entropy", 2, {}, {"label_smoothing", "ignore_index"}, cross_entropy, Casting::float32},
+      {"mean_loss", 2, {}, {}, mean_loss, Casting::float32},
+      {"mse", 2, {}, {}, mse, Casting::float32},
   };
   return table;
 }

@@ -44,10 +44,10 @@ Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& pa
     const at::Tensor tensor = parameter.tensor.detach();
     first_.push_back(at::zeros_like(tensor));
     if (spec.name == "adamw") second_.push_back(at::zeros_like(tensor));
-    if (spec.name == "adamw") step_counts_.push_back(at::full({}, 0, at::kFloat));
+    if (spec.name == "adamw") step_counts_.push_back(at::full({}, 0, tensor.options().dtype(at::kFloat)));
     largest = std::max(largest, tensor.numel());
   }
-  if (!parameters.empty()) scratch_ = at::empty({largest}, parameters[0].tensor.scalar_type());
+  if (!parameters.empty()) scratch_ = at::empty({largest}, parameters[0].tensor.detach().options());
 }
 
 void Optimizer::step(double learning_rate) {

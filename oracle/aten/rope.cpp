@@ -32,7 +32,7 @@ double scaled_frequency(const OpCall& call, double frequency) {
 
 // cos and sin of the angles, [T, 1, D/2] each.
 std::vector<at::Tensor> make_tables(const OpCall& call, std::int64_t length, std::int64_t head_dim,
-                                    at::ScalarType dtype) {
+                                    const at::TensorOptions& options) {
   const std::int64_t half = head_dim / 2;
   at::Tensor angles = at::empty({length, 1, half}, at::kDouble);
   double* angle = angles.data_ptr<double>();
@@ -41,7 +41,7 @@ std::vector<at::Tensor> make_tables(const OpCall& call, std::int64_t length, std
       const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_dim);
       *angle++ = static_cast<double>(t) * scaled_frequency(call, std::pow(call.attr("theta"), exponent));
     }
-  return {angles.cos().to(dtype), angles.sin().to(dtype)};
+  return {angles.cos().to(options), angles.sin().to(options)};
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ at::Tensor rope(const OpCall& call) {
   const at::Tensor& x = call.input(0);
   if (x.dim() != 4 || x.size(-1) % 2 != 0) throw JobError("the input must be [B, T, H, D] with an even D");
   std::vector<at::Tensor>& tables = call.tables[&call.node];
-  if (tables.empty()) tables = make_tables(call, x.size(1), x.size(-1), x.scalar_type());
+  if (tables.empty()) tables = make_tables(call, x.size(1), x.size(-1), x.options());
   const at::Tensor &cos = tables[0], &sin = tables[1];
   const std::vector<at::Tensor> halves = at::chunk(x, 2, -1);
   return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);

@@ -9,12 +9,14 @@
 #include <set>
 #include <utility>
 
+#include "oracle/aten/autocast.h"
 #include "oracle/aten/tensors.h"
 #include "oracle/job/error.h"
 
 namespace hydrac::oracle {
 
-Runner::Runner(const Graph& graph, Mode mode, std::uint32_t seed) : graph_(graph), mode_(mode), seed_(seed) {
+Runner::Runner(const Graph& graph, Mode mode, std::uint32_t seed, std::optional<at::ScalarType> autocast)
+    : graph_(graph), mode_(mode), seed_(seed), autocast_(autocast) {
   int slots = 0;
   for (const Value& value : graph.values) {
     first_slot_.push_back(slots);
@@ -83,15 +85,18 @@ at::Tensor Runner::take_piece(Call& call, const at::Tensor& whole) {
   return piece.view(graph_.values[call.node->output.value].shape);
 }
 
+at::Tensor Runner::compute(Call& call, const std::vector<at::Tensor>& inputs) {
+  const OpCall op_call{*call.node, graph_, mode_, seed_, call.layer, inputs, tables_, autocast_};
+  if (autocast_) return run_under_autocast(*call.op, op_call);
+  return call.split >= 0 ? take_piece(call, op_call.input(0)) : call.op->function(op_call);
+}
+
 at::Tensor Runner::run(Call& call) {
   std::vector<at::Tensor> inputs;
   for (const auto& input : call.node->inputs)
     inputs.push_back(input ? tensors_[index(*input, call.layer)] : at::Tensor());
   try {
-    const OpCall op_call{*call.node, graph_, mode_, seed_, call.layer, inputs, tables_};
-    const at::Tensor output =
-        call.split >= 0 ? take_piece(call, op_call.input(0)) : call.op->function(op_call);
-    return with_shape_of(graph_.values[call.node->output.value], output, "the result");
+    return with_shape_of(graph_.values[call.node->output.value], compute(call, inputs), "the result");
   } catch (const c10::Error& e) {
     throw JobError(fmt::format("{} in region \"{}\", layer {}: {}", call.node->op, call.region->name,
                                call.layer, e.what_without_backtrace()));

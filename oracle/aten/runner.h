@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "oracle/aten/op.h"
@@ -18,8 +19,10 @@ class Runner {
   // Sees every tensor that a node writes.
   using Observer = std::function<void(int value, int slot, const at::Tensor&)>;
 
-  // Checks every node against the table of operations: throws JobError. `graph` must outlive the runner.
-  Runner(const Graph& graph, Mode mode, std::uint32_t seed);
+  // Checks every node against the table of operations: throws JobError. `graph` must outlive the runner. With
+  // `autocast`, a 16-bit type, operations run as under PyTorch's autocast to it; sources are float32 then.
+  Runner(const Graph& graph, Mode mode, std::uint32_t seed,
+         std::optional<at::ScalarType> autocast = std::nullopt);
 
   // Returns the loss, a scalar. Activations are let go after their last reader, as they are in a program
   // whose variables go out of scope. Throws JobError, naming the op, its region and layer, when an op fails
@@ -50,11 +53,13 @@ class Runner {
   void find_last_readers();
   void find_splits();
   at::Tensor run(Call& call);
+  at::Tensor compute(Call& call, const std::vector<at::Tensor>& inputs);
   at::Tensor take_piece(Call& call, const at::Tensor& whole);
 
   const Graph& graph_;
   Mode mode_;
   std::uint32_t seed_;
+  std::optional<at::ScalarType> autocast_;
   std::vector<int> first_slot_;  // of each value, in tensors_
   std::vector<at::Tensor> tensors_;
   std::vector<Call> calls_;

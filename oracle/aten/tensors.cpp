@@ -20,7 +20,7 @@ at::ScalarType scalar_type(const std::string& dtype) {
 
 }  // namespace
 
-at::Tensor load_tensor(const TensorView& view, at::ScalarType floating) {
+at::Tensor load_tensor(const TensorView& view, at::ScalarType floating, at::Device device) {
   at::Tensor stored = at::empty(view.shape, scalar_type(view.dtype));
   if (view.dtype == "U32") {
     for (std::int64_t i = 0; i < stored.numel(); ++i) {
@@ -31,11 +31,11 @@ at::Tensor load_tensor(const TensorView& view, at::ScalarType floating) {
   } else if (view.bytes > 0) {
     std::memcpy(stored.data_ptr(), view.data, view.bytes);
   }
-  return stored.to(stored.is_floating_point() ? floating : at::kLong);
+  return stored.to(device, stored.is_floating_point() ? floating : at::kLong);
 }
 
 void store_tensor(SafetensorsWriter& writer, const std::string& name, const at::Tensor& tensor) {
-  const at::Tensor doubles = tensor.detach().to(at::kDouble).contiguous();
+  const at::Tensor doubles = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
   writer.add(name, doubles.sizes().vec(), doubles.data_ptr<double>());
 }
 

@@ -12,8 +12,8 @@
 
 namespace hydrac::oracle {
 
-// A copy: floating-point tensors as `floating` (kDouble or kFloat), integers as kLong.
-at::Tensor load_tensor(const TensorView& view, at::ScalarType floating);
+// A copy on `device`: floating-point tensors as `floating` (kDouble or kFloat), integers as kLong.
+at::Tensor load_tensor(const TensorView& view, at::ScalarType floating, at::Device device);
 
 // Adds a copy of `tensor`, as F64.
 void store_tensor(SafetensorsWriter& writer, const std::string& name, const at::Tensor& tensor);

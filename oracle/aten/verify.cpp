@@ -1,11 +1,16 @@
 #include "oracle/aten/verify.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "oracle/aten/optimizer.h"
 #include "oracle/aten/runner.h"
@@ -17,14 +22,28 @@
 namespace hydrac::oracle {
 namespace {
 
+// What a run computes in, where, and what the names of its results begin with.
+struct Arithmetic {
+  at::ScalarType floating = at::kDouble;   // parameters and everything else that is not 16 bits wide
+  std::optional<at::ScalarType> autocast;  // the 16-bit type
+  at::Device device = at::kCPU;
+  std::string prefix;
+};
+
+// Where PyTorch's GradScaler starts.
+constexpr double kFirstLossScale = 65536;
+
 class Verification {
  public:
-  Verification(const Job& job, const SafetensorsFile& tensors, SafetensorsWriter& results)
+  Verification(const Job& job, const SafetensorsFile& tensors, const Arithmetic& arithmetic,
+               SafetensorsWriter& results)
       : job_(job),
         tensors_(tensors),
+        arithmetic_(arithmetic),
         results_(results),
-        runner_(job.graph, job.peer_ops ? Mode::training : Mode::reference, job.seed),
-        parameters_(list_parameters(job.graph, job.decay)) {
+        runner_(job.graph, job.peer_ops ? Mode::training : Mode::reference, job.seed, arithmetic.autocast),
+        parameters_(list_parameters(job.graph, job.decay)),
+        loss_scale_(arithmetic.autocast == at::kHalf ? kFirstLossScale : 1) {
     for (const Value& value : job.graph.values) parameter_at_.emplace_back(value.slots, -1);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       Parameter& parameter = parameters_[i];
@@ -39,16 +58,15 @@ class Verification {
   void run() {
     Optimizer optimizer(job_.optimizer, parameters_, /*prefer_fused=*/job_.peer_ops);
     for (int step = 0; step < job_.steps; ++step) {
-      forward_and_backward(step);
+      find_gradients(step);
       if (step == 0) store_gradients();
       const double norm = gradient_norm(parameters_);
       store_number(fmt::format("grad_norm.s{}", step), norm);
       clip_gradients(parameters_, norm, job_.max_grad_norm);
       optimizer.step(job_.optimizer.learning_rate * learning_rate_factor(job_.schedule, step));
-      for (Parameter& parameter : parameters_) parameter.tensor.mutable_grad() = at::Tensor();
+      forget_gradients();
     }
-    for (const Parameter& parameter : parameters_)
-      store_tensor(results_, "param." + parameter.name, parameter.tensor);
+    for (const Parameter& parameter : parameters_) store("param." + parameter.name, parameter.tensor);
   }
 
  private:
@@ -60,7 +78,7 @@ class Verification {
     if (wants_floats != view->dtype.starts_with('F'))
       throw JobError(fmt::format("tensors.safetensors: \"{}\" is {}; the graph wants {}", name, view->dtype,
                                  wants_floats ? "floating-point numbers" : "integers"));
-    return with_shape_of(value, load_tensor(*view, job_.float64 ? at::kDouble : at::kFloat),
+    return with_shape_of(value, load_tensor(*view, arithmetic_.floating, arithmetic_.device),
                          fmt::format("tensors.safetensors: \"{}\"", name));
   }
 
@@ -72,44 +90,98 @@ class Verification {
     return stored(slot_name(declared, slot), declared);
   }
 
-  void forward_and_backward(int step) {
+  // Gradients in fp16 would vanish below 6e-8, so the loss is scaled. Where GradScaler skips a step whose
+  // gradients overflow, and tries the next with half the scale, we try the same step again.
+  void find_gradients(int step) {
+    double loss = forward_and_backward(step, /*observed=*/step == 0 && !job_.dump.empty());
+    while (arithmetic_.autocast == at::kHalf && !gradients_are_finite()) {
+      loss_scale_ /= 2;
+      if (loss_scale_ < 1)
+        throw JobError(
+            fmt::format("step {} overflows under autocast to fp16 whatever the loss is scaled by", step));
+      forget_gradients();
+      loss = forward_and_backward(step, /*observed=*/false);
+    }
+    store_number(fmt::format("loss.s{}", step), loss);
+    if (loss_scale_ == 1) return;
+    for (const Parameter& parameter : parameters_)
+      if (parameter.gradient().defined()) parameter.gradient().mul_(1 / loss_scale_);
+  }
+
+  // Returns the sum of the micro-batches' losses; the gradients are loss_scale_ times theirs.
+  double forward_and_backward(int step, bool observed) {
     double total = 0;
     for (int micro = 0; micro < job_.accumulation; ++micro) {
       const auto get = [&](int value, int slot) { return source(value, slot, step, micro); };
       const auto dump = [&](int value, int slot, const at::Tensor& tensor) {
         const Value& written = job_.graph.values[value];
         if (std::count(job_.dump.begin(), job_.dump.end(), written.name))
-          store_tensor(results_, "act." + slot_name(written, slot), tensor);
+          store("act." + slot_name(written, slot), tensor);
       };
-      const bool observed = step == 0 && micro == 0 && !job_.dump.empty();
-      const at::Tensor loss = runner_.forward(get, observed ? Runner::Observer(dump) : Runner::Observer());
+      const at::Tensor loss =
+          runner_.forward(get, observed && micro == 0 ? Runner::Observer(dump) : Runner::Observer());
       total += loss.item<double>();
-      if (loss.requires_grad()) loss.backward();
+      if (loss.requires_grad()) (loss_scale_ == 1 ? loss : loss * loss_scale_).backward();
     }
-    store_number(fmt::format("loss.s{}", step), total);
+    return total;
+  }
+
+  bool gradients_are_finite() const {
+    return std::all_of(parameters_.begin(), parameters_.end(), [](const Parameter& parameter) {
+      return !parameter.gradient().defined() || at::isfinite(parameter.gradient()).all().item<bool>();
+    });
+  }
+
+  void forget_gradients() {
+    for (Parameter& parameter : parameters_) parameter.tensor.mutable_grad() = at::Tensor();
   }
 
   void store_gradients() {
     for (const Parameter& parameter : parameters_)
-      store_tensor(results_, "grad." + parameter.name,
-                   parameter.gradient().defined() ? parameter.gradient() : at::zeros_like(parameter.tensor));
+      store("grad." + parameter.name,
+            parameter.gradient().defined() ? parameter.gradient() : at::zeros_like(parameter.tensor));
   }
 
-  void store_number(const std::string& name, double number) { results_.add(name, {}, &number); }
+  void store(const std::string& name, const at::Tensor& tensor) {
+    store_tensor(results_, arithmetic_.prefix + name, tensor);
+  }
+
+  void store_number(const std::string& name, double number) {
+    results_.add(arithmetic_.prefix + name, {}, &number);
+  }
 
   const Job& job_;
   const SafetensorsFile& tensors_;
+  const Arithmetic arithmetic_;
   SafetensorsWriter& results_;
   Runner runner_;
   std::vector<Parameter> parameters_;
+  double loss_scale_;
   std::vector<std::vector<int>> parameter_at_;  // [value][slot] -> index into parameters_, or -1
 };
 
 }  // namespace
 
-void verify(const Job& job, const SafetensorsFile& tensors, SafetensorsWriter& results) {
+void verify(const Job& job, const SafetensorsFile& tensors, c10::Device device, SafetensorsWriter& results) {
   use_threads(job.threads);
-  Verification(job, tensors, results).run();
+  Arithmetic arithmetic{.floating = job.float64 ? at::kDouble : at::kFloat, .device = device};
+  Verification(job, tensors, arithmetic, results).run();
+  if (!job.autocast) return;
+  arithmetic.floating = at::kFloat;
+  arithmetic.autocast = *job.autocast == Float16::bf16 ? at::kBFloat16 : at::kHalf;
+  arithmetic.prefix = "autocast.";
+  Verification(job, tensors, arithmetic, results).run();
+}
+
+c10::Device find_device(const std::string& name) {
+  if (name != "cpu" && name != "cuda" && name != "auto")
+    throw JobError(fmt::format("--device is \"{}\"; it must be cpu, cuda or auto", name));
+  const bool wanted = name != "cpu", found = wanted && at::globalContext().hasCUDA();
+  if (name == "cuda" && !found)
+    throw JobError(
+        "--device cuda: LibTorch sees no GPU. It needs NVIDIA's driver and a LibTorch that was built for "
+        "CUDA");
+  return found ? at::kCUDA : at::kCPU;
 }
 
 }  // namespace hydrac::oracle

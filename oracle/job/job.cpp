@@ -80,11 +80,17 @@ bool first_of_two(JsonReader& in, const std::string& key, const std::string& fir
   return text == first;
 }
 
+std::optional<Float16> read_autocast(JsonReader& in) {
+  if (!in.has("autocast")) return std::nullopt;
+  return first_of_two(in, "autocast", "bf16", "fp16") ? Float16::bf16 : Float16::fp16;
+}
+
 Job parse_job(const json& root) {
   JsonReader in(root, "");
   Job job;
   job.float64 = first_of_two(in, "dtype", "float64", "float32");
   job.peer_ops = !first_of_two(in, "ops", "reference", "peer");
+  job.autocast = read_autocast(in);
   job.threads = static_cast<int>(in.integer("threads", 1, 4096, 1));
   job.graph = read_graph(in);
   job.steps = static_cast<int>(in.integer("steps", 1, 1'000'000, 1));
@@ -98,6 +104,8 @@ Job parse_job(const json& root) {
   job.dump = read_names(in, "dump", job.graph);
   job.seed = static_cast<std::uint32_t>(in.integer("seed", 0, UINT32_MAX, 0));
   in.expect_no_more();
+  if (job.autocast && job.peer_ops)
+    throw JobError("autocast casts around the reference's ops, not the peer's");
   return job;
 }
 

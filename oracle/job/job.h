@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,9 +28,12 @@ struct ScheduleSpec {
   double min_ratio = 0;
 };
 
+enum class Float16 { bf16, fp16 };
+
 struct Job {
   bool float64 = true;
-  bool peer_ops = false;  // verify computes with the operations and the optimizer that bench times
+  bool peer_ops = false;            // verify computes with the operations and the optimizer that bench times
+  std::optional<Float16> autocast;  // verify also computes under autocast to this type
   int threads = 1;
   Graph graph;
   int steps = 1;

@@ -42,12 +42,14 @@ std::string records_up_to(std::string_view text, int64_t last_step, const std::f
 
 }  // namespace
 
-const std::array<MetricField, 9>& metric_fields() {
-  static constexpr std::array<MetricField, 9> fields{{
+const std::array<MetricField, 11>& metric_fields() {
+  static constexpr std::array<MetricField, 11> fields{{
       {"loss", "train/loss", &MetricsRecord::loss},
       {"eval_loss", "eval/loss", &MetricsRecord::eval_loss},
       {"grad_norm", "train/grad_norm", &MetricsRecord::grad_norm},
       {"learning_rate", "train/learning_rate", &MetricsRecord::learning_rate},
+      {"loss_scale", "train/loss_scale", &MetricsRecord::loss_scale},
+      {"skipped_steps", "train/skipped_steps", &MetricsRecord::skipped_steps},
       {"tokens_per_second", "speed/tokens_per_second", &MetricsRecord::tokens_per_second},
       {"mfu", "speed/mfu", &MetricsRecord::mfu},
       {"step_ms", "speed/step_ms", &MetricsRecord::step_ms},

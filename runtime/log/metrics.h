@@ -14,11 +14,13 @@ struct MetricsRecord {
   std::optional<double> loss, eval_loss;  // nats a token
   std::optional<double> grad_norm;        // before clipping
   std::optional<double> learning_rate;
+  // Dynamic loss scaling only: the scale of this step, and the steps of the run so far that were skipped.
+  std::optional<double> loss_scale, skipped_steps;
   std::optional<double> tokens_per_second;
   std::optional<double> mfu;  // share of the target's peak, 0 to 1
   std::optional<double> step_ms;
-  std::optional<double> memory_gib;
-  std::optional<double> gpu_util;  // 0 to 1
+  std::optional<double> memory_gib;  // in use on the device
+  std::optional<double> gpu_util;    // 0 to 1
 };
 
 // The fields in the order of the file, with the tags TensorBoard shows them under.
@@ -27,7 +29,7 @@ struct MetricField {
   const char* tag;
   std::optional<double> MetricsRecord::*value;
 };
-const std::array<MetricField, 9>& metric_fields();
+const std::array<MetricField, 11>& metric_fields();
 
 // The record's line without the newline: shortest numbers that read back exactly, null for NaN and
 // infinities.

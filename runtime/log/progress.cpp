@@ -43,6 +43,8 @@ std::string progress_line(const MetricsRecord& record, int64_t max_steps, std::o
   add("  eval {:.4f}", record.eval_loss, 3);
   add("  grad {:.2f}", record.grad_norm, 0);
   add("  lr {:.1e}", record.learning_rate, 1);
+  add("  scale {:g}", record.loss_scale, -1);
+  if (record.skipped_steps > 0) add("  skipped {:.0f}", record.skipped_steps, -1);
   if (record.tokens_per_second)
     parts.push_back({"  " + human_count(*record.tokens_per_second) + " tok/s", 2});
   if (eta_seconds) parts.push_back({"  eta " + human_duration(*eta_seconds), 4});

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <span>
 #include <string_view>
@@ -11,10 +10,9 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/quote.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/state.h"
-#include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
+#include "runtime/train/program_tensors.h"
 
 namespace hydrac::runtime {
 
@@ -74,61 +72,29 @@ std::string differences(std::string_view then_text, std::string_view now_text) {
   return lines;
 }
 
-int64_t elements(const NamedTensor& tensor) {
-  int64_t count = 1;
-  for (const int64_t size : tensor.shape) count *= size;
-  return count;
-}
-
-// Saving such parameters would let save_total_limit remove the last good checkpoint.
-void check_finite(const std::vector<NamedTensor>& parameters, int64_t step) {
-  for (const NamedTensor& tensor : parameters) {
-    const std::span<const float> values(tensor.data, static_cast<size_t>(elements(tensor)));
-    if (std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) continue;
-    throw RunError(
-        fmt::format("after step {}: the parameter {} holds NaN or infinite values, so the training diverged "
-                    "and nothing is "
-                    "saved; lower train.optimizer.learning_rate or raise train.lr_scheduler.warmup_steps",
-                    step, in_quotes(tensor.name)));
-  }
-}
-
-void write_tensors(CheckpointWriter& writer, const char* name, const std::vector<NamedTensor>& tensors) {
-  writer.add_file(name, [&](FileWriter& file) {
-    std::vector<TensorToWrite> entries;
-    for (const NamedTensor& tensor : tensors) {
-      TensorSource source{tensor.name, tensor.shape, tensor.data};
-      source.transpose = tensor.transposed;
-      entries.push_back(tensor_to_write(std::move(source)));
-    }
-    write_safetensors(file, std::move(entries));
-  });
-}
-
-void read_tensors(const std::filesystem::path& file, const std::vector<NamedTensor>& tensors) {
-  const SafetensorsReader reader(file);
-  std::set<std::string_view> known;
-  for (const NamedTensor& tensor : tensors) known.insert(tensor.name);
-  for (const TensorEntry& entry : reader.tensors()) {
-    if (known.contains(entry.name)) continue;
-    throw InputError(fmt::format("{}: the model has no tensor {}; the file belongs to another one",
-                                 reader.label(), in_quotes(entry.name)));
-  }
-  for (const NamedTensor& tensor : tensors) {
-    read_tensor(reader, {tensor.name, tensor.shape, tensor.data, 0, tensor.transposed});
-  }
-}
-
 RunState to_state(const CheckpointContents& contents) {
   const RunPosition& position = contents.position;
   RunState state;
   state.set("step", position.counters.step);
   state.set("rng_step", position.counters.rng_step);
   state.set("samples_seen", position.samples_seen);
+  if (position.skipped_steps > 0) {
+    state.set("skipped_steps", position.skipped_steps);
+    state.set("skipped_in_a_row", position.skipped_in_a_row);
+  }
   state.set("identity", identity_text(contents.identity));
   if (position.loss) state.set("loss", *position.loss);
   if (position.eval_loss) state.set("eval_loss", *position.eval_loss);
   return state;
+}
+
+void check_finite(const NamedTensor& tensor, std::span<const std::byte> data, int64_t step) {
+  if (all_finite(tensor.dtype, data)) return;
+  throw RunError(
+      fmt::format("after step {}: the parameter {} holds NaN or infinite values, so the training diverged "
+                  "and nothing is saved; lower train.optimizer.learning_rate or raise "
+                  "train.lr_scheduler.warmup_steps",
+                  step, in_quotes(tensor.name)));
 }
 
 int64_t count_in(const RunState& state, const char* key, const std::filesystem::path& file) {
@@ -142,13 +108,18 @@ int64_t count_in(const RunState& state, const char* key, const std::filesystem::
 std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, StepProgram& program,
                                       const CheckpointContents& contents) {
   const int64_t step = contents.position.counters.step;
-  const std::vector<NamedTensor> parameters = program.parameters();
-  check_finite(parameters, step);
   CheckpointWriter writer(run_dir, step);
   for (const auto& [name, text] : contents.files) writer.add_file(name, text);
   writer.add_file(state_file, to_state(contents).to_json());
-  write_tensors(writer, model_file, parameters);
-  write_tensors(writer, optimizer_file, program.optimizer_state());
+  // Saving parameters that are no numbers would let save_total_limit remove the last good checkpoint.
+  writer.add_file(model_file, [&](FileWriter& file) {
+    write_tensors(file, program, program.parameters(),
+                  [&](const NamedTensor& tensor, std::span<const std::byte> data) {
+                    check_finite(tensor, data, step);
+                  });
+  });
+  writer.add_file(optimizer_file,
+                  [&](FileWriter& file) { write_tensors(file, program, program.optimizer_state()); });
   writer.commit();
   return checkpoint_path(run_dir, step);
 }
@@ -166,6 +137,10 @@ RunPosition read_position(const std::filesystem::path& checkpoint, const Identit
   RunPosition position;
   position.counters = {count_in(state, "step", file), count_in(state, "rng_step", file)};
   position.samples_seen = count_in(state, "samples_seen", file);
+  if (state.has("skipped_steps")) {
+    position.skipped_steps = count_in(state, "skipped_steps", file);
+    position.skipped_in_a_row = count_in(state, "skipped_in_a_row", file);
+  }
   if (state.has("loss")) position.loss = state.number("loss");
   if (state.has("eval_loss")) position.eval_loss = state.number("eval_loss");
   return position;
@@ -174,12 +149,12 @@ RunPosition read_position(const std::filesystem::path& checkpoint, const Identit
 void restore_program(StepProgram& program, const std::filesystem::path& checkpoint,
                      const RunPosition& position) {
   load_parameters(program, checkpoint);
-  read_tensors(checkpoint / optimizer_file, program.optimizer_state());
+  read_tensors(checkpoint / optimizer_file, program, program.optimizer_state());
   program.set_counters(position.counters);
 }
 
 void load_parameters(StepProgram& program, const std::filesystem::path& checkpoint) {
-  read_tensors(checkpoint / model_file, program.parameters());
+  read_tensors(checkpoint / model_file, program, program.parameters());
 }
 
 }  // namespace hydrac::runtime

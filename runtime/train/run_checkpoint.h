@@ -20,6 +20,8 @@ using Identity = std::map<std::string, std::string>;
 struct RunPosition {
   Counters counters;
   int64_t samples_seen = 0;  // the loader's position
+  // Steps so far that dynamic loss scaling skipped, and how many of the last ones without a break.
+  int64_t skipped_steps = 0, skipped_in_a_row = 0;
   // Of the last step and the last evaluation so far, for reports.
   std::optional<double> loss, eval_loss;
 };
@@ -30,8 +32,11 @@ struct CheckpointContents {
   std::map<std::string, std::string> files;  // further ones: name -> contents
 };
 
+// `program` stands between steps (see StepProgram) here and below. Tensors pass through host memory one by
+// one.
+
 // Writes and publishes run_dir/checkpoint-<counters.step>; returns its folder. RunError when a parameter is
-// no finite number (nothing is written then) or a file cannot be written.
+// no finite number (nothing is left then) or a file cannot be written.
 std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, StepProgram& program,
                                       const CheckpointContents& contents);
 

@@ -1,8 +1,13 @@
 #include "runtime/train/speed_meter.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace hydrac::runtime {
+
+double monotonic_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 void SpeedMeter::add(double seconds) {
   if (count_ < kWindow) {

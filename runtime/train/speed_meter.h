@@ -5,6 +5,9 @@
 
 namespace hydrac::runtime {
 
+// Since some fixed moment; never goes backwards.
+double monotonic_seconds();
+
 class SpeedMeter {
  public:
   void add(double seconds);

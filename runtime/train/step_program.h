@@ -1,47 +1,82 @@
 // What a compiled program offers the training loop, whichever target runs it and whether it was compiled just
 // now or ahead of time.
+//
+// Training is asynchronous: micro_step() and update() put work on the device's queue, finish_step() waits for
+// the oldest step's result. A program on the processor does the work at once and keeps one result.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/batch.h"
 
 namespace hydrac::runtime {
 
 struct StepResult {
   float loss = 0;       // of the whole optimizer step, per target
-  float grad_norm = 0;  // before clipping
+  float grad_norm = 0;  // before clipping; of the unscaled gradients
   float learning_rate = 0;
+  // The gradients held infinities or NaN because fp16 ran out of range: parameters and optimizer state are as
+  // they were before the step. Loss and gradient norm may be no finite numbers then.
+  bool skipped = false;
+  std::optional<float>
+      loss_scale;  // that this step's gradients were multiplied by; absent: it does not scale
 };
 
-// A float32 tensor of the program's memory, dense and row-major, under its name in a checkpoint.
+// A tensor of the program's memory, dense and row-major, under its name in a checkpoint, which stores the
+// same elements bit for bit.
 struct NamedTensor {
   std::string name;
-  std::vector<int64_t> shape;  // as the checkpoint has it
-  float* data = nullptr;       // the first element; rows follow one another
-  bool transposed = false;     // the checkpoint stores [in, out], memory holds [out, in]
+  std::vector<int64_t> shape;  // as the checkpoint has it; [] is a scalar
+  SafetensorsDtype dtype = SafetensorsDtype::f32;
+  uint64_t address = 0;     // of its first byte, in whatever memory the program keeps it
+  bool transposed = false;  // the checkpoint stores [in, out], memory holds [out, in]
+
+  int64_t bytes() const {
+    int64_t count = dtype_bytes(dtype);
+    for (const int64_t size : shape) count *= size;
+    return count;
+  }
 };
 
 // Device-side counters that a resumed run must continue from.
 struct Counters {
-  int64_t step = 0;      // optimizer steps done
+  int64_t step = 0;      // optimizer steps done, skipped ones included: the schedule's position
   int64_t rng_step = 0;  // micro-batches done
+};
+
+// How busy the device is, as measured now.
+struct DeviceLoad {
+  double utilization = 0;         // 0 to 1
+  int64_t memory_used_bytes = 0;  // by everything this process has allocated on it
 };
 
 class StepProgram {
  public:
-  virtual ~StepProgram() = default;
+  virtual ~StepProgram() = default;  // steps may be unfinished
 
   // Fills parameters with their starting values (a function of the seed) and everything else with its start.
   virtual void initialize() = 0;
 
-  // Forward and backward of one micro-batch. `inv_count`: 1 / targets of all micro-batches of this optimizer
-  // step.
+  // Optimizer steps that may be begun before the oldest one's result must have been read, >= 1. Batches of
+  // so many steps lie in the program's own memory.
+  virtual int64_t steps_in_flight() const { return 1; }
+  // Enqueues forward and backward of one micro-batch. `inv_count`: 1 / targets of all micro-batches of this
+  // optimizer step. The batch is copied before it returns.
   virtual void micro_step(const Batch& batch, float inv_count) = 0;
-  // Clipping, learning rate, optimizer. After it the next step begins.
-  virtual StepResult update() = 0;
+  // Enqueues clipping, learning rate and optimizer. After it the next step begins.
+  virtual void update() = 0;
+  // Waits for the oldest step that update() ended and nobody has finished, and returns its result; each once.
+  // RunError when the device failed: which kernel or tensor, as far as it is known. The program is of no
+  // further use then.
+  virtual StepResult finish_step() = 0;
+
+  // What follows is called between steps: none begun, none unfinished.
+
   // Sum of the losses of the batch's targets, without dropout.
   virtual double evaluate(const Batch& batch) = 0;
 
@@ -51,13 +86,20 @@ class StepProgram {
   virtual bool can_generate() const = 0;
   virtual int64_t context_length() const = 0;
 
-  virtual std::vector<NamedTensor> parameters() = 0;       // what model.safetensors holds
-  virtual std::vector<NamedTensor> optimizer_state() = 0;  // what optimizer.safetensors holds
+  virtual std::vector<NamedTensor> parameters() = 0;  // what model.safetensors holds
+  // What optimizer.safetensors holds: moments, and scalars such as the loss scale.
+  virtual std::vector<NamedTensor> optimizer_state() = 0;
+  // Copies a whole tensor of these to or from memory of the host: tensor.bytes() bytes as they lie in the
+  // program's memory. One at a time, so that a checkpoint needs no second copy of the model.
+  virtual void download(const NamedTensor& tensor, std::span<std::byte> to) = 0;
+  virtual void upload(const NamedTensor& tensor, std::span<const std::byte> from) = 0;
   virtual Counters counters() const = 0;
   virtual void set_counters(const Counters& counters) = 0;
 
   virtual int64_t arena_bytes() const = 0;     // all tensor memory
   virtual double flop_per_target() const = 0;  // model flop a trained token, for mfu; 0 = unknown
+  // Absent where nobody measures it. May be called at any time.
+  virtual std::optional<DeviceLoad> device_load() { return std::nullopt; }
 };
 
 }  // namespace hydrac::runtime

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/file_writer.h"
@@ -19,14 +17,15 @@
 #include "runtime/train/evaluate.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/speed_meter.h"
+#include "runtime/train/step_pipeline.h"
 
 namespace hydrac::runtime {
 
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+// Dynamic loss scaling halves the scale after a skipped step, so that a few in a row are normal at a run's
+// start. So many mean that no scale helps.
+constexpr int64_t kMostSkippedInARow = 50;
 
 // The double whose shortest text is the float's: 0.001, not 0.0010000000474974513. Same float either way.
 double readable(float value) {
@@ -63,32 +62,38 @@ class Trainer {
   void adopt(const Checkpoint& checkpoint, const RunPosition& position);
   void open_logs();
   void train_to_end();
-  MetricsRecord train_step();
-  MetricsRecord describe(const StepResult& result, int64_t targets) const;
-  std::optional<double> evaluate_if_due();
-  void require_finite(const MetricsRecord& record);
-  void keep(const MetricsRecord& record);
+  void finish_steps(int64_t unfinished);
+  void finish_step();
+  MetricsRecord describe(const FinishedStep& step) const;
+  void count_skipped(const FinishedStep& step);
+  void require_finite(const MetricsRecord& record, bool skipped);
+  bool evaluation_due(int64_t step) const;
+  bool is_stopping_place() const;
+  void keep(MetricsRecord record);
   void save();
   bool wants_sample() const {
     return options_.tokenizer && options_.sample.max_new_tokens > 0 && program_.can_generate();
   }
   void write_sample();
   TrainReport report() const;
-  bool finished() const { return step_ >= options_.max_steps; }
+  bool is_last(int64_t step) const { return step >= options_.max_steps; }
+  bool finished() const { return is_last(step_); }
 
   StepProgram& program_;
   std::shared_ptr<const BatchLoader> loader_;
   const TrainOptions& options_;
-  const double start_ = now();
+  const double start_ = monotonic_seconds();
   Console console_;
   std::optional<RunFolder> folder_;
   std::optional<MetricsWriter> metrics_;
   std::optional<TensorBoardWriter> tensorboard_;
   std::unique_ptr<BatchSource> source_;
+  std::optional<StepPipeline> pipeline_;
   SpeedMeter meter_;
   int64_t first_step_ = 0;       // where this session began
   int64_t step_ = 0;             // steps done
   int64_t tokens_per_step_ = 0;  // of the last one
+  int64_t skipped_steps_ = 0, skipped_in_a_row_ = 0;
   std::optional<double> loss_, eval_loss_;
   std::filesystem::path checkpoint_;   // the newest
   std::optional<int64_t> saved_step_;  // and its step
@@ -143,6 +148,7 @@ void Trainer::begin() {
     source_->seek_samples(position->samples_seen);
     console_.message(fmt::format("continuing from {}", checkpoint->dir.string()));
   }
+  pipeline_.emplace(program_, *source_, step_);
   open_logs();
 }
 
@@ -167,6 +173,8 @@ void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {
   step_ = first_step_ = position.counters.step;
   loss_ = position.loss;
   eval_loss_ = position.eval_loss;
+  skipped_steps_ = position.skipped_steps;
+  skipped_in_a_row_ = position.skipped_in_a_row;
   checkpoint_ = checkpoint.dir;
   saved_step_ = step_;
 }
@@ -179,68 +187,91 @@ void Trainer::open_logs() {
   tensorboard_.emplace(options_.run_dir, last_step);
 }
 
+// Steps are begun ahead of the oldest result, except where something needs the program to stand still.
 void Trainer::train_to_end() {
-  while (!finished() && !stop_requested()) {
-    MetricsRecord record = train_step();
-    require_finite(record);
-    record.eval_loss = evaluate_if_due();
-    require_finite(record);
-    loss_ = record.loss;
-    if (record.eval_loss) eval_loss_ = record.eval_loss;
-    console_.progress(record, now());
-    if (due(step_, options_.log_steps) || record.eval_loss || finished()) keep(record);
-    if (due(step_, options_.save_steps)) save();
+  while (!is_last(pipeline_->begun()) && !stop_requested()) {
+    pipeline_->begin();
+    finish_steps(is_stopping_place() ? 0 : program_.steps_in_flight() - 1);
+    if (step_ == pipeline_->begun() && due(step_, options_.save_steps)) save();
   }
+  finish_steps(0);
   if (saved_step_ != step_) save();
 }
 
-MetricsRecord Trainer::train_step() {
-  const double began = now();
-  const std::vector<Batch>& batches = source_->next();
-  int64_t targets = 0;
-  for (const Batch& batch : batches) targets += batch.target_count;
-  if (targets == 0) {
-    throw InputError(fmt::format(
-        "none of the {} samples of step {} has a target; raise train.micro_batch_size, or remove what has no "
-        "targets from the data",
-        static_cast<int64_t>(batches.size()) * loader_->batch_size(), step_ + 1));
-  }
-  const auto inv_count = static_cast<float>(1.0 / static_cast<double>(targets));
-  for (const Batch& batch : batches) program_.micro_step(batch, inv_count);
-  const StepResult result = program_.update();
-  meter_.add(now() - began);
-  tokens_per_step_ = options_.tokens_per_step > 0 ? options_.tokens_per_step : targets;
-  ++step_;
-  return describe(result, targets);
+// Whether something is to be done after the step begun last that needs it finished.
+bool Trainer::is_stopping_place() const {
+  const int64_t step = pipeline_->begun();
+  return evaluation_due(step) || due(step, options_.save_steps) || is_last(step) || stop_requested();
 }
 
-MetricsRecord Trainer::describe(const StepResult& result, int64_t targets) const {
+void Trainer::finish_steps(int64_t unfinished) {
+  while (pipeline_->unfinished() > unfinished) finish_step();
+}
+
+void Trainer::finish_step() {
+  const FinishedStep step = pipeline_->finish();
+  step_ = step.step;
+  meter_.add(step.seconds);
+  tokens_per_step_ = options_.tokens_per_step > 0 ? options_.tokens_per_step : step.targets;
+  count_skipped(step);
+  MetricsRecord record = describe(step);
+  require_finite(record, step.result.skipped);
+  if (evaluation_due(step_)) record.eval_loss = evaluate(program_, *loader_, options_.eval_batches);
+  require_finite(record, step.result.skipped);
+  if (!step.result.skipped) loss_ = record.loss;
+  if (record.eval_loss) eval_loss_ = record.eval_loss;
+  console_.progress(record, monotonic_seconds());
+  if (due(step_, options_.log_steps) || record.eval_loss || finished()) keep(record);
+}
+
+MetricsRecord Trainer::describe(const FinishedStep& step) const {
+  const StepResult& result = step.result;
   const double seconds = meter_.mean_seconds(options_.log_steps);
   MetricsRecord record;
-  record.step = step_;
+  record.step = step.step;
   record.loss = readable(result.loss);
   record.grad_norm = readable(result.grad_norm);
   record.learning_rate = readable(result.learning_rate);
+  if (result.loss_scale) {
+    record.loss_scale = readable(*result.loss_scale);
+    record.skipped_steps = static_cast<double>(skipped_steps_);
+  }
   record.tokens_per_second = static_cast<double>(tokens_per_step_) / seconds;
   record.step_ms = 1e3 * seconds;
   record.memory_gib = static_cast<double>(program_.arena_bytes()) * 0x1p-30;
-  const double flop = program_.flop_per_target() * static_cast<double>(targets);
+  const double flop = program_.flop_per_target() * static_cast<double>(step.targets);
   if (flop > 0 && options_.peak_flops > 0) record.mfu = flop / seconds / options_.peak_flops;
   return record;
 }
 
-std::optional<double> Trainer::evaluate_if_due() {
-  if (options_.eval_steps == 0 || (!due(step_, options_.eval_steps) && !finished())) return std::nullopt;
-  return evaluate(program_, *loader_, options_.eval_batches);
+void Trainer::count_skipped(const FinishedStep& step) {
+  if (!step.result.skipped) {
+    skipped_in_a_row_ = 0;
+    return;
+  }
+  ++skipped_steps_;
+  if (++skipped_in_a_row_ < kMostSkippedInARow) return;
+  keep(describe(step));
+  throw RunError(fmt::format(
+      "steps {} to {} were all skipped: their gradients hold NaN or infinite values however far the loss is "
+      "scaled down; write optimizations.precision: bf16 (fp32 where the device has no bf16), or lower "
+      "train.optimizer.learning_rate",
+      step.step - skipped_in_a_row_ + 1, step.step));
 }
 
-// From the first bad value on, nothing may be saved: it would push the last good checkpoint out.
-void Trainer::require_finite(const MetricsRecord& record) {
+bool Trainer::evaluation_due(int64_t step) const {
+  return options_.eval_steps != 0 && (due(step, options_.eval_steps) || is_last(step));
+}
+
+// From the first bad value on, nothing may be saved: it would push the last good checkpoint out. A skipped
+// step's own values have changed nothing.
+void Trainer::require_finite(const MetricsRecord& record, bool skipped) {
   struct Value {
     const char* name;
     std::optional<double> value;
   };
-  for (const auto& [name, value] : {Value{"loss", record.loss}, Value{"gradient norm", record.grad_norm},
+  for (const auto& [name, value] : {Value{"loss", skipped ? std::nullopt : record.loss},
+                                    Value{"gradient norm", skipped ? std::nullopt : record.grad_norm},
                                     Value{"validation loss", record.eval_loss}}) {
     if (!value || std::isfinite(*value)) continue;
     keep(record);
@@ -251,14 +282,19 @@ void Trainer::require_finite(const MetricsRecord& record) {
   }
 }
 
-void Trainer::keep(const MetricsRecord& record) {
+void Trainer::keep(MetricsRecord record) {
+  if (const std::optional<DeviceLoad> load = program_.device_load()) {
+    record.gpu_util = load->utilization;
+    record.memory_gib = static_cast<double>(load->memory_used_bytes) * 0x1p-30;
+  }
   metrics_->append(record);
   tensorboard_->append(record);
 }
 
 void Trainer::save() {
   CheckpointContents contents{options_.identity, {}, options_.checkpoint_files};
-  contents.position = {program_.counters(), source_->samples_seen(), loss_, eval_loss_};
+  contents.position = {program_.counters(), source_->samples_seen(), skipped_steps_, skipped_in_a_row_, loss_,
+                       eval_loss_};
   if (contents.position.counters.step != step_) {
     throw std::logic_error(
         fmt::format("the program counts {} steps after {}", contents.position.counters.step, step_));
@@ -286,7 +322,7 @@ TrainReport Trainer::report() const {
   if (const double seconds = meter_.median_seconds(); seconds > 0) {
     report.tokens_per_second = static_cast<double>(tokens_per_step_) / seconds;
   }
-  report.seconds = now() - start_;
+  report.seconds = monotonic_seconds() - start_;
   report.already_finished = finished() && first_step_ == step_;
   report.stopped = !finished();
   report.checkpoint = checkpoint_;

@@ -19,7 +19,7 @@ namespace hydrac::runtime {
 
 struct TrainOptions {
   std::filesystem::path run_dir;
-  int64_t max_steps = 0;                    // optimizer steps of the whole run, >= 1
+  int64_t max_steps = 0;                    // optimizer steps of the whole run, skipped ones too, >= 1
   int64_t gradient_accumulation_steps = 1;  // micro-batches a step
   int64_t eval_steps = 0;                   // every so many steps and at the end; 0 = never
   int64_t eval_batches = 20;                // the first so many of the loader's, or all when it has fewer
@@ -48,7 +48,8 @@ struct TrainOptions {
 struct TrainReport {
   int64_t first_step = 0;  // step the run continued from; 0 for a new one
   int64_t last_step = 0;   // steps done in all
-  // Of the last step, and of the last evaluation. Those of a resumed run are in its checkpoint.
+  // Of the last step that was not skipped, and of the last evaluation. Those of a resumed run are in its
+  // checkpoint.
   std::optional<double> loss, eval_loss;
   double tokens_per_second = 0;  // median of this session's steps, without evaluating and saving; 0: no steps
   double seconds = 0;            // of this session, everything included
@@ -57,14 +58,18 @@ struct TrainReport {
   std::filesystem::path checkpoint;  // the newest
 };
 
-// Runs to max_steps, or until a signal asks it to stop: the step that is running (with its evaluation) is
+// Runs to max_steps, or until a signal asks it to stop: the steps that are begun (with their evaluation) are
 // completed and saved. Installs the handlers of runtime/log/signal.h. The result is a function of program,
 // data and options alone, bit for bit, however often the run was stopped, killed and resumed.
 //
 // InputError: nothing to resume, a checkpoint of another identity, no intact checkpoint, a folder another
 // process trains in, batches without targets. RunError: a folder or file that cannot be written; a loss,
-// gradient norm, evaluation or parameter that is no finite number (the checkpoints before it stay, and none
-// is written).
+// gradient norm, evaluation or parameter that is no finite number, or 50 skipped steps in a row (the
+// checkpoints before it stay, and none is written); what the program throws.
+//
+// Skipped steps (StepResult::skipped) are steps: they count, move the learning rate's schedule and use up
+// their batches, as a scheduler stepped beside PyTorch's GradScaler does. Only the optimizer does not see
+// them.
 TrainReport train(StepProgram& program, std::shared_ptr<const BatchLoader> loader,
                   const TrainOptions& options);
 

@@ -142,11 +142,12 @@ TEST(Json, OfAProgramThatDoesNotFitSaysSo) {
 TEST(Plan, DumpWritesTheStagesInOrderAndMarksTheUnchanged) {
   const Workplace place;
   ASSERT_EQ(place.run({"explain", "base.yaml", "--dump", "stages"}).code, 0);
-  const Words stages = {"01-graph.txt",       "02-autodiff.txt", "03-recompute.txt", "04-chunk-head.txt",
-                        "05-layout.txt",      "06-expand.txt",   "07-dead-code.txt", "08-fuse.txt",
-                        "09-dead-stores.txt", "10-in-place.txt", "11-program.txt",   "12-plan.txt"};
+  const Words stages = {"01-graph.txt",      "02-autodiff.txt",    "03-recompute.txt", "04-precision.txt",
+                        "05-chunk-head.txt", "06-layout.txt",      "07-expand.txt",    "08-dead-code.txt",
+                        "09-fuse.txt",       "10-dead-stores.txt", "11-in-place.txt",  "12-program.txt",
+                        "13-plan.txt"};
   EXPECT_EQ(files_below(place / "stages"), stages);
-  EXPECT_EQ(slurp(place / "stages/04-chunk-head.txt"), "unchanged\n");
+  EXPECT_EQ(slurp(place / "stages/05-chunk-head.txt"), "unchanged\n");
   EXPECT_EQ(slurp(place / "stages/03-recompute.txt"), "unchanged\n");
   for (const std::string& stage : stages) EXPECT_GT(slurp(place / ("stages/" + stage)).size(), 5u) << stage;
   ASSERT_EQ(place.run({"explain", "base.yaml", "--dump", "block", "optimizations.recompute=block"}).code, 0);

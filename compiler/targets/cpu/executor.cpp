@@ -7,14 +7,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <map>
 #include <set>
 #include <stdexcept>
 #include <tuple>
 
 #include "codegen/cpu_program.h"
 #include "runtime/error.h"
-#include "targets/cpu/initialize.h"
 
 namespace hydrac::targets {
 
@@ -64,42 +62,39 @@ struct CpuProgram::Step {
   const Call* call = nullptr;
 };
 
-struct CpuProgram::Functions {
-  std::map<std::string, std::vector<Step>> steps;
-};
-
 CpuProgram::CpuProgram(driver::Compiled compiled, const std::filesystem::path& cache_dir)
-    : compiled_(std::move(compiled)), functions_(std::make_unique<Functions>()) {
-  omp_set_num_threads(compiled_.threads);
-  library_ = compile_kernels(codegen::cpu_source(compiled_.graph, compiled_.program), cache_dir);
+    : Executable(std::move(compiled)) {
+  const driver::Compiled& c = this->compiled();
+  omp_set_num_threads(c.threads);
+  library_ = compile_kernels(codegen::cpu_source(c.graph, c.program), cache_dir);
   runtime::BlasOptions options;
-  options.shapes = shapes_of(compiled_.program);
+  options.shapes = shapes_of(c.program);
   options.cache_file = (cache_dir / "blas-choice").string();
   blas_ = std::make_unique<runtime::Blas>(runtime::Blas::open(options));
-  void* memory = mmap(nullptr, static_cast<size_t>(compiled_.plan.arena_bytes), PROT_READ | PROT_WRITE,
+  void* memory = mmap(nullptr, static_cast<size_t>(c.plan.arena_bytes), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     throw runtime::RunError(
         fmt::format("cannot allocate the {} bytes of tensor memory: lower train.micro_batch_size, or "
                     "set optimizations.recompute: block",
-                    compiled_.plan.arena_bytes));
+                    c.plan.arena_bytes));
   }
-  madvise(memory, static_cast<size_t>(compiled_.plan.arena_bytes), MADV_HUGEPAGE);
+  madvise(memory, static_cast<size_t>(c.plan.arena_bytes), MADV_HUGEPAGE);
   arena_ = static_cast<std::byte*>(memory);
   resolve();
 }
 
 CpuProgram::~CpuProgram() {
-  munmap(arena_, static_cast<size_t>(compiled_.plan.arena_bytes));
+  munmap(arena_, static_cast<size_t>(compiled().plan.arena_bytes));
 }
 
 void CpuProgram::resolve() {
   std::vector<Launch> launches;
-  for (const program::Kernel& kernel : compiled_.program.kernels) {
+  for (const program::Kernel& kernel : compiled().program.kernels) {
     launches.push_back(reinterpret_cast<Launch>(symbol(library_, kernel.name + "__launch")));
   }
-  for (const program::Function& function : compiled_.program.functions) {
-    std::vector<Step>& steps = functions_->steps[function.name];
+  for (const program::Function& function : compiled().program.functions) {
+    std::vector<Step>& steps = steps_[function.name];
     for (const program::Section& section : function.sections) {
       const int iterations = std::max(section.layers, 1);
       for (int i = 0; i < iterations; ++i) {
@@ -114,7 +109,7 @@ void CpuProgram::resolve() {
           else
             step.gemm = product_of(call, i);
           for (ir::Use use : call.arguments) {
-            step.arguments.push_back(arena_ + plan::address(compiled_.graph, compiled_.plan, use, layer));
+            step.arguments.push_back(arena_ + plan::address(compiled().graph, compiled().plan, use, layer));
           }
           steps.push_back(std::move(step));
         }
@@ -133,52 +128,52 @@ void CpuProgram::execute(const Step& step) const {
 }
 
 void CpuProgram::run(const std::string& function) {
-  for (const Step& step : functions_->steps.at(function)) execute(step);
+  for (const Step& step : steps_.at(function)) execute(step);
 }
 
 std::vector<CallTime> CpuProgram::timed(const std::string& function) {
   std::vector<CallTime> times;
-  for (const Step& step : functions_->steps.at(function)) {
+  for (const Step& step : steps_.at(function)) {
     const auto start = std::chrono::steady_clock::now();
     execute(step);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     const Call& call = *step.call;
-    times.push_back({step.section->name, step.launch ? compiled_.program.kernels[call.kernel].name : "gemm",
+    times.push_back({step.section->name, step.launch ? compiled().program.kernels[call.kernel].name : "gemm",
                      call.label, seconds.count(), call.flop, call.bytes});
   }
   return times;
 }
 
-template <typename T>
-T* CpuProgram::pointer(ir::ValueId value, int slot) const {
-  return reinterpret_cast<T*>(arena_ +
-                              plan::address(compiled_.graph, compiled_.plan, {value, {false, slot}}, 0));
+std::string CpuProgram::description() const {
+  std::string text =
+      fmt::format("{} kernels {} in {:.1f} s, products by {}, {} threads", compiled().program.kernels.size(),
+                  library_.from_cache ? "from the cache" : "compiled", library_.seconds, blas_->name(),
+                  compiled().threads);
+  for (const std::string& note : blas_->notes()) text += "\nnote: " + note;
+  return text;
 }
 
-void CpuProgram::initialize() {
-  std::memset(arena_, 0, static_cast<size_t>(compiled_.plan.persistent_bytes));
-  const auto seed = static_cast<uint32_t>(compiled_.spec.train.seed);
-  uint32_t stream = 0;
-  for (const ir::Value& value : compiled_.graph.values) {
-    if (!value.parameter) continue;
-    for (int slot = 0; slot < value.slots; ++slot) {
-      const auto elements = static_cast<size_t>(element_count(value.shape));
-      initialize_parameter({pointer<float>(value.id, slot), elements}, value.parameter->init, seed, stream++);
-    }
-  }
-  const models::Interface& io = compiled_.interface;
-  *pointer<uint32_t>(io.rng_seed) = seed;
-  if (io.rope_cos != ir::kNoValue) {
-    const auto elements = static_cast<size_t>(element_count(compiled_.graph.value(io.rope_cos).shape));
-    fill_rope_tables(compiled_.spec, {pointer<float>(io.rope_cos), elements},
-                     {pointer<float>(io.rope_sin), elements});
-  }
+template <typename T>
+T* CpuProgram::pointer(ir::ValueId value) const {
+  return reinterpret_cast<T*>(arena_ + offset(value));
+}
+
+void CpuProgram::copy_out(int64_t offset, std::span<std::byte> to) const {
+  std::memcpy(to.data(), arena_ + offset, to.size());
+}
+
+void CpuProgram::copy_in(int64_t offset, std::span<const std::byte> from) {
+  std::memcpy(arena_ + offset, from.data(), from.size());
+}
+
+void CpuProgram::clear_persistent() {
+  std::memset(arena_, 0, static_cast<size_t>(compiled().plan.persistent_bytes));
 }
 
 namespace {
 
 template <typename T>
-void copy_in(const char* what, const std::vector<T>& from, T* to, int64_t elements) {
+void fill(const char* what, const std::vector<T>& from, T* to, int64_t elements) {
   if (static_cast<int64_t>(from.size()) != elements) {
     throw std::logic_error(
         fmt::format("a batch has {} {}, the program takes {}", from.size(), what, elements));
@@ -189,16 +184,16 @@ void copy_in(const char* what, const std::vector<T>& from, T* to, int64_t elemen
 }  // namespace
 
 void CpuProgram::load_batch(const runtime::Batch& batch, float inv_count) {
-  const models::Interface& io = compiled_.interface;
-  auto elements = [&](ir::ValueId id) { return element_count(compiled_.graph.value(id).shape); };
+  const models::Interface& io = compiled().interface;
+  auto elements = [&](ir::ValueId id) { return element_count(compiled().graph.value(id).shape); };
   if (io.tokens != ir::kNoValue)
-    copy_in("tokens", batch.tokens, pointer<int32_t>(io.tokens), elements(io.tokens));
+    fill("tokens", batch.tokens, pointer<int32_t>(io.tokens), elements(io.tokens));
   if (io.features != ir::kNoValue)
-    copy_in("features", batch.features, pointer<float>(io.features), elements(io.features));
-  if (compiled_.graph.value(io.targets).dtype == ir::DType::i32) {
-    copy_in("targets", batch.targets, pointer<int32_t>(io.targets), elements(io.targets));
+    fill("features", batch.features, pointer<float>(io.features), elements(io.features));
+  if (compiled().graph.value(io.targets).dtype == ir::DType::i32) {
+    fill("targets", batch.targets, pointer<int32_t>(io.targets), elements(io.targets));
   } else {
-    copy_in("targets", batch.float_targets, pointer<float>(io.targets), elements(io.targets));
+    fill("targets", batch.float_targets, pointer<float>(io.targets), elements(io.targets));
   }
   *pointer<float>(io.inv_count) = inv_count;
 }
@@ -208,99 +203,38 @@ void CpuProgram::micro_step(const runtime::Batch& batch, float inv_count) {
   run("micro_step");
 }
 
-runtime::StepResult CpuProgram::update() {
+void CpuProgram::update() {
+  if (unread_result_) throw std::logic_error("update() before the last step's result was read");
   run("update");
-  const optimizers::Metrics& m = compiled_.metrics;
-  return {*pointer<float>(m.step_loss), *pointer<float>(m.grad_norm), *pointer<float>(m.learning_rate)};
+  unread_result_ = true;
+}
+
+runtime::StepResult CpuProgram::finish_step() {
+  if (!unread_result_) throw std::logic_error("no step is unfinished");
+  unread_result_ = false;
+  const optimizers::Metrics& m = compiled().metrics;
+  runtime::StepResult result;
+  result.loss = *pointer<float>(m.step_loss);
+  result.grad_norm = *pointer<float>(m.grad_norm);
+  result.learning_rate = *pointer<float>(m.learning_rate);
+  return result;
 }
 
 double CpuProgram::evaluate(const runtime::Batch& batch) {
   load_batch(batch, 1.0f);
   run("evaluate");
-  return *pointer<float>(compiled_.interface.eval_loss);
+  return *pointer<float>(compiled().interface.eval_loss);
 }
 
 std::span<const float> CpuProgram::next_logits(std::span<const int32_t> prompt, int64_t position) {
-  const models::Interface& io = compiled_.interface;
+  const models::Interface& io = compiled().interface;
   int32_t* tokens = pointer<int32_t>(io.prompt);
   std::fill_n(tokens, context_length(), 0);
   std::copy(prompt.begin(), prompt.end(), tokens);
   *pointer<int32_t>(io.position) = static_cast<int32_t>(position);
   run("generate");
   return {pointer<float>(io.logits),
-          static_cast<size_t>(element_count(compiled_.graph.value(io.logits).shape))};
-}
-
-namespace {
-
-std::string layer_name(std::string name, int layer) {
-  if (const size_t at = name.find("{}"); at != std::string::npos) name.replace(at, 2, std::to_string(layer));
-  return name;
-}
-
-}  // namespace
-
-std::vector<runtime::NamedTensor> CpuProgram::parameters() {
-  std::vector<runtime::NamedTensor> tensors;
-  for (const ir::Value& value : compiled_.graph.values) {
-    if (!value.parameter) continue;
-    const int64_t row = element_count(value.shape) / value.shape[0].size;
-    for (const ir::CheckpointPart& part : value.parameter->checkpoint) {
-      for (int slot = part.first_slot; slot <= part.last_slot; ++slot) {
-        runtime::NamedTensor tensor{layer_name(part.name, slot),
-                                    {part.rows},
-                                    pointer<float>(value.id, slot) + part.first_row * row,
-                                    part.transposed};
-        if (value.shape.size() == 2) tensor.shape.push_back(row);
-        if (part.transposed) std::ranges::reverse(tensor.shape);
-        tensors.push_back(std::move(tensor));
-      }
-    }
-  }
-  return tensors;
-}
-
-std::vector<runtime::NamedTensor> CpuProgram::optimizer_state() {
-  std::vector<runtime::NamedTensor> tensors;
-  for (const ir::Value& value : compiled_.graph.values) {
-    if (value.role != ir::Role::optimizer_state) continue;
-    tensors.push_back(
-        {value.name, {value.shape[0].size, value.shape[1].size}, pointer<float>(value.id), false});
-  }
-  return tensors;
-}
-
-runtime::Counters CpuProgram::counters() const {
-  return {*pointer<int32_t>(compiled_.graph.find("step")), *pointer<uint32_t>(compiled_.interface.rng_step)};
-}
-
-void CpuProgram::set_counters(const runtime::Counters& counters) {
-  *pointer<int32_t>(compiled_.graph.find("step")) = static_cast<int32_t>(counters.step);
-  *pointer<uint32_t>(compiled_.interface.rng_step) = static_cast<uint32_t>(counters.rng_step);
-}
-
-// 6 N + 6 * layers * width * T, as llm.c counts: N weights of matrix products, attention's mask counted once.
-double CpuProgram::flop_per_target() const {
-  double weights = 0;
-  for (const ir::Value& value : compiled_.graph.values) {
-    if (!value.parameter || value.shape.size() != 2) continue;
-    const bool only_looked_up =
-        value.name == "position_embedding" ||
-        (value.name == "token_embedding" && !compiled_.spec.model.tie_word_embeddings);
-    if (!only_looked_up) weights += static_cast<double>(element_count(value.shape) * value.slots);
-  }
-  const spec::Model& m = compiled_.spec.model;
-  return 6 * weights + 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads * m.head_dim *
-                                                 compiled_.spec.train.sequence_len);
-}
-
-std::vector<float> CpuProgram::read(ir::ValueId value, int slot) const {
-  const float* data = pointer<float>(value, slot);
-  return {data, data + element_count(compiled_.graph.value(value).shape)};
-}
-
-void CpuProgram::write(ir::ValueId value, int slot, std::span<const float> data) {
-  std::copy(data.begin(), data.end(), pointer<float>(value, slot));
+          static_cast<size_t>(element_count(compiled().graph.value(io.logits).shape))};
 }
 
 }  // namespace hydrac::targets

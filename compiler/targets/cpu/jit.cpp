@@ -14,13 +14,17 @@
 
 #include "runtime/data/hash.h"
 #include "runtime/error.h"
-#include "targets/cpu/templates.h"
+#include "targets/templates/templates.h"
 
 namespace hydrac::targets {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+bool is_cuda(const TemplateFile& file) {
+  return std::string_view(file.path).starts_with("cuda/");
+}
 
 // No contraction: a*b+c rounds twice wherever it stands, so that fusing kernels never changes a result.
 constexpr const char* kFlags =
@@ -112,6 +116,7 @@ void build(const Compiler& compiler, const std::string& source, const fs::path& 
            const fs::path& library) {
   const fs::path folder = make_private_folder(cache_dir);
   for (const TemplateFile& file : template_files()) {
+    if (is_cuda(file)) continue;
     const fs::path path = folder / "templates" / file.path;
     fs::create_directories(path.parent_path());
     write_file(path, file.text);
@@ -148,8 +153,9 @@ KernelLibrary compile_kernels(const std::string& source, const fs::path& cache_d
        {source, compiler.command, compiler.version, std::string(kFlags), processor()}) {
     key.add(part);
   }
-  for (const TemplateFile& file : template_files())
-    key.add(std::string_view(file.path)).add(std::string_view(file.text));
+  for (const TemplateFile& file : template_files()) {
+    if (!is_cuda(file)) key.add(std::string_view(file.path)).add(std::string_view(file.text));
+  }
 
   KernelLibrary library;
   const fs::path path = cache_dir / fmt::format("{:016x}.so", key.value());

@@ -144,15 +144,18 @@ void add_attention(std::vector<OpCase>& cases) {
 void add_losses(std::vector<OpCase>& cases) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (double smoothing : {0.0, 0.2}) {
-    cases.push_back({smoothing > 0 ? "cross_entropySmoothed" : "cross_entropy",
-                     {x({2, 3, 7}), ids({2, 3}, {0, 6, -100, 3, -100, 3})},
-                     [smoothing](RegionBuilder& b, const Uses& in) {
-                       ops::cross_entropy(b, in[0], in[1], smoothing, "y");
-                     }});
+    for (int64_t padding : {0, 2}) {
+      const std::string label = smoothing > 0 ? "Smoothed" : "";
+      cases.push_back({"cross_entropy" + label + (padding > 0 ? "Padded" : ""),
+                       {x({2, 3, 7 + padding}), ids({2, 3}, {0, 6, -100, 3, -100, 3})},
+                       [smoothing](RegionBuilder& b, const Uses& in) {
+                         ops::cross_entropy(b, in[0], in[1], 7, smoothing, "y");
+                       }});
+    }
   }
   cases.push_back({"cross_entropyOneClass",
                    {x({2, 2, 1}), ids({2, 2}, {0, 0, -100, 0})},
-                   [](RegionBuilder& b, const Uses& in) { ops::cross_entropy(b, in[0], in[1], 0, "y"); }});
+                   [](RegionBuilder& b, const Uses& in) { ops::cross_entropy(b, in[0], in[1], 1, 0, "y"); }});
   cases.push_back({"mse",
                    {x({2, 2, 3}), given({2, 2, 3}, {1, nan, 2, nan, nan, nan, 0, -1, 0.5, nan, 1, 1})},
                    [](RegionBuilder& b, const Uses& in) { ops::mse(b, in[0], in[1], "y"); }});

@@ -56,7 +56,7 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
   passes::recompute(graph, stages.recompute, log);
   if (stages.head_parts) passes::chunk_head(graph, *stages.head_parts, log);
   passes::layout(graph, log);
-  passes::expand(graph, log);
+  passes::expand(graph, {}, log);
   if (stages.fuse) {
     passes::remove_dead(graph, {}, log);
     passes::fuse(graph, log);

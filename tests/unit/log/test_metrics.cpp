@@ -25,11 +25,11 @@ MetricsRecord with_loss(int64_t step, double loss) {
 }
 
 TEST(MetricsLine, KeysInTheirOrderAndOnlyThosePresent) {
-  MetricsRecord record{120, 2.4312, 2.51, 0.87, 1e-3, 34512.5, 0.41, 118.25, 1.5, 0.97};
+  MetricsRecord record{120, 2.4312, 2.51, 0.87, 1e-3, 65536, 3, 34512.5, 0.41, 118.25, 1.5, 0.97};
   EXPECT_EQ(
       metrics_line(record),
-      R"({"step":120,"loss":2.4312,"eval_loss":2.51,"grad_norm":0.87,"learning_rate":0.001,"tokens_per_second":34512.5,)"
-      R"("mfu":0.41,"step_ms":118.25,"memory_gib":1.5,"gpu_util":0.97})");
+      R"({"step":120,"loss":2.4312,"eval_loss":2.51,"grad_norm":0.87,"learning_rate":0.001,"loss_scale":65536,)"
+      R"("skipped_steps":3,"tokens_per_second":34512.5,"mfu":0.41,"step_ms":118.25,"memory_gib":1.5,"gpu_util":0.97})");
   EXPECT_EQ(metrics_line(MetricsRecord{}), R"({"step":0})");
   MetricsRecord sparse;
   sparse.step = 3;

@@ -56,6 +56,20 @@ TEST(ProgressLine, ANarrowTerminalLosesWhatIsMissedLeast) {
   EXPECT_EQ(line(4), "step");
 }
 
+TEST(ProgressLine, LossScalingIsShownWhereThereIsRoom) {
+  MetricsRecord record = record_of(120);
+  record.loss_scale = 65536;
+  record.skipped_steps = 0;
+  EXPECT_EQ(progress_line(record, 400, {}),
+            "step 120/400  loss 2.4312  grad 0.87  lr 1.0e-03  scale 65536  34.5k tok/s");
+  record.skipped_steps = 3;
+  const std::string line =
+      "step 120/400  loss 2.4312  grad 0.87  lr 1.0e-03  scale 65536  skipped 3  34.5k tok/s";
+  EXPECT_EQ(progress_line(record, 400, {}), line);
+  EXPECT_EQ(progress_line(record, 400, {}, line.size() - 1),
+            "step 120/400  loss 2.4312  grad 0.87  lr 1.0e-03  skipped 3  34.5k tok/s");
+}
+
 TEST(ProgressOnATerminal, OneLineUpdatesItself) {
   const std::string out = printed({.max_steps = 4, .terminal = true}, [](Progress& progress) {
     progress.update(record_of(1), 10);

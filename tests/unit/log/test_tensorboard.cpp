@@ -161,13 +161,14 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
   const TempDir dir;
   TensorBoardWriter writer(dir.path(), -1);
   EXPECT_EQ(writer.file().filename(), "events.out.tfevents.0000000000.hydrac");
-  MetricsRecord record{1, 2.5, 3.5, 0.5, 0.25, 1000, 0.5, 8, 4, 1};
+  MetricsRecord record{1, 2.5, 3.5, 0.5, 0.25, 512, 7, 1000, 0.5, 8, 4, 1};
   writer.append(record);
   writer.append(record_of(2, INFINITY));
   EXPECT_EQ(events(writer.file()),
             (std::vector<std::string>{"0 version brain.Event:2", "0 session 1=1",
                                       "1 train/loss=2.5 eval/loss=3.5 train/grad_norm=0.5 "
-                                      "train/learning_rate=0.25 speed/tokens_per_second=1000 speed/mfu=0.5 "
+                                      "train/learning_rate=0.25 train/loss_scale=512 train/skipped_steps=7 "
+                                      "speed/tokens_per_second=1000 speed/mfu=0.5 "
                                       "speed/step_ms=8 device/memory_gib=4 device/gpu_util=1",
                                       "2 train/loss=inf"}));
 }

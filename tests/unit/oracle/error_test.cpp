@@ -156,6 +156,7 @@ TEST_F(Errors, MembersOfTheJob) {
   expect_with("/z_loss", 1, "z_loss is not a member that the oracle knows");
   expect_with("/dtype", "bf16", "dtype is \"bf16\"; it must be float64 or float32");
   expect_with("/ops", "fast", "ops is \"fast\"; it must be reference or peer");
+  expect_with("/autocast", "fp8", "autocast is \"fp8\"; it must be bf16 or fp16");
   expect_with("/steps", 0, "steps must be an integer from 1 to 1000000");
   expect_with("/seed", 4294967296, "seed must be an integer from 0 to 4294967295");
   expect_with("/decay", {"w"}, "decay: there is no value \"w\"");
@@ -177,6 +178,12 @@ TEST_F(Errors, MembersOfTheJob) {
   expect_with("/graph/regions/0/nodes/0/inputs/0/slot", "all",
               "graph.regions[0].nodes[0].inputs[0].slot is \"all\"; it must be one of layer, fixed");
   expect_with("/graph/regions/0/nodes/0", 5, "graph.regions[0].nodes[0] must be an object");
+}
+
+TEST_F(Errors, AutocastOfThePeer) {
+  job.root()["ops"] = "peer";
+  job.root()["autocast"] = "bf16";
+  expect("job.json: autocast casts around the reference's ops, not the peer's");
 }
 
 TEST_F(Errors, JobThatIsNoJson) {
@@ -207,7 +214,7 @@ TEST_F(Errors, ForgetEarlierResults) {
 TEST_F(Errors, UnknownVerb) {
   const Outcome outcome = job.write_and_run("check");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_EQ(outcome.err.rfind("usage: hydrac-oracle VERB JOBDIR\n", 0), 0u);
+  EXPECT_EQ(outcome.err.rfind("usage: hydrac-oracle VERB JOBDIR [--device cpu|cuda|auto]\n", 0), 0u);
 }
 
 }  // namespace

@@ -137,10 +137,10 @@ void JobFolder::write() const {
   writer.write(path_ / "tensors.safetensors");
 }
 
-Outcome JobFolder::run(const std::string& verb) const {
+Outcome JobFolder::run(const std::string& verb, const std::string& options) const {
   const fs::path out = path_ / "stdout", err = path_ / "stderr";
-  const std::string command = fmt::format("'{}' {} '{}' > '{}' 2> '{}'", HYDRAC_ORACLE_PROGRAM, verb,
-                                          path_.string(), out.string(), err.string());
+  const std::string command = fmt::format("'{}' {} '{}' {} > '{}' 2> '{}'", HYDRAC_ORACLE_PROGRAM, verb,
+                                          path_.string(), options, out.string(), err.string());
   Outcome outcome;
   const int status = std::system(command.c_str());
   outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;

@@ -59,7 +59,8 @@ class JobFolder {
   Numbers& data(const std::string& tensor) { return floats_.at(tensor).data; }
 
   void write() const;
-  Outcome run(const std::string& verb = "verify") const;  // of what is in the folder
+  // Of what is in the folder; `options` stand behind it on the command line.
+  Outcome run(const std::string& verb = "verify", const std::string& options = "") const;
   Outcome write_and_run(const std::string& verb = "verify") const;
 
  private:

@@ -1,9 +1,18 @@
 // A tiny model in plain C++ for the training loop's tests: its parameters depend on every batch, on their
-// order, on the optimizer's state and on the micro-batch counter, so whatever a resume forgets shows up.
+// order, on the optimizer's state and on the micro-batch counter, so whatever a resume forgets shows up. It
+// can have several steps in flight, and it fails when it is used in a way that a device's queue would not
+// bear.
 #pragma once
+#include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <deque>
 #include <functional>
+#include <limits>
+#include <optional>
+#include <set>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,8 +63,19 @@ class FakeLoader final : public BatchLoader {
 class FakeProgram final : public StepProgram {
  public:
   std::function<void(int64_t step)> in_update = [](int64_t) {};    // within the update that completes `step`
+  std::function<void(int64_t step)> in_finish = [](int64_t) {};    // as the host waits for `step`
   std::function<void(int64_t step)> in_evaluate = [](int64_t) {};  // before each batch
   std::function<void(int64_t step)> in_parameters = [](int64_t) {};  // as they are asked for
+  int64_t depth = 1;                                                 // steps in flight
+  bool lazy = false;  // a slow device: a step is worked on when it is waited for; else when it is begun
+  int64_t most_unfinished = 0;  // that there ever were
+  std::optional<DeviceLoad> load;
+  // With loss scaling: the gradients of steps `overflows` hold infinities, which halves the scale and changes
+  // nothing else; four good steps in a row double it.
+  bool scales = false;
+  std::set<int64_t> overflows;
+  float loss_scale = 0;
+  int32_t good_steps = 0;
   float loss_factor = 1, grad_norm_factor = 1, eval_factor = 1;
   std::vector<float> inv_counts;              // of all micro-steps
   std::vector<int32_t> evaluated;             // the first token of all batches
@@ -72,37 +92,35 @@ class FakeProgram final : public StepProgram {
     gradient_.assign(14, 0);
     loss_ = 0;
     counters_ = {};
+    loss_scale = 1024;
+    good_steps = 0;
   }
+
+  int64_t steps_in_flight() const override { return depth; }
 
   void micro_step(const Batch& batch, float inv_count) override {
+    if (static_cast<int64_t>(queue_.size()) >= depth) throw std::logic_error("a step too many in flight");
     inv_counts.push_back(inv_count);
-    const auto noise = static_cast<float>(mix64(static_cast<uint64_t>(counters_.rng_step++)) % 1000) * 1e-3f;
-    for (size_t i = 0; i < batch.targets.size(); ++i) {
-      if (batch.targets[i] == kIgnoredTarget) continue;
-      const size_t w = static_cast<size_t>(batch.tokens[i]) % 12, b = w % 2;
-      const float wanted = static_cast<float>(batch.targets[i]) / 256;
-      const float error = weight[w] + bias[b] - wanted + 0.1f * noise;
-      loss_ += error * error * inv_count;
-      gradient_[w] += 2 * error * inv_count;
-      gradient_[12 + b] += 2 * error * inv_count;
-    }
+    begun_.emplace_back(batch, inv_count);
   }
 
-  StepResult update() override {
-    in_update(counters_.step + 1);
-    float square = 0;
-    for (size_t i = 0; i < gradient_.size(); ++i) {
-      square += gradient_[i] * gradient_[i];
-      momentum[i] = 0.9f * momentum[i] + gradient_[i];
-      (i < 12 ? weight[i] : bias[i - 12]) -= 0.01f * momentum[i];
-      gradient_[i] = 0;
-    }
-    ++counters_.step;
-    return {std::exchange(loss_, 0.0f) * loss_factor, std::sqrt(square) * grad_norm_factor,
-            0.003f / static_cast<float>(counters_.step)};
+  void update() override {
+    queue_.push_back({std::exchange(begun_, {}), std::nullopt});
+    most_unfinished = std::max(most_unfinished, static_cast<int64_t>(queue_.size()));
+    if (!lazy) queue_.back().result = work(queue_.back().micro_batches);
+  }
+
+  StepResult finish_step() override {
+    Queued& oldest = queue_.front();
+    if (!oldest.result) oldest.result = work(oldest.micro_batches);
+    const StepResult result = *oldest.result;
+    queue_.pop_front();
+    in_finish(++finished_);
+    return result;
   }
 
   double evaluate(const Batch& batch) override {
+    require_still();
     in_evaluate(counters_.step);
     evaluated.push_back(batch.tokens[0]);
     double loss = 0;
@@ -113,6 +131,7 @@ class FakeProgram final : public StepProgram {
   }
 
   std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override {
+    require_still();
     prompts.emplace_back(prompt.begin(), prompt.end());
     const auto seen = static_cast<uint64_t>(prompt[static_cast<size_t>(position)]) + 1000 * prompt.size();
     logits_.resize(kFakeVocab + 44);  // a model may know more tokens than its tokenizer: here the likeliest
@@ -126,19 +145,111 @@ class FakeProgram final : public StepProgram {
   bool can_generate() const override { return generates; }
   int64_t context_length() const override { return 5; }
 
+  int64_t unfinished() const { return static_cast<int64_t>(queue_.size()); }
+
   std::vector<NamedTensor> parameters() override {
     in_parameters(counters_.step);
-    return {{"weight", {4, 3}, weight.data(), true}, {"bias", {2}, bias.data()}};
+    NamedTensor w = named("weight", {4, 3}, weight.data());
+    w.transposed = true;
+    return {w, named("bias", {2}, bias.data())};
   }
-  std::vector<NamedTensor> optimizer_state() override { return {{"momentum", {14}, momentum.data()}}; }
-  Counters counters() const override { return counters_; }
-  void set_counters(const Counters& counters) override { counters_ = counters; }
+  std::vector<NamedTensor> optimizer_state() override {
+    std::vector<NamedTensor> state{named("momentum", {14}, momentum.data())};
+    if (!scales) return state;
+    state.push_back(named("loss_scale", {}, &loss_scale));
+    state.push_back(named("good_steps", {}, &good_steps));
+    state.back().dtype = SafetensorsDtype::i32;
+    return state;
+  }
+  void download(const NamedTensor& tensor, std::span<std::byte> to) override {
+    require_still();
+    if (to.size() != static_cast<size_t>(tensor.bytes())) throw std::logic_error("not a whole tensor");
+    std::memcpy(to.data(), reinterpret_cast<const void*>(tensor.address), to.size());
+  }
+  void upload(const NamedTensor& tensor, std::span<const std::byte> from) override {
+    require_still();
+    if (from.size() != static_cast<size_t>(tensor.bytes())) throw std::logic_error("not a whole tensor");
+    std::memcpy(reinterpret_cast<void*>(tensor.address), from.data(), from.size());
+  }
+  Counters counters() const override {
+    require_still();
+    return counters_;
+  }
+  void set_counters(const Counters& counters) override {
+    require_still();
+    counters_ = counters;
+    finished_ = counters.step;
+  }
   int64_t arena_bytes() const override { return int64_t{1} << 29; }
   double flop_per_target() const override { return 10; }
+  std::optional<DeviceLoad> device_load() override { return load; }
 
  private:
+  struct Queued {
+    std::vector<std::pair<Batch, float>> micro_batches;
+    std::optional<StepResult> result;
+  };
+
+  static NamedTensor named(const char* name, std::vector<int64_t> shape, void* data) {
+    return {.name = name, .shape = std::move(shape), .address = reinterpret_cast<uint64_t>(data)};
+  }
+
+  void require_still() const {
+    if (!begun_.empty() || !queue_.empty()) throw std::logic_error("used while steps are in flight");
+  }
+
+  StepResult work(const std::vector<std::pair<Batch, float>>& micro_batches) {
+    for (const auto& [batch, inv_count] : micro_batches) add_gradient(batch, inv_count);
+    in_update(counters_.step + 1);
+    return apply_gradient();
+  }
+
+  void add_gradient(const Batch& batch, float inv_count) {
+    const auto noise = static_cast<float>(mix64(static_cast<uint64_t>(counters_.rng_step++)) % 1000) * 1e-3f;
+    for (size_t i = 0; i < batch.targets.size(); ++i) {
+      if (batch.targets[i] == kIgnoredTarget) continue;
+      const size_t w = static_cast<size_t>(batch.tokens[i]) % 12, b = w % 2;
+      const float wanted = static_cast<float>(batch.targets[i]) / 256;
+      const float error = weight[w] + bias[b] - wanted + 0.1f * noise;
+      loss_ += error * error * inv_count;
+      gradient_[w] += 2 * error * inv_count;
+      gradient_[12 + b] += 2 * error * inv_count;
+    }
+  }
+
+  StepResult apply_gradient() {
+    ++counters_.step;
+    StepResult result;
+    result.learning_rate = 0.003f / static_cast<float>(counters_.step);
+    result.loss = std::exchange(loss_, 0.0f) * loss_factor;
+    if (scales) result.loss_scale = loss_scale;
+    const std::vector<float> gradient = std::exchange(gradient_, std::vector<float>(14, 0));
+    if (overflows.contains(counters_.step)) {
+      result.skipped = true;
+      result.loss = result.grad_norm = std::numeric_limits<float>::infinity();
+      loss_scale /= 2;
+      good_steps = 0;
+      return result;
+    }
+    float square = 0;
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      square += gradient[i] * gradient[i];
+      momentum[i] = 0.9f * momentum[i] + gradient[i];
+      (i < 12 ? weight[i] : bias[i - 12]) -= 0.01f * momentum[i];
+    }
+    if (++good_steps == 4) {
+      loss_scale *= 2;
+      good_steps = 0;
+    }
+    result.grad_norm = std::sqrt(square) * grad_norm_factor;
+    return result;
+  }
+
+  std::vector<std::pair<Batch, float>> begun_;
+  std::deque<Queued> queue_;
   std::vector<float> gradient_, logits_;
   float loss_ = 0;
+  int64_t finished_ = 0;
   Counters counters_;
 };
 

@@ -25,8 +25,10 @@ TrainOptions busy_run(const std::filesystem::path& run_dir) {
   return options;
 }
 
-FakeProgram slow() {
+FakeProgram slow(int64_t depth) {
   FakeProgram program;
+  program.depth = depth;
+  program.lazy = true;
   program.in_update = [](int64_t) { std::this_thread::sleep_for(std::chrono::microseconds(300)); };
   return program;
 }
@@ -44,7 +46,7 @@ TEST(KilledWhileTraining, ResumesToTheSameEnd) {
       TrainOptions options = busy_run(run_dir);
       options.resume = std::filesystem::exists(run_dir / "metrics.jsonl");
       resumed += options.resume;
-      Child child([&](int) { run(options, slow()); });
+      Child child([&](int) { run(options, slow(1 + round % 3)); });
       std::this_thread::sleep_for(std::chrono::microseconds(1000 + random() % patience));
       child.send(SIGKILL);
       const int end = child.wait();

@@ -1,4 +1,4 @@
-#include "targets/cpu/initialize.h"
+#include "targets/executable/initialize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +17,7 @@ void initialize_parameter(std::span<float> out, const ir::Init& init, uint32_t s
   // Streams of dropout have small site numbers and steps; this constant keeps weights apart from them.
   constexpr uint32_t weights = 0x57454947;
   const uint32_t key = random_key(seed, weights, stream);
+#pragma omp parallel for schedule(static)
   for (size_t i = 0; i < out.size(); ++i) {
     const double u = (random_bits(key, 2 * i) + 1.0) / 4294967297.0;  // never 0
     const double v = random_bits(key, 2 * i + 1) / 4294967296.0;

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""Trains bench/specs's workloads in PyTorch and prints one line of JSON for each workload and mode.
+
+Every step is a whole one: forward, backward, clipping by the norm of all gradients, AdamW. Batches are random tokens that
+lie on the GPU. Each run has a process of its own, so that neither memory nor settings leak into the next, and a compile
+that does not end costs no more than the time limit.
+
+  python3 bench/peers/pytorch_peer.py gpt2-124m char-small --modes compile-bf16,compile-bf16-weights
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+from workloads import WORKLOADS, Workload, read_config
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    help: str
+    precision: str = "bf16"  # fp32, tf32, bf16
+    compiled: bool = True
+    narrow_weights: bool = False  # weights, gradients and optimizer states are bf16 too
+    graphs: bool = False
+
+
+MODES = {
+    "eager-fp32": Mode("float32 throughout", "fp32", compiled=False),
+    "eager-tf32": Mode("float32, products in tf32", "tf32", compiled=False),
+    "eager-bf16": Mode("autocast, float32 weights", compiled=False),
+    "compile-fp32": Mode("torch.compile, float32 throughout", "fp32"),
+    "compile-tf32": Mode("torch.compile, products in tf32", "tf32"),
+    "compile-bf16": Mode("torch.compile, autocast, float32 weights: the fast usual set-up"),
+    "compile-bf16-weights": Mode("torch.compile, weights and states in bf16: faster, and less exact", narrow_weights=True),
+    "compile-bf16-graphs": Mode("torch.compile's reduce-overhead, which records CUDA graphs", graphs=True),
+}
+USUAL_MODES = ("compile-bf16", "compile-bf16-weights")
+SMALL = {"char-small": ("compile-bf16", "compile-bf16-graphs"), "tiny-series": ("compile-bf16", "compile-bf16-graphs")}
+
+BATCHES = 8
+WARMUP_STEPS = 5  # after the first, which compiles
+MEASURED_SECONDS = 1.5
+MOST_STEPS = 300
+
+
+class Clock:
+    """Marks between steps: CUDA events, or the host's clock without a GPU."""
+
+    def __init__(self, torch, device: str):
+        self.torch, self.cuda, self.marks = torch, device == "cuda", []
+
+    def mark(self):
+        if not self.cuda:
+            self.marks.append(time.perf_counter())
+            return
+        self.marks.append(self.torch.cuda.Event(enable_timing=True))
+        self.marks[-1].record()
+
+    def milliseconds(self) -> list[float]:
+        """Between one mark and the next; waits for the GPU."""
+        if not self.cuda:
+            return [(b - a) * 1e3 for a, b in itertools.pairwise(self.marks)]
+        self.torch.cuda.synchronize()
+        return [a.elapsed_time(b) for a, b in itertools.pairwise(self.marks)]
+
+
+def fastest_attention(torch, w: Workload) -> str:
+    """Tries the kernels behind scaled_dot_product_attention on the workload's shape, and enables the fastest alone."""
+    shape = (w.micro_batch_size, w.num_attention_heads, w.sequence_len, w.head_dim)
+    kv_shape = (shape[0], w.num_key_value_heads, *shape[2:])
+    grouped = w.num_attention_heads != w.num_key_value_heads
+    switches = {
+        "flash": torch.backends.cuda.enable_flash_sdp,
+        "cudnn": torch.backends.cuda.enable_cudnn_sdp,
+        "efficient": torch.backends.cuda.enable_mem_efficient_sdp,
+        "math": torch.backends.cuda.enable_math_sdp,
+    }
+
+    def enable_only(name: str):
+        for other, switch in switches.items():
+            switch(other == name)
+
+    def milliseconds() -> float:
+        q, k, v = (
+            torch.randn(s, device="cuda", dtype=torch.bfloat16, requires_grad=True) for s in (shape, kv_shape, kv_shape)
+        )
+        clock = Clock(torch, "cuda")
+        for repeat in range(8):
+            if repeat >= 3:
+                clock.mark()
+            out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+            torch.autograd.grad(out, (q, k, v), torch.ones_like(out))
+        clock.mark()
+        return statistics.median(clock.milliseconds())
+
+    times = {}
+    for name in ("flash", "cudnn"):
+        enable_only(name)
+        try:
+            times[name] = milliseconds()
+        except RuntimeError as error:  # this kernel does not do this shape
+            print(f"pytorch_peer: attention {name}: {str(error).splitlines()[0]}", file=sys.stderr)
+    if not times:
+        for switch in switches.values():
+            switch(True)
+        return "PyTorch's choice"
+    torch.cuda.empty_cache()
+    best = min(times, key=times.get)
+    enable_only(best)
+    return best
+
+
+class Training:
+    """One workload in one mode, a step at a time."""
+
+    def __init__(self, torch, w: Workload, mode: Mode, device: str):
+        from transformer import Transformer
+
+        self.torch, self.mode, self.device = torch, mode, device
+        torch.manual_seed(1337)
+        torch.set_float32_matmul_precision("highest" if mode.precision == "fp32" else "high")
+        with torch.device(device):
+            model = Transformer(w)
+            tokens = torch.randint(w.vocab_size, (BATCHES, w.micro_batch_size, w.sequence_len + 1))
+        if mode.narrow_weights:
+            for parameter in model.parameters():  # rope's tables stay float32
+                parameter.data = parameter.data.to(torch.bfloat16)
+        self.parameters = list(model.parameters())
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": [p for p in self.parameters if p.dim() > 1], "weight_decay": 0.1},
+                {"params": [p for p in self.parameters if p.dim() <= 1], "weight_decay": 0.0},
+            ],
+            lr=3e-4,
+            betas=(0.9, 0.95),
+            fused=True,
+        )
+        self.model = model
+        if mode.compiled:
+            self.model = torch.compile(model, mode="reduce-overhead" if mode.graphs else None)
+        self.batches = itertools.cycle([(t[:, :-1].contiguous(), t[:, 1:].contiguous()) for t in tokens])
+
+    def step(self):
+        """Returns the loss, still on the device."""
+        torch, autocast = self.torch, self.mode.precision == "bf16" and not self.mode.narrow_weights
+        tokens, targets = next(self.batches)
+        if self.mode.graphs:
+            torch.compiler.cudagraph_mark_step_begin()
+        with torch.autocast(self.device, dtype=torch.bfloat16, enabled=autocast):
+            loss = self.model(tokens, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+
+def measure(name: str, w: Workload, mode_name: str, device: str, least_steps: int) -> dict:
+    import torch
+
+    attention = "PyTorch's choice"
+    if MODES[mode_name].precision == "bf16" and device == "cuda":
+        attention = fastest_attention(torch, w)
+    begin = time.perf_counter()
+    training = Training(torch, w, MODES[mode_name], device)
+    first_loss = training.step().item()
+    first_step_s = time.perf_counter() - begin
+
+    clock = Clock(torch, device)
+    for _ in range(WARMUP_STEPS):
+        clock.mark()
+        training.step()
+    clock.mark()
+    step_ms = statistics.median(clock.milliseconds())
+    steps = max(least_steps, min(MOST_STEPS, int(MEASURED_SECONDS * 1e3 / step_ms)))
+
+    cuda = device == "cuda"
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+    clock = Clock(torch, device)
+    clock.mark()
+    for _ in range(steps):
+        loss = training.step()
+        clock.mark()
+    times = clock.milliseconds()
+    last_loss = loss.item()
+    if last_loss != last_loss:
+        raise RuntimeError("the loss is not a number")
+    ms = statistics.median(times)
+    return {
+        "workload": name,
+        "mode": mode_name,
+        "torch": torch.__version__,
+        "gpu": torch.cuda.get_device_name() if cuda else None,
+        "attention": attention,
+        "batch": w.micro_batch_size,
+        "sequence_len": w.sequence_len,
+        "parameters": sum(p.numel() for p in training.parameters),
+        "steps": steps,
+        "ms": ms,
+        "ms_min": min(times),
+        "tokens_per_second": w.micro_batch_size * w.sequence_len * 1e3 / ms,
+        "peak_gb": torch.cuda.max_memory_allocated() / 1e9 if cuda else None,
+        "reserved_gb": torch.cuda.max_memory_reserved() / 1e9 if cuda else None,
+        "first_step_s": first_step_s,
+        "loss_first": first_loss,
+        "loss_last": last_loss,
+    }
+
+
+def run_in_process(name: str, config: str, mode: str, args, seconds: float) -> dict:
+    """measure() in a process of its own; what went wrong comes back as {"error": ...}."""
+    result = {"workload": name, "mode": mode}
+    if seconds <= 0:
+        return result | {"error": "not begun: the workload's time was used up"}
+    command = [sys.executable, __file__, "--measure", mode, "--device", args.device, "--steps", str(args.steps), name]
+    if config:
+        command += ["--config", config]
+    # A session of its own: torch.compile starts workers, which have to end with it.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        return result | {"error": f"no result within {seconds:.0f} s"}
+    lines = out.splitlines()
+    if process.returncode == 0 and lines:
+        return json.loads(lines[-1])
+    return result | {"error": (err.strip().splitlines() or [f"exit code {process.returncode}"])[-1]}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n", 1)[0],
+        epilog="modes: " + "; ".join(f"{name}: {mode.help}" for name, mode in MODES.items()),
+    )
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS) + "; with --config its name")
+    parser.add_argument("--config", default="", help="another model: JSON, or a file of it, with a spec's keys")
+    parser.add_argument("--modes", default="", help="separated by commas, or `all`; default: the fast ones")
+    parser.add_argument("--steps", type=int, default=20, help="timed steps, at least (%(default)s)")
+    parser.add_argument("--time-limit", type=float, default=240, help="seconds for a workload's modes (%(default)s)")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try this script")
+    parser.add_argument("--dry-run", action="store_true", help="print what would run")
+    parser.add_argument("--measure", metavar="MODE", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.workloads = args.workloads or (["config"] if args.config else list(WORKLOADS))
+    if args.config and len(args.workloads) != 1:
+        parser.error("--config describes one workload")
+    try:
+        args.table = {args.workloads[0]: read_config(args.config)} if args.config else WORKLOADS
+    except (OSError, TypeError, ValueError) as error:
+        parser.error(f"--config: {error}")
+    for name in args.workloads:
+        if name not in args.table:
+            parser.error(f"there is no workload {name}: {', '.join(WORKLOADS)}")
+    args.modes = list(MODES) if args.modes == "all" else [mode for mode in args.modes.split(",") if mode]
+    for mode in args.modes:
+        if mode not in MODES:
+            parser.error(f"there is no mode {mode}: {', '.join(MODES)}")
+    return args
+
+
+def main() -> int:
+    args = parse_arguments()
+    if args.measure:
+        name = args.workloads[0]
+        print(json.dumps(measure(name, args.table[name], args.measure, args.device, args.steps)))
+        return 0
+    failed = False
+    for name in args.workloads:
+        deadline = time.monotonic() + args.time_limit
+        for mode in args.modes or SMALL.get(name, USUAL_MODES):
+            if args.dry_run:
+                print(json.dumps({"workload": name, "mode": mode, **dataclasses.asdict(args.table[name])}))
+                continue
+            result = run_in_process(name, args.config, mode, args, deadline - time.monotonic())
+            failed |= "error" in result
+            print(json.dumps(result), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+#include "codegen/build_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/kernel_source.h"
+#include "codegen/operand_names.h"
+
+namespace hydrac::codegen {
+
+namespace {
+
+// "cross_entropy+mean_loss_backward+..." -> a name of bearable length.
+std::string short_name(const std::string& fused_name) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= fused_name.size();) {
+    const size_t plus = std::min(fused_name.find('+', at), fused_name.size());
+    parts.push_back(fused_name.substr(at, plus - at));
+    at = plus + 1;
+  }
+  if (parts.size() <= 3) {
+    std::string name;
+    for (const std::string& part : parts) name += (name.empty() ? "" : "_") + part;
+    return identifier(name);
+  }
+  return identifier(fmt::format("{}_{}_and_{}_more", parts[0], parts[1], parts.size() - 2));
+}
+
+std::string readable(const std::string& fused_name) {
+  std::string text;
+  for (char c : fused_name) text += c == '+' ? std::string(" + ") : std::string(1, c);
+  return text;
+}
+
+}  // namespace
+
+program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
+                  &c = graph.value(node.outputs[0]);
+  program::Call call;
+  call.kind = program::Call::Kind::gemm;
+  call.arguments = {node.inputs[0], node.inputs[1], node.outputs[0]};
+  program::GemmShape& shape = call.gemm;
+  shape.transpose_a = node.flag("transpose_a");
+  shape.transpose_b = node.flag("transpose_b");
+  shape.accumulate = node.flag("accumulate");
+  shape.first_overwrites = node.optional_flag("first_overwrites");
+  shape.n = c.shape.back().size;
+  shape.m = element_count(c.shape) / shape.n;
+  shape.k = shape.transpose_a ? element_count(a.shape) / a.shape.back().size : a.shape.back().size;
+  shape.a = a.dtype;
+  shape.b = b.dtype;
+  shape.c = c.dtype;
+  shape.bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
+  return call;
+}
+
+program::Call attention_call(const ir::Graph& graph, const ir::Node& node) {
+  program::Call call;
+  call.kind = program::Call::Kind::attention;
+  program::AttentionCall& a = call.attention;
+  a.backward = node.op == "attention_backward";
+  const size_t q = a.backward ? 3 : 0;  // the backward's inputs begin with d_out, out, lse
+  const ir::Value& query = graph.value(node.inputs[q]);
+  a.batch = query.shape[0].size;
+  a.tokens = query.shape[1].size;
+  a.heads = query.shape[2].size;
+  a.head_dim = query.shape[3].size;
+  a.kv_heads = graph.value(node.inputs[q + 1]).shape[2].size;
+  a.scale = node.number("scale");
+  a.dropout = node.number("dropout");
+  a.causal = node.flag("causal");
+  a.dtype = query.dtype;
+  auto strides = [&](ir::Use use) {  // [B,T,H,D], or [B,T,HD]
+    const std::vector<int64_t> s = resolved_view(graph, use.value).strides;
+    return program::AttentionCall::Strides{s[0], s[1], s.size() == 4 ? s[2] : a.head_dim};
+  };
+  a.q = strides(node.inputs[q]);
+  a.k = strides(node.inputs[q + 1]);
+  a.v = strides(node.inputs[q + 2]);
+  if (!a.backward) {
+    a.out = strides(node.outputs[0]);
+    call.arguments = {node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0], node.outputs[1]};
+    return call;
+  }
+  a.d_out = strides(node.inputs[0]);
+  a.out = strides(node.inputs[1]);
+  a.d_q = strides(node.outputs[0]);
+  a.d_k = strides(node.outputs[1]);
+  a.d_v = strides(node.outputs[2]);
+  call.arguments = {node.inputs.begin(), node.inputs.begin() + 6};
+  call.arguments.insert(call.arguments.end(), node.outputs.begin(), node.outputs.end());
+  return call;
+}
+
+ir::Use add_workspace(ir::Graph& graph, const ir::Region& region, ir::Node& node, const std::string& kernel,
+                      int64_t bytes) {
+  ir::Value value;
+  value.name = short_name(kernel) + ".workspace";
+  value.shape = {{(bytes + 3) / 4, ""}};
+  value.slots = std::max(region.layers, 1);
+  const ir::Use use{graph.add(std::move(value)), {region.layers > 0, 0}};
+  node.outputs.push_back(use);
+  return use;
+}
+
+int KernelTable::add(const std::string& name, const std::string& comment, const std::string& text,
+                     const std::string& origin) {
+  if (auto found = by_text_.find(text); found != by_text_.end()) return found->second;
+  const int kernel = static_cast<int>(kernels_.size());
+  std::string unique = short_name(name);
+  const int count = ++names_[unique];
+  if (count > 1) unique += fmt::format("_{}", count);
+  std::string definition = text;
+  const std::string placeholder = kNamePlaceholder;
+  definition.replace(definition.find(placeholder), placeholder.size(), unique);
+  kernels_.push_back({unique, fmt::format("{}: {}", readable(name), comment), definition, origin});
+  by_text_[text] = kernel;
+  return kernel;
+}
+
+}  // namespace hydrac::codegen

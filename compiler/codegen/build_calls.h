@@ -1,0 +1,36 @@
+// What the builders of all targets' programs share: products as calls, scratch memory as values, kernels with
+// unique names.
+#pragma once
+#include <map>
+#include <string>
+
+#include "program/program.h"
+
+namespace hydrac::codegen {
+
+// A "gemm" node as a call with arguments A, B, C.
+program::Call gemm_call(const ir::Graph& graph, const ir::Node& node);
+
+// An "attention" or "attention_backward" node as a library's call, without its workspace.
+program::Call attention_call(const ir::Graph& graph, const ir::Node& node);
+
+// Scratch memory is a value that the node writes, so that the memory plan gives it a place.
+ir::Use add_workspace(ir::Graph& graph, const ir::Region& region, ir::Node& node, const std::string& kernel,
+                      int64_t bytes);
+
+// Kernels of a program; those with the same text are one.
+class KernelTable {
+ public:
+  explicit KernelTable(std::vector<program::Kernel>& kernels) : kernels_(kernels) {}
+
+  // `name`: fused ops joined by '+'. `text`: the definition, with kNamePlaceholder. Returns its position.
+  int add(const std::string& name, const std::string& comment, const std::string& text,
+          const std::string& origin);
+
+ private:
+  std::vector<program::Kernel>& kernels_;
+  std::map<std::string, int> by_text_;
+  std::map<std::string, int> names_;
+};
+
+}  // namespace hydrac::codegen

@@ -1,0 +1,37 @@
+// CUDA kernels as text, and what their callers must pass.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_source.h"
+#include "ir/graph.h"
+
+namespace hydrac::codegen {
+
+// One-dimensional. `shared_bytes` is dynamic shared memory.
+struct CudaLaunch {
+  int64_t grid = 1;
+  int block = 128;
+  int64_t shared_bytes = 0;
+};
+
+struct CudaKernel {
+  std::string name;     // wanted; the program makes it unique
+  std::string comment;  // what it computes, over which rows and columns
+  // `extern "C" __global__ void __launch_bounds__(..) @KERNEL@(...) {...}`, with kNamePlaceholder where the
+  // kernel's name belongs.
+  std::string text;
+  std::vector<ir::Use> arguments;  // the tensors, in the order of the pointer parameters
+  bool takes_workspace = false;    // then `float* workspace` follows the tensors
+  bool takes_layer = false;        // then `int layer` is last
+  CudaLaunch launch;
+};
+
+// Kernels that run one after another on one stream, and the device memory they share meanwhile.
+struct CudaKernels {
+  std::vector<CudaKernel> kernels;
+  int64_t workspace_bytes = 0;
+};
+
+}  // namespace hydrac::codegen

@@ -1,0 +1,132 @@
+#include "codegen/cuda_program.h"
+
+#include <fmt/format.h>
+
+#include "codegen/build_calls.h"
+#include "codegen/cuda_body.h"
+#include "codegen/cuda_library.h"
+#include "program/cost.h"
+
+namespace hydrac::codegen {
+
+namespace {
+
+using program::Call;
+using program::Function;
+using program::Program;
+using program::Section;
+
+class CudaProgramBuilder {
+ public:
+  CudaProgramBuilder(ir::Graph& graph, const CudaOptions& options) : graph_(graph), options_(options) {}
+
+  Program run() {
+    for (ir::Function& function : graph_.functions) {
+      Function out{function.name, {}};
+      for (ir::Region& region : function.regions) {
+        Section section{region.name, region.layers, region.reverse, {}};
+        for (ir::Node& node : region.nodes) add_calls(region, node, section.calls);
+        out.sections.push_back(std::move(section));
+      }
+      program_.functions.push_back(std::move(out));
+    }
+    return std::move(program_);
+  }
+
+ private:
+  // A node's work counts for its first call; a second kernel only finishes sums.
+  void add_calls(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
+    const ops::Cost cost = program::cost_of(graph_, node);
+    const std::string label = graph_.value(node.outputs[0]).name;
+    const size_t first = calls.size();
+    if (node.op == "gemm") {
+      calls.push_back(gemm(node));
+    } else if (!add_cudnn_attention(region, node, calls)) {
+      add_launches(region, node, calls);
+    }
+    for (size_t i = first; i < calls.size(); ++i) calls[i].label = label;
+    calls[first].flop = cost.flop;
+    calls[first].bytes = cost.bytes;
+  }
+
+  Call gemm(const ir::Node& node) {
+    Call call = gemm_call(graph_, node);
+    call.arguments.push_back(gemm_workspace());
+    if (call.gemm.bias) call.arguments.push_back(node.inputs[2]);
+    return call;
+  }
+
+  // One for all products: they run one after another.
+  ir::Use gemm_workspace() {
+    if (gemm_workspace_ == ir::kNoValue) {
+      ir::Value value;
+      value.name = "gemm.workspace";
+      value.shape = {{options_.gemm_workspace_bytes / 4, ""}};
+      value.role = ir::Role::state;
+      gemm_workspace_ = graph_.add(std::move(value));
+    }
+    return {gemm_workspace_, {}};
+  }
+
+  bool add_cudnn_attention(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
+    if (node.op != "attention" && node.op != "attention_backward") return false;
+    Call call = attention_call(graph_, node);
+    const std::optional<int64_t> bytes = options_.cudnn_workspace(call.attention);
+    if (!bytes) return false;
+    call.arguments.push_back(add_workspace(graph_, region, node, node.op, std::max<int64_t>(*bytes, 4)));
+    calls.push_back(std::move(call));
+    return true;
+  }
+
+  void add_launches(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
+    if (node.op == "embedding_backward") node.inputs.push_back(token_order(node.inputs[0]));
+    const CudaKernels source = node.op == "fused" ? cuda_body_kernels(graph_, node, *options_.gpu)
+                                                  : cuda_library_kernels(graph_, node, *options_.gpu);
+    ir::Use workspace;
+    if (source.workspace_bytes > 0)
+      workspace = add_workspace(graph_, region, node, source.kernels[0].name, source.workspace_bytes);
+    for (const CudaKernel& kernel : source.kernels) {
+      Call call;
+      call.arguments = kernel.arguments;
+      if (kernel.takes_workspace) call.arguments.push_back(workspace);
+      call.kernel = kernels_.add(kernel.name, kernel.comment, kernel.text, node.origin);
+      program_.kernels[call.kernel].takes_layer = kernel.takes_layer;
+      program_.kernels[call.kernel].launch = {kernel.launch.grid, kernel.launch.block,
+                                              kernel.launch.shared_bytes};
+      calls.push_back(std::move(call));
+    }
+  }
+
+  ir::Use token_order(ir::Use ids) {
+    if (token_order_ == ir::kNoValue) {
+      ir::Value value;
+      value.name = "token_order";
+      value.dtype = ir::DType::i32;
+      value.shape = {{element_count(graph_.value(ids).shape), "BT"}};
+      value.role = ir::Role::input;
+      token_order_ = graph_.add(std::move(value));
+    }
+    return {token_order_, {}};
+  }
+
+  ir::Graph& graph_;
+  const CudaOptions& options_;
+  Program program_;
+  KernelTable kernels_{program_.kernels};
+  ir::ValueId gemm_workspace_ = ir::kNoValue, token_order_ = ir::kNoValue;
+};
+
+}  // namespace
+
+Program build_cuda_program(ir::Graph& graph, const CudaOptions& options) {
+  return CudaProgramBuilder(graph, options).run();
+}
+
+std::string cuda_source(const Program& program) {
+  std::string text = cuda_includes();
+  for (const program::Kernel& kernel : program.kernels)
+    text += fmt::format("\n// {}\n{}", kernel.comment, kernel.text);
+  return text;
+}
+
+}  // namespace hydrac::codegen

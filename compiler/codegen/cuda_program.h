@@ -1,0 +1,27 @@
+// From the lowered graph to a Program for the cuda target.
+#pragma once
+#include <functional>
+
+#include "program/program.h"
+#include "targets/target.h"
+
+namespace hydrac::codegen {
+
+struct CudaOptions {
+  const targets::Target* gpu = nullptr;
+  // Which attention nodes go to cuDNN, and the device memory it then needs: no value = generated kernels.
+  std::function<std::optional<int64_t>(const program::AttentionCall&)> cudnn_workspace;
+  int64_t gemm_workspace_bytes = 0;  // shared by all products
+};
+
+// Generates the kernels of a graph whose nodes are fused or library nodes, and lists the calls. Kernels with
+// the same text and launch are one. Scratch memory becomes values of the graph, and so does "token_order"
+// where there is a token embedding: i32 [B*T], the positions of the micro-batch's tokens sorted by token id,
+// equal ids in order of position; the host writes it with the tokens. The memory plan must come after.
+program::Program build_cuda_program(ir::Graph& graph, const CudaOptions& options);
+
+// The CUDA C++ source of a Program's kernels: one translation unit of extern "C" kernels over the headers of
+// templates/.
+std::string cuda_source(const program::Program& program);
+
+}  // namespace hydrac::codegen

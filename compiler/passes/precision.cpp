@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "ops/builder.h"
+#include "passes/passes.h"
+
+namespace hydrac::passes {
+
+namespace {
+
+using ir::Node;
+using ir::Role;
+using ir::Use;
+using ir::Value;
+using ir::ValueId;
+
+bool is_product(const Node& node) {
+  return node.op == "linear" || node.op == "gemm";
+}
+
+// Matrices, embedding tables, and the biases of products; norms' weights and biases are read as they are, in
+// f32.
+bool reads_working_copy(const Node& node, const Value& value) {
+  return value.parameter && (value.shape.size() == 2 || is_product(node));
+}
+
+class Lowering {
+ public:
+  Lowering(ir::Graph& graph, const models::Pack& pack, ir::DType storage)
+      : graph_(graph), pack_(pack), storage_(storage) {}
+
+  void run() {
+    for (Value& value : graph_.values) {
+      if (value.role == Role::activation && !value.exact) value.dtype = storage_;
+    }
+    for (ir::Function& function : graph_.functions) {
+      if (function.name == "update") continue;
+      casts_.clear();
+      for (ir::Region& region : function.regions) lower(region);
+    }
+    ir::Region& update = graph_.function("update").regions.back();
+    rewrite_working_copy(update);
+    graph_.functions.push_back({"load", {{"load", 0, false, false, {}}}});
+    rewrite_working_copy(graph_.functions.back().regions.back());
+  }
+
+ private:
+  void lower(ir::Region& region) {
+    std::vector<Node> nodes;
+    for (Node& node : region.nodes) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        Use& input = node.inputs[i];
+        if (input.value == ir::kNoValue) continue;
+        if (reads_working_copy(node, graph_.value(input))) {
+          input.value = working_copy(input.value);
+        } else if (is_product(node) && graph_.value(input).dtype != storage_) {
+          input = cast(input, node, nodes);
+        }
+      }
+      nodes.push_back(std::move(node));
+    }
+    region.nodes = std::move(nodes);
+  }
+
+  // The working copy of a parameter: at its place in the pack of copies.
+  ValueId working_copy(ValueId parameter) {
+    if (auto found = copies_.find(parameter); found != copies_.end()) return found->second;
+    if (working_pack_ == ir::kNoValue) {
+      Value pack = graph_.value(pack_.parameters);
+      pack.name += suffix();
+      pack.role = Role::working_copy;
+      pack.dtype = storage_;
+      working_pack_ = graph_.add(std::move(pack));
+    }
+    Value copy = graph_.value(parameter);
+    copy.name += suffix();
+    copy.role = Role::working_copy;
+    copy.dtype = storage_;
+    copy.parameter.reset();
+    copy.view->base = working_pack_;
+    return copies_[parameter] = graph_.add(std::move(copy));
+  }
+
+  // An input of a product that is f32 (features of a series): cast once a function.
+  Use cast(Use input, const Node& reader, std::vector<Node>& nodes) {
+    if (auto found = casts_.find(input); found != casts_.end()) return found->second;
+    Value value = graph_.value(input);
+    value.name += suffix();
+    value.role = Role::activation;
+    value.dtype = storage_;
+    Node node;
+    node.op = "cast";
+    node.inputs = {input};
+    node.outputs = {{graph_.add(std::move(value)), input.slot}};
+    node.scope = reader.scope;
+    node.origin = "optimizations.precision";
+    nodes.push_back(node);
+    return casts_[input] = node.outputs[0];
+  }
+
+  void rewrite_working_copy(ir::Region& region) {
+    ops::RegionBuilder b(graph_, region);
+    b.enter("optimizer", "optimizations.precision");
+    b.emit_node("cast", {{pack_.parameters, {}}}, {{working_pack_, {}}});
+  }
+
+  std::string suffix() const { return fmt::format(".{}", to_string(storage_)); }
+
+  ir::Graph& graph_;
+  const models::Pack& pack_;
+  ir::DType storage_;
+  ValueId working_pack_ = ir::kNoValue;
+  std::map<ValueId, ValueId> copies_;
+  std::map<Use, Use> casts_;
+};
+
+}  // namespace
+
+void precision(ir::Graph& graph, const models::Pack& pack, const Precision& precision, Log& log) {
+  if (precision.activations == ir::DType::f32) return;
+  Lowering(graph, pack, precision.activations).run();
+  log.push_back(
+      {"precision", fmt::format("activations and products in {}, {} working copies of f32 parameters",
+                                to_string(precision.activations), to_string(precision.activations))});
+}
+
+}  // namespace hydrac::passes

@@ -1,0 +1,303 @@
+#include "targets/cuda/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "runtime/error.h"
+#include "runtime/log/units.h"
+
+namespace hydrac::targets {
+
+using program::Call;
+namespace cuda = runtime::cuda;
+
+namespace {
+
+cuda::ElementType element_type(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::f32:
+      return cuda::ElementType::f32;
+    case ir::DType::bf16:
+      return cuda::ElementType::bf16;
+    case ir::DType::f16:
+      return cuda::ElementType::f16;
+    default:
+      throw std::logic_error("no product of integers");
+  }
+}
+
+// The product as iteration `iteration` of its section computes it.
+program::GemmShape shape_at(program::GemmShape shape, int iteration) {
+  shape.accumulate = shape.accumulates(iteration);
+  shape.first_overwrites = false;
+  return shape;
+}
+
+cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
+  cuda::GemmProblem problem;
+  problem.m = shape.m;
+  problem.n = shape.n;
+  problem.k = shape.k;
+  problem.transpose_a = shape.transpose_a;
+  problem.transpose_b = shape.transpose_b;
+  problem.a = element_type(shape.a);
+  problem.b = element_type(shape.b);
+  problem.c = problem.d = element_type(shape.c);
+  problem.tf32 = tf32;
+  problem.beta = shape.accumulate ? 1.0f : 0.0f;
+  problem.epilogue = shape.bias ? cuda::Epilogue::bias : cuda::Epilogue::none;
+  return problem;
+}
+
+}  // namespace
+
+struct CudaProgram::Step {
+  const program::Section* section = nullptr;
+  const Call* call = nullptr;
+  int layer = 0;
+  std::vector<void*> arguments;
+  const cuda::Gemm* product = nullptr;
+  std::optional<runtime::cudnn::Plan> attention;
+};
+
+CudaProgram::CudaProgram(driver::Compiled compiled, CudaMachine& machine)
+    : Executable(std::move(compiled)), machine_(machine), monitor_(machine.device().pci_bus_id) {
+  const driver::Compiled& c = this->compiled();
+  const int64_t wanted = c.plan.arena_bytes, free = machine_.context().free_bytes();
+  if (wanted > free) {
+    throw runtime::RunError(
+        fmt::format("the plan needs {} of GPU memory, and {} of {} are free on {}: lower "
+                    "train.micro_batch_size (and raise "
+                    "gradient_accumulation_steps), or set optimizations.recompute: block",
+                    runtime::human_bytes(static_cast<uint64_t>(wanted)),
+                    runtime::human_bytes(static_cast<uint64_t>(free)),
+                    runtime::human_bytes(static_cast<uint64_t>(machine_.context().total_bytes())),
+                    machine_.device().name));
+  }
+  arena_ = cuda::DeviceBuffer(wanted);
+  measured_bytes_ = free - machine_.context().free_bytes();
+  // PTX of an older arch runs on a newer GPU; its machine code would not.
+  const auto kind = machine_.device().capability == machine_.target().capability ? cuda::CodeKind::cubin
+                                                                                 : cuda::CodeKind::ptx;
+  kernels_ = load_kernels(c.program, machine_.target().capability, kind, machine_.cache_dir());
+  plan_products();
+  resolve();
+  staging_ =
+      std::make_unique<Staging>(c, kInFlight * c.spec.train.gradient_accumulation_steps + 1, kInFlight);
+}
+
+CudaProgram::~CudaProgram() = default;
+
+void CudaProgram::plan_products() {
+  for (const program::Function& function : compiled().program.functions) {
+    for (const program::Section& section : function.sections) {
+      for (const Call& call : section.calls) {
+        if (call.kind != Call::Kind::gemm) continue;
+        for (int iteration : {0, 1}) plan_product(shape_at(call.gemm, iteration));
+      }
+    }
+  }
+}
+
+void CudaProgram::plan_product(const program::GemmShape& shape) {
+  if (products_.contains(shape)) return;
+  cuda::GemmLibrary& gemms = machine_.gemms();
+  const cuda::GemmProblem problem =
+      problem_of(shape, compiled().spec.optimizations.precision == spec::Precision::tf32);
+  cuda::DeviceRange scratch{arena_.data(), arena_.bytes()};
+  if (!gemms.remembers(problem) && gemms.scratch_bytes(problem) > scratch.bytes) scratch = {};
+  products_.emplace(shape, gemms.plan(problem, stream_, scratch));
+}
+
+void CudaProgram::resolve() {
+  const driver::Compiled& c = compiled();
+  for (const program::Function& function : c.program.functions) {
+    std::vector<Step>& steps = steps_[function.name];
+    for (const program::Section& section : function.sections) {
+      const int iterations = std::max(section.layers, 1);
+      for (int i = 0; i < iterations; ++i) {
+        const int layer = section.reverse ? iterations - 1 - i : i;
+        for (const Call& call : section.calls) {
+          Step step{&section, &call, layer, {}, nullptr, std::nullopt};
+          for (ir::Use use : call.arguments)
+            step.arguments.push_back(arena_.data() + plan::address(c.graph, c.plan, use, layer));
+          if (call.kind == Call::Kind::gemm) step.product = &products_.at(shape_at(call.gemm, i));
+          if (call.kind == Call::Kind::attention) step.attention = machine_.attention_plan(call.attention);
+          steps.push_back(std::move(step));
+        }
+      }
+    }
+  }
+}
+
+void CudaProgram::execute(const Step& step) {
+  const std::vector<void*>& a = step.arguments;
+  switch (step.call->kind) {
+    case Call::Kind::launch: {
+      const program::Kernel& kernel = compiled().program.kernels[step.call->kernel];
+      std::vector<void*> parameters;
+      for (void* const& pointer : a) parameters.push_back(const_cast<void**>(&pointer));
+      int layer = step.layer;
+      if (kernel.takes_layer) parameters.push_back(&layer);
+      cuda::LaunchShape shape;
+      shape.grid.x = kernel.launch.grid;
+      shape.block.x = kernel.launch.block;
+      shape.dynamic_shared_bytes = kernel.launch.shared_bytes;
+      cuda::launch(kernels_.kernels[step.call->kernel], shape, parameters.data(), stream_);
+      return;
+    }
+    case Call::Kind::gemm: {
+      cuda::GemmArguments arguments;
+      arguments.a = a[0];
+      arguments.b = a[1];
+      arguments.d = a[2];
+      if (step.call->gemm.bias) arguments.bias = a[4];
+      machine_.gemms().run(*step.product, arguments, stream_, a[3]);
+      return;
+    }
+    case Call::Kind::attention: {
+      void* stream = stream_.handle();
+      if (step.call->attention.backward) {
+        machine_.attention().run(
+            *step.attention,
+            runtime::cudnn::BackwardPointers{a[3], a[4], a[5], a[1], a[0], static_cast<const float*>(a[2]),
+                                             a[6], a[7], a[8]},
+            a[9], stream);
+      } else {
+        machine_.attention().run(
+            *step.attention,
+            runtime::cudnn::ForwardPointers{a[0], a[1], a[2], a[3], static_cast<float*>(a[4])}, a[5], stream);
+      }
+      return;
+    }
+  }
+}
+
+void CudaProgram::run(const std::string& function) {
+  if (!compiled().spec.optimizations.cuda_graph) {
+    for (const Step& step : steps_.at(function)) execute(step);
+    return;
+  }
+  auto found = graphs_.find(function);
+  if (found == graphs_.end()) {
+    found = graphs_
+                .emplace(function, cuda::Graph::capture(stream_,
+                                                        [&] {
+                                                          for (const Step& step : steps_.at(function))
+                                                            execute(step);
+                                                        }))
+                .first;
+  }
+  found->second.launch(stream_);
+}
+
+void CudaProgram::run_once(const std::string& function) {
+  for (const Step& step : steps_.at(function)) execute(step);
+  stream_.synchronize();
+}
+
+void CudaProgram::micro_step(const runtime::Batch& batch, float inv_count) {
+  refresh_working_copy();
+  staging_->upload(batch, inv_count, arena_.data(), stream_);
+  run("micro_step");
+}
+
+void CudaProgram::update() {
+  run("update");
+  staging_->download_result(arena_.data(), stream_);
+}
+
+runtime::StepResult CudaProgram::finish_step() {
+  return staging_->oldest_result();
+}
+
+std::vector<double> CudaProgram::take_step_times() {
+  return staging_->take_step_times();
+}
+
+double CudaProgram::evaluate(const runtime::Batch& batch) {
+  refresh_working_copy();
+  staging_->upload(batch, 1.0f, arena_.data(), stream_);
+  run("evaluate");
+  return read_scalar<float>(compiled().interface.eval_loss);
+}
+
+std::span<const float> CudaProgram::next_logits(std::span<const int32_t> prompt, int64_t position) {
+  refresh_working_copy();
+  const models::Interface& io = compiled().interface;
+  std::vector<int32_t> tokens(static_cast<size_t>(context_length()), 0);
+  std::ranges::copy(prompt, tokens.begin());
+  copy_in(offset(io.prompt), std::as_bytes(std::span(tokens)));
+  write_scalar(io.position, static_cast<int32_t>(position));
+  run("generate");
+  logits_ = read(io.logits, 0);
+  return std::span(logits_).first(static_cast<size_t>(compiled().spec.model.vocab_size));
+}
+
+void CudaProgram::copy_out(int64_t offset, std::span<std::byte> to) const {
+  stream_.synchronize();
+  cuda::copy_to_host(to.data(), arena_.data() + offset, static_cast<int64_t>(to.size()));
+}
+
+void CudaProgram::copy_in(int64_t offset, std::span<const std::byte> from) {
+  stream_.synchronize();
+  cuda::copy_to_device(arena_.data() + offset, from.data(), static_cast<int64_t>(from.size()));
+}
+
+void CudaProgram::clear_persistent() {
+  cuda::fill_bytes(arena_.data(), 0, compiled().plan.persistent_bytes, stream_);
+  stream_.synchronize();
+}
+
+std::vector<CallTime> CudaProgram::timed(const std::string& function) {
+  const std::vector<Step>& steps = steps_.at(function);
+  std::vector<cuda::Event> events;
+  for (size_t i = 0; i <= steps.size(); ++i) events.emplace_back(cuda::Event::Use::timing);
+  events[0].record(stream_);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    execute(steps[i]);
+    events[i + 1].record(stream_);
+  }
+  stream_.synchronize();
+  std::vector<CallTime> times;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Call& call = *steps[i].call;
+    times.push_back({steps[i].section->name, name_of(compiled().program, call), call.label,
+                     events[i + 1].ms_since(events[i]) * 1e-3, call.flop, call.bytes});
+  }
+  return times;
+}
+
+std::string CudaProgram::description() const {
+  const size_t count = kernels_.kernels.size();
+  return fmt::format("{} kernels for {} in {:.1f} s ({} from the cache), products by {}{}", count,
+                     machine_.device().name, kernels_.seconds, kernels_.from_cache,
+                     machine_.gemms().version(), monitor_.note().empty() ? "" : "; " + monitor_.note());
+}
+
+double CudaProgram::peak_flops() const {
+  const Target& target = machine_.target();
+  switch (compiled().spec.optimizations.precision) {
+    case spec::Precision::fp32:
+      return target.fp32_tflops * 1e12;
+    case spec::Precision::tf32:
+      return target.tf32_tflops * 1e12;
+    case spec::Precision::bf16:
+      return target.bf16_tflops * 1e12;
+    case spec::Precision::fp16:
+      return target.fp16_tflops * 1e12;
+    case spec::Precision::fp8:
+      return target.fp8_tflops * 1e12;
+  }
+  return 0;
+}
+
+std::optional<runtime::DeviceLoad> CudaProgram::device_load() {
+  const std::optional<cuda::GpuSample> sample = monitor_.sample();
+  if (!sample) return std::nullopt;
+  return runtime::DeviceLoad{sample->utilization_percent / 100.0, sample->memory_used_bytes};
+}
+
+}  // namespace hydrac::targets

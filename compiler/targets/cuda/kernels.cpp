@@ -1,0 +1,91 @@
+#include "targets/cuda/kernels.h"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "codegen/cuda_library.h"
+#include "targets/templates/templates.h"
+
+namespace hydrac::targets {
+
+namespace {
+
+using runtime::cuda::CodeKind;
+using runtime::cuda::CompileRequest;
+using runtime::cuda::DeviceCode;
+
+// What device code may include: the CUDA templates by their path, and substitutes for the few standard
+// headers under their usual names.
+std::vector<std::pair<std::string, std::string>> device_headers() {
+  const std::string standard = "cuda/nvrtc/", device = "include/";
+  std::vector<std::pair<std::string, std::string>> headers;
+  for (const TemplateFile& file : template_files()) {
+    std::string name = file.path;
+    if (name.starts_with(standard)) name = name.substr(standard.size());
+    if (name.starts_with(device)) name = name.substr(device.size());
+    if (!name.starts_with("cpu/")) headers.emplace_back(name, file.text);
+  }
+  return headers;
+}
+
+// Runs work(0), ..., work(count - 1) on this machine's processors; the first exception is thrown again.
+void in_parallel(size_t count, const std::function<void(size_t)>& work) {
+  std::atomic<size_t> next = 0;
+  std::exception_ptr failure;
+  std::mutex mutex;
+  auto worker = [&] {
+    for (size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t most = std::max(1u, std::thread::hardware_concurrency());
+  for (size_t i = 1; i < std::min(count, most); ++i) threads.emplace_back(worker);
+  worker();
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+std::vector<DeviceCode> compile_kernels(const program::Program& program, int capability, CodeKind kind,
+                                        const std::filesystem::path& cache_dir) {
+  const auto headers = device_headers();
+  std::vector<DeviceCode> code(program.kernels.size());
+  in_parallel(code.size(), [&](size_t k) {
+    const program::Kernel& kernel = program.kernels[k];
+    CompileRequest request;
+    request.source = codegen::cuda_includes() + "\n// " + kernel.comment + "\n" + kernel.text;
+    request.name = kernel.name + ".cu";
+    request.capability = capability;
+    request.headers = headers;
+    request.options = {"--fmad=false"};
+    request.kind = kind;
+    code[k] = compile_cached(request, cache_dir);
+  });
+  return code;
+}
+
+LoadedKernels load_kernels(const program::Program& program, int capability, CodeKind kind,
+                           const std::filesystem::path& cache_dir) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<DeviceCode> code = compile_kernels(program, capability, kind, cache_dir);
+  LoadedKernels loaded;
+  for (size_t k = 0; k < code.size(); ++k) {
+    loaded.from_cache += code[k].from_cache;
+    loaded.modules.emplace_back(code[k].image);
+    loaded.kernels.push_back(loaded.modules.back().kernel(program.kernels[k].name));
+  }
+  loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return loaded;
+}
+
+}  // namespace hydrac::targets

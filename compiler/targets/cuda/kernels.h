@@ -1,0 +1,29 @@
+// A Program's kernels as machine code for one GPU architecture.
+#pragma once
+#include <filesystem>
+#include <vector>
+
+#include "program/program.h"
+#include "runtime/cuda/module.h"
+#include "runtime/cuda/nvrtc.h"
+
+namespace hydrac::targets {
+
+// The code of each kernel, by position in Program::kernels, compiled in parallel; each is a translation unit
+// of its own, so that what did not change comes from the cache. Needs NVRTC, but no GPU. `capability`: 90 for
+// sm_90. `kind`: PTX runs on newer GPUs too. Throws runtime::cuda::CompileError: our own bug.
+std::vector<runtime::cuda::DeviceCode> compile_kernels(const program::Program& program, int capability,
+                                                       runtime::cuda::CodeKind kind,
+                                                       const std::filesystem::path& cache_dir);
+
+// Loaded kernels, by position in Program::kernels.
+struct LoadedKernels {
+  std::vector<runtime::cuda::Module> modules;
+  std::vector<runtime::cuda::Kernel> kernels;
+  int from_cache = 0;
+  double seconds = 0;  // that compiling and loading took
+};
+LoadedKernels load_kernels(const program::Program& program, int capability, runtime::cuda::CodeKind kind,
+                           const std::filesystem::path& cache_dir);
+
+}  // namespace hydrac::targets

@@ -1,0 +1,155 @@
+#include "targets/cuda/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "runtime/error.h"
+
+namespace hydrac::targets {
+
+namespace {
+
+using runtime::cuda::DeviceInfo;
+
+// "NVIDIA GeForce GTX 1650 Ti" -> "nvidiageforcegtx1650ti"
+std::string squeezed(std::string_view text) {
+  std::string result;
+  for (char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return result;
+}
+
+DeviceInfo first_device() {
+  return runtime::cuda::devices().front();
+}
+
+runtime::cuda::GemmOptions gemm_options(const Target& target, const std::filesystem::path& cache_dir) {
+  runtime::cuda::GemmOptions options;
+  options.workspace_bytes = driver::gemm_workspace_bytes(target);
+  options.cache_file = cache_dir / "gemm-choices";
+  return options;
+}
+
+runtime::cudnn::AttentionProblem problem_of(const program::AttentionCall& call) {
+  auto strides = [](const program::AttentionCall::Strides& s) {
+    return runtime::cudnn::Strides{s.batch, s.token, s.head};
+  };
+  runtime::cudnn::AttentionProblem problem;
+  problem.batch = call.batch;
+  problem.tokens = call.tokens;
+  problem.heads = call.heads;
+  problem.kv_heads = call.kv_heads;
+  problem.head_dim = call.head_dim;
+  problem.scale = static_cast<float>(call.scale);
+  problem.causal = call.causal;
+  problem.bf16 = call.dtype == ir::DType::bf16;
+  problem.q = strides(call.q);
+  problem.k = strides(call.k);
+  problem.v = strides(call.v);
+  problem.out = strides(call.out);
+  problem.d_out = strides(call.d_out);
+  problem.d_q = strides(call.d_q);
+  problem.d_k = strides(call.d_k);
+  problem.d_v = strides(call.d_v);
+  return problem;
+}
+
+// The backward pass keeps float32 sums of d_q and a number a query row.
+int64_t usual_workspace(const program::AttentionCall& call) {
+  if (!call.backward) return 0;
+  const int64_t rows = call.batch * call.heads * call.tokens;
+  return rows * call.head_dim * 4 + rows * 4;
+}
+
+}  // namespace
+
+const Target* target_of(const DeviceInfo& device) {
+  const std::string name = squeezed(device.name);
+  const Target* best = nullptr;
+  for (const Target& target : all()) {
+    if (target.is_cpu() || target.capability != device.capability || target.sms == 0) continue;
+    const bool named = name.find(squeezed(target.name)) != std::string::npos;
+    if (named && (!best || target.name.size() > best->name.size())) best = &target;
+  }
+  return best ? best : find(fmt::format("sm_{}", device.capability));
+}
+
+std::optional<std::string> detected_gpu() {
+  try {
+    const DeviceInfo device = first_device();
+    if (const Target* target = target_of(device)) return std::string(target->name);
+  } catch (const runtime::InputError&) {  // no driver, or no GPU
+  }
+  return std::nullopt;
+}
+
+CudaMachine::CudaMachine(const Target& target, const std::filesystem::path& cache_dir)
+    : target_(target), cache_dir_(cache_dir), gemms_(context_, gemm_options(target, cache_dir)) {
+  if (device().capability < target.capability) {
+    const Target* here = target_of(device());
+    throw runtime::InputError(
+        fmt::format("target: {} is {}, and this machine's {} is sm_{}: write target: {}", target.name,
+                    target.arch, device().name, device().capability, here ? here->name : "cpu"));
+  }
+}
+
+runtime::cudnn::CudnnAttention& CudaMachine::attention() {
+  if (!attention_) attention_ = std::make_unique<runtime::cudnn::CudnnAttention>(device().capability);
+  return *attention_;
+}
+
+runtime::cudnn::Plan CudaMachine::attention_plan(const program::AttentionCall& call) {
+  const runtime::cudnn::AttentionProblem problem = problem_of(call);
+  return call.backward ? attention().backward(problem) : attention().forward(problem);
+}
+
+namespace {
+
+// Why a call does not go to cuDNN. InputError when the spec insists.
+std::optional<std::string> not_by_cudnn(const spec::Spec& spec, int capability,
+                                        const program::AttentionCall& call) {
+  const spec::AttentionKernel wanted = spec.optimizations.attention;
+  if (wanted == spec::AttentionKernel::generated) return "attention: generated";
+  std::optional<std::string> reason;
+  if (call.dtype == ir::DType::f32) {
+    reason = "cuDNN's attention computes in half precision";
+  } else if (call.dropout > 0) {
+    reason =
+        "cuDNN's dropout draws other random numbers than hydrac's kernels; set model.attention_dropout: 0";
+  } else {
+    reason = unsupported_reason(problem_of(call), capability);
+  }
+  if (reason && wanted == spec::AttentionKernel::cudnn)
+    throw runtime::InputError(fmt::format("optimizations.attention: cudnn is not possible: {}", *reason));
+  return reason;
+}
+
+}  // namespace
+
+driver::CompileOptions CudaMachine::compile_options(const spec::Spec& spec, const std::string& dump_dir) {
+  driver::CompileOptions options;
+  options.dump_dir = dump_dir;
+  options.cudnn_workspace = [this, &spec](const program::AttentionCall& call) -> std::optional<int64_t> {
+    if (not_by_cudnn(spec, target_.capability, call)) return std::nullopt;
+    return attention_plan(call).workspace_bytes();
+  };
+  return options;
+}
+
+driver::CompileOptions offline_compile_options(const spec::Spec& spec, const std::string& dump_dir) {
+  driver::CompileOptions options;
+  options.dump_dir = dump_dir;
+  const int capability = find(spec.target)->capability;
+  options.cudnn_workspace = [&spec,
+                             capability](const program::AttentionCall& call) -> std::optional<int64_t> {
+    if (not_by_cudnn(spec, capability, call)) return std::nullopt;
+    return usual_workspace(call);
+  };
+  return options;
+}
+
+}  // namespace hydrac::targets

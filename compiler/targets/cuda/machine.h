@@ -1,0 +1,53 @@
+// One GPU with the libraries that programs on it use. It is there before a spec is compiled: what cuDNN
+// supports and how much workspace it takes is part of the plan.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "driver/compile.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/stream.h"
+#include "runtime/cudnn/attention.h"
+#include "targets/target.h"
+
+namespace hydrac::targets {
+
+// The target that a GPU is: by its name, else by its arch; nullptr when it is older than any that we know.
+const Target* target_of(const runtime::cuda::DeviceInfo& device);
+
+// This machine's GPU as a target's name, or nothing where there is no GPU: what `target: auto` means.
+std::optional<std::string> detected_gpu();
+
+// Without a GPU: cuDNN's workspaces as its attention takes them on an H200.
+driver::CompileOptions offline_compile_options(const spec::Spec& spec, const std::string& dump_dir);
+
+class CudaMachine {
+ public:
+  // Opens the driver, the GPU, and cuBLASLt. InputError that says what is missing, or that this GPU cannot
+  // run code for `target`. cuDNN is opened when a spec first asks for it.
+  CudaMachine(const Target& target, const std::filesystem::path& cache_dir);
+
+  const Target& target() const { return target_; }
+  const runtime::cuda::DeviceInfo& device() const { return context_.device(); }
+  const runtime::cuda::Context& context() const { return context_; }
+  runtime::cuda::GemmLibrary& gemms() { return gemms_; }
+  const std::filesystem::path& cache_dir() const { return cache_dir_; }
+
+  // With the answers that a plan for this machine needs; `spec` must outlive them.
+  driver::CompileOptions compile_options(const spec::Spec& spec, const std::string& dump_dir);
+
+  runtime::cudnn::CudnnAttention& attention();
+  // cuDNN's plan for a call; remembered.
+  runtime::cudnn::Plan attention_plan(const program::AttentionCall& call);
+
+ private:
+  const Target& target_;
+  std::filesystem::path cache_dir_;
+  runtime::cuda::Context context_;
+  runtime::cuda::GemmLibrary gemms_;
+  std::unique_ptr<runtime::cudnn::CudnnAttention> attention_;
+};
+
+}  // namespace hydrac::targets

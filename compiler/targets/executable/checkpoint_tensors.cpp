@@ -1,0 +1,76 @@
+#include "targets/executable/checkpoint_tensors.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace hydrac::targets {
+
+using runtime::NamedTensor;
+using runtime::SafetensorsDtype;
+
+namespace {
+
+SafetensorsDtype stored_type(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::f32:
+      return SafetensorsDtype::f32;
+    case ir::DType::bf16:
+      return SafetensorsDtype::bf16;
+    case ir::DType::f16:
+      return SafetensorsDtype::f16;
+    case ir::DType::i32:
+      return SafetensorsDtype::i32;
+    case ir::DType::u32:
+      return SafetensorsDtype::u32;
+  }
+  throw std::logic_error("an element type that no checkpoint has");
+}
+
+uint64_t address_of(const driver::Compiled& compiled, uint64_t arena, ir::ValueId value, int slot) {
+  return arena +
+         static_cast<uint64_t>(plan::address(compiled.graph, compiled.plan, {value, {false, slot}}, 0));
+}
+
+std::string layer_name(std::string name, int layer) {
+  if (const size_t at = name.find("{}"); at != std::string::npos) name.replace(at, 2, std::to_string(layer));
+  return name;
+}
+
+}  // namespace
+
+std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled, uint64_t arena) {
+  std::vector<NamedTensor> tensors;
+  for (const ir::Value& value : compiled.graph.values) {
+    if (!value.parameter) continue;
+    const int64_t row = element_count(value.shape) / value.shape[0].size;
+    for (const ir::CheckpointPart& part : value.parameter->checkpoint) {
+      for (int slot = part.first_slot; slot <= part.last_slot; ++slot) {
+        NamedTensor tensor{.name = layer_name(part.name, slot),
+                           .shape = {part.rows},
+                           .dtype = stored_type(value.dtype),
+                           .transposed = part.transposed};
+        tensor.address = address_of(compiled, arena, value.id, slot) +
+                         static_cast<uint64_t>(part.first_row * row * size_of(value.dtype));
+        if (value.shape.size() == 2) tensor.shape.push_back(row);
+        if (part.transposed) std::ranges::reverse(tensor.shape);
+        tensors.push_back(std::move(tensor));
+      }
+    }
+  }
+  return tensors;
+}
+
+std::vector<NamedTensor> optimizer_tensors(const driver::Compiled& compiled, uint64_t arena) {
+  std::vector<NamedTensor> tensors;
+  for (const ir::Value& value : compiled.graph.values) {
+    if (value.role != ir::Role::optimizer_state) continue;
+    NamedTensor tensor{.name = value.name, .dtype = stored_type(value.dtype)};
+    for (const ir::Dim& dim : value.shape) tensor.shape.push_back(dim.size);
+    tensor.address = address_of(compiled, arena, value.id, 0);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+}  // namespace hydrac::targets

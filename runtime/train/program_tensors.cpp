@@ -1,0 +1,128 @@
+#include "runtime/train/program_tensors.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "runtime/checkpoint/float_formats.h"
+#include "runtime/checkpoint/quote.h"
+#include "runtime/checkpoint/tensor_io.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+using Buffer = std::vector<std::byte>;
+
+// [rows, columns] elements of any type as [columns, rows].
+Buffer transposed(std::span<const std::byte> from, int64_t rows, int64_t columns, SafetensorsDtype dtype) {
+  const auto size = static_cast<size_t>(dtype_bytes(dtype));
+  const auto height = static_cast<size_t>(rows), width = static_cast<size_t>(columns);
+  constexpr size_t tile = 32;  // rows of both sides stay in the cache
+  Buffer to(from.size());
+  for (size_t top = 0; top < height; top += tile) {
+    for (size_t column = 0; column < width; ++column) {
+      for (size_t row = top; row < std::min(top + tile, height); ++row)
+        std::memcpy(&to[(column * height + row) * size], &from[(row * width + column) * size], size);
+    }
+  }
+  return to;
+}
+
+TensorToWrite to_write(StepProgram& program, const NamedTensor& tensor, const TensorCheck& check,
+                       Buffer& buffer) {
+  if (tensor.transposed && tensor.shape.size() != 2)
+    throw std::logic_error(fmt::format("tensor {}: only a matrix can be transposed", tensor.name));
+  TensorToWrite entry{tensor.name, tensor.dtype, tensor.shape, {}};
+  entry.write = [&](FileWriter& file) {
+    buffer.resize(static_cast<size_t>(tensor.bytes()));
+    program.download(tensor, buffer);
+    if (check) check(tensor, buffer);
+    if (tensor.transposed) buffer = transposed(buffer, tensor.shape[1], tensor.shape[0], tensor.dtype);
+    file.write(buffer);
+  };
+  return entry;
+}
+
+template <typename Stored, typename Widen>
+bool all_finite_as(std::span<const std::byte> data, Widen widen) {
+  for (size_t at = 0; at < data.size(); at += sizeof(Stored)) {
+    Stored stored;
+    std::memcpy(&stored, &data[at], sizeof stored);
+    if (!std::isfinite(widen(stored))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool all_finite(SafetensorsDtype dtype, std::span<const std::byte> data) {
+  switch (dtype) {
+    case SafetensorsDtype::f16:
+      return all_finite_as<uint16_t>(data, f16_to_f32);
+    case SafetensorsDtype::bf16:
+      return all_finite_as<uint16_t>(data, bf16_to_f32);
+    case SafetensorsDtype::f32:
+      return all_finite_as<float>(data, std::identity());
+    case SafetensorsDtype::f64:
+      return all_finite_as<double>(data, std::identity());
+    case SafetensorsDtype::boolean:
+    case SafetensorsDtype::u8:
+    case SafetensorsDtype::i8:
+    case SafetensorsDtype::i16:
+    case SafetensorsDtype::u16:
+    case SafetensorsDtype::i32:
+    case SafetensorsDtype::u32:
+    case SafetensorsDtype::i64:
+    case SafetensorsDtype::u64:
+      return true;
+    case SafetensorsDtype::f8_e5m2:
+    case SafetensorsDtype::f8_e4m3:
+    case SafetensorsDtype::f8_e8m0:
+      break;
+  }
+  throw std::logic_error(fmt::format("{} is no type of parameters", dtype_name(dtype)));
+}
+
+void write_tensors(FileWriter& file, StepProgram& program, const std::vector<NamedTensor>& tensors,
+                   const TensorCheck& check) {
+  Buffer buffer;
+  std::vector<TensorToWrite> entries;
+  for (const NamedTensor& tensor : tensors) entries.push_back(to_write(program, tensor, check, buffer));
+  write_safetensors(file, std::move(entries));
+}
+
+void read_tensors(const std::filesystem::path& file, StepProgram& program,
+                  const std::vector<NamedTensor>& tensors) {
+  const SafetensorsReader reader(file);
+  std::set<std::string_view> known;
+  for (const NamedTensor& tensor : tensors) known.insert(tensor.name);
+  for (const TensorEntry& entry : reader.tensors()) {
+    if (known.contains(entry.name)) continue;
+    throw InputError(fmt::format("{}: the model has no tensor {}; the file belongs to another one",
+                                 reader.label(), in_quotes(entry.name)));
+  }
+  std::vector<float> floats;
+  Buffer buffer;
+  for (const NamedTensor& tensor : tensors) {
+    const auto bytes = static_cast<size_t>(tensor.bytes());
+    if (tensor.dtype == SafetensorsDtype::f32) {
+      floats.resize(bytes / sizeof(float));
+      read_tensor(reader, {tensor.name, tensor.shape, floats.data(), 0, tensor.transposed});
+      program.upload(tensor, std::as_bytes(std::span(floats)));
+      continue;
+    }
+    buffer.resize(bytes);
+    read_raw_tensor(reader, tensor.name, tensor.dtype, tensor.shape, buffer.data());
+    if (tensor.transposed) buffer = transposed(buffer, tensor.shape[0], tensor.shape[1], tensor.dtype);
+    program.upload(tensor, buffer);
+  }
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,30 @@
+// Between a program's tensors, wherever they lie, and safetensors files: one tensor at a time passes through
+// memory of the host, so that saving a model needs no second copy of it.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "runtime/checkpoint/file_writer.h"
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+// Sees a tensor's bytes before they are written, and throws to end the writing.
+using TensorCheck = std::function<void(const NamedTensor& tensor, std::span<const std::byte> data)>;
+
+// Writes a safetensors file of these tensors of `program`.
+void write_tensors(FileWriter& file, StepProgram& program, const std::vector<NamedTensor>& tensors,
+                   const TensorCheck& check = {});
+
+// Fills these tensors of `program` from the file, which must hold them and no other: InputError otherwise,
+// and when shapes or element types differ. A float32 tensor may come from any floating-point type.
+void read_tensors(const std::filesystem::path& file, StepProgram& program,
+                  const std::vector<NamedTensor>& tensors);
+
+// Whether `data`, elements of a floating-point type, holds no NaN and no infinity. Integers always pass.
+bool all_finite(SafetensorsDtype dtype, std::span<const std::byte> data);
+
+}  // namespace hydrac::runtime

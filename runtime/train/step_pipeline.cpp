@@ -1,0 +1,44 @@
+#include "runtime/train/step_pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "runtime/error.h"
+#include "runtime/train/speed_meter.h"
+
+namespace hydrac::runtime {
+
+void StepPipeline::begin() {
+  if (!room()) throw std::logic_error("a step was begun while the program has no room for it");
+  const double began = monotonic_seconds();
+  const int64_t first_sample = source_.samples_seen();
+  const std::vector<Batch>& batches = source_.next();
+  int64_t targets = 0;
+  for (const Batch& batch : batches) targets += batch.target_count;
+  if (targets == 0) {
+    throw InputError(fmt::format(
+        "none of the {} samples of step {} has a target; raise train.micro_batch_size, or remove what has no "
+        "targets from the data",
+        source_.samples_seen() - first_sample, step_ + 1));
+  }
+  const auto inv_count = static_cast<float>(1.0 / static_cast<double>(targets));
+  for (const Batch& batch : batches) program_.micro_step(batch, inv_count);
+  program_.update();
+  pending_.push_back({++step_, targets, began});
+}
+
+FinishedStep StepPipeline::finish() {
+  if (pending_.empty()) throw std::logic_error("no step is unfinished");
+  const auto [step, targets, began] = pending_.front();
+  const StepResult result = program_.finish_step();
+  pending_.pop_front();
+  const double finished = monotonic_seconds();
+  const double seconds = finished - std::max(began, last_finish_);
+  last_finish_ = finished;
+  return {step, targets, result, seconds};
+}
+
+}  // namespace hydrac::runtime

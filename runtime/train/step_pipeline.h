@@ -1,0 +1,49 @@
+// Optimizer steps on their way through a program: the host prepares and begins the next ones while the device
+// works on the oldest.
+#pragma once
+#include <cstdint>
+#include <deque>
+
+#include "runtime/data/batch.h"
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+struct FinishedStep {
+  int64_t step = 0;     // its number, from 1
+  int64_t targets = 0;  // of all its micro-batches
+  StepResult result;
+  // Since it was begun or, when that is later, since the step before it was finished. So steps that follow
+  // one another without a break add up to the time they took, and pauses between steps are in none.
+  double seconds = 0;
+};
+
+class StepPipeline {
+ public:
+  // Both must outlive it. `step`: steps done before.
+  StepPipeline(StepProgram& program, BatchSource& source, int64_t step)
+      : program_(program), source_(source), step_(step) {}
+
+  // Begins the next step. There must be room(). InputError when its batches have no targets.
+  void begin();
+  // Waits for the oldest step; there must be one (std::logic_error).
+  FinishedStep finish();
+
+  int64_t begun() const { return step_; }
+  int64_t unfinished() const { return static_cast<int64_t>(pending_.size()); }
+  bool room() const { return unfinished() < program_.steps_in_flight(); }
+
+ private:
+  struct Pending {
+    int64_t step, targets;
+    double began;
+  };
+
+  StepProgram& program_;
+  BatchSource& source_;
+  int64_t step_;
+  std::deque<Pending> pending_;
+  double last_finish_ = 0;
+};
+
+}  // namespace hydrac::runtime

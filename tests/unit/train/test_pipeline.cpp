@@ -1,0 +1,195 @@
+// Programs with several steps in flight: whatever the depth, and whether the device is ahead of the host or
+// behind it, a run leaves what a program that works at once leaves.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/train/speed_meter.h"
+#include "runtime/train/step_pipeline.h"
+#include "train_test.h"
+
+namespace hydrac::runtime {
+namespace {
+
+using test::message_of;
+using test::TempDir;
+
+// Two steps in flight. `lazy`: the device is behind the host, else ahead of it.
+FakeProgram deep(bool lazy, int64_t depth = 2) {
+  FakeProgram program;
+  program.depth = depth;
+  program.lazy = lazy;
+  return program;
+}
+
+class Pipelined : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { run(small_run(whole)); }
+
+  FakeProgram program(int64_t depth = 2) const { return deep(GetParam(), depth); }
+
+  TempDir dir;
+  const std::filesystem::path whole = dir / "whole", run_dir = dir / "run";
+  const TrainOptions options = small_run(run_dir);
+};
+
+INSTANTIATE_TEST_SUITE_P(Device, Pipelined, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Behind" : "Ahead"; });
+
+TEST_P(Pipelined, LeavesWhatAProgramThatWorksAtOnceLeaves) {
+  for (const int64_t depth : {2, 3, 7}) {
+    std::filesystem::remove_all(run_dir);
+    FakeProgram two = program(depth);
+    const TrainReport report = train(two, std::make_shared<FakeLoader>(), options);
+    EXPECT_EQ(report.last_step, 12);
+    EXPECT_EQ(two.most_unfinished, std::min<int64_t>(depth, 4)) << "evaluated every four steps";
+    expect_same_end(whole, run_dir);
+    EXPECT_EQ(checkpoint_contents(whole, 5), checkpoint_contents(run_dir, 5));
+    EXPECT_EQ(checkpoint_contents(whole, 10), checkpoint_contents(run_dir, 10));
+  }
+}
+
+TEST_P(Pipelined, EveryRecordIsOfItsOwnStep) {
+  TrainOptions every = options, every_whole = small_run(whole);
+  every.log_steps = every_whole.log_steps = 1;
+  run(every, program());
+  run(every_whole);
+  ASSERT_EQ(records(run_dir).size(), 12U);
+  EXPECT_EQ(records(run_dir), records(whole));
+}
+
+TEST_P(Pipelined, EvaluatingSavingAndTheLastStepWaitForTheirStepAndNoOther) {
+  std::vector<std::pair<int64_t, int64_t>> finished;  // step, unfinished ones when the host had waited for it
+  FakeProgram two = program();
+  two.in_finish = [&](int64_t step) { finished.emplace_back(step, two.unfinished()); };
+  train(two, std::make_shared<FakeLoader>(), options);
+  for (const auto& [step, unfinished] : finished) {
+    const bool stands_still = step % 4 == 0 || step % 5 == 0 || step == 12;
+    EXPECT_EQ(unfinished, stands_still ? 0 : 1) << "step " << step;
+  }
+  EXPECT_EQ(finished.size(), 12U);
+}
+
+TEST_P(Pipelined, ASignalAnywhereCompletesWhatIsBegunAndTheRestIsBitEqual) {
+  for (int64_t step = 1; step < 12; ++step) {
+    std::filesystem::remove_all(run_dir);
+    FakeProgram stopped = program();
+    (step % 2 == 0 ? stopped.in_update : stopped.in_finish) = [=](int64_t now) {
+      if (now == step) std::raise(SIGINT);
+    };
+    const TrainReport first = train(stopped, std::make_shared<FakeLoader>(), options);
+    EXPECT_GE(first.last_step, step);
+    EXPECT_LE(first.last_step, step + 1);
+    EXPECT_EQ(first.checkpoint, checkpoint_path(run_dir, first.last_step));
+    EXPECT_EQ(resume(options, program()).first_step, first.last_step);
+    expect_same_end(whole, run_dir);
+  }
+}
+
+TEST_P(Pipelined, SessionsOfOtherDepthsContinueEachOther) {
+  for (const int64_t step : {3, 6, 7, 9}) {
+    FakeProgram session = program(1 + step % 3);
+    session.in_finish = [=](int64_t now) {
+      if (now == step) std::raise(SIGTERM);
+    };
+    TrainOptions next = options;
+    next.resume = step != 3;
+    run(next, std::move(session));
+  }
+  resume(options);
+  expect_same_end(whole, run_dir);
+}
+
+TEST_P(Pipelined, DivergenceNamesItsStepAndNothingIsSavedAfterIt) {
+  for (const int64_t bad : {3, 4, 8, 9, 10, 11, 12}) {
+    std::filesystem::remove_all(run_dir);
+    FakeProgram diverging = program();
+    diverging.in_update = [&](int64_t step) { diverging.loss_factor = step == bad ? NAN : 1; };
+    TrainOptions limited = options;
+    limited.save_total_limit = 1;
+    const std::string message =
+        message_of<RunError>([&] { train(diverging, std::make_shared<FakeLoader>(), limited); });
+    EXPECT_EQ(message.substr(0, message.find(',')), fmt::format("step {}: the loss is NaN", bad));
+    EXPECT_EQ(records(run_dir).back()["step"], bad);
+    for (const std::string& name : names_in(run_dir)) {
+      if (name.starts_with("checkpoint")) {
+        EXPECT_EQ(name, bad > 10 ? "checkpoint-10" : "checkpoint-5");
+      }
+    }
+  }
+}
+
+TEST_P(Pipelined, ADeviceThatFailsLeavesARunToResume) {
+  for (const int64_t bad : {7, 8, 10, 12}) {
+    std::filesystem::remove_all(run_dir);
+    FakeProgram failing = program();
+    failing.in_finish = [=](int64_t step) {
+      if (step == bad) throw RunError("the kernel adamw reads outside of its memory");
+    };
+    EXPECT_EQ(message_of<RunError>([&] { train(failing, std::make_shared<FakeLoader>(), options); }),
+              "the kernel adamw reads outside of its memory\nthe newest checkpoint is " +
+                  checkpoint_path(run_dir, bad > 10 ? 10 : 5).string());
+    resume(options, program());
+    expect_same_end(whole, run_dir);
+  }
+}
+
+TEST_P(Pipelined, AStepWithoutTargetsIsNamedAsItIsBegun) {
+  FakeProgram two = program();
+  FakeLoader loader;
+  loader.without_targets = true;
+  const auto source = make_batch_source(std::make_shared<FakeLoader>(loader), 3);
+  StepPipeline pipeline(two, *source, 6);
+  EXPECT_EQ(
+      message_of<InputError>([&] { pipeline.begin(); }),
+      "none of the 6 samples of step 7 has a target; raise train.micro_batch_size, or remove what has no "
+      "targets from the data");
+  EXPECT_EQ(pipeline.unfinished(), 0);
+}
+
+TEST(Pipeline, StepsThatOverlapAddUpToTheTimeTheyTook) {
+  FakeProgram two = deep(true);
+  two.initialize();
+  two.in_update = [](int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+  const auto source = make_batch_source(std::make_shared<FakeLoader>(), 1);
+  StepPipeline pipeline(two, *source, 0);
+  const double began = monotonic_seconds();
+  double sum = 0;
+  pipeline.begin();
+  for (int i = 0; i < 10; ++i) {
+    pipeline.begin();
+    sum += pipeline.finish().seconds;
+  }
+  sum += pipeline.finish().seconds;
+  const double whole = monotonic_seconds() - began;
+  EXPECT_GE(sum, 11 * 0.002);
+  EXPECT_LE(sum, whole);
+  EXPECT_GE(sum, 0.9 * whole);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // as if it were evaluated
+  pipeline.begin();
+  EXPECT_LT(pipeline.finish().seconds, 0.050) << "the pause is in no step";
+}
+
+TEST(Pipeline, HoldsTheProgramToItsDepth) {
+  FakeProgram two = deep(false);
+  two.initialize();
+  const auto source = make_batch_source(std::make_shared<FakeLoader>(), 1);
+  StepPipeline pipeline(two, *source, 4);
+  EXPECT_THROW(pipeline.finish(), std::logic_error);
+  pipeline.begin();
+  EXPECT_TRUE(pipeline.room());
+  pipeline.begin();
+  EXPECT_FALSE(pipeline.room());
+  EXPECT_EQ(pipeline.begun(), 6);
+  EXPECT_EQ(message_of<std::logic_error>([&] { pipeline.begin(); }),
+            "a step was begun while the program has no room for it");
+  EXPECT_EQ(pipeline.finish().step, 5);
+  EXPECT_EQ(pipeline.finish().step, 6);
+}
+
+}  // namespace
+}  // namespace hydrac::runtime

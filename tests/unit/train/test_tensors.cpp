@@ -1,0 +1,120 @@
+// A program's tensors of any element type, through a file and back.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "runtime/checkpoint/float_formats.h"
+#include "runtime/train/program_tensors.h"
+#include "train_test.h"
+
+namespace hydrac::runtime {
+namespace {
+
+using test::message_of;
+using test::spill;
+using test::TempDir;
+
+// A program that is nothing but its tensors.
+class Tensors : public testing::Test {
+ protected:
+  template <typename T>
+  NamedTensor tensor(const char* name, SafetensorsDtype dtype, std::vector<int64_t> shape,
+                     std::vector<T>& elements, bool transposed = false) {
+    return {name, std::move(shape), dtype, reinterpret_cast<uint64_t>(elements.data()), transposed};
+  }
+
+  void save(const std::vector<NamedTensor>& tensors) {
+    FileWriter file(path_);
+    write_tensors(file, program_, tensors);
+    file.close_durably();
+  }
+
+  TempDir dir_;
+  const std::filesystem::path path_ = dir_ / "tensors.safetensors";
+  FakeProgram program_;
+};
+
+TEST_F(Tensors, OfEveryTypeComeBackBitForBit) {
+  std::vector<uint16_t> half{1, 2, 0x7c00, 4, 5, 0xffff}, half_back(6);
+  std::vector<int8_t> bytes{-128, 0, 127}, bytes_back(3);
+  std::vector<int32_t> count{-7}, count_back(1);
+  std::vector<float> floats{1, 2, 3, 4, 5, 6}, floats_back(6);
+  const auto list = [&](auto& h, auto& b, auto& c, auto& f) {
+    return std::vector{tensor("half", SafetensorsDtype::bf16, {3, 2}, h, true),
+                       tensor("bytes", SafetensorsDtype::i8, {3}, b),
+                       tensor("count", SafetensorsDtype::i32, {}, c),
+                       tensor("floats", SafetensorsDtype::f32, {2, 3}, f, true)};
+  };
+  save(list(half, bytes, count, floats));
+  read_tensors(path_, program_, list(half_back, bytes_back, count_back, floats_back));
+  EXPECT_EQ(half_back, half);
+  EXPECT_EQ(bytes_back, bytes);
+  EXPECT_EQ(count_back, count);
+  EXPECT_EQ(floats_back, floats);
+}
+
+TEST_F(Tensors, LieTransposedInTheFile) {
+  std::vector<uint16_t> half{11, 12, 13, 21, 22, 23};  // memory: [2, 3]
+  save({tensor("half", SafetensorsDtype::f16, {3, 2}, half, true)});
+  const SafetensorsReader reader(path_);
+  uint16_t stored[6];
+  std::memcpy(stored, reader.bytes(reader.at("half")).data(), sizeof stored);
+  EXPECT_EQ(std::vector<uint16_t>(stored, stored + 6), (std::vector<uint16_t>{11, 21, 12, 22, 13, 23}));
+}
+
+TEST_F(Tensors, LargerThanATileLieTransposedToo) {
+  constexpr int64_t rows = 70, columns = 45;
+  std::vector<float> memory(rows * columns), back(rows * columns);
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i);
+  save({tensor("matrix", SafetensorsDtype::f32, {columns, rows}, memory, true)});
+  read_tensors(path_, program_, {tensor("matrix", SafetensorsDtype::f32, {columns, rows}, back, true)});
+  EXPECT_EQ(back, memory);
+  read_tensors(path_, program_, {tensor("matrix", SafetensorsDtype::f32, {columns, rows}, back)});
+  EXPECT_EQ(back[0 * rows + 7], memory[7 * columns + 0]);
+  EXPECT_EQ(back[44 * rows + 69], memory[69 * columns + 44]);
+}
+
+TEST_F(Tensors, OfAnotherTypeAreAnErrorExceptFloatsForFloat32) {
+  std::vector<uint16_t> half{f32_to_bf16(1.5f)};
+  std::vector<float> wide(1);
+  std::vector<int32_t> count(1);
+  save({tensor("x", SafetensorsDtype::bf16, {1}, half)});
+  read_tensors(path_, program_, {tensor("x", SafetensorsDtype::f32, {1}, wide)});
+  EXPECT_EQ(wide[0], 1.5f);
+  EXPECT_EQ(message_of<InputError>(
+                [&] { read_tensors(path_, program_, {tensor("x", SafetensorsDtype::i32, {1}, count)}); }),
+            path_.string() + ": tensor \"x\" is BF16, not I32");
+}
+
+TEST_F(Tensors, OnlyMatricesCanBeTransposed) {
+  std::vector<float> vector(3);
+  EXPECT_EQ(
+      message_of<std::logic_error>([&] { save({tensor("v", SafetensorsDtype::f32, {3}, vector, true)}); }),
+      "tensor v: only a matrix can be transposed");
+}
+
+template <typename T>
+bool finite(SafetensorsDtype dtype, std::vector<T> values) {
+  return all_finite(dtype, std::as_bytes(std::span(values)));
+}
+
+TEST(AllFinite, KnowsEveryFloatingPointType) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(finite<float>(SafetensorsDtype::f32, {0, -1e38f}));
+  EXPECT_FALSE(finite<float>(SafetensorsDtype::f32, {0, -inf}));
+  EXPECT_FALSE(finite<float>(SafetensorsDtype::f32, {NAN, 0}));
+  EXPECT_TRUE(finite<double>(SafetensorsDtype::f64, {1e300}));
+  EXPECT_FALSE(finite<double>(SafetensorsDtype::f64, {1, double{inf}}));
+  EXPECT_TRUE(finite<uint16_t>(SafetensorsDtype::f16, {0x7bff, 0xfbff}));
+  EXPECT_FALSE(finite<uint16_t>(SafetensorsDtype::f16, {0, 0x7c00}));
+  EXPECT_TRUE(finite<uint16_t>(SafetensorsDtype::bf16, {0x7c00, 0xff7f}));
+  EXPECT_FALSE(finite<uint16_t>(SafetensorsDtype::bf16, {0, 0xff80}));
+  EXPECT_TRUE(finite<int32_t>(SafetensorsDtype::i32, {0x7f800000}));
+  EXPECT_EQ(message_of<std::logic_error>([] { finite<uint8_t>(SafetensorsDtype::f8_e4m3, {0}); }),
+            "F8_E4M3 is no type of parameters");
+}
+
+}  // namespace
+}  // namespace hydrac::runtime
