@@ -4,14 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
+#include <map>
 #include <set>
 #include <stdexcept>
 
-#include "codegen/expression_text.h"
-#include "codegen/operand_names.h"
-#include "codegen/stages.h"
-#include "codegen/writer.h"
+#include "codegen/body_names.h"
 
 namespace hydrac::codegen {
 
@@ -26,59 +23,18 @@ using ir::kRowSpace;
 using ir::Store;
 using ir::StoreKind;
 
-// Worth remembering from one pass over the columns to the next.
-bool is_expensive(ExprOp op) {
-  switch (op) {
-    case ExprOp::exp:
-    case ExprOp::log:
-    case ExprOp::tanh:
-    case ExprOp::erf:
-    case ExprOp::sigmoid:
-    case ExprOp::cos:
-    case ExprOp::random_bits:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Where an element lies: offset = rows' part + columns' part, in elements of the operand's storage.
-struct Address {
-  Affine rows;
-  Affine columns;
-  std::string gathered;  // "id * 192" for indices that come from an expression
-};
-
-class CpuBodyPrinter {
+class CpuBodyPrinter : BodyNames {
  public:
   CpuBodyPrinter(const ir::Graph& graph, const ir::Node& node)
-      : graph_(graph),
-        node_(node),
-        body_(*node.body),
-        deps_(dependences(body_)),
-        live_(live_expressions(body_)),
-        stages_(stages_of(body_, deps_, live_)),
-        operand_names_(operand_names(graph, node)),
-        names_(body_.exprs.size()),
+      : BodyNames(graph, node, {"r", "rows", "layer", "workspace", "block", "sums"}),
         text_(
             body_, [this](ExprId id) { return names_[id]; }, [this](const Expr& e) { return load_text(e); },
-            variables_) {
-    for (size_t o = 0; o < body_.operands.size(); ++o) {
-      if (operand_names_[o].empty() || !is_used(static_cast<int>(o))) continue;
-      taken_.insert(operand_names_[o]);
-    }
-    name_variables();
-    count_uses();
-  }
+            variables_) {}
 
   KernelSource print() {
     KernelSource source;
-    for (size_t s = 0; s < body_.stores.size(); ++s) {
-      if (body_.stores[s].kind != StoreKind::store) sums_.push_back(static_cast<int>(s));
-    }
-    for (int s : sums_) sum_width_ += sum_elements(body_.stores[s]);
     columns_outside_ = sums_over_few_rows();
-    source.comment = fmt::format("rows {}{}", symbols_of(body_.row_shape()), columns_comment());
+    source.comment = extents_comment();
     source.workspace_bytes = columns_outside_ || sums_.empty() ? 0 : blocks() * sum_width_ * 4;
     out_.open(fmt::format("static void {}({}) {{", kNamePlaceholder, parameters(source)));
     print_uniform();
@@ -95,85 +51,6 @@ class CpuBodyPrinter {
   }
 
  private:
-  // ---- names
-  // ----------------------------------------------------------------------------------------------------
-
-  bool is_used(int operand) const {
-    if (std::ranges::any_of(body_.stores, [&](const Store& s) { return s.operand == operand; })) return true;
-    for (size_t i = 0; i < body_.exprs.size(); ++i) {
-      if (live_[i] && body_.exprs[i].op == ExprOp::load && body_.exprs[i].operand == operand) return true;
-    }
-    return false;
-  }
-
-  std::string unique(const std::string& wanted) {
-    std::string name = wanted;
-    for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
-    return name;
-  }
-
-  void name_variables() {
-    for (const char* word : {"r", "rows", "layer", "workspace", "block", "sums"}) taken_.insert(word);
-    for (size_t v = 0; v < body_.variables.size(); ++v) {
-      const std::string& symbol = body_.variables[v].symbol;
-      const bool row = static_cast<int>(v) < body_.row_variables;
-      const bool letter = symbol.size() == 1 && std::isalpha(static_cast<unsigned char>(symbol[0]));
-      std::string wanted = row ? "row" : "c";
-      if (letter)
-        wanted = std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(symbol[0]))));
-      variables_.push_back(unique(wanted));
-    }
-  }
-
-  void count_uses() {
-    uses_.assign(body_.exprs.size(), 0);
-    for (size_t i = 0; i < body_.exprs.size(); ++i) {
-      if (!live_[i] || body_.exprs[i].op != ExprOp::position) continue;
-      for (const auto& [variable, coefficient] : body_.exprs[i].index[0].affine.terms) {
-        needs_row_variables_ |= variable < body_.row_variables;
-      }
-    }
-    auto count_index = [&](const ir::Index& index) {
-      for (const ir::IndexDim& dim : index) {
-        if (dim.gather >= 0) uses_[dim.gather] += 1;
-      }
-    };
-    for (size_t i = 0; i < body_.exprs.size(); ++i) {
-      if (!live_[i]) continue;
-      for (ExprId arg : body_.exprs[i].args) uses_[arg] += deps_[arg].space != deps_[i].space ? 2 : 1;
-      count_index(body_.exprs[i].index);
-    }
-    for (const Store& store : body_.stores) {
-      uses_[store.value] += deps_[store.value].space != store.space ? 2 : 1;
-      count_index(store.index);
-    }
-  }
-
-  std::string wanted_name(ExprId id) const {
-    const Expr& expr = body_.exprs[id];
-    switch (expr.op) {
-      case ExprOp::load:
-        return operand_names_[expr.operand] + "_value";
-      case ExprOp::sum:
-        return "sum";
-      case ExprOp::maximum:
-        return "largest";
-      case ExprOp::logsumexp:
-        return "lse";
-      case ExprOp::random_key:
-        return "key";
-      case ExprOp::random_bits:
-        return "bits";
-      default:
-        break;
-    }
-    for (const Store& store : body_.stores) {
-      if (store.value == id && store.kind == StoreKind::store)
-        return operand_names_[store.operand] + "_value";
-    }
-    return std::string(to_string(expr.op)) + "_value";
-  }
-
   // Declares a variable for the expression.
   void define(ExprId id) {
     const std::string definition = text_.definition(id);
@@ -181,68 +58,8 @@ class CpuBodyPrinter {
     out_.line(fmt::format("const {} {} = {};", c_type(body_.exprs[id].type), names_[id], definition));
   }
 
-  // Loads are named, so that they happen before anything is stored, outside the columns and where one of
-  // several stores may overwrite them.
-  bool deserves_name(ExprId id) const {
-    const Expr& expr = body_.exprs[id];
-    if (expr.op == ExprOp::constant || expr.op == ExprOp::layer) return false;
-    if (uses_[id] > 1) return true;
-    return expr.op == ExprOp::load &&
-           (deps_[id].space == kRowSpace || (body_.stores.size() > 1 && is_overwritten(expr.operand)));
-  }
-
-  ir::Use use_of(const ir::Operand& operand) const {
-    return operand.output >= 0 ? node_.outputs[operand.output] : node_.inputs[operand.input];
-  }
-
-  // Whether a store goes to the operand's memory: the operand itself, or an output placed where it lies.
-  bool is_overwritten(int operand) const {
-    const ir::ValueId memory = storage_of(graph_, use_of(body_.operands[operand]).value);
-    return std::ranges::any_of(body_.stores, [&](const Store& store) {
-      return storage_of(graph_, use_of(body_.operands[store.operand]).value) == memory;
-    });
-  }
-
-  // ---- addresses
-  // ------------------------------------------------------------------------------------------------
-
-  Address address(int operand, const ir::Index& index) const {
-    const ir::View view = resolved_view(graph_, use_of(body_.operands[operand]).value);
-    Affine flat;
-    Address result;
-    for (size_t d = 0; d < index.size(); ++d) {
-      flat = flat + index[d].affine * view.strides[d];
-      if (index[d].gather < 0) continue;
-      std::string at = text_.of(index[d].gather);
-      at = fmt::format("static_cast<std::int64_t>({})", at);
-      result.gathered += (result.gathered.empty() ? "" : " + ") +
-                         (view.strides[d] == 1 ? at : fmt::format("{} * {}", at, view.strides[d]));
-    }
-    result.columns.constant = flat.constant;
-    for (const auto& term : flat.terms)
-      (term.first < body_.row_variables ? result.rows : result.columns).terms.push_back(term);
-    return result;
-  }
-
-  // Rows as a multiple of the flat row number r, where they are one.
-  std::string rows_text(const Affine& rows) {
-    int64_t step = 0, below = 1;
-    bool flat = true;
-    std::map<int, int64_t> coefficients(rows.terms.begin(), rows.terms.end());
-    for (int v = body_.row_variables; v-- > 0;) {
-      if (body_.variables[v].size == 1) continue;
-      const int64_t coefficient = coefficients.contains(v) ? coefficients[v] : 0;
-      if (below == 1) step = coefficient;
-      flat = flat && coefficient == step * below;
-      below *= body_.variables[v].size;
-    }
-    if (flat) return step == 0 ? "" : step == 1 ? "r" : fmt::format("r * {}", step);
-    needs_row_variables_ = true;
-    return affine_text(rows, variables_);
-  }
-
   std::string element(int operand, const ir::Index& index) {
-    const Address at = address(operand, index);
+    const Address at = address(operand, index, text_);
     std::string inside = at.gathered;
     const std::string columns = at.columns == Affine{} ? "" : affine_text(at.columns, variables_);
     auto append = [&](const std::string& more) {
@@ -269,18 +86,6 @@ class CpuBodyPrinter {
   }
 
   // ---- shape of the function
-  // --------------------------------------------------------------------------------------
-
-  std::string columns_comment() const {
-    std::vector<std::string> spaces;
-    for (const Stage& stage : stages_) {
-      for (const Loop& loop : stage.loops) {
-        const std::string symbols = symbols_of(body_.space_shape(loop.space));
-        if (std::ranges::find(spaces, symbols) == spaces.end()) spaces.push_back(symbols);
-      }
-    }
-    return spaces.empty() ? "" : fmt::format(", columns {}", fmt::join(spaces, " and "));
-  }
 
   std::string parameters(KernelSource& source) {
     std::vector<std::string> list;
@@ -290,7 +95,7 @@ class CpuBodyPrinter {
       const bool is_written = operand.output >= 0;
       list.push_back(
           fmt::format("{}{}* {}", is_written ? "" : "const ", c_type(operand.dtype), operand_names_[o]));
-      source.arguments.push_back(use_of(operand));
+      source.arguments.push_back(use_of(static_cast<int>(o)));
     }
     if (source.workspace_bytes > 0) list.push_back("float* workspace");
     list.push_back("[[maybe_unused]] int layer");
@@ -306,8 +111,6 @@ class CpuBodyPrinter {
   }
 
   int64_t blocks() const { return std::min<int64_t>(kRowBlocks, body_.row_count()); }
-
-  int64_t sum_elements(const Store& store) const { return element_count(body_.space_shape(store.space)); }
 
   // A sum over a few rows into many columns (learned positions): columns go outside, and nothing partial is
   // kept.
@@ -424,7 +227,6 @@ class CpuBodyPrinter {
   }
 
   // ---- one row
-  // ------------------------------------------------------------------------------------------------------
 
   // The row's text is written first, so that the pointers and variables it needs are known, and put behind
   // them.
@@ -478,36 +280,7 @@ class CpuBodyPrinter {
     out_.line(fmt::format("sums[{}] += {};", sum_offset(store), text_.of(store.value)));
   }
 
-  int64_t sum_offset(const Store& wanted) const {
-    int64_t offset = 0;
-    for (int s : sums_) {
-      if (&body_.stores[s] == &wanted) break;
-      offset += sum_elements(body_.stores[s]);
-    }
-    return offset;
-  }
-
   // ---- passes over the columns
-  // ----------------------------------------------------------------------------------------
-
-  // What a loop computes for itself: column values its roots need, short of those that `stop` says are at
-  // hand.
-  std::set<ExprId> needed(const Loop& loop, const std::function<bool(ExprId)>& stop) const {
-    std::set<ExprId> result;
-    std::function<void(ExprId)> visit = [&](ExprId id) {
-      if (deps_[id].space == kRowSpace || stop(id) || !result.insert(id).second) return;
-      for (ExprId arg : body_.exprs[id].args) visit(arg);
-      for (const ir::IndexDim& dim : body_.exprs[id].index) {
-        if (dim.gather >= 0) visit(dim.gather);
-      }
-    };
-    for (ExprId reduction : loop.reductions) visit(body_.exprs[reduction].args[0]);
-    for (int s : loop.stores) {
-      // A value whose store comes in this loop is at hand only afterwards.
-      visit(body_.stores[s].value);
-    }
-    return result;
-  }
 
   // Decides which column values later loops take from memory: stored tensors, and row buffers for expensive
   // ones.
@@ -540,12 +313,6 @@ class CpuBodyPrinter {
         return &store;
     }
     return nullptr;
-  }
-
-  bool has_expensive_part(ExprId id) const {
-    if (deps_[id].space == kRowSpace) return false;
-    return is_expensive(body_.exprs[id].op) ||
-           std::ranges::any_of(body_.exprs[id].args, [&](ExprId arg) { return has_expensive_part(arg); });
   }
 
   bool can_reuse(ExprId id) const {
@@ -646,13 +413,6 @@ class CpuBodyPrinter {
     return defined;
   }
 
-  void forget(const std::vector<ExprId>& defined) {
-    for (ExprId id : defined) {
-      taken_.erase(names_[id]);
-      names_[id].clear();
-    }
-  }
-
   std::set<ExprId> in_loop(const Loop& loop, int level) const {
     const auto from_memory = [&](ExprId id) { return taken_from_memory(id, level); };
     std::set<ExprId> ids = needed(loop, from_memory);
@@ -685,31 +445,16 @@ class CpuBodyPrinter {
       if (store.kind == StoreKind::store) {
         out_.line(fmt::format("{} = {};", element(store.operand, store.index), text_.of(store.value)));
       } else {
-        out_.line(fmt::format("sums[{}] += {};", sum_index(store), text_.of(store.value)));
+        out_.line(fmt::format("sums[{}] += {};", affine_text(sum_position(store), variables_),
+                              text_.of(store.value)));
       }
     }
     forget(defined);
     for (ExprId id : ids) computed_.insert(id);
   }
 
-  std::string sum_index(const Store& store) const {
-    const int64_t offset = sum_offset(store);
-    Affine flat{offset, {}};
-    int64_t stride = 1;
-    const std::vector<int>& space = body_.spaces[store.space];
-    for (size_t v = space.size(); v-- > 0;) {
-      flat = flat + Affine::of(space[v], stride);
-      stride *= body_.variables[space[v]].size;
-    }
-    return affine_text(flat, variables_);
-  }
-
   void print_maximum(const std::string& name, ExprId value) {
     out_.line(fmt::format("{0} = {1} > {0} ? {1} : {0};", name, parenthesized(text_.of(value))));
-  }
-
-  static std::string parenthesized(const std::string& text) {
-    return text.find_first_of(" ") == std::string::npos ? text : "(" + text + ")";
   }
 
   // log(sum(exp(x))) = peak + log(sum(exp(x - peak)))
@@ -727,25 +472,11 @@ class CpuBodyPrinter {
     out_.line(fmt::format("const float {} = {} + hydrac::log({});", names_[id], peak, total));
   }
 
-  const ir::Graph& graph_;
-  const ir::Node& node_;
-  const Body& body_;
-  const std::vector<ir::Dependence> deps_;
-  const std::vector<bool> live_;
-  const std::vector<Stage> stages_;
-  const std::vector<std::string> operand_names_;
-  VariableNames variables_;
-  std::vector<std::string> names_;  // of expressions that are in a variable now
-  std::vector<int> uses_;
-  std::set<std::string> taken_;
   std::map<std::pair<int, std::string>, std::string> row_pointers_;  // (operand, row offset) -> name
-  bool needs_row_variables_ = false;
-  bool columns_outside_ = false;  // see sums_over_few_rows
-  std::vector<int> sums_;
-  int64_t sum_width_ = 0;
-  std::set<ExprId> reused_;                    // read back by a later loop
-  std::map<ExprId, std::string> row_buffers_;  // of those that no tensor holds
-  std::set<ExprId> computed_;                  // by the loops printed so far
+  bool columns_outside_ = false;                                     // see sums_over_few_rows
+  std::set<ExprId> reused_;                                          // read back by a later loop
+  std::map<ExprId, std::string> row_buffers_;                        // of those that no tensor holds
+  std::set<ExprId> computed_;                                        // by the loops printed so far
   Writer out_;
   ExpressionText text_;
 };

@@ -1,15 +1,13 @@
-// CUDA kernels that come from hand-written templates (templates/cuda/): each is a small kernel that binds a template
-// to the shapes and strides of one node.
+// CUDA kernels that come from hand-written templates (templates/cuda/): each is a small kernel that binds a
+// template to the shapes and strides of one node.
 #pragma once
 #include "codegen/cuda_kernel.h"
 #include "targets/target.h"
 
 namespace hydrac::codegen {
 
-// `node` is attention, attention_backward or embedding_backward (whose last input is the order of the tokens).
+// `node` is attention, attention_backward or embedding_backward (whose last input is the order of the
+// tokens).
 CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
-
-// The #include lines of a program's source.
-std::string cuda_includes();
 
 }  // namespace hydrac::codegen

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "codegen/build_calls.h"
 #include "codegen/cuda_body.h"
 #include "codegen/cuda_library.h"
@@ -90,6 +92,7 @@ class CudaProgramBuilder {
       call.arguments = kernel.arguments;
       if (kernel.takes_workspace) call.arguments.push_back(workspace);
       call.kernel = kernels_.add(kernel.name, kernel.comment, kernel.text, node.origin);
+      program_.kernels[call.kernel].header = kernel.header;
       program_.kernels[call.kernel].takes_layer = kernel.takes_layer;
       program_.kernels[call.kernel].launch = {kernel.launch.grid, kernel.launch.block,
                                               kernel.launch.shared_bytes};
@@ -122,10 +125,25 @@ Program build_cuda_program(ir::Graph& graph, const CudaOptions& options) {
   return CudaProgramBuilder(graph, options).run();
 }
 
-std::string cuda_source(const Program& program) {
-  std::string text = cuda_includes();
-  for (const program::Kernel& kernel : program.kernels)
-    text += fmt::format("\n// {}\n{}", kernel.comment, kernel.text);
+namespace {
+
+std::string cuda_includes(const std::vector<const program::Kernel*>& kernels) {
+  std::set<std::string> headers = {"cuda/reduce.cuh", "cuda/types.cuh", "cuda/vector.cuh", "hydrac/math.h",
+                                   "hydrac/random.h"};
+  for (const program::Kernel* kernel : kernels) {
+    if (!kernel->header.empty()) headers.insert(kernel->header);
+  }
+  std::string text;
+  for (const std::string& header : headers) text += fmt::format("#include \"{}\"\n", header);
+  return text;
+}
+
+}  // namespace
+
+std::string cuda_source(const std::vector<const program::Kernel*>& kernels) {
+  std::string text = cuda_includes(kernels);
+  for (const program::Kernel* kernel : kernels)
+    text += fmt::format("\n// {}\n{}", kernel->comment, kernel->text);
   return text;
 }
 

@@ -20,8 +20,8 @@ struct CudaOptions {
 // equal ids in order of position; the host writes it with the tokens. The memory plan must come after.
 program::Program build_cuda_program(ir::Graph& graph, const CudaOptions& options);
 
-// The CUDA C++ source of a Program's kernels: one translation unit of extern "C" kernels over the headers of
-// templates/.
-std::string cuda_source(const program::Program& program);
+// The CUDA C++ source of some of a Program's kernels: one translation unit of extern "C" kernels over the
+// headers of templates/.
+std::string cuda_source(const std::vector<const program::Kernel*>& kernels);
 
 }  // namespace hydrac::codegen

@@ -42,17 +42,12 @@ std::string_view c_type(ExprType type) {
   return names[static_cast<int>(type)];
 }
 
-std::string_view c_type(ir::DType dtype) {
-  switch (dtype) {
-    case ir::DType::f32:
-      return "float";
-    case ir::DType::i32:
-      return "std::int32_t";
-    case ir::DType::u32:
-      return "std::uint32_t";
-    default:
-      throw std::logic_error("no C++ type for this storage type on this target");
-  }
+std::string_view c_type(ir::DType dtype, const Dialect& dialect) {
+  if (size_of(dtype) == 2 && !dialect.has_16_bits)
+    throw std::logic_error("no C++ type for this storage type on this target");
+  static constexpr std::string_view names[] = {"float", "hydrac::bf16", "hydrac::f16", "std::int32_t",
+                                               "std::uint32_t"};
+  return names[static_cast<int>(dtype)];
 }
 
 std::string affine_text(const ir::Affine& affine, const VariableNames& variables) {
@@ -85,9 +80,17 @@ std::string ExpressionText::call(const std::string& function, const ir::Expr& ex
   return function + "(" + arguments + ")";
 }
 
+// Whether rounding changes nothing.
+bool ExpressionText::is_rounded(ir::ExprId id, ir::DType dtype) const {
+  const ir::Expr& expr = body_.exprs[id];
+  if (dtype == ir::DType::f32) return true;
+  if (expr.op == ExprOp::load) return body_.operands[expr.operand].dtype == dtype;
+  return expr.op == ExprOp::round_to && expr.dtype == dtype;
+}
+
 ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
-  const std::string library = expr.type == ExprType::f64 ? "std::" : "hydrac::";
+  const std::string library(expr.type == ExprType::f64 ? dialect_.math : "hydrac::");
   switch (expr.op) {
     case ExprOp::constant:
       return {literal(expr), expr.number < 0 ? kUnary : kPrimary};
@@ -113,7 +116,7 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
     case ExprOp::sigmoid:
       return {call("hydrac::" + std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::sqrt:
-      return {call("std::sqrt", expr), kPrimary};
+      return {call(std::string(dialect_.math) + "sqrt", expr), kPrimary};
     case ExprOp::is_nan: {
       const Piece a = text(expr.args[0]);
       const std::string operand = a.precedence <= kCompare ? "(" + a.text + ")" : a.text;
@@ -128,9 +131,9 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
     case ExprOp::div:
       return binary(expr, "/", kMultiplicative);
     case ExprOp::max:
-      return {call("std::max", expr), kPrimary};
+      return {call(std::string(dialect_.min_max) + "max", expr), kPrimary};
     case ExprOp::min:
-      return {call("std::min", expr), kPrimary};
+      return {call(std::string(dialect_.min_max) + "min", expr), kPrimary};
     case ExprOp::less:
       return binary(expr, "<", kCompare);
     case ExprOp::equal:
@@ -156,6 +159,9 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
               kPrimary};
     }
     case ExprOp::round_to:
+      if (is_rounded(expr.args[0], expr.dtype)) return text(expr.args[0]);
+      if (!dialect_.has_16_bits) break;
+      return {call(fmt::format("hydrac::round_to<hydrac::{}>", to_string(expr.dtype)), expr), kPrimary};
     case ExprOp::sum:
     case ExprOp::maximum:
     case ExprOp::logsumexp:

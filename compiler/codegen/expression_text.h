@@ -8,7 +8,17 @@
 namespace hydrac::codegen {
 
 std::string_view c_type(ir::ExprType type);
-std::string_view c_type(ir::DType dtype);
+// How targets spell the same thing.
+struct Dialect {
+  std::string_view math;     // the namespace of C's functions
+  std::string_view min_max;  // the namespace of max and min
+  bool has_16_bits = false;  // bf16 and f16 of cuda/types.cuh
+};
+inline constexpr Dialect kCpuDialect{"std::", "std::", false};
+inline constexpr Dialect kCudaDialect{"::", "hydrac::", true};
+
+// The type of an element in memory. Throws logic_error for 16 bits where the dialect has none.
+std::string_view c_type(ir::DType dtype, const Dialect& dialect = kCpuDialect);
 
 // Variables by position in Body::variables.
 using VariableNames = std::vector<std::string>;
@@ -19,8 +29,13 @@ class ExpressionText {
   // `named`: the name of an expression that is already in a variable, or "" to write it out.
   // `load`: the text of a load.
   ExpressionText(const ir::Body& body, std::function<std::string(ir::ExprId)> named,
-                 std::function<std::string(const ir::Expr&)> load, const VariableNames& variables)
-      : body_(body), named_(std::move(named)), load_(std::move(load)), variables_(variables) {}
+                 std::function<std::string(const ir::Expr&)> load, const VariableNames& variables,
+                 const Dialect& dialect = kCpuDialect)
+      : body_(body),
+        named_(std::move(named)),
+        load_(std::move(load)),
+        variables_(variables),
+        dialect_(dialect) {}
 
   std::string of(ir::ExprId id) const { return text(id).text; }
 
@@ -35,12 +50,14 @@ class ExpressionText {
   Piece text(ir::ExprId id) const;
   Piece written(ir::ExprId id) const;
   Piece binary(const ir::Expr& expr, const char* op, int precedence) const;
+  bool is_rounded(ir::ExprId id, ir::DType dtype) const;
   std::string call(const std::string& function, const ir::Expr& expr) const;
 
   const ir::Body& body_;
   std::function<std::string(ir::ExprId)> named_;
   std::function<std::string(const ir::Expr&)> load_;
   const VariableNames& variables_;
+  const Dialect& dialect_;
 };
 
 }  // namespace hydrac::codegen

@@ -238,6 +238,10 @@ Term cos(Term a) {
 Term is_nan(Term a) {
   return a.builder->apply(ExprOp::is_nan, {a}, ExprType::boolean);
 }
+// inf - inf is NaN, which equals nothing.
+Term is_finite(Term a) {
+  return (a - a) == constant_like(a, 0);
+}
 Term max(Term a, Term b) {
   return binary(ExprOp::max, a, b);
 }

@@ -91,6 +91,7 @@ Term rsqrt(Term a);
 Term sigmoid(Term a);
 Term cos(Term a);
 Term is_nan(Term a);
+Term is_finite(Term a);  // neither NaN nor infinite
 Term max(Term a, Term b);
 Term min(Term a, Term b);
 Term select(Term condition, Term if_true, Term if_false);

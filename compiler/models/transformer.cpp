@@ -33,6 +33,8 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
                    ? declare(graph, "targets", {B, T, O}, DType::f32, Role::input)
                    : declare(graph, "targets", {B, T}, DType::i32, Role::input);
   io.inv_count = declare(graph, "inv_count", {}, DType::f32, Role::input);
+  if (spec.optimizations.precision == spec::Precision::fp16)
+    io.loss_scale = declare(graph, "loss_scale", {}, DType::f32, Role::optimizer_state);
   io.loss = declare(graph, "loss", {}, DType::f32, Role::state);
   io.eval_loss = declare(graph, "eval_loss", {}, DType::f32, Role::state);
   io.rng_step = declare(graph, "rng_step", {}, DType::u32, Role::state);
@@ -108,7 +110,8 @@ void build_loss(Model& model, const std::string& name, bool training, ValueId lo
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   const Use predictions = head(b, build, hidden);
   const Use rows = loss_rows(b, build, predictions, training ? spec.train.label_smoothing : 0);
-  ops::mean_loss(b, rows, build.fixed(model.interface.inv_count), build.fixed(loss), training);
+  const Use scale = training ? build.fixed(model.interface.loss_scale) : Use{};
+  ops::mean_loss(b, rows, build.fixed(model.interface.inv_count), build.fixed(loss), training, scale);
 }
 
 }  // namespace

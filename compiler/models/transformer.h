@@ -16,6 +16,8 @@ struct Interface {
   ir::ValueId features = ir::kNoValue;   // series: f32 [B,T,F]
   ir::ValueId targets = ir::kNoValue;    // i32 [B,T], -100 = ignored; regression: f32 [B,T,O], NaN = missing
   ir::ValueId inv_count = ir::kNoValue;  // f32 []: 1 / targets that count in the whole optimizer step
+  // f32 [], in fp16 only: multiplies the gradient of the loss, see optimizers/loss_scale.h
+  ir::ValueId loss_scale = ir::kNoValue;
   ir::ValueId loss = ir::kNoValue;       // f32 []: sum over the micro-batches so far
   ir::ValueId eval_loss = ir::kNoValue;  // f32 []: of the last evaluated batch
   ir::ValueId rng_step = ir::kNoValue;   // u32 []: counts micro-batches; dropout's random bits depend on it

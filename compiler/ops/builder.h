@@ -84,8 +84,9 @@ Use dropout(RegionBuilder&, Use x, double p, const Randomness&, int64_t site, co
 Use cross_entropy(RegionBuilder&, Use logits, Use targets, int64_t classes, double label_smoothing,
                   const std::string& name);
 Use mse(RegionBuilder&, Use prediction, Use targets, const std::string& name);
-// loss += inv_count * sum(rows), into the given scalar.
-void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate);
+// loss += inv_count * sum(rows), into the given scalar. `gradient_scale` (f32 [], or no value for 1)
+// multiplies the gradient only.
+void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate, Use gradient_scale = {});
 Use select_token(RegionBuilder&, Use x, Use position, const std::string& name);  // x[1,T,C], i32 -> [1,C]
 
 }  // namespace hydrac::ops

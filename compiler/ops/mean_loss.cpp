@@ -1,14 +1,16 @@
 // The step's loss: rows' losses summed and normalized by the number of targets of the whole optimizer step,
 // so that micro-batches of unequal size weigh as one big batch would. The gradient starts here: d_rows =
-// inv_count.
+// inv_count, times the loss scale where half floats need one.
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"
 
 namespace hydrac::ops {
 
-void mean_loss(RegionBuilder& b, Use rows, Use inv_count, Use loss, bool accumulate) {
-  b.emit_node("mean_loss", {rows, inv_count}, {loss}, {{"accumulate", accumulate}});
+void mean_loss(RegionBuilder& b, Use rows, Use inv_count, Use loss, bool accumulate, Use gradient_scale) {
+  std::vector<Use> inputs{rows, inv_count};
+  if (gradient_scale.value != ir::kNoValue) inputs.push_back(gradient_scale);
+  b.emit_node("mean_loss", std::move(inputs), {loss}, {{"accumulate", accumulate}});
 }
 
 namespace {
@@ -21,12 +23,12 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 
 ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k(graph, node, graph.value(node.outputs[0]).shape);
-  k.store_row(0, k.scalar(0));
+  k.store_row(0, node.inputs.size() == 1 ? k.scalar(0) : k.scalar(0) * k.scalar(1));
   return k.take();
 }
 
 void gradient(Gradient& g, const ir::Node& node) {
-  g.contribute_op(node.inputs[0], "mean_loss_backward", {node.inputs[1]});
+  g.contribute_op(node.inputs[0], "mean_loss_backward", {node.inputs.begin() + 1, node.inputs.end()});
 }
 
 void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -43,6 +45,6 @@ extern const OpInfo kMeanLoss{.name = "mean_loss",
                               .gradient = gradient,
                               .reference = reference};
 extern const OpInfo kMeanLossBackward{
-    .name = "mean_loss_backward", .formula = "d_rows = inv_count", .body = backward_body};
+    .name = "mean_loss_backward", .formula = "d_rows = inv_count * gradient_scale", .body = backward_body};
 
 }  // namespace hydrac::ops

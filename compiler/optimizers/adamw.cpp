@@ -27,7 +27,11 @@ Corrections bias_corrections(Update& update) {
   ops::RegionBuilder& b = update.builder;
   const Corrections c{b.fresh("adam.step_size", {}, DType::f32, Role::state),
                       b.fresh("adam.root_factor", {}, DType::f32, Role::state)};
-  Node node{.inputs = {update.step, update.learning_rate}, .outputs = {c.step_size, c.root_factor}};
+  // Skipped steps do not count: the moments have not seen them.
+  const Use step = update.skipped ? b.fresh("adam.step", {}, DType::i32, Role::optimizer_state) : update.step;
+  Node node{.inputs = {step, update.learning_rate}, .outputs = {c.step_size, c.root_factor}};
+  if (update.skipped) node.outputs.push_back(step);
+  const SkipGuard guard(update.skipped, node);
   BodyBuilder k(b.graph(), node, {});
   const auto [beta1, beta2] = update.spec.train.optimizer.betas;
   const Term t = convert(k.scalar(0), ExprType::f64) + 1;
@@ -36,6 +40,7 @@ Corrections bias_corrections(Update& update) {
   };
   k.store_row(0, convert(convert(k.scalar(1), ExprType::f64) / correction(beta1), ExprType::f32));
   k.store_row(1, convert(1 / sqrt(correction(beta2)), ExprType::f32));
+  if (update.skipped) k.store_row(2, guard(k.scalar(0), k.scalar(0) + 1));
   b.emit_body(node, "adamw_corrections", k.take());
   return c;
 }
@@ -52,6 +57,7 @@ void adamw(Update& update) {
                        corrections.root_factor},
             .outputs = {p, m, v}};
   if (update.zero_gradients) node.outputs.push_back(g);
+  const SkipGuard guard(update.skipped, node);
   const ir::Shape& shape = update.builder.graph().value(update.pack.parameters).shape;
   BodyBuilder k(update.builder.graph(), node, {shape[0]});
   k.columns({shape[1]});
@@ -60,9 +66,9 @@ void adamw(Update& update) {
   const Term v_new = k.full(3) * beta2 + gradient * gradient * (1 - beta2);
   const Term keep = 1 - k.scalar(4) * row_decay(k, update, options.weight_decay);
   const Term step = k.scalar(6) * (m_new / (sqrt(v_new) * k.scalar(7) + options.eps));
-  k.store(0, k.full(0) * keep - step);
-  k.store(1, m_new);
-  k.store(2, v_new);
+  k.store(0, guard(k.full(0), k.full(0) * keep - step));
+  k.store(1, guard(k.full(2), m_new));
+  k.store(2, guard(k.full(3), v_new));
   if (update.zero_gradients) k.store(3, k.constant(0));
   update.builder.emit_body(node, "adamw", k.take());
 }

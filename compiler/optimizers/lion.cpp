@@ -16,6 +16,7 @@ void lion(Update& update) {
   const Use m = moment(update, "lion.m");
   Node node{.inputs = {p, g, m, update.learning_rate, update.clip}, .outputs = {p, m}};
   if (update.zero_gradients) node.outputs.push_back(g);
+  const SkipGuard guard(update.skipped, node);
   const ir::Shape& shape = update.builder.graph().value(update.pack.parameters).shape;
   BodyBuilder k(update.builder.graph(), node, {shape[0]});
   k.columns({shape[1]});
@@ -24,8 +25,8 @@ void lion(Update& update) {
   const Term direction = k.full(2) * beta1 + gradient * (1 - beta1);
   const Term sign = select(zero < direction, k.constant(1), select(direction < zero, k.constant(-1), zero));
   const Term keep = 1 - rate * row_decay(k, update, options.weight_decay);
-  k.store(0, k.full(0) * keep - rate * sign);
-  k.store(1, k.full(2) * beta2 + gradient * (1 - beta2));
+  k.store(0, guard(k.full(0), k.full(0) * keep - rate * sign));
+  k.store(1, guard(k.full(2), k.full(2) * beta2 + gradient * (1 - beta2)));
   if (update.zero_gradients) k.store(2, zero);
   update.builder.emit_body(node, "lion", k.take());
 }

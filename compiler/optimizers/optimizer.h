@@ -3,14 +3,18 @@
 #pragma once
 #include "ir/body_builder.h"
 #include "models/transformer.h"
+#include "optimizers/loss_scale.h"
 
 namespace hydrac::optimizers {
 
-// Scalars the update leaves for the host to report, all f32 [].
+// Scalars the update leaves for the host to report, f32 [] where nothing else is said.
 struct Metrics {
   ir::ValueId step_loss = ir::kNoValue;      // loss of the whole optimizer step
   ir::ValueId grad_norm = ir::kNoValue;      // before clipping
   ir::ValueId learning_rate = ir::kNoValue;  // that this step used
+  // fp16 only:
+  ir::ValueId loss_scale = ir::kNoValue;  // that this step's gradients were multiplied by
+  ir::ValueId skipped = ir::kNoValue;     // i32 []: 1 when the gradients overflowed and nothing was updated
 };
 
 // What one optimizer is given to write its kernels with.
@@ -18,11 +22,14 @@ struct Update {
   ops::RegionBuilder& builder;
   const spec::Spec& spec;
   const models::Pack& pack;
-  ir::Use learning_rate, clip, step;  // scalars: f32, f32, i32 (0 in the first step)
-  bool zero_gradients = false;        // the next micro-batch adds to them
+  // Scalars: f32, f32, i32. `clip` is what gradients are multiplied by, the loss scale's inverse included;
+  // `step` is 0 in the first step.
+  ir::Use learning_rate, clip, step;
+  std::optional<ir::Use> skipped;  // i32 [], with loss scaling: see SkipGuard
+  bool zero_gradients = false;     // the next micro-batch adds to them
 };
 
-// One file each. They update pack.parameters in place.
+// One file each. They update pack.parameters in place, through a SkipGuard.
 void adamw(Update&);
 void lion(Update&);
 void sgd(Update&);
@@ -35,6 +42,7 @@ ir::Term row_decay(ir::BodyBuilder&, const Update&, double decay);
 // The learning rate of step `step` (f64) as a body expression; warmup, then the schedule's curve.
 ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term step);
 
-Metrics build_update(models::Model& model, const models::Pack& pack);
+// With a loss scale in the model's interface the update is guarded: see loss_scale.h.
+Metrics build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling = {});
 
 }  // namespace hydrac::optimizers

@@ -31,13 +31,16 @@ BodyBuilder pack_body(const ir::Graph& graph, const Node& node, const models::Pa
   return k;
 }
 
-// sum of squares over all gradients
-Use gradient_square(ops::RegionBuilder& b, const models::Pack& pack) {
+// sum of squares over all gradients, unscaled
+Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const models::Pack& pack) {
+  const Use scale{model.interface.loss_scale, {}};
+  const bool scaled = scale.value != ir::kNoValue;
   b.enter("optimizer", "train.max_grad_norm");
   const Use square = b.fresh("grad_square", {}, DType::f32, Role::state);
   Node node{.inputs = {{pack.gradients, {}}}, .outputs = {square}};
+  if (scaled) node.inputs.push_back(scale);
   BodyBuilder k = pack_body(b.graph(), node, pack);
-  const Term g = k.full(0);
+  const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
   k.row_sum(0, k.sum(g * g), false);
   b.emit_body(node, "grad_square", k.take());
   return square;
@@ -53,18 +56,21 @@ struct Scalars {
   Use learning_rate, clip, grad_norm, step_loss;
 };
 
-Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use square) {
+Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use square,
+                const std::optional<ScaledStep>& scaled) {
   b.enter("optimizer", "train.lr_scheduler");
   auto scalar = [&](const std::string& name) { return b.fresh(name, {}, DType::f32, Role::state); };
   const Scalars s{scalar("learning_rate"), scalar("clip"), scalar("grad_norm"), scalar("step_loss")};
   const Use loss{model.interface.loss, {}};
   Node node{.inputs = {step, square, loss},
             .outputs = {s.learning_rate, s.clip, s.grad_norm, s.step_loss, loss}};
+  if (scaled) node.inputs.push_back(scaled->scale);
   BodyBuilder k(b.graph(), node, {});
   const Term norm = sqrt(k.scalar(1));
   const Term rate = scheduled_learning_rate(k, model.spec, convert(k.scalar(0), ExprType::f64));
   k.store_row(0, convert(rate, ExprType::f32));
-  k.store_row(1, clip_factor(k, model.spec, norm));
+  const Term clip = clip_factor(k, model.spec, norm);
+  k.store_row(1, scaled ? clip * (1 / k.scalar(3)) : clip);
   k.store_row(2, norm);
   k.store_row(3, k.scalar(2));
   k.store_row(4, k.constant(0));  // the next step's loss starts anew
@@ -82,21 +88,25 @@ void advance(ops::RegionBuilder& b, Use step) {
 
 }  // namespace
 
-Metrics build_update(models::Model& model, const models::Pack& pack) {
+Metrics build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling) {
   model.graph.functions.push_back({"update", {}});
   ir::Function& function = model.graph.functions.back();
   function.regions.push_back({"update", 0, false, false, {}});
   ops::RegionBuilder b(model.graph, function.regions.back());
 
   const Use step = b.fresh("step", {}, DType::i32, Role::state);
-  const Use square = gradient_square(b, pack);
-  const Scalars scalars = prepare(b, model, step, square);
+  const Use square = gradient_square(b, model, pack);
+  std::optional<ScaledStep> scaled;
+  if (model.interface.loss_scale != ir::kNoValue)
+    scaled = adjust_loss_scale(b, {model.interface.loss_scale, {}}, square, scaling);
+  const Scalars scalars = prepare(b, model, step, square, scaled);
   Update update{b,
                 model.spec,
                 pack,
                 scalars.learning_rate,
                 scalars.clip,
                 step,
+                scaled ? std::optional(scaled->skipped) : std::nullopt,
                 model.spec.train.gradient_accumulation_steps > 1};
   b.enter("optimizer", "train.optimizer");
   switch (model.spec.train.optimizer.name) {
@@ -111,7 +121,12 @@ Metrics build_update(models::Model& model, const models::Pack& pack) {
       break;
   }
   advance(b, step);
-  return {scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value};
+  Metrics metrics{scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value};
+  if (scaled) {
+    metrics.loss_scale = scaled->scale.value;
+    metrics.skipped = scaled->skipped.value;
+  }
+  return metrics;
 }
 
 }  // namespace hydrac::optimizers

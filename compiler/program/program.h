@@ -19,6 +19,9 @@ struct Kernel {
   std::string comment;
   std::string text;         // its definition
   std::string origin;       // the spec key that asked for it
+  // The file of templates/ that it binds to constants; empty for a generated kernel, which is compiled without
+  // contraction of products and sums, so that fusing never changes a result.
+  std::string header;
   bool takes_layer = true;  // its last parameter is the layer
   Launch launch;            // on a GPU
 };

@@ -77,7 +77,10 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
       attributes["scaling"] = scaling;
     }
   }
-  if (op == "mean_loss") attributes.erase("accumulate");
+  if (op == "mean_loss") {
+    attributes.erase("accumulate");
+    inputs.resize(2);  // the loss scale changes no loss
+  }
   if (op == "dropout" || op == "attention") inputs.pop_back();  // rng_seed
   nodes.push_back(node_json(op, std::move(attributes), inputs, node.outputs[0]));
 }
@@ -93,7 +96,8 @@ std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
   return shapes;
 }
 
-// What the forward pass reads and writes. Not the random seed, which is the job's.
+// What the forward pass reads and writes. Not the random seed, which is the job's, and not the loss scale,
+// which changes the gradients' size only.
 std::set<ir::ValueId> used_values(const ir::Graph& graph) {
   std::set<ir::ValueId> used;
   for (const ir::Region& region : graph.function("micro_step").regions) {
@@ -103,6 +107,7 @@ std::set<ir::ValueId> used_values(const ir::Graph& graph) {
     }
   }
   used.erase(graph.find("rng_seed"));
+  used.erase(graph.find("loss_scale"));
   return used;
 }
 
@@ -136,8 +141,9 @@ Json graph_json(const ir::Graph& graph) {
   return {{"values", values}, {"regions", regions}};
 }
 
-// The forward graph alone, as the model builder makes it.
-Json job_json(const spec::Spec& spec, int threads) {
+// The forward graph alone, as the model builder makes it, without the padding that a GPU's has.
+Json job_json(spec::Spec spec, int threads) {
+  spec.target = "cpu";
   ir::Graph graph;
   models::Model model = models::declare_model(graph, spec);
   models::build_micro_step(model);
@@ -183,7 +189,21 @@ runtime::TensorToWrite entry(const std::string& name, runtime::SafetensorsDtype 
   return runtime::raw_tensor_to_write(name, dtype, sizes, data);
 }
 
+// Rows of a parameter that padding appended are no business of the oracle's.
+ir::Shape unpadded_shape(const ir::Value& value) {
+  ir::Shape shape = value.shape;
+  if (value.parameter) shape[0].size = models::checkpoint_rows(value);
+  return shape;
+}
+
 }  // namespace
+
+std::vector<float> read_unpadded(const targets::Executable& program, ir::ValueId id,
+                                 const ir::Value& parameter, int slot) {
+  std::vector<float> data = program.read(id, slot);
+  data.resize(static_cast<size_t>(element_count(unpadded_shape(parameter))));
+  return data;
+}
 
 Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -239,14 +259,15 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
   std::vector<std::vector<float>> copies;
   for (const ir::Value& value : c.graph.values) {
     if (!value.parameter && value.role != ir::Role::constant) continue;
-    for (int slot = 0; slot < value.slots; ++slot) copies.push_back(program.read(value.id, slot));
+    for (int slot = 0; slot < value.slots; ++slot)
+      copies.push_back(read_unpadded(program, value.id, value, slot));
   }
   size_t next = 0;
   for (const ir::Value& value : c.graph.values) {
     if (!value.parameter && value.role != ir::Role::constant) continue;
     for (int slot = 0; slot < value.slots; ++slot) {
       tensors.push_back(entry(fmt::format("{}.{}", value.name, slot), runtime::SafetensorsDtype::f32,
-                              value.shape, copies[next++].data()));
+                              unpadded_shape(value), copies[next++].data()));
     }
   }
   std::vector<int32_t> rng_steps(batches.size() * batches[0].size());

@@ -18,6 +18,10 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed);
 // 1 / targets that count in all micro-batches of one step, as the training loop passes it.
 float inverse_count(const std::vector<runtime::Batch>& step);
 
+// One slot of a parameter, or of its gradient `id`, without the rows that padding appended.
+std::vector<float> read_unpadded(const targets::Executable& program, ir::ValueId id,
+                                 const ir::Value& parameter, int slot);
+
 // Writes job.json and tensors.safetensors: `program`'s parameters as they are now, and the batches.
 void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches);
 

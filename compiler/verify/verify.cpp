@@ -45,7 +45,7 @@ Tensors read_all(const targets::Executable& program, const std::string& prefix) 
   for (const ir::Value& value : graph.values) {
     if (!value.parameter) continue;
     for (int slot = 0; slot < value.slots; ++slot)
-      tensors[value.name].push_back(program.read(graph.find(prefix + value.name), slot));
+      tensors[value.name].push_back(read_unpadded(program, graph.find(prefix + value.name), value, slot));
   }
   return tensors;
 }

@@ -78,9 +78,9 @@ RunState to_state(const CheckpointContents& contents) {
   state.set("step", position.counters.step);
   state.set("rng_step", position.counters.rng_step);
   state.set("samples_seen", position.samples_seen);
-  if (position.skipped_steps > 0) {
-    state.set("skipped_steps", position.skipped_steps);
-    state.set("skipped_in_a_row", position.skipped_in_a_row);
+  if (position.skipped.total > 0) {
+    state.set("skipped_steps", position.skipped.total);
+    state.set("skipped_in_a_row", position.skipped.in_a_row);
   }
   state.set("identity", identity_text(contents.identity));
   if (position.loss) state.set("loss", *position.loss);
@@ -138,8 +138,8 @@ RunPosition read_position(const std::filesystem::path& checkpoint, const Identit
   position.counters = {count_in(state, "step", file), count_in(state, "rng_step", file)};
   position.samples_seen = count_in(state, "samples_seen", file);
   if (state.has("skipped_steps")) {
-    position.skipped_steps = count_in(state, "skipped_steps", file);
-    position.skipped_in_a_row = count_in(state, "skipped_in_a_row", file);
+    position.skipped.total = count_in(state, "skipped_steps", file);
+    position.skipped.in_a_row = count_in(state, "skipped_in_a_row", file);
   }
   if (state.has("loss")) position.loss = state.number("loss");
   if (state.has("eval_loss")) position.eval_loss = state.number("eval_loss");

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/train/divergence.h"
 #include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
@@ -20,8 +21,7 @@ using Identity = std::map<std::string, std::string>;
 struct RunPosition {
   Counters counters;
   int64_t samples_seen = 0;  // the loader's position
-  // Steps so far that dynamic loss scaling skipped, and how many of the last ones without a break.
-  int64_t skipped_steps = 0, skipped_in_a_row = 0;
+  SkippedSteps skipped;
   // Of the last step and the last evaluation so far, for reports.
   std::optional<double> loss, eval_loss;
 };

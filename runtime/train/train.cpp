@@ -14,6 +14,7 @@
 #include "runtime/log/signal.h"
 #include "runtime/log/tensorboard.h"
 #include "runtime/train/console.h"
+#include "runtime/train/divergence.h"
 #include "runtime/train/evaluate.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/speed_meter.h"
@@ -22,10 +23,6 @@
 namespace hydrac::runtime {
 
 namespace {
-
-// Dynamic loss scaling halves the scale after a skipped step, so that a few in a row are normal at a run's
-// start. So many mean that no scale helps.
-constexpr int64_t kMostSkippedInARow = 50;
 
 // The double whose shortest text is the float's: 0.001, not 0.0010000000474974513. Same float either way.
 double readable(float value) {
@@ -65,8 +62,7 @@ class Trainer {
   void finish_steps(int64_t unfinished);
   void finish_step();
   MetricsRecord describe(const FinishedStep& step) const;
-  void count_skipped(const FinishedStep& step);
-  void require_finite(const MetricsRecord& record, bool skipped);
+  void require_sound(const FinishedStep& step, const MetricsRecord& record);
   bool evaluation_due(int64_t step) const;
   bool is_stopping_place() const;
   void keep(MetricsRecord record);
@@ -93,7 +89,7 @@ class Trainer {
   int64_t first_step_ = 0;       // where this session began
   int64_t step_ = 0;             // steps done
   int64_t tokens_per_step_ = 0;  // of the last one
-  int64_t skipped_steps_ = 0, skipped_in_a_row_ = 0;
+  SkippedSteps skipped_;
   std::optional<double> loss_, eval_loss_;
   std::filesystem::path checkpoint_;   // the newest
   std::optional<int64_t> saved_step_;  // and its step
@@ -173,8 +169,7 @@ void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {
   step_ = first_step_ = position.counters.step;
   loss_ = position.loss;
   eval_loss_ = position.eval_loss;
-  skipped_steps_ = position.skipped_steps;
-  skipped_in_a_row_ = position.skipped_in_a_row;
+  skipped_ = position.skipped;
   checkpoint_ = checkpoint.dir;
   saved_step_ = step_;
 }
@@ -213,11 +208,11 @@ void Trainer::finish_step() {
   step_ = step.step;
   meter_.add(step.seconds);
   tokens_per_step_ = options_.tokens_per_step > 0 ? options_.tokens_per_step : step.targets;
-  count_skipped(step);
+  skipped_.count(step.result.skipped);
   MetricsRecord record = describe(step);
-  require_finite(record, step.result.skipped);
+  require_sound(step, record);
   if (evaluation_due(step_)) record.eval_loss = evaluate(program_, *loader_, options_.eval_batches);
-  require_finite(record, step.result.skipped);
+  require_sound(step, record);
   if (!step.result.skipped) loss_ = record.loss;
   if (record.eval_loss) eval_loss_ = record.eval_loss;
   console_.progress(record, monotonic_seconds());
@@ -234,7 +229,7 @@ MetricsRecord Trainer::describe(const FinishedStep& step) const {
   record.learning_rate = readable(result.learning_rate);
   if (result.loss_scale) {
     record.loss_scale = readable(*result.loss_scale);
-    record.skipped_steps = static_cast<double>(skipped_steps_);
+    record.skipped_steps = static_cast<double>(skipped_.total);
   }
   record.tokens_per_second = static_cast<double>(tokens_per_step_) / seconds;
   record.step_ms = 1e3 * seconds;
@@ -244,42 +239,16 @@ MetricsRecord Trainer::describe(const FinishedStep& step) const {
   return record;
 }
 
-void Trainer::count_skipped(const FinishedStep& step) {
-  if (!step.result.skipped) {
-    skipped_in_a_row_ = 0;
-    return;
-  }
-  ++skipped_steps_;
-  if (++skipped_in_a_row_ < kMostSkippedInARow) return;
-  keep(describe(step));
-  throw RunError(fmt::format(
-      "steps {} to {} were all skipped: their gradients hold NaN or infinite values however far the loss is "
-      "scaled down; write optimizations.precision: bf16 (fp32 where the device has no bf16), or lower "
-      "train.optimizer.learning_rate",
-      step.step - skipped_in_a_row_ + 1, step.step));
-}
-
 bool Trainer::evaluation_due(int64_t step) const {
   return options_.eval_steps != 0 && (due(step, options_.eval_steps) || is_last(step));
 }
 
-// From the first bad value on, nothing may be saved: it would push the last good checkpoint out. A skipped
-// step's own values have changed nothing.
-void Trainer::require_finite(const MetricsRecord& record, bool skipped) {
-  struct Value {
-    const char* name;
-    std::optional<double> value;
-  };
-  for (const auto& [name, value] : {Value{"loss", skipped ? std::nullopt : record.loss},
-                                    Value{"gradient norm", skipped ? std::nullopt : record.grad_norm},
-                                    Value{"validation loss", record.eval_loss}}) {
-    if (!value || std::isfinite(*value)) continue;
-    keep(record);
-    throw RunError(fmt::format(
-        "step {}: the {} is {}, so the training diverged; lower train.optimizer.learning_rate or raise "
-        "train.lr_scheduler.warmup_steps",
-        record.step, name, std::isnan(*value) ? "NaN" : "infinite"));
-  }
+// From the first bad value on, nothing may be saved: it would push the last good checkpoint out.
+void Trainer::require_sound(const FinishedStep& step, const MetricsRecord& record) {
+  const std::optional<std::string> problem = divergence(record, step.result.skipped, skipped_);
+  if (!problem) return;
+  keep(record);
+  throw RunError(*problem);
 }
 
 void Trainer::keep(MetricsRecord record) {
@@ -293,8 +262,7 @@ void Trainer::keep(MetricsRecord record) {
 
 void Trainer::save() {
   CheckpointContents contents{options_.identity, {}, options_.checkpoint_files};
-  contents.position = {program_.counters(), source_->samples_seen(), skipped_steps_, skipped_in_a_row_, loss_,
-                       eval_loss_};
+  contents.position = {program_.counters(), source_->samples_seen(), skipped_, loss_, eval_loss_};
   if (contents.position.counters.step != step_) {
     throw std::logic_error(
         fmt::format("the program counts {} steps after {}", contents.position.counters.step, step_));

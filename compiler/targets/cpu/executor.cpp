@@ -217,6 +217,10 @@ runtime::StepResult CpuProgram::finish_step() {
   result.loss = *pointer<float>(m.step_loss);
   result.grad_norm = *pointer<float>(m.grad_norm);
   result.learning_rate = *pointer<float>(m.learning_rate);
+  if (m.loss_scale != ir::kNoValue) {
+    result.loss_scale = *pointer<float>(m.loss_scale);
+    result.skipped = *pointer<int32_t>(m.skipped) != 0;
+  }
   return result;
 }
 

@@ -158,17 +158,17 @@ void CudaProgram::execute(const Step& step) {
       return;
     }
     case Call::Kind::attention: {
-      void* stream = stream_.handle();
       if (step.call->attention.backward) {
         machine_.attention().run(
             *step.attention,
             runtime::cudnn::BackwardPointers{a[3], a[4], a[5], a[1], a[0], static_cast<const float*>(a[2]),
                                              a[6], a[7], a[8]},
-            a[9], stream);
+            a[9], stream_);
       } else {
         machine_.attention().run(
             *step.attention,
-            runtime::cudnn::ForwardPointers{a[0], a[1], a[2], a[3], static_cast<float*>(a[4])}, a[5], stream);
+            runtime::cudnn::ForwardPointers{a[0], a[1], a[2], a[3], static_cast<float*>(a[4])}, a[5],
+            stream_);
       }
       return;
     }

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-#include "codegen/cuda_library.h"
+#include "codegen/cuda_program.h"
 #include "targets/templates/templates.h"
 
 namespace hydrac::targets {
@@ -63,11 +63,12 @@ std::vector<DeviceCode> compile_kernels(const program::Program& program, int cap
   in_parallel(code.size(), [&](size_t k) {
     const program::Kernel& kernel = program.kernels[k];
     CompileRequest request;
-    request.source = codegen::cuda_includes() + "\n// " + kernel.comment + "\n" + kernel.text;
+    request.source = codegen::cuda_source({&kernel});
     request.name = kernel.name + ".cu";
     request.capability = capability;
     request.headers = headers;
-    request.options = {"--fmad=false"};
+    request.options = {"--device-as-default-execution-space"};
+    if (kernel.header.empty()) request.options.push_back("--fmad=false");
     request.kind = kind;
     code[k] = compile_cached(request, cache_dir);
   });

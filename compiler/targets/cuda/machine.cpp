@@ -98,7 +98,7 @@ CudaMachine::CudaMachine(const Target& target, const std::filesystem::path& cach
 }
 
 runtime::cudnn::CudnnAttention& CudaMachine::attention() {
-  if (!attention_) attention_ = std::make_unique<runtime::cudnn::CudnnAttention>(device().capability);
+  if (!attention_) attention_ = std::make_unique<runtime::cudnn::CudnnAttention>(device(), cache_dir_);
   return *attention_;
 }
 
@@ -121,7 +121,7 @@ std::optional<std::string> not_by_cudnn(const spec::Spec& spec, int capability,
     reason =
         "cuDNN's dropout draws other random numbers than hydrac's kernels; set model.attention_dropout: 0";
   } else {
-    reason = unsupported_reason(problem_of(call), capability);
+    reason = unsupported_reason(problem_of(call), capability, call.backward);
   }
   if (reason && wanted == spec::AttentionKernel::cudnn)
     throw runtime::InputError(fmt::format("optimizations.attention: cudnn is not possible: {}", *reason));

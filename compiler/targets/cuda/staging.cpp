@@ -17,7 +17,12 @@ Staging::Staging(const driver::Compiled& compiled, int64_t batches, int64_t resu
       batches_(static_cast<size_t>(batches)),
       results_(static_cast<size_t>(results) + 1) {  // the one before the oldest tells when that one began
   const optimizers::Metrics& m = compiled.metrics;
-  const auto [low, high] = std::minmax({offset(m.step_loss), offset(m.grad_norm), offset(m.learning_rate)});
+  std::vector<int64_t> offsets = {offset(m.step_loss), offset(m.grad_norm), offset(m.learning_rate)};
+  if (m.loss_scale != ir::kNoValue) {
+    offsets.push_back(offset(m.loss_scale));
+    offsets.push_back(offset(m.skipped));
+  }
+  const auto [low, high] = std::ranges::minmax(offsets);
   first_metric_ = low;
   metric_bytes_ = high + 4 - low;
   for (Slot& slot : batches_) slot.memory = cuda::PinnedBuffer(compiled.plan.input_bytes);
@@ -85,6 +90,10 @@ runtime::StepResult Staging::oldest_result() {
   result.loss = scalar<float>(slot, m.step_loss);
   result.grad_norm = scalar<float>(slot, m.grad_norm);
   result.learning_rate = scalar<float>(slot, m.learning_rate);
+  if (m.loss_scale != ir::kNoValue) {
+    result.loss_scale = scalar<float>(slot, m.loss_scale);
+    result.skipped = scalar<int32_t>(slot, m.skipped) != 0;
+  }
   return result;
 }
 

@@ -84,6 +84,8 @@ void Executable::initialize() {
   }
   const models::Interface& io = compiled_.interface;
   write_scalar(io.rng_seed, seed);
+  if (io.loss_scale != ir::kNoValue)
+    write_scalar(io.loss_scale, static_cast<float>(optimizers::LossScaling{}.initial));
   if (io.rope_cos != ir::kNoValue) {
     std::vector<float> cos(static_cast<size_t>(element_count(compiled_.graph.value(io.rope_cos).shape)));
     std::vector<float> sin(cos.size());

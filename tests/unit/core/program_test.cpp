@@ -22,7 +22,14 @@ struct Config {
   const char* targets = "";
   passes::RecomputeChoice recompute = {};
   std::optional<passes::HeadParts> head_parts = {};
+  spec::Precision precision = spec::Precision::fp32;  // fp16: with loss scaling, but still computed in floats
 };
+
+spec::Spec spec_of(const Config& config) {
+  spec::Spec spec = small_spec(config.model, config.train, config.targets);
+  spec.optimizations.precision = config.precision;
+  return spec;
+}
 
 void PrintTo(const Config& config, std::ostream* os) {
   *os << config.name;
@@ -128,7 +135,7 @@ class WholeProgram : public testing::TestWithParam<Config> {};
 
 TEST_P(WholeProgram, EqualsTheUnfusedGraphInFloat64) {
   const Config& config = GetParam();
-  const spec::Spec spec = small_spec(config.model, config.train, config.targets);
+  const spec::Spec spec = spec_of(config);
   const bool accumulate = spec.train.gradient_accumulation_steps > 1;
   const SmallModel plain(spec, {.accumulate = accumulate, .all_functions = true});
   SmallModel lowered(spec, {.recompute = config.recompute,
@@ -175,6 +182,9 @@ constexpr const char* kAccumulate =
 constexpr const char* kPlain =
     "sequence_len: 9, micro_batch_size: 2, optimizer: {name: sgd, learning_rate: 0.01}, lr_scheduler: {name: "
     "cosine, warmup_steps: 1}";
+
+constexpr const char* kScaledModel =
+    "hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 20, vocab_size: 31";
 
 INSTANTIATE_TEST_SUITE_P(
     Small, WholeProgram,
@@ -227,7 +237,15 @@ INSTANTIATE_TEST_SUITE_P(
         Config{"Series",
                "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
                "2, head: regression, norm: layernorm, hidden_act: gelu, position: learned, dropout: 0.1",
-               kPlain, "[y]"}),
+               kPlain, "[y]"},
+        Config{"LossScaling",
+               kScaledModel,
+               "sequence_len: 9, micro_batch_size: 2, optimizer: {name: adamw, eps: 1.0e-3}",
+               "",
+               {},
+               {},
+               spec::Precision::fp16},
+        Config{"LossScalingAccumulated", kScaledModel, kAccumulate, "", {}, {}, spec::Precision::fp16}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

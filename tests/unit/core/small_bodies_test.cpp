@@ -1,5 +1,5 @@
 // Bodies that no model has yet, compiled: orders inside a row that must survive when an output lies where an
-// input lay.
+// input lay, and numbers that are not finite.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -109,6 +109,22 @@ TEST(InPlaceKernel, AReversedRowDoesNotShareMemory) {
       shares);
   EXPECT_EQ(differences, "");
   EXPECT_FALSE(shares);
+}
+
+// x is 0 in one column of thirteen: 1 / x is infinite there, x / x no number.
+TEST(CompiledExpression, KnowsWhatIsFinite) {
+  bool shares = false;
+  const std::string differences = check(
+      5, 37,
+      [](ir::BodyBuilder& k) {
+        k.columns({{37, "C"}});
+        const Term x = k.full(0), zero = k.constant(0);
+        k.store(0, select(is_finite(x), k.constant(1), zero) + select(is_finite(1 / x), k.constant(2), zero) +
+                       select(is_finite(x / x), k.constant(4), zero) +
+                       select(is_finite(-1 / (x * x)), k.constant(8), zero));
+      },
+      shares);
+  EXPECT_EQ(differences, "");
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
   pack = models::pack_parameters(graph);
   models::pack_gradients(graph, pack);
   if (stages.all_functions) {
-    metrics = optimizers::build_update(*model, pack);
+    metrics = optimizers::build_update(*model, pack, stages.loss_scaling);
     models::build_evaluate(*model);
     if (model->interface.prompt != ir::kNoValue) models::build_generate(*model);
   }
@@ -105,6 +105,8 @@ void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
     targets[i] = regression ? std::nan("") : static_cast<double>(ops::kIgnoredTarget);
   interpreter.write({io.targets, {}}, targets);
   interpreter.write({io.inv_count, {}}, {1.0 / static_cast<double>(targets.size())});
+  if (io.loss_scale != ir::kNoValue)
+    interpreter.write({io.loss_scale, {}}, {optimizers::LossScaling{}.initial});
   interpreter.write({io.rng_seed, {}}, {77});
   interpreter.write({io.rng_step, {}}, {5});
   if (io.rope_cos != ir::kNoValue) {

@@ -26,6 +26,7 @@ struct Stages {
   bool fuse = false;
   bool in_place = false;
   std::optional<passes::HeadParts> head_parts = {};  // the head in parts
+  optimizers::LossScaling loss_scaling = {};
 };
 
 // A spec's graph: micro_step differentiated, laid out, packed and expanded; then fused and so on as asked.

@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+
+#include "codegen/cuda_body_printer.h"
+
+namespace hydrac::codegen {
+
+using ir::Expr;
+using ir::ExprId;
+
+std::string CudaBodyPrinter::c_type(int operand) const {
+  return std::string(codegen::c_type(body_.operands[operand].dtype, kCudaDialect));
+}
+
+// Pointers to rows are declared once; what expressions or columns add stands where it is used.
+std::string CudaBodyPrinter::pointer(int operand, const ir::Index& index) {
+  const Address at = address(operand, index, text_);
+  const std::string columns = at.columns == ir::Affine{} ? "" : affine_text(at.columns, variables_);
+  const std::string rows = rows_text(at.rows);
+  std::string text = operand_names_[operand];
+  auto append = [&](const std::string& more) {
+    if (!more.empty()) text += " + " + more;
+  };
+  if (!rows.empty() && at.gathered.empty() && !at.columns.terms.empty()) {
+    text = row_pointer(operand, rows);
+  } else {
+    append(at.gathered);
+    append(rows);
+  }
+  append(columns);
+  return text;
+}
+
+std::string CudaBodyPrinter::element(int operand, const ir::Index& index) {
+  const std::string at = pointer(operand, index);
+  const size_t name_end = at.find(" + ");
+  if (name_end == std::string::npos) return at + "[0]";
+  return fmt::format("{}[{}]", at.substr(0, name_end), at.substr(name_end + 3));
+}
+
+std::string CudaBodyPrinter::row_pointer(int operand, const std::string& rows) {
+  auto [found, is_new] = row_pointers_.try_emplace({operand, rows});
+  if (is_new) found->second = unique(operand_names_[operand] + "_row");
+  return found->second;
+}
+
+std::string CudaBodyPrinter::widened(int operand, const std::string& text) const {
+  return size_of(body_.operands[operand].dtype) == 2 ? fmt::format("to_float({})", text) : text;
+}
+
+std::string CudaBodyPrinter::narrowed(int operand, const std::string& text) const {
+  const ir::DType dtype = body_.operands[operand].dtype;
+  return size_of(dtype) == 2 ? fmt::format("from_float<{}>({})", to_string(dtype), text) : text;
+}
+
+std::string CudaBodyPrinter::load_text(const Expr& expr) {
+  const auto id = static_cast<ExprId>(&expr - body_.exprs.data());
+  const auto found = columns_.find(id);
+  if (found == columns_.end()) return widened(expr.operand, element(expr.operand, expr.index));
+  const ColumnLayout& layout = columns(deps_[id].space);
+  std::string text = found->second.name;
+  if (layout.chunks > 1) text += "[k]";
+  if (found->second.access.kind != ColumnAccess::Kind::constant && layout.vector > 1) text += ".at[j]";
+  return widened(expr.operand, text);
+}
+
+}  // namespace hydrac::codegen

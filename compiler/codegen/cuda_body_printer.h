@@ -1,0 +1,120 @@
+// The printer behind cuda_body_kernels: one Body, one layout, the text of its kernels.
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/body_names.h"
+#include "codegen/cuda_kernel.h"
+#include "codegen/cuda_layout.h"
+
+namespace hydrac::codegen {
+
+// What is kept of a row from one pass over its columns to the next; cuda_reuse.cpp.
+struct CudaReuse {
+  std::set<ir::ExprId> loads;   // as they lie in memory
+  std::set<ir::ExprId> values;  // computed
+  std::set<ir::ExprId> early;   // of the loads: made by the first pass though only later ones need them
+};
+
+class CudaBodyPrinter : BodyNames {
+ public:
+  CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
+  CudaKernels print();
+
+ private:
+  // A load that the chunks of a pass make together, before anything is computed: an array of the thread.
+  struct Columns {
+    std::string name;
+    ColumnAccess access;
+  };
+
+  // cuda_body.cpp: the kernel around a row.
+  std::string parameters(CudaKernel& kernel);
+  std::string launch_bounds() const;
+  void print_flat();
+  void print_rows();
+  void print_row_walk();
+  void print_lanes();
+  void print_uniform();
+  void print_row();
+  void print_row_values(int level);
+  void print_row_store(const ir::Store& store);
+  void print_row_variables();
+  void print_row_pointers();
+  bool loads_shared_row_values(int level) const;
+  void define(ir::ExprId id);
+
+  // cuda_address.cpp: where elements lie, and their text.
+  std::string c_type(int operand) const;
+  std::string pointer(int operand, const ir::Index& index);
+  std::string element(int operand, const ir::Index& index);
+  std::string widened(int operand, const std::string& text) const;
+  std::string narrowed(int operand, const std::string& text) const;
+  std::string load_text(const ir::Expr& expr);
+  std::string row_pointer(int operand, const std::string& rows);
+
+  // cuda_columns.cpp: passes over the columns of a space.
+  void print_loop(const Loop& loop);
+  void declare_columns(int space);
+  void open_chunks(int space);
+  void close_chunks(int space);
+  bool declares_columns(int space) const;
+  void open_elements(int space);
+  void close_elements(int space);
+  void print_columns_variables(int space);
+  void print_loads(int space, const std::set<ir::ExprId>& ids);
+  void print_load(int space, ir::ExprId id);
+  void print_compute(const Loop& loop, const std::set<ir::ExprId>& ids);
+  void print_values(const std::set<ir::ExprId>& ids, std::vector<ir::ExprId>& defined);
+  void print_outputs(const Loop& loop, const std::map<int, std::string>& outputs);
+  std::map<int, std::string> declare_outputs(const Loop& loop);
+  void declare_kept(int space, const std::set<ir::ExprId>& ids);
+  std::set<ir::ExprId> in_pass(const Loop& loop) const;
+  void forget_loads(const std::set<ir::ExprId>& ids);
+  const ColumnLayout& columns(int space) const { return layout_.columns[space]; }
+  std::string per_element(const std::string& name, int space) const;  // name[k][j]
+  std::string array_of(const std::string& name, int space) const;     // name[3][8], its declaration
+  bool guards(int space) const;
+
+  // cuda_reductions.cpp: sums, maxima and logsumexp of a row.
+  void declare_reductions(const Loop& loop);
+  void accumulate(const Loop& loop);
+  void print_maximum(const std::string& name, ir::ExprId value);
+  void print_peaks(const Loop& loop);
+  void print_exponential_sums(const Loop& loop);
+  void finish_reductions(const Loop& loop);
+  std::vector<ir::ExprId> reductions(const Loop& loop, ir::ExprOp op) const;
+
+  // cuda_reuse.cpp
+  CudaReuse plan_reuse() const;
+  bool loads_early(ir::ExprId id) const;
+  int sources_beneath(ir::ExprId id, const CudaReuse& reuse) const;
+  bool is_invariant(ir::ExprId id) const;
+
+  // cuda_sums.cpp: sums over rows.
+  void declare_sums();
+  void add_to_sum(int store);
+  void print_partial_sums();
+  void print_partial(int store);
+  void print_direct(int store, const std::string& sum);
+  bool sums_in_registers(int store) const;
+  bool sums_are_direct() const;
+  CudaKernel finishing_kernel();
+
+  const CudaLayout layout_;
+  const bool walks_rows_;  // a block sees many rows
+  Writer out_;
+  Writer outside_;  // of the chunk that is open
+  ExpressionText text_;
+  CudaReuse reuse_;
+  std::map<std::pair<int, std::string>, std::string> row_pointers_;  // (operand, row offset) -> name
+  std::map<ir::ExprId, Columns> columns_;                            // loads at hand
+  std::map<int, std::string> sum_names_;                             // by store
+  std::map<ir::ExprId, std::pair<std::string, std::string>> exponentials_;  // logsumexp: its peak and sum
+  std::set<int> declared_spaces_;  // whose column variables stand before the row
+  std::string start_;              // the step's first column, in a row that is walked in steps
+};
+
+}  // namespace hydrac::codegen

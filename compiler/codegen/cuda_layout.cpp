@@ -1,0 +1,234 @@
+#include "codegen/cuda_layout.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace hydrac::codegen {
+
+using ir::Body;
+using ir::ExprOp;
+using ir::kRowSpace;
+using ir::Store;
+using ir::StoreKind;
+
+namespace {
+
+constexpr int kSmsOfAnUnknownGpu = 128;
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+int64_t power_of_two_in(int64_t n) {
+  return n & -n;
+}
+
+ir::Use use_of(const ir::Node& node, int operand) {
+  const ir::Operand& o = node.body->operands[operand];
+  return o.output >= 0 ? node.outputs[o.output] : node.inputs[o.input];
+}
+
+}  // namespace
+
+ColumnAccess column_access(const ir::Graph& graph, const ir::Node& node, int operand, const ir::Index& index,
+                           int space, const std::vector<ir::Dependence>& deps) {
+  const Body& body = *node.body;
+  const ir::Value& value = graph.value(use_of(node, operand));
+  const ir::View view = resolved_view(graph, value.id);
+  const int inner = body.spaces[space].back();
+  // Everything that moves the address of a chunk's first element; slots of a storage are aligned by themselves.
+  int64_t common = std::gcd(view.offset, value.slots > 1 ? view.slot_stride : 0);
+  ir::Affine flat;
+  for (size_t d = 0; d < index.size(); ++d) {
+    flat = flat + index[d].affine * view.strides[d];
+    if (index[d].gather < 0) continue;
+    if (deps[index[d].gather].space != kRowSpace) return {ColumnAccess::Kind::gathered, 1};
+    common = std::gcd(common, view.strides[d]);
+  }
+  common = std::gcd(common, flat.constant);
+  int64_t step = 0;
+  for (const auto& [variable, coefficient] : flat.terms) {
+    if (variable == inner) {
+      step = coefficient;
+    } else if (body.variables[variable].size > 1) {
+      common = std::gcd(common, coefficient);
+    }
+  }
+  if (step == 0) return {ColumnAccess::Kind::constant, 1};
+  if (step != 1) return {ColumnAccess::Kind::scattered, 1};
+  const int64_t most = 16 / size_of(value.dtype);
+  const int64_t width = common == 0 ? most : std::min(most, power_of_two_in(common));
+  return {ColumnAccess::Kind::consecutive, static_cast<int>(width)};
+}
+
+namespace {
+
+class Planner {
+ public:
+  Planner(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
+      : graph_(graph),
+        node_(node),
+        body_(*node.body),
+        deps_(dependences(body_)),
+        live_(live_expressions(body_)),
+        sms_(gpu.sms > 0 ? gpu.sms : kSmsOfAnUnknownGpu) {
+    for (const Stage& stage : stages_of(body_, deps_, live_)) {
+      has_row_stores_ |= !stage.row_stores.empty();
+      for (const Loop& loop : stage.loops) {
+        used_.insert(loop.space);
+        has_reductions_ |= !loop.reductions.empty();
+      }
+    }
+    for (const Store& store : body_.stores) has_sums_ |= store.kind != StoreKind::store;
+  }
+
+  CudaLayout run() {
+    for (size_t s = 0; s < body_.spaces.size(); ++s) layout_.columns.push_back(columns_of(static_cast<int>(s)));
+    const bool one_space = used_.size() <= 1;
+    if (has_sums_ && !has_reductions_ && !has_row_stores_ && used_.size() == 1) {
+      lay_out_tiles();
+    } else if (!has_sums_ && !has_reductions_ && one_space && !shares_rows()) {
+      layout_.rows = 256;
+    } else {
+      lay_out_rows();
+    }
+    return layout_;
+  }
+
+ private:
+  // Whether a row value comes from memory that a thread of the row writes: then the row's threads must be able to
+  // wait for each other.
+  bool shares_rows() const {
+    for (size_t i = 0; i < body_.exprs.size(); ++i) {
+      if (!live_[i] || body_.exprs[i].op != ExprOp::load || deps_[i].space != kRowSpace) continue;
+      const ir::ValueId memory = storage_of(graph_, use_of(node_, body_.exprs[i].operand).value);
+      for (const Store& store : body_.stores) {
+        if (storage_of(graph_, use_of(node_, store.operand).value) == memory && !used_.empty()) return true;
+      }
+    }
+    return false;
+  }
+
+  // The widest vector that the operands which differ from row to row can use.
+  ColumnLayout columns_of(int space) const {
+    int64_t smallest = 4, widest = 1;
+    auto see = [&](int operand, const ir::Index& index) {
+      const ColumnAccess access = column_access(graph_, node_, operand, index, space, deps_);
+      if (access.kind != ColumnAccess::Kind::consecutive) return;
+      smallest = std::min(smallest, size_of(graph_.value(use_of(node_, operand)).dtype));
+      widest = std::max<int64_t>(widest, access.width);
+    };
+    for (size_t i = 0; i < body_.exprs.size(); ++i) {
+      const ir::Expr& expr = body_.exprs[i];
+      if (live_[i] && expr.op == ExprOp::load && deps_[i].space == space && differs(expr.index))
+        see(expr.operand, expr.index);
+    }
+    for (const Store& store : body_.stores) {
+      if (store.space == space && store.kind == StoreKind::store) see(store.operand, store.index);
+    }
+    const int64_t inner = body_.variables[body_.spaces[space].back()].size;
+    ColumnLayout columns;
+    columns.width = element_count(body_.space_shape(space));
+    columns.vector = static_cast<int>(std::min({16 / smallest, widest, power_of_two_in(inner)}));
+    return columns;
+  }
+
+  bool differs(const ir::Index& index) const {
+    return std::ranges::any_of(index, [&](const ir::IndexDim& dim) {
+      return dim.gather >= 0 || std::ranges::any_of(dim.affine.terms, [&](const auto& term) {
+               return term.first < body_.row_variables;
+             });
+    });
+  }
+
+  int64_t vectors(int space) const { return layout_.columns[space].width / layout_.columns[space].vector; }
+
+  void lay_out_rows() {
+    layout_.shape = CudaLayout::Shape::rows;
+    int64_t most_vectors = 1, most_columns = 1;
+    int vector = 1;
+    for (int space : used_) {
+      if (layout_.columns[space].width > most_columns) vector = layout_.columns[space].vector;
+      most_columns = std::max(most_columns, layout_.columns[space].width);
+      most_vectors = std::max(most_vectors, vectors(space));
+    }
+    layout_.lanes = lanes_for(most_vectors, most_columns, vector);
+    for (int space : used_) {
+      ColumnLayout& columns = layout_.columns[space];
+      // A narrower space keeps as many lanes busy as it can.
+      while (columns.vector > 1 && vectors(space) < layout_.lanes) columns.vector /= 2;
+      spread(columns);
+    }
+    if (has_sums_) {
+      const bool is_walked = std::ranges::any_of(used_, [&](int s) { return layout_.columns[s].steps > 1; });
+      const int threads = used_.empty() ? 256 : layout_.lanes > 32 ? 768 : 512;
+      layout_.rows = is_walked ? 1 : std::max(1, threads / layout_.lanes);
+      layout_.blocks_per_sm = is_walked ? 3 : layout_.threads() > 512 ? 1 : 2;
+      layout_.blocks =
+          std::clamp<int64_t>(ceil_div(body_.row_count(), layout_.rows), 1, sms_ * layout_.blocks_per_sm);
+    } else {
+      layout_.rows = std::max(1, 128 / layout_.lanes);
+      layout_.blocks = ceil_div(body_.row_count(), layout_.rows);
+    }
+  }
+
+  // How many threads hold a row: column sums take registers of their own, so that a thread should hold little.
+  int lanes_for(int64_t vectors, int64_t columns, int vector) const {
+    constexpr int64_t warp = 32, most = 1024, walkers = 512;
+    if (vectors <= warp) return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(vectors)));
+    const int64_t target = has_sums_ ? 8 : columns <= 1024 ? 32 : 16;
+    const int64_t chunks = std::max<int64_t>(1, target / vector);
+    const int64_t lanes = ceil_div(ceil_div(vectors, chunks), warp) * warp;
+    if (lanes <= most) return static_cast<int>(lanes);
+    return columns > most * kMostInRegisters ? walkers : most;
+  }
+
+  void spread(ColumnLayout& columns) const {
+    const int64_t chunks = ceil_div(columns.width / columns.vector, layout_.lanes);
+    columns.chunks = static_cast<int>(chunks);
+    if (chunks * columns.vector <= kMostInRegisters) return;
+    columns.chunks = std::max(1, 16 / columns.vector);
+    columns.steps = ceil_div(chunks, columns.chunks);
+  }
+
+  // Only column sums: any thread may take any column, and blocks share the rows if there are too few columns.
+  void lay_out_tiles() {
+    layout_.shape = CudaLayout::Shape::tiles;
+    const int64_t count = vectors(*used_.begin());
+    const int64_t rows = body_.row_count();
+    if (count >= sms_ * int64_t{256} || rows < 8) {
+      layout_.lanes = 128;
+      layout_.tiles = ceil_div(count, layout_.lanes);
+      return;
+    }
+    layout_.lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(count, 32))));
+    layout_.rows = 256 / layout_.lanes;
+    layout_.tiles = ceil_div(count, layout_.lanes);
+    layout_.blocks_per_sm = 5;
+    layout_.blocks = std::clamp<int64_t>(sms_ * layout_.blocks_per_sm / layout_.tiles, 1,
+                                         ceil_div(rows, layout_.rows));
+  }
+
+  static constexpr int64_t kMostInRegisters = 32;  // columns of a row that a thread holds
+
+  const ir::Graph& graph_;
+  const ir::Node& node_;
+  const Body& body_;
+  const std::vector<ir::Dependence> deps_;
+  const std::vector<bool> live_;
+  const int sms_;
+  std::set<int> used_;
+  bool has_reductions_ = false, has_row_stores_ = false, has_sums_ = false;
+  CudaLayout layout_;
+};
+
+}  // namespace
+
+CudaLayout cuda_layout(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
+  return Planner(graph, node, gpu).run();
+}
+
+}  // namespace hydrac::codegen

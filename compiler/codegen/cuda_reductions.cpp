@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "codegen/cuda_body_printer.h"
+
+namespace hydrac::codegen {
+
+using ir::ExprId;
+using ir::ExprOp;
+
+std::vector<ExprId> CudaBodyPrinter::reductions(const Loop& loop, ExprOp op) const {
+  std::vector<ExprId> result;
+  for (ExprId id : loop.reductions) {
+    if (body_.exprs[id].op == op) result.push_back(id);
+  }
+  return result;
+}
+
+void CudaBodyPrinter::declare_reductions(const Loop& loop) {
+  for (ExprId id : loop.reductions) {
+    if (body_.exprs[id].op == ExprOp::logsumexp) {
+      exponentials_[id] = {unique("peak"), unique("exp_sum")};
+      out_.line(fmt::format("float {} = kLowest, {} = 0.0f;", exponentials_[id].first, exponentials_[id].second));
+      continue;
+    }
+    const bool is_sum = body_.exprs[id].op == ExprOp::sum;
+    names_[id] = unique(is_sum ? "sum" : "largest");
+    out_.line(fmt::format("float {} = {};", names_[id], is_sum ? "0.0f" : "minus_infinity()"));
+  }
+}
+
+void CudaBodyPrinter::print_maximum(const std::string& name, ExprId value) {
+  out_.line(fmt::format("{0} = {1} > {0} ? {1} : {0};", name, parenthesized(text_.of(value))));
+}
+
+// What one element adds to the reductions of a pass.
+void CudaBodyPrinter::accumulate(const Loop& loop) {
+  for (ExprId id : loop.reductions) {
+    const ExprId value = body_.exprs[id].args[0];
+    switch (body_.exprs[id].op) {
+      case ExprOp::sum:
+        out_.line(fmt::format("{} += {};", names_[id], text_.of(value)));
+        break;
+      case ExprOp::maximum:
+        print_maximum(names_[id], value);
+        break;
+      default:
+        if (start_.empty()) {
+          print_maximum(exponentials_[id].first, value);
+        } else {
+          out_.line(fmt::format("{} += hydrac::exp({} - {});", exponentials_[id].second,
+                                parenthesized(text_.of(value)), exponentials_[id].first));
+        }
+    }
+  }
+}
+
+// In a row that is walked in steps: the peak of what this step has loaded, and the sum so far against it.
+void CudaBodyPrinter::print_peaks(const Loop& loop) {
+  const std::vector<ExprId> ids = reductions(loop, ExprOp::logsumexp);
+  if (ids.empty()) return;
+  for (ExprId id : ids) {
+    const auto& [peak, sum] = exponentials_[id];
+    const std::string before = unique(peak + "_before");
+    out_.line(fmt::format("const float {} = {};", before, peak));
+    open_chunks(loop.space);
+    open_elements(loop.space);
+    std::vector<ExprId> defined;
+    print_values(in_pass({loop.space, {id}, {}}), defined);
+    print_maximum(peak, body_.exprs[id].args[0]);
+    forget(defined);
+    close_elements(loop.space);
+    close_chunks(loop.space);
+    out_.line(fmt::format("{} *= hydrac::exp({} - {});", sum, before, peak));
+    taken_.erase(before);
+  }
+}
+
+// In a row that lies in registers: log(sum(exp(x))) = peak + log(sum(exp(x - peak))).
+void CudaBodyPrinter::print_exponential_sums(const Loop& loop) {
+  for (ExprId id : reductions(loop, ExprOp::logsumexp)) {
+    const auto& [peak, sum] = exponentials_[id];
+    open_chunks(loop.space);
+    open_elements(loop.space);
+    std::vector<ExprId> defined;
+    print_values(in_pass({loop.space, {id}, {}}), defined);
+    out_.line(fmt::format("{} += hydrac::exp({} - {});", sum, parenthesized(text_.of(body_.exprs[id].args[0])), peak));
+    forget(defined);
+    close_elements(loop.space);
+    close_chunks(loop.space);
+  }
+}
+
+// Over the lanes of the row, once a thread has seen all its columns.
+void CudaBodyPrinter::finish_reductions(const Loop& loop) {
+  const std::vector<ExprId> exponentials = reductions(loop, ExprOp::logsumexp);
+  const bool is_shared = layout_.lanes > 1, online = columns(loop.space).steps > 1;
+  std::vector<std::string> sums, largest;
+  for (ExprId id : loop.reductions) {
+    if (body_.exprs[id].op == ExprOp::sum) sums.push_back(names_[id]);
+    if (body_.exprs[id].op == ExprOp::maximum) largest.push_back(names_[id]);
+  }
+  std::vector<std::pair<std::string, std::string>> own;  // an exponential sum is against the thread's own peak
+  for (ExprId id : exponentials) {
+    const auto& [peak, sum] = exponentials_[id];
+    largest.push_back(peak);
+    if (!online || !is_shared) continue;
+    own.emplace_back(unique("own_" + peak), peak);
+    out_.line(fmt::format("const float {} = {};", own.back().first, peak));
+  }
+  if (is_shared && !largest.empty()) out_.line(fmt::format("lanes.largest({});", fmt::join(largest, ", ")));
+  if (!online) print_exponential_sums(loop);
+  for (size_t i = 0; i < exponentials.size(); ++i) {
+    const std::string& sum = exponentials_[exponentials[i]].second;
+    sums.push_back(sum);
+    if (!own.empty())
+      out_.line(fmt::format("{} *= hydrac::exp({} - {});", sum, own[i].first, own[i].second));
+  }
+  if (is_shared && !sums.empty()) out_.line(fmt::format("lanes.sum({});", fmt::join(sums, ", ")));
+  for (ExprId id : exponentials) {
+    const auto& [peak, sum] = exponentials_[id];
+    names_[id] = unique("lse");
+    out_.line(fmt::format("const float {} = {} + hydrac::log({});", names_[id], peak, sum));
+  }
+}
+
+}  // namespace hydrac::codegen

@@ -1,0 +1,176 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "codegen/cuda_body_printer.h"
+
+namespace hydrac::codegen {
+
+using ir::kRowSpace;
+using ir::Store;
+using ir::StoreKind;
+
+bool CudaBodyPrinter::sums_in_registers(int store) const {
+  const int space = body_.stores[store].space;
+  return space == kRowSpace || columns(space).steps == 1;
+}
+
+// One block sees all rows of its columns, so that its sums are final.
+bool CudaBodyPrinter::sums_are_direct() const {
+  return layout_.blocks == 1 && std::ranges::all_of(sums_, [&](int s) { return sums_in_registers(s); });
+}
+
+void CudaBodyPrinter::declare_sums() {
+  for (int s : sums_) {
+    const Store& store = body_.stores[s];
+    const std::string name = unique(operand_names_[store.operand] + "_sum");
+    if (!sums_in_registers(s)) {
+      sum_names_[s] = name;
+      const std::string offset = sum_offset(store) == 0 ? "" : fmt::format(" + {}", sum_offset(store));
+      out_.line(fmt::format("float* {} = workspace + blockIdx.x * std::int64_t{{{}}}{};", name, sum_width_, offset));
+      out_.line(fmt::format("for (int i = lanes.lane; i < {}; i += {}) {}[i] = 0.0f;", sum_elements(store),
+                            layout_.lanes, name));
+    } else if (store.space == kRowSpace) {
+      sum_names_[s] = name;
+      out_.line(fmt::format("float {} = 0.0f;", name));
+    } else {
+      sum_names_[s] = per_element(name, store.space);
+      const std::string array = array_of(name, store.space);
+      out_.line(fmt::format("float {} = {};", array, array == name ? "0.0f" : "{}"));
+    }
+  }
+  // A row in memory belongs to the lanes that cleared it in another order than they add to it.
+  if (std::ranges::any_of(sums_, [&](int s) { return !sums_in_registers(s); })) out_.line("__syncthreads();");
+}
+
+void CudaBodyPrinter::add_to_sum(int s) {
+  const Store& store = body_.stores[s];
+  std::string sum = sum_names_.at(s);
+  if (!sums_in_registers(s)) {
+    const ir::Affine position = sum_position(store) + ir::Affine{-sum_offset(store), {}};
+    sum += fmt::format("[{}]", affine_text(position, variables_));
+  }
+  out_.line(fmt::format("{} += {};", sum, text_.of(store.value)));
+}
+
+void CudaBodyPrinter::print_partial_sums() {
+  for (int s : sums_) {
+    if (!sums_in_registers(s)) continue;
+    const Store& store = body_.stores[s];
+    std::string array = sum_names_.at(s);
+    array = array.substr(0, array.find('['));
+    int64_t floats = 1;
+    std::string first = "&" + array;
+    if (store.space != kRowSpace) {
+      floats = int64_t{columns(store.space).chunks} * columns(store.space).vector;
+      if (columns(store.space).chunks > 1) first += "[0]";
+      if (columns(store.space).vector > 1) first += "[0]";
+    }
+    if (layout_.rows > 1)
+      out_.line(fmt::format("add_rows<{}, {}, {}>(lanes, {});", layout_.lanes, layout_.rows, floats, first));
+  }
+  if (layout_.rows > 1) out_.open("if (lanes.row == 0) {");
+  for (int s : sums_) {
+    if (sums_in_registers(s)) print_partial(s);
+  }
+  if (layout_.rows > 1) out_.close();
+}
+
+void CudaBodyPrinter::print_partial(int s) {
+  const Store& store = body_.stores[s];
+  const std::string block = layout_.shape == CudaLayout::Shape::tiles && layout_.tiles > 1 ? "share" : "blockIdx.x";
+  if (store.space == kRowSpace) {
+    const std::string guard = layout_.lanes > 1 ? "if (lanes.lane == 0) " : "";
+    if (sums_are_direct()) {
+      if (layout_.lanes > 1) out_.open("if (lanes.lane == 0) {");
+      print_direct(s, sum_names_.at(s));
+      if (layout_.lanes > 1) out_.close();
+    } else {
+      out_.line(fmt::format("{}workspace[{} * {} + {}] = {};", guard, block, sum_width_, sum_offset(store),
+                            sum_names_.at(s)));
+    }
+    return;
+  }
+  const ColumnLayout& layout = columns(store.space);
+  declare_columns(store.space);
+  open_chunks(store.space);
+  const std::string position = affine_text(sum_position(store), variables_);
+  std::string array = sum_names_.at(s);
+  if (layout.vector > 1) array = array.substr(0, array.size() - 3);
+  if (sums_are_direct()) {
+    open_elements(store.space);
+    print_direct(s, sum_names_.at(s));
+    close_elements(store.space);
+  } else if (layout.vector == 1) {
+    out_.line(fmt::format("workspace[{} * std::int64_t{{{}}} + {}] = {};", block, sum_width_, position, array));
+  } else {
+    int64_t width = std::min(4, layout.vector);
+    while (sum_width_ % width != 0 || sum_offset(store) % width != 0) width /= 2;
+    out_.line(fmt::format("store_columns<{}>(workspace + {} * std::int64_t{{{}}} + {}, {});", width, block, sum_width_,
+                          position, array));
+  }
+  close_chunks(store.space);
+}
+
+// The sum where it belongs.
+void CudaBodyPrinter::print_direct(int s, const std::string& sum) {
+  const Store& store = body_.stores[s];
+  const std::string to = element(store.operand, store.index);
+  const bool adds = store.kind == StoreKind::add_column_sum;
+  out_.line(fmt::format("{} = {};", to,
+                        narrowed(store.operand, adds ? fmt::format("{} + {}", widened(store.operand, to), sum) : sum)));
+}
+
+CudaKernel CudaBodyPrinter::finishing_kernel() {
+  CudaKernel kernel;
+  std::vector<int> operands;
+  std::vector<std::string> list;
+  for (int s : sums_) {
+    const int operand = body_.stores[s].operand;
+    if (std::ranges::find(operands, operand) != operands.end()) continue;
+    operands.push_back(operand);
+    kernel.arguments.push_back(use_of(operand));
+    list.push_back(fmt::format("{}* __restrict__ {}", c_type(operand), operand_names_[operand]));
+  }
+  list.push_back("const float* __restrict__ workspace");
+  constexpr int columns_a_block = 32;
+  kernel.comment = fmt::format("the sums of {} blocks", layout_.blocks);
+  kernel.takes_workspace = true;
+  kernel.launch = {(sum_width_ + columns_a_block - 1) / columns_a_block, 256, 0};
+  out_ = Writer();
+  out_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__(256) {}({}) {{", kNamePlaceholder,
+                        fmt::join(list, ", ")));
+  out_.line("using namespace hydrac;");
+  out_.line("const int column = blockIdx.x * 32 + threadIdx.x % 32;");
+  out_.line(fmt::format("const float total = sum_of_partials(workspace, column, {}, {});", sum_width_, layout_.blocks));
+  out_.line(fmt::format("if (threadIdx.x >= 32 || column >= {}) return;", sum_width_));
+  for (int s : sums_) {
+    const Store& store = body_.stores[s];
+    const int64_t first = sum_offset(store), end = first + sum_elements(store);
+    if (end < sum_width_) out_.open(fmt::format("if (column < {}) {{", end));
+    const VariableNames saved = variables_;
+    if (store.space != kRowSpace) {
+      const std::vector<int>& space = body_.spaces[store.space];
+      int64_t below = 1;
+      for (size_t v = space.size(); v-- > 0;) {
+        const int64_t size = body_.variables[space[v]].size;
+        std::string value = first == 0 ? "column" : fmt::format("(column - {})", first);
+        if (below > 1) value += fmt::format(" / {}", below);
+        if (v > 0) value += fmt::format(" % {}", size);
+        variables_[space[v]] = below > 1 || v > 0 ? "(" + value + ")" : value;
+        below *= size;
+      }
+    }
+    print_direct(s, "total");
+    variables_ = saved;
+    if (end == sum_width_) break;
+    out_.line("return;");
+    out_.close();
+  }
+  out_.close();
+  kernel.text = out_.text();
+  return kernel;
+}
+
+}  // namespace hydrac::codegen

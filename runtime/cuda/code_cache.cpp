@@ -1,0 +1,100 @@
+// compile_cached(): one entry is three files of the same name. NAME.cu is the source, for people; NAME.cubin
+// or NAME.ptx the code; NAME.txt, written last, says what the code must be and what else compiling gave:
+//   hydrac device code 1
+//   image BYTES HASH
+//   kernel NAME REGISTERS STACK SPILL_STORES SPILL_LOADS SHARED      (one line each)
+//   log
+//   ...
+#include <fmt/format.h>
+
+#include <chrono>
+#include <sstream>
+
+#include "runtime/cuda/cache_file.h"
+#include "runtime/cuda/nvrtc.h"
+#include "runtime/data/hash.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime::cuda {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kFirstLine = "hydrac device code 1";
+
+std::uint64_t request_hash(const CompileRequest& request) {
+  Hash64 hash;
+  hash.add(std::string_view(kFirstLine))
+      .add(nvrtc_version())
+      .add(architecture(request.capability, request.kind));
+  hash.add(request.name).add(request.source).add(request.headers.size());
+  for (const auto& [name, text] : request.headers) hash.add(name).add(text);
+  for (const std::string& option : request.options) hash.add(option);
+  return hash.value();
+}
+
+std::string image_line(const std::string& image) {
+  return fmt::format("image {} {:016x}", image.size(), Hash64().add(image).value());
+}
+
+std::string entry_text(const DeviceCode& code) {
+  std::string text = fmt::format("{}\n{}\n", kFirstLine, image_line(code.image));
+  for (const KernelResources& kernel : code.kernels) {
+    text += fmt::format("kernel {} {} {} {} {} {}\n", kernel.kernel, kernel.registers, kernel.stack_bytes,
+                        kernel.spill_store_bytes, kernel.spill_load_bytes, kernel.shared_bytes);
+  }
+  return text + "log\n" + code.log;
+}
+
+// False when the entry is not there, damaged, or not of this format.
+bool read_entry(const fs::path& text_path, const fs::path& image_path, DeviceCode& code) {
+  const auto text = read_whole(text_path);
+  auto image = read_whole(image_path);
+  if (!text || !image) return false;
+  std::istringstream lines(*text);
+  std::string line;
+  if (!std::getline(lines, line) || line != kFirstLine) return false;
+  if (!std::getline(lines, line) || line != image_line(*image)) return false;
+  while (std::getline(lines, line) && line != "log") {
+    std::istringstream words(line);
+    std::string first;
+    KernelResources kernel;
+    words >> first >> kernel.kernel >> kernel.registers >> kernel.stack_bytes >> kernel.spill_store_bytes >>
+        kernel.spill_load_bytes >> kernel.shared_bytes;
+    if (!words || first != "kernel") return false;
+    code.kernels.push_back(kernel);
+  }
+  if (line != "log") return false;
+  code.log.assign(std::istreambuf_iterator<char>(lines), {});
+  code.image = std::move(*image);
+  return true;
+}
+
+}  // namespace
+
+DeviceCode compile_cached(const CompileRequest& request, const fs::path& cache_dir) {
+  const auto start = std::chrono::steady_clock::now();
+  const fs::path base = cache_dir / fmt::format("{:016x}", request_hash(request));
+  const bool ptx = request.kind == CodeKind::ptx;
+  const fs::path image_path = base.string() + (ptx ? ".ptx" : ".cubin");
+  DeviceCode code;
+  if (read_entry(base.string() + ".txt", image_path, code)) {
+    code.architecture = architecture(request.capability, request.kind);
+    code.from_cache = true;
+    code.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return code;
+  }
+  code = compile(request);
+  if (!write_whole(base.string() + ".cu", request.source) || !write_whole(image_path, code.image) ||
+      !write_whole(base.string() + ".txt", entry_text(code))) {
+    throw RunError(
+        fmt::format("cannot write into the cache folder {}: is the disk full or the folder read-only? Set "
+                    "$HYDRAC_CACHE to a "
+                    "folder that can be written",
+                    cache_dir.string()));
+  }
+  return code;
+}
+
+}  // namespace hydrac::runtime::cuda

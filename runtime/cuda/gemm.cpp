@@ -1,0 +1,167 @@
+#include "runtime/cuda/gemm.h"
+
+#include <fmt/format.h>
+
+#include "runtime/cuda/gemm_choices.h"
+#include "runtime/cuda/gemm_descriptors.h"
+#include "runtime/cuda/gemm_search.h"
+#include "runtime/cuda/library.h"
+#include "runtime/cuda/memory.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime::cuda {
+namespace {
+
+// "cuBLASLt 13.1.0"; the number is 10000 major + 100 minor + patch since version 12.
+std::string library_version() {
+  const std::size_t number = cublaslt().cublasLtGetVersion();
+  return fmt::format("cuBLASLt {}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
+}
+
+void check_argument(const GemmProblem& problem, const char* name, const void* address,
+                    std::int64_t alignment) {
+  const auto number = reinterpret_cast<std::uintptr_t>(address);
+  if (number != 0 && number % static_cast<std::uintptr_t>(alignment) == 0) return;
+  throw RunError(
+      fmt::format("matrix product {}: the address of {} is {}", problem.text(), name,
+                  number == 0 ? std::string("missing") : fmt::format("no multiple of {}", alignment)));
+}
+
+void check_arguments(const Gemm& gemm, const GemmArguments& arguments, const void* workspace) {
+  const GemmProblem& p = gemm.problem();
+  check_argument(p, "a", arguments.a, p.alignment);
+  check_argument(p, "b", arguments.b, p.alignment);
+  check_argument(p, "d", arguments.d, p.alignment);
+  if (arguments.c != nullptr) check_argument(p, "c", arguments.c, p.alignment);
+  if (uses_bias(p.epilogue)) check_argument(p, "bias", arguments.bias, p.alignment);
+  if (uses_aux(p.epilogue)) check_argument(p, "aux", arguments.aux, p.alignment);
+  if (arguments.scale_a != nullptr) check_argument(p, "scale_a", arguments.scale_a, 16);
+  if (arguments.scale_b != nullptr) check_argument(p, "scale_b", arguments.scale_b, 16);
+  if (gemm.workspace_bytes() > 0) check_argument(p, "workspace", workspace, 256);
+}
+
+}  // namespace
+
+struct Gemm::State {
+  explicit State(const GemmProblem& wanted) : problem(wanted), descriptors(wanted) {}
+  GemmProblem problem;
+  mutable GemmDescriptors descriptors;  // run() puts the arguments' addresses into it
+  GemmChoice choice;
+  std::string description;
+};
+
+Gemm::Gemm(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Gemm::Gemm(Gemm&&) noexcept = default;
+Gemm& Gemm::operator=(Gemm&&) noexcept = default;
+Gemm::~Gemm() = default;
+
+const GemmProblem& Gemm::problem() const {
+  return state_->problem;
+}
+std::int64_t Gemm::workspace_bytes() const {
+  return state_->choice.workspace_bytes;
+}
+double Gemm::ms() const {
+  return state_->choice.ms;
+}
+const std::string& Gemm::description() const {
+  return state_->description;
+}
+
+struct GemmLibrary::State {
+  State(const Context& context, const GemmOptions& options)
+      : version(library_version()), choices(options.cache_file) {
+    const DeviceInfo& device = context.device();
+    search.workspace_bytes = options.workspace_bytes >= 0 ? options.workspace_bytes
+                             : device.capability >= 90    ? std::int64_t{64} << 20
+                                                          : std::int64_t{32} << 20;
+    search.l2_bytes = device.l2_bytes;
+    search.candidates = options.candidates;
+    search.budget_ms = options.search_ms;
+    search.variants = options.variants;
+    machine = fmt::format("{}; driver {}; {}; workspace {}", device.name, device.driver_version, version,
+                          search.workspace_bytes);
+    check_blas(cublaslt().cublasLtCreate(&search.handle), "cublasLtCreate");
+  }
+  ~State() { cublaslt().cublasLtDestroy(search.handle); }
+
+  std::string key(const GemmProblem& problem) const { return machine + "; " + problem.text(); }
+
+  // The remembered choice, if this library still takes it.
+  std::optional<GemmChoice> remembered(const GemmProblem& problem, GemmDescriptors& descriptors) const {
+    auto choice = choices.find(key(problem));
+    if (!choice || !descriptors.accepts(search.handle, choice->algorithm, &choice->workspace_bytes) ||
+        choice->workspace_bytes > search.workspace_bytes)
+      return std::nullopt;
+    return choice;
+  }
+
+  std::string version;
+  std::string machine;
+  GemmChoices choices;
+  GemmSearch search;
+};
+
+GemmLibrary::GemmLibrary(const Context& context, const GemmOptions& options)
+    : state_(std::make_unique<State>(context, options)) {}
+GemmLibrary::~GemmLibrary() = default;
+
+const std::string& GemmLibrary::version() const {
+  return state_->version;
+}
+std::int64_t GemmLibrary::max_workspace_bytes() const {
+  return state_->search.workspace_bytes;
+}
+
+bool GemmLibrary::remembers(const GemmProblem& problem) const {
+  GemmDescriptors descriptors(problem);
+  return state_->remembered(problem, descriptors).has_value();
+}
+
+std::int64_t GemmLibrary::scratch_bytes(const GemmProblem& problem) const {
+  return (state_->search.workspace_bytes + 255) / 256 * 256 + operand_bytes(problem);
+}
+
+std::optional<Gemm> GemmLibrary::try_plan(const GemmProblem& problem, const Stream& stream,
+                                          DeviceRange scratch) {
+  auto planned = std::make_unique<Gemm::State>(problem);
+  auto choice = state_->remembered(problem, planned->descriptors);
+  if (!choice) {
+    const std::int64_t least = scratch_bytes(problem);
+    DeviceBuffer own;
+    if (scratch.data == nullptr) {
+      const std::int64_t sets = useful_operand_sets(problem, state_->search.l2_bytes);
+      own = DeviceBuffer(least + (sets - 1) * operand_bytes(problem));
+      scratch = {own.data(), own.bytes()};
+    }
+    if (scratch.bytes < least) {
+      throw RunError(fmt::format("choosing an algorithm for {} needs {} bytes of scratch memory and got {}",
+                                 problem.text(), least, scratch.bytes));
+    }
+    choice = search_gemm(state_->search, problem, planned->descriptors, stream, scratch);
+    if (!choice) return std::nullopt;
+    state_->choices.remember(state_->key(problem), *choice);
+  }
+  planned->choice = *choice;
+  planned->description = describe(*choice);
+  return Gemm(std::move(planned));
+}
+
+Gemm GemmLibrary::plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch) {
+  if (auto gemm = try_plan(problem, stream, scratch)) return std::move(*gemm);
+  throw RunError(fmt::format("{} has no algorithm for the matrix product {} on this GPU", state_->version,
+                             problem.text()));
+}
+
+void GemmLibrary::run(const Gemm& gemm, const GemmArguments& arguments, const Stream& stream,
+                      void* workspace) const {
+  check_arguments(gemm, arguments, workspace);
+  const auto status = gemm.state_->descriptors.run(state_->search.handle, gemm.state_->choice.algorithm,
+                                                   arguments, stream, workspace, gemm.workspace_bytes());
+  if (status != abi::kBlasSuccess) {
+    throw RunError(fmt::format("cuBLASLt refuses the matrix product {}: {}", gemm.problem().text(),
+                               cublaslt().cublasLtGetStatusName(status)));
+  }
+}
+
+}  // namespace hydrac::runtime::cuda

@@ -1,0 +1,47 @@
+// Which algorithm was the fastest for each product: a map that outlives the process in a file of lines
+// "KEY<tab> ALGORITHM WORKSPACE MS". Several processes may share the file.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/cuda/abi/cublaslt.h"
+
+namespace hydrac::runtime::cuda {
+
+struct GemmChoice {
+  abi::cublasLtMatmulAlgo_t algorithm = {};
+  std::int64_t workspace_bytes = 0;
+  double ms = 0;
+  int candidates = 0;  // that it was the best of
+};
+
+// "0123..ef 1024 0.4125 17": the algorithm as 128 hexadecimal digits.
+std::string to_text(const GemmChoice& choice);
+std::optional<GemmChoice> parse_choice(std::string_view text);
+
+// "algorithm 66, tile 184, cluster 3, stages 35, split-k 1, swizzle 0, 0 B workspace, 0.4120 ms, best of 57":
+// numbers of cublasLt.h's enumerations.
+std::string describe(const GemmChoice& choice);
+
+class GemmChoices {
+ public:
+  // An empty path: remembers in memory only.
+  explicit GemmChoices(std::filesystem::path file);
+
+  std::optional<GemmChoice> find(const std::string& key) const;
+  // Adds or replaces; lines that other processes wrote meanwhile stay. A file that cannot be written costs a
+  // search next time and is no error.
+  void remember(const std::string& key, const GemmChoice& choice);
+
+ private:
+  void read_file();
+
+  std::filesystem::path file_;
+  std::map<std::string, GemmChoice> choices_;
+};
+
+}  // namespace hydrac::runtime::cuda

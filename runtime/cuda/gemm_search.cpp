@@ -1,0 +1,231 @@
+#include "runtime/cuda/gemm_search.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <vector>
+
+#include "runtime/cuda/memory.h"
+#include "runtime/data/hash.h"
+
+namespace hydrac::runtime::cuda {
+namespace {
+
+constexpr double kHopeless = 1.5;        // times the best one's first run: not measured further
+constexpr double kClearlyFaster = 0.99;  // of the best one's time: less replaces it
+constexpr int kFewest = 3;               // candidates measured whatever the budget
+constexpr double kLongMs = 1;            // longer products are run three times
+constexpr int kSamples = 5;              // shorter ones so often ...
+constexpr double kSampleMs = 0.25;       // ... and each time repeated to fill this
+constexpr int kMostRepeats = 32;
+constexpr std::int64_t kMostSets = 16;
+constexpr std::int64_t kScalesBytes = 256;
+
+std::int64_t rounded(std::int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+// Where the operands of one product lie in one set, in bytes from its start.
+struct SetLayout {
+  std::int64_t a = 0, b = 0, c = 0, d = 0, bias = 0, aux = 0, scales = 0, bytes = 0;
+
+  explicit SetLayout(const GemmProblem& p) {
+    const auto place = [&](std::int64_t size) {
+      const std::int64_t at = bytes;
+      bytes += rounded(size);
+      return at;
+    };
+    a = place(stored_a(p).bytes(p.batch));
+    b = place(stored_b(p).bytes(p.batch));
+    d = place(stored_d(p).bytes(p.batch));
+    // Sums are mostly added in place, and so they are measured.
+    c = stored_c(p) == stored_d(p) ? d : place(stored_c(p).bytes(p.batch));
+    bias = place(uses_bias(p.epilogue) ? bias_length(p) * element_bytes(p.d) : 0);
+    aux = place(uses_aux(p.epilogue) ? p.m * aux_ld(p) * element_bytes(p.d) : 0);
+    scales = place(is_fp8(p) ? kScalesBytes : 0);
+  }
+};
+
+// Magnitudes from 1/4 to 1 with random mantissas and signs, as bits of a floating type: zeros and repeated
+// values would let multipliers idle and the GPU run faster than in a real step. `half` is the bits of 0.5.
+template <class Word>
+std::vector<Word> random_words(std::size_t count, Word sign_and_mantissa, Word half, Word exponent_step) {
+  std::vector<Word> words(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t random = mix64(i);
+    const Word exponent = (random >> 63) != 0 ? half : static_cast<Word>(half - exponent_step);
+    words[i] = static_cast<Word>((static_cast<Word>(random) & sign_and_mantissa) | exponent);
+  }
+  return words;
+}
+
+std::vector<std::byte> random_pattern(ElementType type) {
+  constexpr std::size_t count = 65521;  // a prime: rows of a matrix differ
+  const auto bytes = [](const auto& words) {
+    const auto* start = reinterpret_cast<const std::byte*>(words.data());
+    return std::vector<std::byte>(start, start + words.size() * sizeof words[0]);
+  };
+  switch (type) {
+    case ElementType::f32:
+      return bytes(random_words<std::uint32_t>(count, 0x807fffffu, 0x3f000000u, 0x00800000u));
+    case ElementType::bf16:
+      return bytes(random_words<std::uint16_t>(count, 0x807f, 0x3f00, 0x0080));
+    case ElementType::f16:
+      return bytes(random_words<std::uint16_t>(count, 0x83ff, 0x3800, 0x0400));
+    case ElementType::fp8_e4m3:
+      return bytes(random_words<std::uint8_t>(count, 0x87, 0x30, 0x08));
+    case ElementType::fp8_e5m2:
+      return bytes(random_words<std::uint8_t>(count, 0x83, 0x38, 0x04));
+  }
+  return {};
+}
+
+// Fills memory with one pattern after the other: once from the host, then doubled on the device.
+void fill_random(std::byte* device, std::int64_t bytes, ElementType type, const Stream& stream) {
+  if (bytes == 0) return;
+  const std::vector<std::byte> pattern = random_pattern(type);
+  std::int64_t filled = std::min<std::int64_t>(bytes, static_cast<std::int64_t>(pattern.size()));
+  copy_to_device(device, pattern.data(), filled);
+  while (filled < bytes) {
+    const std::int64_t more = std::min(filled, bytes - filled);
+    copy_on_device(device + filled, device, more, stream);
+    filled += more;
+  }
+}
+
+void fill_operands(const GemmProblem& p, const SetLayout& layout, std::byte* set, const Stream& stream) {
+  fill_random(set + layout.a, stored_a(p).bytes(p.batch), p.a, stream);
+  fill_random(set + layout.b, stored_b(p).bytes(p.batch), p.b, stream);
+  fill_random(set + layout.d, stored_d(p).bytes(p.batch), p.d, stream);
+  if (layout.c != layout.d) fill_random(set + layout.c, stored_c(p).bytes(p.batch), stored_c(p).type, stream);
+  fill_random(set + layout.bias, layout.aux - layout.bias, p.d, stream);
+  fill_random(set + layout.aux, layout.scales - layout.aux, p.d, stream);
+  fill_words(set + layout.scales, std::bit_cast<std::uint32_t>(1.0f), layout.bytes - layout.scales, stream);
+}
+
+GemmArguments operands(const SetLayout& layout, std::byte* set) {
+  GemmArguments arguments{set + layout.a, set + layout.b,    set + layout.c,
+                          set + layout.d, set + layout.bias, set + layout.aux};
+  arguments.scale_a = reinterpret_cast<const float*>(set + layout.scales);
+  arguments.scale_b = arguments.scale_a + 16;
+  return arguments;
+}
+
+// Measures candidates on operands in scratch memory.
+class Bench {
+ public:
+  Bench(const GemmSearch& search, const GemmProblem& problem, GemmDescriptors& descriptors,
+        const Stream& stream, DeviceRange scratch)
+      : search_(search), descriptors_(descriptors), stream_(stream), workspace_(scratch.data) {
+    const SetLayout layout(problem);
+    const std::int64_t start = rounded(search.workspace_bytes);
+    const std::int64_t room = (scratch.bytes - start) / layout.bytes;
+    const std::int64_t sets = std::min(room, useful_operand_sets(problem, search.l2_bytes));
+    std::byte* first = scratch.data + start;
+    stream.synchronize();  // what was in scratch may still be in use
+    fill_operands(problem, layout, first, stream);
+    for (std::int64_t i = 0; i < sets; ++i) {
+      std::byte* set = first + i * layout.bytes;
+      if (i > 0) copy_on_device(set, first, layout.bytes, stream);
+      sets_.push_back(operands(layout, set));
+    }
+    stream.synchronize();
+  }
+
+  struct Timing {
+    double first_ms = 1e300, median_ms = 1e300;
+  };
+
+  // nullopt for a candidate that does not run, or whose first run takes far longer than the best one's.
+  std::optional<Timing> measure(const abi::cublasLtMatmulHeuristicResult_t& candidate, const Timing& best) {
+    const auto once = [&] { check_blas(run(candidate), "cublasLtMatmul"); };
+    if (run(candidate) != abi::kBlasSuccess) return std::nullopt;  // it loads the kernel, too
+    const double first = ms_of(once);
+    if (first > kHopeless * best.first_ms) return std::nullopt;
+    std::vector<double> samples;
+    if (first >= kLongMs) {
+      samples = {first, ms_of(once), ms_of(once)};
+    } else {
+      // A graph: the host needs longer to queue a short product than the GPU to do it.
+      const int repeats = std::clamp(static_cast<int>(kSampleMs / first), 1, kMostRepeats);
+      const Graph graph = Graph::capture(stream_, [&] {
+        for (int i = 0; i < repeats; ++i) once();
+      });
+      graph.launch(stream_);
+      for (int i = 0; i < kSamples; ++i) samples.push_back(ms_of([&] { graph.launch(stream_); }) / repeats);
+    }
+    std::sort(samples.begin(), samples.end());
+    return Timing{first, samples[samples.size() / 2]};
+  }
+
+ private:
+  abi::cublasStatus_t run(const abi::cublasLtMatmulHeuristicResult_t& candidate) {
+    const GemmArguments& set = sets_[next_++ % sets_.size()];
+    return descriptors_.run(search_.handle, candidate.algo, set, stream_, workspace_,
+                            static_cast<std::int64_t>(candidate.workspace_bytes));
+  }
+  template <class Work>
+  double ms_of(const Work& work) {
+    start_.record(stream_);
+    work();
+    end_.record(stream_);
+    end_.synchronize();
+    return end_.ms_since(start_);
+  }
+
+  const GemmSearch& search_;
+  GemmDescriptors& descriptors_;
+  const Stream& stream_;
+  std::byte* workspace_;
+  std::vector<GemmArguments> sets_;
+  std::size_t next_ = 0;
+  Event start_{Event::Use::timing}, end_{Event::Use::timing};
+};
+
+}  // namespace
+
+std::int64_t operand_bytes(const GemmProblem& problem) {
+  return SetLayout(problem).bytes;
+}
+
+std::int64_t useful_operand_sets(const GemmProblem& problem, std::int64_t l2_bytes) {
+  return std::clamp<std::int64_t>(4 * l2_bytes / operand_bytes(problem), 1, kMostSets);
+}
+
+std::optional<GemmChoice> search_gemm(const GemmSearch& search, const GemmProblem& problem,
+                                      GemmDescriptors& descriptors, const Stream& stream,
+                                      DeviceRange scratch) {
+  const auto proposals = descriptors.propose(search.handle, search.workspace_bytes, search.candidates);
+  if (proposals.empty()) return std::nullopt;
+  Bench bench(search, problem, descriptors, stream, scratch);
+  const auto start = std::chrono::steady_clock::now();
+  const auto in_budget = [&] {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() <
+           search.budget_ms;
+  };
+  GemmChoice best;
+  Bench::Timing best_timing;
+  const auto try_all = [&](const std::vector<abi::cublasLtMatmulHeuristicResult_t>& candidates) {
+    for (const auto& candidate : candidates) {
+      if (best.candidates >= kFewest && (!in_budget() || best.candidates >= search.candidates)) return;
+      const auto timing = bench.measure(candidate, best_timing);
+      ++best.candidates;
+      if (!timing || timing->median_ms >= kClearlyFaster * best_timing.median_ms) continue;
+      best.algorithm = candidate.algo;
+      best.workspace_bytes = static_cast<std::int64_t>(candidate.workspace_bytes);
+      best_timing = *timing;
+    }
+  };
+  try_all(proposals);
+  if (best_timing.median_ms == 1e300) return std::nullopt;
+  // cuBLASLt proposes few: from the best of them, one attribute after the other.
+  using Vary = GemmDescriptors::Vary;
+  for (Vary what : {Vary::tile, Vary::cluster, Vary::split_k, Vary::swizzle}) {
+    if (in_budget())
+      try_all(descriptors.variants(search.handle, best.algorithm, what, search.workspace_bytes));
+  }
+  best.ms = best_timing.median_ms;
+  return best;
+}
+
+}  // namespace hydrac::runtime::cuda

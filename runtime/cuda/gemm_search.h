@@ -1,0 +1,32 @@
+// Finds the fastest algorithm for one product by running those that cuBLASLt proposes.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/gemm_choices.h"
+#include "runtime/cuda/gemm_descriptors.h"
+
+namespace hydrac::runtime::cuda {
+
+struct GemmSearch {
+  abi::cublasLtHandle_t handle = nullptr;
+  std::int64_t workspace_bytes = 0;
+  std::int64_t l2_bytes = 0;
+  int candidates = 0;
+  double budget_ms = 0;
+  bool variants = false;
+};
+
+// Bytes of one set of operands, every one of them at a multiple of 256.
+std::int64_t operand_bytes(const GemmProblem& problem);
+// Sets of operands worth going round.
+std::int64_t useful_operand_sets(const GemmProblem& problem, std::int64_t l2_bytes);
+
+// `scratch` holds the workspace and at least one set of operands; what is in it is lost. nullopt when
+// cuBLASLt has no algorithm for the product.
+std::optional<GemmChoice> search_gemm(const GemmSearch& search, const GemmProblem& problem,
+                                      GemmDescriptors& descriptors, const Stream& stream,
+                                      DeviceRange scratch);
+
+}  // namespace hydrac::runtime::cuda

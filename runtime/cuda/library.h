@@ -1,0 +1,48 @@
+// The CUDA libraries, opened at run time: nothing of CUDA is needed to build or to start a program. Each
+// table is opened by the first call that needs it and stays until the process ends.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/cuda/abi/cublaslt.h"
+#include "runtime/cuda/abi/driver.h"
+#include "runtime/cuda/abi/nvml.h"
+#include "runtime/cuda/abi/nvrtc.h"
+
+namespace hydrac::runtime::cuda {
+
+// The tables of functions. Each throws InputError that says what to install when its library is missing or
+// too old. driver() has run cuInit.
+const abi::DriverApi& driver();
+const abi::NvrtcApi& nvrtc();
+const abi::CublasLtApi& cublaslt();
+const abi::NvmlApi& nvml();
+
+// How one library is looked for.
+struct LibraryQuery {
+  std::string what;                // "NVRTC, CUDA's run-time compiler"
+  std::vector<std::string> files;  // in order of preference: "libnvrtc.so.13", "libnvrtc.so.12"
+  std::string install;             // the last line of the message: what to do when there is none
+};
+
+// Where libraries are looked for beside the loader's own path, in order: the folders of
+// $HYDRAC_CUDA_LIBRARIES (a colon list; the way to use the libraries inside Python packages), those of
+// $CUDA_HOME and $CUDA_PATH, /usr/local/cuda and every /usr/local/cuda-*, newest first. Only folders that
+// exist.
+std::vector<std::filesystem::path> library_folders();
+
+// Opens the first file that some place has: $HYDRAC_CUDA_LIBRARIES' folders come before the loader's path,
+// the other folders after it. Throws InputError with the loader's words for each file that is there but does
+// not load.
+void* open_library(const LibraryQuery& query);
+
+// The names "libX.so.13", "libX.so.12" that a driver for CUDA `driver_version` (13000 is 13.0; 0: no driver)
+// runs.
+std::vector<std::string> toolkit_files(std::string_view stem, int driver_version);
+
+// Throws RunError "CALL: CUDA_ERROR_NAME (what it means)" unless it is success.
+void check(abi::CUresult result, std::string_view call);
+
+}  // namespace hydrac::runtime::cuda

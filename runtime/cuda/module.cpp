@@ -1,0 +1,166 @@
+#include "runtime/cuda/module.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/cuda/library.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime::cuda {
+namespace {
+
+int attribute(const Kernel& kernel, int which) {
+  int value = 0;
+  check(driver().cuFuncGetAttribute(&value, which, kernel.handle()), "cuFuncGetAttribute");
+  return value;
+}
+
+std::string load_failure(abi::CUresult result, const std::string& log) {
+  int version = 0;
+  check(driver().cuDriverGetVersion(&version), "cuDriverGetVersion");
+  const char* text = nullptr;
+  driver().cuGetErrorString(result, &text);
+  std::string message = fmt::format("the NVIDIA driver does not load the device code: {}",
+                                    text != nullptr ? text : fmt::format("error {}", result).c_str());
+  if (!log.empty()) message += "\n" + log;
+  if (result == abi::kCudaInvalidImage || result == abi::kCudaNoBinaryForGpu ||
+      result == abi::kCudaUnsupportedPtxVersion) {
+    message += fmt::format(
+        "\nIt is for another GPU, or made by an NVRTC newer than this driver, which is for CUDA {}.{}: "
+        "install "
+        "NVRTC of that version or older, or a newer driver.",
+        version / 1000, version % 1000 / 10);
+  }
+  return message;
+}
+
+unsigned grid_size(const Kernel& kernel, std::int64_t blocks, std::int64_t most, char axis) {
+  if (blocks >= 1 && blocks <= most) return static_cast<unsigned>(blocks);
+  throw RunError(fmt::format("kernel {}: a grid of {} blocks along {}: 1 to {} can be launched",
+                             kernel.name(), blocks, axis, most));
+}
+
+std::string described(const Kernel& kernel, const LaunchShape& shape) {
+  return fmt::format("launching kernel {} (grid {}x{}x{}, block {}x{}x{}, {} bytes of dynamic shared memory)",
+                     kernel.name(), shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y,
+                     shape.block.z, shape.dynamic_shared_bytes);
+}
+
+}  // namespace
+
+struct Module::State {
+  abi::CUmodule module = nullptr;
+  std::int64_t shared_bytes = 0;  // that a block of this device can have
+  mutable std::mutex mutex;
+  // Kernels point at their names here, whose addresses never change.
+  mutable std::map<std::string, abi::CUfunction> kernels;
+  ~State() {
+    if (module != nullptr) driver().cuModuleUnload(module);
+  }
+};
+
+int Kernel::registers() const {
+  return attribute(*this, abi::kFunctionRegisters);
+}
+std::int64_t Kernel::local_bytes() const {
+  return attribute(*this, abi::kFunctionLocalBytes);
+}
+std::int64_t Kernel::shared_bytes() const {
+  return attribute(*this, abi::kFunctionSharedBytes);
+}
+int Kernel::max_threads() const {
+  return attribute(*this, abi::kFunctionMaxThreads);
+}
+
+int Kernel::blocks_per_sm(int threads, std::int64_t dynamic_shared_bytes) const {
+  int blocks = 0;
+  check(driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function_, threads,
+                                                             static_cast<std::size_t>(dynamic_shared_bytes)),
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  return blocks;
+}
+
+Module::Module(std::string_view image) : state_(std::make_unique<State>()) {
+  const abi::DriverApi& api = driver();
+  abi::CUdevice device = 0;
+  int shared_bytes = 0;
+  check(api.cuCtxGetDevice(&device), "cuCtxGetDevice");
+  check(api.cuDeviceGetAttribute(&shared_bytes, abi::kDeviceSharedBytesOptin, device),
+        "cuDeviceGetAttribute");
+  state_->shared_bytes = shared_bytes;
+  const std::string terminated(image);  // PTX must end in a zero byte
+  std::string log(16384, '\0');
+  int keys[] = {abi::kJitErrorLog, abi::kJitErrorLogBytes};
+  void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
+  const abi::CUresult result = api.cuModuleLoadDataEx(&state_->module, terminated.c_str(), 2, keys, values);
+  if (result != abi::kCudaSuccess) throw RunError(load_failure(result, log.c_str()));
+}
+
+Module::~Module() = default;
+Module::Module(Module&&) noexcept = default;
+Module& Module::operator=(Module&&) noexcept = default;
+
+Kernel Module::kernel(const std::string& name) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto [entry, is_new] = state_->kernels.try_emplace(name, nullptr);
+  Kernel kernel(entry->second, &entry->first);
+  if (!is_new) return kernel;
+  const abi::CUresult result = driver().cuModuleGetFunction(&entry->second, state_->module, name.c_str());
+  if (result != abi::kCudaSuccess) {
+    state_->kernels.erase(entry);
+    if (result == abi::kCudaNotFound)
+      throw std::logic_error(fmt::format("the device code has no kernel {}", name));
+    check(result, fmt::format("cuModuleGetFunction of {}", name));
+  }
+  kernel.function_ = entry->second;
+  // Without this a block gets 48 KiB at most. It only allows: what a launch takes is what it asks for.
+  const std::int64_t most = state_->shared_bytes - kernel.shared_bytes();
+  check(driver().cuFuncSetAttribute(kernel.function_, abi::kFunctionMaxDynamicSharedBytes,
+                                    static_cast<int>(most)),
+        fmt::format("cuFuncSetAttribute of {}", name));
+  return kernel;
+}
+
+void* Module::global(const std::string& name, std::int64_t* bytes) const {
+  abi::CUdeviceptr address = 0;
+  std::size_t size = 0;
+  const abi::CUresult result = driver().cuModuleGetGlobal_v2(&address, &size, state_->module, name.c_str());
+  if (result == abi::kCudaNotFound)
+    throw std::logic_error(fmt::format("the device code has no variable {}", name));
+  check(result, fmt::format("cuModuleGetGlobal of {}", name));
+  if (bytes != nullptr) *bytes = static_cast<std::int64_t>(size);
+  return reinterpret_cast<void*>(address);
+}
+
+void launch(const Kernel& kernel, const LaunchShape& shape, void* const* arguments, const Stream& stream) {
+  abi::CUlaunchAttribute attributes[2] = {};
+  abi::CUlaunchConfig config = {};
+  config.grid_x = grid_size(kernel, shape.grid.x, 0x7fffffff, 'x');
+  config.grid_y = grid_size(kernel, shape.grid.y, 65535, 'y');
+  config.grid_z = grid_size(kernel, shape.grid.z, 65535, 'z');
+  config.block_x = static_cast<unsigned>(shape.block.x);
+  config.block_y = static_cast<unsigned>(shape.block.y);
+  config.block_z = static_cast<unsigned>(shape.block.z);
+  config.shared_bytes = static_cast<unsigned>(shape.dynamic_shared_bytes);
+  config.stream = stream.handle();
+  config.attributes = attributes;
+  if (shape.cluster > 1) {
+    abi::CUlaunchAttribute& attribute = attributes[config.attribute_count++];
+    attribute.id = abi::kLaunchClusterDimension;
+    attribute.value.cluster = {static_cast<unsigned>(shape.cluster), 1, 1};
+  }
+  if (shape.overlap_previous) {
+    abi::CUlaunchAttribute& attribute = attributes[config.attribute_count++];
+    attribute.id = abi::kLaunchProgrammaticSerialization;
+    attribute.value.programmatic_serialization = 1;
+  }
+  const abi::CUresult result =
+      driver().cuLaunchKernelEx(&config, kernel.handle(), const_cast<void**>(arguments), nullptr);
+  if (result != abi::kCudaSuccess) check(result, described(kernel, shape));
+}
+
+}  // namespace hydrac::runtime::cuda

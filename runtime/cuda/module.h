@@ -1,0 +1,72 @@
+// Loaded device code: a cubin (or PTX, which the driver compiles), its kernels, and launching them.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/cuda/stream.h"
+
+namespace hydrac::runtime::cuda {
+
+// One kernel of a Module, which must outlive it. A small value: copy it freely.
+class Kernel {
+ public:
+  const std::string& name() const { return *name_; }
+  // What the compiler gave it.
+  int registers() const;              // per thread
+  std::int64_t local_bytes() const;   // per thread: stack and spills
+  std::int64_t shared_bytes() const;  // per block, static
+  int max_threads() const;            // per block, as its registers allow
+  // Blocks of this size that one multiprocessor runs at a time.
+  int blocks_per_sm(int threads, std::int64_t dynamic_shared_bytes) const;
+
+  abi::CUfunction handle() const { return function_; }
+
+ private:
+  friend class Module;
+  Kernel(abi::CUfunction function, const std::string* name) : function_(function), name_(name) {}
+  abi::CUfunction function_ = nullptr;
+  const std::string* name_ = nullptr;  // owned by the Module
+};
+
+class Module {
+ public:
+  // `image` is a cubin or PTX text (compile() makes both). Throws RunError with the driver's words when it
+  // does not accept it, saying which NVRTC fits the driver when that is why.
+  explicit Module(std::string_view image);
+  ~Module();
+  Module(Module&& other) noexcept;
+  Module& operator=(Module&& other) noexcept;
+
+  // An extern "C" __global__ function. Launches may ask for all shared memory that the device has for a
+  // block. Throws std::logic_error when there is no such kernel.
+  Kernel kernel(const std::string& name) const;
+  // The address and size of a __device__ or __constant__ variable.
+  void* global(const std::string& name, std::int64_t* bytes = nullptr) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+struct Dim3 {
+  std::int64_t x = 1, y = 1, z = 1;
+};
+
+struct LaunchShape {
+  Dim3 grid, block;  // grid: up to 2^31-1, 65535, 65535
+  std::int64_t dynamic_shared_bytes = 0;
+  int cluster = 1;  // blocks of grid.x that form one cluster (capability 90 and newer); divides grid.x
+  // The kernel may start while its predecessor on the stream still runs, and itself waits for it with
+  // griddepcontrol.wait (capability 90 and newer).
+  bool overlap_previous = false;
+};
+
+// `arguments` points to one pointer per kernel parameter, as cuLaunchKernel takes them. Throws RunError that
+// names the kernel when CUDA refuses the launch; what fails while it runs is reported by a later
+// synchronization.
+void launch(const Kernel& kernel, const LaunchShape& shape, void* const* arguments, const Stream& stream);
+
+}  // namespace hydrac::runtime::cuda

@@ -1,0 +1,248 @@
+#include "runtime/cudnn/attention.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "runtime/cuda/memory.h"
+#include "runtime/cudnn/attention_graph.h"
+#include "runtime/cudnn/plan_cache.h"
+#include "runtime/cudnn/planner.h"
+
+namespace hydrac::runtime::cudnn {
+namespace {
+
+constexpr std::int64_t kWorkspaceAlignment = 256;
+
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
+
+// The addresses that a plan reads and writes, by the ids of its graph.
+class VariantPack {
+ public:
+  void add(std::int64_t id, const void* address) {
+    if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0 || address == nullptr) {
+      throw std::logic_error(
+          fmt::format("attention through cuDNN: the address of tensor {} is {}, which is no multiple "
+                      "of 16 or null",
+                      id, address));
+    }
+    add_unchecked(id, address);
+  }
+  // By value: host memory, read while the work is queued. cuDNN takes all addresses as writable.
+  void add(const Scalar& scalar) { add_unchecked(scalar.id, &scalar.value); }
+
+  void execute(const Library& library, abi::Handle handle, const Descriptor& plan, void* workspace) const {
+    Descriptor pack(library, abi::DescriptorType::variant_pack);
+    pack.set_all(abi::Attribute::variant_pack_unique_ids, ids_);
+    pack.set_all(abi::Attribute::variant_pack_pointers, addresses_);
+    pack.set(abi::Attribute::variant_pack_workspace, workspace);
+    pack.finalize("the list of addresses");
+    library.check(library.execute(handle, plan.get(), pack.get()), "run attention");
+  }
+
+ private:
+  void add_unchecked(std::int64_t id, const void* address) {
+    ids_.push_back(id);
+    addresses_.push_back(const_cast<void*>(address));
+  }
+
+  std::vector<std::int64_t> ids_;
+  std::vector<void*> addresses_;
+};
+
+}  // namespace
+
+Strides dense(std::int64_t tokens, std::int64_t heads, std::int64_t head_dim) {
+  return {tokens * heads * head_dim, heads * head_dim, head_dim};
+}
+
+struct Plan::Impl {
+  std::shared_ptr<const Library> library;  // outlives the descriptors
+  AttentionProblem problem;
+  bool backward = false;
+  bool with_lengths = false;
+  EnginePlan engine;
+  std::vector<Scalar> scalars;
+  // The workspace, from its start: the engine's, then what the graph keeps there (backward only).
+  std::int64_t row_sums_at = 0, d_q_sums_at = 0, lengths_at = 0, workspace_bytes = 0;
+};
+
+std::int64_t Plan::workspace_bytes() const {
+  return impl_->workspace_bytes;
+}
+const std::string& Plan::engine() const {
+  return impl_->engine.engine;
+}
+std::string Plan::description() const {
+  return fmt::format("{} {}, workspace {:.1f} MiB", impl_->library->name(), engine(),
+                     static_cast<double>(workspace_bytes()) / (1 << 20));
+}
+
+struct CudnnAttention::Impl {
+  std::shared_ptr<const Library> library;
+  cuda::DeviceInfo device;
+  PlanCache cache;
+  abi::Handle handle = nullptr;
+  std::map<std::tuple<bool, AttentionProblem, std::string>, Plan> plans;  // by pass, problem and engine
+
+  ~Impl() {
+    if (handle != nullptr) library->destroy(handle);
+  }
+
+  void check_supported(bool backward, const AttentionProblem& problem) const {
+    const int capability = device.capability;
+    if (const auto reason = unsupported_reason(problem, capability, backward))
+      throw UnsupportedError(*reason);
+    if (backward && problem.deterministic && capability / 10 == 10 && library->version() < 91800) {
+      throw UnsupportedError(
+          fmt::format("{} has no deterministic gradients of attention on a GPU of compute capability "
+                      "{}.{}: install cuDNN 9.18.0 or newer, or use the generated attention",
+                      library->name(), capability / 10, capability % 10));
+    }
+  }
+
+  bool with_lengths(bool backward, const AttentionProblem& problem) const {
+    return backward && needs_lengths(problem, library->version());
+  }
+
+  OperationGraph graph_of(bool backward, const AttentionProblem& problem) const {
+    check_supported(backward, problem);
+    return backward ? backward_graph(*library, handle, problem, with_lengths(backward, problem))
+                    : forward_graph(*library, handle, problem);
+  }
+
+  Plan finish(bool backward, const AttentionProblem& problem, EnginePlan engine,
+              const std::vector<Scalar>& scalars) const {
+    auto plan = std::make_shared<Plan::Impl>(
+        Plan::Impl{library, problem, backward, with_lengths(backward, problem), std::move(engine), scalars});
+    lay_out_workspace(*plan);
+    return Plan(std::move(plan));
+  }
+
+  static void lay_out_workspace(Plan::Impl& plan) {
+    plan.row_sums_at = aligned(plan.engine.workspace_bytes);
+    plan.workspace_bytes = plan.row_sums_at;
+    if (!plan.backward) return;
+    plan.d_q_sums_at = plan.row_sums_at + aligned(row_sums_bytes(plan.problem));
+    plan.lengths_at = plan.d_q_sums_at + aligned(d_q_sums_bytes(plan.problem));
+    plan.workspace_bytes = plan.lengths_at + (plan.with_lengths ? aligned(lengths_bytes(plan.problem)) : 0);
+  }
+
+  std::vector<Plan> several(bool backward, const AttentionProblem& problem, int count) const {
+    const OperationGraph graph = graph_of(backward, problem);
+    std::vector<Plan> made;
+    for (EnginePlan& engine : make_plans(*library, handle, graph, {problem.deterministic, {}, count})) {
+      made.push_back(finish(backward, problem, std::move(engine), graph.scalars));
+    }
+    return made;
+  }
+
+  EnginePlan make_or_read(const OperationGraph& graph, bool deterministic, const std::string& engine) const {
+    const std::string key = fmt::format(
+        "{}; {}, compute capability {}, {} multiprocessors, driver {}; graph {:016x}{}; {}", library->name(),
+        device.name, device.capability, device.sms, device.driver_version, graph.descriptor.content(),
+        deterministic ? " deterministic" : "", engine.empty() ? "any engine" : engine);
+    if (const std::optional<StoredPlan> stored = cache.read(key)) {
+      try {
+        return plan_from_json(*library, handle, stored->json, stored->engine);
+      } catch (const RunError&) {
+        // cuDNN's own checks found it stale. The plan is made anew below, by the same choice.
+      }
+    }
+    EnginePlan plan = std::move(make_plans(*library, handle, graph, {deterministic, engine, 1}).front());
+    if (cache.on()) cache.write(key, {plan.engine, plan_json(plan)});
+    return plan;
+  }
+
+  Plan remembered(bool backward, const AttentionProblem& problem, const std::string& engine) {
+    const auto key = std::tuple(backward, problem, engine);
+    const auto found = plans.find(key);
+    if (found != plans.end()) return found->second;
+    const OperationGraph graph = graph_of(backward, problem);
+    EnginePlan plan = make_or_read(graph, problem.deterministic, engine);
+    return plans.emplace(key, finish(backward, problem, std::move(plan), graph.scalars)).first->second;
+  }
+
+  void start(const Plan::Impl& plan, bool backward, const cuda::Stream& stream) const {
+    if (plan.backward != backward) {
+      throw std::logic_error(
+          backward ? "a plan of attention's forward pass was given the addresses of its gradients"
+                   : "a plan of attention's gradients was given the addresses of its forward pass");
+    }
+    library->check(library->set_stream(handle, stream.handle()), "take the stream");
+  }
+};
+
+CudnnAttention::CudnnAttention(const cuda::DeviceInfo& device, std::filesystem::path cache_dir)
+    : impl_(new Impl{std::make_shared<const Library>(), device, PlanCache(std::move(cache_dir))}) {
+  impl_->library->check(impl_->library->create(&impl_->handle), "start in this CUDA context");
+}
+CudnnAttention::~CudnnAttention() = default;
+CudnnAttention::CudnnAttention(CudnnAttention&&) noexcept = default;
+CudnnAttention& CudnnAttention::operator=(CudnnAttention&&) noexcept = default;
+
+std::string CudnnAttention::name() const {
+  return impl_->library->name();
+}
+
+Plan CudnnAttention::forward(const AttentionProblem& problem, const std::string& engine) {
+  return impl_->remembered(false, problem, engine);
+}
+Plan CudnnAttention::backward(const AttentionProblem& problem, const std::string& engine) {
+  return impl_->remembered(true, problem, engine);
+}
+std::vector<Plan> CudnnAttention::forward_plans(const AttentionProblem& problem, int count) {
+  return impl_->several(false, problem, count);
+}
+std::vector<Plan> CudnnAttention::backward_plans(const AttentionProblem& problem, int count) {
+  return impl_->several(true, problem, count);
+}
+
+void CudnnAttention::run(const Plan& plan, const ForwardPointers& pointers, void* workspace,
+                         const cuda::Stream& stream) {
+  const Plan::Impl& p = *plan.impl_;
+  impl_->start(p, false, stream);
+  VariantPack pack;
+  pack.add(kQ, pointers.q);
+  pack.add(kK, pointers.k);
+  pack.add(kV, pointers.v);
+  pack.add(kOut, pointers.out);
+  pack.add(kLse, pointers.lse);
+  for (const Scalar& scalar : p.scalars) pack.add(scalar);
+  pack.execute(*impl_->library, impl_->handle, p.engine.descriptor, workspace);
+}
+
+void CudnnAttention::run(const Plan& plan, const BackwardPointers& pointers, void* workspace,
+                         const cuda::Stream& stream) {
+  const Plan::Impl& p = *plan.impl_;
+  impl_->start(p, true, stream);
+  std::byte* const scratch = static_cast<std::byte*>(workspace);
+  VariantPack pack;
+  pack.add(kQ, pointers.q);
+  pack.add(kK, pointers.k);
+  pack.add(kV, pointers.v);
+  pack.add(kOut, pointers.out);
+  pack.add(kDOut, pointers.d_out);
+  pack.add(kLse, pointers.lse);
+  pack.add(kDQ, pointers.d_q);
+  pack.add(kDK, pointers.d_k);
+  pack.add(kDV, pointers.d_v);
+  pack.add(kRowSums, scratch + p.row_sums_at);
+  if (!p.problem.deterministic) pack.add(kDQSums, scratch + p.d_q_sums_at);
+  if (p.with_lengths) {
+    cuda::fill_words(scratch + p.lengths_at, static_cast<std::uint32_t>(p.problem.tokens),
+                     lengths_bytes(p.problem), stream);
+    pack.add(kLengths, scratch + p.lengths_at);
+    pack.add(kKvLengths, scratch + p.lengths_at);
+  }
+  for (const Scalar& scalar : p.scalars) pack.add(scalar);
+  pack.execute(*impl_->library, impl_->handle, p.engine.descriptor, scratch);
+}
+
+}  // namespace hydrac::runtime::cudnn

@@ -1,0 +1,130 @@
+// Scaled dot-product attention and its gradients through cuDNN 9, which is opened at run time.
+//   out = softmax(scale q k^T, masked) v,  lse = log(sum(exp(scale q k^T, masked)))
+// A plan is made once for a problem; running it allocates nothing, waits for nothing and can be captured in a
+// CUDA graph. lse is what templates/cuda/attention computes too: either may follow the other's forward pass.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/stream.h"
+
+namespace hydrac::runtime::cudnn {
+
+// Elements from one batch, token and head to the next; multiples of 8. Elements of a head are contiguous. The
+// tensor may be a slice of a larger one, such as q of packed qkv.
+struct Strides {
+  std::int64_t batch = 0, token = 0, head = 0;
+  auto operator<=>(const Strides&) const = default;
+};
+
+// [batch, tokens, heads, head_dim], dense.
+Strides dense(std::int64_t tokens, std::int64_t heads, std::int64_t head_dim);
+
+// No dropout: cuDNN's random numbers are not the ones that our other kernels draw.
+struct AttentionProblem {
+  std::int64_t batch = 0;     // B
+  std::int64_t tokens = 0;    // T, of queries and of keys
+  std::int64_t heads = 0;     // H
+  std::int64_t kv_heads = 0;  // K, divides H; query head h uses key and value head h / (H / K)
+  std::int64_t head_dim = 0;  // D
+  float scale = 0;            // usually 1 / sqrt(D)
+  bool causal = true;         // token t sees tokens 0 to t
+  bool bf16 = true;           // the type of all tensors but lse; else float16
+  // backward() twice gives the same bits. Without it, d_q is summed in any order, in less time on some GPUs.
+  bool deterministic = true;
+  Strides q, out;      // [B,T,H,D]
+  Strides k, v;        // [B,T,K,D]
+  Strides d_out, d_q;  // as q; for backward()
+  Strides d_k, d_v;    // as k
+  auto operator<=>(const AttentionProblem&) const = default;
+};
+
+// Addresses on the GPU, multiples of 16.
+struct ForwardPointers {
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  void* out = nullptr;
+  float* lse = nullptr;  // [B,H,T], dense
+};
+struct BackwardPointers {
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  const void* out = nullptr;
+  const void* d_out = nullptr;
+  const float* lse = nullptr;
+  void* d_q = nullptr;
+  void* d_k = nullptr;
+  void* d_v = nullptr;
+};
+
+// Why cuDNN would not do it on a GPU of this compute capability (90 is 9.0), as a sentence for the user that
+// says what to change; nullopt when it should. Needs neither cuDNN nor a GPU. What it lets pass may still
+// find no engine in the installed version: then forward() or backward() says so. `gradients`: whether
+// backward() is meant too.
+std::optional<std::string> unsupported_reason(const AttentionProblem& problem, int capability,
+                                              bool gradients = true);
+
+// One of cuDNN's kernels (or a few) with its settings. Belongs to the CudnnAttention that made it and may
+// outlive it, but runs only on it. Copies are cheap.
+class Plan {
+ public:
+  // Device memory that run() needs, a multiple of 256.
+  std::int64_t workspace_bytes() const;
+  // "engine 4 (knobs 24=6)": with the problem and the version of cuDNN it says all that decides the results'
+  // bits.
+  const std::string& engine() const;
+  // "cuDNN 9.14.0 engine 4 (knobs 24=6), workspace 1.5 MiB"
+  std::string description() const;
+
+ private:
+  friend class CudnnAttention;
+  struct Impl;
+  explicit Plan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+// One handle of cuDNN in the context that is current when it is made, which must be current in every call.
+// Calls from several threads need one object each.
+class CudnnAttention {
+ public:
+  // `device` is the context's. Plans are kept in `cache_dir` (empty: only in memory) and read from there,
+  // unless cuDNN, the driver or the GPU is another. Throws InputError that says what to install when cuDNN is
+  // missing or too old, RunError when it cannot start here.
+  explicit CudnnAttention(const cuda::DeviceInfo& device, std::filesystem::path cache_dir = {});
+  ~CudnnAttention();
+  CudnnAttention(CudnnAttention&&) noexcept;
+  CudnnAttention& operator=(CudnnAttention&&) noexcept;
+
+  // cuDNN's favourite, or the plan of `engine` as Plan::engine() named it. Made at the first call and
+  // remembered; that takes about half a second for the first of its kind, a millisecond from the cache.
+  // Throws RunError with unsupported_reason(), with what cuDNN says of every engine that it has, or when the
+  // cache cannot be written.
+  Plan forward(const AttentionProblem& problem, const std::string& engine = {});
+  Plan backward(const AttentionProblem& problem, const std::string& engine = {});
+  // At most `count` plans, the favourite first: for a tuner, which measures them and remembers the best one's
+  // engine(). Throws likewise when there is none.
+  std::vector<Plan> forward_plans(const AttentionProblem& problem, int count);
+  std::vector<Plan> backward_plans(const AttentionProblem& problem, int count);
+
+  // Queues the work. `workspace` is a multiple of 256 and holds workspace_bytes().
+  void run(const Plan& plan, const ForwardPointers& pointers, void* workspace, const cuda::Stream& stream);
+  void run(const Plan& plan, const BackwardPointers& pointers, void* workspace, const cuda::Stream& stream);
+
+  // "cuDNN 9.14.0"
+  std::string name() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hydrac::runtime::cudnn

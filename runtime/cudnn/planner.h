@@ -1,0 +1,36 @@
+// From a graph of operations to something that runs it.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/cudnn/graph.h"
+
+namespace hydrac::runtime::cudnn {
+
+struct EnginePlan {
+  Descriptor descriptor;
+  std::int64_t workspace_bytes = 0;  // of the engine itself
+  std::string engine;                // "engine 4 (knobs 24=6)"
+};
+
+struct PlanRequest {
+  bool deterministic = true;  // engines that say they are not are passed over
+  std::string engine;         // only this one; empty: any
+  int count = 1;              // at least one is made, at most this many
+};
+
+// Plans for the graph, in the order that cuDNN's heuristics give (mode A, then fallbacks), leaving out
+// engines that refuse it. `handle` is the one that the graph was built with and that will run the plans.
+// Throws UnsupportedError that names every engine passed over and why when there is no plan; RunError when
+// cuDNN fails otherwise.
+std::vector<EnginePlan> make_plans(const Library& library, abi::Handle handle, const OperationGraph& graph,
+                                   const PlanRequest& request);
+
+// All of a plan, compiled code included, for this version of cuDNN and this GPU.
+std::string plan_json(const EnginePlan& plan);
+// The plan again, in milliseconds instead of half a second. Throws RunError when cuDNN does not accept it.
+EnginePlan plan_from_json(const Library& library, abi::Handle handle, const std::string& json,
+                          std::string engine);
+
+}  // namespace hydrac::runtime::cudnn

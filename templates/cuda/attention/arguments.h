@@ -1,0 +1,41 @@
+// What the attention kernels take: strided views of tensors, the problem's shape, dropout, and the two numbers of each
+// query that the backward pass needs. Plain data that host and device share.
+#pragma once
+#include <cstdint>
+
+#include "hydrac/math.h"
+
+namespace hydrac::cuda {
+
+// A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv product. Strides count
+// elements; the D elements of one head are contiguous. Data and strides are multiples of 16 bytes.
+template <class T>
+struct Heads {
+  T* data;
+  std::int64_t batch_stride, token_stride, head_stride;
+
+  HYDRAC_FN T* at(std::int64_t batch, std::int64_t token, std::int64_t head) const {
+    return data + batch * batch_stride + token * token_stride + head * head_stride;
+  }
+};
+
+struct AttentionShape {
+  int batch, tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
+  float scale;                         // scores are scale * q . k
+};
+
+// Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
+// random_bits(key, ((b*H + h)*T + i)*T + j) >= threshold, and then multiplied by keep_scale.
+struct AttentionDropout {
+  std::uint32_t key;
+  std::uint32_t threshold;  // p * 2^32
+  float keep_scale;         // 1 / (1 - p)
+};
+
+// The workspace of the backward pass is one of these for each query, [B,H,T].
+struct alignas(8) QueryTerms {
+  float lse2;   // log2 of the softmax's denominator
+  float delta;  // d_out . out: what the softmax's gradient subtracts
+};
+
+}  // namespace hydrac::cuda

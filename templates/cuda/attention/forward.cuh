@@ -1,0 +1,136 @@
+// The forward of attention: out = dropout(softmax(scale q k^T)) v and lse, the log of the softmax's denominator.
+//
+// A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with a running
+// maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the fragment that one
+// product leaves is the operand that the next one takes. On Hopper both products run asynchronously, so that one
+// warpgroup's softmax hides behind another's products (Shah et al.: FlashAttention-3; 2024).
+#pragma once
+#include "cuda/attention/pipeline.cuh"
+#include "cuda/attention/softmax.cuh"
+
+namespace hydrac::cuda {
+
+// Launch: attention_launch(problem, AttentionKernel::forward). lse [B,H,T] float. shape.scale is positive.
+template <class Config>
+__device__ __forceinline__ void attention_forward(const AttentionShape& shape, Heads<const typename Config::Storage> q,
+                                                  Heads<const typename Config::Storage> k,
+                                                  Heads<const typename Config::Storage> v,
+                                                  Heads<typename Config::Storage> out, float* lse,
+                                                  const AttentionDropout& dropout) {
+  using Product = typename ProductOf<Config>::Type;
+  constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
+  constexpr int column_bytes = columns * Config::row_bytes;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const std::uint32_t queries = ptx::shared_address(shared);
+  const std::uint32_t keys = queries + Config::rows * Config::row_bytes;
+  const std::uint32_t values = keys + Config::tile.stages * column_bytes;
+
+  const Place place;
+  const QueryBlock<Config> block(shape);
+  RowLoader<Config, Product, Config::rows>(q.token_stride)
+      .start(queries, q.at(block.batch, block.first, block.head), block.count);
+  const RowLoader<Config, Product, columns> load_keys(k.token_stride), load_values(v.token_stride);
+  const auto* k_from = k.at(block.batch, 0, block.kv_head);
+  const auto* v_from = v.at(block.batch, 0, block.kv_head);
+  const auto start = [&](int tile, int stage) {
+    const int valid = valid_rows<columns>(shape.tokens, tile * columns);
+    load_keys.start(keys + stage * column_bytes, k_from, valid);
+    load_values.start(values + stage * column_bytes, v_from, valid);
+    k_from += columns * k.token_stride;
+    v_from += columns * v.token_stride;
+  };
+  start(0, 0);
+
+  const float scale2 = shape.scale * kLog2E;
+  const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+  RunningSoftmax<row_tiles> softmax;
+  Fragment<row_tiles, Config::padded_dim> sums;
+  typename Product::template Weights<columns> weights;
+  const auto multiply_scores = [&](Fragment<row_tiles, columns>& scores, int stage) {
+    Product::begin();
+    Product::template scores<columns>(scores, place, queries, keys + stage * column_bytes);
+    Product::commit();
+  };
+  // From scores to probabilities; whether earlier sums must be rescaled.
+  const auto soften = [&](Fragment<row_tiles, columns>& scores, int tile, float(&rescale)[row_tiles][2]) {
+    if (tile >= block.unmasked) {
+      mask<Config::causal, false>(scores, place, block.first, tile * columns, shape.tokens, -__builtin_inff());
+    }
+    const bool moved = softmax.step(scores, scale2, rescale);
+    if constexpr (Config::has_dropout) {
+      for_elements<row_tiles, columns>([&](int m, int n, int e) {
+        const int query = block.first + place.row<row_tiles>(m, e / 2), key = tile * columns + place.column(n, e);
+        if (!kept(dropout, dropout_index, shape.tokens, query, key)) scores.at[m][n][e] = 0.0f;
+      });
+    }
+    return moved;
+  };
+  const auto add_values = [&](int stage, bool add) {
+    Product::settle(sums);
+    Product::begin();
+    Product::template accumulate<columns>(sums, place, weights, values + stage * column_bytes, 0, add);
+    Product::commit();
+  };
+
+  if constexpr (Config::family == AttentionFamily::hopper) {
+    // A tile's values are multiplied while the next tile's scores become probabilities.
+    int before = 0;
+    const auto first = [&](int stage) {
+      Fragment<row_tiles, columns> scores;
+      float rescale[row_tiles][2];
+      multiply_scores(scores, stage);
+      Product::template wait<0>();
+      Product::settle(scores);
+      soften(scores, 0, rescale);
+      Product::round(weights, scores);
+    };
+    const auto compute = [&](int tile, int stage) {
+      Fragment<row_tiles, columns> scores;
+      float rescale[row_tiles][2];
+      multiply_scores(scores, stage);
+      add_values(before, tile > 1);
+      Product::template wait<1>();
+      Product::settle(scores);
+      const bool moved = soften(scores, tile, rescale);
+      Product::template wait<0>();
+      Product::settle(sums);
+      if (moved) sums.scale_rows(rescale);
+      Product::round(weights, scores);
+      before = stage;
+    };
+    stream_tiles<Config, Product>(block.tiles, start, first, compute);
+    add_values(before, block.tiles > 1);
+    Product::template wait<0>();
+    Product::settle(sums);
+  } else {
+    const auto compute = [&](int tile, int stage) {
+      Fragment<row_tiles, columns> scores;
+      float rescale[row_tiles][2];
+      multiply_scores(scores, stage);
+      if (soften(scores, tile, rescale) && tile > 0) sums.scale_rows(rescale);
+      Product::round(weights, scores);
+      add_values(stage, tile > 0);
+    };
+    Product::clear(sums);
+    stream_tiles<Config, Product>(block.tiles, start, [&](int stage) { compute(0, stage); }, compute);
+  }
+
+  softmax.finish();
+  float* lse_to = lse + (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
+  float factor[row_tiles][2];
+#pragma unroll
+  for (int m = 0; m < row_tiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = place.row<row_tiles>(m, half);
+      factor[m][half] = (Config::has_dropout ? dropout.keep_scale : 1.0f) / softmax.sum[m][half];
+      if (place.lane % 4 == 0 && row < block.count) {
+        lse_to[row] = softmax.shift[m][half] * kLn2 + log(softmax.sum[m][half]);
+      }
+    }
+  }
+  store_rows<Config>(out.at(block.batch, block.first, block.head), out.token_stride, block.count, place, 0, sums,
+                     factor);
+}
+
+}  // namespace hydrac::cuda

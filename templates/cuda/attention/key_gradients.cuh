@@ -1,0 +1,191 @@
+// The second half of attention's backward: d_k and d_v. The formulas stand in query_gradients.cuh;
+// d_v = (f P)^T d_out and d_k = scale * d_s^T q.
+//
+// A block of threads owns rows of keys and goes through the queries that may see them, of every head that shares the
+// kv head, in one order: the gradients of grouped heads are summed in registers. Products are transposed (k q^T), so
+// that again what one leaves in registers is what the next takes.
+#pragma once
+#include "cuda/attention/pipeline.cuh"
+#include "cuda/attention/softmax.cuh"
+
+namespace hydrac::cuda {
+
+// The block of key rows that a thread block owns, and the query tiles that it goes through for each head.
+template <class Config>
+struct KeyBlock {
+  int batch, kv_head, part;
+  int first;       // key
+  int count;       // keys that exist, at least 1
+  int first_tile;  // of queries
+  int tiles;
+
+  __device__ __forceinline__ explicit KeyBlock(const AttentionShape& shape) {
+    const int blocks = (shape.tokens + Config::rows - 1) / Config::rows;
+    const int index = static_cast<int>(blockIdx.x);
+    part = index % Config::tile.parts;
+    const int block = index / Config::tile.parts % blocks, row = index / Config::tile.parts / blocks;
+    batch = row / shape.kv_heads;
+    kv_head = row % shape.kv_heads;
+    first = block * Config::rows;
+    count = valid_rows<Config::rows>(shape.tokens, first);
+    first_tile = Config::causal ? first / Config::columns : 0;
+    tiles = (shape.tokens + Config::columns - 1) / Config::columns - first_tile;
+  }
+};
+
+// Starts the copy of a tile's query terms: to `columns` lse2 and then `columns` delta. Zeros from valid_rows on.
+template <class Config>
+__device__ __forceinline__ void load_column_terms(std::uint32_t to, const QueryTerms* from, int valid_rows) {
+  constexpr int columns = Config::columns;
+#pragma unroll
+  for (int first = 0; first < 2 * columns; first += Config::threads) {
+    const int index = first + static_cast<int>(threadIdx.x);
+    if (index >= 2 * columns) break;
+    const int column = index % columns;
+    const QueryTerms* term = from + (column < valid_rows ? column : 0);
+    ptx::copy_to_shared<4>(to + index * 4, index < columns ? &term->lse2 : &term->delta, column < valid_rows);
+  }
+}
+
+// One of the two numbers of each of a thread's columns.
+template <int columns>
+struct ColumnTerms {
+  float at[columns / 8][2];
+
+  __device__ __forceinline__ void load(std::uint32_t from, const Place& place) {
+#pragma unroll
+    for (int n = 0; n < columns / 8; ++n) {
+      const auto pair = ptx::load_shared<2>(from + place.column(n, 0) * 4);
+      at[n][0] = float_from_bits(pair.at[0]), at[n][1] = float_from_bits(pair.at[1]);
+    }
+  }
+};
+
+// Launch: attention_launch(problem, AttentionKernel::key_gradients), after query_gradients, which writes `terms`
+// [B,H,T]. Writes all of d_k and d_v.
+template <class Config>
+__device__ __forceinline__ void attention_key_gradients(
+    const AttentionShape& shape, Heads<const typename Config::Storage> q, Heads<const typename Config::Storage> k,
+    Heads<const typename Config::Storage> v, Heads<const typename Config::Storage> d_out, const QueryTerms* terms,
+    Heads<typename Config::Storage> d_k, Heads<typename Config::Storage> d_v, const AttentionDropout& dropout) {
+  using Product = typename ProductOf<Config>::Type;
+  constexpr int row_tiles = Config::row_tiles, columns = Config::columns, stages = Config::tile.stages;
+  constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
+  constexpr int part_dim = (Config::padded_dim / Config::tile.parts + 15) / 16 * 16;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const std::uint32_t keys = ptx::shared_address(shared);
+  const std::uint32_t values = keys + row_bytes;
+  const std::uint32_t queries = values + row_bytes;
+  const std::uint32_t d_outs = queries + stages * column_bytes;
+  const std::uint32_t column_terms = d_outs + stages * column_bytes;
+
+  const Place place;
+  const KeyBlock<Config> block(shape);
+  const int group = shape.heads / shape.kv_heads;
+  RowLoader<Config, Product, Config::rows>(k.token_stride)
+      .start(keys, k.at(block.batch, block.first, block.kv_head), block.count);
+  RowLoader<Config, Product, Config::rows>(v.token_stride)
+      .start(values, v.at(block.batch, block.first, block.kv_head), block.count);
+  const RowLoader<Config, Product, columns> load_queries(q.token_stride), load_d_outs(d_out.token_stride);
+
+  // Queries past the sequence are zeros with zero terms, and add nothing.
+  const int first_query = block.first_tile * columns;
+  int next_head = block.kv_head * group, next_query = first_query;
+  const auto start = [&](int, int stage) {
+    const int valid = valid_rows<columns>(shape.tokens, next_query);
+    load_queries.start(queries + stage * column_bytes, q.at(block.batch, next_query, next_head), valid);
+    load_d_outs.start(d_outs + stage * column_bytes, d_out.at(block.batch, next_query, next_head), valid);
+    load_column_terms<Config>(
+        column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms)),
+        terms + (static_cast<std::int64_t>(block.batch) * shape.heads + next_head) * shape.tokens + next_query, valid);
+    next_query += columns;
+    if (next_query >= shape.tokens) next_query = first_query, ++next_head;
+  };
+  start(0, 0);
+
+  const float scale2 = shape.scale * kLog2E;
+  // Parts overlap where the head dimension does not split evenly; both then store the same values.
+  const int first_column = block.part == 0 ? 0 : Config::padded_dim - part_dim;
+  Fragment<row_tiles, part_dim> key_sums, value_sums;
+  int head = block.kv_head * group, query = first_query;
+  const auto compute = [&](int index, int stage) {
+    Fragment<row_tiles, columns> scores, gradients;
+    Product::template wait<0>();
+    Product::begin();
+    Product::template scores<columns>(scores, place, keys, queries + stage * column_bytes);
+    Product::commit();
+    Product::template scores<columns>(gradients, place, values, d_outs + stage * column_bytes);
+    Product::commit();
+    const std::uint32_t lse2_from = column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms));
+    ColumnTerms<columns> lse2, delta;
+    Product::template wait<1>();
+    lse2.load(lse2_from, place);
+    Product::settle(scores);
+    for_elements<row_tiles, columns>([&](int m, int n, int e) {
+      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
+    });
+    if (Config::causal && query < block.first + Config::rows - 1) {
+      mask<true, true>(scores, place, block.first, query, shape.tokens, 0.0f);
+    }
+    // A dropped probability turns negative, which says so without another register.
+    Fragment<row_tiles, columns> after_dropout = scores;
+    if constexpr (Config::has_dropout) {
+      const std::uint64_t dropout_index = dropout_base(shape, block.batch, head);
+      for_elements<row_tiles, columns>([&](int m, int n, int e) {
+        float& x = scores.at[m][n][e];
+        x = kept(dropout, dropout_index, shape.tokens, query + place.column(n, e),
+                 block.first + place.row<row_tiles>(m, e / 2))
+                ? x
+                : -x;
+        after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
+      });
+    }
+    typename Product::template Weights<columns> weights;
+    Product::round(weights, after_dropout);
+    Product::settle(value_sums);
+    Product::begin();
+    Product::template accumulate<columns>(value_sums, place, weights, d_outs + stage * column_bytes, first_column,
+                                          index > 0);
+    Product::commit();
+    Product::template wait<0>();
+    delta.load(lse2_from + columns * 4, place);
+    Product::settle(gradients);
+    for_elements<row_tiles, columns>([&](int m, int n, int e) {
+      float probability = scores.at[m][n][e], gradient = gradients.at[m][n][e];
+      if constexpr (Config::has_dropout) {
+        gradient = probability > 0.0f ? gradient * dropout.keep_scale : 0.0f;
+        probability = abs(probability);
+      }
+      gradients.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
+    });
+    typename Product::template Weights<columns> d_weights;
+    Product::round(d_weights, gradients);
+    Product::settle(key_sums);
+    Product::begin();
+    Product::template accumulate<columns>(key_sums, place, d_weights, queries + stage * column_bytes, first_column,
+                                          index > 0);
+    Product::commit();
+    query += columns;
+    if (query >= shape.tokens) query = first_query, ++head;
+  };
+  const auto first = [&](int stage) { compute(0, stage); };
+  Product::clear(key_sums);
+  Product::clear(value_sums);
+  stream_tiles<Config, Product>(group * block.tiles, start, first, compute);
+  Product::template wait<0>();
+  Product::settle(key_sums);
+  Product::settle(value_sums);
+
+  float key_factor[row_tiles][2], value_factor[row_tiles][2];
+#pragma unroll
+  for (int m = 0; m < row_tiles; ++m) {
+    key_factor[m][0] = key_factor[m][1] = shape.scale;
+    value_factor[m][0] = value_factor[m][1] = Config::has_dropout ? dropout.keep_scale : 1.0f;
+  }
+  store_rows<Config>(d_k.at(block.batch, block.first, block.kv_head), d_k.token_stride, block.count, place,
+                     first_column, key_sums, key_factor);
+  store_rows<Config>(d_v.at(block.batch, block.first, block.kv_head), d_v.token_stride, block.count, place,
+                     first_column, value_sums, value_factor);
+}
+
+}  // namespace hydrac::cuda

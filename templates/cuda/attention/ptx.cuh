@@ -1,0 +1,133 @@
+// The PTX instructions that the attention kernels use, one small function each.
+#pragma once
+#include "cuda/types.cuh"
+
+namespace hydrac::cuda::ptx {
+
+__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// 2^x, to 2 ulp; denormal results are 0.
+__device__ __forceinline__ float exp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// Copies `bytes` (4 or 16) to shared memory, zeros if not `valid`; complete after wait_copies. Before sm_80, at once.
+template <int bytes>
+__device__ __forceinline__ void copy_to_shared(std::uint32_t to, const void* from, bool valid) {
+  static_assert(bytes == 4 || bytes == 16);
+#if __CUDA_ARCH__ >= 800
+  const int source_bytes = valid ? bytes : 0;
+  if constexpr (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(source_bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(source_bytes) : "memory");
+  }
+#else
+  Vector<std::uint32_t, bytes / 4> data{};
+  if (valid) data = load<bytes / 4>(static_cast<const std::uint32_t*>(from));
+  if constexpr (bytes == 16) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(data.at[0]), "r"(data.at[1]),
+                 "r"(data.at[2]), "r"(data.at[3])
+                 : "memory");
+  } else {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(data.at[0]) : "memory");
+  }
+#endif
+}
+
+// `words` 32-bit words of shared memory.
+template <int words>
+__device__ __forceinline__ Vector<std::uint32_t, words> load_shared(std::uint32_t from) {
+  static_assert(words == 1 || words == 2 || words == 4);
+  Vector<std::uint32_t, words> data;
+  if constexpr (words == 1) {
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(data.at[0]) : "r"(from) : "memory");
+  } else if constexpr (words == 2) {
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(data.at[0]), "=r"(data.at[1]) : "r"(from) : "memory");
+  } else {
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(data.at[0]), "=r"(data.at[1]), "=r"(data.at[2]), "=r"(data.at[3])
+                 : "r"(from)
+                 : "memory");
+  }
+  return data;
+}
+
+__device__ __forceinline__ void store_shared(std::uint32_t to, std::uint64_t data) {
+  asm volatile("st.shared.b64 [%0], %1;" ::"r"(to), "l"(data) : "memory");
+}
+
+// Waits for all of this thread's copies; a barrier makes them visible to others.
+__device__ __forceinline__ void wait_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+// c [16,8] += a [16,16] . b [16,8], in the layouts of mma.m16n8k16.
+template <class Storage>
+__device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1);
+
+template <>
+__device__ __forceinline__ void mma<bf16>(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                          std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <>
+__device__ __forceinline__ void mma<f16>(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                         std::uint32_t b1) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  // Turing's instruction is half as deep; the halves of the operands lie as it wants them.
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b0));
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[2]), "r"(a[3]), "r"(b1));
+#endif
+}
+
+// Two floats rounded to one register: `low` in the low half.
+template <class Storage>
+__device__ __forceinline__ std::uint32_t pack(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  std::uint32_t result;
+  if constexpr (__is_same(Storage, bf16)) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+  }
+  return result;
+#else
+  return from_float<Storage>(low).bits | static_cast<std::uint32_t>(from_float<Storage>(high).bits) << 16;
+#endif
+}
+
+}  // namespace hydrac::cuda::ptx

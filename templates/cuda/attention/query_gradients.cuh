@@ -1,0 +1,156 @@
+// The first half of attention's backward: d_q, and the query terms that the second half reads.
+//
+// Probabilities are recomputed from q, k and lse. With P the probabilities, f the dropout factors (0 or keep_scale) and
+// delta = rowsum(d_out * out):  d_s = P * (f * (d_out v^T) - delta),  d_q = scale * d_s k.
+// The backward pass is two kernels, one that owns queries and one that owns keys: scores and d_out v^T are computed
+// twice, seven products instead of five, but nothing is summed across blocks. So it is deterministic without atomics or
+// partial sums in memory, and d_s goes from one product to the next in registers.
+#pragma once
+#include "cuda/attention/pipeline.cuh"
+#include "cuda/attention/softmax.cuh"
+
+namespace hydrac::cuda {
+
+// delta and lse2 of the block's rows, to shared memory for the block and to `to` for key_gradients. Eight threads share
+// a row; several rows' loads are in flight at once. Rows from valid_rows on get zeros.
+template <class Config>
+__device__ __forceinline__ void query_terms(std::uint32_t shared_terms, QueryTerms* to, const float* lse,
+                                            const typename Config::Storage* out, std::int64_t out_stride,
+                                            const typename Config::Storage* d_out, std::int64_t d_out_stride,
+                                            int valid_rows) {
+  constexpr int elements = 16 / sizeof(typename Config::Storage);
+  constexpr int rows_at_once = Config::threads / 8, rounds = Config::rows / rows_at_once;
+  const int part = static_cast<int>(threadIdx.x) % 8, first_row = static_cast<int>(threadIdx.x) / 8;
+  float sums[rounds], lses[rounds];
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int row = first_row + round * rows_at_once;
+    const int from = row < valid_rows ? row : valid_rows - 1;  // loads need no branch
+    lses[round] = lse[from];
+    sums[round] = 0.0f;
+#pragma unroll
+    for (int first = 0; first < Config::head_dim; first += 8 * elements) {
+      const int column = first + part * elements;
+      if (column >= Config::head_dim) break;
+      const auto a = load<elements>(out + from * out_stride + column);
+      const auto b = load<elements>(d_out + from * d_out_stride + column);
+#pragma unroll
+      for (int i = 0; i < elements; ++i) sums[round] = fma(to_float(a.at[i]), to_float(b.at[i]), sums[round]);
+    }
+  }
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int row = first_row + round * rows_at_once;
+    const bool valid = row < valid_rows;
+    float sum = sums[round];
+#pragma unroll
+    for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, distance);
+    const QueryTerms terms{valid ? lses[round] * kLog2E : 0.0f, valid ? sum : 0.0f};
+    if (part == 0) {
+      ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, terms));
+      if (valid) to[row] = terms;
+    }
+  }
+}
+
+// Launch: attention_launch(problem, AttentionKernel::query_gradients), before key_gradients. Writes all of d_q and of
+// `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
+template <class Config>
+__device__ __forceinline__ void attention_query_gradients(
+    const AttentionShape& shape, Heads<const typename Config::Storage> q, Heads<const typename Config::Storage> k,
+    Heads<const typename Config::Storage> v, Heads<const typename Config::Storage> out, const float* lse,
+    Heads<const typename Config::Storage> d_out, Heads<typename Config::Storage> d_q, QueryTerms* terms,
+    const AttentionDropout& dropout) {
+  using Product = typename ProductOf<Config>::Type;
+  constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
+  constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const std::uint32_t queries = ptx::shared_address(shared);
+  const std::uint32_t d_outs = queries + row_bytes;
+  const std::uint32_t keys = d_outs + row_bytes;
+  const std::uint32_t values = keys + Config::tile.stages * column_bytes;
+  const std::uint32_t shared_terms = values + Config::tile.stages * column_bytes;
+
+  const Place place;
+  const QueryBlock<Config> block(shape);
+  const auto* d_out_from = d_out.at(block.batch, block.first, block.head);
+  RowLoader<Config, Product, Config::rows>(q.token_stride)
+      .start(queries, q.at(block.batch, block.first, block.head), block.count);
+  RowLoader<Config, Product, Config::rows>(d_out.token_stride).start(d_outs, d_out_from, block.count);
+  const RowLoader<Config, Product, columns> load_keys(k.token_stride), load_values(v.token_stride);
+  const auto* k_from = k.at(block.batch, 0, block.kv_head);
+  const auto* v_from = v.at(block.batch, 0, block.kv_head);
+  const auto start = [&](int tile, int stage) {
+    const int valid = valid_rows<columns>(shape.tokens, tile * columns);
+    load_keys.start(keys + stage * column_bytes, k_from, valid);
+    load_values.start(values + stage * column_bytes, v_from, valid);
+    k_from += columns * k.token_stride;
+    v_from += columns * v.token_stride;
+  };
+
+  start(0, 0);
+  const std::int64_t first_row =
+      (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
+  query_terms<Config>(shared_terms, terms + first_row, lse + first_row, out.at(block.batch, block.first, block.head),
+                      out.token_stride, d_out_from, d_out.token_stride, block.count);
+  __syncthreads();
+  QueryTerms own[row_tiles][2];
+#pragma unroll
+  for (int m = 0; m < row_tiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      own[m][half] = __builtin_bit_cast(
+          QueryTerms, ptx::load_shared<2>(shared_terms + place.row<row_tiles>(m, half) * sizeof(QueryTerms)));
+    }
+  }
+
+  const float scale2 = shape.scale * kLog2E;
+  const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+  Fragment<row_tiles, Config::padded_dim> sums;
+  const auto compute = [&](int tile, int stage) {
+    Fragment<row_tiles, columns> scores, gradients;
+    Product::template wait<0>();
+    Product::begin();
+    Product::template scores<columns>(scores, place, queries, keys + stage * column_bytes);
+    Product::commit();
+    Product::template scores<columns>(gradients, place, d_outs, values + stage * column_bytes);
+    Product::commit();
+    Product::template wait<1>();
+    Product::settle(scores);
+    for_elements<row_tiles, columns>([&](int m, int n, int e) {
+      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -own[m][e / 2].lse2));
+    });
+    if (tile >= block.unmasked) {
+      mask<Config::causal, false>(scores, place, block.first, tile * columns, shape.tokens, 0.0f);
+    }
+    Product::template wait<0>();
+    Product::settle(gradients);
+    for_elements<row_tiles, columns>([&](int m, int n, int e) {
+      float gradient = gradients.at[m][n][e];
+      if constexpr (Config::has_dropout) {
+        const int query = block.first + place.row<row_tiles>(m, e / 2), key = tile * columns + place.column(n, e);
+        gradient = kept(dropout, dropout_index, shape.tokens, query, key) ? gradient * dropout.keep_scale : 0.0f;
+      }
+      gradients.at[m][n][e] = scores.at[m][n][e] * (gradient - own[m][e / 2].delta);
+    });
+    typename Product::template Weights<columns> weights;
+    Product::round(weights, gradients);
+    Product::settle(sums);
+    Product::begin();
+    Product::template accumulate<columns>(sums, place, weights, keys + stage * column_bytes, 0, tile > 0);
+    Product::commit();
+  };
+  const auto first = [&](int stage) { compute(0, stage); };
+  Product::clear(sums);
+  stream_tiles<Config, Product>(block.tiles, start, first, compute);
+  Product::template wait<0>();
+  Product::settle(sums);
+
+  float factor[row_tiles][2];
+#pragma unroll
+  for (int m = 0; m < row_tiles; ++m) factor[m][0] = factor[m][1] = shape.scale;
+  store_rows<Config>(d_q.at(block.batch, block.first, block.head), d_q.token_stride, block.count, place, 0, sums,
+                     factor);
+}
+
+}  // namespace hydrac::cuda

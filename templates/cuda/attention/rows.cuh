@@ -1,0 +1,120 @@
+// Rows of q, k, v between device memory, shared memory and registers.
+#pragma once
+#include "cuda/attention/config.cuh"
+#include "cuda/attention/ptx.cuh"
+
+namespace hydrac::cuda {
+
+// Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head dimension,
+// become zero.
+template <class Config, class Product, int rows>
+class RowLoader {
+ public:
+  using Storage = typename Config::Storage;
+
+  __device__ __forceinline__ explicit RowLoader(std::int64_t token_stride)
+      : token_stride_(token_stride),
+        own_(static_cast<int>(threadIdx.x) / kChunks * token_stride + threadIdx.x % kChunks * kElements),
+        to_(Product::template offset<rows>(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
+
+  // Starts the copy; ptx::wait_copies ends it.
+  __device__ __forceinline__ void start(std::uint32_t tile, const Storage* from, int valid_rows) const {
+    if (kEven && valid_rows >= rows) {
+      from += own_;
+#pragma unroll
+      for (int row = 0; row < rows; row += kRowsAtOnce) {
+        ptx::copy_to_shared<16>(tile + to_ + Product::template offset<rows>(row, 0), from, true);
+        from += kRowsAtOnce * token_stride_;
+      }
+    } else {
+      start_with_zeros(tile, from, valid_rows);
+    }
+  }
+
+ private:
+  static constexpr int kElements = 16 / sizeof(Storage);
+  static constexpr int kChunks = Config::padded_dim / kElements;
+  static constexpr int kRowsAtOnce = Config::threads / kChunks;
+  // Whether all threads copy whole rows in step, so that addresses grow by constants.
+  static constexpr bool kEven = Config::head_dim == Config::padded_dim && Config::threads % kChunks == 0 &&
+                                rows % kRowsAtOnce == 0;
+
+  __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const Storage* from, int valid_rows) const {
+#pragma unroll 2
+    for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += Config::threads) {
+      const int row = index / kChunks, chunk = index % kChunks;
+      const bool valid = row < valid_rows && chunk * kElements < Config::head_dim;
+      ptx::copy_to_shared<16>(tile + Product::template offset<rows>(row, chunk),
+                              valid ? from + row * token_stride_ + chunk * kElements : from, valid);
+    }
+  }
+
+  std::int64_t token_stride_;
+  std::int64_t own_;  // elements from a tile's start to this thread's first chunk
+  std::uint32_t to_;
+};
+
+// Each thread of a quad has one row of a 4x4 matrix and gets one column of it.
+__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) {
+#pragma unroll
+  for (int bit = 1; bit <= 2; bit *= 2) {
+    const bool upper = (lane & bit) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & bit) != 0) continue;
+      const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, upper ? x[i] : x[i | bit], bit);
+      if (upper) {
+        x[i] = other;
+      } else {
+        x[i | bit] = other;
+      }
+    }
+  }
+}
+
+// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange elements so that
+// each thread stores 16 consecutive bytes.
+template <class Config, int N>
+__device__ __forceinline__ void store_rows(typename Config::Storage* to, std::int64_t token_stride, int valid_rows,
+                                           const Place& place, int first_column,
+                                           const Fragment<Config::row_tiles, N>& c,
+                                           const float (&factor)[Config::row_tiles][2]) {
+  using Storage = typename Config::Storage;
+#pragma unroll
+  for (int m = 0; m < Config::row_tiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = place.row<Config::row_tiles>(m, half);
+      Storage* row_to = to + row * token_stride;
+      const float f = factor[m][half];
+      if constexpr (sizeof(Storage) == 2) {
+#pragma unroll
+        for (int n = 0; n < N / 8; n += 4) {
+          std::uint32_t x[4];
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            x[i] = n + i < N / 8 ? ptx::pack<Storage>(c.at[m][(n + i) % (N / 8)][2 * half] * f,
+                                                      c.at[m][(n + i) % (N / 8)][2 * half + 1] * f)
+                                 : 0u;
+          }
+          transpose_quad(x, place.lane);
+          const int block = n + place.lane % 4;
+          const int column = first_column + block * 8;
+          if (row < valid_rows && block < N / 8 && column < Config::head_dim) {
+            store(reinterpret_cast<std::uint32_t*>(row_to + column), Vector<std::uint32_t, 4>{{x[0], x[1], x[2], x[3]}});
+          }
+        }
+      } else {
+#pragma unroll
+        for (int n = 0; n < N / 8; ++n) {
+          const int column = first_column + place.column(n, 0);
+          if (row < valid_rows && column < Config::head_dim) {
+            store(row_to + column, Vector<Storage, 2>{{c.at[m][n][2 * half] * f, c.at[m][n][2 * half + 1] * f}});
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace hydrac::cuda

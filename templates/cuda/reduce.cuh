@@ -1,0 +1,155 @@
+// Reductions of a row over the lanes that share it, and of column sums over the rows that a block shares. All
+// are trees of one fixed form: the same bits on every run, and in every lane.
+#pragma once
+#include "cuda/types.cuh"
+
+namespace hydrac {
+
+constexpr float kLowest = -3.402823466e+38f;  // finite: kLowest - kLowest is 0
+
+HYDRAC_FN float minus_infinity() {
+  return float_from_bits(0xFF800000u);
+}
+
+// One barrier for the `threads` threads (a multiple of 32) that name it.
+__device__ inline void named_barrier([[maybe_unused]] int name, [[maybe_unused]] int threads) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
+#elif defined(HYDRAC_CUDA_EMULATION)
+  emulation::named_barrier(name, threads);
+#endif
+}
+
+__host__ __device__ constexpr int power_of_two_from(int n) {
+  int power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+
+struct Add {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Larger {
+  __device__ float operator()(float a, float b) const { return a < b ? b : a; }
+};
+
+// A block of kRows rows side by side, each held by kLanes lanes: a power of two up to 32, or whole warps. All lanes
+// of a row call its functions together; rows need not keep in step.
+template <int kLanes, int kRows>
+class RowLanes {
+ public:
+  __device__ RowLanes() : lane(threadIdx.x % kLanes), row(threadIdx.x / kLanes) {}
+
+  const int lane;
+  const int row;  // in the block
+
+  // Replaces each value by its sum (largest) over the row's lanes.
+  template <typename... Floats>
+  __device__ void sum(Floats&... values) {
+    reduce<Add>(0.0f, values...);
+  }
+  template <typename... Floats>
+  __device__ void largest(Floats&... values) {
+    reduce<Larger>(minus_infinity(), values...);
+  }
+
+  // What a lane read before, another one may write behind this.
+  __device__ void sync() const {
+    if constexpr (kLanes > 32) {
+      row_barrier();
+    } else if constexpr (kLanes > 1) {
+      __syncwarp(mask());
+    }
+  }
+
+ private:
+  static constexpr int kWarps = kLanes > 32 ? kLanes / 32 : 1;
+
+  __device__ unsigned mask() const {
+    if constexpr (kLanes >= 32) return 0xFFFFFFFFu;
+    return ((1u << (kLanes % 32)) - 1u) << (threadIdx.x % 32 / kLanes * kLanes);
+  }
+
+  __device__ void row_barrier() const {
+    if constexpr (kRows == 1) {
+      __syncthreads();
+    } else {
+      named_barrier(row + 1, kLanes);
+    }
+  }
+
+  template <int kAmong, typename Op>
+  __device__ float butterfly(float x) const {
+#pragma unroll
+    for (int step = kAmong / 2; step > 0; step /= 2) x = Op()(x, __shfl_xor_sync(mask(), x, step));
+    return x;
+  }
+
+  // Warps meet in shared memory, behind one barrier: the next call but one is the first to write there again, and
+  // its threads have met at the next call's barrier.
+  template <typename Op, typename... Floats>
+  __device__ void reduce([[maybe_unused]] float neutral, Floats&... values) {
+    ((values = butterfly<(kLanes < 32 ? kLanes : 32), Op>(values)), ...);
+    if constexpr (kWarps > 1) {
+      __shared__ float exchange[2][kRows][sizeof...(Floats)][kWarps];
+      const int warp = lane / 32;
+      int at = 0;
+      if (lane % 32 == 0) ((exchange[turn_][row][at++][warp] = values), ...);
+      row_barrier();
+      at = 0;
+      constexpr int among = power_of_two_from(kWarps);
+      const int other = lane % 32 % among;
+      ((values = butterfly<among, Op>(other < kWarps ? exchange[turn_][row][at++][other] : (++at, neutral))), ...);
+      turn_ ^= 1;
+    }
+  }
+
+  int turn_ = 0;
+};
+
+// Adds up what the rows of a block have summed, column by column; the lanes of row 0 hold the result. Every thread
+// of the block calls it. `N` floats a thread.
+template <int kLanes, int kRows, int N>
+__device__ void add_rows(const RowLanes<kLanes, kRows>& lanes, float* sums) {
+  if constexpr (kRows > 1) {
+    constexpr int kHalf = (kRows + 1) / 2;
+    __shared__ float exchange[kHalf * N * kLanes];
+#pragma unroll 1
+    for (int count = kRows; count > 1;) {
+      const int half = (count + 1) / 2;
+      __syncthreads();
+      if (lanes.row >= half && lanes.row < count) {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          exchange[((lanes.row - half) * N + i) * kLanes + lanes.lane] = sums[i];
+      }
+      __syncthreads();
+      if (lanes.row + half < count) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) sums[i] += exchange[(lanes.row * N + i) * kLanes + lanes.lane];
+      }
+      count = half;
+    }
+  }
+}
+
+// The sum of column `column` over `partials` rows of `width` floats, 8 threads a column: threads of a warp stand on
+// neighbouring columns, threadIdx.x / 32 picks the rows. Every thread of the block (256) calls it; the result is
+// right where threadIdx.x < 32.
+__device__ inline float sum_of_partials(const float* __restrict__ workspace, int column, int width, int partials) {
+  __shared__ float exchange[8][32];
+  const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
+  float sum = 0.0f;
+  if (column < width) {
+#pragma unroll 4
+    for (int i = part; i < partials; i += 8) sum += workspace[static_cast<std::int64_t>(i) * width + column];
+  }
+  exchange[part][lane] = sum;
+  __syncthreads();
+  float total = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) total += exchange[i][lane];
+  return total;
+}
+
+}  // namespace hydrac

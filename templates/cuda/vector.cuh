@@ -1,0 +1,88 @@
+// Columns of a row in registers: a thread holds N consecutive ones and moves them in accesses of A elements, as
+// many as the row's alignment allows, of at most 16 bytes.
+#pragma once
+#include "cuda/types.cuh"
+
+namespace hydrac {
+
+// The value of an element in registers: float for every floating-point type, integers as they are.
+template <typename T>
+HYDRAC_FN auto widen(T x) {
+  if constexpr (sizeof(T) == 2) {
+    return to_float(x);
+  } else {
+    return x;
+  }
+}
+
+template <typename T, typename X>
+HYDRAC_FN T narrow(X x) {
+  if constexpr (sizeof(T) == 2) {
+    return from_float<T>(x);
+  } else {
+    return x;
+  }
+}
+
+template <typename T>
+inline constexpr bool is_bf16 = false;
+template <>
+inline constexpr bool is_bf16<bf16> = true;
+
+// Two 16-bit values in a word, the first in its low half: one instruction where the GPU has it.
+template <typename T>
+HYDRAC_FN std::uint32_t narrow_pair(float first, float second) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint32_t word;
+  if constexpr (is_bf16<T>) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  }
+  return word;
+#else
+  return from_float<T>(first).bits | static_cast<std::uint32_t>(from_float<T>(second).bits) << 16;
+#endif
+}
+
+// N elements in N / A accesses.
+template <int A, int N, typename T>
+HYDRAC_FN void load_columns(Vector<T, N>& columns, const T* from) {
+#pragma unroll
+  for (int i = 0; i < N / A; ++i) {
+    const Vector<T, A> part = load<A>(from + i * A);
+#pragma unroll
+    for (int j = 0; j < A; ++j) columns.at[i * A + j] = part.at[j];
+  }
+}
+
+template <int A, int N, typename T, typename X>
+HYDRAC_FN void store_columns(T* to, const X (&columns)[N]) {
+#pragma unroll
+  for (int i = 0; i < N / A; ++i) {
+    Vector<T, A> part;
+    if constexpr (sizeof(T) == 2 && A > 1) {
+      Vector<std::uint32_t, A / 2> words;
+#pragma unroll
+      for (int j = 0; j < A / 2; ++j)
+        words.at[j] = narrow_pair<T>(columns[i * A + 2 * j], columns[i * A + 2 * j + 1]);
+      part = __builtin_bit_cast(Vector<T, A>, words);
+    } else {
+#pragma unroll
+      for (int j = 0; j < A; ++j) part.at[j] = narrow<T>(columns[i * A + j]);
+    }
+    store(to + i * A, part);
+  }
+}
+
+// C++'s std::max and std::min: the first where the two are equal or one is NaN, unlike fmaxf and fminf.
+template <typename T>
+HYDRAC_FN T max(T a, T b) {
+  return a < b ? b : a;
+}
+template <typename T>
+HYDRAC_FN T min(T a, T b) {
+  return b < a ? b : a;
+}
+
+}  // namespace hydrac
