@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "cli/program_memory.h"
 #include "cli/spec_input.h"
 #include "codegen/cpu_library.h"
 #include "runtime/error.h"
@@ -23,37 +26,67 @@ void check_cpu_shapes(const spec::Spec& spec) {
                   spec.model.head_dim));
 }
 
-driver::CompileOptions cpu_options(const spec::Spec& spec, const std::string& dump_dir) {
+driver::CompileOptions cpu_options(const spec::Spec& spec, const BuildOptions& options) {
   check_cpu_shapes(spec);
-  driver::CompileOptions options;
-  options.threads = thread_count(spec);
-  options.dump_dir = dump_dir;
-  return options;
+  driver::CompileOptions compile_options;
+  compile_options.threads = thread_count(spec);
+  compile_options.dump_dir = options.dump_dir;
+  compile_options.memory_bytes = options.memory_bytes;
+  return compile_options;
+}
+
+// What is free on the GPU, less what modules, cuDNN and the CUDA graph will take of it.
+driver::CompileOptions gpu_options(targets::CudaMachine& machine, const spec::Spec& spec,
+                                   const BuildOptions& options) {
+  constexpr int64_t reserve = int64_t{600} << 20;
+  driver::CompileOptions compile_options = machine.compile_options(spec, options.dump_dir);
+  compile_options.memory_bytes = options.memory_bytes > 0
+                                     ? options.memory_bytes
+                                     : std::max<int64_t>(1, machine.context().free_bytes() - reserve);
+  return compile_options;
+}
+
+PlannedProgram planned(const spec::Spec& spec, const driver::CompileOptions& options) {
+  PlannedProgram program{driver::compile(spec, options), driver::memory_limit(spec, options), {}};
+  program.problem = driver::memory_problem(program.compiled, options);
+  return program;
+}
+
+driver::Compiled fitting(const spec::Spec& spec, const driver::CompileOptions& options) {
+  PlannedProgram program = planned(spec, options);
+  require_fit(program.problem);
+  return std::move(program.compiled);
 }
 
 }  // namespace
 
-BuiltProgram build_program(const spec::Spec& spec, const std::string& dump_dir) {
+BuildOptions build_options(const Arguments& arguments) {
+  return {arguments.value("--dump").value_or(""), memory_option(arguments)};
+}
+
+BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options) {
   BuiltProgram built;
   if (target_of(spec).is_cpu()) {
-    built.program = std::make_unique<targets::CpuProgram>(driver::compile(spec, cpu_options(spec, dump_dir)),
+    built.program = std::make_unique<targets::CpuProgram>(fitting(spec, cpu_options(spec, options)),
                                                           targets::default_cache_dir());
     return built;
   }
   built.machine = std::make_unique<targets::CudaMachine>(target_of(spec), targets::default_cache_dir());
   built.program = std::make_unique<targets::CudaProgram>(
-      driver::compile(spec, built.machine->compile_options(spec, dump_dir)), *built.machine);
+      fitting(spec, gpu_options(*built.machine, spec, options)), *built.machine);
   return built;
 }
 
-driver::Compiled plan_program(const spec::Spec& spec, const std::string& dump_dir) {
+PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options) {
   const targets::Target& target = target_of(spec);
-  if (target.is_cpu()) return driver::compile(spec, cpu_options(spec, dump_dir));
+  if (target.is_cpu()) return planned(spec, cpu_options(spec, options));
   if (targets::detected_gpu() == target.name) {
     targets::CudaMachine machine(target, targets::default_cache_dir());
-    return driver::compile(spec, machine.compile_options(spec, dump_dir));
+    return planned(spec, gpu_options(machine, spec, options));
   }
-  return driver::compile(spec, targets::offline_compile_options(spec, dump_dir));
+  driver::CompileOptions offline = targets::offline_compile_options(spec, options.dump_dir);
+  offline.memory_bytes = options.memory_bytes;
+  return planned(spec, offline);
 }
 
 }  // namespace hydrac::cli

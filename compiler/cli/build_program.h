@@ -3,7 +3,9 @@
 #include <memory>
 #include <string>
 
+#include "cli/arguments.h"
 #include "driver/compile.h"
+#include "driver/fit_memory.h"
 #include "targets/cuda/machine.h"
 #include "targets/executable/executable.h"
 
@@ -15,12 +17,24 @@ struct BuiltProgram {
   std::unique_ptr<targets::Executable> program;
 };
 
+struct BuildOptions {
+  std::string dump_dir;      // as driver::CompileOptions has them
+  int64_t memory_bytes = 0;  // 0: what the target has; on a GPU that is here, what is free of it
+};
+BuildOptions build_options(const Arguments& arguments);  // --dump and --memory
+
 // Compiles the spec and its kernels and takes the memory. InputError when this machine cannot run its target,
-// or when its shapes are none that the target's kernels take.
-BuiltProgram build_program(const spec::Spec& spec, const std::string& dump_dir = "");
+// or when its shapes are none that the target's kernels take; Reported when it does not fit the memory.
+BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options = {});
+
+struct PlannedProgram {
+  driver::Compiled compiled;
+  driver::MemoryLimit limit;
+  std::optional<diag::Diagnostic> problem;  // where it does not fit
+};
 
 // Only the plan. A GPU's plan is exact on a machine that has it; elsewhere cuDNN's workspaces are those that
 // were measured on an H200.
-driver::Compiled plan_program(const spec::Spec& spec, const std::string& dump_dir);
+PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options);
 
 }  // namespace hydrac::cli

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include "cli/build_program.h"
+#include "cli/program_memory.h"
 #include "cli/report.h"
+#include "cli/report_json.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "spec/print.h"
@@ -13,9 +15,12 @@ int check_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
   complete_for_planning(*spec);
-  fmt::print("{}", spec::to_yaml(*spec));
-  const driver::Compiled compiled = plan_program(*spec, arguments.value("--dump").value_or(""));
-  fmt::print("\n{}", memory_summary(compiled, "# "));
+  const bool json = arguments.has("--json");
+  if (!json) fmt::print("{}", spec::to_yaml(*spec));
+  const PlannedProgram planned = plan_program(*spec, build_options(arguments));
+  fmt::print("{}", json ? check_json(planned.compiled, planned.limit)
+                        : "\n" + memory_summary(planned.compiled, "# "));
+  require_fit(planned.problem);
   return kFine;
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "runtime/log/units.h"
 
@@ -28,24 +27,32 @@ std::string interval_text(const std::vector<plan::Interval>& intervals) {
 
 }  // namespace
 
-std::string memory_summary(const driver::Compiled& c, const std::string& prefix) {
-  std::map<ir::Role, int64_t> by_role;
-  int64_t parameters = 0;
+int64_t parameter_count(const driver::Compiled& c) {
+  int64_t count = 0;
   for (const ir::Value& value : c.graph.values) {
-    if (value.parameter) parameters += element_count(value.shape) * value.slots;
-    if (value.view || value.role == ir::Role::activation) continue;
-    if (auto found = c.plan.placements.find(value.id); found != c.plan.placements.end())
-      by_role[value.role] += found->second.bytes();
+    if (value.parameter) count += element_count(value.shape) * value.slots;
   }
-  std::string text = fmt::format("{}{} parameters\n", prefix, parameters);
+  return count;
+}
+
+std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
+  std::map<ir::Role, int64_t> bytes;
+  for (const auto& [id, placement] : c.plan.placements) {
+    const ir::Role role = c.graph.value(id).role;
+    if (role != ir::Role::activation) bytes[role] += placement.bytes();
+  }
+  bytes[ir::Role::activation] = c.plan.arena_bytes - c.plan.persistent_bytes;
+  return bytes;
+}
+
+std::string memory_summary(const driver::Compiled& c, const std::string& prefix) {
+  std::string text = fmt::format("{}{} parameters\n", prefix, parameter_count(c));
   text += fmt::format("{}{:<16} {:>16} bytes   {}\n", prefix, "arena", c.plan.arena_bytes,
                       bytes_text(c.plan.arena_bytes));
-  for (const auto& [role, bytes] : by_role) {
-    text += fmt::format("{}  {:<14} {:>16} bytes   {}\n", prefix, to_string(role), bytes, bytes_text(bytes));
+  for (const auto& [role, bytes] : bytes_by_role(c)) {
+    text += fmt::format("{}  {:<14} {:>16} bytes   {}{}\n", prefix, to_string(role), bytes, bytes_text(bytes),
+                        role == ir::Role::activation ? ", shared by what is never alive at once" : "");
   }
-  const int64_t activations = c.plan.arena_bytes - c.plan.persistent_bytes;
-  text += fmt::format("{}  {:<14} {:>16} bytes   {}, shared by what is never alive at once\n", prefix,
-                      "activation", activations, bytes_text(activations));
   for (const auto& [function, bytes] : c.plan.live_bytes) {
     text +=
         fmt::format("{}    {:<12} {:>16} bytes   alive at once at most in {}\n", prefix, "", bytes, function);
@@ -62,9 +69,9 @@ std::string call_table(const driver::Compiled& c) {
                           section.layers > 0 ? fmt::format(" x {}", section.layers) : "");
       for (const program::Call& call : section.calls) {
         const ir::Value& out = c.graph.value(c.graph.find(call.label));
-        text += fmt::format("    {:<52} {:<28} {:<16} {:>9} flop {:>11}\n", name_of(c.program, call), call.label,
-                            symbols_of(out.shape),
-                            runtime::human_count(call.flop), bytes_text(static_cast<int64_t>(call.bytes)));
+        text += fmt::format("    {:<52} {:<28} {:<16} {:>9} flop {:>11}\n", name_of(c.program, call),
+                            call.label, symbols_of(out.shape), runtime::human_count(call.flop),
+                            bytes_text(static_cast<int64_t>(call.bytes)));
       }
     }
   }

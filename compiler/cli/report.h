@@ -1,10 +1,16 @@
 // Tables about a compiled program that several verbs print.
 #pragma once
+#include <map>
 #include <string>
 
 #include "driver/compile.h"
 
 namespace hydrac::cli {
+
+int64_t parameter_count(const driver::Compiled& compiled);
+
+// The arena's bytes, all of them.
+std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& compiled);
 
 // Where the arena's bytes go, one line a role; every line starts with `prefix`.
 std::string memory_summary(const driver::Compiled& compiled, const std::string& prefix);

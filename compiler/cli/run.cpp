@@ -3,6 +3,7 @@
 
 #include "cli/build_program.h"
 #include "cli/checkpoint_files.h"
+#include "cli/program_memory.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/log/units.h"
@@ -62,7 +63,7 @@ int run_verb(const Arguments& arguments) {
   Corpus corpus = open_corpus(*spec, quiet);
   runtime::TrainOptions options = train_options(*spec, corpus, arguments);
   runtime::check_run(options);
-  const BuiltProgram built = build_program(*spec, arguments.value("--dump").value_or(""));
+  const BuiltProgram built = build_program(*spec, build_options(arguments));
   targets::Executable& program = *built.program;
   if (!quiet) print_start(program, *corpus.loader);
   options.peak_flops = program.peak_flops();

@@ -9,6 +9,11 @@ namespace hydrac::cli {
 
 inline constexpr int kFine = 0, kFoundWanting = 1, kBadInput = 2, kRunFailed = 3;
 
+// Thrown where the user has been told what is wrong already; only the exit code is left.
+struct Reported {
+  int exit_code;
+};
+
 struct Verb {
   std::string_view name;
   std::string_view usage;  // what follows the name

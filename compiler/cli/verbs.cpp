@@ -15,6 +15,8 @@ namespace {
 const Option kQuiet{"--quiet,-q", "", "print nothing but errors"};
 const Option kThreads{"--threads", "N", "as optimizations.threads=N"};
 const Option kDump{"--dump", "DIR", "write each stage of the compiler as a numbered text file"};
+const Option kMemory{"--memory", "GIB",
+                     "the tensor memory it may take; without: what the target has, less a reserve"};
 const Option kSteps{"--steps", "N", "optimizer steps"};
 const Option kJson{"--json", "", "print one JSON object"};
 
@@ -28,17 +30,18 @@ const std::vector<Verb>& verbs() {
        {{"--resume", "", "continue the run in output.dir from its newest checkpoint"},
         kQuiet,
         kThreads,
+        kMemory,
         kDump},
        run_verb},
       {"check",
        "SPEC [key=value ...]",
        "what the resolved spec is and what it will need",
-       {kThreads, kDump},
+       {kJson, kThreads, kMemory, kDump},
        check_verb},
       {"explain",
        "SPEC [key=value ...]",
        "every kernel with its work, the memory map, what each pass decided",
-       {kThreads, kDump},
+       {kJson, kThreads, kMemory, kDump},
        explain_verb},
       {"verify",
        "SPEC [key=value ...]",
@@ -145,6 +148,8 @@ int run_words(std::vector<std::string> words) {
 int main(const std::vector<std::string>& words) {
   try {
     return run_words(words);
+  } catch (const Reported& reported) {
+    return reported.exit_code;
   } catch (const runtime::InputError& error) {
     fmt::print(stderr, "hydrac: error: {}\n", error.what());
     return kBadInput;

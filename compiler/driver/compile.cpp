@@ -9,6 +9,7 @@
 #include "codegen/cpu_program.h"
 #include "codegen/cuda_program.h"
 #include "driver/dump.h"
+#include "driver/fit_memory.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -68,12 +69,13 @@ int64_t gemm_workspace_bytes(const targets::Target& gpu) {
   return (gpu.capability >= 90 ? 32 : 8) * int64_t{1} << 20;
 }
 
-Compiled compile(const spec::Spec& spec, const CompileOptions& options) {
+Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recompute,
+                 const CompileOptions& options) {
   const targets::Target& target = *targets::find(spec.target);
   Compiled c;
   c.spec = spec;
   c.threads = options.threads;
-  c.recompute = recompute_choice(spec);
+  c.recompute = recompute;
   Dump dump(options.dump_dir);
   auto after = [&](const std::string& stage) {
     demand(stage, ir::verify(c.graph));
@@ -126,6 +128,12 @@ Compiled compile(const spec::Spec& spec, const CompileOptions& options) {
   demand("plan", plan::verify(c.graph, c.plan));
   dump.stage("plan", to_text(c.graph, c.plan));
   return c;
+}
+
+Compiled compile(const spec::Spec& spec, const CompileOptions& options) {
+  if (spec.optimizations.recompute.mode == spec::Recompute::Mode::automatic)
+    return compile_to_fit(spec, options);
+  return compile(spec, recompute_choice(spec), options);
 }
 
 }  // namespace hydrac::driver

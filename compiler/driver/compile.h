@@ -15,8 +15,9 @@
 namespace hydrac::driver {
 
 struct CompileOptions {
-  int threads = 1;       // the most that will run the program (cpu)
-  std::string dump_dir;  // each stage as a numbered text file; empty: none
+  int threads = 1;           // the most that will run the program (cpu)
+  std::string dump_dir;      // each stage as a numbered text file; empty: none
+  int64_t memory_bytes = 0;  // what the plan may take; 0: see memory_limit() in driver/fit_memory.h
   // GPU targets: see codegen::CudaOptions. Without it every attention is generated.
   std::function<std::optional<int64_t>(const program::AttentionCall&)> cudnn_workspace;
 };
@@ -40,6 +41,10 @@ int64_t gemm_workspace_bytes(const targets::Target& gpu);
 
 // The spec's vocab_size and num_features are final (not 0). Throws std::logic_error on our own bugs: a
 // verifier that finds something between two stages.
+Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recompute,
+                 const CompileOptions& options);
+// The same with the spec's choice; `auto` is the cheapest one that fits the memory (driver/fit_memory.h).
+// Whether the program fits is not asked otherwise: see memory_problem().
 Compiled compile(const spec::Spec& spec, const CompileOptions& options);
 
 }  // namespace hydrac::driver

@@ -18,6 +18,7 @@ struct RecomputeChoice {
   bool mlp = false;    // everything inside the mlp block
   bool block = false;  // everything but the residual stream between layers
   bool any() const { return norm || act || attn || mlp || block; }
+  bool operator==(const RecomputeChoice&) const = default;
 };
 std::string to_string(const RecomputeChoice& choice);
 

@@ -52,9 +52,6 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.optimizer_state", to_string(o.optimizer_state), "fp32");
   if (draft.usable({"optimizations.cuda_graph"}) && o.cuda_graph)
     refuse(draft, "optimizations.cuda_graph", "true", "false");
-  // Fitting the memory needs a size to fit; main memory is shared with everything else.
-  if (draft.usable({"optimizations.recompute"}) && o.recompute.mode == Recompute::Mode::automatic)
-    refuse(draft, "optimizations.recompute", "auto", "none, block or a list");
 }
 
 void check_cudnn(Draft& draft, const Target& target) {

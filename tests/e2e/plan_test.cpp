@@ -86,14 +86,68 @@ TEST(Plan, ChecksAndExplainsTwiceAlikeAndWriteNothing) {
   EXPECT_EQ(files_below(place.path()), before);
 }
 
+using Json = nlohmann::json;
+
+TEST(Json, OfCheckSaysWhatTheTextSays) {
+  const Workplace place;
+  const std::string text = place.run({"check", "base.yaml"}).out;
+  const Outcome outcome = place.run({"check", "base.yaml", "--json", "--memory", "1"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["memory"]["arena_bytes"], number_after(text, "\n# arena"));
+  EXPECT_EQ(json["parameters"], number_after(text, "\n\n# "));
+  EXPECT_EQ(json["spec"]["train"]["max_steps"], number_after(text, "max_steps:"));
+  EXPECT_EQ(json["recompute"], "none");
+  EXPECT_EQ(json["memory"]["limit_bytes"], 1 << 30);
+  EXPECT_EQ(json["memory"]["fits"], true);
+  int64_t sum = 0;
+  for (const auto& [role, bytes] : json["memory"]["bytes"].items()) {
+    EXPECT_EQ(bytes, number_after(text, "\n#   " + role + " ")) << role;
+    sum += bytes.get<int64_t>();
+  }
+  EXPECT_EQ(sum, json["memory"]["arena_bytes"]);
+}
+
+TEST(Json, OfExplainHasEveryCallAndTensor) {
+  const Workplace place;
+  const Outcome outcome = place.run({"explain", "base.yaml", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["functions"][0]["name"], "micro_step");
+  const Json& block = json["functions"][0]["sections"][1];
+  EXPECT_EQ(block["name"], "block");
+  EXPECT_EQ(block["iterations"], 2);
+  EXPECT_EQ(block["calls"][0]["kernel"], "gemm");
+  EXPECT_EQ(block["calls"][0]["gemm"]["n"], 64 + 32 + 32);
+  EXPECT_EQ(block["calls"][0]["output"], "attn.qkv");
+  int64_t end = 0, last = 0;
+  for (const Json& tensor : json["tensors"]) {
+    EXPECT_GE(tensor["offset"].get<int64_t>(), last);
+    last = tensor["offset"];
+    end = std::max(end, last + tensor["bytes"].get<int64_t>());
+    EXPECT_EQ(tensor["alive"].is_null(), tensor["role"] != "activation") << tensor;
+  }
+  EXPECT_EQ(end, json["memory"]["arena_bytes"]);
+  EXPECT_GT(json["decisions"].size(), 5u);
+}
+
+TEST(Json, OfAProgramThatDoesNotFitSaysSo) {
+  const Workplace place;
+  const Outcome outcome = place.run({"check", "base.yaml", "--json", "--memory", "0.001"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(Json::parse(outcome.out)["memory"]["fits"], false);
+  EXPECT_NE(outcome.err.find("[out-of-memory]"), std::string::npos);
+}
+
 TEST(Plan, DumpWritesTheStagesInOrderAndMarksTheUnchanged) {
   const Workplace place;
   ASSERT_EQ(place.run({"explain", "base.yaml", "--dump", "stages"}).code, 0);
-  const Words stages = {"01-graph.txt",       "02-autodiff.txt", "03-recompute.txt", "04-chunk-head.txt",
-                        "05-layout.txt",      "06-expand.txt",   "07-dead-code.txt", "08-fuse.txt",
-                        "09-dead-stores.txt", "10-in-place.txt", "11-program.txt",   "12-plan.txt"};
+  const Words stages = {"01-graph.txt",      "02-autodiff.txt",    "03-recompute.txt", "04-precision.txt",
+                        "05-chunk-head.txt", "06-layout.txt",      "07-expand.txt",    "08-dead-code.txt",
+                        "09-fuse.txt",       "10-dead-stores.txt", "11-in-place.txt",  "12-program.txt",
+                        "13-plan.txt"};
   EXPECT_EQ(files_below(place / "stages"), stages);
-  EXPECT_EQ(slurp(place / "stages/04-chunk-head.txt"), "unchanged\n");
+  EXPECT_EQ(slurp(place / "stages/05-chunk-head.txt"), "unchanged\n");
   EXPECT_EQ(slurp(place / "stages/03-recompute.txt"), "unchanged\n");
   for (const std::string& stage : stages) EXPECT_GT(slurp(place / ("stages/" + stage)).size(), 5u) << stage;
   ASSERT_EQ(place.run({"explain", "base.yaml", "--dump", "block", "optimizations.recompute=block"}).code, 0);

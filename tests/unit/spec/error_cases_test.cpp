@@ -59,7 +59,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, ErrorCase, testing::ValuesIn(case_names()), [](c
 
 TEST(ErrorCases, ProvokeEveryRegisteredKind) {
   std::set<diag::Kind> provoked = {
-      diag::Kind::file_too_large};  // Hostile.RefusesAHugeFile: too large to check in
+      diag::Kind::file_too_large,  // Hostile.RefusesAHugeFile: too large to check in
+      diag::Kind::out_of_memory};  // found by compiling: tests/e2e/memory_test.cpp
   for (const std::string& name : case_names()) {
     const Loaded loaded = run_case(name);
     for (const diag::Diagnostic& diagnostic : loaded.diagnostics.all()) provoked.insert(diagnostic.kind);

@@ -1,0 +1,36 @@
+#include "cli/program_memory.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+#include "cli/verb.h"
+#include "runtime/error.h"
+
+namespace hydrac::cli {
+
+int64_t memory_option(const Arguments& arguments) {
+  const std::optional<std::string> text = arguments.value("--memory");
+  if (!text) return 0;
+  constexpr double most = 1 << 20;  // GiB; keeps the bytes in an int64
+  double gib = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), gib);
+  if (error != std::errc() || end != text->data() + text->size() || !(gib > 0 && gib <= most))
+    throw runtime::InputError(fmt::format("--memory: \"{}\" is no number of GiB", *text));
+  return static_cast<int64_t>(gib * 0x1p30);
+}
+
+void require_fit(const std::optional<diag::Diagnostic>& problem) {
+  if (!problem) return;
+  diag::Diagnostics diagnostics;
+  std::ostringstream source;
+  if (std::ifstream file(problem->where.file); file) source << file.rdbuf();
+  diagnostics.add_source(problem->where.file, source.str());
+  diagnostics.report(problem->kind, problem->where, problem->message, problem->suggestion);
+  fmt::print(stderr, "{}", diagnostics.render());
+  throw Reported{kBadInput};
+}
+
+}  // namespace hydrac::cli

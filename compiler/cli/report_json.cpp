@@ -1,0 +1,122 @@
+#include "cli/report_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/report.h"
+#include "spec/print.h"
+
+namespace hydrac::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json shape_json(const ir::Shape& shape) {
+  Json sizes = Json::array();
+  for (const ir::Dim& dim : shape) sizes.push_back(dim.size);
+  return sizes;
+}
+
+Json memory_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
+  Json roles = Json::object();
+  for (const auto& [role, bytes] : bytes_by_role(c)) roles[std::string(to_string(role))] = bytes;
+  Json alive = Json::object();
+  for (const auto& [function, bytes] : c.plan.live_bytes) alive[function] = bytes;
+  const bool known = limit.bytes > 0;
+  return {{"arena_bytes", c.plan.arena_bytes},
+          {"bytes", roles},
+          {"most_alive_bytes", alive},
+          {"limit_bytes", known ? Json(limit.bytes) : Json(nullptr)},
+          {"fits", known ? Json(limit.allows(c.plan.arena_bytes)) : Json(nullptr)}};
+}
+
+Json call_json(const driver::Compiled& c, const program::Call& call) {
+  const bool gemm = call.kind == program::Call::Kind::gemm;
+  const bool launch = call.kind == program::Call::Kind::launch;
+  Json json = {{"kernel", gemm     ? "gemm"
+                          : launch ? c.program.kernels[call.kernel].name
+                                   : name_of(c.program, call)},
+               {"output", call.label}};
+  if (gemm) {
+    json["gemm"] = {{"m", call.gemm.m},
+                    {"n", call.gemm.n},
+                    {"k", call.gemm.k},
+                    {"transpose_a", call.gemm.transpose_a},
+                    {"transpose_b", call.gemm.transpose_b},
+                    {"accumulate", call.gemm.accumulate}};
+  }
+  json["flop"] = call.flop;
+  json["bytes"] = call.bytes;
+  return json;
+}
+
+Json functions_json(const driver::Compiled& c) {
+  Json functions = Json::array();
+  for (const program::Function& function : c.program.functions) {
+    Json sections = Json::array();
+    for (const program::Section& section : function.sections) {
+      Json calls = Json::array();
+      for (const program::Call& call : section.calls) calls.push_back(call_json(c, call));
+      sections.push_back(
+          {{"name", section.name}, {"iterations", std::max(section.layers, 1)}, {"calls", std::move(calls)}});
+    }
+    functions.push_back({{"name", function.name}, {"sections", std::move(sections)}});
+  }
+  return functions;
+}
+
+Json tensors_json(const driver::Compiled& c) {
+  std::vector<std::pair<ir::ValueId, plan::Placement>> order(c.plan.placements.begin(),
+                                                             c.plan.placements.end());
+  std::ranges::stable_sort(order, {}, [](const auto& entry) { return entry.second.offset; });
+  Json tensors = Json::array();
+  for (const auto& [id, placement] : order) {
+    const ir::Value& value = c.graph.value(id);
+    Json alive = nullptr;
+    if (const auto found = c.plan.intervals.find(id); found != c.plan.intervals.end()) {
+      alive = Json::array();
+      for (const plan::Interval& interval : found->second)
+        alive.push_back(Json::array({interval.first, interval.last}));
+    }
+    tensors.push_back({{"name", value.name},
+                       {"role", to_string(value.role)},
+                       {"dtype", to_string(value.dtype)},
+                       {"shape", shape_json(value.shape)},
+                       {"slots", placement.slots},
+                       {"offset", placement.offset},
+                       {"bytes", placement.bytes()},
+                       {"alive", std::move(alive)}});
+  }
+  return tensors;
+}
+
+Json decisions_json(const driver::Compiled& c) {
+  Json decisions = Json::array();
+  for (const passes::Decision& decision : c.decisions)
+    decisions.push_back({{"pass", decision.pass}, {"text", decision.text}});
+  return decisions;
+}
+
+Json common_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
+  return {{"spec", Json::parse(spec::to_json(c.spec))},
+          {"parameters", parameter_count(c)},
+          {"recompute", to_string(c.recompute)},
+          {"memory", memory_json(c, limit)}};
+}
+
+}  // namespace
+
+std::string check_json(const driver::Compiled& compiled, const driver::MemoryLimit& limit) {
+  return common_json(compiled, limit).dump(2) + "\n";
+}
+
+std::string explain_json(const driver::Compiled& compiled, const driver::MemoryLimit& limit) {
+  Json json = common_json(compiled, limit);
+  json["functions"] = functions_json(compiled);
+  json["tensors"] = tensors_json(compiled);
+  json["decisions"] = decisions_json(compiled);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace hydrac::cli

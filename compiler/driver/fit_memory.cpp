@@ -1,0 +1,241 @@
+#include "driver/fit_memory.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "runtime/error.h"
+#include "runtime/log/units.h"
+#include "targets/target.h"
+
+namespace hydrac::driver {
+
+namespace {
+
+using passes::RecomputeChoice;
+
+std::string human(int64_t bytes) {
+  return runtime::human_bytes(static_cast<uint64_t>(bytes));
+}
+
+// Installed memory, or what a container (control groups, both versions) is allowed of it.
+int64_t machine_memory() {
+  int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    int64_t allowed = 0;  // "max" is no number: no limit
+    if (std::ifstream(file) >> allowed && allowed > 0) bytes = std::min(bytes, allowed);
+  }
+  return bytes;
+}
+
+// Choices that differ in what they compute again, `none` first. The mlp includes its activation.
+std::vector<RecomputeChoice> all_choices() {
+  std::vector<RecomputeChoice> choices;
+  for (const bool attn : {false, true}) {
+    for (const auto& [act, mlp] : {std::pair(false, false), {true, false}, {false, true}}) {
+      for (const bool norm : {false, true}) choices.push_back({norm, act, attn, mlp, false});
+    }
+  }
+  choices.push_back({.block = true});
+  return choices;
+}
+
+// Operations that the target does in the time in which it moves a byte.
+double flop_per_byte(const spec::Spec& spec) {
+  const targets::Target& target = *targets::find(spec.target);
+  if (target.bandwidth_gbs == 0) return target.is_cpu() ? 10 : 150;  // typical: not known here
+  double tflops = target.fp32_tflops;
+  switch (spec.optimizations.precision) {
+    case spec::Precision::fp32:
+      break;
+    case spec::Precision::tf32:
+      tflops = target.tf32_tflops;
+      break;
+    case spec::Precision::bf16:
+    case spec::Precision::fp8:  // the rest of a block is bf16
+      tflops = target.bf16_tflops;
+      break;
+    case spec::Precision::fp16:
+      tflops = target.fp16_tflops;
+      break;
+  }
+  return tflops * 1e3 / target.bandwidth_gbs;
+}
+
+// The time of a micro-step on an ideal machine, in bytes it could move: each call takes as long as its
+// operations or its traffic, whichever is longer.
+double work_of(const Compiled& c) {
+  const double balance = flop_per_byte(c.spec);
+  double work = 0;
+  for (const program::Function& function : c.program.functions) {
+    if (function.name != "micro_step") continue;
+    for (const program::Section& section : function.sections) {
+      for (const program::Call& call : section.calls)
+        work += std::max(section.layers, 1) * std::max(call.flop / balance, call.bytes);
+    }
+  }
+  return work;
+}
+
+struct Candidate {
+  RecomputeChoice choice;
+  double work = 0;
+  int64_t bytes = 0;
+};
+
+// In the order of their work; only `none` where that fits, since no other does less.
+std::vector<Candidate> candidates_of(const spec::Spec& spec, CompileOptions options,
+                                     const MemoryLimit& limit) {
+  options.dump_dir.clear();
+  std::vector<Candidate> candidates;
+  for (const RecomputeChoice& choice : all_choices()) {
+    const Compiled c = compile(spec, choice, options);
+    candidates.push_back({choice, work_of(c), c.plan.arena_bytes});
+    if (!choice.any() && limit.allows(c.plan.arena_bytes)) break;
+  }
+  std::ranges::stable_sort(candidates, {}, &Candidate::work);
+  return candidates;
+}
+
+}  // namespace
+
+MemoryLimit memory_limit(const spec::Spec& spec, const CompileOptions& options) {
+  if (options.memory_bytes > 0)
+    return {options.memory_bytes, fmt::format("it may take {}", human(options.memory_bytes))};
+  const targets::Target& target = *targets::find(spec.target);
+  const int64_t all = target.is_cpu() ? machine_memory() : static_cast<int64_t>(target.memory_gib * 0x1p30);
+  if (all == 0) return {0, fmt::format("the memory of {} is not known", target.name)};
+  const int64_t reserve = all / 100 * 3 + (int64_t{600} << 20), left = std::max<int64_t>(all - reserve, 1);
+  return {left,
+          fmt::format("{} has {} for it ({}, less {} for {})", target.is_cpu() ? "this machine" : target.name,
+                      human(left), human(all), human(reserve),
+                      target.is_cpu() ? "the rest of the process" : "the CUDA context and libraries")};
+}
+
+Compiled compile_to_fit(const spec::Spec& spec, const CompileOptions& options) {
+  const MemoryLimit limit = memory_limit(spec, options);
+  if (limit.bytes == 0) {
+    throw runtime::InputError(
+        fmt::format("optimizations.recompute: auto fits the memory, and {}: name the GPU (target: h100) or "
+                    "give --memory",
+                    limit.source));
+  }
+  const std::vector<Candidate> candidates = candidates_of(spec, options, limit);
+  auto chosen = std::ranges::find_if(candidates, [&](const auto& c) { return limit.allows(c.bytes); });
+  if (chosen == candidates.end()) chosen = std::ranges::min_element(candidates, {}, &Candidate::bytes);
+
+  passes::Log log = {{"recompute: auto", fmt::format("to fit {} bytes: {}", limit.bytes, limit.source)}};
+  const double least = candidates.front().work;
+  for (auto c = candidates.begin(); c != candidates.end(); ++c) {
+    const bool fits = limit.allows(c->bytes);
+    log.push_back(
+        {"recompute: auto", fmt::format("{}: {} bytes, {:.1f}% more work a step, {}{}", to_string(c->choice),
+                                        c->bytes, 100 * (c->work / least - 1), fits ? "fits" : "does not fit",
+                                        c == chosen ? ": taken" : "")});
+    if (fits) break;
+  }
+  Compiled compiled = compile(spec, chosen->choice, options);
+  compiled.decisions.insert(compiled.decisions.begin(), log.begin(), log.end());
+  return compiled;
+}
+
+namespace {
+
+// Looks for values of keys with which the program fits, by planning it.
+class Remedies {
+ public:
+  Remedies(const Compiled& compiled, const CompileOptions& options, const MemoryLimit& limit)
+      : spec_(compiled.spec), choice_(compiled.recompute), options_(options), limit_(limit) {
+    options_.dump_dir.clear();
+  }
+
+  std::string text() const {
+    std::vector<std::string> ways;
+    if (const int64_t most = largest_batch(spec_, choice_); most > 0)
+      ways.push_back(fmt::format("train.micro_batch_size: {}", most));
+    const std::optional<RecomputeChoice> choice = other_choice(spec_);
+    if (choice) ways.push_back(recompute_key(*choice));
+    const bool chunks = can_chunk() && fits(chunked(), choice_);
+    if (chunks) ways.push_back(kFusedLinear);
+    if (!choice && !chunks && can_chunk()) {
+      if (const auto both = other_choice(chunked()))
+        ways.push_back(fmt::format("{} and {}", recompute_key(*both), kFusedLinear));
+    }
+    if (ways.empty()) ways = everything();
+    return ways.empty() ? "no micro-batch fits: a smaller model, or a shorter train.sequence_len, may"
+                        : fmt::format("it fits with {}", fmt::join(ways, ", or with "));
+  }
+
+ private:
+  bool fits(const spec::Spec& spec, const RecomputeChoice& choice) const {
+    return limit_.allows(compile(spec, choice, options_).plan.arena_bytes);
+  }
+
+  // 0: not even one sequence fits.
+  int64_t largest_batch(spec::Spec spec, const RecomputeChoice& choice) const {
+    auto fits_with = [&](int64_t size) {
+      spec.train.micro_batch_size = size;
+      return fits(spec, choice);
+    };
+    int64_t fitting = 0, too_large = spec.train.micro_batch_size;
+    while (too_large - fitting > 1) {
+      const int64_t middle = fitting + (too_large - fitting) / 2;
+      (fits_with(middle) ? fitting : too_large) = middle;
+    }
+    return fitting;
+  }
+
+  std::optional<RecomputeChoice> other_choice(const spec::Spec& spec) const {
+    if (spec.optimizations.recompute.mode == spec::Recompute::Mode::automatic) return std::nullopt;
+    const Compiled c = compile_to_fit(spec, options_);
+    return limit_.allows(c.plan.arena_bytes) ? std::optional(c.recompute) : std::nullopt;
+  }
+
+  bool can_chunk() const {
+    return spec_.optimizations.loss == spec::LossKernel::materialized &&
+           spec_.model.head != spec::Head::regression;
+  }
+  spec::Spec chunked() const {
+    spec::Spec spec = spec_;
+    spec.optimizations.loss = spec::LossKernel::fused_linear;
+    return spec;
+  }
+
+  // With every key as lean as it gets, where not even one sequence fits otherwise.
+  std::vector<std::string> everything() const {
+    const spec::Spec spec = can_chunk() ? chunked() : spec_;
+    const RecomputeChoice leanest = compile_to_fit(spec, options_).recompute;
+    const int64_t most = largest_batch(spec, leanest);
+    if (most == 0) return {};
+    std::vector<std::string> keys = {fmt::format("train.micro_batch_size: {}", most)};
+    if (leanest != choice_) keys.push_back(recompute_key(leanest));
+    if (can_chunk()) keys.push_back(kFusedLinear);
+    return {fmt::format("{}", fmt::join(keys, " and "))};
+  }
+
+  static constexpr const char* kFusedLinear = "optimizations.loss: fused_linear";
+  static std::string recompute_key(const RecomputeChoice& choice) {
+    return "optimizations.recompute: " + to_string(choice);
+  }
+
+  const spec::Spec spec_;
+  const RecomputeChoice choice_;
+  CompileOptions options_;
+  const MemoryLimit limit_;
+};
+
+}  // namespace
+
+std::optional<diag::Diagnostic> memory_problem(const Compiled& compiled, const CompileOptions& options) {
+  const MemoryLimit limit = memory_limit(compiled.spec, options);
+  const int64_t bytes = compiled.plan.arena_bytes;
+  if (limit.allows(bytes)) return std::nullopt;
+  return diag::Diagnostic{diag::Kind::out_of_memory, compiled.spec.where("train.micro_batch_size"),
+                          fmt::format("the program needs {}, and {}", human(bytes), limit.source),
+                          Remedies(compiled, options, limit).text()};
+}
+
+}  // namespace hydrac::driver

@@ -1,0 +1,189 @@
+// `recompute: auto`, and what is said about a program that does not fit: every number in it was planned.
+#include "driver/fit_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "runtime/error.h"
+#include "spec/load.h"
+
+namespace hydrac::driver {
+namespace {
+
+using passes::RecomputeChoice;
+
+// 1024 rows of 40000 logits; a little more than three layers of activations.
+spec::Spec spec_with(const std::vector<std::string>& overrides = {}) {
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec = spec::load_spec_text(
+      "test.yaml",
+      "name: test\n"
+      "target: cpu\n"
+      "model: {hidden_size: 64, num_hidden_layers: 4, num_attention_heads: 4, vocab_size: 40000}\n"
+      "data: {path: corpus.txt}\n"
+      "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n",
+      overrides, diagnostics);
+  if (!spec) throw std::runtime_error(diagnostics.render());
+  return *spec;
+}
+
+// One without a large head, so that activations decide.
+spec::Spec small_head(std::vector<std::string> overrides = {}) {
+  overrides.push_back("model.vocab_size=256");
+  return spec_with(overrides);
+}
+
+int64_t bytes_of(const spec::Spec& spec, const RecomputeChoice& choice = {}) {
+  return compile(spec, choice, {}).plan.arena_bytes;
+}
+
+CompileOptions within(int64_t bytes) {
+  CompileOptions options;
+  options.memory_bytes = bytes;
+  return options;
+}
+
+std::vector<std::string> tried(const Compiled& compiled) {
+  std::vector<std::string> lines;
+  for (const passes::Decision& decision : compiled.decisions) {
+    if (decision.pass == "recompute: auto") lines.push_back(decision.text);
+  }
+  return lines;
+}
+
+TEST(RecomputeAuto, KeepsEverythingWhereThatFits) {
+  const spec::Spec spec = small_head({"optimizations.recompute=auto"});
+  const int64_t none = bytes_of(spec);
+  const Compiled c = compile(spec, within(none));
+  EXPECT_EQ(to_string(c.recompute), "none");
+  EXPECT_EQ(c.plan.arena_bytes, none);
+  const auto lines = tried(c);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1], "none: " + std::to_string(none) + " bytes, 0.0% more work a step, fits: taken");
+}
+
+TEST(RecomputeAuto, TakesTheCheapestThatFits) {
+  const spec::Spec spec = small_head({"optimizations.recompute=auto"});
+  const int64_t norm = bytes_of(spec, {.norm = true});
+  ASSERT_LT(norm, bytes_of(spec));
+  EXPECT_EQ(to_string(compile(spec, within(norm)).recompute), "[norm]");
+  const RecomputeChoice both{.norm = true, .act = true};
+  EXPECT_EQ(to_string(compile(spec, within(bytes_of(spec, both))).recompute), "[norm, act]");
+}
+
+TEST(RecomputeAuto, PassesOverWhatDoesNotFitAndSaysSo) {
+  const spec::Spec spec = small_head({"optimizations.recompute=auto"});
+  const Compiled c = compile(spec, within(bytes_of(spec, {.norm = true, .act = true})));
+  const auto lines = tried(c);
+  ASSERT_GE(lines.size(), 3u);
+  EXPECT_TRUE(lines[0].starts_with("to fit " + std::to_string(c.plan.arena_bytes) + " bytes: it may take "))
+      << lines[0];
+  for (size_t i = 1; i + 1 < lines.size(); ++i)
+    EXPECT_TRUE(lines[i].ends_with("more work a step, does not fit")) << lines[i];
+  EXPECT_TRUE(lines.back().starts_with("[norm, act]: ")) << lines.back();
+  EXPECT_TRUE(lines.back().ends_with("fits: taken")) << lines.back();
+}
+
+TEST(RecomputeAuto, TakesTheLeanestWhereNothingFits) {
+  const spec::Spec spec = small_head({"optimizations.recompute=auto"});
+  const Compiled c = compile(spec, within(1 << 20));
+  EXPECT_LT(c.plan.arena_bytes, bytes_of(spec, {.norm = true, .act = true}));
+  EXPECT_LE(c.plan.arena_bytes, bytes_of(spec, {.block = true}));
+  EXPECT_LE(c.plan.arena_bytes, bytes_of(spec, {.norm = true, .attn = true, .mlp = true}));
+  EXPECT_TRUE(memory_problem(c, within(1 << 20)).has_value());
+}
+
+TEST(RecomputeAuto, NeedsToKnowTheMemory) {
+  const spec::Spec spec = small_head({"optimizations.recompute=auto", "target=sm_90"});
+  try {
+    compile(spec, CompileOptions{});
+    FAIL() << "compiled";
+  } catch (const runtime::InputError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "optimizations.recompute: auto fits the memory, and the memory of sm_90 is not known: name the "
+        "GPU (target: h100) or give --memory");
+  }
+}
+
+TEST(MemoryLimit, OfAGpuIsItsMemoryLessAReserve) {
+  const MemoryLimit limit = memory_limit(spec_with({"target=h200"}), {});
+  const auto all = static_cast<int64_t>(139.8 * 0x1p30);
+  EXPECT_EQ(limit.bytes, all - all / 100 * 3 - (600LL << 20));
+  EXPECT_EQ(limit.source,
+            "h200 has 135 GiB for it (140 GiB, less 4.78 GiB for the CUDA context and libraries)");
+}
+TEST(MemoryLimit, IsWhatIsGiven) {
+  const MemoryLimit limit = memory_limit(spec_with({"target=h200"}), within(3LL << 30));
+  EXPECT_EQ(limit.bytes, 3LL << 30);
+  EXPECT_EQ(limit.source, "it may take 3.00 GiB");
+}
+TEST(MemoryLimit, OfTheCpuIsLessThanTheMachineHas) {
+  const MemoryLimit limit = memory_limit(spec_with(), {});
+  EXPECT_GT(limit.bytes, 0);
+  EXPECT_TRUE(limit.source.starts_with("this machine has ")) << limit.source;
+}
+TEST(MemoryLimit, OfAnArchitectureIsNotKnownAndRefusesNothing) {
+  const spec::Spec spec = spec_with({"target=sm_90"});
+  EXPECT_EQ(memory_limit(spec, {}).bytes, 0);
+  EXPECT_FALSE(memory_problem(compile(spec, CompileOptions{}), {}).has_value());
+}
+
+TEST(MemoryProblem, IsNoneWhereThePlanFitsToTheByte) {
+  const Compiled c = compile(spec_with(), CompileOptions{});
+  EXPECT_FALSE(memory_problem(c, within(c.plan.arena_bytes)).has_value());
+  EXPECT_TRUE(memory_problem(c, within(c.plan.arena_bytes - 1)).has_value());
+}
+
+spec::Spec with_batch(spec::Spec spec, int64_t size) {
+  spec.train.micro_batch_size = size;
+  return spec;
+}
+
+TEST(MemoryProblem, NamesTheLargestBatchThatFits) {
+  const spec::Spec spec = small_head({"optimizations.recompute=block", "optimizations.loss=chunked"});
+  const RecomputeChoice block{.block = true};
+  const int64_t limit = bytes_of(with_batch(spec, 11), block);
+  ASSERT_GT(bytes_of(with_batch(spec, 12), block), limit);
+  const auto problem = memory_problem(compile(spec, CompileOptions{}), within(limit));
+  ASSERT_TRUE(problem.has_value());
+  EXPECT_EQ(problem->kind, diag::Kind::out_of_memory);
+  EXPECT_EQ(problem->where, (diag::Location{"test.yaml", 5, 45}));
+  EXPECT_EQ(problem->suggestion, "it fits with train.micro_batch_size: 11");
+}
+
+TEST(MemoryProblem, NamesEveryKeyThatWouldDo) {
+  const spec::Spec spec = spec_with();
+  const auto by_choice = memory_problem(compile(small_head(), CompileOptions{}),
+                                        within(bytes_of(small_head(), {.norm = true, .act = true})));
+  ASSERT_TRUE(by_choice.has_value());
+  EXPECT_NE(by_choice->suggestion.find(", or with optimizations.recompute: [norm, act]"), std::string::npos)
+      << by_choice->suggestion;
+  const auto by_loss = memory_problem(compile(spec, CompileOptions{}),
+                                      within(bytes_of(spec_with({"optimizations.loss=fused_linear"}))));
+  ASSERT_TRUE(by_loss.has_value());
+  EXPECT_TRUE(by_loss->suggestion.ends_with(", or with optimizations.loss: fused_linear"))
+      << by_loss->suggestion;
+}
+
+TEST(MemoryProblem, NamesTwoKeysTogetherWhereOneDoesNotDo) {
+  const spec::Spec fused = spec_with({"optimizations.loss=fused_linear"});
+  const int64_t limit = bytes_of(fused, {.norm = true});
+  ASSERT_LT(limit, bytes_of(fused));
+  const auto problem = memory_problem(compile(spec_with(), CompileOptions{}), within(limit));
+  ASSERT_TRUE(problem.has_value());
+  EXPECT_TRUE(problem->suggestion.ends_with(
+      ", or with optimizations.recompute: [norm] and optimizations.loss: fused_linear"))
+      << problem->suggestion;
+}
+
+TEST(MemoryProblem, SaysThatNoBatchFits) {
+  const auto problem = memory_problem(compile(spec_with(), CompileOptions{}), within(1 << 20));
+  ASSERT_TRUE(problem.has_value());
+  EXPECT_EQ(problem->suggestion,
+            "no micro-batch fits: a smaller model, or a shorter train.sequence_len, may");
+}
+
+}  // namespace
+}  // namespace hydrac::driver
