@@ -125,7 +125,7 @@ TEST(MemoryLimit, OfTheCpuIsLessThanTheMachineHas) {
   EXPECT_TRUE(limit.source.starts_with("this machine has ")) << limit.source;
 }
 TEST(MemoryLimit, OfAnArchitectureIsNotKnownAndRefusesNothing) {
-  const spec::Spec spec = spec_with({"target=sm_90"});
+  const spec::Spec spec = spec_with({"target=sm_90", "model.head_dim=64"});
   EXPECT_EQ(memory_limit(spec, {}).bytes, 0);
   EXPECT_FALSE(memory_problem(compile(spec, CompileOptions{}), {}).has_value());
 }
