@@ -7,8 +7,23 @@
 #include "cli/report_json.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "runtime/error.h"
+#include "targets/cpu/jit.h"
+#include "targets/cuda/kernels.h"
 
 namespace hydrac::cli {
+
+namespace {
+
+void print_kernels(const driver::Compiled& compiled) {
+  const targets::Target& target = *targets::find(compiled.spec.target);
+  if (target.is_cpu()) throw runtime::InputError("--kernels: the cpu's kernels have no registers to count");
+  const auto code = targets::compile_kernels(compiled.program, target.capability,
+                                             runtime::cuda::CodeKind::cubin, targets::default_cache_dir());
+  fmt::print("{}", targets::kernel_table(compiled.program, code));
+}
+
+}  // namespace
 
 int explain_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
@@ -18,6 +33,8 @@ int explain_verb(const Arguments& arguments) {
   const driver::Compiled& compiled = planned.compiled;
   if (arguments.has("--json")) {
     fmt::print("{}", explain_json(compiled, planned.limit));
+  } else if (arguments.has("--kernels")) {
+    print_kernels(compiled);
   } else {
     fmt::print("# Calls, in order\n\n{}\n# Memory\n\n{}\n{}\n# Decisions\n\n{}", call_table(compiled),
                memory_summary(compiled, ""), memory_map(compiled), decisions(compiled));

@@ -43,7 +43,8 @@ class BodyNames {
 
   // `text` writes the expressions of gathers.
   Address address(int operand, const ir::Index& index, const ExpressionText& text) const;
-  // Rows as a multiple of the flat row number r, where they are one. Notes where it needs the row's variables.
+  // Rows as a multiple of the flat row number r, where they are one. Notes where it needs the row's
+  // variables.
   std::string rows_text(const ir::Affine& rows);
 
   // "rows [B,T], columns [C]"

@@ -17,8 +17,9 @@ using ir::StoreKind;
 using Shape = CudaLayout::Shape;
 
 CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
-    : BodyNames(graph, node,
-                {"r", "i", "k", "j", "lanes", "layer", "workspace", "tile", "share", "column", "total", "hydrac"}),
+    : BodyNames(
+          graph, node,
+          {"r", "i", "k", "j", "lanes", "layer", "workspace", "tile", "share", "column", "total", "hydrac"}),
       layout_(cuda_layout(graph, node, gpu)),
       walks_rows_(!sums_.empty()),
       text_(
@@ -131,7 +132,9 @@ void CudaBodyPrinter::print_flat() {
                         a_row == 1 ? index : fmt::format("{} / {}", index, a_row)));
   if (space != kRowSpace) {
     const int vector = columns(space).vector;
-    std::string column = body_.row_count() == 1 ? index : a_row == 1 ? "0" : fmt::format("{} % {}", index, a_row);
+    std::string column = body_.row_count() == 1 ? index
+                         : a_row == 1           ? "0"
+                                                : fmt::format("{} % {}", index, a_row);
     column = fmt::format("static_cast<int>({})", column);
     if (vector > 1) column += fmt::format(" * {}", vector);
     const std::vector<int>& variables = body_.spaces[space];
@@ -156,9 +159,10 @@ void CudaBodyPrinter::print_lanes() {
 void CudaBodyPrinter::print_rows() {
   print_lanes();
   const int64_t rows = body_.row_count();
-  out_.line(layout_.rows == 1
-                ? "const std::int64_t r = blockIdx.x;"
-                : fmt::format("const std::int64_t r = blockIdx.x * std::int64_t{{{}}} + lanes.row;", layout_.rows));
+  out_.line(
+      layout_.rows == 1
+          ? "const std::int64_t r = blockIdx.x;"
+          : fmt::format("const std::int64_t r = blockIdx.x * std::int64_t{{{}}} + lanes.row;", layout_.rows));
   if (rows % layout_.rows != 0) out_.line(fmt::format("if (r >= {}) return;", rows));
   print_row();
 }
@@ -185,10 +189,11 @@ void CudaBodyPrinter::print_row_walk() {
       print_loads(loop.space, invariant);
     }
   }
-  const std::string first = layout_.rows == 1 ? block : fmt::format("{} * {} + lanes.row", block, layout_.rows);
+  const std::string first =
+      layout_.rows == 1 ? block : fmt::format("{} * {} + lanes.row", block, layout_.rows);
   const int64_t step = layout_.blocks * layout_.rows;
-  const bool only_reads = std::ranges::none_of(
-      body_.stores, [](const Store& store) { return store.kind == StoreKind::store; });
+  const bool only_reads =
+      std::ranges::none_of(body_.stores, [](const Store& store) { return store.kind == StoreKind::store; });
   if (only_reads && layout_.lanes * layout_.rows < 512 && layout_.shape == Shape::tiles)
     out_.line("#pragma unroll 4");
   out_.open(fmt::format("for (std::int64_t r = {}; r < {}; {}) {{", first, body_.row_count(),

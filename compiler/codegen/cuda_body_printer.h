@@ -61,6 +61,8 @@ class CudaBodyPrinter : BodyNames {
   void open_chunks(int space);
   void close_chunks(int space);
   bool declares_columns(int space) const;
+  bool has_scope(int space) const;
+  void forget_values(int space, const std::vector<ir::ExprId>& defined);
   void open_elements(int space);
   void close_elements(int space);
   void print_columns_variables(int space);
@@ -109,9 +111,9 @@ class CudaBodyPrinter : BodyNames {
   Writer outside_;  // of the chunk that is open
   ExpressionText text_;
   CudaReuse reuse_;
-  std::map<std::pair<int, std::string>, std::string> row_pointers_;  // (operand, row offset) -> name
-  std::map<ir::ExprId, Columns> columns_;                            // loads at hand
-  std::map<int, std::string> sum_names_;                             // by store
+  std::map<std::pair<int, std::string>, std::string> row_pointers_;         // (operand, row offset) -> name
+  std::map<ir::ExprId, Columns> columns_;                                   // loads at hand
+  std::map<int, std::string> sum_names_;                                    // by store
   std::map<ir::ExprId, std::pair<std::string, std::string>> exponentials_;  // logsumexp: its peak and sum
   std::set<int> declared_spaces_;  // whose column variables stand before the row
   std::string start_;              // the step's first column, in a row that is walked in steps

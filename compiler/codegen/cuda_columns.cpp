@@ -71,7 +71,8 @@ void CudaBodyPrinter::print_columns_variables(int space) {
 
 // A space of which a thread holds one chunk has the same column variables in every row.
 void CudaBodyPrinter::declare_columns(int space) {
-  if (layout_.shape == CudaLayout::Shape::flat || columns(space).chunks > 1 || columns(space).steps > 1) return;
+  if (layout_.shape == CudaLayout::Shape::flat || columns(space).chunks > 1 || columns(space).steps > 1)
+    return;
   if (declared_spaces_.insert(space).second) print_columns_variables(space);
 }
 
@@ -98,7 +99,8 @@ void CudaBodyPrinter::close_chunks(int space) {
   const std::string inside = out_.text();
   out_ = std::move(outside_);
   const std::vector<int>& variables = body_.spaces[space];
-  const bool is_named = std::ranges::any_of(variables, [&](int v) { return names_word(inside, variables_[v]); });
+  const bool is_named =
+      std::ranges::any_of(variables, [&](int v) { return names_word(inside, variables_[v]); });
   if (declares_columns(space) && is_named) print_columns_variables(space);
   out_.append(inside);
   if (columns(space).chunks > 1 || declares_columns(space)) out_.close();
@@ -106,6 +108,16 @@ void CudaBodyPrinter::close_chunks(int space) {
 
 bool CudaBodyPrinter::declares_columns(int space) const {
   return layout_.shape != CudaLayout::Shape::flat && !declared_spaces_.contains(space);
+}
+
+// Whether what is declared for a chunk ends with it. Otherwise its names stay taken to the row's end.
+bool CudaBodyPrinter::has_scope(int space) const {
+  return columns(space).chunks > 1 || declares_columns(space) || guards(space);
+}
+
+void CudaBodyPrinter::forget_values(int space, const std::vector<ExprId>& defined) {
+  if (columns(space).vector > 1 || has_scope(space)) return forget(defined);
+  for (ExprId id : defined) names_[id].clear();
 }
 
 // The elements of a chunk; the space's last variable becomes the element's column.
@@ -247,7 +259,7 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
                             narrowed(store.operand, text_.of(store.value))));
     }
   }
-  forget(defined);
+  forget_values(loop.space, defined);
   close_elements(loop.space);
   print_outputs(loop, outputs);
   close_chunks(loop.space);
@@ -256,15 +268,15 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
 void CudaBodyPrinter::print_outputs(const Loop& loop, const std::map<int, std::string>& outputs) {
   for (const auto& [s, name] : outputs) {
     const Store& store = body_.stores[s];
-    const ColumnAccess access =
-        column_access(graph_, node_, store.operand, store.index, loop.space, deps_);
+    const ColumnAccess access = column_access(graph_, node_, store.operand, store.index, loop.space, deps_);
     out_.line(fmt::format("store_columns<{}>({}, {});", std::min(access.width, columns(loop.space).vector),
                           pointer(store.operand, store.index), name));
-    taken_.erase(name);
+    if (has_scope(loop.space)) taken_.erase(name);
   }
 }
 
-// Variables for the values that a pass uses more than once; those that a later pass finds have theirs already.
+// Variables for the values that a pass uses more than once; those that a later pass finds have theirs
+// already.
 void CudaBodyPrinter::print_values(const std::set<ExprId>& ids, std::vector<ExprId>& defined) {
   for (ExprId id : ids) {
     if (!names_[id].empty()) {

@@ -22,7 +22,7 @@ struct CudaKernel {
   // `extern "C" __global__ void __launch_bounds__(..) @KERNEL@(...) {...}`, with kNamePlaceholder where the
   // kernel's name belongs.
   std::string text;
-  std::string header;  // the file of templates/ that the text binds to constants, if it does
+  std::string header;              // the file of templates/ that the text binds to constants, if it does
   std::vector<ir::Use> arguments;  // the tensors, in the order of the pointer parameters
   bool takes_workspace = false;    // then `float* workspace` follows the tensors
   bool takes_layer = false;        // then `int layer` is last

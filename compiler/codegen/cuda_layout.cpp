@@ -39,7 +39,8 @@ ColumnAccess column_access(const ir::Graph& graph, const ir::Node& node, int ope
   const ir::Value& value = graph.value(use_of(node, operand));
   const ir::View view = resolved_view(graph, value.id);
   const int inner = body.spaces[space].back();
-  // Everything that moves the address of a chunk's first element; slots of a storage are aligned by themselves.
+  // Everything that moves the address of a chunk's first element; slots of a storage are aligned by
+  // themselves.
   int64_t common = std::gcd(view.offset, value.slots > 1 ? view.slot_stride : 0);
   ir::Affine flat;
   for (size_t d = 0; d < index.size(); ++d) {
@@ -86,7 +87,8 @@ class Planner {
   }
 
   CudaLayout run() {
-    for (size_t s = 0; s < body_.spaces.size(); ++s) layout_.columns.push_back(columns_of(static_cast<int>(s)));
+    for (size_t s = 0; s < body_.spaces.size(); ++s)
+      layout_.columns.push_back(columns_of(static_cast<int>(s)));
     const bool one_space = used_.size() <= 1;
     if (has_sums_ && !has_reductions_ && !has_row_stores_ && used_.size() == 1) {
       lay_out_tiles();
@@ -99,8 +101,8 @@ class Planner {
   }
 
  private:
-  // Whether a row value comes from memory that a thread of the row writes: then the row's threads must be able to
-  // wait for each other.
+  // Whether a row value comes from memory that a thread of the row writes: then the row's threads must be
+  // able to wait for each other.
   bool shares_rows() const {
     for (size_t i = 0; i < body_.exprs.size(); ++i) {
       if (!live_[i] || body_.exprs[i].op != ExprOp::load || deps_[i].space != kRowSpace) continue;
@@ -175,7 +177,8 @@ class Planner {
     }
   }
 
-  // How many threads hold a row: column sums take registers of their own, so that a thread should hold little.
+  // How many threads hold a row: column sums take registers of their own, so that a thread should hold
+  // little.
   int lanes_for(int64_t vectors, int64_t columns, int vector) const {
     constexpr int64_t warp = 32, most = 1024, walkers = 512;
     if (vectors <= warp) return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(vectors)));
@@ -183,14 +186,14 @@ class Planner {
     const int64_t chunks = std::max<int64_t>(1, target / vector);
     const int64_t lanes = ceil_div(ceil_div(vectors, chunks), warp) * warp;
     if (lanes <= most) return static_cast<int>(lanes);
-    return columns > most * kMostInRegisters ? walkers : most;
+    return columns > most * kMostOfABlock ? walkers : most;
   }
 
   void spread(ColumnLayout& columns) const {
     const int64_t chunks = ceil_div(columns.width / columns.vector, layout_.lanes);
     columns.chunks = static_cast<int>(chunks);
-    if (chunks * columns.vector <= kMostInRegisters) return;
-    columns.chunks = std::max(1, 16 / columns.vector);
+    if (chunks * columns.vector <= (layout_.lanes > 32 ? kMostOfABlock : kMostOfAWarp)) return;
+    columns.chunks = std::clamp(16 / columns.vector, 1, 4);
     columns.steps = ceil_div(chunks, columns.chunks);
   }
 
@@ -208,11 +211,12 @@ class Planner {
     layout_.rows = 256 / layout_.lanes;
     layout_.tiles = ceil_div(count, layout_.lanes);
     layout_.blocks_per_sm = 5;
-    layout_.blocks = std::clamp<int64_t>(sms_ * layout_.blocks_per_sm / layout_.tiles, 1,
-                                         ceil_div(rows, layout_.rows));
+    layout_.blocks =
+        std::clamp<int64_t>(sms_ * layout_.blocks_per_sm / layout_.tiles, 1, ceil_div(rows, layout_.rows));
   }
 
-  static constexpr int64_t kMostInRegisters = 32;  // columns of a row that a thread holds
+  // Columns of a row that a thread holds: 1024 threads have 64 registers each.
+  static constexpr int64_t kMostOfAWarp = 32, kMostOfABlock = 16;
 
   const ir::Graph& graph_;
   const ir::Node& node_;

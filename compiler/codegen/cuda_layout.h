@@ -8,7 +8,8 @@
 
 namespace hydrac::codegen {
 
-// How one load or store meets the columns that a thread holds: consecutive values of the space's last variable.
+// How one load or store meets the columns that a thread holds: consecutive values of the space's last
+// variable.
 struct ColumnAccess {
   enum class Kind {
     consecutive,  // in memory as well: moves in accesses of `width` elements
@@ -21,7 +22,8 @@ struct ColumnAccess {
 ColumnAccess column_access(const ir::Graph& graph, const ir::Node& node, int operand, const ir::Index& index,
                            int space, const std::vector<ir::Dependence>& deps);
 
-// A column space over the lanes of a row: chunk k of lane i is the `vector` columns from (k * lanes + i) * vector.
+// A column space over the lanes of a row: chunk k of lane i is the `vector` columns from (k * lanes + i) *
+// vector.
 struct ColumnLayout {
   int64_t width = 1;  // columns
   int vector = 1;     // divides the last dimension
@@ -39,11 +41,11 @@ struct CudaLayout {
     rows,   // `lanes` threads for each row
     tiles,  // `lanes` threads for each tile of the columns; blocks share the rows of a tile
   } shape = Shape::flat;
-  int lanes = 1;                      // a power of two up to 32, or a multiple of 32
-  int rows = 1;                       // in a block, side by side
-  int64_t tiles = 1;                  // of columns
-  int64_t blocks = 1;                 // with column sums: that share the rows (of a tile); otherwise as many as needed
-  int blocks_per_sm = 1;              // of those that share rows: as many as run at once
+  int lanes = 1;          // a power of two up to 32, or a multiple of 32
+  int rows = 1;           // in a block, side by side
+  int64_t tiles = 1;      // of columns
+  int64_t blocks = 1;     // with column sums: that share the rows (of a tile); otherwise as many as needed
+  int blocks_per_sm = 1;  // of those that share rows: as many as run at once
   std::vector<ColumnLayout> columns;  // by column space
 
   int threads() const { return lanes * rows; }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <set>
 
 #include "codegen/build_calls.h"
@@ -46,28 +48,56 @@ class CudaProgramBuilder {
     } else if (!add_cudnn_attention(region, node, calls)) {
       add_launches(region, node, calls);
     }
-    for (size_t i = first; i < calls.size(); ++i) calls[i].label = label;
+    for (size_t i = first; i < calls.size(); ++i) {
+      calls[i].label = label;
+      note_writes(node, calls[i]);
+    }
     calls[first].flop = cost.flop;
     calls[first].bytes = cost.bytes;
   }
 
   Call gemm(const ir::Node& node) {
     Call call = gemm_call(graph_, node);
-    call.arguments.push_back(gemm_workspace());
+    const int branch = options_.streams > 1 && is_gradient(node.outputs[0]) ? 1 : 0;
+    call.arguments.push_back(gemm_workspace(branch));
     if (call.gemm.bias) call.arguments.push_back(node.inputs[2]);
     return call;
   }
 
-  // One for all products: they run one after another.
-  ir::Use gemm_workspace() {
-    if (gemm_workspace_ == ir::kNoValue) {
+  // One for all products of a branch: they run one after another.
+  ir::Use gemm_workspace(int branch) {
+    ir::ValueId& workspace = gemm_workspaces_[branch];
+    if (workspace == ir::kNoValue) {
       ir::Value value;
-      value.name = "gemm.workspace";
+      value.name = branch == 0 ? "gemm.workspace" : "gemm.workspace.beside";
       value.shape = {{options_.gemm_workspace_bytes / 4, ""}};
       value.role = ir::Role::state;
-      gemm_workspace_ = graph_.add(std::move(value));
+      workspace = graph_.add(std::move(value));
     }
-    return {gemm_workspace_, {}};
+    return {workspace, {}};
+  }
+
+  bool is_gradient(ir::Use use) const {
+    return graph_.value(storage_of(graph_, use.value)).role == ir::Role::gradient;
+  }
+  bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
+
+  // A call that writes nothing but gradients of parameters, which nobody reads before the update, goes to the
+  // second branch.
+  void note_writes(const ir::Node& node, Call& call) const {
+    bool only_gradients = options_.streams > 1;
+    for (ir::Use use : call.arguments) {
+      call.writes.push_back(std::ranges::count(node.outputs, use) > 0 || is_gemm_workspace(use));
+      if (call.writes.back() && !is_gemm_workspace(use) && !scratch_.contains(use.value))
+        only_gradients &= is_gradient(use);
+    }
+    call.branch = only_gradients ? 1 : 0;
+  }
+
+  ir::Use scratch(const ir::Region& region, ir::Node& node, const std::string& kernel, int64_t bytes) {
+    const ir::Use use = add_workspace(graph_, region, node, kernel, bytes);
+    scratch_.insert(use.value);
+    return use;
   }
 
   bool add_cudnn_attention(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
@@ -75,7 +105,7 @@ class CudaProgramBuilder {
     Call call = attention_call(graph_, node);
     const std::optional<int64_t> bytes = options_.cudnn_workspace(call.attention);
     if (!bytes) return false;
-    call.arguments.push_back(add_workspace(graph_, region, node, node.op, std::max<int64_t>(*bytes, 4)));
+    call.arguments.push_back(scratch(region, node, node.op, std::max<int64_t>(*bytes, 4)));
     calls.push_back(std::move(call));
     return true;
   }
@@ -86,7 +116,7 @@ class CudaProgramBuilder {
                                                   : cuda_library_kernels(graph_, node, *options_.gpu);
     ir::Use workspace;
     if (source.workspace_bytes > 0)
-      workspace = add_workspace(graph_, region, node, source.kernels[0].name, source.workspace_bytes);
+      workspace = scratch(region, node, source.kernels[0].name, source.workspace_bytes);
     for (const CudaKernel& kernel : source.kernels) {
       Call call;
       call.arguments = kernel.arguments;
@@ -116,7 +146,9 @@ class CudaProgramBuilder {
   const CudaOptions& options_;
   Program program_;
   KernelTable kernels_{program_.kernels};
-  ir::ValueId gemm_workspace_ = ir::kNoValue, token_order_ = ir::kNoValue;
+  std::array<ir::ValueId, 2> gemm_workspaces_ = {ir::kNoValue, ir::kNoValue};
+  ir::ValueId token_order_ = ir::kNoValue;
+  std::set<ir::ValueId> scratch_;
 };
 
 }  // namespace

@@ -20,7 +20,8 @@ void CudaBodyPrinter::declare_reductions(const Loop& loop) {
   for (ExprId id : loop.reductions) {
     if (body_.exprs[id].op == ExprOp::logsumexp) {
       exponentials_[id] = {unique("peak"), unique("exp_sum")};
-      out_.line(fmt::format("float {} = kLowest, {} = 0.0f;", exponentials_[id].first, exponentials_[id].second));
+      out_.line(
+          fmt::format("float {} = kLowest, {} = 0.0f;", exponentials_[id].first, exponentials_[id].second));
       continue;
     }
     const bool is_sum = body_.exprs[id].op == ExprOp::sum;
@@ -68,7 +69,7 @@ void CudaBodyPrinter::print_peaks(const Loop& loop) {
     std::vector<ExprId> defined;
     print_values(in_pass({loop.space, {id}, {}}), defined);
     print_maximum(peak, body_.exprs[id].args[0]);
-    forget(defined);
+    forget_values(loop.space, defined);
     close_elements(loop.space);
     close_chunks(loop.space);
     out_.line(fmt::format("{} *= hydrac::exp({} - {});", sum, before, peak));
@@ -84,8 +85,9 @@ void CudaBodyPrinter::print_exponential_sums(const Loop& loop) {
     open_elements(loop.space);
     std::vector<ExprId> defined;
     print_values(in_pass({loop.space, {id}, {}}), defined);
-    out_.line(fmt::format("{} += hydrac::exp({} - {});", sum, parenthesized(text_.of(body_.exprs[id].args[0])), peak));
-    forget(defined);
+    out_.line(fmt::format("{} += hydrac::exp({} - {});", sum,
+                          parenthesized(text_.of(body_.exprs[id].args[0])), peak));
+    forget_values(loop.space, defined);
     close_elements(loop.space);
     close_chunks(loop.space);
   }
@@ -100,7 +102,8 @@ void CudaBodyPrinter::finish_reductions(const Loop& loop) {
     if (body_.exprs[id].op == ExprOp::sum) sums.push_back(names_[id]);
     if (body_.exprs[id].op == ExprOp::maximum) largest.push_back(names_[id]);
   }
-  std::vector<std::pair<std::string, std::string>> own;  // an exponential sum is against the thread's own peak
+  std::vector<std::pair<std::string, std::string>>
+      own;  // an exponential sum is against the thread's own peak
   for (ExprId id : exponentials) {
     const auto& [peak, sum] = exponentials_[id];
     largest.push_back(peak);
@@ -113,8 +116,7 @@ void CudaBodyPrinter::finish_reductions(const Loop& loop) {
   for (size_t i = 0; i < exponentials.size(); ++i) {
     const std::string& sum = exponentials_[exponentials[i]].second;
     sums.push_back(sum);
-    if (!own.empty())
-      out_.line(fmt::format("{} *= hydrac::exp({} - {});", sum, own[i].first, own[i].second));
+    if (!own.empty()) out_.line(fmt::format("{} *= hydrac::exp({} - {});", sum, own[i].first, own[i].second));
   }
   if (is_shared && !sums.empty()) out_.line(fmt::format("lanes.sum({});", fmt::join(sums, ", ")));
   for (ExprId id : exponentials) {

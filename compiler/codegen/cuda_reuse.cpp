@@ -35,13 +35,14 @@ int CudaBodyPrinter::sources_beneath(ExprId id, const CudaReuse& reuse) const {
   return sources;
 }
 
-// Whether a load of a later pass is worth its registers while the row's threads wait for each other: what differs from
-// row to row comes from far away.
+// Whether a load of a later pass is worth its registers while the row's threads wait for each other: what
+// differs from row to row comes from far away.
 bool CudaBodyPrinter::loads_early(ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
   const ColumnLayout& layout = columns(deps_[id].space);
   constexpr int64_t most_bytes = 64;
-  const bool gathers = std::ranges::any_of(expr.index, [](const ir::IndexDim& dim) { return dim.gather >= 0; });
+  const bool gathers =
+      std::ranges::any_of(expr.index, [](const ir::IndexDim& dim) { return dim.gather >= 0; });
   const bool differs = std::ranges::any_of(expr.index, [&](const ir::IndexDim& dim) {
     return std::ranges::any_of(dim.affine.terms,
                                [&](const auto& term) { return term.first < body_.row_variables; });
@@ -50,8 +51,9 @@ bool CudaBodyPrinter::loads_early(ExprId id) const {
          layout.chunks * layout.vector * size_of(body_.operands[expr.operand].dtype) <= most_bytes;
 }
 
-// A later pass over the same columns finds in registers what an earlier one has loaded or computed. Where a value
-// comes from one load by cheap arithmetic it is computed again: the load takes fewer registers than the value.
+// A later pass over the same columns finds in registers what an earlier one has loaded or computed. Where a
+// value comes from one load by cheap arithmetic it is computed again: the load takes fewer registers than the
+// value.
 CudaReuse CudaBodyPrinter::plan_reuse() const {
   CudaReuse reuse;
   std::map<ExprId, int> first_stage;  // of values that an earlier pass computes

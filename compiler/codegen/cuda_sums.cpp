@@ -28,7 +28,8 @@ void CudaBodyPrinter::declare_sums() {
     if (!sums_in_registers(s)) {
       sum_names_[s] = name;
       const std::string offset = sum_offset(store) == 0 ? "" : fmt::format(" + {}", sum_offset(store));
-      out_.line(fmt::format("float* {} = workspace + blockIdx.x * std::int64_t{{{}}}{};", name, sum_width_, offset));
+      out_.line(fmt::format("float* {} = workspace + blockIdx.x * std::int64_t{{{}}}{};", name, sum_width_,
+                            offset));
       out_.line(fmt::format("for (int i = lanes.lane; i < {}; i += {}) {}[i] = 0.0f;", sum_elements(store),
                             layout_.lanes, name));
     } else if (store.space == kRowSpace) {
@@ -79,7 +80,8 @@ void CudaBodyPrinter::print_partial_sums() {
 
 void CudaBodyPrinter::print_partial(int s) {
   const Store& store = body_.stores[s];
-  const std::string block = layout_.shape == CudaLayout::Shape::tiles && layout_.tiles > 1 ? "share" : "blockIdx.x";
+  const std::string block =
+      layout_.shape == CudaLayout::Shape::tiles && layout_.tiles > 1 ? "share" : "blockIdx.x";
   if (store.space == kRowSpace) {
     const std::string guard = layout_.lanes > 1 ? "if (lanes.lane == 0) " : "";
     if (sums_are_direct()) {
@@ -103,12 +105,13 @@ void CudaBodyPrinter::print_partial(int s) {
     print_direct(s, sum_names_.at(s));
     close_elements(store.space);
   } else if (layout.vector == 1) {
-    out_.line(fmt::format("workspace[{} * std::int64_t{{{}}} + {}] = {};", block, sum_width_, position, array));
+    out_.line(
+        fmt::format("workspace[{} * std::int64_t{{{}}} + {}] = {};", block, sum_width_, position, array));
   } else {
     int64_t width = std::min(4, layout.vector);
     while (sum_width_ % width != 0 || sum_offset(store) % width != 0) width /= 2;
-    out_.line(fmt::format("store_columns<{}>(workspace + {} * std::int64_t{{{}}} + {}, {});", width, block, sum_width_,
-                          position, array));
+    out_.line(fmt::format("store_columns<{}>(workspace + {} * std::int64_t{{{}}} + {}, {});", width, block,
+                          sum_width_, position, array));
   }
   close_chunks(store.space);
 }
@@ -118,8 +121,9 @@ void CudaBodyPrinter::print_direct(int s, const std::string& sum) {
   const Store& store = body_.stores[s];
   const std::string to = element(store.operand, store.index);
   const bool adds = store.kind == StoreKind::add_column_sum;
-  out_.line(fmt::format("{} = {};", to,
-                        narrowed(store.operand, adds ? fmt::format("{} + {}", widened(store.operand, to), sum) : sum)));
+  out_.line(fmt::format(
+      "{} = {};", to,
+      narrowed(store.operand, adds ? fmt::format("{} + {}", widened(store.operand, to), sum) : sum)));
 }
 
 CudaKernel CudaBodyPrinter::finishing_kernel() {
@@ -143,7 +147,8 @@ CudaKernel CudaBodyPrinter::finishing_kernel() {
                         fmt::join(list, ", ")));
   out_.line("using namespace hydrac;");
   out_.line("const int column = blockIdx.x * 32 + threadIdx.x % 32;");
-  out_.line(fmt::format("const float total = sum_of_partials(workspace, column, {}, {});", sum_width_, layout_.blocks));
+  out_.line(fmt::format("const float total = sum_of_partials(workspace, column, {}, {});", sum_width_,
+                        layout_.blocks));
   out_.line(fmt::format("if (threadIdx.x >= 32 || column >= {}) return;", sum_width_));
   for (int s : sums_) {
     const Store& store = body_.stores[s];

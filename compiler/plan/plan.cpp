@@ -120,6 +120,14 @@ int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer
   return placement.offset + physical * placement.slot_bytes + within;
 }
 
+int64_t extent(const ir::Graph& graph, ir::Use use) {
+  const ir::Value& value = graph.value(use);
+  const ir::View view = resolved_view(graph, use.value);
+  int64_t last = 0;
+  for (size_t d = 0; d < value.shape.size(); ++d) last += (value.shape[d].size - 1) * view.strides[d];
+  return (last + 1) * size_of(value.dtype);
+}
+
 std::vector<std::string> verify(const ir::Graph& graph, const Plan& plan) {
   std::vector<std::string> problems;
   for (const auto& [a, x] : plan.placements) {

@@ -45,6 +45,9 @@ Plan make_plan(const ir::Graph& graph);
 // Byte offset in the arena of a use's first element when the region is at `layer`.
 int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer);
 
+// Bytes from a use's first element to the end of its last one; between them may lie elements of other views.
+int64_t extent(const ir::Graph& graph, ir::Use use);
+
 // Overlapping placements of values alive at the same time, placements outside the arena: our own bugs, one
 // line each.
 std::vector<std::string> verify(const ir::Graph& graph, const Plan& plan);

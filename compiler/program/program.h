@@ -17,10 +17,10 @@ struct Launch {
 struct Kernel {
   std::string name;
   std::string comment;
-  std::string text;         // its definition
-  std::string origin;       // the spec key that asked for it
-  // The file of templates/ that it binds to constants; empty for a generated kernel, which is compiled without
-  // contraction of products and sums, so that fusing never changes a result.
+  std::string text;    // its definition
+  std::string origin;  // the spec key that asked for it
+  // The file of templates/ that it binds to constants; empty for a generated kernel, which is compiled
+  // without contraction of products and sums, so that fusing never changes a result.
   std::string header;
   bool takes_layer = true;  // its last parameter is the layer
   Launch launch;            // on a GPU
@@ -62,6 +62,8 @@ struct Call {
   // cpu's are A, B, C). attention: q, k, v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q,
   // d_k, d_v, workspace.
   std::vector<ir::Use> arguments;
+  std::vector<bool> writes;  // which of them; empty on cpu
+  int branch = 0;            // of a GPU's graph: 1 may run beside what follows it
   GemmShape gemm;
   AttentionCall attention;
   double flop = 0;

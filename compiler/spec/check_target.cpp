@@ -52,6 +52,8 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.optimizer_state", to_string(o.optimizer_state), "fp32");
   if (draft.usable({"optimizations.cuda_graph"}) && o.cuda_graph)
     refuse(draft, "optimizations.cuda_graph", "true", "false");
+  if (draft.usable({"optimizations.streams"}) && o.streams > 1)
+    refuse(draft, "optimizations.streams", "2", "1");
 }
 
 void check_cudnn(Draft& draft, const Target& target) {

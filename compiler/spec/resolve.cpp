@@ -114,6 +114,7 @@ void Resolver::optimizations() {
     if (target->is_cpu()) return Precision::fp32;
     return target->has_bf16() ? Precision::bf16 : Precision::fp16;
   });
+  derive("optimizations.streams", o.streams, {"target"}, [&] { return target->is_cpu() ? 1 : 2; });
   derive("optimizations.cuda_graph", o.cuda_graph, {"target"}, [&] { return !target->is_cpu(); });
 }
 

@@ -247,12 +247,13 @@ float inverse_count(const std::vector<runtime::Batch>& step) {
   return 1.0f / static_cast<float>(count);
 }
 
-void write_verify_job(const std::filesystem::path& dir, targets::Executable& program,
-                      const Batches& batches) {
+void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches,
+                      const std::string& autocast) {
   const driver::Compiled& c = program.compiled();
   Json job = job_json(c.spec, c.threads);
   job["dtype"] = "float64";
   job["steps"] = batches.size();
+  if (!autocast.empty()) job["autocast"] = autocast;
   write_json(dir / "job.json", job);
 
   std::vector<runtime::TensorToWrite> tensors;

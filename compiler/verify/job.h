@@ -23,7 +23,9 @@ std::vector<float> read_unpadded(const targets::Executable& program, ir::ValueId
                                  const ir::Value& parameter, int slot);
 
 // Writes job.json and tensors.safetensors: `program`'s parameters as they are now, and the batches.
-void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches);
+// `autocast`: the 16-bit type ("bf16", "fp16") that the oracle is to compute in too; empty: none.
+void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches,
+                      const std::string& autocast = "");
 
 // The same graph to be timed; the oracle draws its own data.
 void write_bench_job(const std::filesystem::path& dir, const spec::Spec& spec, int threads, int64_t steps);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <vector>
 
 #include "runtime/error.h"
 
@@ -27,7 +26,13 @@ fs::path find_oracle(const std::optional<std::string>& given) {
                   "one with --oracle PROGRAM"));
 }
 
-std::string run_oracle(const fs::path& oracle, const std::string& verb, const fs::path& dir) {
+std::string run_oracle(const fs::path& oracle, const std::string& verb, const fs::path& dir,
+                       const std::vector<std::string>& options) {
+  std::vector<std::string> words = {oracle.string(), verb, dir.string()};
+  words.insert(words.end(), options.begin(), options.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   int out[2];
   if (pipe(out) != 0) throw runtime::RunError("cannot make a pipe");
   const pid_t child = fork();
@@ -36,7 +41,7 @@ std::string run_oracle(const fs::path& oracle, const std::string& verb, const fs
     dup2(out[1], STDOUT_FILENO);
     close(out[0]);
     close(out[1]);
-    execl(oracle.c_str(), oracle.c_str(), verb.c_str(), dir.c_str(), static_cast<char*>(nullptr));
+    execv(oracle.c_str(), arguments.data());
     _exit(127);
   }
   close(out[1]);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hydrac::verify {
 
@@ -10,9 +11,9 @@ namespace hydrac::verify {
 // none.
 std::filesystem::path find_oracle(const std::optional<std::string>& given);
 
-// Runs `oracle verb dir`, returns its stdout. RunError with its words when it fails.
+// Runs `oracle verb dir options...`, returns its stdout. RunError with its words when it fails.
 std::string run_oracle(const std::filesystem::path& oracle, const std::string& verb,
-                       const std::filesystem::path& dir);
+                       const std::filesystem::path& dir, const std::vector<std::string>& options = {});
 
 // A folder that is removed with the object, unless it was given by name.
 class JobFolder {

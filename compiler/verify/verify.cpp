@@ -2,16 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
 
-#include "runtime/checkpoint/safetensors.h"
-#include "verify/oracle.h"
+#include "runtime/error.h"
 
 namespace hydrac::verify {
 
 namespace {
+
+constexpr double kBesideAutocast = 1.25, kChance = 3;
 
 // Squared norms of a difference and of the reference, summed over slots.
 struct Sums {
@@ -21,108 +23,196 @@ struct Sums {
   }
 };
 
-void add(Sums& sums, std::span<const float> ours, std::span<const double> reference) {
+template <typename T>
+void add(Sums& sums, const std::vector<T>& ours, const std::vector<double>& reference) {
   for (size_t i = 0; i < ours.size(); ++i) {
-    const double d = ours[i] - reference[i];
+    const double d = static_cast<double>(ours[i]) - reference[i];
     sums.difference += d * d;
     sums.reference += reference[i] * reference[i];
   }
 }
 
-std::vector<double> doubles(const runtime::SafetensorsReader& file, const std::string& name) {
-  const auto bytes = file.bytes(file.at(name));
-  std::vector<double> values(bytes.size() / sizeof(double));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-using Tensors = std::map<std::string, std::vector<std::vector<float>>>;  // name -> slots
-
-// Every parameter's tensors, or their gradients'.
-Tensors read_all(const targets::Executable& program, const std::string& prefix) {
-  Tensors tensors;
-  const ir::Graph& graph = program.compiled().graph;
-  for (const ir::Value& value : graph.values) {
-    if (!value.parameter) continue;
-    for (int slot = 0; slot < value.slots; ++slot)
-      tensors[value.name].push_back(read_unpadded(program, graph.find(prefix + value.name), value, slot));
-  }
-  return tensors;
-}
-
-// Which elements of a slot have a gradient to speak of, or none at all (rows of tokens that did not occur).
-std::vector<bool> has_gradient(const std::vector<double>& gradient) {
+// Which elements of a slot have a resolved gradient, or none at all (rows of tokens that did not occur).
+std::vector<bool> has_gradient(const std::vector<double>& gradient, double noise) {
   double square = 0;
   for (double g : gradient) square += g * g;
-  const double least = kNoise * std::sqrt(square / static_cast<double>(gradient.size()));
+  const double least = noise * std::sqrt(square / static_cast<double>(gradient.size()));
   std::vector<bool> has(gradient.size());
   for (size_t i = 0; i < gradient.size(); ++i) has[i] = gradient[i] == 0 || std::abs(gradient[i]) > least;
   return has;
 }
 
-void compare_gradients(const Tensors& ours, const runtime::SafetensorsReader& reference,
-                       std::vector<Difference>& out) {
-  for (const auto& [name, slots] : ours) {
-    Sums sums;
-    for (size_t slot = 0; slot < slots.size(); ++slot)
-      add(sums, slots[slot], doubles(reference, fmt::format("grad.{}.{}", name, slot)));
-    out.push_back({"gradient", name, sums.relative(), kGradientTolerance});
+// Elements that are not `kept` become 0; how many.
+template <typename T>
+int64_t leave_out(std::vector<T>& values, const std::vector<bool>& kept) {
+  int64_t count = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (kept[i]) continue;
+    values[i] = 0;
+    ++count;
   }
+  return count;
 }
 
-void compare_parameters(Tensors ours, const runtime::SafetensorsReader& reference,
-                        std::vector<Difference>& out) {
-  for (auto& [name, slots] : ours) {
-    Sums sums;
+// A tensor as everybody has it: ours, float64's, and autocast's where that is asked for.
+struct Versions {
+  std::vector<float> ours;
+  std::vector<double> reference, autocast;
+};
+
+// Differences from the reference, summed over a tensor's slots.
+struct Errors {
+  Sums ours, autocast;
+  size_t elements = 0;
+
+  void add(const Versions& slot) {
+    verify::add(ours, slot.ours, slot.reference);
+    verify::add(autocast, slot.autocast, slot.reference);
+    elements += slot.reference.size();
+  }
+};
+
+class Comparison {
+ public:
+  Comparison(const Training& ours, const runtime::SafetensorsReader& reference, const spec::Spec& spec)
+      : ours_(ours),
+        reference_(reference),
+        least_(tolerances(spec.optimizations.precision)),
+        yardstick_(!autocast_of(spec.optimizations.precision).empty()),
+        divides_by_gradient_(spec.train.optimizer.name != spec::Optimizer::sgd) {}
+
+  std::vector<Difference> run() {
+    add_numbers("loss", least_.loss, [](const runtime::StepResult& step) { return step.loss; });
+    add_numbers("grad_norm", least_.gradient, [](const runtime::StepResult& step) { return step.grad_norm; });
+    std::ranges::stable_sort(differences_, {}, &Difference::name);  // by step, each with loss and norm
+    for (const auto& [name, slots] : ours_.gradients) add_gradient(name, slots);
+    for (const auto& [name, slots] : ours_.parameters) add_parameter(name, slots);
+    return std::move(differences_);
+  }
+
+ private:
+  std::vector<double> read(const std::string& name, size_t elements) const {
+    const auto bytes = reference_.bytes(reference_.at(name));
+    if (bytes.size() != elements * sizeof(double)) {
+      throw runtime::InputError(fmt::format("{}: {} has {} bytes, {} float64 numbers are wanted",
+                                            reference_.label(), name, bytes.size(), elements));
+    }
+    std::vector<double> values(elements);
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+  Versions versions(const std::string& name, const std::vector<float>& ours) const {
+    Versions versions{ours, read(name, ours.size()), {}};
+    if (yardstick_) versions.autocast = read("autocast." + name, ours.size());
+    return versions;
+  }
+
+  void add_numbers(const std::string& what, double least, float (*of)(const runtime::StepResult&)) {
+    double worst = 0;  // of autocast's
+    std::vector<Difference> rows;
+    for (size_t s = 0; s < ours_.steps.size(); ++s) {
+      const Versions number = versions(fmt::format("{}.s{}", what, s), {of(ours_.steps[s])});
+      const auto relative = [&](double x) {
+        return std::abs(x - number.reference[0]) / std::abs(number.reference[0]);
+      };
+      Difference row{what, fmt::format("step {}", s), relative(number.ours[0]), least, {}, 0};
+      if (yardstick_) {
+        row.autocast = relative(number.autocast[0]);
+        worst = std::max(worst, *row.autocast);
+      }
+      rows.push_back(std::move(row));
+    }
+    for (Difference& row : rows) {
+      row.tolerance = std::max(row.tolerance, kBesideAutocast * worst);
+      differences_.push_back(std::move(row));
+    }
+  }
+
+  Difference difference(const std::string& what, const std::string& name, const Errors& errors,
+                        double least) const {
+    Difference row{what, name, errors.ours.relative(), least, {}, 0};
+    if (!yardstick_) return row;
+    row.autocast = errors.autocast.relative();
+    row.tolerance = std::max(least, allowed_beside_autocast(*row.autocast, errors.elements));
+    return row;
+  }
+
+  void add_gradient(const std::string& name, const std::vector<std::vector<float>>& slots) {
+    Errors errors;
+    for (size_t slot = 0; slot < slots.size(); ++slot)
+      errors.add(versions(fmt::format("grad.{}.{}", name, slot), slots[slot]));
+    differences_.push_back(difference("gradient", name, errors, least_.gradient));
+    noise_[name] = std::max(least_.noise, 3 * (yardstick_ ? errors.autocast.relative() : 0));
+  }
+
+  void add_parameter(const std::string& name, const std::vector<std::vector<float>>& slots) {
+    Errors errors;
     int64_t left_out = 0;
     for (size_t slot = 0; slot < slots.size(); ++slot) {
-      std::vector<double> wanted = doubles(reference, fmt::format("param.{}.{}", name, slot));
-      const std::vector<bool> compared =
-          has_gradient(doubles(reference, fmt::format("grad.{}.{}", name, slot)));
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        if (compared[i]) continue;
-        slots[slot][i] = 0;
-        wanted[i] = 0;
-        ++left_out;
+      Versions values = versions(fmt::format("param.{}.{}", name, slot), slots[slot]);
+      if (divides_by_gradient_) {
+        const auto kept =
+            has_gradient(read(fmt::format("grad.{}.{}", name, slot), slots[slot].size()), noise_.at(name));
+        left_out += leave_out(values.ours, kept);
+        leave_out(values.reference, kept);
+        if (yardstick_) leave_out(values.autocast, kept);
       }
-      add(sums, slots[slot], wanted);
+      errors.add(values);
     }
-    out.push_back({"parameter", name, sums.relative(), kParameterTolerance, left_out});
+    Difference row = difference("parameter", name, errors, least_.parameter);
+    if (divides_by_gradient_) row.tolerance = std::hypot(row.tolerance, flips(errors.ours.reference));
+    row.left_out = left_out;
+    differences_.push_back(std::move(row));
   }
-}
+
+  // How far it is, relative to a tensor of this squared norm, when the tolerated number of elements made each
+  // of their steps in the other direction.
+  double flips(double squared_norm) const {
+    double way = 0;
+    for (const runtime::StepResult& step : ours_.steps) way += 2 * static_cast<double>(step.learning_rate);
+    return squared_norm > 0 ? std::sqrt(least_.flipped / squared_norm) * way : 0;
+  }
+
+  const Training& ours_;
+  const runtime::SafetensorsReader& reference_;
+  const Tolerances least_;
+  const bool yardstick_, divides_by_gradient_;
+  std::map<std::string, double> noise_;  // of each gradient, as a share of its root mean square
+  std::vector<Difference> differences_;
+};
 
 }  // namespace
 
-std::vector<Difference> compare(targets::Executable& program, int64_t steps,
-                                const std::filesystem::path& oracle, const std::filesystem::path& job_dir) {
-  program.initialize();
-  const Batches batches = random_batches(program.compiled().spec, steps, 20240229);
-  write_verify_job(job_dir, program, batches);
-
-  std::vector<runtime::StepResult> results;
-  Tensors gradients;
-  for (const auto& step : batches) {
-    for (const runtime::Batch& batch : step) program.micro_step(batch, inverse_count(step));
-    if (results.empty()) gradients = read_all(program, "d_");
-    program.update();
-    results.push_back(program.finish_step());
+Tolerances tolerances(spec::Precision precision) {
+  switch (precision) {
+    case spec::Precision::fp32:
+      return {1e-5, 1e-4, 1e-4, 1e-6, 0};
+    case spec::Precision::tf32:
+      return {3e-4, 3e-3, 3e-3, 3e-3, 4};
+    case spec::Precision::bf16:
+      return {5e-4, 1e-4, 1e-4, 1e-6, 4};
+    case spec::Precision::fp16:
+      return {6e-5, 1e-4, 1e-4, 1e-6, 4};
+    case spec::Precision::fp8:
+      break;
   }
-  run_oracle(oracle, "verify", job_dir);
+  throw runtime::InputError(
+      "verify has no yardstick for optimizations.precision: fp8; write fp32, tf32, bf16 or fp16");
+}
 
-  const runtime::SafetensorsReader reference(job_dir / "result.safetensors");
-  std::vector<Difference> differences;
-  for (size_t s = 0; s < results.size(); ++s) {
-    for (const auto& [what, ours] :
-         {std::pair{"loss", results[s].loss}, std::pair{"grad_norm", results[s].grad_norm}}) {
-      const double wanted = doubles(reference, fmt::format("{}.s{}", what, s))[0];
-      const double tolerance = std::string(what) == "loss" ? kLossTolerance : kGradientTolerance;
-      differences.push_back(
-          {what, fmt::format("step {}", s), std::abs(ours - wanted) / std::abs(wanted), tolerance});
-    }
-  }
-  compare_gradients(gradients, reference, differences);
-  compare_parameters(read_all(program, ""), reference, differences);
-  return differences;
+std::string autocast_of(spec::Precision precision) {
+  const bool narrow = precision == spec::Precision::bf16 || precision == spec::Precision::fp16;
+  return narrow ? std::string(to_string(precision)) : "";
+}
+
+double allowed_beside_autocast(double relative, size_t elements) {
+  return kBesideAutocast * relative * (1 + kChance / std::sqrt(static_cast<double>(elements)));
+}
+
+std::vector<Difference> compare(const Training& ours, const runtime::SafetensorsReader& reference,
+                                const spec::Spec& spec) {
+  return Comparison(ours, reference, spec).run();
 }
 
 }  // namespace hydrac::verify

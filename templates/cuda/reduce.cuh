@@ -33,8 +33,8 @@ struct Larger {
   __device__ float operator()(float a, float b) const { return a < b ? b : a; }
 };
 
-// A block of kRows rows side by side, each held by kLanes lanes: a power of two up to 32, or whole warps. All lanes
-// of a row call its functions together; rows need not keep in step.
+// A block of kRows rows side by side, each held by kLanes lanes: a power of two up to 32, or whole warps. All
+// lanes of a row call its functions together; rows need not keep in step.
 template <int kLanes, int kRows>
 class RowLanes {
  public:
@@ -85,8 +85,8 @@ class RowLanes {
     return x;
   }
 
-  // Warps meet in shared memory, behind one barrier: the next call but one is the first to write there again, and
-  // its threads have met at the next call's barrier.
+  // Warps meet in shared memory, behind one barrier: the next call but one is the first to write there again,
+  // and its threads have met at the next call's barrier.
   template <typename Op, typename... Floats>
   __device__ void reduce([[maybe_unused]] float neutral, Floats&... values) {
     ((values = butterfly<(kLanes < 32 ? kLanes : 32), Op>(values)), ...);
@@ -99,7 +99,8 @@ class RowLanes {
       at = 0;
       constexpr int among = power_of_two_from(kWarps);
       const int other = lane % 32 % among;
-      ((values = butterfly<among, Op>(other < kWarps ? exchange[turn_][row][at++][other] : (++at, neutral))), ...);
+      ((values = butterfly<among, Op>(other < kWarps ? exchange[turn_][row][at++][other] : (++at, neutral))),
+       ...);
       turn_ ^= 1;
     }
   }
@@ -107,8 +108,8 @@ class RowLanes {
   int turn_ = 0;
 };
 
-// Adds up what the rows of a block have summed, column by column; the lanes of row 0 hold the result. Every thread
-// of the block calls it. `N` floats a thread.
+// Adds up what the rows of a block have summed, column by column; the lanes of row 0 hold the result. Every
+// thread of the block calls it. `N` floats a thread.
 template <int kLanes, int kRows, int N>
 __device__ void add_rows(const RowLanes<kLanes, kRows>& lanes, float* sums) {
   if constexpr (kRows > 1) {
@@ -120,8 +121,7 @@ __device__ void add_rows(const RowLanes<kLanes, kRows>& lanes, float* sums) {
       __syncthreads();
       if (lanes.row >= half && lanes.row < count) {
 #pragma unroll
-        for (int i = 0; i < N; ++i)
-          exchange[((lanes.row - half) * N + i) * kLanes + lanes.lane] = sums[i];
+        for (int i = 0; i < N; ++i) exchange[((lanes.row - half) * N + i) * kLanes + lanes.lane] = sums[i];
       }
       __syncthreads();
       if (lanes.row + half < count) {
@@ -133,10 +133,11 @@ __device__ void add_rows(const RowLanes<kLanes, kRows>& lanes, float* sums) {
   }
 }
 
-// The sum of column `column` over `partials` rows of `width` floats, 8 threads a column: threads of a warp stand on
-// neighbouring columns, threadIdx.x / 32 picks the rows. Every thread of the block (256) calls it; the result is
-// right where threadIdx.x < 32.
-__device__ inline float sum_of_partials(const float* __restrict__ workspace, int column, int width, int partials) {
+// The sum of column `column` over `partials` rows of `width` floats, 8 threads a column: threads of a warp
+// stand on neighbouring columns, threadIdx.x / 32 picks the rows. Every thread of the block (256) calls it;
+// the result is right where threadIdx.x < 32.
+__device__ inline float sum_of_partials(const float* __restrict__ workspace, int column, int width,
+                                        int partials) {
   __shared__ float exchange[8][32];
   const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
   float sum = 0.0f;

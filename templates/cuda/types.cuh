@@ -1,5 +1,5 @@
-// Storage types of CUDA kernels and 16-byte accesses to them. Arithmetic is in float: a value widens when it is loaded and
-// rounds, to nearest even, when it is stored. Compiles as host code too, for tests.
+// Storage types of CUDA kernels and 16-byte accesses to them. Arithmetic is in float: a value widens when it
+// is loaded and rounds, to nearest even, when it is stored. Compiles as host code too, for tests.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Columns of a row in registers: a thread holds N consecutive ones and moves them in accesses of A elements, as
-// many as the row's alignment allows, of at most 16 bytes.
+// Columns of a row in registers: a thread holds N consecutive ones and moves them in accesses of A elements,
+// as many as the row's alignment allows, of at most 16 bytes.
 #pragma once
 #include "cuda/types.cuh"
 

@@ -1,5 +1,5 @@
-// Launches the attention kernels on packed tensors, as generated programs do: qkv [B,T,(H+2K)*D] and its gradient, out and
-// d_out [B,T,H*D], lse [B,H,T].
+// Launches the attention kernels on packed tensors, as generated programs do: qkv [B,T,(H+2K)*D] and its
+// gradient, out and d_out [B,T,H*D], lse [B,H,T].
 #pragma once
 #include <cuda_runtime.h>
 
@@ -26,7 +26,8 @@ struct DeviceTensors {
 
 // Views of the packed tensors.
 template <class T>
-HYDRAC_FN cuda::Heads<T> packed_heads(T* data, const cuda::AttentionShape& shape, int head_dim, int first_head) {
+HYDRAC_FN cuda::Heads<T> packed_heads(T* data, const cuda::AttentionShape& shape, int head_dim,
+                                      int first_head) {
   const std::int64_t token = static_cast<std::int64_t>(shape.heads + 2 * shape.kv_heads) * head_dim;
   return {data + static_cast<std::int64_t>(first_head) * head_dim, token * shape.tokens, token, head_dim};
 }
@@ -39,10 +40,12 @@ HYDRAC_FN cuda::Heads<T> out_heads(T* data, const cuda::AttentionShape& shape, i
 // Generated kernels bind their shape as constants; so do these if `constant` is given.
 template <class Config, cuda::AttentionShape constant>
 __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_per_sm)
-    forward(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable, cuda::AttentionDropout dropout) {
+    forward(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
+            cuda::AttentionDropout dropout) {
   const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
   constexpr int D = Config::head_dim;
-  cuda::attention_forward<Config>(shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
+  cuda::attention_forward<Config>(shape, packed_heads(x.qkv, shape, D, 0),
+                                  packed_heads(x.qkv, shape, D, shape.heads),
                                   packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads),
                                   out_heads(x.out, shape, D), x.lse, dropout);
 }
@@ -56,8 +59,8 @@ __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_pe
   constexpr int D = Config::head_dim;
   cuda::attention_query_gradients<Config>(
       shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
-      packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads<const Storage>(x.out, shape, D), x.lse,
-      out_heads(x.d_out, shape, D), packed_heads(x.d_qkv, shape, D, 0), x.terms, dropout);
+      packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads<const Storage>(x.out, shape, D),
+      x.lse, out_heads(x.d_out, shape, D), packed_heads(x.d_qkv, shape, D, 0), x.terms, dropout);
 }
 
 template <class Config, cuda::AttentionShape constant>
@@ -66,21 +69,19 @@ __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_pe
                   cuda::AttentionDropout dropout) {
   const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
   constexpr int D = Config::head_dim;
-  cuda::attention_key_gradients<Config>(shape, packed_heads(x.qkv, shape, D, 0),
-                                        packed_heads(x.qkv, shape, D, shape.heads),
-                                        packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads),
-                                        out_heads(x.d_out, shape, D), x.terms,
-                                        packed_heads(x.d_qkv, shape, D, shape.heads),
-                                        packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), dropout);
+  cuda::attention_key_gradients<Config>(
+      shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
+      packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads(x.d_out, shape, D), x.terms,
+      packed_heads(x.d_qkv, shape, D, shape.heads),
+      packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), dropout);
 }
 
 // The three kernels of one problem.
 template <class Storage, int head_dim, int capability, bool causal, bool has_dropout,
           cuda::AttentionShape constant = cuda::AttentionShape{}>
 struct Attention {
-  static constexpr cuda::AttentionProblem kind{capability,  sizeof(Storage), __is_same(Storage, bf16),
-                                               has_dropout, 1,               1,
-                                               1,           1,               head_dim};
+  static constexpr cuda::AttentionProblem kind{
+      capability, sizeof(Storage), __is_same(Storage, bf16), has_dropout, 1, 1, 1, 1, head_dim};
   template <cuda::AttentionKernel kernel>
   using Config = cuda::AttentionConfig<Storage, head_dim, cuda::attention_family(kind),
                                        cuda::attention_tile(kind, kernel), causal, has_dropout>;
@@ -106,11 +107,13 @@ struct Attention {
   }
   static void run_query_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
                                   const cuda::AttentionDropout& dropout) {
-    launch<Kernels::query_gradients>(query_gradients<Config<Kernels::query_gradients>, constant>, shape, x, dropout);
+    launch<Kernels::query_gradients>(query_gradients<Config<Kernels::query_gradients>, constant>, shape, x,
+                                     dropout);
   }
   static void run_key_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
                                 const cuda::AttentionDropout& dropout) {
-    launch<Kernels::key_gradients>(key_gradients<Config<Kernels::key_gradients>, constant>, shape, x, dropout);
+    launch<Kernels::key_gradients>(key_gradients<Config<Kernels::key_gradients>, constant>, shape, x,
+                                   dropout);
   }
 };
 

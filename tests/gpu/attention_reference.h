@@ -1,4 +1,5 @@
-// Causal attention and its gradients in float64 on the host, straight from the formulas, to test the CUDA kernels by.
+// Causal attention and its gradients in float64 on the host, straight from the formulas, to test the CUDA
+// kernels by.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -37,7 +38,8 @@ inline void parallel_for(int count, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Fills what follows from q, k, v and d_out. One unit of work is one (batch, kv head), so none shares what it writes.
+// Fills what follows from q, k, v and d_out. One unit of work is one (batch, kv head), so none shares what it
+// writes.
 inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
   const int T = c.tokens, D = c.head_dim;
   x.out.assign(x.q.size(), 0);

@@ -1,9 +1,10 @@
-// Tests the CUDA attention kernels on a GPU against float64: every tensor's relative error, that all of each output is
-// written and nothing past it, and that a second run gives the same bits. `--time` times them instead.
-// One program tests the kernels that HYDRAC_ATTENTION_CAPABILITY (75, 80, 90) would use, on any chip that can run them:
-//   nvcc -std=c++20 -O3 -I. -Itemplates -Itemplates/include -Itests/gpu -DHYDRAC_ATTENTION_CAPABILITY=80 -arch=sm_80
-//        tests/gpu/attention_test.cu -o attention_test
-// (one line; 90 needs -gencode arch=compute_90a,code=sm_90a).
+// Tests the CUDA attention kernels on a GPU against float64: every tensor's relative error, that all of each
+// output is written and nothing past it, and that a second run gives the same bits. `--time` times them
+// instead. One program tests the kernels that chips of HYDRAC_ATTENTION_CAPABILITY (75, 80, 90) use, on any
+// chip that can run them:
+//   nvcc -std=c++20 -O3 -I. -Itemplates -Itemplates/include -Itests/gpu
+//     -DHYDRAC_ATTENTION_CAPABILITY=80 -arch=sm_80 tests/gpu/attention_test.cu -o attention_test
+// 90 needs -gencode arch=compute_90a,code=sm_90a instead of -arch; 75 runs on newer chips as compute_75 PTX.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -31,7 +32,9 @@ class DeviceArray {
   explicit DeviceArray(const std::vector<T>& from) : DeviceArray(from.size()) {
     check(cudaMemcpy(data_, from.data(), size_ * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
   }
-  DeviceArray(DeviceArray&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr; }
+  DeviceArray(DeviceArray&& other) noexcept : data_(other.data_), size_(other.size_) {
+    other.data_ = nullptr;
+  }
   ~DeviceArray() { cudaFree(data_); }
 
   void poison() { check(cudaMemset(data_, 0xFF, size_ * sizeof(T) + kGuardBytes), "cudaMemset"); }
@@ -65,7 +68,8 @@ std::vector<Storage> random_values(std::size_t size, std::uint64_t seed) {
 
 // [B,T,heads,D] out of [B,T,all_heads,D], widened.
 template <class Storage>
-std::vector<double> slice(const std::vector<Storage>& from, const AttentionCase& c, int all_heads, int first, int heads) {
+std::vector<double> slice(const std::vector<Storage>& from, const AttentionCase& c, int all_heads, int first,
+                          int heads) {
   std::vector<double> to;
   to.reserve(static_cast<std::size_t>(c.batch) * c.tokens * heads * c.head_dim);
   for (std::size_t token = 0; token < static_cast<std::size_t>(c.batch) * c.tokens; ++token) {
@@ -151,10 +155,11 @@ void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
   for (double error : errors) close = close && error < error_bound<Storage>();  // NaN fails
   const bool passed = close && repeatable && intact;
   failures += !passed;
-  std::printf("%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e%s%s\n",
-              passed ? "ok  " : "FAIL", type, head_dim, c.batch, c.tokens, c.heads, c.kv_heads, c.dropout,
-              causal ? "causal" : "full  ", errors[0], errors[1], errors[2], errors[3], errors[4],
-              repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
+  std::printf(
+      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e%s%s\n",
+      passed ? "ok  " : "FAIL", type, head_dim, c.batch, c.tokens, c.heads, c.kv_heads, c.dropout,
+      causal ? "causal" : "full  ", errors[0], errors[1], errors[2], errors[3], errors[4],
+      repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
   std::fflush(stdout);
 }
 
@@ -210,9 +215,11 @@ void time_shape(const char* name) {
   const float forward = median_ms(inputs, [&](int i) { Kernels::run_forward(shape, x[i], {}); });
   const float queries = median_ms(inputs, [&](int i) { Kernels::run_query_gradients(shape, x[i], {}); });
   const float keys = median_ms(inputs, [&](int i) { Kernels::run_key_gradients(shape, x[i], {}); });
-  const double product = 1e-9 * batch * heads * head_dim * static_cast<double>(tokens) * tokens;  // GFLOP, causal half
-  std::printf("%-6s forward %.3f ms %.0f TFLOP/s; backward %.3f ms (queries %.3f + keys %.3f) %.0f TFLOP/s\n", name,
-              forward, 2 * product / forward, queries + keys, queries, keys, 5 * product / (queries + keys));
+  const double product =
+      1e-9 * batch * heads * head_dim * static_cast<double>(tokens) * tokens;  // GFLOP, causal half
+  std::printf("%-6s forward %.3f ms %.0f TFLOP/s; backward %.3f ms (queries %.3f + keys %.3f) %.0f TFLOP/s\n",
+              name, forward, 2 * product / forward, queries + keys, queries, keys,
+              5 * product / (queries + keys));
   std::fflush(stdout);
 }
 

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include "runtime/error.h"
 #include "runtime/log/units.h"
+#include "targets/cuda/branches.h"
 
 namespace hydrac::targets {
 
@@ -58,6 +60,7 @@ struct CudaProgram::Step {
   const Call* call = nullptr;
   int layer = 0;
   std::vector<void*> arguments;
+  std::vector<Access> accesses;
   const cuda::Gemm* product = nullptr;
   std::optional<runtime::cudnn::Plan> attention;
 };
@@ -120,9 +123,13 @@ void CudaProgram::resolve() {
       for (int i = 0; i < iterations; ++i) {
         const int layer = section.reverse ? iterations - 1 - i : i;
         for (const Call& call : section.calls) {
-          Step step{&section, &call, layer, {}, nullptr, std::nullopt};
-          for (ir::Use use : call.arguments)
-            step.arguments.push_back(arena_.data() + plan::address(c.graph, c.plan, use, layer));
+          Step step{&section, &call, layer, {}, {}, nullptr, std::nullopt};
+          for (size_t a = 0; a < call.arguments.size(); ++a) {
+            const int64_t first = plan::address(c.graph, c.plan, call.arguments[a], layer);
+            step.arguments.push_back(arena_.data() + first);
+            step.accesses.push_back(
+                {first, first + plan::extent(c.graph, call.arguments[a]), call.writes[a]});
+          }
           if (call.kind == Call::Kind::gemm) step.product = &products_.at(shape_at(call.gemm, i));
           if (call.kind == Call::Kind::attention) step.attention = machine_.attention_plan(call.attention);
           steps.push_back(std::move(step));
@@ -132,7 +139,7 @@ void CudaProgram::resolve() {
   }
 }
 
-void CudaProgram::execute(const Step& step) {
+void CudaProgram::execute(const Step& step, const cuda::Stream& stream) const {
   const std::vector<void*>& a = step.arguments;
   switch (step.call->kind) {
     case Call::Kind::launch: {
@@ -145,7 +152,7 @@ void CudaProgram::execute(const Step& step) {
       shape.grid.x = kernel.launch.grid;
       shape.block.x = kernel.launch.block;
       shape.dynamic_shared_bytes = kernel.launch.shared_bytes;
-      cuda::launch(kernels_.kernels[step.call->kernel], shape, parameters.data(), stream_);
+      cuda::launch(kernels_.kernels[step.call->kernel], shape, parameters.data(), stream);
       return;
     }
     case Call::Kind::gemm: {
@@ -154,7 +161,7 @@ void CudaProgram::execute(const Step& step) {
       arguments.b = a[1];
       arguments.d = a[2];
       if (step.call->gemm.bias) arguments.bias = a[4];
-      machine_.gemms().run(*step.product, arguments, stream_, a[3]);
+      machine_.gemms().run(*step.product, arguments, stream, a[3]);
       return;
     }
     case Call::Kind::attention: {
@@ -163,50 +170,86 @@ void CudaProgram::execute(const Step& step) {
             *step.attention,
             runtime::cudnn::BackwardPointers{a[3], a[4], a[5], a[1], a[0], static_cast<const float*>(a[2]),
                                              a[6], a[7], a[8]},
-            a[9], stream_);
+            a[9], stream);
       } else {
         machine_.attention().run(
             *step.attention,
-            runtime::cudnn::ForwardPointers{a[0], a[1], a[2], a[3], static_cast<float*>(a[4])}, a[5],
-            stream_);
+            runtime::cudnn::ForwardPointers{a[0], a[1], a[2], a[3], static_cast<float*>(a[4])}, a[5], stream);
       }
       return;
     }
   }
 }
 
-void CudaProgram::run(const std::string& function) {
-  if (!compiled().spec.optimizations.cuda_graph) {
-    for (const Step& step : steps_.at(function)) execute(step);
-    return;
+// Records both branches of a graph: the second forks from the first where it must wait for it, and ends
+// joined to it.
+void CudaProgram::execute_branches(const std::vector<Step>& steps) const {
+  std::vector<BranchStep> branches;
+  for (const Step& step : steps) branches.push_back({step.accesses, step.call->branch});
+  const std::vector<int> waits = waits_between_branches(branches);
+  const std::set<int> awaited(waits.begin(), waits.end());
+  std::map<int, cuda::Event> events;
+  const cuda::Stream* streams[] = {&stream_, &beside_};
+  bool forked = false;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const cuda::Stream& stream = *streams[branches[i].branch];
+    if (branches[i].branch == 1 && !forked) {
+      cuda::Event start;
+      start.record(stream_);
+      beside_.wait(start);
+      forked = true;
+    }
+    if (waits[i] >= 0) stream.wait(events.at(waits[i]));
+    execute(steps[i], stream);
+    if (awaited.contains(static_cast<int>(i))) events[static_cast<int>(i)].record(stream);
   }
+  if (!forked) return;
+  cuda::Event end;
+  end.record(beside_);
+  stream_.wait(end);
+}
+
+// `function`: one, or several joined by '+' that are one graph.
+void CudaProgram::run(const std::string& function) const {
+  auto execute_all = [&] {
+    for (size_t at = 0; at <= function.size();) {
+      const size_t plus = std::min(function.find('+', at), function.size());
+      const std::vector<Step>& steps = steps_.at(function.substr(at, plus - at));
+      if (compiled().spec.optimizations.cuda_graph) {
+        execute_branches(steps);
+      } else {
+        for (const Step& step : steps) execute(step, stream_);
+      }
+      at = plus + 1;
+    }
+  };
+  if (!compiled().spec.optimizations.cuda_graph) return execute_all();
   auto found = graphs_.find(function);
-  if (found == graphs_.end()) {
-    found = graphs_
-                .emplace(function, cuda::Graph::capture(stream_,
-                                                        [&] {
-                                                          for (const Step& step : steps_.at(function))
-                                                            execute(step);
-                                                        }))
-                .first;
-  }
+  if (found == graphs_.end())
+    found = graphs_.emplace(function, cuda::Graph::capture(stream_, execute_all)).first;
   found->second.launch(stream_);
 }
 
 void CudaProgram::run_once(const std::string& function) {
-  for (const Step& step : steps_.at(function)) execute(step);
+  for (const Step& step : steps_.at(function)) execute(step, stream_);
   stream_.synchronize();
 }
 
+// A step of one micro-batch is one graph, so its forward and backward pass wait for update().
 void CudaProgram::micro_step(const runtime::Batch& batch, float inv_count) {
   refresh_working_copy();
   staging_->upload(batch, inv_count, arena_.data(), stream_);
-  run("micro_step");
+  pending_ = compiled().spec.train.gradient_accumulation_steps == 1;
+  if (!pending_) run("micro_step");
 }
 
 void CudaProgram::update() {
-  run("update");
+  run(std::exchange(pending_, false) ? "micro_step+update" : "update");
   staging_->download_result(arena_.data(), stream_);
+}
+
+void CudaProgram::flush() const {
+  if (std::exchange(pending_, false)) run("micro_step");
 }
 
 runtime::StepResult CudaProgram::finish_step() {
@@ -237,11 +280,13 @@ std::span<const float> CudaProgram::next_logits(std::span<const int32_t> prompt,
 }
 
 void CudaProgram::copy_out(int64_t offset, std::span<std::byte> to) const {
+  flush();
   stream_.synchronize();
   cuda::copy_to_host(to.data(), arena_.data() + offset, static_cast<int64_t>(to.size()));
 }
 
 void CudaProgram::copy_in(int64_t offset, std::span<const std::byte> from) {
+  flush();
   stream_.synchronize();
   cuda::copy_to_device(arena_.data() + offset, from.data(), static_cast<int64_t>(from.size()));
 }
@@ -257,7 +302,7 @@ std::vector<CallTime> CudaProgram::timed(const std::string& function) {
   for (size_t i = 0; i <= steps.size(); ++i) events.emplace_back(cuda::Event::Use::timing);
   events[0].record(stream_);
   for (size_t i = 0; i < steps.size(); ++i) {
-    execute(steps[i]);
+    execute(steps[i], stream_);
     events[i + 1].record(stream_);
   }
   stream_.synchronize();

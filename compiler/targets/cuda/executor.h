@@ -51,17 +51,22 @@ class CudaProgram final : public Executable {
   void resolve();
   void plan_products();
   void plan_product(const program::GemmShape& shape);
-  void execute(const Step& step);
-  void run(const std::string& function);
+  void execute(const Step& step, const runtime::cuda::Stream& stream) const;
+  void execute_branches(const std::vector<Step>& steps) const;
+  void run(const std::string& function) const;
+  void flush() const;
 
   CudaMachine& machine_;
-  runtime::cuda::Stream stream_;
+  runtime::cuda::Stream stream_, beside_;  // beside_: the second branch of graphs
   int64_t measured_bytes_ = 0;
   runtime::cuda::DeviceBuffer arena_;
   LoadedKernels kernels_;
   std::map<program::GemmShape, runtime::cuda::Gemm> products_;
   std::map<std::string, std::vector<Step>> steps_;
-  std::map<std::string, runtime::cuda::Graph> graphs_;
+  mutable std::map<std::string, runtime::cuda::Graph> graphs_;  // captured when first run
+  // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
+  // memory before that makes it run.
+  mutable bool pending_ = false;
   std::unique_ptr<Staging> staging_;
   runtime::cuda::GpuMonitor monitor_;
   std::vector<float> logits_;

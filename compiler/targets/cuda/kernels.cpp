@@ -1,5 +1,7 @@
 #include "targets/cuda/kernels.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -73,6 +75,21 @@ std::vector<DeviceCode> compile_kernels(const program::Program& program, int cap
     code[k] = compile_cached(request, cache_dir);
   });
   return code;
+}
+
+std::string kernel_table(const program::Program& program, const std::vector<DeviceCode>& code) {
+  std::string text = fmt::format("{:<48} {:>9} {:>7} {:>7} {:>8} {:>10} {:>7}\n", "kernel", "registers",
+                                 "spilled", "stack", "shared", "blocks", "threads");
+  for (size_t k = 0; k < code.size(); ++k) {
+    const program::Kernel& kernel = program.kernels[k];
+    for (const runtime::cuda::KernelResources& r : code[k].kernels) {
+      text +=
+          fmt::format("{:<48} {:>9} {:>7} {:>7} {:>8} {:>10} {:>7}\n", r.kernel, r.registers,
+                      r.spill_store_bytes + r.spill_load_bytes, r.stack_bytes,
+                      r.shared_bytes + kernel.launch.shared_bytes, kernel.launch.grid, kernel.launch.block);
+    }
+  }
+  return text;
 }
 
 LoadedKernels load_kernels(const program::Program& program, int capability, CodeKind kind,

@@ -1,6 +1,7 @@
 // A Program's kernels as machine code for one GPU architecture.
 #pragma once
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "program/program.h"
@@ -15,6 +16,9 @@ namespace hydrac::targets {
 std::vector<runtime::cuda::DeviceCode> compile_kernels(const program::Program& program, int capability,
                                                        runtime::cuda::CodeKind kind,
                                                        const std::filesystem::path& cache_dir);
+
+// Name, registers, spills, shared memory and launch of every kernel, a line each, as the compiler reports them.
+std::string kernel_table(const program::Program& program, const std::vector<runtime::cuda::DeviceCode>& code);
 
 // Loaded kernels, by position in Program::kernels.
 struct LoadedKernels {

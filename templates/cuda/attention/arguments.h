@@ -1,5 +1,5 @@
-// What the attention kernels take: strided views of tensors, the problem's shape, dropout, and the two numbers of each
-// query that the backward pass needs. Plain data that host and device share.
+// What the attention kernels take: strided views of tensors, the problem's shape, dropout, and the two
+// numbers of each query that the backward pass needs. Plain data that host and device share.
 #pragma once
 #include <cstdint>
 
@@ -7,8 +7,8 @@
 
 namespace hydrac::cuda {
 
-// A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv product. Strides count
-// elements; the D elements of one head are contiguous. Data and strides are multiples of 16 bytes.
+// A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv product. Strides
+// count elements; the D elements of one head are contiguous. Data and strides are multiples of 16 bytes.
 template <class T>
 struct Heads {
   T* data;

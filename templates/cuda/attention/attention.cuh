@@ -1,5 +1,16 @@
-// Attention on CUDA: three kernels (forward, query_gradients, key_gradients), each a device function template over a
-// config. geometry.h chooses the tile and the launch; docs of the method stand at each kernel.
+// Attention on CUDA: three kernels (attention_forward, attention_query_gradients, attention_key_gradients),
+// each a device function template over an AttentionConfig and deterministic. A __global__ wrapper binds its
+// constants and pointers:
+//
+//   constexpr AttentionProblem problem{.capability = 90, .element_bytes = 2, .is_bf16 = true, .head_dim = 64,
+//   ...}; using Config = AttentionConfig<bf16, 64, attention_family(problem),
+//                                  attention_tile(problem, AttentionKernel::forward), causal, has_dropout>;
+//   attention_forward<Config>(shape, q, k, v, out, lse, dropout);
+//
+// in blocks of Config::threads with __launch_bounds__(threads, blocks_per_sm), launched as
+// attention_launch(problem, kernel) says. The hopper family compiles for sm_90a only, not sm_90. The three
+// read alike: RowLoader (rows.cuh) brings tiles to shared memory, stream_tiles (pipeline.cuh) moves on, a
+// product policy (product_*.cuh) multiplies, softmax.cuh does what stands between two products.
 #pragma once
 #include "cuda/attention/forward.cuh"
 #include "cuda/attention/key_gradients.cuh"

@@ -6,8 +6,10 @@
 
 namespace hydrac::cuda {
 
-// Storage is bf16, f16 or float. `tile` is attention_tile(problem, kernel) for the kernel that uses the config.
-template <class Storage_, int head_dim_, AttentionFamily family_, AttentionTile tile_, bool causal_, bool has_dropout_>
+// Storage is bf16, f16 or float. `tile` is attention_tile(problem, kernel) for the kernel that uses the
+// config.
+template <class Storage_, int head_dim_, AttentionFamily family_, AttentionTile tile_, bool causal_,
+          bool has_dropout_>
 struct AttentionConfig {
   using Storage = Storage_;
   static constexpr int head_dim = head_dim_;
@@ -25,8 +27,9 @@ struct AttentionConfig {
   static_assert(head_dim % 8 == 0 && head_dim >= 32 && head_dim <= 256);
 };
 
-// All kernels see products [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16 rows, and in
-// each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e % 2.
+// All kernels see products [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
+// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
+// % 2.
 template <int row_tiles, int N>
 struct Fragment {
   float at[row_tiles][N / 8][4];

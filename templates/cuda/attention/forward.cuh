@@ -1,9 +1,11 @@
-// The forward of attention: out = dropout(softmax(scale q k^T)) v and lse, the log of the softmax's denominator.
+// The forward of attention: out = dropout(softmax(scale q k^T)) v and lse, the log of the softmax's
+// denominator.
 //
-// A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with a running
-// maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the fragment that one
-// product leaves is the operand that the next one takes. On Hopper both products run asynchronously, so that one
-// warpgroup's softmax hides behind another's products (Shah et al.: FlashAttention-3; 2024).
+// A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
+// a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
+// fragment that one product leaves is the operand that the next one takes. On Hopper both products run
+// asynchronously, so that one warpgroup's softmax hides behind another's products (Shah et al.:
+// FlashAttention-3; 2024).
 #pragma once
 #include "cuda/attention/pipeline.cuh"
 #include "cuda/attention/softmax.cuh"
@@ -12,7 +14,8 @@ namespace hydrac::cuda {
 
 // Launch: attention_launch(problem, AttentionKernel::forward). lse [B,H,T] float. shape.scale is positive.
 template <class Config>
-__device__ __forceinline__ void attention_forward(const AttentionShape& shape, Heads<const typename Config::Storage> q,
+__device__ __forceinline__ void attention_forward(const AttentionShape& shape,
+                                                  Heads<const typename Config::Storage> q,
                                                   Heads<const typename Config::Storage> k,
                                                   Heads<const typename Config::Storage> v,
                                                   Heads<typename Config::Storage> out, float* lse,
@@ -54,12 +57,13 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape, H
   // From scores to probabilities; whether earlier sums must be rescaled.
   const auto soften = [&](Fragment<row_tiles, columns>& scores, int tile, float(&rescale)[row_tiles][2]) {
     if (tile >= block.unmasked) {
-      mask<Config::causal, false>(scores, place, block.first, tile * columns, shape.tokens, -__builtin_inff());
+      mask<Config::causal, false>(scores, place, block.first, tile * columns, shape.tokens, -kInfinity);
     }
     const bool moved = softmax.step(scores, scale2, rescale);
     if constexpr (Config::has_dropout) {
       for_elements<row_tiles, columns>([&](int m, int n, int e) {
-        const int query = block.first + place.row<row_tiles>(m, e / 2), key = tile * columns + place.column(n, e);
+        const int query = block.first + place.row<row_tiles>(m, e / 2),
+                  key = tile * columns + place.column(n, e);
         if (!kept(dropout, dropout_index, shape.tokens, query, key)) scores.at[m][n][e] = 0.0f;
       });
     }
@@ -112,11 +116,13 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape, H
       add_values(stage, tile > 0);
     };
     Product::clear(sums);
-    stream_tiles<Config, Product>(block.tiles, start, [&](int stage) { compute(0, stage); }, compute);
+    stream_tiles<Config, Product>(
+        block.tiles, start, [&](int stage) { compute(0, stage); }, compute);
   }
 
   softmax.finish();
-  float* lse_to = lse + (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
+  float* lse_to =
+      lse + (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
   float factor[row_tiles][2];
 #pragma unroll
   for (int m = 0; m < row_tiles; ++m) {
@@ -129,8 +135,8 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape, H
       }
     }
   }
-  store_rows<Config>(out.at(block.batch, block.first, block.head), out.token_stride, block.count, place, 0, sums,
-                     factor);
+  store_rows<Config>(out.at(block.batch, block.first, block.head), out.token_stride, block.count, place, 0,
+                     sums, factor);
 }
 
 }  // namespace hydrac::cuda

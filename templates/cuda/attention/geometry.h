@@ -1,8 +1,10 @@
-// Which attention kernels serve a problem and how they are launched: constexpr functions that the compiler calls to
-// plan launches and that kernels call to size their tiles, so that the two cannot disagree. Plain C++; no CUDA.
+// Which attention kernels serve a problem and how they are launched: constexpr functions that the compiler
+// calls to plan launches and that kernels call to size their tiles, so that the two cannot disagree. Plain
+// C++; no CUDA.
 #pragma once
-#include <cstddef>
 #include <cstdint>
+
+#include "hydrac/math.h"
 
 namespace hydrac::cuda {
 
@@ -10,7 +12,7 @@ namespace hydrac::cuda {
 enum class AttentionFamily {
   plain,   // float multiply-adds: float32 storage, and every type on every chip
   mma,     // mma.sync on 16-bit types: bf16 from sm_80 on, f16 from sm_75 on
-  hopper,  // wgmma on 16-bit types: sm_90a, head_dim 64 and 128
+  hopper,  // wgmma on 16-bit types: sm_90a, head_dim 64, and 128 without dropout
 };
 
 enum class AttentionKernel {
@@ -27,8 +29,8 @@ struct AttentionProblem {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
 };
 
-// How one block of threads works: it owns warps * 16 * row_tiles rows (queries, or keys in key_gradients) and goes
-// through the other side `columns` at a time, with `stages` tiles of them in shared memory.
+// How one block of threads works: it owns warps * 16 * row_tiles rows (queries, or keys in key_gradients) and
+// goes through the other side `columns` at a time, with `stages` tiles of them in shared memory.
 struct AttentionTile {
   int warps;
   int row_tiles;  // of 16 rows, a warp
@@ -37,55 +39,60 @@ struct AttentionTile {
   int blocks_per_sm;  // what registers are limited for
   int parts = 1;      // blocks that share rows and split the columns of d_k and d_v
 
-  constexpr int rows() const { return warps * 16 * row_tiles; }
-  constexpr int threads() const { return warps * 32; }
+  HYDRAC_FN constexpr int rows() const { return warps * 16 * row_tiles; }
+  HYDRAC_FN constexpr int threads() const { return warps * 32; }
 };
 
 struct AttentionLaunch {
   unsigned grid;  // in x; y and z are 1
   int threads;
   int blocks_per_sm;
-  std::size_t shared_bytes;  // dynamic; over 48 KiB needs the function attribute
+  std::uint64_t shared_bytes;  // dynamic; over 48 KiB needs the function attribute
 };
 
 // Head dimensions are padded to the depth of one mma in shared memory and registers.
-constexpr int padded_head_dim(std::int64_t head_dim) {
+HYDRAC_FN constexpr int padded_head_dim(std::int64_t head_dim) {
   return static_cast<int>((head_dim + 15) / 16 * 16);
 }
 
-constexpr AttentionFamily attention_family(const AttentionProblem& p) {
+HYDRAC_FN constexpr AttentionFamily attention_family(const AttentionProblem& p) {
   if (p.element_bytes != 2 || (p.is_bf16 && p.capability < 80)) return AttentionFamily::plain;
-  if (p.capability == 90 && (p.head_dim == 64 || p.head_dim == 128)) return AttentionFamily::hopper;
+  // With dropout, head_dim 128 needs more registers than wgmma's sums leave.
+  if (p.capability == 90 && (p.head_dim == 64 || (p.head_dim == 128 && !p.has_dropout))) {
+    return AttentionFamily::hopper;
+  }
   return AttentionFamily::mma;
 }
 
-constexpr bool attention_supports(const AttentionProblem& p) {
+HYDRAC_FN constexpr bool attention_supports(const AttentionProblem& p) {
   return p.capability >= 75 && p.head_dim >= 32 && p.head_dim <= 256 && p.head_dim % 8 == 0 && p.tokens > 0 &&
          p.batch > 0 && p.kv_heads > 0 && p.heads % p.kv_heads == 0 &&
          (p.element_bytes == 2 || p.element_bytes == 4);
 }
 
 // Shared memory that one block may have.
-constexpr std::size_t attention_shared_limit(int capability) {
-  constexpr std::size_t kib = 1024;
+HYDRAC_FN constexpr std::uint64_t attention_shared_limit(int capability) {
+  constexpr std::uint64_t kib = 1024;
   if (capability < 80) return 64 * kib;
   if (capability == 80 || capability == 87) return 163 * kib;
   if (capability == 90 || capability == 100 || capability == 103 || capability == 110) return 227 * kib;
   return 99 * kib;
 }
 
-// Bytes of one row in shared memory. Rows of ldmatrix tiles are 16 bytes longer than their data, an odd number of 16
-// bytes, so that eight rows touch all banks once; wgmma's are swizzled instead.
-constexpr int attention_row_bytes(AttentionFamily family, int head_dim, int element_bytes) {
+// Bytes of one row in shared memory. Rows of ldmatrix tiles are 16 bytes longer than their data, an odd
+// number of 16 bytes, so that eight rows touch all banks once; wgmma's are swizzled instead.
+HYDRAC_FN constexpr int attention_row_bytes(AttentionFamily family, int head_dim, int element_bytes) {
   return padded_head_dim(head_dim) * element_bytes + (family == AttentionFamily::hopper ? 0 : 16);
 }
 
-constexpr std::size_t attention_shared_bytes(AttentionFamily family, AttentionKernel kernel, const AttentionTile& tile,
-                                             int head_dim, int element_bytes) {
-  const std::size_t row = attention_row_bytes(family, head_dim, element_bytes);
-  const std::size_t owned = (kernel == AttentionKernel::forward ? 1 : 2) * tile.rows() * row;
-  const std::size_t streamed = 2 * static_cast<std::size_t>(tile.columns) * row * tile.stages;
-  const std::size_t terms = kernel == AttentionKernel::query_gradients ? 8 * static_cast<std::size_t>(tile.rows())
+HYDRAC_FN constexpr std::uint64_t attention_shared_bytes(AttentionFamily family, AttentionKernel kernel,
+                                                       const AttentionTile& tile, int head_dim,
+                                                       int element_bytes) {
+  const std::uint64_t row = attention_row_bytes(family, head_dim, element_bytes);
+  const std::uint64_t owned = (kernel == AttentionKernel::forward ? 1 : 2) * tile.rows() * row;
+  const std::uint64_t streamed = 2 * static_cast<std::uint64_t>(tile.columns) * row * tile.stages;
+  const std::uint64_t terms = kernel == AttentionKernel::query_gradients
+                                ? 8 * static_cast<std::uint64_t>(tile.rows())
                             : kernel == AttentionKernel::key_gradients ? 8u * tile.columns * tile.stages
                                                                        : 0;
   return owned + streamed + terms;
@@ -93,28 +100,34 @@ constexpr std::size_t attention_shared_bytes(AttentionFamily family, AttentionKe
 
 namespace detail {
 
-constexpr AttentionTile hopper_tile(AttentionKernel kernel, int head_dim, bool has_dropout) {
+// Measured on an H200. One warpgroup a block and several blocks a multiprocessor beat bigger blocks: blocks
+// drift apart, so that one's softmax runs beside another's products. More than 168 registers (3 blocks) or
+// 128 (4) would cost a block.
+HYDRAC_FN constexpr AttentionTile hopper_tile(AttentionKernel kernel, int head_dim, bool has_dropout) {
   const bool small = head_dim <= 64;
   if (kernel == AttentionKernel::forward) return {4, 1, 64, 3, small ? 4 : 2};
-  if (kernel == AttentionKernel::query_gradients) return {4, 1, 64, 3, small ? 3 : 1};
-  return {4, 1, 64, 3, !small ? 1 : has_dropout ? 2 : 3};
+  if (kernel == AttentionKernel::query_gradients) return {small ? 4 : 8, 1, 64, 3, small ? 3 : 1};
+  if (small) return {4, 1, 64, 3, has_dropout ? 2 : 3};
+  return {8, 1, 64, 3, 1};
 }
 
-constexpr AttentionTile mma_tile(AttentionKernel kernel, int head_dim) {
+HYDRAC_FN constexpr AttentionTile mma_tile(AttentionKernel kernel, int head_dim, bool has_dropout) {
   const int size = head_dim <= 64 ? 0 : head_dim <= 128 ? 1 : 2;
   if (kernel == AttentionKernel::forward) {
-    constexpr AttentionTile tiles[] = {{4, 2, 64, 2, 2}, {8, 1, 64, 2, 1}, {4, 1, 32, 2, 1}};
+    if (size == 0 && has_dropout) return {4, 1, 64, 2, 2};
+    constexpr AttentionTile tiles[] = {{4, 2, 64, 2, 2}, {4, 1, 64, 2, 2}, {4, 1, 32, 2, 1}};
     return tiles[size];
   }
   if (kernel == AttentionKernel::query_gradients) {
     constexpr AttentionTile tiles[] = {{4, 2, 32, 2, 2}, {4, 1, 32, 2, 2}, {4, 1, 16, 2, 1}};
     return tiles[size];
   }
+  if (size == 0 && has_dropout) return {4, 1, 64, 2, 2};
   constexpr AttentionTile tiles[] = {{4, 2, 32, 2, 2}, {4, 1, 32, 2, 2}, {4, 1, 16, 2, 1, 2}};
   return tiles[size];
 }
 
-constexpr AttentionTile plain_tile(AttentionKernel kernel, int head_dim) {
+HYDRAC_FN constexpr AttentionTile plain_tile(AttentionKernel kernel, int head_dim) {
   const int size = head_dim <= 64 ? 0 : head_dim <= 128 ? 1 : 2;
   if (kernel == AttentionKernel::key_gradients) {
     constexpr AttentionTile tiles[] = {{4, 1, 32, 2, 2}, {4, 1, 16, 2, 1}, {4, 1, 16, 2, 1, 2}};
@@ -126,19 +139,19 @@ constexpr AttentionTile plain_tile(AttentionKernel kernel, int head_dim) {
 
 }  // namespace detail
 
-// The tile that a problem's kernel uses: the one measured or reckoned best for its head_dim, made smaller until it
-// fits the chip's shared memory.
-constexpr AttentionTile attention_tile(const AttentionProblem& p, AttentionKernel kernel) {
+// The tile that a problem's kernel uses: the one measured or reckoned best for its head_dim, made smaller
+// until it fits the chip's shared memory.
+HYDRAC_FN constexpr AttentionTile attention_tile(const AttentionProblem& p, AttentionKernel kernel) {
   const AttentionFamily family = attention_family(p);
   const int dim = static_cast<int>(p.head_dim);
   AttentionTile tile = family == AttentionFamily::hopper ? detail::hopper_tile(kernel, dim, p.has_dropout)
-                       : family == AttentionFamily::mma  ? detail::mma_tile(kernel, dim)
+                       : family == AttentionFamily::mma  ? detail::mma_tile(kernel, dim, p.has_dropout)
                                                          : detail::plain_tile(kernel, dim);
-  const std::size_t limit = attention_shared_limit(p.capability);
+  const std::uint64_t limit = attention_shared_limit(p.capability);
   while (attention_shared_bytes(family, kernel, tile, dim, p.element_bytes) > limit) {
     if (tile.stages > 1) {
       --tile.stages;
-    } else if (tile.columns > 16) {
+    } else if (tile.columns > (family == AttentionFamily::plain ? 8 : 16)) {
       tile.columns /= 2;
     } else {
       tile.warps /= 2;
@@ -147,17 +160,18 @@ constexpr AttentionTile attention_tile(const AttentionProblem& p, AttentionKerne
   return tile;
 }
 
-constexpr AttentionLaunch attention_launch(const AttentionProblem& p, AttentionKernel kernel) {
+HYDRAC_FN constexpr AttentionLaunch attention_launch(const AttentionProblem& p, AttentionKernel kernel) {
   const AttentionTile tile = attention_tile(p, kernel);
   const std::int64_t blocks = (p.tokens + tile.rows() - 1) / tile.rows();
   const std::int64_t heads = kernel == AttentionKernel::key_gradients ? p.kv_heads : p.heads;
   return {static_cast<unsigned>(p.batch * heads * blocks * tile.parts), tile.threads(), tile.blocks_per_sm,
-          attention_shared_bytes(attention_family(p), kernel, tile, static_cast<int>(p.head_dim), p.element_bytes)};
+          attention_shared_bytes(attention_family(p), kernel, tile, static_cast<int>(p.head_dim),
+                                 p.element_bytes)};
 }
 
 // Bytes of the backward pass's workspace: QueryTerms [B,H,T].
-constexpr std::size_t attention_backward_workspace(const AttentionProblem& p) {
-  return static_cast<std::size_t>(p.batch * p.heads * p.tokens) * 8;
+HYDRAC_FN constexpr std::uint64_t attention_backward_workspace(const AttentionProblem& p) {
+  return static_cast<std::uint64_t>(p.batch * p.heads * p.tokens) * 8;
 }
 
 }  // namespace hydrac::cuda

@@ -1,9 +1,9 @@
 // The second half of attention's backward: d_k and d_v. The formulas stand in query_gradients.cuh;
 // d_v = (f P)^T d_out and d_k = scale * d_s^T q.
 //
-// A block of threads owns rows of keys and goes through the queries that may see them, of every head that shares the
-// kv head, in one order: the gradients of grouped heads are summed in registers. Products are transposed (k q^T), so
-// that again what one leaves in registers is what the next takes.
+// A block of threads owns rows of keys and goes through the queries that may see them, of every head that
+// shares the kv head, in one order: the gradients of grouped heads are summed in registers. Products are
+// transposed (k q^T), so that again what one leaves in registers is what the next takes.
 #pragma once
 #include "cuda/attention/pipeline.cuh"
 #include "cuda/attention/softmax.cuh"
@@ -33,7 +33,8 @@ struct KeyBlock {
   }
 };
 
-// Starts the copy of a tile's query terms: to `columns` lse2 and then `columns` delta. Zeros from valid_rows on.
+// Starts the copy of a tile's query terms: to `columns` lse2 and then `columns` delta. Zeros from valid_rows
+// on.
 template <class Config>
 __device__ __forceinline__ void load_column_terms(std::uint32_t to, const QueryTerms* from, int valid_rows) {
   constexpr int columns = Config::columns;
@@ -61,13 +62,14 @@ struct ColumnTerms {
   }
 };
 
-// Launch: attention_launch(problem, AttentionKernel::key_gradients), after query_gradients, which writes `terms`
-// [B,H,T]. Writes all of d_k and d_v.
+// Launch: attention_launch(problem, AttentionKernel::key_gradients), after query_gradients, which writes
+// `terms` [B,H,T]. Writes all of d_k and d_v.
 template <class Config>
 __device__ __forceinline__ void attention_key_gradients(
-    const AttentionShape& shape, Heads<const typename Config::Storage> q, Heads<const typename Config::Storage> k,
-    Heads<const typename Config::Storage> v, Heads<const typename Config::Storage> d_out, const QueryTerms* terms,
-    Heads<typename Config::Storage> d_k, Heads<typename Config::Storage> d_v, const AttentionDropout& dropout) {
+    const AttentionShape& shape, Heads<const typename Config::Storage> q,
+    Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
+    Heads<const typename Config::Storage> d_out, const QueryTerms* terms, Heads<typename Config::Storage> d_k,
+    Heads<typename Config::Storage> d_v, const AttentionDropout& dropout) {
   using Product = typename ProductOf<Config>::Type;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns, stages = Config::tile.stages;
   constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
@@ -97,7 +99,9 @@ __device__ __forceinline__ void attention_key_gradients(
     load_d_outs.start(d_outs + stage * column_bytes, d_out.at(block.batch, next_query, next_head), valid);
     load_column_terms<Config>(
         column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms)),
-        terms + (static_cast<std::int64_t>(block.batch) * shape.heads + next_head) * shape.tokens + next_query, valid);
+        terms + (static_cast<std::int64_t>(block.batch) * shape.heads + next_head) * shape.tokens +
+            next_query,
+        valid);
     next_query += columns;
     if (next_query >= shape.tokens) next_query = first_query, ++next_head;
   };
@@ -110,7 +114,7 @@ __device__ __forceinline__ void attention_key_gradients(
   int head = block.kv_head * group, query = first_query;
   const auto compute = [&](int index, int stage) {
     Fragment<row_tiles, columns> scores, gradients;
-    Product::template wait<0>();
+    Product::template wait<0>();  // d_k of the tile before: its operand's registers are needed
     Product::begin();
     Product::template scores<columns>(scores, place, keys, queries + stage * column_bytes);
     Product::commit();
@@ -118,7 +122,7 @@ __device__ __forceinline__ void attention_key_gradients(
     Product::commit();
     const std::uint32_t lse2_from = column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms));
     ColumnTerms<columns> lse2, delta;
-    Product::template wait<1>();
+    Product::template wait<1>();  // probabilities are made while d_out v^T is computed
     lse2.load(lse2_from, place);
     Product::settle(scores);
     for_elements<row_tiles, columns>([&](int m, int n, int e) {
@@ -144,8 +148,8 @@ __device__ __forceinline__ void attention_key_gradients(
     Product::round(weights, after_dropout);
     Product::settle(value_sums);
     Product::begin();
-    Product::template accumulate<columns>(value_sums, place, weights, d_outs + stage * column_bytes, first_column,
-                                          index > 0);
+    Product::template accumulate<columns>(value_sums, place, weights, d_outs + stage * column_bytes,
+                                          first_column, index > 0);
     Product::commit();
     Product::template wait<0>();
     delta.load(lse2_from + columns * 4, place);
@@ -162,8 +166,8 @@ __device__ __forceinline__ void attention_key_gradients(
     Product::round(d_weights, gradients);
     Product::settle(key_sums);
     Product::begin();
-    Product::template accumulate<columns>(key_sums, place, d_weights, queries + stage * column_bytes, first_column,
-                                          index > 0);
+    Product::template accumulate<columns>(key_sums, place, d_weights, queries + stage * column_bytes,
+                                          first_column, index > 0);
     Product::commit();
     query += columns;
     if (query >= shape.tokens) query = first_query, ++head;

@@ -1,13 +1,15 @@
-// The loop that all attention kernels share: tiles of the side that a block does not own stream through shared memory.
+// The loop that all attention kernels share: tiles of the side that a block does not own stream through
+// shared memory.
 #pragma once
 #include "cuda/attention/product.cuh"
 #include "cuda/attention/rows.cuh"
 
 namespace hydrac::cuda {
 
-// The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the other tiles,
-// first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more than one stage the next tile's copies run while one computes. With three, products
-// may still read a tile while the next one computes.
+// The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
+// other tiles, first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more
+// than one stage the next tile's copies run while one computes. With three, products may still read a tile
+// while the next one computes.
 template <class Config, class Product, class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
   constexpr int stages = Config::tile.stages;
@@ -41,14 +43,14 @@ __device__ __forceinline__ int valid_rows(int tokens, int first) {
   return tokens % rows == 0 ? rows : min(tokens - first, rows);
 }
 
-// The block of query rows that a thread block owns. Blocks of one head are neighbours, so that they find its keys in the
-// L2 cache, and under the causal mask the longest come first.
+// The block of query rows that a thread block owns. Blocks of one head are neighbours, so that they find its
+// keys in the L2 cache, and under the causal mask the longest come first.
 template <class Config>
 struct QueryBlock {
   int batch, head, kv_head;
-  int first;   // query
-  int count;   // queries that exist, at least 1
-  int tiles;   // of keys that any of them may see
+  int first;     // query
+  int count;     // queries that exist, at least 1
+  int tiles;     // of keys that any of them may see
   int unmasked;  // how many of these need no mask
 
   __device__ __forceinline__ explicit QueryBlock(const AttentionShape& shape) {

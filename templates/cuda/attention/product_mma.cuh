@@ -1,12 +1,14 @@
-// The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in registers.
+// The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
+// registers.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/ptx.cuh"
 
 namespace hydrac::cuda {
 
-// A product is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed by offset().
-// begin, commit, wait and settle order products that run on their own (product_wgmma.cuh); here they cost nothing.
+// A product is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
+// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and settle
+// order products that run on their own (product_wgmma.cuh); here they cost nothing.
 template <class Config>
 struct MmaProduct {
   using Storage = typename Config::Storage;
@@ -24,6 +26,7 @@ struct MmaProduct {
     return row * Config::row_bytes + chunk * 16;
   }
 
+  // From sums to what a product takes.
   template <int K>
   static __device__ __forceinline__ void round(Weights<K>& weights, const Fragment<row_tiles, K>& c) {
 #pragma unroll
@@ -41,19 +44,19 @@ struct MmaProduct {
 
   // c = a . b^T over the head dimension: this warp's rows of tile a, all N rows of tile b.
   template <int N>
-  static __device__ __forceinline__ void scores(Fragment<row_tiles, N>& c, const Place& place, std::uint32_t a,
-                                                std::uint32_t b) {
+  static __device__ __forceinline__ void scores(Fragment<row_tiles, N>& c, const Place& place,
+                                                std::uint32_t a, std::uint32_t b) {
     static_assert(N % 16 == 0);
     const int lane = place.lane;
-    const std::uint32_t a_from =
-        a + offset<Config::rows>(place.warp * row_tiles * 16 + lane % 16, lane / 16);
+    const std::uint32_t a_from = a + offset<Config::rows>(place.warp * row_tiles * 16 + lane % 16, lane / 16);
     const std::uint32_t b_from = b + offset<N>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
     c.clear();
 #pragma unroll
     for (int k = 0; k < Config::padded_dim / 16; ++k) {
       std::uint32_t rows[row_tiles][4];
 #pragma unroll
-      for (int m = 0; m < row_tiles; ++m) ptx::ldmatrix(rows[m], a_from + offset<Config::rows>(m * 16, 2 * k));
+      for (int m = 0; m < row_tiles; ++m)
+        ptx::ldmatrix(rows[m], a_from + offset<Config::rows>(m * 16, 2 * k));
 #pragma unroll
       for (int n = 0; n < N / 16; ++n) {
         std::uint32_t columns[4];
@@ -70,8 +73,8 @@ struct MmaProduct {
   // c += weights . b[:, first_column ..]: K rows of tile b, N columns.
   template <int K, int N>
   static __device__ __forceinline__ void accumulate(Fragment<row_tiles, N>& c, const Place& place,
-                                                    const Weights<K>& weights, std::uint32_t b, int first_column,
-                                                    bool) {
+                                                    const Weights<K>& weights, std::uint32_t b,
+                                                    int first_column, bool) {
     static_assert(K % 16 == 0 && N % 16 == 0);
     const int lane = place.lane;
     const std::uint32_t b_from =

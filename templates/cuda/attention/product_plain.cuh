@@ -1,5 +1,5 @@
-// The matrix products of one warp with float multiply-adds, for float32 storage and for chips without a fitting mma.
-// Nothing is rounded but what memory holds. The policy is product_mma.cuh's.
+// The matrix products of one warp with float multiply-adds, for float32 storage and for chips without a
+// fitting mma. Nothing is rounded but what memory holds. The policy is product_mma.cuh's.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/ptx.cuh"
@@ -27,8 +27,8 @@ struct PlainProduct {
   }
 
   template <int N>
-  static __device__ __forceinline__ void scores(Fragment<row_tiles, N>& c, const Place& place, std::uint32_t a,
-                                                std::uint32_t b) {
+  static __device__ __forceinline__ void scores(Fragment<row_tiles, N>& c, const Place& place,
+                                                std::uint32_t a, std::uint32_t b) {
     c.clear();
 #pragma unroll 2
     for (int k = 0; k < Config::head_dim; k += 4) {
@@ -48,7 +48,8 @@ struct PlainProduct {
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) c.at[m][n][e] = fma(rows[m][e / 2][i], columns[e % 2][i], c.at[m][n][e]);
+            for (int i = 0; i < 4; ++i)
+              c.at[m][n][e] = fma(rows[m][e / 2][i], columns[e % 2][i], c.at[m][n][e]);
           }
         }
       }
@@ -58,8 +59,8 @@ struct PlainProduct {
   // The quad that has a row's sums also has its weights, a quarter each: they go round by shuffles.
   template <int K, int N>
   static __device__ __forceinline__ void accumulate(Fragment<row_tiles, N>& c, const Place& place,
-                                                    const Weights<K>& weights, std::uint32_t b, int first_column,
-                                                    bool) {
+                                                    const Weights<K>& weights, std::uint32_t b,
+                                                    int first_column, bool) {
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       float row[row_tiles][2];
@@ -101,8 +102,8 @@ struct PlainProduct {
  private:
   template <int count>
   static __device__ __forceinline__ void read(float (&to)[count], std::uint32_t tile, int row, int column) {
-    const auto words = ptx::load_shared<count * sizeof(Storage) / 4>(tile + row * Config::row_bytes +
-                                                                     column * static_cast<int>(sizeof(Storage)));
+    const auto words = ptx::load_shared<count * sizeof(Storage) / 4>(
+        tile + row * Config::row_bytes + column * static_cast<int>(sizeof(Storage)));
     const auto from = __builtin_bit_cast(Vector<Storage, count>, words);
 #pragma unroll
     for (int i = 0; i < count; ++i) to[i] = to_float(from.at[i]);

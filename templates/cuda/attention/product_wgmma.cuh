@@ -1,5 +1,6 @@
-// The matrix products of one warpgroup with wgmma (sm_90a). They run on their own once begun: commit() closes a group of
-// them, wait<n>() returns when at most n groups are unfinished, and settle() stands before sums are read or written.
+// The matrix products of one warpgroup with wgmma (sm_90a). The policy is product_mma.cuh's. They run on
+// their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
+// unfinished, and settle() stands before sums are read or written.
 #pragma once
 #include "cuda/attention/product_mma.cuh"
 #include "cuda/attention/wgmma.cuh"
@@ -27,32 +28,44 @@ struct WgmmaProduct {
   }
 
   template <int N>
-  static __device__ __forceinline__ void scores(Fragment<1, N>& c, const Place& place, std::uint32_t a, std::uint32_t b) {
+  static __device__ __forceinline__ void scores(Fragment<1, N>& c, const Place& place, std::uint32_t a,
+                                                std::uint32_t b) {
     const std::uint32_t a_from = a + place.warp / 4 * (64 * 128);
 #pragma unroll
     for (int k = 0; k < Config::head_dim / 16; ++k) {
       const int panel = k / 4, column_bytes = k % 4 * 32;
-      wgmma::multiply<Storage, N>(c.at[0], wgmma::descriptor(a_from, 0, panel * Config::rows * 128 + column_bytes),
+      wgmma::multiply<Storage, N>(c.at[0],
+                                  wgmma::descriptor(a_from, 0, panel * Config::rows * 128 + column_bytes),
                                   wgmma::descriptor(b, 0, panel * N * 128 + column_bytes), k > 0);
     }
   }
 
   template <int K, int N>
-  static __device__ __forceinline__ void accumulate(Fragment<1, N>& c, const Place&, const Weights<K>& weights,
-                                                    std::uint32_t b, int, bool add) {
+  static __device__ __forceinline__ void accumulate(Fragment<1, N>& c, const Place&,
+                                                    const Weights<K>& weights, std::uint32_t b, int,
+                                                    bool add) {
     static_assert(N == Config::head_dim);
 #pragma unroll
     for (int k = 0; k < K / 16; ++k) {
-      wgmma::multiply<Storage, N>(c.at[0], weights.at[0][k], wgmma::descriptor(b, K * 128, k * 16 * 128), add || k > 0);
+      wgmma::multiply<Storage, N>(c.at[0], weights.at[0][k], wgmma::descriptor(b, K * 128, k * 16 * 128),
+                                  add || k > 0);
     }
   }
 
+  // Nothing: the first product overwrites its sums. Writing them here would make the compiler finish each
+  // product before the next (its warning C7515).
   template <int N>
   static __device__ __forceinline__ void clear(Fragment<1, N>&) {}
 
-  static __device__ __forceinline__ void publish_tiles() { wgmma::publish(); }
-  static __device__ __forceinline__ void begin() { wgmma::fence(); }
-  static __device__ __forceinline__ void commit() { wgmma::commit(); }
+  static __device__ __forceinline__ void publish_tiles() {
+    wgmma::publish();
+  }
+  static __device__ __forceinline__ void begin() {
+    wgmma::fence();
+  }
+  static __device__ __forceinline__ void commit() {
+    wgmma::commit();
+  }
   template <int pending>
   static __device__ __forceinline__ void wait() {
     wgmma::wait<pending>();

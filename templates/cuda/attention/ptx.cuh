@@ -2,7 +2,14 @@
 #pragma once
 #include "cuda/types.cuh"
 
-namespace hydrac::cuda::ptx {
+namespace hydrac::cuda {
+
+template <class Storage>
+constexpr bool kIsBf16 = false;
+template <>
+constexpr bool kIsBf16<bf16> = true;
+
+namespace ptx {
 
 __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
@@ -15,16 +22,19 @@ __device__ __forceinline__ float exp2(float x) {
   return result;
 }
 
-// Copies `bytes` (4 or 16) to shared memory, zeros if not `valid`; complete after wait_copies. Before sm_80, at once.
+// Copies `bytes` (4 or 16) to shared memory, zeros if not `valid`; complete after wait_copies. Before sm_80,
+// at once.
 template <int bytes>
 __device__ __forceinline__ void copy_to_shared(std::uint32_t to, const void* from, bool valid) {
   static_assert(bytes == 4 || bytes == 16);
 #if __CUDA_ARCH__ >= 800
   const int source_bytes = valid ? bytes : 0;
   if constexpr (bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(source_bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(source_bytes)
+                 : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(source_bytes) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(source_bytes)
+                 : "memory");
   }
 #else
   Vector<std::uint32_t, bytes / 4> data{};
@@ -47,7 +57,10 @@ __device__ __forceinline__ Vector<std::uint32_t, words> load_shared(std::uint32_
   if constexpr (words == 1) {
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(data.at[0]) : "r"(from) : "memory");
   } else if constexpr (words == 2) {
-    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(data.at[0]), "=r"(data.at[1]) : "r"(from) : "memory");
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+                 : "=r"(data.at[0]), "=r"(data.at[1])
+                 : "r"(from)
+                 : "memory");
   } else {
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(data.at[0]), "=r"(data.at[1]), "=r"(data.at[2]), "=r"(data.at[3])
@@ -84,7 +97,8 @@ __device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std:
 
 // c [16,8] += a [16,16] . b [16,8], in the layouts of mma.m16n8k16.
 template <class Storage>
-__device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1);
+__device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                    std::uint32_t b1);
 
 template <>
 __device__ __forceinline__ void mma<bf16>(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
@@ -119,7 +133,7 @@ template <class Storage>
 __device__ __forceinline__ std::uint32_t pack(float low, float high) {
 #if __CUDA_ARCH__ >= 800
   std::uint32_t result;
-  if constexpr (__is_same(Storage, bf16)) {
+  if constexpr (kIsBf16<Storage>) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
   } else {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
@@ -130,4 +144,5 @@ __device__ __forceinline__ std::uint32_t pack(float low, float high) {
 #endif
 }
 
-}  // namespace hydrac::cuda::ptx
+}  // namespace ptx
+}  // namespace hydrac::cuda

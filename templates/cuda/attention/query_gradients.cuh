@@ -1,18 +1,18 @@
 // The first half of attention's backward: d_q, and the query terms that the second half reads.
 //
-// Probabilities are recomputed from q, k and lse. With P the probabilities, f the dropout factors (0 or keep_scale) and
-// delta = rowsum(d_out * out):  d_s = P * (f * (d_out v^T) - delta),  d_q = scale * d_s k.
-// The backward pass is two kernels, one that owns queries and one that owns keys: scores and d_out v^T are computed
-// twice, seven products instead of five, but nothing is summed across blocks. So it is deterministic without atomics or
-// partial sums in memory, and d_s goes from one product to the next in registers.
+// Probabilities are recomputed from q, k and lse. With P the probabilities, f the dropout factors (0 or
+// keep_scale) and delta = rowsum(d_out * out):  d_s = P * (f * (d_out v^T) - delta),  d_q = scale * d_s k.
+// The backward pass is two kernels, one that owns queries and one that owns keys: scores and d_out v^T are
+// computed twice, seven products instead of five, but nothing is summed across blocks. So it is deterministic
+// without atomics or partial sums in memory, and d_s goes from one product to the next in registers.
 #pragma once
 #include "cuda/attention/pipeline.cuh"
 #include "cuda/attention/softmax.cuh"
 
 namespace hydrac::cuda {
 
-// delta and lse2 of the block's rows, to shared memory for the block and to `to` for key_gradients. Eight threads share
-// a row; several rows' loads are in flight at once. Rows from valid_rows on get zeros.
+// delta and lse2 of the block's rows, to shared memory for the block and to `to` for key_gradients. Eight
+// threads share a row; several rows' loads are in flight at once. Rows from valid_rows on get zeros.
 template <class Config>
 __device__ __forceinline__ void query_terms(std::uint32_t shared_terms, QueryTerms* to, const float* lse,
                                             const typename Config::Storage* out, std::int64_t out_stride,
@@ -53,14 +53,14 @@ __device__ __forceinline__ void query_terms(std::uint32_t shared_terms, QueryTer
   }
 }
 
-// Launch: attention_launch(problem, AttentionKernel::query_gradients), before key_gradients. Writes all of d_q and of
-// `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
+// Launch: attention_launch(problem, AttentionKernel::query_gradients), before key_gradients. Writes all of
+// d_q and of `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
 template <class Config>
 __device__ __forceinline__ void attention_query_gradients(
-    const AttentionShape& shape, Heads<const typename Config::Storage> q, Heads<const typename Config::Storage> k,
-    Heads<const typename Config::Storage> v, Heads<const typename Config::Storage> out, const float* lse,
-    Heads<const typename Config::Storage> d_out, Heads<typename Config::Storage> d_q, QueryTerms* terms,
-    const AttentionDropout& dropout) {
+    const AttentionShape& shape, Heads<const typename Config::Storage> q,
+    Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
+    Heads<const typename Config::Storage> out, const float* lse, Heads<const typename Config::Storage> d_out,
+    Heads<typename Config::Storage> d_q, QueryTerms* terms, const AttentionDropout& dropout) {
   using Product = typename ProductOf<Config>::Type;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
   constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
@@ -91,8 +91,9 @@ __device__ __forceinline__ void attention_query_gradients(
   start(0, 0);
   const std::int64_t first_row =
       (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
-  query_terms<Config>(shared_terms, terms + first_row, lse + first_row, out.at(block.batch, block.first, block.head),
-                      out.token_stride, d_out_from, d_out.token_stride, block.count);
+  query_terms<Config>(shared_terms, terms + first_row, lse + first_row,
+                      out.at(block.batch, block.first, block.head), out.token_stride, d_out_from,
+                      d_out.token_stride, block.count);
   __syncthreads();
   QueryTerms own[row_tiles][2];
 #pragma unroll
@@ -109,13 +110,13 @@ __device__ __forceinline__ void attention_query_gradients(
   Fragment<row_tiles, Config::padded_dim> sums;
   const auto compute = [&](int tile, int stage) {
     Fragment<row_tiles, columns> scores, gradients;
-    Product::template wait<0>();
+    Product::template wait<0>();  // d_q of the tile before: its operand's registers are needed
     Product::begin();
     Product::template scores<columns>(scores, place, queries, keys + stage * column_bytes);
     Product::commit();
     Product::template scores<columns>(gradients, place, d_outs, values + stage * column_bytes);
     Product::commit();
-    Product::template wait<1>();
+    Product::template wait<1>();  // probabilities are made while d_out v^T is computed
     Product::settle(scores);
     for_elements<row_tiles, columns>([&](int m, int n, int e) {
       scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -own[m][e / 2].lse2));
@@ -128,8 +129,10 @@ __device__ __forceinline__ void attention_query_gradients(
     for_elements<row_tiles, columns>([&](int m, int n, int e) {
       float gradient = gradients.at[m][n][e];
       if constexpr (Config::has_dropout) {
-        const int query = block.first + place.row<row_tiles>(m, e / 2), key = tile * columns + place.column(n, e);
-        gradient = kept(dropout, dropout_index, shape.tokens, query, key) ? gradient * dropout.keep_scale : 0.0f;
+        const int query = block.first + place.row<row_tiles>(m, e / 2),
+                  key = tile * columns + place.column(n, e);
+        gradient =
+            kept(dropout, dropout_index, shape.tokens, query, key) ? gradient * dropout.keep_scale : 0.0f;
       }
       gradients.at[m][n][e] = scores.at[m][n][e] * (gradient - own[m][e / 2].delta);
     });
@@ -149,8 +152,8 @@ __device__ __forceinline__ void attention_query_gradients(
   float factor[row_tiles][2];
 #pragma unroll
   for (int m = 0; m < row_tiles; ++m) factor[m][0] = factor[m][1] = shape.scale;
-  store_rows<Config>(d_q.at(block.batch, block.first, block.head), d_q.token_stride, block.count, place, 0, sums,
-                     factor);
+  store_rows<Config>(d_q.at(block.batch, block.first, block.head), d_q.token_stride, block.count, place, 0,
+                     sums, factor);
 }
 
 }  // namespace hydrac::cuda

@@ -5,8 +5,8 @@
 
 namespace hydrac::cuda {
 
-// Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head dimension,
-// become zero.
+// Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head
+// dimension, become zero.
 template <class Config, class Product, int rows>
 class RowLoader {
  public:
@@ -36,10 +36,11 @@ class RowLoader {
   static constexpr int kChunks = Config::padded_dim / kElements;
   static constexpr int kRowsAtOnce = Config::threads / kChunks;
   // Whether all threads copy whole rows in step, so that addresses grow by constants.
-  static constexpr bool kEven = Config::head_dim == Config::padded_dim && Config::threads % kChunks == 0 &&
-                                rows % kRowsAtOnce == 0;
+  static constexpr bool kEven =
+      Config::head_dim == Config::padded_dim && Config::threads % kChunks == 0 && rows % kRowsAtOnce == 0;
 
-  __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const Storage* from, int valid_rows) const {
+  __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const Storage* from,
+                                                   int valid_rows) const {
 #pragma unroll 2
     for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += Config::threads) {
       const int row = index / kChunks, chunk = index % kChunks;
@@ -72,11 +73,11 @@ __device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) 
   }
 }
 
-// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange elements so that
-// each thread stores 16 consecutive bytes.
+// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
+// elements so that each thread stores 16 consecutive bytes.
 template <class Config, int N>
-__device__ __forceinline__ void store_rows(typename Config::Storage* to, std::int64_t token_stride, int valid_rows,
-                                           const Place& place, int first_column,
+__device__ __forceinline__ void store_rows(typename Config::Storage* to, std::int64_t token_stride,
+                                           int valid_rows, const Place& place, int first_column,
                                            const Fragment<Config::row_tiles, N>& c,
                                            const float (&factor)[Config::row_tiles][2]) {
   using Storage = typename Config::Storage;
@@ -101,7 +102,8 @@ __device__ __forceinline__ void store_rows(typename Config::Storage* to, std::in
           const int block = n + place.lane % 4;
           const int column = first_column + block * 8;
           if (row < valid_rows && block < N / 8 && column < Config::head_dim) {
-            store(reinterpret_cast<std::uint32_t*>(row_to + column), Vector<std::uint32_t, 4>{{x[0], x[1], x[2], x[3]}});
+            store(reinterpret_cast<std::uint32_t*>(row_to + column),
+                  Vector<std::uint32_t, 4>{{x[0], x[1], x[2], x[3]}});
           }
         }
       } else {
@@ -109,7 +111,8 @@ __device__ __forceinline__ void store_rows(typename Config::Storage* to, std::in
         for (int n = 0; n < N / 8; ++n) {
           const int column = first_column + place.column(n, 0);
           if (row < valid_rows && column < Config::head_dim) {
-            store(row_to + column, Vector<Storage, 2>{{c.at[m][n][2 * half] * f, c.at[m][n][2 * half + 1] * f}});
+            store(row_to + column,
+                  Vector<Storage, 2>{{c.at[m][n][2 * half] * f, c.at[m][n][2 * half + 1] * f}});
           }
         }
       }

@@ -8,6 +8,7 @@ namespace hydrac::cuda {
 
 constexpr float kLog2E = 1.44269504f;
 constexpr float kLn2 = 0.693147181f;
+constexpr float kInfinity = __builtin_bit_cast(float, 0x7F800000u);
 
 // Sum and maximum over the four threads that share a row.
 __device__ __forceinline__ float quad_sum(float x) {
@@ -19,11 +20,11 @@ __device__ __forceinline__ float quad_max(float x) {
   return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
 }
 
-// Gives the elements of keys that their query may not see `value`: those after it, and those past the sequence.
-// Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
+// Gives the elements of keys that their query may not see `value`: those after it, and those past the
+// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
 template <bool causal, bool transposed, int row_tiles, int N>
-__device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row, int first_column, int tokens,
-                                     float value) {
+__device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row,
+                                     int first_column, int tokens, float value) {
   for_elements<row_tiles, N>([&](int m, int n, int e) {
     const int row = first_row + place.row<row_tiles>(m, e / 2);
     const int column = first_column + place.column(n, e);
@@ -32,17 +33,20 @@ __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& pla
   });
 }
 
-// Whether dropout keeps the element of a head whose query 0 and key 0 have index `head_index` = (b*H + h)*T*T.
-__device__ __forceinline__ bool kept(const AttentionDropout& dropout, std::uint64_t head_index, int tokens, int query,
-                                     int key) {
-  const std::uint64_t index =
-      head_index + static_cast<std::uint64_t>(query) * static_cast<std::uint64_t>(tokens) + static_cast<std::uint64_t>(key);
+// Whether dropout keeps the element of a head whose query 0 and key 0 have index `head_index` = (b*H +
+// h)*T*T.
+__device__ __forceinline__ bool kept(const AttentionDropout& dropout, std::uint64_t head_index, int tokens,
+                                     int query, int key) {
+  const std::uint64_t index = head_index +
+                              static_cast<std::uint64_t>(query) * static_cast<std::uint64_t>(tokens) +
+                              static_cast<std::uint64_t>(key);
   return random_bits(dropout.key, index) >= dropout.threshold;
 }
 
-// Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer calculation for
-// softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes it by kSlack, so that earlier
-// sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's own until finish().
+// Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
+// calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
+// it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
+// own until finish().
 template <int row_tiles>
 struct RunningSoftmax {
   static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
@@ -54,14 +58,16 @@ struct RunningSoftmax {
 #pragma unroll
     for (int m = 0; m < row_tiles; ++m) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) shift[m][half] = -__builtin_inff(), sum[m][half] = 0.0f;
+      for (int half = 0; half < 2; ++half) shift[m][half] = -kInfinity, sum[m][half] = 0.0f;
     }
   }
 
-  // Scores become probabilities but for the sum. Returns whether rescale, which sums of earlier columns shrink by, is not
-  // all ones for the warp. Each row must have a score that is not masked in the first tile: key 0 is one.
+  // Scores become probabilities but for the sum. Returns whether rescale, which sums of earlier columns
+  // shrink by, is not all ones for the warp. Each row must have a score that is not masked in the first tile:
+  // key 0 is one.
   template <int N>
-  __device__ __forceinline__ bool step(Fragment<row_tiles, N>& c, float scale2, float (&rescale)[row_tiles][2]) {
+  __device__ __forceinline__ bool step(Fragment<row_tiles, N>& c, float scale2,
+                                       float (&rescale)[row_tiles][2]) {
     bool moved = false;
 #pragma unroll
     for (int m = 0; m < row_tiles; ++m) {
@@ -69,7 +75,8 @@ struct RunningSoftmax {
       for (int half = 0; half < 2; ++half) {
         float top = c.at[m][0][2 * half];
 #pragma unroll
-        for (int n = 0; n < N / 8; ++n) top = fmaxf(top, fmaxf(c.at[m][n][2 * half], c.at[m][n][2 * half + 1]));
+        for (int n = 0; n < N / 8; ++n)
+          top = fmaxf(top, fmaxf(c.at[m][n][2 * half], c.at[m][n][2 * half + 1]));
         top = quad_max(top) * scale2;
         const bool moves = top > shift[m][half] + kSlack;
         rescale[m][half] = moves ? ptx::exp2(shift[m][half] - top) : 1.0f;

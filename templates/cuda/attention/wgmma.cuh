@@ -1,7 +1,8 @@
-// Hopper's warpgroup products (sm_90a): 128 threads multiply [64,16] by [16,N], the right side and optionally the left
-// in shared memory, 128-byte swizzled. See "Asynchronous warpgroup level matrix instructions" in the PTX manual.
+// Hopper's warpgroup products (sm_90a): 128 threads multiply [64,16] by [16,N], the right side and optionally
+// the left in shared memory, 128-byte swizzled. See "Asynchronous warpgroup level matrix instructions" in the
+// PTX manual.
 #pragma once
-#include "cuda/types.cuh"
+#include "cuda/attention/ptx.cuh"
 
 namespace hydrac::cuda::wgmma {
 
@@ -22,9 +23,10 @@ __device__ __forceinline__ void publish() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Describes an operand: rows of 128 bytes, swizzled in groups of eight rows, 1024 bytes each. `panel_bytes` is the
-// distance to the next 64 columns; only operands read across rows (transposed) that are wider use it. `offset` bytes are
-// added to the address. Shared memory ends below 2^18, so the fields of the low word do not touch.
+// Describes an operand: rows of 128 bytes, swizzled in groups of eight rows, 1024 bytes each. `panel_bytes`
+// is the distance to the next 64 columns; only operands read across rows (transposed) that are wider use it.
+// `offset` bytes are added to the address. Shared memory ends below 2^18, so the fields of the low word do
+// not touch.
 __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::uint32_t panel_bytes,
                                                     std::uint32_t offset) {
   constexpr std::uint32_t swizzle_128_bytes = 1u << 30, group_bytes = 1024;
@@ -32,10 +34,10 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
   return static_cast<std::uint64_t>(swizzle_128_bytes | group_bytes >> 4) << 32 | low;
 }
 
-#define HYDRAC_WGMMA_REGISTERS_32                                                                   \
+#define HYDRAC_WGMMA_REGISTERS_32                                                                    \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
   "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
-#define HYDRAC_WGMMA_REGISTERS_64                                                                   \
+#define HYDRAC_WGMMA_REGISTERS_64                                                                    \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
   "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "  \
   "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, "  \
@@ -47,29 +49,29 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
 #define HYDRAC_WGMMA_SUMS_64 HYDRAC_WGMMA_SUMS_32, HYDRAC_WGMMA_SUMS_16(8), HYDRAC_WGMMA_SUMS_16(12)
 
 // c = (add ? c : 0) + a . b^T: a [64,16] and b [N,16] in shared memory, the 16 contiguous in both.
-#define HYDRAC_WGMMA_SHARED(N, TYPE, COUNT, A, B, ADD)                                                       \
-  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N     \
-               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT ", %" A ", %" B                   \
-               ", add, 1, 1, 0, 0;\n}"                                                                       \
-               : HYDRAC_WGMMA_SUMS_##COUNT                                                                   \
+#define HYDRAC_WGMMA_SHARED(N, TYPE, COUNT, A, B, ADD)                                                   \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
+               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT ", %" A ", %" B               \
+                                                                           ", add, 1, 1, 0, 0;\n}"       \
+               : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
                : "l"(a), "l"(b), "r"(static_cast<int>(add)))
 
 // c = (add ? c : 0) + a . b: a [64,16] in registers, b [16,N] in shared memory, the N contiguous.
-#define HYDRAC_WGMMA_REGISTERS(N, TYPE, COUNT, A0, A1, A2, A3, B, ADD)                                             \
-  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N      \
-               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT ", {%" A0 ", %" A1 ", %" A2 ", %"  \
-               A3 "}, %" B ", add, 1, 1, 1;\n}"                                                               \
-               : HYDRAC_WGMMA_SUMS_##COUNT                                                                    \
+#define HYDRAC_WGMMA_REGISTERS(N, TYPE, COUNT, A0, A1, A2, A3, B, ADD)                                   \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
+               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT                               \
+               ", {%" A0 ", %" A1 ", %" A2 ", %" A3 "}, %" B ", add, 1, 1, 1;\n}"                        \
+               : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)))
 
 template <class Storage, int N>
 __device__ __forceinline__ void multiply(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
   static_assert(N == 64 || N == 128);
-  if constexpr (N == 64 && __is_same(Storage, bf16)) {
+  if constexpr (N == 64 && kIsBf16<Storage>) {
     HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34");
   } else if constexpr (N == 64) {
     HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34");
-  } else if constexpr (__is_same(Storage, bf16)) {
+  } else if constexpr (kIsBf16<Storage>) {
     HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66");
   } else {
     HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66");
@@ -77,13 +79,14 @@ __device__ __forceinline__ void multiply(float (&c)[N / 8][4], std::uint64_t a, 
 }
 
 template <class Storage, int N>
-__device__ __forceinline__ void multiply(float (&c)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
+__device__ __forceinline__ void multiply(float (&c)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b,
+                                         bool add) {
   static_assert(N == 64 || N == 128);
-  if constexpr (N == 64 && __is_same(Storage, bf16)) {
+  if constexpr (N == 64 && kIsBf16<Storage>) {
     HYDRAC_WGMMA_REGISTERS(64, "bf16", 32, "32", "33", "34", "35", "36", "37");
   } else if constexpr (N == 64) {
     HYDRAC_WGMMA_REGISTERS(64, "f16", 32, "32", "33", "34", "35", "36", "37");
-  } else if constexpr (__is_same(Storage, bf16)) {
+  } else if constexpr (kIsBf16<Storage>) {
     HYDRAC_WGMMA_REGISTERS(128, "bf16", 64, "64", "65", "66", "67", "68", "69");
   } else {
     HYDRAC_WGMMA_REGISTERS(128, "f16", 64, "64", "65", "66", "67", "68", "69");

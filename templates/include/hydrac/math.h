@@ -83,8 +83,8 @@ __device__ inline float reciprocal_approximately(float x) {
 // e^x; 0 below -103.98, +inf above 88.73. 1.1 ulp; on a GPU 3 ulp, and 0 below -87.33.
 HYDRAC_FN float exp(float x) {
 #if defined(__CUDA_ARCH__)
-  // 2^y with y = x log2(e) rounded, and a factor 1 + r for what the rounding lost, r = x - y ln 2. Where 2^y is 0 or
-  // infinite there is nothing to mend.
+  // 2^y with y = x log2(e) rounded, and a factor 1 + r for what the rounding lost, r = x - y ln 2. Where 2^y
+  // is 0 or infinite there is nothing to mend.
   const float y = x * 1.442695041f;
   float r = fma(y, -0x1.62e430p-1f, x);  // ln 2 in two parts
   r = fma(y, 0x1.05c610p-29f, r);

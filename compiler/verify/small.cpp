@@ -1,0 +1,88 @@
+#include "verify/small.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hydrac::verify {
+
+namespace {
+
+constexpr int64_t kLayers = 2, kSequence = 128, kBatch = 2, kAccumulation = 2;
+constexpr int64_t kKeyValueHeads = 2, kGroup = 8;
+constexpr int64_t kOddVocabulary = 1031, kEvenVocabulary = 1024, kVocabularyPadding = 64, kFeatures = 5;
+
+class Overrides {
+ public:
+  void set(const char* key, int64_t before, int64_t after) {
+    if (before != after) list_.push_back(fmt::format("{}={}", key, after));
+  }
+  void shrink(const char* key, int64_t value, int64_t most) { set(key, value, std::min(value, most)); }
+  std::vector<std::string> take() { return std::move(list_); }
+
+ private:
+  std::vector<std::string> list_;
+};
+
+// `width` times to / from, rounded up to a multiple of 8, or to an odd number where it was one.
+int64_t scaled_width(int64_t width, int64_t from, int64_t to) {
+  if (from == to) return width;
+  const int64_t scaled = (width * to + from - 1) / from;
+  return std::min(width, width % 2 != 0 ? scaled | 1 : (scaled + 7) / 8 * 8);
+}
+
+void shrink_widths(const spec::Model& m, Overrides& overrides) {
+  const int64_t kv_heads = std::min(m.num_key_value_heads, kKeyValueHeads);
+  const int64_t heads = kv_heads * std::min(m.num_attention_heads / m.num_key_value_heads, kGroup);
+  const bool heads_fill_width = m.hidden_size == m.num_attention_heads * m.head_dim;
+  const int64_t hidden =
+      heads_fill_width ? heads * m.head_dim : scaled_width(m.hidden_size, m.num_attention_heads, heads);
+  overrides.set("model.num_attention_heads", m.num_attention_heads, heads);
+  overrides.set("model.num_key_value_heads", m.num_key_value_heads, kv_heads);
+  overrides.set("model.hidden_size", m.hidden_size, hidden);
+  if (hidden != m.hidden_size || heads != m.num_attention_heads)
+    overrides.set("model.head_dim", 0, m.head_dim);
+  overrides.set("model.intermediate_size", m.intermediate_size,
+                scaled_width(m.intermediate_size, m.hidden_size, hidden));
+}
+
+void shrink_vocabulary(const spec::Spec& spec, Overrides& overrides) {
+  const spec::Model& m = spec.model;
+  if (m.input == spec::Input::series) {
+    if (m.num_features == 0) overrides.set("model.num_features", 0, kFeatures);
+    return;
+  }
+  if (m.vocab_size == 0) {
+    const std::string& tokenizer = spec.data.tokenizer;
+    overrides.set("model.vocab_size", 0,
+                  tokenizer == "char"   ? 65
+                  : tokenizer == "byte" ? 256
+                                        : kOddVocabulary);
+    return;
+  }
+  overrides.shrink("model.vocab_size", m.vocab_size,
+                   m.vocab_size % kVocabularyPadding == 0 ? kEvenVocabulary : kOddVocabulary);
+}
+
+}  // namespace
+
+std::vector<std::string> small_overrides(const spec::Spec& spec) {
+  const spec::Model& m = spec.model;
+  const spec::Train& t = spec.train;
+  Overrides overrides;
+  overrides.shrink("model.num_hidden_layers", m.num_hidden_layers, kLayers);
+  shrink_widths(m, overrides);
+  shrink_vocabulary(spec, overrides);
+  const int64_t length = std::min(t.sequence_len, kSequence);
+  // Learned positions beyond the sequence get no gradient: a few of them stay.
+  overrides.set(
+      "model.max_position_embeddings", m.max_position_embeddings,
+      std::min(m.max_position_embeddings, m.max_position_embeddings > t.sequence_len ? length + 8 : length));
+  overrides.set("train.sequence_len", t.sequence_len, length);
+  overrides.shrink("train.micro_batch_size", t.micro_batch_size, kBatch);
+  overrides.shrink("train.gradient_accumulation_steps", t.gradient_accumulation_steps, kAccumulation);
+  overrides.shrink("train.lr_scheduler.warmup_steps", t.lr_scheduler.warmup_steps, 1);
+  return overrides.take();
+}
+
+}  // namespace hydrac::verify

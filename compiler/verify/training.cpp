@@ -1,0 +1,63 @@
+#include "verify/training.h"
+
+#include <fmt/format.h>
+
+#include "runtime/error.h"
+
+namespace hydrac::verify {
+
+namespace {
+
+// Every parameter's tensors, or with the prefix "d_" their gradients'.
+Tensors read_all(const targets::Executable& program, const std::string& prefix) {
+  Tensors tensors;
+  const ir::Graph& graph = program.compiled().graph;
+  for (const ir::Value& value : graph.values) {
+    if (!value.parameter) continue;
+    for (int slot = 0; slot < value.slots; ++slot)
+      tensors[value.name].push_back(read_unpadded(program, graph.find(prefix + value.name), value, slot));
+  }
+  return tensors;
+}
+
+void divide(Tensors& tensors, float scale) {
+  for (auto& [name, slots] : tensors) {
+    for (std::vector<float>& slot : slots) {
+      for (float& x : slot) x /= scale;  // a power of two: exact
+    }
+  }
+}
+
+}  // namespace
+
+runtime::StepResult take_step(runtime::StepProgram& program, const std::vector<runtime::Batch>& micro_batches,
+                              const std::function<void()>& before_update) {
+  const runtime::Counters counters = program.counters();
+  while (true) {
+    for (const runtime::Batch& batch : micro_batches) program.micro_step(batch, inverse_count(micro_batches));
+    before_update();
+    program.update();
+    const runtime::StepResult result = program.finish_step();
+    if (!result.skipped) return result;
+    if (!result.loss_scale || *result.loss_scale <= 1) {
+      throw runtime::RunError(fmt::format("step {} overflows whatever the loss is scaled by", counters.step));
+    }
+    program.set_counters(counters);
+  }
+}
+
+Training train(targets::Executable& program, const Batches& batches) {
+  program.initialize();
+  Training training;
+  for (const auto& step : batches) {
+    const bool is_first = training.steps.empty();
+    training.steps.push_back(take_step(program, step, [&] {
+      if (is_first) training.gradients = read_all(program, "d_");
+    }));
+  }
+  if (const std::optional<float> scale = training.steps[0].loss_scale) divide(training.gradients, *scale);
+  training.parameters = read_all(program, "");
+  return training;
+}
+
+}  // namespace hydrac::verify

@@ -1,0 +1,33 @@
+// What a program computes on given batches, on the host's side: what is compared with the oracle's results,
+// and with another training's.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "verify/job.h"
+
+namespace hydrac::verify {
+
+// Every parameter by name, a tensor a slot, without the rows that padding appended.
+using Tensors = std::map<std::string, std::vector<std::vector<float>>>;
+
+struct Training {
+  std::vector<runtime::StepResult> steps;
+  Tensors gradients;   // of the first step, before clipping, the loss scale divided out
+  Tensors parameters;  // after the last step
+};
+
+// One optimizer step. In fp16 a step that overflows changes nothing but the loss scale, which is halved; as
+// the oracle does, it is then taken again with the same batches and counters, so that no step is left out of
+// the comparison. `before_update` is called whenever the step's gradients are there. RunError when the step
+// overflows even without a scale.
+runtime::StepResult take_step(
+    runtime::StepProgram& program, const std::vector<runtime::Batch>& micro_batches,
+    const std::function<void()>& before_update = [] {});
+
+// Sets the program to its starting values and takes a step for each of the batches' steps.
+Training train(targets::Executable& program, const Batches& batches);
+
+}  // namespace hydrac::verify

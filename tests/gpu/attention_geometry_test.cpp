@@ -1,0 +1,113 @@
+// The launch geometry of the CUDA attention kernels, for every chip, type and head_dim: no GPU needed.
+#include "cuda/attention/geometry.h"
+
+#include <gtest/gtest.h>
+
+#include "cuda/attention/arguments.h"
+
+namespace hydrac::cuda {
+namespace {
+
+constexpr AttentionKernel kKernels[] = {AttentionKernel::forward, AttentionKernel::query_gradients,
+                                        AttentionKernel::key_gradients};
+constexpr int kCapabilities[] = {75, 80, 86, 87, 89, 90, 100, 103, 120, 121};
+
+template <class Visit>
+void for_problems(Visit visit) {
+  for (int capability : kCapabilities) {
+    for (int bytes : {2, 4}) {
+      for (bool is_bf16 : {false, true}) {
+        for (bool has_dropout : {false, true}) {
+          for (int head_dim = 32; head_dim <= 256; head_dim += 8) {
+            visit(AttentionProblem{capability, bytes, is_bf16 && bytes == 2, has_dropout, 3, 1000, 12, 4,
+                                   head_dim});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionGeometry, TilesFitSharedMemoryAndKeepTheirShape) {
+  for_problems([](const AttentionProblem& p) {
+    ASSERT_TRUE(attention_supports(p));
+    for (AttentionKernel kernel : kKernels) {
+      SCOPED_TRACE(testing::Message() << "sm_" << p.capability << " head_dim " << p.head_dim << " bytes "
+                                      << p.element_bytes << " kernel " << static_cast<int>(kernel));
+      const AttentionFamily family = attention_family(p);
+      const AttentionTile tile = attention_tile(p, kernel);
+      EXPECT_LE(attention_launch(p, kernel).shared_bytes, attention_shared_limit(p.capability));
+      EXPECT_GE(tile.warps, 1);
+      EXPECT_GE(tile.stages, 1);
+      EXPECT_LE(tile.threads(), 1024);
+      EXPECT_EQ(tile.columns % (family == AttentionFamily::plain ? 8 : 16), 0);
+      EXPECT_EQ(tile.rows() % (tile.threads() / 8), 0);  // query_terms goes in whole rounds
+      EXPECT_LE(tile.parts, 2);
+      if (family == AttentionFamily::hopper) {
+        EXPECT_EQ(tile.warps % 4, 0);
+        EXPECT_EQ(tile.row_tiles, 1);
+        EXPECT_EQ(tile.columns, 64);
+        EXPECT_EQ(tile.stages, 3);
+        EXPECT_EQ(tile.parts, 1);
+      }
+    }
+  });
+}
+
+TEST(AttentionGeometry, RowsOfLdmatrixTilesTouchAllBanksOnce) {
+  for_problems([](const AttentionProblem& p) {
+    const AttentionFamily family = attention_family(p);
+    const int row = attention_row_bytes(family, static_cast<int>(p.head_dim), p.element_bytes);
+    EXPECT_EQ(row % 16, 0);
+    if (family != AttentionFamily::hopper) {
+      EXPECT_EQ(row / 16 % 2, 1);
+    }
+  });
+}
+
+TEST(AttentionGeometry, FamiliesFollowTheChip) {
+  const auto family = [](int capability, int bytes, bool is_bf16, bool has_dropout, int head_dim) {
+    return attention_family({capability, bytes, is_bf16, has_dropout, 1, 1, 1, 1, head_dim});
+  };
+  EXPECT_EQ(family(75, 2, false, false, 64), AttentionFamily::mma);
+  EXPECT_EQ(family(75, 2, true, false, 64), AttentionFamily::plain);
+  EXPECT_EQ(family(80, 2, true, false, 64), AttentionFamily::mma);
+  EXPECT_EQ(family(90, 4, false, false, 64), AttentionFamily::plain);
+  EXPECT_EQ(family(90, 2, true, true, 64), AttentionFamily::hopper);
+  EXPECT_EQ(family(90, 2, true, false, 128), AttentionFamily::hopper);
+  EXPECT_EQ(family(90, 2, true, true, 128), AttentionFamily::mma);
+  EXPECT_EQ(family(90, 2, true, false, 96), AttentionFamily::mma);
+  EXPECT_EQ(family(100, 2, true, false, 64), AttentionFamily::mma);
+}
+
+TEST(AttentionGeometry, LaunchesCoverEveryRow) {
+  const AttentionProblem gpt2{90, 2, true, false, 64, 1024, 12, 12, 64};
+  EXPECT_EQ(attention_launch(gpt2, AttentionKernel::forward).grid, 64u * 12 * 16);
+  EXPECT_EQ(attention_launch(gpt2, AttentionKernel::forward).threads, 128);
+  EXPECT_EQ(attention_launch(gpt2, AttentionKernel::forward).shared_bytes, (64u + 2 * 3 * 64) * 128);
+  const AttentionProblem grouped{90, 2, true, false, 4, 1000, 32, 8, 64};
+  EXPECT_EQ(attention_launch(grouped, AttentionKernel::query_gradients).grid, 4u * 32 * 16);
+  EXPECT_EQ(attention_launch(grouped, AttentionKernel::key_gradients).grid, 4u * 8 * 16);
+  const AttentionProblem wide{80, 2, true, false, 1, 64, 1, 1, 256};  // two blocks share each row's columns
+  EXPECT_EQ(attention_launch(wide, AttentionKernel::key_gradients).grid, 2u);
+}
+
+TEST(AttentionGeometry, WorkspaceIsOneTermAQuery) {
+  EXPECT_EQ(attention_backward_workspace({90, 2, true, false, 2, 37, 6, 3, 64}),
+            2 * 6 * 37 * sizeof(QueryTerms));
+}
+
+TEST(AttentionGeometry, RefusesWhatNoKernelComputes) {
+  const auto supports = [](int capability, int heads, int kv_heads, int head_dim) {
+    return attention_supports({capability, 2, true, false, 1, 8, heads, kv_heads, head_dim});
+  };
+  EXPECT_TRUE(supports(75, 6, 2, 40));
+  EXPECT_FALSE(supports(70, 6, 2, 64));
+  EXPECT_FALSE(supports(80, 6, 4, 64));
+  EXPECT_FALSE(supports(80, 6, 2, 24));
+  EXPECT_FALSE(supports(80, 6, 2, 36));
+  EXPECT_FALSE(supports(80, 6, 2, 264));
+}
+
+}  // namespace
+}  // namespace hydrac::cuda

@@ -1,0 +1,158 @@
+// Generated CUDA kernels against the definition: every fused kernel of small models with odd sizes, in fp32,
+// bf16 and fp16, run thread by thread on the CPU on random tensors, equals ir::evaluate in float64; in either
+// order of the threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/cuda_body.h"
+#include "emulated_body.h"
+#include "gpu_model.h"
+
+namespace hydrac::test {
+namespace {
+
+struct Config {
+  const char* name;
+  const char* model;
+  const char* train;
+  ir::DType activations = ir::DType::f32;
+  const char* targets = "";
+  passes::RecomputeChoice recompute = {};
+};
+
+void PrintTo(const Config& config, std::ostream* os) {
+  *os << config.name;
+}
+
+struct Case {
+  std::string name;
+  const ir::Node* node;
+  int layer;
+  codegen::CudaKernels kernels;
+};
+
+// Bodies over millions of elements would take the emulator minutes.
+bool is_large(const ir::Body& body) {
+  int64_t columns = 1;
+  for (size_t space = 0; space < body.spaces.size(); ++space)
+    columns = std::max(columns, element_count(body.space_shape(static_cast<int>(space))));
+  return body.row_count() * columns > 100000;
+}
+
+// Kernels with the same text are one.
+std::vector<Case> cases_of(const ir::Graph& graph) {
+  std::vector<Case> cases;
+  std::set<std::string> seen;
+  for (const ir::Function& function : graph.functions) {
+    for (const ir::Region& region : function.regions) {
+      for (const ir::Node& node : region.nodes) {
+        if (node.op != "fused" || is_large(*node.body)) continue;
+        codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, node, *targets::find("sm_90"));
+        if (!seen.insert(kernels.kernels[0].text).second) continue;
+        cases.push_back(
+            {"body" + std::to_string(cases.size()), &node, region.layers > 1 ? 1 : 0, std::move(kernels)});
+      }
+    }
+  }
+  return cases;
+}
+
+bool has_16_bits(const ir::Body& body) {
+  return std::ranges::any_of(body.operands, [](const ir::Operand& o) { return size_of(o.dtype) == 2; });
+}
+
+class CudaBodies : public testing::TestWithParam<Config> {};
+
+TEST_P(CudaBodies, EqualTheirDefinitionInAnyOrderOfThreads) {
+  const Config& config = GetParam();
+  const GpuModel model(small_spec(config.model, config.train, config.targets), config.activations,
+                       config.recompute);
+  const std::vector<Case> cases = cases_of(model.graph);
+  std::vector<std::pair<std::string, codegen::CudaKernels>> all;
+  std::vector<std::string> names;
+  for (const Case& one : cases) {
+    all.emplace_back(one.name, one.kernels);
+    for (size_t k = 0; k < one.kernels.kernels.size(); ++k) names.push_back(kernel_name(one.name, k));
+  }
+  emulation::EmulatedKernels compiled(cuda_source_of(all), names);
+  for (const Case& one : cases) {
+    SCOPED_TRACE(to_text(model.graph, *one.node) + "\n" + one.kernels.kernels[0].text);
+    Interpreter state(model.graph);
+    randomize(model, state);
+    BodyMemory memory(model.graph, state, one.kernels, one.layer);
+    memory.run(compiled, one.name);
+    state.run(*one.node, one.layer);
+    // A value that rounds the other way moves what is computed from it by one step of a 16-bit type.
+    const bool coarse = has_16_bits(*one.node->body);
+    EXPECT_EQ(memory.compare(state, coarse ? 8e-3 : 1e-5, coarse ? 4e-3 : 3e-6), std::vector<std::string>{});
+  }
+}
+
+constexpr const char* kLlama =
+    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
+    "intermediate_size: 52, vocab_size: 97, dropout: 0.3";
+constexpr const char* kGpt2 =
+    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 33, "
+    "vocab_size: 517, norm: layernorm, position: learned, hidden_act: gelu, "
+    "max_position_embeddings: 9, attention_dropout: 0.2, dropout: 0.1";
+
+INSTANTIATE_TEST_SUITE_P(
+    Small, CudaBodies,
+    testing::Values(
+        Config{"Llama", kLlama, "sequence_len: 7, micro_batch_size: 3, label_smoothing: 0.1"},
+        Config{"LlamaBf16", kLlama, "sequence_len: 7, micro_batch_size: 3, label_smoothing: 0.1",
+               ir::DType::bf16},
+        Config{"Gpt2", kGpt2,
+               "sequence_len: 7, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: "
+               "lion}, lr_scheduler: {name: linear, warmup_steps: 3}"},
+        Config{"Gpt2Fp16", kGpt2,
+               "sequence_len: 7, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: "
+               "lion}, lr_scheduler: {name: linear, warmup_steps: 3}",
+               ir::DType::f16},
+        Config{"LargeVocabularyBf16",
+               "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 3, "
+               "vocab_size: 50257, position: none",
+               "sequence_len: 3, micro_batch_size: 1, label_smoothing: 0.2, optimizer: {name: sgd}",
+               ir::DType::bf16},
+        Config{"WideBf16",
+               "hidden_size: 264, num_hidden_layers: 1, num_attention_heads: 3, num_key_value_heads: 1, "
+               "intermediate_size: 104, vocab_size: 100, norm: layernorm, qk_norm: true, hidden_act: swiglu",
+               "sequence_len: 5, micro_batch_size: 3", ir::DType::bf16},
+        Config{"Qwen3",
+               "hidden_size: 24, num_hidden_layers: 3, num_attention_heads: 3, num_key_value_heads: 1, "
+               "intermediate_size: 17, vocab_size: 5, qk_norm: true, tie_word_embeddings: false, hidden_act: "
+               "geglu",
+               "sequence_len: 130, micro_batch_size: 4, optimizer: {name: sgd}, lr_scheduler: {name: wsd}",
+               ir::DType::f32,
+               "",
+               {.block = true}},
+        Config{"OneTargetBf16",
+               "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: "
+               "1, head: regression, norm: layernorm, hidden_act: gelu_tanh, position: learned",
+               "sequence_len: 48, micro_batch_size: 11, lr_scheduler: {name: constant}", ir::DType::bf16,
+               "[y]"},
+        Config{"ThreeTargets",
+               "input: series, num_features: 1, hidden_size: 8, num_hidden_layers: 1, num_attention_heads: "
+               "1, head: regression, hidden_act: relu2, position: none, mlp_bias: true",
+               "sequence_len: 11, micro_batch_size: 1",
+               ir::DType::f32,
+               "[x, y, z]",
+               {.norm = true, .act = true}},
+        Config{"OneToken",
+               "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 1, "
+               "vocab_size: 3, hidden_act: silu",
+               "sequence_len: 1, micro_batch_size: 1"},
+        Config{"ClassesBf16",
+               "input: series, num_features: 5, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: "
+               "2, head: classification, num_labels: 2, norm: layernorm, norm_bias: false, hidden_act: "
+               "swiglu, position: rope, attention_bias: false",
+               "sequence_len: 9, micro_batch_size: 5",
+               ir::DType::bf16,
+               "[y]",
+               {.attn = true, .mlp = true}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace hydrac::test

@@ -1,0 +1,153 @@
+#include "emulated_body.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "cuda/types.cuh"
+#include "gpu_model.h"
+
+namespace hydrac::test {
+
+namespace {
+
+constexpr size_t kGuard = 256;  // bytes
+constexpr auto kGuardByte = std::byte{0xFF};
+
+void put(ir::DType dtype, std::byte* to, double x) {
+  const auto copy = [&](auto value) { std::memcpy(to, &value, sizeof value); };
+  switch (dtype) {
+    case ir::DType::f32:
+      return copy(static_cast<float>(x));
+    case ir::DType::bf16:
+      return copy(from_float<bf16>(static_cast<float>(x)));
+    case ir::DType::f16:
+      return copy(from_float<f16>(static_cast<float>(x)));
+    default:
+      return copy(static_cast<uint32_t>(static_cast<int64_t>(x)));
+  }
+}
+
+template <typename T>
+T read_as(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+double get(ir::DType dtype, const std::byte* from) {
+  switch (dtype) {
+    case ir::DType::f32:
+      return read_as<float>(from);
+    case ir::DType::bf16:
+      return to_float(read_as<bf16>(from));
+    case ir::DType::f16:
+      return to_float(read_as<f16>(from));
+    case ir::DType::i32:
+      return read_as<int32_t>(from);
+    default:
+      return read_as<uint32_t>(from);
+  }
+}
+
+}  // namespace
+
+std::string kernel_name(const std::string& name, size_t kernel) {
+  return fmt::format("{}_{}", name, kernel);
+}
+
+std::string cuda_source_of(const std::vector<std::pair<std::string, codegen::CudaKernels>>& all) {
+  std::string source =
+      "#include \"cuda/reduce.cuh\"\n#include \"cuda/vector.cuh\"\n#include \"hydrac/math.h\"\n"
+      "#include \"hydrac/random.h\"\n";
+  for (const auto& [name, kernels] : all) {
+    for (size_t k = 0; k < kernels.kernels.size(); ++k) {
+      std::string text = kernels.kernels[k].text;
+      text.replace(text.find(codegen::kNamePlaceholder), std::strlen(codegen::kNamePlaceholder),
+                   kernel_name(name, k));
+      source += fmt::format("\n// {}\n{}", kernels.kernels[k].comment, text);
+    }
+  }
+  return source;
+}
+
+BodyMemory::BodyMemory(const ir::Graph& graph, Interpreter& state, const codegen::CudaKernels& kernels,
+                       int layer)
+    : graph_(graph), kernels_(kernels), layer_(layer) {
+  for (const codegen::CudaKernel& kernel : kernels.kernels) {
+    for (ir::Use use : kernel.arguments) buffer_of(use, state);
+  }
+  for (const codegen::CudaKernel& kernel : kernels.kernels) {
+    std::vector<void*>& tensors = tensors_.emplace_back();
+    for (ir::Use use : kernel.arguments) {
+      const int64_t first = state.first_element(use, layer) * size_of(graph.value(use).dtype);
+      tensors.push_back(buffer_of(use, state).bytes.data() + kGuard + first);
+    }
+  }
+  workspace_.assign(kernels.workspace_bytes + kGuard, kGuardByte);
+}
+
+BodyMemory::Buffer& BodyMemory::buffer_of(ir::Use use, Interpreter& state) {
+  const std::vector<double>& values = state.storage(use, layer_);
+  auto [found, is_new] = buffers_.try_emplace(&values);
+  if (is_new) {
+    const ir::DType dtype = graph_.value(use).dtype;
+    const int64_t size = size_of(dtype);
+    found->second.use = use;
+    found->second.bytes.assign(values.size() * size + 2 * kGuard, kGuardByte);
+    for (size_t i = 0; i < values.size(); ++i)
+      put(dtype, found->second.bytes.data() + kGuard + i * size, values[i]);
+  }
+  return found->second;
+}
+
+void BodyMemory::run(emulation::EmulatedKernels& compiled, const std::string& name) {
+  std::vector<std::span<std::byte>> memory{workspace_};
+  for (auto& [values, buffer] : buffers_) memory.emplace_back(buffer.bytes);
+  for (size_t k = 0; k < kernels_.kernels.size(); ++k) {
+    const codegen::CudaKernel& kernel = kernels_.kernels[k];
+    std::vector<void*> arguments;
+    for (void*& tensor : tensors_[k]) arguments.push_back(&tensor);
+    void* workspace = workspace_.data();
+    if (kernel.takes_workspace) arguments.push_back(&workspace);
+    if (kernel.takes_layer) arguments.push_back(&layer_);
+    emulation::Geometry geometry;
+    geometry.grid.x = static_cast<unsigned>(kernel.launch.grid);
+    geometry.block.x = static_cast<unsigned>(kernel.launch.block);
+    geometry.shared_bytes = static_cast<size_t>(kernel.launch.shared_bytes);
+    compiled.launch_both_orders(kernel_name(name, k), geometry, arguments, memory);
+  }
+}
+
+std::vector<std::string> BodyMemory::compare(Interpreter& state, double relative, double of_scale) const {
+  std::vector<std::string> differences;
+  for (size_t i = workspace_.size() - kGuard; i < workspace_.size(); ++i) {
+    if (workspace_[i] != kGuardByte)
+      differences.push_back(fmt::format("workspace: written outside, at {}", i));
+  }
+  for (const auto& [values, buffer] : buffers_) {
+    const ir::Value& value = graph_.value(buffer.use);
+    const std::vector<double>& expected = state.storage(buffer.use, layer_);
+    const size_t size = size_of(value.dtype), end = kGuard + expected.size() * size;
+    for (size_t i = 0; i < buffer.bytes.size(); ++i) {
+      if ((i < kGuard || i >= end) && buffer.bytes[i] != kGuardByte)
+        differences.push_back(fmt::format("{}: written outside, at byte {}", value.name,
+                                          static_cast<int64_t>(i) - static_cast<int64_t>(kGuard)));
+    }
+    double square = 0;
+    for (double x : expected) square += std::isfinite(x) ? x * x : 0;
+    const double scale = std::sqrt(square / static_cast<double>(expected.size()));
+    for (size_t i = 0; i < expected.size() && differences.size() < 6; ++i) {
+      const double found = get(value.dtype, buffer.bytes.data() + kGuard + i * size);
+      const bool same = std::isnan(expected[i]) ? std::isnan(found)
+                                                : std::abs(found - expected[i]) <=
+                                                      relative * std::abs(expected[i]) + of_scale * scale;
+      if (!same)
+        differences.push_back(fmt::format("{}[{}]: {} instead of {}", value.name, i, found, expected[i]));
+    }
+  }
+  return differences;
+}
+
+}  // namespace hydrac::test

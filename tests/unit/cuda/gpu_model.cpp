@@ -1,0 +1,92 @@
+#include "gpu_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "autodiff/autodiff.h"
+#include "cuda/types.cuh"
+
+namespace hydrac::test {
+
+GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute)
+    : spec(std::move(given)) {
+  models::Model model = models::declare_model(graph, spec);
+  models::Pack pack = models::pack_parameters(graph);
+  models::build_micro_step(model);
+  models::build_evaluate(model);
+  if (model.interface.logits != ir::kNoValue) models::build_generate(model);
+  autodiff::differentiate(graph, graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});
+  models::pack_gradients(graph, pack);
+  models::advance_randomness(model);
+  const optimizers::Metrics metrics = optimizers::build_update(model, pack);
+  interface = model.interface;
+  const std::set<ir::ValueId> kept{interface.loss, interface.eval_loss, interface.logits, metrics.step_loss,
+                                   metrics.grad_norm};
+  passes::Log log;
+  passes::recompute(graph, recompute, log);
+  passes::precision(graph, pack, {activations}, log);
+  passes::layout(graph, log);
+  passes::expand(graph, {.bias = true}, log);
+  passes::remove_dead(graph, kept, log);
+  passes::fuse(graph, log);
+  passes::remove_dead(graph, kept, log);
+  passes::in_place(graph, log);
+}
+
+double rounded(ir::DType dtype, double x) {
+  switch (dtype) {
+    case ir::DType::f32:
+      return static_cast<float>(x);
+    case ir::DType::bf16:
+      return round_to<bf16>(static_cast<float>(x));
+    case ir::DType::f16:
+      return round_to<f16>(static_cast<float>(x));
+    default:
+      return x;
+  }
+}
+
+namespace {
+
+bool is_integer(ir::DType dtype) {
+  return dtype == ir::DType::i32 || dtype == ir::DType::u32;
+}
+
+// Tokens, targets, rope tables and scalars as the models of the other tests have them.
+void take_inputs(const GpuModel& model, Interpreter& state) {
+  const SmallModel plain(model.spec, {.all_functions = true});
+  Interpreter inputs(plain.graph);
+  plain.fill(inputs, 3);
+  for (const ir::Value& value : model.graph.values) {
+    if (value.view ||
+        (value.role != ir::Role::input && value.role != ir::Role::constant && !is_integer(value.dtype)))
+      continue;
+    const ir::ValueId from = plain.graph.find(value.name);
+    if (from == ir::kNoValue) continue;
+    std::vector<double> numbers = inputs.read({from, {}});
+    for (double& x : numbers) x = rounded(value.dtype, x);
+    state.write({value.id, {}}, numbers);
+  }
+}
+
+}  // namespace
+
+void randomize(const GpuModel& model, Interpreter& state) {
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal(0, 1);
+  for (const ir::Value& value : model.graph.values) {
+    if (value.view || is_integer(value.dtype)) continue;
+    const bool positive = value.name.starts_with("adam.") || value.name.ends_with(".rstd") ||
+                          value.name == "grad_square" || value.name == "learning_rate";
+    for (int slot = 0; slot < value.slots; ++slot) {
+      std::vector<double> numbers(element_count(value.shape));
+      for (double& x : numbers)
+        x = rounded(value.dtype, positive ? std::abs(normal(random)) + 0.1 : normal(random));
+      state.write({value.id, {false, slot}}, numbers);
+    }
+  }
+  take_inputs(model, state);
+}
+
+}  // namespace hydrac::test

@@ -1,0 +1,27 @@
+// Small models lowered for a GPU, up to the graph that code generation takes.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "../core/small_models.h"
+#include "models/transformer.h"
+#include "optimizers/optimizer.h"
+#include "passes/passes.h"
+
+namespace hydrac::test {
+
+struct GpuModel {
+  GpuModel(spec::Spec spec, ir::DType activations, passes::RecomputeChoice recompute = {});
+
+  spec::Spec spec;
+  ir::Graph graph;
+  models::Interface interface;
+};
+
+// Numbers for everything that kernels may read, exact in their storage types. What must be positive is.
+void randomize(const GpuModel& model, Interpreter& state);
+
+// The nearest number that the type can store.
+double rounded(ir::DType dtype, double x);
+
+}  // namespace hydrac::test

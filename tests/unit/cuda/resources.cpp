@@ -1,0 +1,47 @@
+#include "resources.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "../support/temp_dir.h"
+
+namespace hydrac::test {
+
+namespace {
+
+// Every header of templates/ under the name with which sources include it.
+std::vector<std::pair<std::string, std::string>> device_headers() {
+  const std::filesystem::path templates = HYDRAC_SOURCE_DIR "/templates";
+  std::vector<std::pair<std::string, std::string>> headers;
+  for (const char* root : {"", "include", "cuda/nvrtc"}) {
+    for (const auto& file : std::filesystem::recursive_directory_iterator(templates / root)) {
+      if (!file.is_regular_file()) continue;
+      headers.emplace_back(file.path().lexically_relative(templates / root).string(), slurp(file.path()));
+    }
+  }
+  return headers;
+}
+
+}  // namespace
+
+std::vector<runtime::cuda::KernelResources> resources_of(const std::string& source, int capability) {
+  runtime::cuda::CompileRequest request;
+  request.source = source;
+  request.capability = capability;
+  request.headers = device_headers();
+  request.options = {"--fmad=false"};
+  return runtime::cuda::compile(request).kernels;
+}
+
+std::string to_table(const std::vector<runtime::cuda::KernelResources>& kernels) {
+  std::string table;
+  for (const runtime::cuda::KernelResources& kernel : kernels) {
+    table += fmt::format("{:<72} {:>3} registers {:>4} bytes spilled {:>6} bytes shared\n", kernel.kernel,
+                         kernel.registers, kernel.spill_store_bytes + kernel.spill_load_bytes,
+                         kernel.shared_bytes);
+  }
+  return table;
+}
+
+}  // namespace hydrac::test

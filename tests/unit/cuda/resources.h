@@ -1,0 +1,16 @@
+// What generated kernels take of a multiprocessor, by NVRTC and its assembler: no GPU needed.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/nvrtc.h"
+
+namespace hydrac::test {
+
+// Compiles as the cuda target does, with the templates of the source tree. Throws CompileError.
+std::vector<runtime::cuda::KernelResources> resources_of(const std::string& source, int capability);
+
+// One line a kernel: registers, spilled bytes, static shared memory.
+std::string to_table(const std::vector<runtime::cuda::KernelResources>& kernels);
+
+}  // namespace hydrac::test

@@ -1,0 +1,168 @@
+// Bodies that no model has yet, as CUDA kernels: orders inside a row that must survive when an output lies
+// where an input lay, rows of every size, sums of every shape.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "codegen/cuda_body.h"
+#include "emulated_body.h"
+#include "ops/builder.h"
+#include "passes/passes.h"
+
+namespace hydrac::test {
+namespace {
+
+using ir::Affine;
+using ir::Term;
+
+struct Checked {
+  std::string differences;
+  bool shares = false;  // y lies where x lies
+  std::string text;
+};
+
+struct Tensors {
+  ir::Shape x, y, sum;
+};
+
+// Runs write -> body -> read through in_place, and compares the middle one: y and sum from x.
+Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>& write_body,
+              const std::function<double(int64_t)>& value = {}) {
+  ir::Graph graph;
+  const auto add = [&](const std::string& name, const ir::Shape& shape) {
+    ir::Value tensor;
+    tensor.name = name;
+    tensor.shape = shape;
+    return ir::Use{graph.add(std::move(tensor)), {}};
+  };
+  const ir::Use x = add("x", shapes.x), y = add("y", shapes.y), sum = add("sum", shapes.sum),
+                z = add("z", shapes.y);
+  graph.functions.push_back({"f", {{"only", 0, false, false, {}}}});
+  ops::RegionBuilder region(graph, graph.functions[0].regions[0]);
+  region.emit_node("zero", {}, {x});
+  const ir::Node node{.inputs = {x}, .outputs = {y, sum}};
+  ir::BodyBuilder k(graph, node, {shapes.x[0]});
+  write_body(k);
+  region.emit_body(node, "body", k.take());
+  region.emit_node("add", {y, y}, {z});
+  passes::Log log;
+  passes::expand(graph, {}, log);
+  passes::in_place(graph, log);
+  const ir::Node& body = graph.functions[0].regions[0].nodes[1];
+  const codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, body, *targets::find("sm_90"));
+  emulation::EmulatedKernels compiled(cuda_source_of({{"body", kernels}}),
+                                      kernels.kernels.size() == 1
+                                          ? std::vector<std::string>{"body_0"}
+                                          : std::vector<std::string>{"body_0", "body_1"});
+  Interpreter state(graph);
+  std::vector<double> values(element_count(shapes.x));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = value ? value(static_cast<int64_t>(i)) : 0.25 * static_cast<double>(i % 13) - 1;
+  state.write(sum, std::vector<double>(element_count(shapes.sum), 0.5));
+  state.write(x, values);
+  BodyMemory memory(graph, state, kernels, 0);
+  memory.run(compiled, "body");
+  state.run(body, 0);
+  Checked checked;
+  for (const std::string& line : memory.compare(state, 1e-5, 3e-6)) checked.differences += line + "\n";
+  checked.shares = storage_of(graph, x.value) == storage_of(graph, y.value);
+  checked.text = kernels.kernels[0].text;
+  return checked;
+}
+
+Tensors matrix(int64_t rows, int64_t columns) {
+  const ir::Shape shape{{rows, "B"}, {columns, "C"}};
+  return {shape, shape, {{1, ""}}};
+}
+
+void softmax(ir::BodyBuilder& k, int64_t columns) {
+  k.columns({{columns, "C"}});
+  k.store(0, exp(k.full(0) - k.logsumexp(k.full(0))));
+}
+
+TEST(CudaInPlace, SwapsTheHalvesOfARow) {
+  const Checked checked = check(matrix(3, 10), [](ir::BodyBuilder& k) {
+    k.columns({{5, "H"}});
+    const auto at = [&](int64_t shift) {
+      return std::vector<Affine>{k.row(0), k.column(0) + Affine{shift, {}}};
+    };
+    k.store_at(0, at(0), k.load(0, at(5)));
+    k.store_at(0, at(5), k.load(0, at(0)));
+  });
+  EXPECT_EQ(checked.differences, "");
+  EXPECT_TRUE(checked.shares);
+}
+
+// A row value that other threads of the row overwrite is loaded by all before any of them stores.
+TEST(CudaInPlace, EveryThreadOfARowReadsWhatOneOfThemOverwrites) {
+  const Checked checked = check(matrix(5, 96), [](ir::BodyBuilder& k) {
+    k.columns({{96, "C"}});
+    k.store(0, k.full(0) * k.load(0, {k.row(0), Affine{7, {}}}));
+  });
+  EXPECT_EQ(checked.differences, "");
+  EXPECT_TRUE(checked.shares);
+}
+
+class CudaSoftmax : public testing::TestWithParam<int64_t> {};
+
+TEST_P(CudaSoftmax, MayOverwriteItsInput) {
+  const int64_t columns = GetParam();
+  const Checked checked = check(matrix(3, columns), [&](ir::BodyBuilder& k) { softmax(k, columns); });
+  EXPECT_EQ(checked.differences, "") << checked.text;
+  EXPECT_TRUE(checked.shares);
+}
+
+// A part of a row, as much as one thread sees or more, may be masked with minus infinity.
+TEST_P(CudaSoftmax, TakesMinusInfinity) {
+  const int64_t columns = GetParam();
+  const Checked checked = check(
+      matrix(3, columns), [&](ir::BodyBuilder& k) { softmax(k, columns); },
+      [&](int64_t i) {
+        return i % columns == 0            ? 0.5
+               : i % columns > columns / 3 ? -std::numeric_limits<double>::infinity()
+                                           : 90.0 * static_cast<double>(i % 5) - 200;
+      });
+  EXPECT_EQ(checked.differences, "") << checked.text;
+}
+
+// From one lane a row to rows that are walked in steps.
+INSTANTIATE_TEST_SUITE_P(Columns, CudaSoftmax,
+                         testing::Values(1, 2, 7, 40, 96, 260, 1000, 1028, 5000, 33000, 40001));
+
+class CudaSums : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
+
+// A norm's backward pass in small: a reduction of the row, a store, and column sums of what it gave.
+TEST_P(CudaSums, OfColumnsBesideReductionsOfRows) {
+  const auto [rows, columns] = GetParam();
+  Tensors shapes = matrix(rows, columns);
+  shapes.sum = {{columns, "C"}};
+  const Checked checked = check(shapes, [&, columns = columns](ir::BodyBuilder& k) {
+    k.columns({{columns, "C"}});
+    const Term x = k.full(0), mean = k.sum(x) * (1.0 / static_cast<double>(columns));
+    k.store(0, x - mean);
+    k.column_sum(1, (x - mean) * x, true);
+  });
+  EXPECT_EQ(checked.differences, "") << checked.text;
+}
+
+TEST_P(CudaSums, OfColumnsAlone) {
+  const auto [rows, columns] = GetParam();
+  Tensors shapes = matrix(rows, columns);
+  shapes.sum = {{columns, "C"}};
+  const Checked checked = check(shapes, [&, columns = columns](ir::BodyBuilder& k) {
+    k.columns({{columns, "C"}});
+    k.store(0, k.full(0) * 2);
+    k.column_sum(1, k.full(0), true);
+  });
+  EXPECT_EQ(checked.differences, "") << checked.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, CudaSums,
+                         testing::Values(std::pair{1, 8}, std::pair{600, 5}, std::pair{70, 37},
+                                         std::pair{40, 96}, std::pair{9, 260}, std::pair{20, 768},
+                                         std::pair{3, 4100}, std::pair{5, 40000}));
+
+}  // namespace
+}  // namespace hydrac::test
