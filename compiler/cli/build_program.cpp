@@ -26,6 +26,13 @@ void check_cpu_shapes(const spec::Spec& spec) {
                   spec.model.head_dim));
 }
 
+void check_gpu_shapes(const spec::Spec& spec) {
+  const int64_t dim = spec.model.head_dim;
+  if (dim % 8 == 0 && dim >= 32 && dim <= 256) return;
+  throw runtime::InputError(
+      fmt::format("model.head_dim is {}: attention kernels on GPUs take multiples of 8 from 32 to 256", dim));
+}
+
 driver::CompileOptions cpu_options(const spec::Spec& spec, const BuildOptions& options) {
   check_cpu_shapes(spec);
   driver::CompileOptions compile_options;
@@ -38,6 +45,7 @@ driver::CompileOptions cpu_options(const spec::Spec& spec, const BuildOptions& o
 // What is free on the GPU, less what modules, cuDNN and the CUDA graph will take of it.
 driver::CompileOptions gpu_options(targets::CudaMachine& machine, const spec::Spec& spec,
                                    const BuildOptions& options) {
+  check_gpu_shapes(spec);
   constexpr int64_t reserve = int64_t{600} << 20;
   driver::CompileOptions compile_options = machine.compile_options(spec, options.dump_dir);
   compile_options.memory_bytes = options.memory_bytes > 0
@@ -84,6 +92,7 @@ PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options)
     targets::CudaMachine machine(target, targets::default_cache_dir());
     return planned(spec, gpu_options(machine, spec, options));
   }
+  check_gpu_shapes(spec);
   driver::CompileOptions offline = targets::offline_compile_options(spec, options.dump_dir);
   offline.memory_bytes = options.memory_bytes;
   return planned(spec, offline);

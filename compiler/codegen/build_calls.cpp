@@ -106,8 +106,8 @@ ir::Use add_workspace(ir::Graph& graph, const ir::Region& region, ir::Node& node
 }
 
 int KernelTable::add(const std::string& name, const std::string& comment, const std::string& text,
-                     const std::string& origin) {
-  if (auto found = by_text_.find(text); found != by_text_.end()) return found->second;
+                     const std::string& origin, const program::Launch& launch) {
+  if (auto found = by_text_.find({text, launch}); found != by_text_.end()) return found->second;
   const int kernel = static_cast<int>(kernels_.size());
   std::string unique = short_name(name);
   const int count = ++names_[unique];
@@ -116,7 +116,8 @@ int KernelTable::add(const std::string& name, const std::string& comment, const 
   const std::string placeholder = kNamePlaceholder;
   definition.replace(definition.find(placeholder), placeholder.size(), unique);
   kernels_.push_back({unique, fmt::format("{}: {}", readable(name), comment), definition, origin});
-  by_text_[text] = kernel;
+  kernels_.back().launch = launch;
+  by_text_[{text, launch}] = kernel;
   return kernel;
 }
 

@@ -18,18 +18,19 @@ program::Call attention_call(const ir::Graph& graph, const ir::Node& node);
 ir::Use add_workspace(ir::Graph& graph, const ir::Region& region, ir::Node& node, const std::string& kernel,
                       int64_t bytes);
 
-// Kernels of a program; those with the same text are one.
+// Kernels of a program. Those with the same text are one, if they are launched alike too: a kernel that needs
+// no bounds has the same text for any number of rows.
 class KernelTable {
  public:
   explicit KernelTable(std::vector<program::Kernel>& kernels) : kernels_(kernels) {}
 
   // `name`: fused ops joined by '+'. `text`: the definition, with kNamePlaceholder. Returns its position.
   int add(const std::string& name, const std::string& comment, const std::string& text,
-          const std::string& origin);
+          const std::string& origin, const program::Launch& launch = {});
 
  private:
   std::vector<program::Kernel>& kernels_;
-  std::map<std::string, int> by_text_;
+  std::map<std::pair<std::string, program::Launch>, int> by_text_;
   std::map<std::string, int> names_;
 };
 

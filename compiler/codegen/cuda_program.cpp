@@ -121,11 +121,10 @@ class CudaProgramBuilder {
       Call call;
       call.arguments = kernel.arguments;
       if (kernel.takes_workspace) call.arguments.push_back(workspace);
-      call.kernel = kernels_.add(kernel.name, kernel.comment, kernel.text, node.origin);
+      call.kernel = kernels_.add(kernel.name, kernel.comment, kernel.text, node.origin,
+                                 {kernel.launch.grid, kernel.launch.block, kernel.launch.shared_bytes});
       program_.kernels[call.kernel].header = kernel.header;
       program_.kernels[call.kernel].takes_layer = kernel.takes_layer;
-      program_.kernels[call.kernel].launch = {kernel.launch.grid, kernel.launch.block,
-                                              kernel.launch.shared_bytes};
       calls.push_back(std::move(call));
     }
   }

@@ -1,5 +1,6 @@
 // The Program: what runs, call by call. The only truth that running and emitting share.
 #pragma once
+#include <compare>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ struct Launch {
   int64_t grid = 1;
   int block = 1;
   int64_t shared_bytes = 0;
+  auto operator<=>(const Launch&) const = default;
 };
 
 struct Kernel {

@@ -187,7 +187,7 @@ class Comparison {
 Tolerances tolerances(spec::Precision precision) {
   switch (precision) {
     case spec::Precision::fp32:
-      return {1e-5, 1e-4, 1e-4, 1e-6, 0};
+      return {1e-5, 1e-4, 1e-4, 1e-4, 0};
     case spec::Precision::tf32:
       return {3e-4, 3e-3, 3e-3, 3e-3, 4};
     case spec::Precision::bf16:

@@ -2,6 +2,7 @@
 // with many features, since every one is compiled.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <sstream>
 
@@ -119,6 +120,40 @@ Words lines_with(const std::string& text, const std::string& part) {
     if (line.find(part) != std::string::npos) lines.push_back(line);
   }
   return lines;
+}
+
+class VerifySmall : public testing::TestWithParam<const char*> {};
+
+TEST_P(VerifySmall, ShippedSpecsAreRightAtTheSizeOfATest) {
+  NEEDS_ORACLE();
+  const Workplace place;
+  const std::string spec = std::string(HYDRAC_SOURCE_DIR) + "/specs/" + GetParam() + ".yaml";
+  const Outcome outcome =
+      place.run({"verify", spec, "--small", "target=cpu", "optimizations.precision=fp32", "--threads", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_TRUE(outcome.out.starts_with("small: model.num_hidden_layers=2 ")) << outcome.out;
+  EXPECT_NE(outcome.out.find(" within tolerance of LibTorch in float64, after 3 steps\n"), std::string::npos)
+      << outcome.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, VerifySmall,
+                         testing::Values("gpt2-124m", "hydra-180m", "llama-1b", "quickstart",
+                                         "shakespeare-char", "chatgot-small-char", "series",
+                                         "series-classify"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(VerifySmallOption, LeavesTheLastWordToTheCommandLine) {
+  NEEDS_ORACLE();
+  const Workplace place;
+  const Outcome outcome = place.run({"verify", "base.yaml", "--small", "model.num_hidden_layers=3", "--keep",
+                                     "job", "--steps", "1"});
+  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.out.find("num_hidden_layers=2"), outcome.out.find("small: ") + 7 + 6) << outcome.out;
+  EXPECT_NE(test::slurp(place / "job" / "job.json").find("\"layers\": 3"), std::string::npos);
 }
 
 #ifdef E2E_WRONG_ORACLE

@@ -32,6 +32,7 @@ runtime::cuda::GemmOptions gemm_options(const Target& target, const std::filesys
   runtime::cuda::GemmOptions options;
   options.workspace_bytes = driver::gemm_workspace_bytes(target);
   options.cache_file = cache_dir / "gemm-choices";
+  options.search_ms = 80;  // a dozen shapes in a second; what a longer search found was within a percent
   return options;
 }
 

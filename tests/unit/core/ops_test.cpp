@@ -57,7 +57,7 @@ class Call {
   void lower() {
     passes::Log log;
     passes::layout(graph_, log);
-    passes::expand(graph_, log);
+    passes::expand(graph_, {}, log);
   }
 
   Interpreter ready() const {
@@ -274,7 +274,7 @@ TEST(OpTable, ZeroWritesZeros) {
   ops::RegionBuilder builder(graph, graph.functions[0].regions[0]);
   const ir::Use y = builder.emit("zero", {}, "y", {{2, ""}, {3, ""}});
   passes::Log log;
-  passes::expand(graph, log);
+  passes::expand(graph, {}, log);
   Interpreter interpreter(graph);
   interpreter.run("call");
   EXPECT_EQ(interpreter.read(y), std::vector<double>(6, 0.0));

@@ -33,7 +33,7 @@ std::string check(int64_t rows, int64_t columns, const std::function<void(ir::Bo
   region.emit_body(node, "body", k.take());
   region.emit_node("add", {y, y}, {z});
   passes::Log log;
-  passes::expand(graph, log);
+  passes::expand(graph, {}, log);
   passes::in_place(graph, log);
   shares = storage_of(graph, x.value) == storage_of(graph, y.value);
   const program::Program program = codegen::build_cpu_program(graph, 2);

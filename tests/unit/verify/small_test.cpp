@@ -1,0 +1,80 @@
+#include "verify/small.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "diag/diagnostic.h"
+#include "spec/load.h"
+
+namespace hydrac::verify {
+namespace {
+
+using Words = std::vector<std::string>;
+
+spec::Spec load(const std::string& file, const Words& overrides) {
+  diag::Diagnostics diagnostics;
+  auto spec = spec::load_spec(file, overrides, diagnostics, "h200");
+  if (!spec) throw std::runtime_error(file + ": " + diagnostics.render());
+  return *spec;
+}
+
+std::string shipped(const std::string& name) {
+  return std::string(HYDRAC_SOURCE_DIR) + "/specs/" + name + ".yaml";
+}
+
+TEST(SmallOverrides, KeepTheGroupsOfLlamaAndTheWidthOfItsHeads) {
+  EXPECT_EQ(small_overrides(load(shipped("llama-1b"), {})),
+            (Words{"model.num_hidden_layers=2", "model.num_attention_heads=8", "model.num_key_value_heads=2",
+                   "model.hidden_size=512", "model.head_dim=64", "model.intermediate_size=2048",
+                   "model.vocab_size=1024", "model.max_position_embeddings=136", "train.sequence_len=128",
+                   "train.micro_batch_size=2", "train.gradient_accumulation_steps=2",
+                   "train.lr_scheduler.warmup_steps=1"}));
+}
+
+TEST(SmallOverrides, LeaveAVocabularyThatIsPaddedOdd) {
+  const auto spec = load(shipped("gpt2-124m"), small_overrides(load(shipped("gpt2-124m"), {})));
+  EXPECT_EQ(spec.model.vocab_size, 1031);
+  EXPECT_EQ(spec.model.hidden_size, 128);
+  EXPECT_EQ(spec.model.intermediate_size, 512);
+}
+
+TEST(SmallOverrides, LeaveWidthsThatAreOddOdd) {
+  const auto spec = load(shipped("llama-1b"), {"model.intermediate_size=8191"});
+  const Words overrides = small_overrides(spec);
+  EXPECT_NE(std::ranges::find(overrides, "model.intermediate_size=2049"), overrides.end());
+}
+
+TEST(SmallOverrides, DoNotWantTheDataToCountItsCharactersOrColumns) {
+  EXPECT_EQ(load(shipped("shakespeare-char"), small_overrides(load(shipped("shakespeare-char"), {})))
+                .model.vocab_size,
+            65);
+  EXPECT_EQ(load(shipped("series"), small_overrides(load(shipped("series"), {}))).model.num_features, 5);
+}
+
+// Whatever is shipped: a valid spec that is the same but for its sizes, and that does not shrink further.
+TEST(SmallOverrides, MakeValidSpecsOfAllThatAreShipped) {
+  int count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(std::string(HYDRAC_SOURCE_DIR) + "/specs")) {
+    if (file.path().extension() != ".yaml") continue;
+    ++count;
+    const spec::Spec whole = load(file.path(), {}), small = load(file.path(), small_overrides(whole));
+    EXPECT_EQ(small_overrides(small), Words{}) << file.path();
+    EXPECT_EQ(small.optimizations, whole.optimizations) << file.path();
+    EXPECT_EQ(small.model.head_dim, whole.model.head_dim) << file.path();
+    EXPECT_EQ(small.model.num_attention_heads / small.model.num_key_value_heads,
+              whole.model.num_attention_heads / whole.model.num_key_value_heads);
+    EXPECT_EQ(small.model.dropout, whole.model.dropout);
+    EXPECT_EQ(small.model.qk_norm, whole.model.qk_norm);
+    EXPECT_EQ(small.model.attention_bias, whole.model.attention_bias);
+    EXPECT_EQ(small.model.mlp_bias, whole.model.mlp_bias);
+    EXPECT_EQ(small.train.optimizer, whole.train.optimizer);
+    EXPECT_LE(small.model.hidden_size, 512);
+    EXPECT_LE(small.train.micro_batch_size * small.train.sequence_len, 256);
+  }
+  EXPECT_GE(count, 8);
+}
+
+}  // namespace
+}  // namespace hydrac::verify
