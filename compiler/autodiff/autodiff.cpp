@@ -74,6 +74,7 @@ struct Walk {
     gradient.shape = graph.value(of).shape;
     gradient.dtype = graph.value(of).dtype;
     gradient.slots = graph.value(of).slots;
+    gradient.exact = graph.value(of).exact;
     gradient.role = role;
     return known[of] = graph.add(std::move(gradient));
   }
@@ -101,7 +102,9 @@ class RegionGradient final : public ops::Gradient {
       gradients_[input] = gradient;
       return;
     }
-    gradients_[input] = emit("add", {*before, gradient}, name_of(input) + ".sum", shape(input));
+    const Use sum = emit("add", {*before, gradient}, name_of(input) + ".sum", shape(input));
+    graph_.value(sum.value).exact = value(input).exact;
+    gradients_[input] = sum;
   }
 
   ops::ParameterGradient parameter(Use parameter) override {

@@ -43,7 +43,9 @@ std::set<ir::ValueId> host_values(const Compiled& c) {
           c.metrics.grad_norm};
 }
 
+// The cpu computes in f32: a spec that asks it for something else was refused.
 passes::Precision precision_of(const spec::Spec& spec) {
+  if (targets::find(spec.target)->is_cpu()) return {ir::DType::f32};
   switch (spec.optimizations.precision) {
     case spec::Precision::bf16:
       return {ir::DType::bf16};

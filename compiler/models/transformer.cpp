@@ -65,14 +65,16 @@ Use hidden_states(const Build& build, ir::Function& function) {
   const ir::Shape shape = {
       build.batch, {model.spec.train.sequence_len, "T"}, {model.spec.model.hidden_size, "C"}};
 
-  auto stream = [&](const std::string& name) {
+  const bool exact_residual = model.spec.optimizations.residual == spec::ResidualType::fp32;
+  auto stream = [&](const std::string& name, bool exact) {
     ir::Value value;
     value.name = name;
     value.shape = shape;
+    value.exact = exact;
     value.slots = layers + 1;
     return model.graph.add(std::move(value));
   };
-  const ValueId residual = stream("residual"), normed = stream("normed");
+  const ValueId residual = stream("residual", exact_residual), normed = stream("normed", false);
 
   ops::RegionBuilder input(model.graph, add_region(function, "input", 0));
   const Use first = embed(input, build, build.fixed(residual));
@@ -84,6 +86,7 @@ Use hidden_states(const Build& build, ir::Function& function) {
   const Use from_attention = attention_block(block, build, {normed, {true, 0}});
   block.enter("residual", "model.hidden_size");
   const Use middle = ops::add(block, {residual, {true, 0}}, from_attention, "residual_mid");
+  if (exact_residual) block.exact(middle);
   block.enter("norm", "model.norm");
   const Use mlp_input =
       norm(block, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");

@@ -36,7 +36,6 @@ class Lowering {
     }
     for (ir::Function& function : graph_.functions) {
       if (function.name == "update") continue;
-      casts_.clear();
       for (ir::Region& region : function.regions) lower(region);
     }
     ir::Region& update = graph_.function("update").regions.back();
@@ -47,6 +46,7 @@ class Lowering {
 
  private:
   void lower(ir::Region& region) {
+    casts_.clear();
     std::vector<Node> nodes;
     for (Node& node : region.nodes) {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -82,12 +82,14 @@ class Lowering {
     return copies_[parameter] = graph_.add(std::move(copy));
   }
 
-  // An input of a product that is f32 (features of a series): cast once a function.
+  // An input of a product that is f32 (features of a series, the residual stream's gradient): cast once a
+  // region.
   Use cast(Use input, const Node& reader, std::vector<Node>& nodes) {
     if (auto found = casts_.find(input); found != casts_.end()) return found->second;
     Value value = graph_.value(input);
     value.name += suffix();
     value.role = Role::activation;
+    value.exact = false;
     value.dtype = storage_;
     Node node;
     node.op = "cast";

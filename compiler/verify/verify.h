@@ -36,7 +36,9 @@ struct Difference {
 };
 
 struct Tolerances {
-  double loss = 0, gradient = 0, parameter = 0;  // relative; beside autocast the least that is tolerated
+  // Relative; beside autocast the least that is tolerated. In 16 bits a norm may be off by one rounding, a
+  // loss by an eighth of it.
+  double loss = 0, norm = 0, gradient = 0, parameter = 0;
   // A gradient's element below this share of its tensor's root mean square is not resolved; beside autocast,
   // if that is more, three times its relative difference. Even in exact arithmetic some are 0 that floating
   // point makes 1e-17 (attention's key bias).

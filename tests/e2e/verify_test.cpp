@@ -149,8 +149,8 @@ INSTANTIATE_TEST_SUITE_P(Shipped, VerifySmall,
 TEST(VerifySmallOption, LeavesTheLastWordToTheCommandLine) {
   NEEDS_ORACLE();
   const Workplace place;
-  const Outcome outcome = place.run({"verify", "base.yaml", "--small", "model.num_hidden_layers=3", "--keep",
-                                     "job", "--steps", "1"});
+  const Outcome outcome = place.run(
+      {"verify", "base.yaml", "--small", "model.num_hidden_layers=3", "--keep", "job", "--steps", "1"});
   ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   EXPECT_EQ(outcome.out.find("num_hidden_layers=2"), outcome.out.find("small: ") + 7 + 6) << outcome.out;
   EXPECT_NE(test::slurp(place / "job" / "job.json").find("\"layers\": 3"), std::string::npos);

@@ -71,6 +71,10 @@ void add_pointwise(std::vector<OpCase>& cases) {
                    }});
   cases.push_back(
       {"addToItself", {x({3, 5})}, [](RegionBuilder& b, const Uses& in) { ops::add(b, in[0], in[0], "y"); }});
+  cases.push_back({"cast",
+                   {given({2, 2}, {1, -2, 0.5, 3})},
+                   [](RegionBuilder& b, const Uses& in) { b.emit("cast", in, "y", b.shape(in[0])); },
+                   false});
   cases.push_back({"bias_add",
                    {x({2, 3, 5}), given({5}, {1, 2, 3, 4, 5})},
                    [](RegionBuilder& b, const Uses& in) { b.emit("bias_add", in, "y", b.shape(in[0])); },
@@ -155,7 +159,9 @@ void add_losses(std::vector<OpCase>& cases) {
   }
   cases.push_back({"cross_entropyOneClass",
                    {x({2, 2, 1}), ids({2, 2}, {0, 0, -100, 0})},
-                   [](RegionBuilder& b, const Uses& in) { ops::cross_entropy(b, in[0], in[1], 1, 0, "y"); }});
+                   [](RegionBuilder& b, const Uses& in) {
+                     ops::cross_entropy(b, in[0], in[1], b.shape(in[0]).back().size, 0, "y");
+                   }});
   cases.push_back({"mse",
                    {x({2, 2, 3}), given({2, 2, 3}, {1, nan, 2, nan, nan, nan, 0, -1, 0.5, nan, 1, 1})},
                    [](RegionBuilder& b, const Uses& in) { ops::mse(b, in[0], in[1], "y"); }});
