@@ -42,6 +42,19 @@ driver::CompileOptions cpu_options(const spec::Spec& spec, const BuildOptions& o
   return compile_options;
 }
 
+std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec) {
+  if (targets::detected_gpu())
+    return std::make_unique<targets::CudaMachine>(target_of(spec), targets::default_cache_dir());
+  try {
+    runtime::cuda::devices();
+  } catch (const runtime::InputError& error) {
+    throw runtime::InputError(fmt::format(
+        "target {} needs a GPU. On this machine's processors: target=cpu optimizations.precision=fp32\n{}",
+        spec.target, error.what()));
+  }
+  throw runtime::InputError(fmt::format("target {}: this machine's GPU is older than sm_75", spec.target));
+}
+
 // What is free on the GPU, less what modules, cuDNN and the CUDA graph will take of it.
 driver::CompileOptions gpu_options(targets::CudaMachine& machine, const spec::Spec& spec,
                                    const BuildOptions& options) {
@@ -79,7 +92,7 @@ BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options) 
                                                           targets::default_cache_dir());
     return built;
   }
-  built.machine = std::make_unique<targets::CudaMachine>(target_of(spec), targets::default_cache_dir());
+  built.machine = open_gpu(spec);
   built.program = std::make_unique<targets::CudaProgram>(
       fitting(spec, gpu_options(*built.machine, spec, options)), *built.machine);
   return built;
