@@ -59,7 +59,14 @@ std::string CudaBodyPrinter::load_text(const Expr& expr) {
   const ColumnLayout& layout = columns(deps_[id].space);
   std::string text = found->second.name;
   if (layout.chunks > 1) text += "[k]";
-  if (found->second.access.kind != ColumnAccess::Kind::constant && layout.vector > 1) text += ".at[j]";
+  if (found->second.access.kind != ColumnAccess::Kind::constant && layout.vector > 1) {
+    // Words pay where a block walks many rows; for a block's one row the assembler for sm_80 spills with
+    // them.
+    const bool one_row = layout_.shape == CudaLayout::Shape::rows && !walks_rows_;
+    if (!one_row && size_of(body_.operands[expr.operand].dtype) == 2)
+      return fmt::format("hydrac::element({}, j)", text);
+    text += ".at[j]";
+  }
   return widened(expr.operand, text);
 }
 

@@ -17,13 +17,14 @@ using ir::StoreKind;
 using Shape = CudaLayout::Shape;
 
 CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
-    : BodyNames(
-          graph, node,
-          {"r", "i", "k", "j", "lanes", "layer", "workspace", "tile", "share", "column", "total", "hydrac"}),
+    : BodyNames(graph, node,
+                {"r", "i", "k", "j", "lanes", "layer", "workspace", "tile", "share", "column", "total",
+                 "first", "fetch", "shared", "hydrac"}),
+      gpu_(gpu),
       layout_(cuda_layout(graph, node, gpu)),
       walks_rows_(!sums_.empty()),
       text_(
-          body_, [this](ExprId id) { return names_[id]; },
+          body_, [this](ExprId id) { return value_name(id); },
           [this](const ir::Expr& e) { return const_cast<CudaBodyPrinter*>(this)->load_text(e); }, variables_,
           kCudaDialect),
       reuse_(plan_reuse()) {}
@@ -59,6 +60,7 @@ CudaKernels CudaBodyPrinter::print() {
     print_rows();
   }
   kernel.text = head.text() + out_.text() + "}\n";
+  kernel.launch.shared_bytes = ahead_bytes_;
   const bool finishes = kernel.takes_workspace;
   if (finishes) kernels.workspace_bytes = layout_.blocks * sum_width_ * 4;
   kernels.kernels.push_back(std::move(kernel));
@@ -97,9 +99,35 @@ std::string CudaBodyPrinter::parameters(CudaKernel& kernel) {
 }
 
 void CudaBodyPrinter::define(ExprId id) {
-  const std::string definition = text_.definition(id);
+  const std::string text = definition(id);
   names_[id] = unique(wanted_name(id));
-  out_.line(fmt::format("const {} {} = {};", codegen::c_type(body_.exprs[id].type), names_[id], definition));
+  out_.line(fmt::format("const {} {} = {};", codegen::c_type(body_.exprs[id].type), names_[id], text));
+}
+
+// Whether the value carries no more than the precision of a 16-bit number of its own size.
+bool CudaBodyPrinter::has_16_bits(ExprId id) const {
+  const ir::Expr& expr = body_.exprs[id];
+  return (expr.op == ExprOp::load && size_of(body_.operands[expr.operand].dtype) == 2) ||
+         (expr.op == ExprOp::round_to && size_of(expr.dtype) == 2);
+}
+
+// The function for e^argument. A difference to a 16-bit number is no better than that number.
+std::string_view CudaBodyPrinter::exp_name(ExprId argument) const {
+  const ir::Expr& expr = body_.exprs[argument];
+  const bool is_coarse = has_16_bits(argument) || (expr.op == ExprOp::sub && has_16_bits(expr.args[0]));
+  return is_coarse ? "exp_of_16_bits" : "hydrac::exp";
+}
+
+std::string CudaBodyPrinter::definition(ExprId id) const {
+  const ir::Expr& expr = body_.exprs[id];
+  if (expr.op != ExprOp::exp || expr.type != ir::ExprType::f32) return text_.definition(id);
+  return fmt::format("{}({})", exp_name(expr.args[0]), text_.of(expr.args[0]));
+}
+
+// The variable that holds a value, or its text where that differs from other targets'.
+std::string CudaBodyPrinter::value_name(ExprId id) const {
+  if (!names_[id].empty() || body_.exprs[id].op != ExprOp::exp) return names_[id];
+  return definition(id);
 }
 
 void CudaBodyPrinter::print_uniform() {
@@ -189,15 +217,22 @@ void CudaBodyPrinter::print_row_walk() {
       print_loads(loop.space, invariant);
     }
   }
-  const std::string first =
-      layout_.rows == 1 ? block : fmt::format("{} * {} + lanes.row", block, layout_.rows);
+  std::string first = layout_.rows == 1 ? block : fmt::format("{} * {} + lanes.row", block, layout_.rows);
   const int64_t step = layout_.blocks * layout_.rows;
+  declare_ahead();
+  if (!ahead_.empty()) {
+    print_fetch();
+    out_.line(fmt::format("const std::int64_t first = {};", first));
+    fetch_first();
+    first = "first";
+  }
   const bool only_reads =
       std::ranges::none_of(body_.stores, [](const Store& store) { return store.kind == StoreKind::store; });
   if (only_reads && layout_.lanes * layout_.rows < 512 && layout_.shape == Shape::tiles)
     out_.line("#pragma unroll 4");
   out_.open(fmt::format("for (std::int64_t r = {}; r < {}; {}) {{", first, body_.row_count(),
                         step == 1 ? "++r" : fmt::format("r += {}", step)));
+  if (!ahead_.empty()) out_.line("wait_copies();");
   print_row();
   out_.close();
   print_partial_sums();

@@ -45,6 +45,19 @@ class CudaBodyPrinter : BodyNames {
   void print_row_pointers();
   bool loads_shared_row_values(int level) const;
   void define(ir::ExprId id);
+  std::string definition(ir::ExprId id) const;
+  std::string value_name(ir::ExprId id) const;
+  bool has_16_bits(ir::ExprId id) const;
+  std::string_view exp_name(ir::ExprId argument) const;
+
+  // cuda_ahead.cpp: the loads of the next row, under way while a block computes on this one.
+  std::vector<ir::ExprId> loads_ahead() const;
+  int64_t bytes_ahead(ir::ExprId id) const;  // of a block
+  void declare_ahead();
+  void print_fetch();
+  void fetch_first();
+  void fetch_next();
+  std::string place_ahead(ir::ExprId id) const;  // of the chunk
 
   // cuda_address.cpp: where elements lie, and their text.
   std::string c_type(int operand) const;
@@ -83,6 +96,7 @@ class CudaBodyPrinter : BodyNames {
   // cuda_reductions.cpp: sums, maxima and logsumexp of a row.
   void declare_reductions(const Loop& loop);
   void accumulate(const Loop& loop);
+  void add_exponential(ir::ExprId logsumexp);
   void print_maximum(const std::string& name, ir::ExprId value);
   void print_peaks(const Loop& loop);
   void print_exponential_sums(const Loop& loop);
@@ -103,8 +117,13 @@ class CudaBodyPrinter : BodyNames {
   void print_direct(int store, const std::string& sum);
   bool sums_in_registers(int store) const;
   bool sums_are_direct() const;
+  int64_t floats_of_sum(int store) const;  // of a thread
+  int64_t bytes_to_add_rows() const;       // for each of them
+  bool adds_rows_together() const;
+  int64_t static_shared_bytes() const;
   CudaKernel finishing_kernel();
 
+  const targets::Target& gpu_;
   const CudaLayout layout_;
   const bool walks_rows_;  // a block sees many rows
   Writer out_;
@@ -115,8 +134,12 @@ class CudaBodyPrinter : BodyNames {
   std::map<ir::ExprId, Columns> columns_;                                   // loads at hand
   std::map<int, std::string> sum_names_;                                    // by store
   std::map<ir::ExprId, std::pair<std::string, std::string>> exponentials_;  // logsumexp: its peak and sum
-  std::set<int> declared_spaces_;  // whose column variables stand before the row
-  std::string start_;              // the step's first column, in a row that is walked in steps
+  std::map<ir::ExprId, std::string>
+      ahead_;  // loads that fetch brings to shared memory, in the thread's places
+  int64_t ahead_bytes_ = 0;
+  const Loop* last_ahead_ = nullptr;  // the last pass that reads them there
+  std::set<int> declared_spaces_;     // whose column variables stand before the row
+  std::string start_;                 // the step's first column, in a row that is walked in steps
 };
 
 }  // namespace hydrac::codegen

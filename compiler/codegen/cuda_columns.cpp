@@ -156,6 +156,7 @@ void CudaBodyPrinter::print_loop(const Loop& loop) {
   std::set<ExprId> loads = ids;
   if (layout.steps == 1) loads.insert(reuse_.early.begin(), reuse_.early.end());
   print_loads(loop.space, loads);
+  if (&loop == last_ahead_) fetch_next();
   if (layout.steps > 1) print_peaks(loop);
   declare_kept(loop.space, ids);
   print_compute(loop, ids);
@@ -196,7 +197,9 @@ void CudaBodyPrinter::print_load(int space, ExprId id) {
   const Columns& load = columns_[id];
   const ColumnLayout& layout = columns(space);
   const std::string to = load.name + (layout.chunks > 1 ? "[k]" : "");
-  if (load.access.kind == Kind::constant || layout.vector == 1) {
+  if (const auto ahead = ahead_.find(id); ahead != ahead_.end()) {
+    out_.line(fmt::format("{} = {};", to, place_ahead(id)));
+  } else if (load.access.kind == Kind::constant || layout.vector == 1) {
     out_.line(fmt::format("{} = {};", to, element(expr.operand, expr.index)));
   } else if (load.access.kind == Kind::consecutive) {
     const int width = std::min(load.access.width, layout.vector);
@@ -280,7 +283,7 @@ void CudaBodyPrinter::print_outputs(const Loop& loop, const std::map<int, std::s
 void CudaBodyPrinter::print_values(const std::set<ExprId>& ids, std::vector<ExprId>& defined) {
   for (ExprId id : ids) {
     if (!names_[id].empty()) {
-      out_.line(fmt::format("{} = {};", names_[id], text_.definition(id)));
+      out_.line(fmt::format("{} = {};", names_[id], definition(id)));
     } else if (deserves_name(id)) {
       define(id);
       defined.push_back(id);

@@ -17,6 +17,7 @@ using ir::StoreKind;
 namespace {
 
 constexpr int kSmsOfAnUnknownGpu = 128;
+constexpr int64_t kSharedBesideRows = 2048;  // of a block: its reductions, and what the system takes
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -75,7 +76,9 @@ class Planner {
         body_(*node.body),
         deps_(dependences(body_)),
         live_(live_expressions(body_)),
-        sms_(gpu.sms > 0 ? gpu.sms : kSmsOfAnUnknownGpu) {
+        sms_(gpu.sms > 0 ? gpu.sms : kSmsOfAnUnknownGpu),
+        shared_bytes_(shared_bytes_of_sm(gpu)),
+        capability_(gpu.capability) {
     for (const Stage& stage : stages_of(body_, deps_, live_)) {
       has_row_stores_ |= !stage.row_stores.empty();
       for (const Loop& loop : stage.loops) {
@@ -164,37 +167,67 @@ class Planner {
       while (columns.vector > 1 && vectors(space) < layout_.lanes) columns.vector /= 2;
       spread(columns);
     }
-    if (has_sums_) {
-      const bool is_walked = std::ranges::any_of(used_, [&](int s) { return layout_.columns[s].steps > 1; });
-      const int threads = used_.empty() ? 256 : layout_.lanes > 32 ? 768 : 512;
-      layout_.rows = is_walked ? 1 : std::max(1, threads / layout_.lanes);
-      layout_.blocks_per_sm = is_walked ? 3 : layout_.threads() > 512 ? 1 : 2;
-      layout_.blocks =
-          std::clamp<int64_t>(ceil_div(body_.row_count(), layout_.rows), 1, sms_ * layout_.blocks_per_sm);
-    } else {
-      layout_.rows = std::max(1, 128 / layout_.lanes);
-      layout_.blocks = ceil_div(body_.row_count(), layout_.rows);
+    const bool is_walked = std::ranges::any_of(used_, [&](int s) { return layout_.columns[s].steps > 1; });
+    // Several sums of each column take more registers than 768 threads have, but for Hopper's assembler.
+    const auto sums =
+        std::ranges::count_if(body_.stores, [](const Store& s) { return s.kind != StoreKind::store; });
+    const int in_blocks = sums >= 2 && capability_ != 90 ? 576 : 768;
+    const int threads = !has_sums_ ? 128 : used_.empty() ? 256 : layout_.lanes > 32 ? in_blocks : 512;
+    layout_.rows = is_walked ? 1 : std::max(1, threads / layout_.lanes);
+    layout_.blocks_per_sm = layout_.threads() > 512 ? 1 : 2;
+    share_rows();
+  }
+
+  void share_rows() {
+    layout_.blocks = ceil_div(body_.row_count(), layout_.rows);
+    if (has_sums_) layout_.blocks = std::clamp<int64_t>(layout_.blocks, 1, sms_ * layout_.blocks_per_sm);
+  }
+
+  // What a row loads for a column of the space.
+  int64_t loaded_bytes(int space) const {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < body_.exprs.size(); ++i) {
+      const ir::Expr& expr = body_.exprs[i];
+      if (live_[i] && expr.op == ExprOp::load && deps_[i].space == space && differs(expr.index))
+        bytes += size_of(graph_.value(use_of(node_, expr.operand)).dtype);
     }
+    return bytes;
   }
 
   // How many threads hold a row: column sums take registers of their own, so that a thread should hold
   // little.
   int lanes_for(int64_t vectors, int64_t columns, int vector) const {
-    constexpr int64_t warp = 32, most = 1024, walkers = 512;
+    constexpr int64_t warp = 32;
     if (vectors <= warp) return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(vectors)));
     const int64_t target = has_sums_ ? 8 : columns <= 1024 ? 32 : 16;
     const int64_t chunks = std::max<int64_t>(1, target / vector);
     const int64_t lanes = ceil_div(ceil_div(vectors, chunks), warp) * warp;
-    if (lanes <= most) return static_cast<int>(lanes);
-    return columns > most * kMostOfABlock ? walkers : most;
+    if (lanes <= kMostLanes || columns <= kMostLanes * kMostOfABlock)
+      return static_cast<int>(std::min<int64_t>(lanes, kMostLanes));
+    return walkers_for(columns);
+  }
+
+  // Threads for a row that is walked in steps, and read more than once: from shared memory if two blocks of a
+  // multiprocessor have room for their rows, else from the second-level cache, which should then hold what
+  // all blocks read meanwhile.
+  int walkers_for(int64_t width) const {
+    constexpr int64_t cached_bytes = 32 << 20;
+    const int64_t bytes = width * loaded_bytes(widest_space());
+    const bool two_in_shared = has_sums_ && 2 * (bytes + kSharedBesideRows) <= shared_bytes_;
+    return two_in_shared || 2 * sms_ * bytes <= cached_bytes ? 512 : kMostLanes;
+  }
+
+  int widest_space() const {
+    return *std::ranges::max_element(used_, {}, [&](int space) { return layout_.columns[space].width; });
   }
 
   void spread(ColumnLayout& columns) const {
     const int64_t chunks = ceil_div(columns.width / columns.vector, layout_.lanes);
     columns.chunks = static_cast<int>(chunks);
     if (chunks * columns.vector <= (layout_.lanes > 32 ? kMostOfABlock : kMostOfAWarp)) return;
-    columns.chunks = std::clamp(16 / columns.vector, 1, 4);
+    columns.chunks = 16 / columns.vector;
     columns.steps = ceil_div(chunks, columns.chunks);
+    columns.chunks = static_cast<int>(ceil_div(chunks, columns.steps));
   }
 
   // Only column sums: any thread may take any column, and blocks share the rows if there are too few columns.
@@ -207,16 +240,23 @@ class Planner {
       layout_.tiles = ceil_div(count, layout_.lanes);
       return;
     }
-    layout_.lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(count, 32))));
+    // A block that sees all rows of its columns needs no second kernel.
+    const bool sees_all = rows <= 64 && count >= sms_ * int64_t{8};
+    layout_.lanes =
+        static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(count, sees_all ? 8 : 32))));
     layout_.rows = 256 / layout_.lanes;
     layout_.tiles = ceil_div(count, layout_.lanes);
     layout_.blocks_per_sm = 5;
-    layout_.blocks =
-        std::clamp<int64_t>(sms_ * layout_.blocks_per_sm / layout_.tiles, 1, ceil_div(rows, layout_.rows));
+    if (sees_all) return;
+    // Of few rows a thread still takes some, for fewer partial sums, while every multiprocessor has blocks.
+    const int64_t most = ceil_div(rows, layout_.rows);
+    const int64_t enough =
+        std::max(ceil_div(most, 4), std::min(most, ceil_div(int64_t{2} * sms_, layout_.tiles)));
+    layout_.blocks = std::clamp<int64_t>(sms_ * layout_.blocks_per_sm / layout_.tiles, 1, enough);
   }
 
   // Columns of a row that a thread holds: 1024 threads have 64 registers each.
-  static constexpr int64_t kMostOfAWarp = 32, kMostOfABlock = 16;
+  static constexpr int64_t kMostLanes = 1024, kMostOfAWarp = 32, kMostOfABlock = 16;
 
   const ir::Graph& graph_;
   const ir::Node& node_;
@@ -224,12 +264,22 @@ class Planner {
   const std::vector<ir::Dependence> deps_;
   const std::vector<bool> live_;
   const int sms_;
+  const int64_t shared_bytes_;  // of a multiprocessor
+  const int capability_;
   std::set<int> used_;
   bool has_reductions_ = false, has_row_stores_ = false, has_sums_ = false;
   CudaLayout layout_;
 };
 
 }  // namespace
+
+int64_t shared_bytes_of_sm(const targets::Target& gpu) {
+  const int kib = gpu.capability < 80                             ? 64
+                  : gpu.capability == 80                          ? 164
+                  : gpu.capability == 90 || gpu.capability == 100 ? 228
+                                                                  : 100;
+  return kib * int64_t{1024};
+}
 
 CudaLayout cuda_layout(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   return Planner(graph, node, gpu).run();

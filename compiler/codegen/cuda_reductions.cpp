@@ -31,7 +31,7 @@ void CudaBodyPrinter::declare_reductions(const Loop& loop) {
 }
 
 void CudaBodyPrinter::print_maximum(const std::string& name, ExprId value) {
-  out_.line(fmt::format("{0} = {1} > {0} ? {1} : {0};", name, parenthesized(text_.of(value))));
+  out_.line(fmt::format("{0} = larger({0}, {1});", name, text_.of(value)));
 }
 
 // What one element adds to the reductions of a pass.
@@ -49,11 +49,16 @@ void CudaBodyPrinter::accumulate(const Loop& loop) {
         if (start_.empty()) {
           print_maximum(exponentials_[id].first, value);
         } else {
-          out_.line(fmt::format("{} += hydrac::exp({} - {});", exponentials_[id].second,
-                                parenthesized(text_.of(value)), exponentials_[id].first));
+          add_exponential(id);
         }
     }
   }
+}
+
+void CudaBodyPrinter::add_exponential(ExprId logsumexp) {
+  const ExprId value = body_.exprs[logsumexp].args[0];
+  const auto& [peak, sum] = exponentials_[logsumexp];
+  out_.line(fmt::format("{} += {}({} - {});", sum, exp_name(value), parenthesized(text_.of(value)), peak));
 }
 
 // In a row that is walked in steps: the peak of what this step has loaded, and the sum so far against it.
@@ -80,13 +85,11 @@ void CudaBodyPrinter::print_peaks(const Loop& loop) {
 // In a row that lies in registers: log(sum(exp(x))) = peak + log(sum(exp(x - peak))).
 void CudaBodyPrinter::print_exponential_sums(const Loop& loop) {
   for (ExprId id : reductions(loop, ExprOp::logsumexp)) {
-    const auto& [peak, sum] = exponentials_[id];
     open_chunks(loop.space);
     open_elements(loop.space);
     std::vector<ExprId> defined;
     print_values(in_pass({loop.space, {id}, {}}), defined);
-    out_.line(fmt::format("{} += hydrac::exp({} - {});", sum,
-                          parenthesized(text_.of(body_.exprs[id].args[0])), peak));
+    add_exponential(id);
     forget_values(loop.space, defined);
     close_elements(loop.space);
     close_chunks(loop.space);

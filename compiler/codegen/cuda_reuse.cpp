@@ -40,13 +40,13 @@ int CudaBodyPrinter::sources_beneath(ExprId id, const CudaReuse& reuse) const {
 bool CudaBodyPrinter::loads_early(ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
   const ColumnLayout& layout = columns(deps_[id].space);
-  constexpr int64_t most_bytes = 64;
   const bool gathers =
       std::ranges::any_of(expr.index, [](const ir::IndexDim& dim) { return dim.gather >= 0; });
   const bool differs = std::ranges::any_of(expr.index, [&](const ir::IndexDim& dim) {
     return std::ranges::any_of(dim.affine.terms,
                                [&](const auto& term) { return term.first < body_.row_variables; });
   });
+  constexpr int64_t most_bytes = 64;
   return differs && !gathers &&
          layout.chunks * layout.vector * size_of(body_.operands[expr.operand].dtype) <= most_bytes;
 }

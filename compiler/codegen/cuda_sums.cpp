@@ -55,21 +55,40 @@ void CudaBodyPrinter::add_to_sum(int s) {
   out_.line(fmt::format("{} += {};", sum, text_.of(store.value)));
 }
 
+int64_t CudaBodyPrinter::floats_of_sum(int s) const {
+  if (!sums_in_registers(s)) return 0;
+  const int space = body_.stores[s].space;
+  return space == kRowSpace ? 1 : int64_t{columns(space).chunks} * columns(space).vector;
+}
+
+// What add_rows takes for each float of a thread.
+int64_t CudaBodyPrinter::bytes_to_add_rows() const {
+  return layout_.rows == 1 ? 0 : int64_t{(layout_.rows + 1) / 2} * layout_.lanes * 4;
+}
+
+// Whether the rows' sums meet in shared memory all at once: a kernel declares 48 KiB at most.
+bool CudaBodyPrinter::adds_rows_together() const {
+  int64_t floats = 0;
+  for (int s : sums_) floats += floats_of_sum(s);
+  return floats * bytes_to_add_rows() <= 40 * 1024;
+}
+
+// At most: what sums over rows and reductions of a row declare.
+int64_t CudaBodyPrinter::static_shared_bytes() const {
+  int64_t floats = 0;
+  for (int s : sums_) floats += floats_of_sum(s);
+  return floats * bytes_to_add_rows() + (layout_.rows == 1 ? 512 : 4096);
+}
+
 void CudaBodyPrinter::print_partial_sums() {
+  std::vector<std::string> arrays;
   for (int s : sums_) {
-    if (!sums_in_registers(s)) continue;
-    const Store& store = body_.stores[s];
-    std::string array = sum_names_.at(s);
-    array = array.substr(0, array.find('['));
-    int64_t floats = 1;
-    std::string first = "&" + array;
-    if (store.space != kRowSpace) {
-      floats = int64_t{columns(store.space).chunks} * columns(store.space).vector;
-      if (columns(store.space).chunks > 1) first += "[0]";
-      if (columns(store.space).vector > 1) first += "[0]";
-    }
-    if (layout_.rows > 1)
-      out_.line(fmt::format("add_rows<{}, {}, {}>(lanes, {});", layout_.lanes, layout_.rows, floats, first));
+    if (sums_in_registers(s)) arrays.push_back(sum_names_.at(s).substr(0, sum_names_.at(s).find('[')));
+  }
+  if (layout_.rows > 1 && adds_rows_together()) {
+    out_.line(fmt::format("add_rows(lanes, {});", fmt::join(arrays, ", ")));
+  } else if (layout_.rows > 1) {
+    for (const std::string& array : arrays) out_.line(fmt::format("add_rows(lanes, {});", array));
   }
   if (layout_.rows > 1) out_.open("if (lanes.row == 0) {");
   for (int s : sums_) {
@@ -138,7 +157,7 @@ CudaKernel CudaBodyPrinter::finishing_kernel() {
     list.push_back(fmt::format("{}* __restrict__ {}", c_type(operand), operand_names_[operand]));
   }
   list.push_back("const float* __restrict__ workspace");
-  constexpr int columns_a_block = 32;
+  const int columns_a_block = sum_width_ < 16 ? 8 : 16;
   kernel.comment = fmt::format("the sums of {} blocks", layout_.blocks);
   kernel.takes_workspace = true;
   kernel.launch = {(sum_width_ + columns_a_block - 1) / columns_a_block, 256, 0};
@@ -146,10 +165,10 @@ CudaKernel CudaBodyPrinter::finishing_kernel() {
   out_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__(256) {}({}) {{", kNamePlaceholder,
                         fmt::join(list, ", ")));
   out_.line("using namespace hydrac;");
-  out_.line("const int column = blockIdx.x * 32 + threadIdx.x % 32;");
-  out_.line(fmt::format("const float total = sum_of_partials(workspace, column, {}, {});", sum_width_,
-                        layout_.blocks));
-  out_.line(fmt::format("if (threadIdx.x >= 32 || column >= {}) return;", sum_width_));
+  out_.line(fmt::format("const int column = blockIdx.x * {0} + threadIdx.x % {0};", columns_a_block));
+  out_.line(fmt::format("const float total = sum_of_partials<{}, {}>(workspace, column, {});",
+                        columns_a_block, layout_.blocks, sum_width_));
+  out_.line(fmt::format("if (threadIdx.x >= {} || column >= {}) return;", columns_a_block, sum_width_));
   for (int s : sums_) {
     const Store& store = body_.stores[s];
     const int64_t first = sum_offset(store), end = first + sum_elements(store);

@@ -11,6 +11,15 @@ HYDRAC_FN float minus_infinity() {
   return float_from_bits(0xFF800000u);
 }
 
+// The larger of two floats; b where a is larger than nothing, a where b is NaN.
+HYDRAC_FN float larger(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return ::fmaxf(a, b);  // one instruction
+#else
+  return a < b ? b : a;
+#endif
+}
+
 // One barrier for the `threads` threads (a multiple of 32) that name it.
 __device__ inline void named_barrier([[maybe_unused]] int name, [[maybe_unused]] int threads) {
 #if defined(__CUDA_ARCH__)
@@ -30,7 +39,7 @@ struct Add {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 struct Larger {
-  __device__ float operator()(float a, float b) const { return a < b ? b : a; }
+  __device__ float operator()(float a, float b) const { return larger(a, b); }
 };
 
 // A block of kRows rows side by side, each held by kLanes lanes: a power of two up to 32, or whole warps. All
@@ -109,47 +118,61 @@ class RowLanes {
 };
 
 // Adds up what the rows of a block have summed, column by column; the lanes of row 0 hold the result. Every
-// thread of the block calls it. `N` floats a thread.
-template <int kLanes, int kRows, int N>
-__device__ void add_rows(const RowLanes<kLanes, kRows>& lanes, float* sums) {
+// thread of the block calls it. `sums` are floats and arrays of floats.
+template <int kLanes, int kRows, typename... Sums>
+__device__ void add_rows(const RowLanes<kLanes, kRows>& lanes, Sums&... sums) {
   if constexpr (kRows > 1) {
     constexpr int kHalf = (kRows + 1) / 2;
-    __shared__ float exchange[kHalf * N * kLanes];
+    constexpr int kFloats = (static_cast<int>(sizeof(Sums) / sizeof(float)) + ...);
+    __shared__ float exchange[kHalf * kFloats * kLanes];
+    const auto each = [&](int row, auto work) {  // every float of the thread, and its place in row `row`
+      float* place = exchange + row * kFloats * kLanes + lanes.lane;
+      const auto all_of = [&](float* floats, int count) {
+#pragma unroll
+        for (int i = 0; i < count; ++i, place += kLanes) work(floats[i], *place);
+      };
+      (all_of(reinterpret_cast<float*>(&sums), sizeof(Sums) / sizeof(float)), ...);
+    };
 #pragma unroll 1
     for (int count = kRows; count > 1;) {
       const int half = (count + 1) / 2;
       __syncthreads();
-      if (lanes.row >= half && lanes.row < count) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) exchange[((lanes.row - half) * N + i) * kLanes + lanes.lane] = sums[i];
-      }
+      if (lanes.row >= half && lanes.row < count)
+        each(lanes.row - half, [](float mine, float& place) { place = mine; });
       __syncthreads();
-      if (lanes.row + half < count) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) sums[i] += exchange[(lanes.row * N + i) * kLanes + lanes.lane];
-      }
+      if (lanes.row + half < count) each(lanes.row, [](float& mine, float place) { mine += place; });
       count = half;
     }
   }
 }
 
-// The sum of column `column` over `partials` rows of `width` floats, 8 threads a column: threads of a warp
-// stand on neighbouring columns, threadIdx.x / 32 picks the rows. Every thread of the block (256) calls it;
-// the result is right where threadIdx.x < 32.
-__device__ inline float sum_of_partials(const float* __restrict__ workspace, int column, int width,
-                                        int partials) {
-  __shared__ float exchange[8][32];
-  const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
+// The sum of column `column` over kPartials rows of `width` floats. Every thread of the block (256) calls it:
+// thread t with the column t % kColumns of the block's; the result is right where t < kColumns.
+template <int kColumns, int kPartials>
+__device__ float sum_of_partials(const float* __restrict__ workspace, int column, int width) {
+  constexpr int kParts = 256 / kColumns, kMine = (kPartials + kParts - 1) / kParts, kAtOnce = 16;
+  __shared__ float exchange[kParts][kColumns];
+  const int part = threadIdx.x / kColumns;
   float sum = 0.0f;
   if (column < width) {
-#pragma unroll 4
-    for (int i = part; i < partials; i += 8) sum += workspace[static_cast<std::int64_t>(i) * width + column];
+#pragma unroll 1
+    for (int first = 0; first < kMine; first += kAtOnce) {
+      constexpr int kCount = kMine < kAtOnce ? kMine : kAtOnce;
+      float partials[kCount];  // all under way together
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const int row = part + (first + i) * kParts;
+        partials[i] = row < kPartials ? workspace[static_cast<std::int64_t>(row) * width + column] : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) sum += partials[i];
+    }
   }
-  exchange[part][lane] = sum;
+  exchange[part][threadIdx.x % kColumns] = sum;
   __syncthreads();
   float total = 0.0f;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) total += exchange[i][lane];
+  for (int i = 0; i < kParts; ++i) total += exchange[i][threadIdx.x % kColumns];
   return total;
 }
 

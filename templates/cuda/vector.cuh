@@ -48,12 +48,28 @@ HYDRAC_FN std::uint32_t narrow_pair(float first, float second) {
 // N elements in N / A accesses.
 template <int A, int N, typename T>
 HYDRAC_FN void load_columns(Vector<T, N>& columns, const T* from) {
+  if constexpr (A == N) {
+    columns = load<A>(from);
+  } else {
 #pragma unroll
-  for (int i = 0; i < N / A; ++i) {
-    const Vector<T, A> part = load<A>(from + i * A);
+    for (int i = 0; i < N / A; ++i) {
+      const Vector<T, A> part = load<A>(from + i * A);
 #pragma unroll
-    for (int j = 0; j < A; ++j) columns.at[i * A + j] = part.at[j];
+      for (int j = 0; j < A; ++j) columns.at[i * A + j] = part.at[j];
+    }
   }
+}
+
+// Element i as a float. Of 16 bits the compiler sees words and takes each half in one instruction.
+template <typename T, int N>
+HYDRAC_FN float element(const Vector<T, N>& columns, int i) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (is_bf16<T> && N > 1) {
+    const auto words = __builtin_bit_cast(Vector<std::uint32_t, N / 2>, columns);
+    return float_from_bits(i % 2 == 0 ? words.at[i / 2] << 16 : words.at[i / 2] & 0xFFFF0000u);
+  }
+#endif
+  return to_float(columns.at[i]);
 }
 
 template <int A, int N, typename T, typename X>
@@ -73,6 +89,47 @@ HYDRAC_FN void store_columns(T* to, const X (&columns)[N]) {
     }
     store(to + i * A, part);
   }
+}
+
+// Copies `bytes` (4, 8 or 16) to shared memory, complete after wait_copies. Before sm_80, at once.
+template <int bytes>
+__device__ inline void copy_to_shared(void* to, const void* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+  if constexpr (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(bytes)
+                 : "memory");
+  }
+#else
+  using Words = Vector<std::uint32_t, bytes / 4>;
+  *static_cast<Words*>(to) = *static_cast<const Words*>(from);
+#endif
+}
+
+// Waits for this thread's copies; only it may then read them.
+__device__ inline void wait_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// N elements in N / A copies to shared memory.
+template <int A, int N, typename T>
+__device__ inline void copy_columns(Vector<T, N>& to, const T* from) {
+#pragma unroll
+  for (int i = 0; i < N / A; ++i) copy_to_shared<A* static_cast<int>(sizeof(T))>(&to.at[i * A], from + i * A);
+}
+
+// e^x for an x that comes from 16-bit numbers: off by |x| * 2^-23 of the result at most, which is far less
+// than x is, in two instructions instead of hydrac::exp's seven.
+HYDRAC_FN float exp_of_16_bits(float x) {
+#if defined(__CUDA_ARCH__)
+  return detail::exp2_approximately(x * 1.442695041f);
+#else
+  return exp(x);
+#endif
 }
 
 // C++'s std::max and std::min: the first where the two are equal or one is NaN, unlike fmaxf and fminf.

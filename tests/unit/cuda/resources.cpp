@@ -30,7 +30,7 @@ std::vector<runtime::cuda::KernelResources> resources_of(const std::string& sour
   request.source = source;
   request.capability = capability;
   request.headers = device_headers();
-  request.options = {"--fmad=false"};
+  request.options = {"--device-as-default-execution-space", "--fmad=false"};
   return runtime::cuda::compile(request).kernels;
 }
 
