@@ -65,8 +65,9 @@ int run_verb(const Arguments& arguments) {
   runtime::check_run(options);
   const BuiltProgram built = build_program(*spec, build_options(arguments));
   targets::Executable& program = *built.program;
+  if (arguments.has("--check-kernels")) program.check_kernels();
   if (!quiet) print_start(program, *corpus.loader);
-  options.peak_flops = program.peak_flops();
+  if (built.machine) options.peak_flops = program.peak_flops();  // a cpu's would have to be measured first
   runtime::train(program, corpus.loader, options);
   return kFine;
 }

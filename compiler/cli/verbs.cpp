@@ -28,6 +28,8 @@ const std::vector<Verb>& verbs() {
        "SPEC [key=value ...]",
        "compile the spec and train (`hydrac SPEC` does the same)",
        {{"--resume", "", "continue the run in output.dir from its newest checkpoint"},
+        {"--check-kernels", "",
+         "wait for every kernel and name the first that fails or writes NaN or infinity; slow"},
         kQuiet,
         kThreads,
         kMemory,

@@ -94,6 +94,14 @@ program::Call attention_call(const ir::Graph& graph, const ir::Node& node) {
   return call;
 }
 
+void note_tensors(const ir::Node& node, program::Call& call) {
+  for (ir::Use use : call.arguments) {
+    if (std::ranges::count(node.inputs, use) > 0) call.operands.push_back(use);
+    if (std::ranges::count(node.outputs, use) > 0) call.results.push_back(use);
+  }
+  call.origin = node.origin;
+}
+
 ir::Use add_workspace(ir::Graph& graph, const ir::Region& region, ir::Node& node, const std::string& kernel,
                       int64_t bytes) {
   ir::Value value;

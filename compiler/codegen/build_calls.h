@@ -14,6 +14,10 @@ program::Call gemm_call(const ir::Graph& graph, const ir::Node& node);
 // An "attention" or "attention_backward" node as a library's call, without its workspace.
 program::Call attention_call(const ir::Graph& graph, const ir::Node& node);
 
+// Fills what the call of a node says of its operands and results; `node` as it was before scratch memory
+// joined its outputs.
+void note_tensors(const ir::Node& node, program::Call& call);
+
 // Scratch memory is a value that the node writes, so that the memory plan gives it a place.
 ir::Use add_workspace(ir::Graph& graph, const ir::Region& region, ir::Node& node, const std::string& kernel,
                       int64_t bytes);

@@ -37,10 +37,12 @@ class CpuProgramBuilder {
  private:
   Call call_for(const ir::Region& region, ir::Node& node) {
     const ops::Cost cost = program::cost_of(graph_, node);
+    const ir::Node without_scratch = node;
     Call call = node.op == "gemm" ? gemm_call(graph_, node) : launch(region, node);
     call.flop = cost.flop;
     call.bytes = cost.bytes;
     call.label = graph_.value(node.outputs[0]).name;
+    note_tensors(without_scratch, call);
     return call;
   }
 

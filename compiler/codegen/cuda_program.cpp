@@ -42,6 +42,7 @@ class CudaProgramBuilder {
   void add_calls(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
     const ops::Cost cost = program::cost_of(graph_, node);
     const std::string label = graph_.value(node.outputs[0]).name;
+    const ir::Node without_scratch = node;
     const size_t first = calls.size();
     if (node.op == "gemm") {
       calls.push_back(gemm(node));
@@ -50,6 +51,7 @@ class CudaProgramBuilder {
     }
     for (size_t i = first; i < calls.size(); ++i) {
       calls[i].label = label;
+      note_tensors(without_scratch, calls[i]);
       note_writes(node, calls[i]);
     }
     calls[first].flop = cost.flop;

@@ -28,10 +28,13 @@ Corrections bias_corrections(Update& update) {
   const Corrections c{b.fresh("adam.step_size", {}, DType::f32, Role::state),
                       b.fresh("adam.root_factor", {}, DType::f32, Role::state)};
   // Skipped steps do not count: the moments have not seen them.
-  const Use step = update.skipped ? b.fresh("adam.step", {}, DType::i32, Role::optimizer_state) : update.step;
+  const Use step = update.goes_on ? b.fresh("adam.step", {}, DType::i32, Role::optimizer_state) : update.step;
   Node node{.inputs = {step, update.learning_rate}, .outputs = {c.step_size, c.root_factor}};
-  if (update.skipped) node.outputs.push_back(step);
-  const SkipGuard guard(update.skipped, node);
+  std::optional<SkipGuard> guard;
+  if (update.goes_on) {
+    node.outputs.push_back(step);
+    guard.emplace(update.skipped, node);
+  }
   BodyBuilder k(b.graph(), node, {});
   const auto [beta1, beta2] = update.spec.train.optimizer.betas;
   const Term t = convert(k.scalar(0), ExprType::f64) + 1;
@@ -40,7 +43,7 @@ Corrections bias_corrections(Update& update) {
   };
   k.store_row(0, convert(convert(k.scalar(1), ExprType::f64) / correction(beta1), ExprType::f32));
   k.store_row(1, convert(1 / sqrt(correction(beta2)), ExprType::f32));
-  if (update.skipped) k.store_row(2, guard(k.scalar(0), k.scalar(0) + 1));
+  if (guard) k.store_row(2, (*guard)(k.scalar(0), k.scalar(0) + 1));
   b.emit_body(node, "adamw_corrections", k.take());
   return c;
 }

@@ -38,16 +38,13 @@ ScaledStep adjust_loss_scale(ops::RegionBuilder& b, Use loss_scale, Use square, 
   return step;
 }
 
-SkipGuard::SkipGuard(const std::optional<Use>& skipped, Node& node) {
-  if (!skipped) return;
-  input_ = static_cast<int>(node.inputs.size());
-  node.inputs.push_back(*skipped);
+SkipGuard::SkipGuard(Use skipped, Node& node) : input_(static_cast<int>(node.inputs.size())) {
+  node.inputs.push_back(skipped);
 }
 
 Term SkipGuard::operator()(Term before, Term after) const {
-  if (!input_) return after;
   BodyBuilder& k = *after.builder;
-  return select(k.scalar(*input_) == k.constant(0, ExprType::i32), after, before);
+  return select(k.scalar(input_) == k.constant(0, ExprType::i32), after, before);
 }
 
 }  // namespace hydrac::optimizers

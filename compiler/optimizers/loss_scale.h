@@ -5,7 +5,6 @@
 // step: the counter and the learning rate's schedule go on.
 #pragma once
 #include <cstdint>
-#include <optional>
 
 #include "ir/body_builder.h"
 #include "ops/builder.h"
@@ -30,18 +29,17 @@ struct ScaledStep {
 ScaledStep adjust_loss_scale(ops::RegionBuilder& b, ir::Use loss_scale, ir::Use square,
                              const LossScaling& scaling);
 
-// How an optimizer's kernel stores what a skipped step must leave as it is. Without loss scaling it adds
-// nothing.
+// How an optimizer's kernel stores what a skipped step must leave as it is.
 class SkipGuard {
  public:
   // Adds `skipped` to the node's inputs; before a BodyBuilder is made for it.
-  SkipGuard(const std::optional<ir::Use>& skipped, ir::Node& node);
+  SkipGuard(ir::Use skipped, ir::Node& node);
 
   // `after`, or in a skipped step `before`.
   ir::Term operator()(ir::Term before, ir::Term after) const;
 
  private:
-  std::optional<int> input_;
+  int input_;
 };
 
 }  // namespace hydrac::optimizers

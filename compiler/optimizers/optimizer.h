@@ -25,8 +25,9 @@ struct Update {
   // Scalars: f32, f32, i32. `clip` is what gradients are multiplied by, the loss scale's inverse included;
   // `step` is 0 in the first step.
   ir::Use learning_rate, clip, step;
-  std::optional<ir::Use> skipped;  // i32 [], with loss scaling: see SkipGuard
-  bool zero_gradients = false;     // the next micro-batch adds to them
+  ir::Use skipped;              // i32 []: see SkipGuard
+  bool goes_on = false;         // after a skipped step: with loss scaling
+  bool zero_gradients = false;  // the next micro-batch adds to them
 };
 
 // One file each. They update pack.parameters in place, through a SkipGuard.
@@ -42,7 +43,8 @@ ir::Term row_decay(ir::BodyBuilder&, const Update&, double decay);
 // The learning rate of step `step` (f64) as a body expression; warmup, then the schedule's curve.
 ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term step);
 
-// With a loss scale in the model's interface the update is guarded: see loss_scale.h.
+// A step whose gradients or loss are not finite changes neither parameters nor moments. With a loss scale in
+// the model's interface the next step may be a good one (loss_scale.h); without, none after it changes them.
 Metrics build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling = {});
 
 }  // namespace hydrac::optimizers

@@ -54,17 +54,27 @@ Term clip_factor(BodyBuilder& k, const spec::Spec& spec, Term norm) {
 
 struct Scalars {
   Use learning_rate, clip, grad_norm, step_loss;
+  Use skipped;  // i32 []
 };
+
+// Without loss scaling a step that is not finite ends the run: it and all after it change nothing, so that
+// the parameters that it began with are there to find out where it went wrong.
+Term diverged(BodyBuilder& k, Term before, Term square, Term loss) {
+  const Term one = k.constant(1, ExprType::i32);
+  return select(is_finite(square), select(is_finite(loss), before, one), one);
+}
 
 Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use square,
                 const std::optional<ScaledStep>& scaled) {
   b.enter("optimizer", "train.lr_scheduler");
   auto scalar = [&](const std::string& name) { return b.fresh(name, {}, DType::f32, Role::state); };
-  const Scalars s{scalar("learning_rate"), scalar("clip"), scalar("grad_norm"), scalar("step_loss")};
+  const Scalars s{scalar("learning_rate"), scalar("clip"), scalar("grad_norm"), scalar("step_loss"),
+                  scaled ? scaled->skipped : b.fresh("diverged", {}, DType::i32, Role::state)};
   const Use loss{model.interface.loss, {}};
   Node node{.inputs = {step, square, loss},
             .outputs = {s.learning_rate, s.clip, s.grad_norm, s.step_loss, loss}};
-  if (scaled) node.inputs.push_back(scaled->scale);
+  node.inputs.push_back(scaled ? scaled->scale : s.skipped);
+  if (!scaled) node.outputs.push_back(s.skipped);
   BodyBuilder k(b.graph(), node, {});
   const Term norm = sqrt(k.scalar(1));
   const Term rate = scheduled_learning_rate(k, model.spec, convert(k.scalar(0), ExprType::f64));
@@ -74,6 +84,7 @@ Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use
   k.store_row(2, norm);
   k.store_row(3, k.scalar(2));
   k.store_row(4, k.constant(0));  // the next step's loss starts anew
+  if (!scaled) k.store_row(5, diverged(k, k.scalar(3), k.scalar(1), k.scalar(2)));
   b.emit_body(node, "prepare_update", k.take());
   return s;
 }
@@ -106,7 +117,8 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
                 scalars.learning_rate,
                 scalars.clip,
                 step,
-                scaled ? std::optional(scaled->skipped) : std::nullopt,
+                scalars.skipped,
+                scaled.has_value(),
                 model.spec.train.gradient_accumulation_steps > 1};
   b.enter("optimizer", "train.optimizer");
   switch (model.spec.train.optimizer.name) {

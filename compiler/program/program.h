@@ -65,12 +65,15 @@ struct Call {
   // d_k, d_v, workspace.
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
-  int branch = 0;            // of a GPU's graph: 1 may run beside what follows it
+  // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
+  std::vector<ir::Use> operands, results;
+  int branch = 0;  // of a GPU's graph: 1 may run beside what follows it
   GemmShape gemm;
   AttentionCall attention;
   double flop = 0;
-  double bytes = 0;   // each operand once
-  std::string label;  // what it is in the model: "attn.qkv", "d_mlp.up"
+  double bytes = 0;    // each operand once
+  std::string label;   // what it is in the model: "attn.qkv", "d_mlp.up"
+  std::string origin;  // the spec key that asked for it
 };
 
 // Calls that run one after another, once or once a layer.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/error.h"
 
@@ -19,6 +20,7 @@ std::optional<double> evaluate(StepProgram& program, const BatchLoader& loader, 
     if (batch.target_count == 0) continue;
     loss += program.evaluate(batch);
     targets += batch.target_count;
+    if (!std::isfinite(loss)) break;  // so that this batch is the last one, see explain_divergence()
   }
   if (targets == 0) {
     throw InputError(

@@ -11,6 +11,13 @@
 
 namespace hydrac::runtime {
 
+// A device may work on several steps when one fails.
+void StepPipeline::fail(int64_t newest, const char* message) const {
+  const int64_t oldest = pending_.empty() ? newest : pending_.front().step;
+  if (oldest == newest) throw RunError(fmt::format("step {}: {}", newest, message));
+  throw RunError(fmt::format("one of the steps {} to {}: {}", oldest, newest, message));
+}
+
 void StepPipeline::begin() {
   if (!room()) throw std::logic_error("a step was begun while the program has no room for it");
   const double began = monotonic_seconds();
@@ -25,15 +32,24 @@ void StepPipeline::begin() {
         source_.samples_seen() - first_sample, step_ + 1));
   }
   const auto inv_count = static_cast<float>(1.0 / static_cast<double>(targets));
-  for (const Batch& batch : batches) program_.micro_step(batch, inv_count);
-  program_.update();
+  try {
+    for (const Batch& batch : batches) program_.micro_step(batch, inv_count);
+    program_.update();
+  } catch (const RunError& error) {
+    fail(step_ + 1, error.what());
+  }
   pending_.push_back({++step_, targets, began});
 }
 
 FinishedStep StepPipeline::finish() {
   if (pending_.empty()) throw std::logic_error("no step is unfinished");
   const auto [step, targets, began] = pending_.front();
-  const StepResult result = program_.finish_step();
+  StepResult result;
+  try {
+    result = program_.finish_step();
+  } catch (const RunError& error) {
+    fail(step_, error.what());
+  }
   pending_.pop_front();
   const double finished = monotonic_seconds();
   const double seconds = finished - std::max(began, last_finish_);

@@ -24,9 +24,10 @@ class StepPipeline {
   StepPipeline(StepProgram& program, BatchSource& source, int64_t step)
       : program_(program), source_(source), step_(step) {}
 
-  // Begins the next step. There must be room(). InputError when its batches have no targets.
+  // Begins the next step. There must be room(). InputError when its batches have no targets. The program's
+  // RunErrors are thrown again with the steps that they may belong to.
   void begin();
-  // Waits for the oldest step; there must be one (std::logic_error).
+  // Waits for the oldest step; there must be one (std::logic_error). RunErrors as begin() throws them.
   FinishedStep finish();
 
   int64_t begun() const { return step_; }
@@ -38,6 +39,8 @@ class StepPipeline {
     int64_t step, targets;
     double began;
   };
+
+  [[noreturn]] void fail(int64_t newest, const char* message) const;
 
   StepProgram& program_;
   BatchSource& source_;

@@ -75,6 +75,11 @@ class StepProgram {
   // further use then.
   virtual StepResult finish_step() = 0;
 
+  // Once the result of the step finished last, or of the batch evaluated last, is NaN or infinite: where that
+  // began, such as the kernel and the tensor; "" where the program cannot tell. Steps may be unfinished. The
+  // program is of no further use then.
+  virtual std::string explain_divergence() { return ""; }
+
   // What follows is called between steps: none begun, none unfinished.
 
   // Sum of the losses of the batch's targets, without dropout.

@@ -61,6 +61,7 @@ class Trainer {
   void train_to_end();
   void finish_steps(int64_t unfinished);
   void finish_step();
+  std::optional<double> validate();
   MetricsRecord describe(const FinishedStep& step) const;
   void require_sound(const FinishedStep& step, const MetricsRecord& record);
   bool evaluation_due(int64_t step) const;
@@ -211,12 +212,20 @@ void Trainer::finish_step() {
   skipped_.count(step.result.skipped);
   MetricsRecord record = describe(step);
   require_sound(step, record);
-  if (evaluation_due(step_)) record.eval_loss = evaluate(program_, *loader_, options_.eval_batches);
+  if (evaluation_due(step_)) record.eval_loss = validate();
   require_sound(step, record);
   if (!step.result.skipped) loss_ = record.loss;
   if (record.eval_loss) eval_loss_ = record.eval_loss;
   console_.progress(record, monotonic_seconds());
   if (due(step_, options_.log_steps) || record.eval_loss || finished()) keep(record);
+}
+
+std::optional<double> Trainer::validate() {
+  try {
+    return evaluate(program_, *loader_, options_.eval_batches);
+  } catch (const RunError& error) {
+    throw RunError(fmt::format("validation after step {}: {}", step_, error.what()));
+  }
 }
 
 MetricsRecord Trainer::describe(const FinishedStep& step) const {
@@ -248,7 +257,8 @@ void Trainer::require_sound(const FinishedStep& step, const MetricsRecord& recor
   const std::optional<std::string> problem = divergence(record, step.result.skipped, skipped_);
   if (!problem) return;
   keep(record);
-  throw RunError(*problem);
+  const std::string where = program_.explain_divergence();
+  throw RunError(where.empty() ? *problem : fmt::format("{}\n{}", *problem, where));
 }
 
 void Trainer::keep(MetricsRecord record) {

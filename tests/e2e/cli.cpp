@@ -23,10 +23,16 @@ std::map<std::string, std::string> complete(std::map<std::string, std::string> e
   return environment;
 }
 
+// HYDRAC_BINARY names another one: on a machine with a GPU the tests run apart from their build folder.
+const char* hydrac_program() {
+  const char* elsewhere = ::getenv("HYDRAC_BINARY");
+  return elsewhere ? elsewhere : HYDRAC_PROGRAM;
+}
+
 // In the child: only what is safe after fork, and exec.
 [[noreturn]] void become_hydrac(const fs::path& folder, const Words& words,
                                 const std::map<std::string, std::string>& environment, int out, int err) {
-  std::vector<char*> argv = {const_cast<char*>(HYDRAC_PROGRAM)};
+  std::vector<char*> argv = {const_cast<char*>(hydrac_program())};
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);

@@ -10,6 +10,7 @@
 #include <set>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 
 #include "codegen/cpu_program.h"
 #include "runtime/error.h"
@@ -128,7 +129,19 @@ void CpuProgram::execute(const Step& step) const {
 }
 
 void CpuProgram::run(const std::string& function) {
+  if (checking()) return run_checked(function);
   for (const Step& step : steps_.at(function)) execute(step);
+}
+
+void CpuProgram::step_through(const std::string& function, const AfterCall& go_on) const {
+  for (const Step& step : steps_.at(function)) {
+    execute(step);
+    if (!go_on({*step.section, *step.call, step.layer})) return;
+  }
+}
+
+Executable::LastRun CpuProgram::last_run() const {
+  return {{inputs_.begin(), inputs_.end()}, 0};
 }
 
 std::vector<CallTime> CpuProgram::timed(const std::string& function) {
@@ -200,12 +213,15 @@ void CpuProgram::load_batch(const runtime::Batch& batch, float inv_count) {
 
 void CpuProgram::micro_step(const runtime::Batch& batch, float inv_count) {
   load_batch(batch, inv_count);
+  if (std::exchange(step_ended_, false)) inputs_.clear();
+  inputs_.emplace_back(arena_, arena_ + compiled().plan.input_bytes);
   run("micro_step");
 }
 
 void CpuProgram::update() {
   if (unread_result_) throw std::logic_error("update() before the last step's result was read");
   run("update");
+  step_ended_ = true;
   unread_result_ = true;
 }
 
@@ -226,6 +242,7 @@ runtime::StepResult CpuProgram::finish_step() {
 
 double CpuProgram::evaluate(const runtime::Batch& batch) {
   load_batch(batch, 1.0f);
+  inputs_.clear();
   run("evaluate");
   return *pointer<float>(compiled().interface.eval_loss);
 }

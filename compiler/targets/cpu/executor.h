@@ -38,6 +38,8 @@ class CpuProgram final : public Executable {
   void copy_in(int64_t offset, std::span<const std::byte> from) override;
   void clear_persistent() override;
   void run_once(const std::string& function) override { run(function); }
+  void step_through(const std::string& function, const AfterCall& go_on) const override;
+  LastRun last_run() const override;
 
   void resolve();
   void execute(const Step& step) const;
@@ -51,6 +53,9 @@ class CpuProgram final : public Executable {
   std::map<std::string, std::vector<Step>> steps_;
   std::byte* arena_ = nullptr;
   bool unread_result_ = false;  // update() ran, and finish_step() did not
+  // The inputs of each micro-batch of the newest step, while no batch has been evaluated after it.
+  std::vector<std::vector<std::byte>> inputs_;
+  bool step_ended_ = false;
 };
 
 }  // namespace hydrac::targets

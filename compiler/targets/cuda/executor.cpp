@@ -89,6 +89,7 @@ CudaProgram::CudaProgram(driver::Compiled compiled, CudaMachine& machine)
   resolve();
   staging_ =
       std::make_unique<Staging>(c, kInFlight * c.spec.train.gradient_accumulation_steps + 1, kInFlight);
+  if (c.spec.optimizations.cuda_graph) prepare_all();
 }
 
 CudaProgram::~CudaProgram() = default;
@@ -209,25 +210,61 @@ void CudaProgram::execute_branches(const std::vector<Step>& steps) const {
   stream_.wait(end);
 }
 
-// `function`: one, or several joined by '+' that are one graph.
-void CudaProgram::run(const std::string& function) const {
-  auto execute_all = [&] {
-    for (size_t at = 0; at <= function.size();) {
-      const size_t plus = std::min(function.find('+', at), function.size());
-      const std::vector<Step>& steps = steps_.at(function.substr(at, plus - at));
-      if (compiled().spec.optimizations.cuda_graph) {
-        execute_branches(steps);
-      } else {
-        for (const Step& step : steps) execute(step, stream_);
-      }
-      at = plus + 1;
+// `functions`: one, or several joined by '+' that are one graph; here and below.
+void CudaProgram::execute_all(const std::string& functions) const {
+  for (size_t at = 0; at <= functions.size();) {
+    const size_t plus = std::min(functions.find('+', at), functions.size());
+    const std::string function = functions.substr(at, plus - at);
+    const std::vector<Step>& steps = steps_.at(function);
+    if (checking()) {
+      run_checked(function);
+    } else if (compiled().spec.optimizations.cuda_graph) {
+      execute_branches(steps);
+    } else {
+      for (const Step& step : steps) execute(step, stream_);
     }
-  };
-  if (!compiled().spec.optimizations.cuda_graph) return execute_all();
-  auto found = graphs_.find(function);
-  if (found == graphs_.end())
-    found = graphs_.emplace(function, cuda::Graph::capture(stream_, execute_all)).first;
-  found->second.launch(stream_);
+    at = plus + 1;
+  }
+}
+
+void CudaProgram::prepare(const std::string& functions) const {
+  if (graphs_.contains(functions)) return;
+  graphs_.emplace(functions, cuda::Graph::capture(stream_, [&] { execute_all(functions); }));
+}
+
+// Graphs take memory of the GPU, and so does a library's kernel when it is first met: now, or never.
+void CudaProgram::prepare_all() const {
+  const bool one_graph = compiled().spec.train.gradient_accumulation_steps == 1;
+  if (one_graph) prepare("micro_step+update");
+  for (const auto& [function, steps] : steps_) {
+    const bool in_step = function == "micro_step" || function == "update";
+    if (function != "load" && !(one_graph && in_step)) prepare(function);
+  }
+}
+
+void CudaProgram::run(const std::string& functions) const {
+  if (checking() || !compiled().spec.optimizations.cuda_graph) return execute_all(functions);
+  prepare(functions);
+  graphs_.at(functions).launch(stream_);
+}
+
+void CudaProgram::step_through(const std::string& function, const AfterCall& go_on) const {
+  for (const Step& step : steps_.at(function)) {
+    const CallPlace place{*step.section, *step.call, step.layer};
+    try {
+      execute(step, stream_);
+      stream_.synchronize();
+    } catch (const runtime::RunError& error) {
+      throw runtime::RunError(fmt::format("{} failed: {}", to_text(compiled(), place), error.what()));
+    }
+    if (!go_on(place)) return;
+  }
+}
+
+Executable::LastRun CudaProgram::last_run() const {
+  if (evaluated_) return {};
+  return {staging_->finished_inputs(),
+          staging_->later_steps() * compiled().spec.train.gradient_accumulation_steps};
 }
 
 void CudaProgram::run_once(const std::string& function) {
@@ -238,6 +275,7 @@ void CudaProgram::run_once(const std::string& function) {
 // A step of one micro-batch is one graph, so its forward and backward pass wait for update().
 void CudaProgram::micro_step(const runtime::Batch& batch, float inv_count) {
   refresh_working_copy();
+  evaluated_ = false;
   staging_->upload(batch, inv_count, arena_.data(), stream_);
   pending_ = compiled().spec.train.gradient_accumulation_steps == 1;
   if (!pending_) run("micro_step");
@@ -252,8 +290,14 @@ void CudaProgram::flush() const {
   if (std::exchange(pending_, false)) run("micro_step");
 }
 
+// What fails on the GPU shows where the host next waits for it; by then nobody knows which call it was.
 runtime::StepResult CudaProgram::finish_step() {
-  return staging_->oldest_result();
+  try {
+    return staging_->oldest_result();
+  } catch (const runtime::RunError& error) {
+    throw runtime::RunError(
+        fmt::format("{}\n`hydrac run` with --check-kernels names the kernel that fails", error.what()));
+  }
 }
 
 std::vector<double> CudaProgram::take_step_times() {
@@ -262,6 +306,7 @@ std::vector<double> CudaProgram::take_step_times() {
 
 double CudaProgram::evaluate(const runtime::Batch& batch) {
   refresh_working_copy();
+  evaluated_ = true;
   staging_->upload(batch, 1.0f, arena_.data(), stream_);
   run("evaluate");
   return read_scalar<float>(compiled().interface.eval_loss);

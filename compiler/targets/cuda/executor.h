@@ -47,13 +47,18 @@ class CudaProgram final : public Executable {
   void copy_in(int64_t offset, std::span<const std::byte> from) override;
   void clear_persistent() override;
   void run_once(const std::string& function) override;
+  void step_through(const std::string& function, const AfterCall& go_on) const override;
+  LastRun last_run() const override;
 
   void resolve();
   void plan_products();
   void plan_product(const program::GemmShape& shape);
   void execute(const Step& step, const runtime::cuda::Stream& stream) const;
   void execute_branches(const std::vector<Step>& steps) const;
-  void run(const std::string& function) const;
+  void execute_all(const std::string& functions) const;
+  void prepare(const std::string& functions) const;
+  void prepare_all() const;
+  void run(const std::string& functions) const;
   void flush() const;
 
   CudaMachine& machine_;
@@ -63,10 +68,11 @@ class CudaProgram final : public Executable {
   LoadedKernels kernels_;
   std::map<program::GemmShape, runtime::cuda::Gemm> products_;
   std::map<std::string, std::vector<Step>> steps_;
-  mutable std::map<std::string, runtime::cuda::Graph> graphs_;  // captured when first run
+  mutable std::map<std::string, runtime::cuda::Graph> graphs_;
   // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
   // memory before that makes it run.
   mutable bool pending_ = false;
+  bool evaluated_ = false;  // since the last micro_step()
   std::unique_ptr<Staging> staging_;
   runtime::cuda::GpuMonitor monitor_;
   std::vector<float> logits_;

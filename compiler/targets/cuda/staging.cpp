@@ -67,6 +67,7 @@ void Staging::upload(const runtime::Batch& batch, float inv_count, std::byte* ar
 
 void Staging::download_result(const std::byte* arena, const cuda::Stream& stream) {
   Slot& slot = results_[next_result_++ % results_.size()];
+  slot.batches = next_batch_;
   cuda::copy_to_host(slot.memory.data(), arena + first_metric_, metric_bytes_, stream);
   slot.copied.record(stream);
 }
@@ -95,6 +96,19 @@ runtime::StepResult Staging::oldest_result() {
     result.skipped = scalar<int32_t>(slot, m.skipped) != 0;
   }
   return result;
+}
+
+std::vector<std::span<const std::byte>> Staging::finished_inputs() const {
+  if (oldest_result_ == 0) throw std::logic_error("no step is finished");
+  const size_t end = results_[(oldest_result_ - 1) % results_.size()].batches;
+  const auto count = static_cast<size_t>(compiled_.spec.train.gradient_accumulation_steps);
+  if (next_batch_ - (end - count) > batches_.size()) throw std::logic_error("the step's batches are gone");
+  std::vector<std::span<const std::byte>> inputs;
+  for (size_t batch = end - count; batch < end; ++batch) {
+    const Slot& slot = batches_[batch % batches_.size()];
+    inputs.emplace_back(slot.memory.data(), static_cast<size_t>(compiled_.plan.input_bytes));
+  }
+  return inputs;
 }
 
 std::vector<double> Staging::take_step_times() {

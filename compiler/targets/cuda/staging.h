@@ -3,6 +3,7 @@
 // would overwrite a batch that is not copied yet.
 #pragma once
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "driver/compile.h"
@@ -28,6 +29,12 @@ class Staging {
   // Waits for the oldest of them.
   runtime::StepResult oldest_result();
 
+  // The input_bytes of each batch of the step whose result was read last, while they are not overwritten: no
+  // more than `batches` uploads ago.
+  std::vector<std::span<const std::byte>> finished_inputs() const;
+  // Steps that ended after that one.
+  int64_t later_steps() const { return static_cast<int64_t>(next_result_ - oldest_result_); }
+
   // Milliseconds from one step's end to the next one's, since the last call.
   std::vector<double> take_step_times();
 
@@ -35,6 +42,7 @@ class Staging {
   struct Slot {
     runtime::cuda::PinnedBuffer memory;
     runtime::cuda::Event copied{runtime::cuda::Event::Use::timing};
+    size_t batches = 0;  // of a result: uploads before the step's end
   };
 
   template <typename T>

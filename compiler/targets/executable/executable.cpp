@@ -1,11 +1,14 @@
 #include "targets/executable/executable.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <stdexcept>
 
 #include "models/parameters.h"
+#include "runtime/error.h"
 #include "targets/executable/checkpoint_tensors.h"
 #include "targets/executable/initialize.h"
 
@@ -100,6 +103,51 @@ void Executable::refresh_working_copy() {
   stale_ = false;
   const auto has_load = [](const program::Function& function) { return function.name == "load"; };
   if (std::ranges::any_of(compiled_.program.functions, has_load)) run_once("load");
+}
+
+void Executable::run_checked(const std::string& function) const {
+  const bool overflows = compiled_.interface.loss_scale != ir::kNoValue;
+  const ReadArena read_arena = [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
+  step_through(function, [&](const CallPlace& place) {
+    if (overflows) return true;
+    if (const auto found = non_finite_results(compiled_, place, read_arena)) throw runtime::RunError(*found);
+    return true;
+  });
+}
+
+std::optional<std::string> Executable::first_non_finite(const std::string& function) const {
+  const ReadArena read_arena = [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
+  std::optional<std::string> found;
+  step_through(function, [&](const CallPlace& place) {
+    found = non_finite_results(compiled_, place, read_arena);
+    return !found;
+  });
+  return found;
+}
+
+// The update that follows ends where it would change parameters: at the first number that is not finite, or
+// never, when all are.
+std::optional<std::string> Executable::repeat(const LastRun& run) {
+  if (run.inputs.empty()) return first_non_finite("evaluate");
+  const auto micro_batches = static_cast<int64_t>(run.inputs.size());
+  const auto now = read_scalar<uint32_t>(compiled_.interface.rng_step);
+  write_scalar(compiled_.interface.rng_step,
+               static_cast<uint32_t>(now - run.later_micro_batches - micro_batches));
+  for (int64_t i = 0; i < micro_batches; ++i) {
+    copy_in(0, run.inputs[static_cast<size_t>(i)]);
+    if (const auto found = first_non_finite("micro_step")) {
+      return micro_batches == 1 ? *found
+                                : fmt::format("in micro-batch {} of {}, {}", i + 1, micro_batches, *found);
+    }
+  }
+  return first_non_finite("update");
+}
+
+std::string Executable::explain_divergence() {
+  const ReadArena read_arena = [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
+  if (const auto found = non_finite_state(compiled_, read_arena)) return *found;
+  if (const auto found = repeat(last_run())) return "first, " + *found;
+  return "repeated call by call it gives finite numbers only: a fault of the hardware, or of hydrac";
 }
 
 std::vector<runtime::NamedTensor> Executable::parameters() {

@@ -1,6 +1,7 @@
 // A compiled program in the memory of the machine that runs it: what the training loop, verify and bench need
 // of any target. A target adds how memory is reached and how functions run.
 #pragma once
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "driver/compile.h"
 #include "runtime/train/step_program.h"
+#include "targets/executable/non_finite.h"
 
 namespace hydrac::targets {
 
@@ -44,6 +46,12 @@ class Executable : public runtime::StepProgram {
   // What the target computes a product with at best, flop a second, for the program's precision; 0 = unknown.
   virtual double peak_flops() const = 0;
 
+  // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
+  // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which
+  // overflow belongs, only calls that fail. Slow.
+  void check_kernels() { checking_ = true; }
+  std::string explain_divergence() override;
+
   void initialize() override;
   bool can_generate() const override { return compiled_.interface.logits != ir::kNoValue; }
   int64_t context_length() const override { return compiled_.spec.train.sequence_len; }
@@ -65,6 +73,23 @@ class Executable : public runtime::StepProgram {
   // Runs a function once and waits for it.
   virtual void run_once(const std::string& function) = 0;
 
+  // Runs a function's calls in order, each waited for, as long as `go_on` says so of the one that just ran.
+  // RunError that names the call when one fails.
+  using AfterCall = std::function<bool(const CallPlace&)>;
+  virtual void step_through(const std::string& function, const AfterCall& go_on) const = 0;
+
+  // What ran last.
+  struct LastRun {
+    // The input_bytes of each micro-batch of the step finished last; empty: a batch was evaluated, and the
+    // arena still holds it.
+    std::vector<std::span<const std::byte>> inputs;
+    int64_t later_micro_batches = 0;  // of steps begun after that one
+  };
+  virtual LastRun last_run() const = 0;
+
+  bool checking() const { return checking_; }
+  void run_checked(const std::string& function) const;  // as check_kernels() says
+
   // To be called before a function that reads working copies of parameters: makes them anew after an upload.
   void refresh_working_copy();
 
@@ -83,7 +108,11 @@ class Executable : public runtime::StepProgram {
   }
 
  private:
+  std::optional<std::string> first_non_finite(const std::string& function) const;
+  std::optional<std::string> repeat(const LastRun& run);
+
   driver::Compiled compiled_;
+  bool checking_ = false;
   bool stale_ = false;  // parameters were uploaded, and their working copies were not made anew
 };
 

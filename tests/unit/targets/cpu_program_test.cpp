@@ -168,7 +168,7 @@ TEST_F(CpuProgramTest, ReadsEachResultOnce) {
   program.micro_step(batch_of(0), 1.0f / (kB * kT));
   program.update();
   EXPECT_EQ(message_of<std::logic_error>([&] { program.update(); }),
-            "a step was begun before the last one's result was read");
+            "update() before the last step's result was read");
   program.finish_step();
   EXPECT_EQ(message_of<std::logic_error>([&] { program.finish_step(); }), "no step is unfinished");
 }

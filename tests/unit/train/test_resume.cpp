@@ -167,7 +167,7 @@ TEST_F(Resume, ARunThatHadSavedNothingBeginsAgainAndKeepsItsRecords) {
   program.in_update = [](int64_t step) {
     if (step == 5) throw RunError("the power went");
   };
-  EXPECT_EQ(message_of<RunError>([&] { run(options, std::move(program)); }), "the power went");
+  EXPECT_EQ(message_of<RunError>([&] { run(options, std::move(program)); }), "step 5: the power went");
   const Printed printed;
   TrainOptions loud = options;
   loud.quiet = false;
@@ -219,7 +219,7 @@ TEST_F(Resume, RecordsAfterTheCheckpointAreWrittenOnce) {
     if (step == 10) throw RunError("the power went");
   };
   EXPECT_EQ(message_of<RunError>([&] { run(options, std::move(program)); }),
-            "the power went\nthe newest checkpoint is " + (run_dir / "checkpoint-5").string());
+            "step 10: the power went\nthe newest checkpoint is " + (run_dir / "checkpoint-5").string());
   EXPECT_EQ(records(run_dir).back()["step"], 8);
   EXPECT_EQ(resume(options).first_step, 5);
   expect_same_end(whole, run_dir);

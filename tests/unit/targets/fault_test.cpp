@@ -1,0 +1,214 @@
+// Numbers that are none: how they are found in memory, and that a program says where they began.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "runtime/error.h"
+#include "targets/cpu/executor.h"
+#include "targets/executable/non_finite.h"
+#include "tests/unit/core/small_models.h"
+#include "tests/unit/support/temp_dir.h"
+
+namespace hydrac::targets {
+namespace {
+
+using test::message_of;
+using test::TempDir;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = NAN;
+
+TEST(NonFiniteElements, AreFoundThroughStridesOnly) {
+  std::vector<float> memory(12, 1.0f);
+  memory[3] = kNaN;  // not of the view: its rows have 3 of 4 elements
+  const std::vector<int64_t> sizes = {3, 3}, strides = {4, 1};
+  const auto bytes = std::as_bytes(std::span(memory));
+  EXPECT_FALSE(non_finite(bytes, ir::DType::f32, sizes, strides));
+  memory[6] = -kInfinity;
+  memory[8] = kNaN;
+  const auto found = non_finite(bytes, ir::DType::f32, sizes, strides);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->count, 2);
+  EXPECT_EQ(found->elements, 9);
+  EXPECT_EQ(found->first, (std::vector<int64_t>{1, 2}));
+  EXPECT_FALSE(found->nan);
+}
+
+TEST(NonFiniteElements, OfEveryType) {
+  struct Case {
+    ir::DType dtype;
+    uint16_t largest, infinity, nan;
+  };
+  for (const Case& c :
+       {Case{ir::DType::bf16, 0x7F7F, 0x7F80, 0xFFC1}, Case{ir::DType::f16, 0x7BFF, 0xFC00, 0x7C01}}) {
+    for (const auto& [bits, nan] : {std::pair(c.infinity, false), std::pair(c.nan, true)}) {
+      const std::vector<uint16_t> memory = {c.largest, bits, 0};
+      const std::vector<int64_t> sizes = {3}, strides = {1};
+      const auto found = non_finite(std::as_bytes(std::span(memory)), c.dtype, sizes, strides);
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->count, 1);
+      EXPECT_EQ(found->first, (std::vector<int64_t>{1}));
+      EXPECT_EQ(found->nan, nan);
+    }
+  }
+  const std::vector<float> scalar = {kNaN};
+  EXPECT_TRUE(non_finite(std::as_bytes(std::span(scalar)), ir::DType::f32, {}, {}));
+  EXPECT_FALSE(non_finite(std::as_bytes(std::span(scalar)), ir::DType::i32, {}, {})) << "integers are finite";
+}
+
+TEST(PlaceOfAKey, IsWhereTheUserWroteIt) {
+  const spec::Spec spec = test::small_spec("hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2",
+                                           "sequence_len: 8, micro_batch_size: 2, optimizer: {name: sgd}");
+  EXPECT_EQ(place_of(spec, "model.hidden_size"), "model.hidden_size, small.yaml:3");
+  EXPECT_EQ(place_of(spec, "model.norm"), "model.norm, by default");
+  EXPECT_EQ(place_of(spec, "train.optimizer"), "train.optimizer, small.yaml:5");
+  const spec::Spec overridden = test::shipped_spec("quickstart", {"model.vocab_size=256"});
+  EXPECT_EQ(place_of(overridden, "model.vocab_size"), "model.vocab_size on the command line");
+}
+
+constexpr int64_t kB = 2, kT = 8, kV = 13;
+
+class FaultTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { cache_ = std::make_unique<TempDir>(); }  // kernels are compiled once
+  static void TearDownTestSuite() { cache_.reset(); }
+
+  static std::unique_ptr<CpuProgram> fresh(const std::string& train = "") {
+    const spec::Spec spec = test::small_spec(
+        "hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 12, vocab_size: "
+        "13, "
+        "norm: layernorm, position: learned, hidden_act: gelu",
+        "sequence_len: 8, micro_batch_size: 2" + train);
+    auto program = std::make_unique<CpuProgram>(driver::compile(spec, {2, ""}), cache_->path());
+    program->initialize();
+    return program;
+  }
+
+  static runtime::Batch batch_of(int64_t number) {
+    runtime::Batch batch;
+    for (int64_t i = 0; i < kB * kT; ++i) {
+      batch.tokens.push_back(static_cast<int32_t>((i * 5 + number) % kV));
+      batch.targets.push_back(static_cast<int32_t>((i * 7 + number) % kV));
+    }
+    batch.target_count = kB * kT;
+    return batch;
+  }
+
+  static runtime::StepResult step(CpuProgram& program, int64_t number,
+                                  std::optional<float> bad_gradient = {}) {
+    for (int64_t i = 0; i < program.compiled().spec.train.gradient_accumulation_steps; ++i)
+      program.micro_step(batch_of(number + i), 1.0f / (kB * kT));
+    if (bad_gradient) set(program, "gradients", 0, 100, *bad_gradient);
+    program.update();
+    return program.finish_step();
+  }
+
+  static void set(CpuProgram& program, const std::string& name, int slot, size_t element, float number) {
+    const ir::ValueId value = program.compiled().graph.find(name);
+    std::vector<float> values = program.read(value, slot);
+    values.at(element) = number;
+    program.write(value, slot, values);
+  }
+
+  static std::vector<std::vector<float>> state(const CpuProgram& program) {
+    std::vector<std::vector<float>> all;
+    for (const char* name : {"parameters", "adam.m", "adam.v"})
+      all.push_back(program.read(program.compiled().graph.find(name), 0));
+    return all;
+  }
+
+  static std::unique_ptr<TempDir> cache_;
+};
+
+std::unique_ptr<TempDir> FaultTest::cache_;
+
+TEST_F(FaultTest, AStepThatIsNotFiniteChangesNothingNorDoesAnyAfterIt) {
+  for (const float bad : {kNaN, kInfinity, 3e38f}) {  // the last is finite, its square is not
+    const auto program = fresh();
+    step(*program, 0);
+    const auto before = state(*program);
+    EXPECT_FALSE(std::isfinite(step(*program, 1, bad).grad_norm));
+    EXPECT_TRUE(state(*program) == before);
+    EXPECT_TRUE(std::isfinite(step(*program, 2).grad_norm));
+    EXPECT_TRUE(state(*program) == before);
+  }
+}
+
+TEST_F(FaultTest, AParameterThatIsNotFiniteIsNamedAsInACheckpoint) {
+  const auto program = fresh();
+  set(*program, "mlp.up.weight", 1, 5, kNaN);
+  EXPECT_TRUE(std::isnan(step(*program, 0).loss));
+  EXPECT_EQ(
+      program->explain_divergence(),
+      "the parameter transformer.h.1.mlp.c_fc.weight holds NaN in 1 of 192 elements, the first at [5, 0]");
+}
+
+TEST_F(FaultTest, OptimizerStateThatIsNotFiniteIsNamed) {
+  const auto program = fresh();
+  set(*program, "adam.v", 0, 16, kInfinity);
+  step(*program, 0);
+  EXPECT_EQ(program->explain_divergence().find("the optimizer state adam.v holds infinity in 1 of "), 0u)
+      << program->explain_divergence();
+}
+
+// The product with a weight of 3e38 overflows.
+const std::string kOverflow =
+    "gemm NT 16x12x16 for mlp.up.product of layer 1 (model.intermediate_size, small.yaml:3) wrote infinity "
+    "to "
+    "mlp.up.product[1] in 8 of 192 elements, the first at [0, 0, 0]; all that it read is finite";
+
+TEST_F(FaultTest, TheFirstKernelIsNamedWithItsLayerItsKeyAndItsTensor) {
+  const auto program = fresh();
+  set(*program, "mlp.up.weight", 1, 0, 3e38f);
+  step(*program, 0);
+  EXPECT_EQ(program->explain_divergence(), "first, " + kOverflow);
+}
+
+TEST_F(FaultTest, TheMicroBatchIsNamed) {
+  const auto program = fresh(", gradient_accumulation_steps: 2");
+  step(*program, 3);
+  set(*program, "token_embedding", 0, 0, 3e38f);
+  step(*program, 0);
+  EXPECT_EQ(program->explain_divergence().substr(0, 34), "first, in micro-batch 1 of 2, gemm");
+}
+
+TEST_F(FaultTest, GradientsWhoseNormOverflowsAreFoundInTheUpdate) {
+  const auto program = fresh();
+  program->micro_step(batch_of(0), 1e30f);  // of a loss that is multiplied by it
+  program->update();
+  EXPECT_TRUE(std::isinf(program->finish_step().grad_norm));
+  EXPECT_EQ(program->explain_divergence(),
+            "first, kernel grad_square (train.max_grad_norm, by default) wrote infinity to grad_square; all "
+            "that it "
+            "read is finite");
+}
+
+TEST_F(FaultTest, AnEvaluationIsRepeatedToo) {
+  const auto program = fresh();
+  set(*program, "mlp.up.weight", 1, 0, 3e38f);
+  program->evaluate(batch_of(0));
+  EXPECT_EQ(program->explain_divergence(), "first, " + kOverflow);
+}
+
+TEST_F(FaultTest, WhatDoesNotHappenAgainIsSaid) {
+  const auto program = fresh();
+  step(*program, 0);
+  EXPECT_EQ(program->explain_divergence(),
+            "repeated call by call it gives finite numbers only: a fault of the hardware, or of hydrac");
+}
+
+TEST_F(FaultTest, CheckedKernelsGiveTheSameResultsAndStopAtTheFirstBadOne) {
+  const auto checked = fresh(), plain = fresh();
+  checked->check_kernels();
+  for (int64_t number = 0; number < 3; ++number) {
+    EXPECT_EQ(step(*checked, number).loss, step(*plain, number).loss);
+    EXPECT_EQ(checked->evaluate(batch_of(0)), plain->evaluate(batch_of(0)));
+  }
+  EXPECT_TRUE(state(*checked) == state(*plain));
+  set(*checked, "mlp.up.weight", 1, 0, 3e38f);
+  EXPECT_EQ(message_of<runtime::RunError>([&] { checked->evaluate(batch_of(0)); }), kOverflow);
+}
+
+}  // namespace
+}  // namespace hydrac::targets
