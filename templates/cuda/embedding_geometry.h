@@ -62,7 +62,8 @@ constexpr int kEmbeddingClearedRows = 64;
 constexpr EmbeddingLaunch embedding_runs_launch(const EmbeddingGradient& g) {
   const EmbeddingTile tile = embedding_tile(g);
   const int clearing = g.accumulate ? 0 : (g.vocabulary + kEmbeddingClearedRows - 1) / kEmbeddingClearedRows;
-  const int resident = (768 + tile.threads() - 1) / tile.threads();
+  // f32 rows on their way take twice the registers.
+  const int resident = ((g.d_y_bytes == 4 ? 512 : 768) + tile.threads() - 1) / tile.threads();
   return {tile.blocks() + clearing, tile.threads(), resident < 16 ? resident : 16};
 }
 
