@@ -98,6 +98,23 @@ TEST(BadTarget, AGpuIsNotTakenForTheCpu) {
   EXPECT_FALSE(fs::exists(place / "runs/refused"));
 }
 
+TEST(BadTarget, WhatGpusDoNotDoYetIsNoOtherFormatInSilence) {
+  const Workplace place;
+  const Words check = {"check", "base.yaml", "target=h100", "optimizations.threads=0"};
+  auto with = [&](const std::string& override) {
+    Words words = check;
+    words.push_back(override);
+    return place.run(words);
+  };
+  const Outcome fp8 = with("optimizations.precision=fp8");
+  EXPECT_EQ(fp8.code, 2);
+  EXPECT_EQ(fp8.err, "hydrac: error: optimizations.precision: fp8 is not possible on GPUs yet: write bf16\n");
+  const Outcome int8 = with("optimizations.optimizer_state=int8");
+  EXPECT_EQ(int8.code, 2);
+  EXPECT_EQ(int8.err,
+            "hydrac: error: optimizations.optimizer_state: int8 is not possible on GPUs yet: write fp32\n");
+}
+
 TEST(BadTarget, AHeadThatTheKernelsCannotTake) {
   const Workplace place;
   expect_refused(place, run_with("model.head_dim=12"),

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <stdexcept>
 
+#include "cuda/types.cuh"  // how kernels round
 #include "models/parameters.h"
 #include "runtime/error.h"
 #include "targets/executable/checkpoint_tensors.h"
@@ -16,17 +16,12 @@ namespace hydrac::targets {
 
 namespace {
 
-// 16-bit storage to f32 and back, rounded to nearest even.
 float widen(uint16_t bits, ir::DType dtype) {
-  if (dtype == ir::DType::bf16) return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-  return static_cast<float>(std::bit_cast<_Float16>(bits));
+  return dtype == ir::DType::bf16 ? to_float(bf16{bits}) : to_float(f16{bits});
 }
 
 uint16_t narrow(float x, ir::DType dtype) {
-  if (dtype == ir::DType::f16) return std::bit_cast<uint16_t>(static_cast<_Float16>(x));
-  if (x != x) return 0x7FFF;
-  const auto bits = std::bit_cast<uint32_t>(x);
-  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+  return dtype == ir::DType::bf16 ? from_float<bf16>(x).bits : from_float<f16>(x).bits;
 }
 
 bool is_16_bit(ir::DType dtype) {
@@ -105,21 +100,23 @@ void Executable::refresh_working_copy() {
   if (std::ranges::any_of(compiled_.program.functions, has_load)) run_once("load");
 }
 
+ReadArena Executable::reader() const {
+  return [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
+}
+
 void Executable::run_checked(const std::string& function) const {
   const bool overflows = compiled_.interface.loss_scale != ir::kNoValue;
-  const ReadArena read_arena = [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
   step_through(function, [&](const CallPlace& place) {
     if (overflows) return true;
-    if (const auto found = non_finite_results(compiled_, place, read_arena)) throw runtime::RunError(*found);
+    if (const auto found = non_finite_results(compiled_, place, reader())) throw runtime::RunError(*found);
     return true;
   });
 }
 
 std::optional<std::string> Executable::first_non_finite(const std::string& function) const {
-  const ReadArena read_arena = [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
   std::optional<std::string> found;
   step_through(function, [&](const CallPlace& place) {
-    found = non_finite_results(compiled_, place, read_arena);
+    found = non_finite_results(compiled_, place, reader());
     return !found;
   });
   return found;
@@ -144,8 +141,7 @@ std::optional<std::string> Executable::repeat(const LastRun& run) {
 }
 
 std::string Executable::explain_divergence() {
-  const ReadArena read_arena = [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
-  if (const auto found = non_finite_state(compiled_, read_arena)) return *found;
+  if (const auto found = non_finite_state(compiled_, reader())) return *found;
   if (const auto found = repeat(last_run())) return "first, " + *found;
   return "repeated call by call it gives finite numbers only: a fault of the hardware, or of hydrac";
 }

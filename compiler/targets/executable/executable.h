@@ -108,6 +108,7 @@ class Executable : public runtime::StepProgram {
   }
 
  private:
+  ReadArena reader() const;
   std::optional<std::string> first_non_finite(const std::string& function) const;
   std::optional<std::string> repeat(const LastRun& run);
 
