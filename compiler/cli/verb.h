@@ -30,6 +30,7 @@ int main(const std::vector<std::string>& words);
 int run_verb(const Arguments&);
 int check_verb(const Arguments&);
 int explain_verb(const Arguments&);
+int emit_verb(const Arguments&);
 int verify_verb(const Arguments&);
 int bench_verb(const Arguments&);
 int sample_verb(const Arguments&);

@@ -50,6 +50,11 @@ const std::vector<Verb>& verbs() {
         kMemory,
         kDump},
        explain_verb},
+      {"emit",
+       "SPEC -o DIR [key=value ...]",
+       "write the program as source code that builds against the runtime alone",
+       {{"--output,-o", "DIR", "the folder"}, kThreads, kMemory, kDump},
+       emit_verb},
       {"verify",
        "SPEC [key=value ...]",
        "compare loss, gradients and three steps with LibTorch in float64, on a GPU also with themselves; "

@@ -8,7 +8,7 @@
 
 #include "runtime/error.h"
 #include "runtime/log/units.h"
-#include "targets/cuda/branches.h"
+#include "program/branches.h"
 
 namespace hydrac::targets {
 
@@ -60,7 +60,7 @@ struct CudaProgram::Step {
   const Call* call = nullptr;
   int layer = 0;
   std::vector<void*> arguments;
-  std::vector<Access> accesses;
+  std::vector<program::Access> accesses;
   const cuda::Gemm* product = nullptr;
   std::optional<runtime::cudnn::Plan> attention;
 };
@@ -185,9 +185,9 @@ void CudaProgram::execute(const Step& step, const cuda::Stream& stream) const {
 // Records both branches of a graph: the second forks from the first where it must wait for it, and ends
 // joined to it.
 void CudaProgram::execute_branches(const std::vector<Step>& steps) const {
-  std::vector<BranchStep> branches;
+  std::vector<program::BranchStep> branches;
   for (const Step& step : steps) branches.push_back({step.accesses, step.call->branch});
-  const std::vector<int> waits = waits_between_branches(branches);
+  const std::vector<int> waits = program::waits_between_branches(branches);
   const std::set<int> awaited(waits.begin(), waits.end());
   std::map<int, cuda::Event> events;
   const cuda::Stream* streams[] = {&stream_, &beside_};

@@ -1,8 +1,8 @@
-#include "targets/cuda/branches.h"
+#include "program/branches.h"
 
 #include <algorithm>
 
-namespace hydrac::targets {
+namespace hydrac::program {
 
 namespace {
 
@@ -30,4 +30,4 @@ std::vector<int> waits_between_branches(const std::vector<BranchStep>& steps) {
   return waits;
 }
 
-}  // namespace hydrac::targets
+}  // namespace hydrac::program

@@ -1,9 +1,9 @@
 // The waits between the two branches of a step's graph.
-#include "targets/cuda/branches.h"
+#include "program/branches.h"
 
 #include <gtest/gtest.h>
 
-namespace hydrac::targets {
+namespace hydrac::program {
 namespace {
 
 Access reads(int64_t first, int64_t last) {
@@ -49,4 +49,4 @@ TEST(Branches, OneWaitServesAllThatComesAfter) {
 }
 
 }  // namespace
-}  // namespace hydrac::targets
+}  // namespace hydrac::program

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace hydrac::targets {
+namespace hydrac::program {
 
 struct Access {
   int64_t first = 0, last = 0;  // bytes [first, last) of the arena
@@ -22,4 +22,4 @@ struct BranchStep {
 // own branch waits for one as late already, or none is needed.
 std::vector<int> waits_between_branches(const std::vector<BranchStep>& steps);
 
-}  // namespace hydrac::targets
+}  // namespace hydrac::program
