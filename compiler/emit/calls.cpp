@@ -50,9 +50,8 @@ CallText::CallText(const driver::Compiled& compiled, const Dimensions& dimension
       waits_(branch_waits(compiled, function)),
       on_cpu_(targets::find(compiled.spec.target)->is_cpu()) {}
 
-std::string CallText::parameter() const {
-  if (on_cpu_) return "const Products& blas";
-  return waits_.has_two ? "Branches& run" : "Queue& main";
+std::string run_parameter(const driver::Compiled& compiled) {
+  return targets::find(compiled.spec.target)->is_cpu() ? "const Products& blas" : "Run& run";
 }
 
 std::string CallText::layer_of(const Section& section) const {
@@ -64,7 +63,7 @@ std::string CallText::count_of(const Section& section) const {
 }
 
 std::string CallText::arguments(const Section& section) const {
-  const std::string run = on_cpu_ ? "blas" : waits_.has_two ? "run" : "main";
+  const std::string run = on_cpu_ ? "blas" : "run";
   return section.layers == 0 ? "m, " + run : "m, " + run + ", " + layer_of(section);
 }
 
@@ -106,15 +105,16 @@ std::string CallText::definition(int index) const {
   }
   codegen::Writer out;
   if (const std::string comment = section_comment(section.name); !comment.empty()) out.line("// " + comment);
-  out.open(fmt::format("void {}(const Memory& m, {}{}) {{", codegen::identifier(section.name), parameter(),
+  out.open(fmt::format("void {}(const Memory& m, {}{}) {{", codegen::identifier(section.name), run_parameter(compiled_),
                        section.layers == 0 ? "" : ", int " + layer_of(section)));
   for (const Group& group : tensors_.groups()) {
     if (groups.contains(group.variable))
       out.line(fmt::format("const {}& {} = m.{};", group.type, group.variable, group.variable));
   }
-  if (waits_.has_two) {
-    for (const std::string& branch : branches) out.line(fmt::format("Queue& {} = run.{};", branch, branch));
+  if (!on_cpu_) {
+    for (const std::string& branch : branches) out.line(fmt::format("const Queue& {} = run.{};", branch, branch));
   }
+  out.line("");
   out.append(body.text());
   out.close();
   return out.text();
@@ -197,8 +197,10 @@ std::string CallText::attention(const Section& section, const Call& call) const 
     const std::vector<std::string> a = arguments;
     arguments = {a[3], a[4], a[5], a[1], a[0], a[2], a[6], a[7], a[8]};
   }
-  return fmt::format("{}.attention_{}({}, {{{}}}, {});", queue(call), call.attention.backward ? "backward" : "forward",
-                     attention_name(compiled_, call.attention), fmt::join(arguments, ", "), workspace);
+  return fmt::format("run.cudnn.run(run.{}, {}Pointers{{{}}}, {}, {}.cuda_stream());",
+                     attention_name(compiled_, call.attention),
+                     call.attention.backward ? "Backward" : "Forward", fmt::join(arguments, ", "), workspace,
+                     queue(call));
 }
 
 }  // namespace hydrac::emit

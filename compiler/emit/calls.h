@@ -19,8 +19,6 @@ class CallText {
   // The statement that runs a section: a call, in a loop over layers where it is one.
   std::string statement(int section) const;
 
-  // "Branches& run" where the function has two branches; "Queue& main", or the cpu's products.
-  std::string parameter() const;
 
  private:
   std::string arguments(const program::Section& section) const;
@@ -41,6 +39,9 @@ class CallText {
   const BranchWaits waits_;
   const bool on_cpu_;
 };
+
+// What functions are given to put their calls on: "Run& run", or the cpu's products.
+std::string run_parameter(const driver::Compiled& compiled);
 
 // "block_backward" -> what such a section is, as a comment.
 std::string section_comment(const std::string& section);

@@ -159,8 +159,7 @@ std::string kernel_definitions(const driver::Compiled& compiled, const std::vect
 
 std::string attention_name(const driver::Compiled& compiled, const program::AttentionCall& attention) {
   const bool generates = attention.batch == 1 && compiled.spec.train.micro_batch_size != 1;
-  return fmt::format("k{}Attention{}", generates ? "Generation" : "",
-                     attention.backward ? "Gradients" : "");
+  return fmt::format("{}attention{}", generates ? "generation_" : "", attention.backward ? "_gradients" : "");
 }
 
 }  // namespace hydrac::emit

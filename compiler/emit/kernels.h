@@ -27,7 +27,7 @@ std::string kernel_declarations(const driver::Compiled& compiled);
 // The body of kernels/FILE.cu, or of kernels/FILE.cpp for the cpu.
 std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels);
 
-// The constant that describes an attention by cuDNN: "kTrainingAttention".
+// The member of Run that is the plan of an attention by cuDNN: "attention", "generation_attention".
 std::string attention_name(const driver::Compiled& compiled, const program::AttentionCall& attention);
 
 }  // namespace hydrac::emit
