@@ -12,6 +12,7 @@
 #include "emit/memory.h"
 #include "emit/program_class.h"
 #include "emit/source_file.h"
+#include "specialize/format.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -43,10 +44,10 @@ class Emitter {
 
  private:
   void header(const std::string& name, const SourceFile& file) {
-    files_[name] = header_text(compiled_.spec, options_.spec_file, file);
+    files_[name] = specialize::formatted(header_text(compiled_.spec, options_.spec_file, file));
   }
   void source(const std::string& name, const SourceFile& file) {
-    files_[name] = source_text(compiled_.spec, options_.spec_file, file);
+    files_[name] = specialize::formatted(source_text(compiled_.spec, options_.spec_file, file));
   }
 
   void add_dims();
