@@ -117,11 +117,13 @@ void print_rows(const std::vector<Row>& rows) {
 class Steps {
  public:
   explicit Steps(targets::Executable& program)
-      : program_(program), batches_(verify::random_batches(program.compiled().spec, 4, 7)) {}
+      : executable_(program),
+        program_(program.steps()),
+        batches_(verify::random_batches(program.compiled().spec, 4, 7)) {}
 
   // Seconds of each of `count` steps: by the target's clock, or by this machine's.
   std::vector<double> run(int64_t count) {
-    program_.take_step_times();
+    executable_.take_step_times();
     std::vector<double> seconds;
     int64_t unread = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -135,7 +137,7 @@ class Steps {
       }));
     }
     for (; unread > 0; --unread) result_ = program_.finish_step();
-    std::vector<double> timed = program_.take_step_times();
+    std::vector<double> timed = executable_.take_step_times();
     for (double& ms : timed) ms *= 1e-3;
     return timed.empty() ? seconds : timed;
   }
@@ -143,7 +145,8 @@ class Steps {
   const runtime::StepResult& last_result() const { return result_; }
 
  private:
-  targets::Executable& program_;
+  targets::Executable& executable_;
+  runtime::StepProgram& program_;
   verify::Batches batches_;
   runtime::StepResult result_;
   int64_t next_ = 0;
@@ -152,7 +155,7 @@ class Steps {
 // `began`: when the spec began to be compiled.
 Json measure(targets::Executable& program, int64_t steps, std::chrono::steady_clock::time_point began) {
   const driver::Compiled& c = program.compiled();
-  program.initialize();
+  program.steps().initialize();
   Steps run(program);
   run.run(1);
   const double first = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -163,7 +166,7 @@ Json measure(targets::Executable& program, int64_t steps, std::chrono::steady_cl
   const spec::Train& t = c.spec.train;
   const double tokens =
       static_cast<double>(t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps);
-  const double flops = program.flop_per_target() * tokens / typical;
+  const double flops = program.steps().flop_per_target() * tokens / typical;
   Json result = {{"spec", c.spec.name},
                  {"target", c.spec.target},
                  {"steps", steps},
@@ -176,7 +179,7 @@ Json measure(targets::Executable& program, int64_t steps, std::chrono::steady_cl
     result["mfu"] = flops / peak;
   }
   result["first_step_s"] = first;
-  result["planned_bytes"] = program.arena_bytes();
+  result["planned_bytes"] = program.steps().arena_bytes();
   if (const auto bytes = program.measured_bytes()) result["measured_bytes"] = *bytes;
   result["loss"] = run.last_result().loss;
   return result;

@@ -41,7 +41,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec, const Corpus& corpus
   return options;
 }
 
-void print_start(const targets::Executable& program, const runtime::BatchLoader& loader) {
+void print_start(targets::Executable& program, const runtime::BatchLoader& loader) {
   const driver::Compiled& c = program.compiled();
   int64_t parameters = 0;
   for (const ir::Value& value : c.graph.values) {
@@ -49,7 +49,8 @@ void print_start(const targets::Executable& program, const runtime::BatchLoader&
   }
   fmt::print("{}: {} parameters, {} of tensor memory, {}\n", c.spec.name,
              runtime::human_count(static_cast<double>(parameters)),
-             runtime::human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description());
+             runtime::human_bytes(static_cast<uint64_t>(program.steps().arena_bytes())),
+             program.description());
   fmt::print("{} sequences of {} an epoch\n", loader.samples_per_epoch(), c.spec.train.sequence_len);
   std::fflush(stdout);
 }
@@ -68,7 +69,7 @@ int run_verb(const Arguments& arguments) {
   if (arguments.has("--check-kernels")) program.check_kernels();
   if (!quiet) print_start(program, *corpus.loader);
   if (built.machine) options.peak_flops = program.peak_flops();  // a cpu's would have to be measured first
-  runtime::train(program, corpus.loader, options);
+  runtime::train(program.steps(), corpus.loader, options);
   return kFine;
 }
 

@@ -53,7 +53,7 @@ int sample_verb(const Arguments& given) {
   const auto tokenizer = runtime::load_tokenizer(dir / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
   const BuiltProgram built = build_program(*spec);
-  runtime::StepProgram& program = *built.program;
+  runtime::StepProgram& program = built.program->steps();
   program.initialize();
   runtime::load_parameters(program, dir);
   runtime::GenerateOptions options;

@@ -44,7 +44,8 @@ Unrolled unroll(const driver::Compiled& compiled, const program::Function& funct
 BranchWaits branch_waits(const driver::Compiled& compiled, const program::Function& function) {
   BranchWaits result;
   for (const program::Section& section : function.sections)
-    result.has_two |= std::ranges::any_of(section.calls, [](const program::Call& c) { return c.branch == 1; });
+    result.has_two |=
+        std::ranges::any_of(section.calls, [](const program::Call& c) { return c.branch == 1; });
   if (!result.has_two) return result;
   const Unrolled all = unroll(compiled, function);
   const std::vector<int> waits = program::waits_between_branches(all.steps);

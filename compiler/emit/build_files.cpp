@@ -10,7 +10,8 @@ namespace hydrac::emit {
 namespace {
 
 // How kernels are compiled: as hydrac itself compiles them, so that both compute the same bits.
-constexpr const char* kCpuFlags = R"(# No contraction: a * b + c rounds twice wherever it stands, so that fusing kernels changes no result.
+constexpr const char* kCpuFlags =
+    R"(# No contraction: a * b + c rounds twice wherever it stands, so that fusing kernels changes no result.
 set(kernel_options -O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math)
 )";
 
@@ -56,13 +57,17 @@ std::string cmake_lists(const driver::Compiled& compiled, const std::string& spe
   }
   if (cpu) {
     text += std::string("\n") + kCpuFlags;
-    text += fmt::format("set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS \"${{kernel_options}}\")\n", kernels);
+    text += fmt::format(
+        "set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS \"${{kernel_options}}\")\n", kernels);
     text += "\n# OpenMP runs kernels on all cores; the BLAS library is opened at run time.\n";
     text += "find_package(OpenMP REQUIRED)\n";
     text += "target_link_libraries(train PRIVATE hydrac::app hydrac::cpu_program OpenMP::OpenMP_CXX)\n";
   } else {
-    text += "\n# No contraction: a * b + c rounds twice wherever it stands, so that fusing kernels changes no result.\n";
-    text += fmt::format("set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS --fmad=false)\n", kernels);
+    text +=
+        "\n# No contraction: a * b + c rounds twice wherever it stands, so that fusing kernels changes no "
+        "result.\n";
+    text +=
+        fmt::format("set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS --fmad=false)\n", kernels);
     text += "\n# CUDA's driver, cuBLASLt and cuDNN are opened at run time.\n";
     text += "target_link_libraries(train PRIVATE hydrac::app hydrac::cuda_program)\n";
   }

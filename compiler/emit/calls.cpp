@@ -31,7 +31,8 @@ std::string section_comment(const std::string& section) {
       {"block", "One layer: attention, then the mlp. It ends with the norm that the next one begins with."},
       {"before_head", "What the head's parts add to begins at zero."},
       {"head", "Logits, their loss and its gradient, and what that says of the head's matrix."},
-      {"after_head", "The residual stream's gradient begins at zero: the loss reaches it through the last norm only."},
+      {"after_head",
+       "The residual stream's gradient begins at zero: the loss reaches it through the last norm only."},
       {"block_backward", "The gradients of one layer, in the reverse order of its forward pass."},
       {"input_backward", "The gradients of the first norm and of the embeddings."},
       {"update", "Gradient norm, clipping, learning rate and optimizer, all on the device."},
@@ -105,14 +106,15 @@ std::string CallText::definition(int index) const {
   }
   codegen::Writer out;
   if (const std::string comment = section_comment(section.name); !comment.empty()) out.line("// " + comment);
-  out.open(fmt::format("void {}(const Memory& m, {}{}) {{", codegen::identifier(section.name), run_parameter(compiled_),
-                       section.layers == 0 ? "" : ", int " + layer_of(section)));
+  out.open(fmt::format("void {}(const Memory& m, {}{}) {{", codegen::identifier(section.name),
+                       run_parameter(compiled_), section.layers == 0 ? "" : ", int " + layer_of(section)));
   for (const Group& group : tensors_.groups()) {
     if (groups.contains(group.variable))
       out.line(fmt::format("const {}& {} = m.{};", group.type, group.variable, group.variable));
   }
   if (!on_cpu_) {
-    for (const std::string& branch : branches) out.line(fmt::format("const Queue& {} = run.{};", branch, branch));
+    for (const std::string& branch : branches)
+      out.line(fmt::format("const Queue& {} = run.{};", branch, branch));
   }
   out.line("");
   out.append(body.text());

@@ -19,7 +19,6 @@ class CallText {
   // The statement that runs a section: a call, in a loop over layers where it is one.
   std::string statement(int section) const;
 
-
  private:
   std::string arguments(const program::Section& section) const;
   std::string call_text(const program::Section& section, const program::Call& call) const;

@@ -89,11 +89,13 @@ void Emitter::add_dims() {
   out.line(fmt::format("inline constexpr int L = {};  // layers", compiled_.spec.model.num_hidden_layers));
   for (const program::Section& section : compiled_.program.functions.front().sections) {
     if (section.name == "head" && section.layers > 0)
-      out.line(fmt::format("inline constexpr int kHeadParts = {};  // of a batch, one after another in the head",
-                           section.layers));
+      out.line(
+          fmt::format("inline constexpr int kHeadParts = {};  // of a batch, one after another in the head",
+                      section.layers));
   }
   if (compiled_.spec.model.vocab_size > 0)
-    out.line(fmt::format("inline constexpr std::int64_t kVocabSize = {};  // tokens", compiled_.spec.model.vocab_size));
+    out.line(fmt::format("inline constexpr std::int64_t kVocabSize = {};  // tokens",
+                         compiled_.spec.model.vocab_size));
   if (cpu_) out.line(fmt::format("inline constexpr int kThreads = {};", compiled_.threads));
   header("dims.h", {"The sizes of the program, under the letters that comments write shapes with.",
                     {"<cstdint>"},
@@ -103,14 +105,14 @@ void Emitter::add_dims() {
 
 void Emitter::add_memory() {
   std::string usings = "using hydrac::runtime::Slots;\n";
-  std::vector<std::string> includes = {"<cstddef>", "<cstdint>", "", "\"dims.h\"", "\"runtime/program/slots.h\""};
+  std::vector<std::string> includes = {"<cstddef>", "<cstdint>", "", "\"dims.h\"",
+                                       "\"runtime/program/slots.h\""};
   if (!cpu_) {
     usings = "using hydrac::bf16;\nusing hydrac::f16;\n" + usings;
     includes.insert(includes.end() - 2, "\"cuda/types.cuh\"");
   }
-  header("memory.h",
-         {"Every tensor of the program: a field, its shape, and what it shares its bytes with.", includes,
-          usings + "\n" + memory_header(compiled_, tensors_), ""});
+  header("memory.h", {"Every tensor of the program: a field, its shape, and what it shares its bytes with.",
+                      includes, usings + "\n" + memory_header(compiled_, tensors_), ""});
   source("memory.cpp", {"The arena's map: where each tensor lies, in bytes from its start.",
                         {"\"memory.h\""},
                         "using hydrac::runtime::Arena;\n\n" + memory_source(compiled_, dimensions_, tensors_),
@@ -132,19 +134,21 @@ void Emitter::add_kernels() {
   for (const auto& [file, kernels] : kernel_files(compiled_.program)) {
     SourceFile text{"Kernels: " + file + ".", {"\"kernels/kernels.h\"", ""}, "", ""};
     if (cpu_) {
-      text.includes.insert(text.includes.end(), {"<algorithm>", "<cmath>", "", "\"cpu/attention.h\"", "\"cpu/embedding.h\"",
-                                                 "\"hydrac/math.h\"", "\"hydrac/random.h\""});
+      text.includes.insert(text.includes.end(),
+                           {"<algorithm>", "<cmath>", "", "\"cpu/attention.h\"", "\"cpu/embedding.h\"",
+                            "\"hydrac/math.h\"", "\"hydrac/random.h\""});
       text.body = "using namespace hydrac;\n";
     } else {
-      std::set<std::string> headers = {"cuda/reduce.cuh", "cuda/types.cuh", "cuda/vector.cuh", "hydrac/math.h",
-                                       "hydrac/random.h", "runtime/cuda/launch.cuh"};
+      std::set<std::string> headers = {"cuda/reduce.cuh", "cuda/types.cuh",  "cuda/vector.cuh",
+                                       "hydrac/math.h",   "hydrac/random.h", "runtime/cuda/launch.cuh"};
       for (int k : kernels) {
         const std::string& header = compiled_.program.kernels[static_cast<size_t>(k)].header;
         if (!header.empty()) headers.insert(header);
       }
       for (const std::string& header : headers) text.includes.push_back("\"" + header + "\"");
-      text.body = "using namespace hydrac;\nusing hydrac::runtime::cuda::allow_shared_memory;\n"
-                  "using hydrac::runtime::cuda::check_launch;\n";
+      text.body =
+          "using namespace hydrac;\nusing hydrac::runtime::cuda::allow_shared_memory;\n"
+          "using hydrac::runtime::cuda::check_launch;\n";
     }
     text.body += kernel_definitions(compiled_, kernels);
     source("kernels/" + file + (cpu_ ? ".cpp" : ".cu"), text);
@@ -161,9 +165,10 @@ void Emitter::add_functions() {
     step.body = "using hydrac::runtime::cuda::Mark;\nusing hydrac::runtime::cuda::Queue;\n";
     if (!cudnn_attentions(compiled_).empty()) {
       step.includes.push_back("\"runtime/cudnn/attention.h\"");
-      step.body += "using hydrac::runtime::cudnn::BackwardPointers;\nusing hydrac::runtime::cudnn::CudnnAttention;\n"
-                   "using hydrac::runtime::cudnn::ForwardPointers;\n"
-                   "using AttentionPlan = hydrac::runtime::cudnn::Plan;\n";
+      step.body +=
+          "using hydrac::runtime::cudnn::BackwardPointers;\nusing hydrac::runtime::cudnn::CudnnAttention;\n"
+          "using hydrac::runtime::cudnn::ForwardPointers;\n"
+          "using AttentionPlan = hydrac::runtime::cudnn::Plan;\n";
     }
     step.body += "\n";
   }
@@ -183,24 +188,29 @@ void Emitter::add_program() {
   if (cpu_) {
     declaration.includes.insert(declaration.includes.end(),
                                 {"\"runtime/cpu/cpu_step_program.h\"", "\"runtime/cpu/products.h\""});
-    declaration.body = "using hydrac::runtime::CpuStepProgram;\nusing hydrac::runtime::Function;\n"
-                       "using hydrac::runtime::Products;\nusing hydrac::runtime::ProgramLayout;\n\n";
-    definition.includes.insert(definition.includes.end(),
-                               {"<omp.h>", "", "<stdexcept>", "<vector>", "", "\"runtime/cache_dir.h\"", "\"step.h\""});
-    definition.body = "using hydrac::runtime::Blas;\nusing hydrac::runtime::BlasOptions;\n"
-                      "using hydrac::runtime::Gemm;\nusing hydrac::runtime::cache_dir;\n\n";
+    declaration.body =
+        "using hydrac::runtime::CpuStepProgram;\nusing hydrac::runtime::Function;\n"
+        "using hydrac::runtime::Products;\nusing hydrac::runtime::ProgramLayout;\n\n";
+    definition.includes.insert(definition.includes.end(), {"<omp.h>", "", "<stdexcept>", "<vector>", "",
+                                                           "\"runtime/cache_dir.h\"", "\"step.h\""});
+    definition.body =
+        "using hydrac::runtime::Blas;\nusing hydrac::runtime::BlasOptions;\n"
+        "using hydrac::runtime::Gemm;\nusing hydrac::runtime::cache_dir;\n\n";
   } else {
     declaration.includes.insert(declaration.includes.end(),
                                 {"\"runtime/cuda/cuda_step_program.h\"", "\"runtime/cuda/queue.h\""});
-    declaration.body = "using hydrac::runtime::Function;\nusing hydrac::runtime::ProgramLayout;\n"
-                       "using hydrac::runtime::cuda::Context;\nusing hydrac::runtime::cuda::CudaStepProgram;\n"
-                       "using hydrac::runtime::cuda::Products;\nusing hydrac::runtime::cuda::Queue;\n";
-    definition.includes.insert(definition.includes.end(), {"<stdexcept>", "", "\"runtime/cache_dir.h\"", "\"step.h\""});
+    declaration.body =
+        "using hydrac::runtime::Function;\nusing hydrac::runtime::ProgramLayout;\n"
+        "using hydrac::runtime::cuda::Context;\nusing hydrac::runtime::cuda::CudaStepProgram;\n"
+        "using hydrac::runtime::cuda::Products;\nusing hydrac::runtime::cuda::Queue;\n";
+    definition.includes.insert(definition.includes.end(),
+                               {"<stdexcept>", "", "\"runtime/cache_dir.h\"", "\"step.h\""});
     definition.body = "using hydrac::runtime::cache_dir;\nusing hydrac::runtime::cuda::GemmOptions;\n";
     if (!cudnn_attentions(compiled_).empty()) {
       declaration.includes.push_back("\"runtime/cudnn/attention.h\"");
-      declaration.body += "using hydrac::runtime::cudnn::CudnnAttention;\n"
-                          "using AttentionPlan = hydrac::runtime::cudnn::Plan;\n";
+      declaration.body +=
+          "using hydrac::runtime::cudnn::CudnnAttention;\n"
+          "using AttentionPlan = hydrac::runtime::cudnn::Plan;\n";
       definition.body += "using hydrac::runtime::cudnn::AttentionProblem;\n";
     }
     declaration.body += "\n";
@@ -210,10 +220,11 @@ void Emitter::add_program() {
   definition.body += program_definition(compiled_, dimensions_);
   header("program.h", declaration);
   source("program.cpp", definition);
-  source("layout.cpp", {"What the training loop reads and writes of the program's memory, and how it starts.",
-                        {"\"program.h\"", "\"runtime/program/layout_text.h\""},
-                        "using namespace hydrac::runtime;\n\n" + layout_source(compiled_, dimensions_, tensors_),
-                        ""});
+  source("layout.cpp",
+         {"What the training loop reads and writes of the program's memory, and how it starts.",
+          {"\"program.h\"", "\"runtime/program/layout_text.h\""},
+          "using namespace hydrac::runtime;\n\n" + layout_source(compiled_, dimensions_, tensors_),
+          ""});
 }
 
 }  // namespace

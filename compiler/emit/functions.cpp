@@ -31,12 +31,14 @@ void split_step(const driver::Compiled& compiled, const program::Function& step,
   const std::vector<ir::Region>& regions = compiled.graph.function(step.name).regions;
   int split = 0;
   while (split < static_cast<int>(step.sections.size()) &&
-         !(regions[static_cast<size_t>(split)].backward && step.sections[static_cast<size_t>(split)].name != "head"))
+         !(regions[static_cast<size_t>(split)].backward &&
+           step.sections[static_cast<size_t>(split)].name != "head"))
     ++split;
   const int end = static_cast<int>(step.sections.size());
-  functions.push_back({"forward", "forward.cpp",
-                       "Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.", &step,
-                       range(0, split)});
+  functions.push_back(
+      {"forward", "forward.cpp",
+       "Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.", &step,
+       range(0, split)});
   functions.push_back({"backward", "backward.cpp",
                        "Backward pass of one micro-batch: adds to the gradients of all parameters.", &step,
                        range(split, end)});
@@ -50,12 +52,14 @@ std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled)
     const std::vector<int> all = range(0, static_cast<int>(function.sections.size()));
     if (function.name == "micro_step") split_step(compiled, function, functions);
     if (function.name == "update")
-      functions.push_back({"update_parameters", "optimizer.cpp", "The end of an optimizer step.", &function, all});
-    if (function.name == "evaluate")
-      functions.push_back({"evaluate_batch", "evaluate.cpp", "Loss of one batch, without dropout.", &function, all});
-    if (function.name == "generate") {
       functions.push_back(
-          {"next_token_logits", "generate.cpp", "Logits of the token after a prompt's position.", &function, all});
+          {"update_parameters", "optimizer.cpp", "The end of an optimizer step.", &function, all});
+    if (function.name == "evaluate")
+      functions.push_back(
+          {"evaluate_batch", "evaluate.cpp", "Loss of one batch, without dropout.", &function, all});
+    if (function.name == "generate") {
+      functions.push_back({"next_token_logits", "generate.cpp",
+                           "Logits of the token after a prompt's position.", &function, all});
     }
     if (function.name == "load") {
       functions.push_back({"copy_weights", "load.cpp",
@@ -92,19 +96,23 @@ std::string step_declarations(const driver::Compiled& compiled) {
     out.open("struct Run {");
     out.line("const Queue& main;");
     if (has_two_branches(compiled)) {
-      out.line("// A second branch of the graph: what only makes gradients of parameters, which nobody reads before");
+      out.line(
+          "// A second branch of the graph: what only makes gradients of parameters, which nobody reads "
+          "before");
       out.line("// the update, runs beside the rest.");
       out.line("const Queue& beside;");
     }
     if (const auto attentions = cudnn_attentions(compiled); !attentions.empty()) {
       out.line("CudnnAttention& cudnn;");
-      for (const auto& [name, attention] : attentions) out.line(fmt::format("const AttentionPlan& {};", name));
+      for (const auto& [name, attention] : attentions)
+        out.line(fmt::format("const AttentionPlan& {};", name));
     }
     std::set<std::string> marks;
     for (const program::Function& function : compiled.program.functions) {
       for (const auto& [position, name] : branch_waits(compiled, function).marks) marks.insert(name);
     }
-    if (!marks.empty()) out.line("// Points that the other branch waits for, named after what was just made.");
+    if (!marks.empty())
+      out.line("// Points that the other branch waits for, named after what was just made.");
     for (const std::string& mark : marks) out.line(fmt::format("Mark {} = {{}};", mark));
     out.close("};");
     out.line("");
@@ -121,7 +129,8 @@ std::string function_source(const driver::Compiled& compiled, const Dimensions& 
   const CallText text(compiled, dimensions, tensors, *function.source);
   std::string body = "namespace {\n\n";
   for (int section : function.sections) body += text.definition(section) + "\n";
-  body += fmt::format("}}  // namespace\n\nvoid {}(const Memory& m, {}) {{\n", function.name, run_parameter(compiled));
+  body += fmt::format("}}  // namespace\n\nvoid {}(const Memory& m, {}) {{\n", function.name,
+                      run_parameter(compiled));
   for (int section : function.sections) body += text.statement(section);
   return body + "}\n";
 }

@@ -37,14 +37,15 @@ std::string without_line_comments(const std::string& text) {
 }
 
 struct Signature {
-  size_t begin = 0;  // of the name
+  size_t begin = 0;            // of the name
   size_t open = 0, close = 0;  // the parentheses of the parameters
 };
 
 Signature signature_of(const Kernel& kernel) {
   Signature s;
   s.begin = kernel.text.find(" " + kernel.name + "(");
-  if (s.begin == std::string::npos) throw std::logic_error("kernel " + kernel.name + " does not define itself");
+  if (s.begin == std::string::npos)
+    throw std::logic_error("kernel " + kernel.name + " does not define itself");
   s.begin += 1;
   s.open = s.begin + kernel.name.size();
   s.close = kernel.text.find(") {", s.open);

@@ -119,9 +119,10 @@ void LayoutText::starts() {
                              : init.kind == ir::Init::Kind::ones ? "ones"
                                                                  : "normal";
     std::string elements = rows(parameter, models::checkpoint_rows(parameter));
-    if (parameter.shape.size() == 2) elements = dimensions_.product({{1, ""}, parameter.shape[1]}) == "1"
-                                                    ? elements
-                                                    : elements + " * " + dimensions_.text(parameter.shape[1]);
+    if (parameter.shape.size() == 2)
+      elements = dimensions_.product({{1, ""}, parameter.shape[1]}) == "1"
+                     ? elements
+                     : elements + " * " + dimensions_.text(parameter.shape[1]);
     const std::string statement =
         fmt::format("layout.starts.push_back({}({}, {}{}));", kind, slot(parameter, "l"), elements,
                     kind == "normal" ? fmt::format(", {}", init.deviation) : "");
@@ -168,8 +169,8 @@ void LayoutText::checkpoint_part(const ir::Value& parameter, const ir::Checkpoin
   const std::string name =
       a_layer ? fmt::format("of_layer(l, \"{}\")", part.name) : fmt::format("\"{}\"", part.name);
   const std::string statement =
-      fmt::format("layout.parameters.push_back({}({}, {}, {{{}}}));", part.transposed ? "transposed" : "named",
-                  name, address, fmt::join(shape, ", "));
+      fmt::format("layout.parameters.push_back({}({}, {}, {{{}}}));",
+                  part.transposed ? "transposed" : "named", name, address, fmt::join(shape, ", "));
   if (a_layer) {
     loop(part.first_slot, part.last_slot, statement);
   } else {

@@ -34,7 +34,8 @@ std::string field_comment(const driver::Compiled& compiled, const Tensors& tenso
 
 std::string grouped(int64_t number) {  // 11'972'356'096
   std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), "'");
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), "'");
   return digits;
 }
 
@@ -63,7 +64,9 @@ std::string memory_header(const driver::Compiled& compiled, const Tensors& tenso
     out.close("};");
     out.line("");
   }
-  out.line("// The tensors of the program, each at its place in the arena. Activations that are never alive at the");
+  out.line(
+      "// The tensors of the program, each at its place in the arena. Activations that are never alive at "
+      "the");
   out.line("// same time share bytes; PLAN.md draws the map.");
   out.open("struct Memory {");
   out.line("explicit Memory(std::byte* arena);");
@@ -75,9 +78,11 @@ std::string memory_header(const driver::Compiled& compiled, const Tensors& tenso
   }
   out.close("};");
   out.line("");
-  out.line(fmt::format("inline constexpr std::int64_t kArenaBytes = {};", grouped(compiled.plan.arena_bytes)));
-  out.line(fmt::format("inline constexpr std::int64_t kPersistentBytes = {};  // of which live as long as the program",
-                       grouped(compiled.plan.persistent_bytes)));
+  out.line(
+      fmt::format("inline constexpr std::int64_t kArenaBytes = {};", grouped(compiled.plan.arena_bytes)));
+  out.line(fmt::format(
+      "inline constexpr std::int64_t kPersistentBytes = {};  // of which live as long as the program",
+      grouped(compiled.plan.persistent_bytes)));
   out.line(fmt::format("inline constexpr std::int64_t kInputBytes = {};  // of which are inputs",
                        grouped(compiled.plan.input_bytes)));
   return out.text();

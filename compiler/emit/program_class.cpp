@@ -43,7 +43,7 @@ void for_each_product(const driver::Compiled& compiled, bool only_step, const Vi
 }
 
 struct ProductText {
-  std::string name;  // "nt"
+  std::string name;   // "nt"
   std::string sizes;  // "B * T, 3 * H * D, C"
 };
 
@@ -53,8 +53,11 @@ ProductText product_text(const driver::Compiled& compiled, const Dimensions& dim
   const program::GemmShape& g = call.gemm;
   const std::string k =
       g.transpose_a ? dimensions.product({a.begin(), a.end() - 1}) : dimensions.text(a.back());
-  return {g.transpose_a ? "tn" : g.transpose_b ? "nt" : "nn",
-          fmt::format("{}, {}, {}", dimensions.product({c.begin(), c.end() - 1}), dimensions.text(c.back()), k)};
+  return {
+      g.transpose_a   ? "tn"
+      : g.transpose_b ? "nt"
+                      : "nn",
+      fmt::format("{}, {}, {}", dimensions.product({c.begin(), c.end() - 1}), dimensions.text(c.back()), k)};
 }
 
 std::string cpu_definition(const driver::Compiled& compiled, const Dimensions& dimensions) {

@@ -161,9 +161,9 @@ std::string Tensors::text(ir::Use use, const std::string& layer) const {
   const std::string name = group_of(use.value).variable + "." + field.name;
   if (field.count == 1) return name;
   if (!use.slot.per_layer)
-    return fmt::format("{}[{}]", name,
-                       use.slot.index == compiled_.spec.model.num_hidden_layers ? "L"
-                                                                                 : std::to_string(use.slot.index));
+    return fmt::format(
+        "{}[{}]", name,
+        use.slot.index == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(use.slot.index));
   return use.slot.index == 0 ? fmt::format("{}[{}]", name, layer)
                              : fmt::format("{}[{} + {}]", name, layer, use.slot.index);
 }

@@ -22,8 +22,8 @@ struct Field {
   int group = 0;  // position in Tensors::groups()
   std::string name;
   std::string type;  // of an element: "bf16"
-  // Slot s begins at offset + (s % count) * stride bytes. count 1: all slots share the place, and the field is
-  // a plain pointer.
+  // Slot s begins at offset + (s % count) * stride bytes. count 1: all slots share the place, and the field
+  // is a plain pointer.
   int64_t offset = 0;
   int64_t stride = 0;
   int count = 1;

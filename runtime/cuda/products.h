@@ -1,11 +1,12 @@
-// The matrix products of an emitted program for a GPU: each is planned before the first step, under its shape.
+// The matrix products of an emitted program for a GPU: each is planned before the first step, under its
+// shape.
 #pragma once
 #include <cstdint>
 #include <map>
 #include <string>
 
-#include "runtime/cuda/gemm.h"
 #include "cuda/types.cuh"
+#include "runtime/cuda/gemm.h"
 
 namespace hydrac::runtime::cuda {
 

@@ -56,7 +56,9 @@ class Queue {
   }
 
  private:
-  static ProductKind kind(const ProductOptions& options) { return {options.bias != nullptr, options.accumulate}; }
+  static ProductKind kind(const ProductOptions& options) {
+    return {options.bias != nullptr, options.accumulate};
+  }
   void run(const GemmProblem& problem, void* c, const void* a, const void* b,
            const ProductOptions& options) const;
 

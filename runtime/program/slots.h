@@ -22,7 +22,8 @@ struct Arena {
 
   template <class T>
   T* tensor(std::int64_t offset) const {
-    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(start) + static_cast<std::uintptr_t>(offset));
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(start) +
+                                static_cast<std::uintptr_t>(offset));
   }
   template <class T>
   Slots<T> slots(std::int64_t offset, std::int64_t stride, int count) const {

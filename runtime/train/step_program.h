@@ -98,7 +98,7 @@ class StepProgram {
   // program's memory. One at a time, so that a checkpoint needs no second copy of the model.
   virtual void download(const NamedTensor& tensor, std::span<std::byte> to) = 0;
   virtual void upload(const NamedTensor& tensor, std::span<const std::byte> from) = 0;
-  virtual Counters counters() const = 0;
+  virtual Counters counters() = 0;
   virtual void set_counters(const Counters& counters) = 0;
 
   virtual int64_t arena_bytes() const = 0;     // all tensor memory

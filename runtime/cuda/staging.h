@@ -2,32 +2,30 @@
 // every optimizer step's scalars out. Nothing here waits for the GPU but oldest_result(), and an upload that
 // would overwrite a batch that is not copied yet.
 #pragma once
-#include <deque>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
-#include "driver/compile.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/cuda/token_order.h"
-#include "runtime/train/step_program.h"
+#include "runtime/program/transfer.h"
 
-namespace hydrac::targets {
+namespace hydrac::runtime::cuda {
 
 class Staging {
  public:
-  // Of a program that is planned; it must outlive this. `batches`: how many may be on their way at once,
-  // `results` likewise.
-  Staging(const driver::Compiled& compiled, int64_t batches, int64_t results);
+  // `layout` must outlive this. `batches`: how many may be on their way at once, `results` likewise.
+  Staging(const ProgramLayout& layout, int64_t batches, int64_t results);
 
   // Copies the batch and queues its way to the inputs at the start of `arena`.
-  void upload(const runtime::Batch& batch, float inv_count, std::byte* arena,
-              const runtime::cuda::Stream& stream);
+  void upload(const Batch& batch, float inv_count, std::byte* arena, const Stream& stream);
 
   // Queues the scalars of the step that just ended.
-  void download_result(const std::byte* arena, const runtime::cuda::Stream& stream);
+  void download_result(const std::byte* arena, const Stream& stream);
   // Waits for the oldest of them.
-  runtime::StepResult oldest_result();
+  StepResult oldest_result();
 
   // The input_bytes of each batch of the step whose result was read last, while they are not overwritten: no
   // more than `batches` uploads ago.
@@ -40,27 +38,18 @@ class Staging {
 
  private:
   struct Slot {
-    runtime::cuda::PinnedBuffer memory;
-    runtime::cuda::Event copied{runtime::cuda::Event::Use::timing};
+    PinnedBuffer memory;
+    Event copied{Event::Use::timing};
     size_t batches = 0;  // of a result: uploads before the step's end
   };
 
-  template <typename T>
-  T* input(Slot& slot, ir::ValueId value) const;
-  template <typename T>
-  void copy(Slot& slot, ir::ValueId value, const std::vector<T>& from, const char* what) const;
-  template <typename T>
-  T scalar(const Slot& slot, ir::ValueId value) const;
-  int64_t offset(ir::ValueId value) const;
-
-  const driver::Compiled& compiled_;
-  ir::ValueId token_order_ = ir::kNoValue;
-  runtime::cuda::TokenOrder order_;
+  const ProgramLayout& layout_;
+  ByteRange result_range_;
+  TokenOrder order_;
   std::vector<Slot> batches_, results_;  // rings
   size_t next_batch_ = 0;
   size_t next_result_ = 0, oldest_result_ = 0;  // counted without end; modulo the ring's size
-  int64_t first_metric_ = 0, metric_bytes_ = 0;
   std::vector<double> step_times_;
 };
 
-}  // namespace hydrac::targets
+}  // namespace hydrac::runtime::cuda
