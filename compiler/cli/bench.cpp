@@ -9,6 +9,7 @@
 #include "cli/build_program.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "driver/floor.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
 #include "verify/job.h"
@@ -40,12 +41,7 @@ struct Row {
   double floor = 0;  // seconds that the machine's peaks would take for its flop, or for its bytes
 };
 
-// What a target can do at best, as far as it is known.
-struct Peaks {
-  double flops = 0, bytes_per_second = 0;
-};
-
-std::vector<Row> kernel_rows(targets::Executable& program, const Peaks& peaks) {
+std::vector<Row> kernel_rows(targets::Executable& program, const driver::Peaks& peaks) {
   std::map<std::pair<std::string, std::string>, Row> rows;
   auto add = [&](const std::string& function, double times) {
     constexpr int repeats = 5;
@@ -63,10 +59,7 @@ std::vector<Row> kernel_rows(targets::Executable& program, const Peaks& peaks) {
       row.seconds += median(seconds) * times;
       row.flop += one.flop * times;
       row.bytes += one.bytes * times;
-      const bool on_matrix_units = product || one.name.find("attention") != std::string::npos;
-      const double compute = on_matrix_units && peaks.flops > 0 ? one.flop / peaks.flops : 0;
-      const double memory = peaks.bytes_per_second > 0 ? one.bytes / peaks.bytes_per_second : 0;
-      row.floor += std::max(compute, memory) * times;
+      row.floor += floor_seconds(peaks, one.multiplies_matrices, one.flop, one.bytes) * times;
     }
   };
   add("micro_step", static_cast<double>(program.compiled().spec.train.gradient_accumulation_steps));
@@ -207,10 +200,6 @@ void print_result(const Json& r, const targets::Executable& program) {
   fmt::print("; first step after {:.1f} s; {}\n", r["first_step_s"].get<double>(), program.description());
 }
 
-Peaks peaks_of(const targets::Executable& program) {
-  return {program.peak_flops(), targets::find(program.compiled().spec.target)->bandwidth_gbs * 1e9};
-}
-
 }  // namespace
 
 int bench_verb(const Arguments& arguments) {
@@ -223,7 +212,8 @@ int bench_verb(const Arguments& arguments) {
     const auto began = std::chrono::steady_clock::now();
     const BuiltProgram built = build_program(*spec);
     result = measure(*built.program, steps, began);
-    const std::vector<Row> rows = kernel_rows(*built.program, peaks_of(*built.program));
+    const driver::Peaks peaks = driver::peaks_of(*targets::find(spec->target), spec->optimizations.precision);
+    const std::vector<Row> rows = kernel_rows(*built.program, peaks);
     if (arguments.has("--json")) {
       result["kernels"] = rows_json(rows);
     } else {

@@ -111,7 +111,7 @@ BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options) 
 PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options) {
   const targets::Target& target = target_of(spec);
   if (target.is_cpu()) return planned(spec, cpu_options(spec, options));
-  if (targets::detected_gpu() == target.name) {
+  if (!options.offline && targets::detected_gpu() == target.name) {
     targets::CudaMachine machine(target, runtime::cache_dir());
     return planned(spec, gpu_options(machine, spec, options));
   }

@@ -31,10 +31,15 @@ int run_verb(const Arguments&);
 int check_verb(const Arguments&);
 int explain_verb(const Arguments&);
 int emit_verb(const Arguments&);
+int diff_verb(const Arguments&);
 int verify_verb(const Arguments&);
 int bench_verb(const Arguments&);
 int sample_verb(const Arguments&);
 int schema_verb(const Arguments&);
 int keys_verb(const Arguments&);
+
+// The two forms of diff.
+int diff_folder(const Arguments&, const std::string& folder);
+int diff_specs(const Arguments&);
 
 }  // namespace hydrac::cli

@@ -27,12 +27,12 @@ endif()
 
 }  // namespace
 
-std::string cmake_lists(const driver::Compiled& compiled, const std::string& spec_file,
+std::string cmake_lists(const driver::Compiled& compiled, const Origin& origin,
                         const std::vector<std::string>& sources) {
   const targets::Target& target = *targets::find(compiled.spec.target);
   const bool cpu = target.is_cpu();
   const std::string project = namespace_of(compiled.spec);
-  std::string text = provenance(spec_file, "# ");
+  std::string text = provenance(origin, "# ");
   text += fmt::format("cmake_minimum_required(VERSION 3.25)\nproject({} LANGUAGES CXX{})\n\n", project,
                       cpu ? "" : " CUDA");
   text += "if(NOT CMAKE_BUILD_TYPE)\n  set(CMAKE_BUILD_TYPE Release)\nendif()\n";

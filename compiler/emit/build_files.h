@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "driver/compile.h"
+#include "emit/emit.h"
 
 namespace hydrac::emit {
 
 // `sources`: the program's source files, sorted.
-std::string cmake_lists(const driver::Compiled& compiled, const std::string& spec_file,
+std::string cmake_lists(const driver::Compiled& compiled, const Origin& origin,
                         const std::vector<std::string>& sources);
 
 }  // namespace hydrac::emit

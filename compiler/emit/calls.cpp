@@ -55,6 +55,21 @@ std::string run_parameter(const driver::Compiled& compiled) {
   return targets::find(compiled.spec.target)->is_cpu() ? "const Products& blas" : "Run& run";
 }
 
+std::string run_parameter(const driver::Compiled& compiled, const program::Function& function,
+                          const std::vector<int>& sections) {
+  const bool used = std::ranges::any_of(sections, [&](int s) {
+    return std::ranges::any_of(function.sections[static_cast<size_t>(s)].calls,
+                               [](const Call& call) { return call.kind == Call::Kind::gemm; });
+  });
+  const bool cpu = targets::find(compiled.spec.target)->is_cpu();
+  return cpu && !used ? "const Products&" : run_parameter(compiled);
+}
+
+bool CallText::needs_run(const Section& section) const {
+  return !on_cpu_ ||
+         std::ranges::any_of(section.calls, [](const Call& call) { return call.kind == Call::Kind::gemm; });
+}
+
 std::string CallText::layer_of(const Section& section) const {
   return section.layers == 0 ? "" : is_block(section) ? "l" : "part";
 }
@@ -64,8 +79,10 @@ std::string CallText::count_of(const Section& section) const {
 }
 
 std::string CallText::arguments(const Section& section) const {
-  const std::string run = on_cpu_ ? "blas" : "run";
-  return section.layers == 0 ? "m, " + run : "m, " + run + ", " + layer_of(section);
+  std::string list = "m";
+  if (needs_run(section)) list += on_cpu_ ? ", blas" : ", run";
+  if (section.layers > 0) list += ", " + layer_of(section);
+  return list;
 }
 
 std::string CallText::statement(int index) const {
@@ -106,8 +123,9 @@ std::string CallText::definition(int index) const {
   }
   codegen::Writer out;
   if (const std::string comment = section_comment(section.name); !comment.empty()) out.line("// " + comment);
-  out.open(fmt::format("void {}(const Memory& m, {}{}) {{", codegen::identifier(section.name),
-                       run_parameter(compiled_), section.layers == 0 ? "" : ", int " + layer_of(section)));
+  out.open(fmt::format("void {}(const Memory& m{}{}) {{", codegen::identifier(section.name),
+                       needs_run(section) ? ", " + run_parameter(compiled_) : "",
+                       section.layers == 0 ? "" : ", int " + layer_of(section)));
   for (const Group& group : tensors_.groups()) {
     if (groups.contains(group.variable))
       out.line(fmt::format("const {}& {} = m.{};", group.type, group.variable, group.variable));

@@ -10,6 +10,7 @@
 #include "emit/kernels.h"
 #include "emit/layout.h"
 #include "emit/memory.h"
+#include "emit/plan_page.h"
 #include "emit/program_class.h"
 #include "emit/source_file.h"
 #include "specialize/format.h"
@@ -21,9 +22,9 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(const driver::Compiled& compiled, const EmitOptions& options)
+  Emitter(const driver::Compiled& compiled, const Origin& origin)
       : compiled_(compiled),
-        options_(options),
+        origin_(origin),
         cpu_(targets::find(compiled.spec.target)->is_cpu()),
         dimensions_(compiled.graph),
         tensors_(compiled, dimensions_) {}
@@ -38,16 +39,17 @@ class Emitter {
     for (const auto& [name, text] : files_) {
       if (name.ends_with(".cpp") || name.ends_with(".cu")) sources.push_back(name);
     }
-    files_["CMakeLists.txt"] = cmake_lists(compiled_, options_.spec_file, sources);
+    files_["CMakeLists.txt"] = cmake_lists(compiled_, origin_, sources);
+    files_["PLAN.md"] = plan_page(compiled_, tensors_, origin_);
     return std::move(files_);
   }
 
  private:
   void header(const std::string& name, const SourceFile& file) {
-    files_[name] = specialize::formatted(header_text(compiled_.spec, options_.spec_file, file));
+    files_[name] = specialize::formatted(header_text(compiled_.spec, origin_, file));
   }
   void source(const std::string& name, const SourceFile& file) {
-    files_[name] = specialize::formatted(source_text(compiled_.spec, options_.spec_file, file));
+    files_[name] = specialize::formatted(source_text(compiled_.spec, origin_, file));
   }
 
   void add_dims();
@@ -57,7 +59,7 @@ class Emitter {
   void add_program();
 
   const driver::Compiled& compiled_;
-  const EmitOptions& options_;
+  const Origin& origin_;
   const bool cpu_;
   const Dimensions dimensions_;
   const Tensors tensors_;
@@ -192,7 +194,7 @@ void Emitter::add_program() {
         "using hydrac::runtime::CpuStepProgram;\nusing hydrac::runtime::Function;\n"
         "using hydrac::runtime::Products;\nusing hydrac::runtime::ProgramLayout;\n\n";
     definition.includes.insert(definition.includes.end(), {"<omp.h>", "", "<stdexcept>", "<vector>", "",
-                                                           "\"runtime/cache_dir.h\"", "\"step.h\""});
+                                                           "\"runtime/program/cache_dir.h\"", "\"step.h\""});
     definition.body =
         "using hydrac::runtime::Blas;\nusing hydrac::runtime::BlasOptions;\n"
         "using hydrac::runtime::Gemm;\nusing hydrac::runtime::cache_dir;\n\n";
@@ -204,7 +206,7 @@ void Emitter::add_program() {
         "using hydrac::runtime::cuda::Context;\nusing hydrac::runtime::cuda::CudaStepProgram;\n"
         "using hydrac::runtime::cuda::Products;\nusing hydrac::runtime::cuda::Queue;\n";
     definition.includes.insert(definition.includes.end(),
-                               {"<stdexcept>", "", "\"runtime/cache_dir.h\"", "\"step.h\""});
+                               {"<stdexcept>", "", "\"runtime/program/cache_dir.h\"", "\"step.h\""});
     definition.body = "using hydrac::runtime::cache_dir;\nusing hydrac::runtime::cuda::GemmOptions;\n";
     if (!cudnn_attentions(compiled_).empty()) {
       declaration.includes.push_back("\"runtime/cudnn/attention.h\"");
@@ -229,8 +231,8 @@ void Emitter::add_program() {
 
 }  // namespace
 
-Files emit(const driver::Compiled& compiled, const EmitOptions& options) {
-  return Emitter(compiled, options).emit();
+Files emit(const driver::Compiled& compiled, const Origin& origin) {
+  return Emitter(compiled, origin).emit();
 }
 
 }  // namespace hydrac::emit

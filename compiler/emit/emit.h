@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <vector>
 
 #include "driver/compile.h"
 
@@ -10,11 +11,13 @@ namespace hydrac::emit {
 // Text by path relative to the emitted folder.
 using Files = std::map<std::string, std::string>;
 
-struct EmitOptions {
-  std::string spec_file;  // its name without folders, for the headers
+// Where a program comes from, for the first lines of its files.
+struct Origin {
+  std::string spec;                    // the spec file's name, without folders
+  std::vector<std::string> overrides;  // "target=h200"
 };
 
 // The same program gives the same bytes, wherever and whenever it is emitted.
-Files emit(const driver::Compiled& compiled, const EmitOptions& options);
+Files emit(const driver::Compiled& compiled, const Origin& origin);
 
 }  // namespace hydrac::emit

@@ -130,7 +130,7 @@ std::string function_source(const driver::Compiled& compiled, const Dimensions& 
   std::string body = "namespace {\n\n";
   for (int section : function.sections) body += text.definition(section) + "\n";
   body += fmt::format("}}  // namespace\n\nvoid {}(const Memory& m, {}) {{\n", function.name,
-                      run_parameter(compiled));
+                      run_parameter(compiled, *function.source, function.sections));
   for (int section : function.sections) body += text.statement(section);
   return body + "}\n";
 }

@@ -96,9 +96,15 @@ std::map<std::string, std::vector<int>> kernel_files(const program::Program& pro
 
 namespace {
 
+// Scratch memory whose type only the kernel's template knows is any memory to the host.
+bool is_private(const Parameter& parameter) {
+  return parameter.type.find("hydrac::cuda::") != std::string::npos;
+}
+
 std::string host_parameters(const Kernel& kernel, bool cpu) {
   std::vector<std::string> list;
-  for (const Parameter& p : parameters_of(kernel)) list.push_back(p.type + " " + p.name);
+  for (const Parameter& p : parameters_of(kernel))
+    list.push_back((is_private(p) ? "void*" : p.type) + " " + p.name);
   if (!cpu) list.push_back("cudaStream_t stream");
   return fmt::format("{}", fmt::join(list, ", "));
 }
@@ -113,7 +119,8 @@ std::string launch_bytes(const Kernel& kernel) {
 
 std::string launcher(const Kernel& kernel) {
   std::vector<std::string> names;
-  for (const Parameter& p : parameters_of(kernel)) names.push_back(p.name);
+  for (const Parameter& p : parameters_of(kernel))
+    names.push_back(is_private(p) ? fmt::format("static_cast<{}>({})", p.type, p.name) : p.name);
   std::string text = fmt::format("void {}({}) {{\n", kernel.name, host_parameters(kernel, false));
   if (kernel.launch.shared_bytes > 48 * 1024)
     text += fmt::format("  allow_shared_memory({}_kernel, {});\n", kernel.name, launch_bytes(kernel));

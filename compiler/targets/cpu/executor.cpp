@@ -153,7 +153,7 @@ std::vector<CallTime> CpuProgram::timed(const std::string& function) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     const Call& call = *step.call;
     times.push_back({step.section->name, step.launch ? compiled().program.kernels[call.kernel].name : "gemm",
-                     call.label, seconds.count(), call.flop, call.bytes});
+                     call.label, seconds.count(), call.flop, call.bytes, call.multiplies_matrices});
   }
   return times;
 }

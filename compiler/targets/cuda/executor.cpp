@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "driver/floor.h"
 #include "runtime/error.h"
 #include "targets/executable/program_layout.h"
 
@@ -101,7 +102,7 @@ std::vector<CallTime> CudaProgram::timed(const std::string& function) {
   for (size_t i = 0; i < calls.size(); ++i) {
     const program::Call& call = *calls[i].call;
     times.push_back({calls[i].section->name, name_of(compiled().program, call), call.label,
-                     events[i + 1].ms_since(events[i]) * 1e-3, call.flop, call.bytes});
+                     events[i + 1].ms_since(events[i]) * 1e-3, call.flop, call.bytes, call.multiplies_matrices});
   }
   return times;
 }
@@ -114,20 +115,7 @@ std::string CudaProgram::description() const {
 }
 
 double CudaProgram::peak_flops() const {
-  const Target& target = machine_.target();
-  switch (compiled().spec.optimizations.precision) {
-    case spec::Precision::fp32:
-      return target.fp32_tflops * 1e12;
-    case spec::Precision::tf32:
-      return target.tf32_tflops * 1e12;
-    case spec::Precision::bf16:
-      return target.bf16_tflops * 1e12;
-    case spec::Precision::fp16:
-      return target.fp16_tflops * 1e12;
-    case spec::Precision::fp8:
-      return target.fp8_tflops * 1e12;
-  }
-  return 0;
+  return driver::peaks_of(machine_.target(), compiled().spec.optimizations.precision).flops;
 }
 
 }  // namespace hydrac::targets

@@ -22,6 +22,7 @@ struct CallTime {
   double seconds = 0;
   double flop = 0;
   double bytes = 0;
+  bool multiplies_matrices = false;  // a product or attention
 };
 
 class Executable {
