@@ -113,21 +113,4 @@ std::string CudaProgram::description() const {
                      machine_.gemms().version(), monitor().note().empty() ? "" : "; " + monitor().note());
 }
 
-double CudaProgram::peak_flops() const {
-  const Target& target = machine_.target();
-  switch (compiled().spec.optimizations.precision) {
-    case spec::Precision::fp32:
-      return target.fp32_tflops * 1e12;
-    case spec::Precision::tf32:
-      return target.tf32_tflops * 1e12;
-    case spec::Precision::bf16:
-      return target.bf16_tflops * 1e12;
-    case spec::Precision::fp16:
-      return target.fp16_tflops * 1e12;
-    case spec::Precision::fp8:
-      return target.fp8_tflops * 1e12;
-  }
-  return 0;
-}
-
 }  // namespace hydrac::targets

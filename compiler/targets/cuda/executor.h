@@ -9,6 +9,7 @@
 #include "targets/cuda/kernels.h"
 #include "targets/cuda/machine.h"
 #include "targets/executable/executable.h"
+#include "targets/executable/peak_flops.h"
 
 namespace hydrac::targets {
 
@@ -30,7 +31,7 @@ class CudaProgram final : public Executable, public runtime::cuda::CudaStepProgr
   std::vector<double> take_step_times() override { return CudaStepProgram::take_step_times(); }
   std::optional<int64_t> measured_bytes() const override { return CudaStepProgram::measured_bytes(); }
   std::string description() const override;
-  double peak_flops() const override;
+  double peak_flops() const override { return targets::peak_flops(compiled().spec); }
   void check_kernels() override;
 
   const LoadedKernels& kernels() const { return kernels_; }
