@@ -186,7 +186,7 @@ Json measure_peer(const Arguments& arguments, const spec::Spec& spec, int thread
       verify::run_oracle(verify::find_oracle(arguments.value("--oracle")), "bench", folder.path()));
 }
 
-void print_result(const Json& r, const targets::Executable& program) {
+void print_result(const Json& r, const runtime::StepProgram& program) {
   fmt::print("{}: {:.3f} ms a step (least {:.3f}), {} tokens/s, {:.0f} GFLOP/s", r["spec"].get<std::string>(),
              r["step_ms"].get<double>(), r["step_ms_min"].get<double>(),
              runtime::human_count(r["tokens_per_second"].get<double>()), r["gflops"].get<double>());
@@ -217,7 +217,7 @@ int bench_verb(const Arguments& arguments) {
     if (arguments.has("--json")) {
       result["kernels"] = rows_json(rows);
     } else {
-      print_result(result, *built.program);
+      print_result(result, built.program->steps());
       print_rows(rows);
     }
   }

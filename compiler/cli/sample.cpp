@@ -7,6 +7,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/error.h"
 #include "runtime/log/signal.h"
+#include "runtime/text/tokenizers.h"
 #include "runtime/train/console.h"
 #include "runtime/train/generate.h"
 #include "runtime/train/run_checkpoint.h"

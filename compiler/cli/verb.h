@@ -4,10 +4,11 @@
 #include <vector>
 
 #include "cli/arguments.h"
+#include "runtime/app/exit_code.h"
 
 namespace hydrac::cli {
 
-inline constexpr int kFine = 0, kFoundWanting = 1, kBadInput = 2, kRunFailed = 3;
+inline constexpr int kFine = runtime::kExitFine, kFoundWanting = 1, kBadInput = runtime::kExitBadInput;
 
 // Thrown where the user has been told what is wrong already; only the exit code is left.
 struct Reported {

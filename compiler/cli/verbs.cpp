@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 
 #include "cli/verb.h"
 #include "diag/suggest.h"
+#include "runtime/app/exit_code.h"
 #include "runtime/error.h"
 
 namespace hydrac::cli {
@@ -169,20 +169,13 @@ int run_words(std::vector<std::string> words) {
 }  // namespace
 
 int main(const std::vector<std::string>& words) {
-  try {
-    return run_words(words);
-  } catch (const Reported& reported) {
-    return reported.exit_code;
-  } catch (const runtime::InputError& error) {
-    fmt::print(stderr, "hydrac: error: {}\n", error.what());
-    return kBadInput;
-  } catch (const runtime::RunError& error) {
-    fmt::print(stderr, "hydrac: the run failed: {}\n", error.what());
-    return kRunFailed;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "hydrac: internal error, please report it with the spec: {}\n", error.what());
-    return kRunFailed;
-  }
+  return runtime::exit_code_of("hydrac", [&] {
+    try {
+      return run_words(words);
+    } catch (const Reported& reported) {
+      return reported.exit_code;
+    }
+  });
 }
 
 }  // namespace hydrac::cli

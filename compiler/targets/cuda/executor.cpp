@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "driver/floor.h"
 #include "runtime/error.h"
 #include "targets/executable/program_layout.h"
 
@@ -112,10 +111,6 @@ std::string CudaProgram::description() const {
   return fmt::format("{} kernels for {} in {:.1f} s ({} from the cache), products by {}{}", count,
                      machine_.device().name, kernels_.seconds, kernels_.from_cache,
                      machine_.gemms().version(), monitor().note().empty() ? "" : "; " + monitor().note());
-}
-
-double CudaProgram::peak_flops() const {
-  return driver::peaks_of(machine_.target(), compiled().spec.optimizations.precision).flops;
 }
 
 }  // namespace hydrac::targets

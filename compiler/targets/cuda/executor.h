@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/cuda/cuda_step_program.h"
+#include "driver/floor.h"
 #include "targets/cuda/calls.h"
 #include "targets/cuda/kernels.h"
 #include "targets/cuda/machine.h"
@@ -30,7 +31,9 @@ class CudaProgram final : public Executable, public runtime::cuda::CudaStepProgr
   std::vector<double> take_step_times() override { return CudaStepProgram::take_step_times(); }
   std::optional<int64_t> measured_bytes() const override { return CudaStepProgram::measured_bytes(); }
   std::string description() const override;
-  double peak_flops() const override;
+  double peak_flops() const override {
+    return driver::peaks_of(machine_.target(), compiled().spec.optimizations.precision).flops;
+  }
   void check_kernels() override;
 
   const LoadedKernels& kernels() const { return kernels_; }

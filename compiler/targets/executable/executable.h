@@ -47,8 +47,6 @@ class Executable {
   virtual std::vector<double> take_step_times() { return {}; }
   // Memory that was really taken for the arena, where that can be measured.
   virtual std::optional<int64_t> measured_bytes() const { return std::nullopt; }
-  // "4 kernels from the cache in 0.1 s, products by oneDNN, 2 threads": what a run prints first.
-  virtual std::string description() const = 0;
   // What the target computes a product with at best, flop a second, for the program's precision; 0 = unknown.
   virtual double peak_flops() const = 0;
 

@@ -180,6 +180,7 @@ class FakeProgram final : public StepProgram {
     counters_ = counters;
     finished_ = counters.step;
   }
+  std::string description() const override { return "a fake"; }
   int64_t arena_bytes() const override { return int64_t{1} << 29; }
   double flop_per_target() const override { return 10; }
   std::optional<DeviceLoad> device_load() override { return load; }

@@ -281,6 +281,7 @@ class Biasless final : public StepProgram {
   void upload(const NamedTensor&, std::span<const std::byte>) override { ++uploads; }
   Counters counters() override { return {}; }
   void set_counters(const Counters&) override {}
+  std::string description() const override { return "a fake"; }
   int64_t arena_bytes() const override { return 0; }
   double flop_per_target() const override { return 0; }
 };
