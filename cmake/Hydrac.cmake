@@ -29,3 +29,19 @@ endfunction()
 
 set(HYDRAC_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers
     -Wno-maybe-uninitialized)  # g++ 12 sees ghosts in std::variant
+
+# hydrac_embed(LIBRARY ROOT folder FILES file... HEADER h NAMESPACE n TYPE t FUNCTION f): adds to LIBRARY a function
+# `const std::vector<TYPE>& FUNCTION()` that returns the FILES (relative to ROOT), each as {path, text}.
+function(hydrac_embed library)
+  cmake_parse_arguments(ARG "" "ROOT;HEADER;NAMESPACE;TYPE;FUNCTION" "FILES" ${ARGN})
+  set(embedded ${CMAKE_CURRENT_BINARY_DIR}/embedded_${ARG_FUNCTION}.cpp)
+  list(TRANSFORM ARG_FILES PREPEND ${ARG_ROOT}/ OUTPUT_VARIABLE paths)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedFiles.cmake)
+  add_custom_command(
+    OUTPUT ${embedded}
+    COMMAND ${CMAKE_COMMAND} -DROOT=${ARG_ROOT} "-DFILES=${ARG_FILES}" -DOUTPUT=${embedded} -DHEADER=${ARG_HEADER}
+            -DNAMESPACE=${ARG_NAMESPACE} -DTYPE=${ARG_TYPE} -DFUNCTION=${ARG_FUNCTION} -P ${script}
+    DEPENDS ${paths} ${script}
+    VERBATIM)
+  target_sources(${library} PRIVATE ${embedded})
+endfunction()

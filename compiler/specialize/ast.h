@@ -1,0 +1,41 @@
+// A parsed source as Clang's syntax tree, for the files of this folder that walk one. Includes Clang's
+// headers: only *_clang.cpp files may include it.
+#pragma once
+#include <clang/AST/ASTContext.h>
+#include <clang/Basic/SourceManager.h>
+#include <clang/Frontend/CompilerInstance.h>
+
+#include <functional>
+#include <memory>
+
+#include "specialize/parse.h"
+
+namespace hydrac::specialize {
+
+// Owns everything that the tree points to.
+class Ast {
+ public:
+  // Parses `request.source`. A tree comes back whatever problems() has; look there first. `watch` may add
+  // callbacks to the preprocessor before it starts.
+  static std::unique_ptr<Ast> parse(const ParseRequest& request,
+                                    const std::function<void(clang::Preprocessor&)>& watch = {});
+  ~Ast();
+
+  const std::vector<Problem>& problems() const { return problems_; }
+  clang::ASTContext& context() { return compiler_.getASTContext(); }
+  clang::SourceManager& sources() { return compiler_.getSourceManager(); }
+  clang::Sema& sema() { return compiler_.getSema(); }
+  const clang::LangOptions& language() const { return compiler_.getLangOpts(); }
+
+  // The path of the virtual file that a place lies in, as #include named it; of a macro's expansion, the
+  // place where the macro is used.
+  std::string path_of(clang::SourceLocation location) const;
+
+ private:
+  Ast() = default;
+
+  clang::CompilerInstance compiler_;
+  std::vector<Problem> problems_;
+};
+
+}  // namespace hydrac::specialize

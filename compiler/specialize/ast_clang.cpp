@@ -1,0 +1,153 @@
+#include "specialize/ast.h"
+
+#include <clang/AST/ASTConsumer.h>
+#include <clang/Basic/DiagnosticOptions.h>
+#include <clang/Basic/TargetInfo.h>
+#include <clang/Frontend/CompilerInvocation.h>
+#include <clang/Lex/Preprocessor.h>
+#include <clang/Lex/PreprocessorOptions.h>
+#include <clang/Parse/ParseAST.h>
+#include <clang/Sema/Sema.h>
+#include <fmt/format.h>
+#include <llvm/Support/VirtualFileSystem.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace hydrac::specialize {
+
+namespace {
+
+// Where the files of a request stand in the virtual file system. Messages and Ast::path_of name them without
+// it.
+constexpr llvm::StringLiteral kSources = "/source/", kStandIns = "/stand-in/";
+
+std::string without_root(llvm::StringRef path) {
+  for (const llvm::StringRef root : {kSources, kStandIns}) {
+    if (path.consume_front(root)) break;
+  }
+  return path.str();
+}
+
+class Collector : public clang::DiagnosticConsumer {
+ public:
+  explicit Collector(std::vector<Problem>& problems) : problems_(problems) {}
+
+  void HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clang::Diagnostic& info) override {
+    DiagnosticConsumer::HandleDiagnostic(level, info);
+    if (level < clang::DiagnosticsEngine::Error) return;
+    llvm::SmallString<128> message;
+    info.FormatDiagnostic(message);
+    Problem problem{"", 0, 0, std::string(message)};
+    if (info.hasSourceManager() && info.getLocation().isValid()) {
+      const clang::PresumedLoc place = info.getSourceManager().getPresumedLoc(info.getLocation());
+      problem.file = without_root(place.getFilename());
+      problem.line = static_cast<int>(place.getLine());
+      problem.column = static_cast<int>(place.getColumn());
+    }
+    problems_.push_back(std::move(problem));
+  }
+
+ private:
+  std::vector<Problem>& problems_;
+};
+
+llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> virtual_files(const ParseRequest& request) {
+  auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+  files->setCurrentWorkingDirectory("/");
+  // Texts outlive the parse: the request's and the binary's own.
+  const auto add = [&](llvm::StringRef root, const SourceFile& file) {
+    files->addFile(root + file.path, 0, llvm::MemoryBuffer::getMemBuffer(file.text, file.path));
+  };
+  for (const SourceFile& file : stand_in_headers()) add(kStandIns, file);
+  add(kSources, request.source);
+  for (const SourceFile& file : request.headers) {
+    if (file.path != request.source.path) add(kSources, file);
+  }
+  return files;
+}
+
+// The command line of Clang's own front end.
+std::vector<std::string> arguments(const ParseRequest& request) {
+  std::vector<std::string> words = {"-std=c++20",
+                                    "-fsyntax-only",
+                                    "-nostdsysteminc",
+                                    "-nobuiltininc",
+                                    "-I",
+                                    kSources.str(),
+                                    "-internal-isystem",
+                                    (kStandIns + "std").str(),
+                                    "-w",
+                                    "-ferror-limit",
+                                    "100",
+                                    "-fcxx-exceptions",
+                                    "-fexceptions",
+                                    "-fparse-all-comments",
+                                    "-fno-spell-checking",
+                                    "-fgnuc-version=12.0.0"};
+  const auto add = [&](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
+  if (request.dialect == Dialect::cuda) {
+    // Clang 19 does not know GPUs newer than Hopper; what it checks does not depend on them.
+    const std::string known = fmt::format("sm_{}", std::min(request.capability, 90));
+    add({"-x", "cuda", "-triple", "nvptx64-nvidia-cuda", "-aux-triple", "x86_64-unknown-linux-gnu",
+         "-fcuda-is-device", "-target-cpu", known, "-target-feature", "+ptx80", "-U__CUDA_ARCH__",
+         fmt::format("-D__CUDA_ARCH__={}0", request.capability), "-include", (kStandIns + "cuda.h").str()});
+  } else {
+    add({"-x", "c++", "-triple", "x86_64-unknown-linux-gnu"});
+  }
+  for (const auto& [name, value] : request.macros) words.push_back(fmt::format("-D{}={}", name, value));
+  words.push_back(kSources.str() + request.source.path);
+  return words;
+}
+
+}  // namespace
+
+std::unique_ptr<Ast> Ast::parse(const ParseRequest& request,
+                                const std::function<void(clang::Preprocessor&)>& watch) {
+  std::unique_ptr<Ast> ast(new Ast);
+  clang::CompilerInstance& compiler = ast->compiler_;
+  compiler.createDiagnostics(new Collector(ast->problems_));
+
+  std::vector<const char*> words;
+  const std::vector<std::string> all = arguments(request);
+  for (const std::string& word : all) words.push_back(word.c_str());
+  auto invocation = std::make_shared<clang::CompilerInvocation>();
+  if (!clang::CompilerInvocation::CreateFromArgs(*invocation, words, compiler.getDiagnostics())) {
+    throw std::logic_error("Clang refuses its command line: " + ast->problems_.at(0).message);
+  }
+  compiler.setInvocation(std::move(invocation));
+  compiler.createFileManager(virtual_files(request));
+  if (!compiler.createTarget())
+    throw std::logic_error("Clang refuses its target: " + ast->problems_.at(0).message);
+  compiler.createSourceManager(compiler.getFileManager());
+  if (!compiler.InitializeSourceManager(compiler.getFrontendOpts().Inputs[0])) {
+    throw std::logic_error("Clang does not find " + request.source.path);
+  }
+  compiler.createPreprocessor(clang::TU_Complete);
+  if (watch) watch(compiler.getPreprocessor());
+  compiler.createASTContext();
+  clang::Preprocessor& preprocessor = compiler.getPreprocessor();
+  preprocessor.getBuiltinInfo().initializeBuiltins(preprocessor.getIdentifierTable(), compiler.getLangOpts());
+  compiler.setASTConsumer(std::make_unique<clang::ASTConsumer>());
+  compiler.createSema(clang::TU_Complete, nullptr);
+  compiler.getDiagnosticClient().BeginSourceFile(compiler.getLangOpts(), &preprocessor);
+  clang::ParseAST(compiler.getSema());
+  compiler.getDiagnosticClient().EndSourceFile();
+  return ast;
+}
+
+Ast::~Ast() {
+  // Before the preprocessor that it points to.
+  compiler_.setSema(nullptr);
+}
+
+std::string Ast::path_of(clang::SourceLocation location) const {
+  const clang::SourceManager& sources = compiler_.getSourceManager();
+  return without_root(sources.getFilename(sources.getExpansionLoc(location)));
+}
+
+std::vector<Problem> problems_of(const ParseRequest& request) {
+  return Ast::parse(request)->problems();
+}
+
+}  // namespace hydrac::specialize

@@ -1,0 +1,53 @@
+// Parses C++ and CUDA with Clang: sources and headers come from memory, nothing is read from the disk, and no
+// system header, CUDA toolkit or compiler need be installed. Includes no header of Clang.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrac::specialize {
+
+// A file as an #include or a message names it.
+struct SourceFile {
+  std::string path;
+  std::string text;
+};
+
+enum class Dialect {
+  cpp,   // C++20 for this machine's processor, with GNU's extensions; OpenMP's pragmas are passed over
+  cuda,  // the same for device and host: kernels, PTX, launches <<<>>>
+};
+
+struct ParseRequest {
+  SourceFile source;
+  Dialect dialect = Dialect::cpp;
+  int capability = 90;  // the GPU that `__CUDA_ARCH__` stands for: 10 * major + minor
+  // What #include finds, beside the stand-ins of this library: <cstdint>, <cstddef> and the others of
+  // headers/std, and for CUDA what the toolkit declares by itself.
+  std::vector<SourceFile> headers;
+  // Macros with their values, such as {"__AVX2__", "1"}; for tests and for code of another processor.
+  std::vector<std::pair<std::string, std::string>> macros;
+};
+
+// What Clang finds wrong; line and column count from 1 and are 0 where a problem has no place.
+struct Problem {
+  std::string file;
+  int line = 0;
+  int column = 0;
+  std::string message;
+  bool operator==(const Problem&) const = default;
+};
+
+// "kernels/attention.cuh:12:5: use of undeclared identifier 'x'"
+std::string text_of(const Problem& problem);
+
+// The errors of a source, in order; none: it parses and type checks completely. Thread-safe.
+std::vector<Problem> problems_of(const ParseRequest& request);
+
+// The files of templates/ under the names that code includes them by.
+const std::vector<SourceFile>& template_headers();
+
+// What stands in for the standard library and for CUDA, by path below headers/.
+const std::vector<SourceFile>& stand_in_headers();
+
+}  // namespace hydrac::specialize
