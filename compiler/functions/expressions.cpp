@@ -23,10 +23,16 @@ int Expressions::argument(int parameter) {
   return intern({.op = Op::argument, .parameter = parameter});
 }
 
+std::optional<double> Expressions::folded(const std::vector<Node>& nodes) const {
+  const Function function{"", {}, number_, nodes, static_cast<int>(nodes.size()) - 1};
+  const double value =
+      number_ == Number::f32 ? evaluate<float>(function, {}) : evaluate<double>(function, {});
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
 int Expressions::apply(Op op, int a) {
   if (is_constant(a) && op != Op::logical_not) {
-    const Function folded{"", {}, number_, {node(a), {.op = op, .args = {0}}}, 1};
-    return constant(number_ == Number::f32 ? evaluate<float>(folded, {}) : evaluate<double>(folded, {}));
+    if (const auto value = folded({node(a), {.op = op, .args = {0}}})) return constant(*value);
   }
   if (op == Op::neg) return negated(a);
   if (op == Op::logical_not && node(a).op == Op::logical_not) return node(a).args[0];
@@ -37,8 +43,7 @@ int Expressions::apply(Op op, int a, int b) {
   const bool is_arithmetic =
       op == Op::add || op == Op::sub || op == Op::mul || op == Op::div || op == Op::max || op == Op::min;
   if (is_arithmetic && is_constant(a) && is_constant(b)) {
-    const Function folded{"", {}, number_, {node(a), node(b), {.op = op, .args = {0, 1}}}, 2};
-    return constant(number_ == Number::f32 ? evaluate<float>(folded, {}) : evaluate<double>(folded, {}));
+    if (const auto value = folded({node(a), node(b), {.op = op, .args = {0, 1}}})) return constant(*value);
   }
   switch (op) {
     case Op::add:
@@ -62,10 +67,6 @@ int Expressions::select(int condition, int if_true, int if_false) {
 
 int Expressions::power(int a, double exponent) {
   constexpr double kLargest = 16;
-  if (is_constant(a)) {
-    const double power = std::pow(node(a).number, exponent);
-    return constant(number_ == Number::f32 ? static_cast<float>(power) : power);
-  }
   if (std::abs(exponent) > kLargest || exponent * 2 != std::floor(exponent * 2))
     return intern({.op = Op::pow, .number = exponent, .args = {a}});
   if (exponent < 0) return quotient(constant(1), power(a, -exponent));

@@ -1,6 +1,7 @@
 // Builds a Function's nodes: equal ones become one, and what is simpler and means the same is made instead.
 #pragma once
 #include <map>
+#include <optional>
 
 #include "functions/function.h"
 
@@ -36,6 +37,8 @@ class Expressions {
 
  private:
   int intern(Node node);
+  // The value of the last node, where it is finite: no kernel has another constant.
+  std::optional<double> folded(const std::vector<Node>& nodes) const;
   int negated(int a);
   int sum(int a, int b);
   int difference(int a, int b);
