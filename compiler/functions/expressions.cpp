@@ -31,18 +31,16 @@ std::optional<double> Expressions::folded(const std::vector<Node>& nodes) const 
 }
 
 int Expressions::apply(Op op, int a) {
-  if (is_constant(a) && op != Op::logical_not) {
+  if (op == Op::logical_not) return inverted(truth(a));
+  if (is_constant(a)) {
     if (const auto value = folded({node(a), {.op = op, .args = {0}}})) return constant(*value);
   }
-  if (op == Op::neg) return negated(a);
-  if (op == Op::logical_not && node(a).op == Op::logical_not) return node(a).args[0];
-  return intern({.op = op, .args = {a}});
+  return op == Op::neg ? negated(a) : intern({.op = op, .args = {a}});
 }
 
 int Expressions::apply(Op op, int a, int b) {
-  const bool is_arithmetic =
-      op == Op::add || op == Op::sub || op == Op::mul || op == Op::div || op == Op::max || op == Op::min;
-  if (is_arithmetic && is_constant(a) && is_constant(b)) {
+  if (op == Op::logical_and || op == Op::logical_or) return logical(op, truth(a), truth(b));
+  if (is_constant(a) && is_constant(b)) {
     if (const auto value = folded({node(a), node(b), {.op = op, .args = {0, 1}}})) return constant(*value);
   }
   switch (op) {
@@ -60,9 +58,37 @@ int Expressions::apply(Op op, int a, int b) {
 }
 
 int Expressions::select(int condition, int if_true, int if_false) {
+  condition = truth(condition);
+  if (is_constant(condition)) return node(condition).number != 0 ? if_true : if_false;
   if (if_true == if_false) return if_true;
   if (node(condition).op == Op::logical_not) return select(node(condition).args[0], if_false, if_true);
+  if (is_condition(if_true) || is_condition(if_false))
+    return logical(Op::logical_or, logical(Op::logical_and, condition, truth(if_true)),
+                   logical(Op::logical_and, inverted(condition), truth(if_false)));
   return intern({.op = Op::select, .args = {condition, if_true, if_false}});
+}
+
+bool Expressions::is_condition(int id) const {
+  return node(id).op >= Op::less && node(id).op <= Op::logical_or;
+}
+
+int Expressions::truth(int id) {
+  if (is_condition(id)) return id;
+  if (is_constant(id)) return constant(node(id).number != 0);
+  return inverted(apply(Op::equal, id, constant(0)));
+}
+
+int Expressions::inverted(int condition) {
+  if (is_constant(condition)) return constant(node(condition).number == 0);
+  if (node(condition).op == Op::logical_not) return node(condition).args[0];
+  return intern({.op = Op::logical_not, .args = {condition}});
+}
+
+int Expressions::logical(Op op, int a, int b) {
+  if (is_constant(a)) std::swap(a, b);
+  if (!is_constant(b)) return intern({.op = op, .args = {a, b}});
+  const bool keeps = (node(b).number != 0) == (op == Op::logical_and);
+  return keeps ? a : b;
 }
 
 int Expressions::power(int a, double exponent) {
@@ -169,6 +195,27 @@ Function Expressions::take(int result, std::string name, std::vector<std::string
   }
   function.result = position[static_cast<size_t>(result)];
   return function;
+}
+
+Function bound(const Function& function, int parameter, double value) {
+  Expressions e(function.number);
+  std::vector<int> made;
+  for (const Node& node : function.nodes) {
+    const auto arg = [&](size_t i) { return made[static_cast<size_t>(node.args[i])]; };
+    if (node.op == Op::constant)
+      made.push_back(e.constant(node.number));
+    else if (node.op == Op::argument)
+      made.push_back(node.parameter == parameter ? e.constant(value) : e.argument(node.parameter));
+    else if (node.op == Op::pow)
+      made.push_back(e.power(arg(0), node.number));
+    else if (node.args.size() == 1)
+      made.push_back(e.apply(node.op, arg(0)));
+    else if (node.args.size() == 2)
+      made.push_back(e.apply(node.op, arg(0), arg(1)));
+    else
+      made.push_back(e.select(arg(0), arg(1), arg(2)));
+  }
+  return e.take(made[static_cast<size_t>(function.result)], function.name, function.parameters);
 }
 
 }  // namespace hydrac::functions

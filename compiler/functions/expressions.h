@@ -39,6 +39,11 @@ class Expressions {
   int intern(Node node);
   // The value of the last node, where it is finite: no kernel has another constant.
   std::optional<double> folded(const std::vector<Node>& nodes) const;
+  bool is_condition(int id) const;
+  // As a condition, or a constant 0 or 1: no node but the logical ones and the first of a choice takes one.
+  int truth(int id);
+  int inverted(int condition);
+  int logical(Op op, int a, int b);
   int negated(int a);
   int sum(int a, int b);
   int difference(int a, int b);
@@ -51,5 +56,9 @@ class Expressions {
   std::vector<Node> nodes_;
   std::map<Node, int> interned_;
 };
+
+// The function with parameter `parameter` fixed at `value`, and what follows from that computed. It keeps its
+// parameters.
+Function bound(const Function& function, int parameter, double value);
 
 }  // namespace hydrac::functions

@@ -3,6 +3,7 @@
 //   steps.
 #include <numbers>
 
+#include "functions/expressions.h"
 #include "ops/user_function.h"
 #include "optimizers/optimizer.h"
 
@@ -28,7 +29,7 @@ Term progress(BodyBuilder& k, Term step, double start, double steps) {
 Term function_factor(BodyBuilder& k, const functions::Function& function, Term step, double max_steps) {
   const ExprType type = function.number == functions::Number::f32 ? ExprType::f32 : ExprType::f64;
   const Term at = type == ExprType::f64 ? step : convert(step, type);
-  const Term factor = ops::call(k, function, {at, k.constant(max_steps, type)});
+  const Term factor = ops::call(k, functions::bound(function, 1, max_steps), {at});
   return type == ExprType::f64 ? factor : convert(factor, ExprType::f64);
 }
 

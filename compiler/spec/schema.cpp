@@ -50,8 +50,7 @@ Json function_type() {
   Json type = {{"type", "object"},
                {"additionalProperties", false},
                {"patternProperties", {{"^x-", Json::object()}}},
-               {"properties", {{"cpp", named}, {"function", named}, {"text", named}}},
-               {"required", {"cpp", "function"}}};
+               {"properties", {{"cpp", named}, {"function", named}, {"text", named}}}};
   type["properties"]["cpp"]["description"] = "A C++ file, relative to this one.";
   type["properties"]["function"]["pattern"] = "^[A-Za-z_][A-Za-z0-9_]{0,127}$";
   type["properties"]["function"]["description"] = "A function in it.";

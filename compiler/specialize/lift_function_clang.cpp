@@ -60,6 +60,10 @@ std::optional<Number> number_of(const clang::FunctionDecl& function, const Wante
   return std::nullopt;
 }
 
+bool is_missing(const std::string& message) {
+  return message.starts_with("use of undeclared identifier") || message.starts_with("no member named");
+}
+
 std::vector<FunctionProblem> parse_problems(const Ast& ast) {
   std::vector<FunctionProblem> problems;
   for (const Problem& problem : ast.problems()) {
@@ -72,7 +76,9 @@ std::vector<FunctionProblem> parse_problems(const Ast& ast) {
                                  : message.substr(quote + 1, message.find('\'', quote + 1) - quote - 1);
     if (message.find("file not found") != std::string::npos)
       ours.suggestion = "a function's file can include <cmath> and <algorithm>, and no other file";
-    else if (message.starts_with("use of undeclared identifier") && is_in_cmath(name))
+    else if (is_missing(message) && (name == "max" || name == "min"))
+      ours.suggestion = "add #include <algorithm>";
+    else if (is_missing(message) && (name == "std" || is_in_cmath(name)))
       ours.suggestion = "add #include <cmath>";
     problems.push_back(std::move(ours));
   }

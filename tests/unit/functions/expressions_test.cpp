@@ -70,6 +70,20 @@ TEST_F(Simplified, SigmoidsAreRecognised) {
   EXPECT_EQ(text(e.apply(Op::div, x, e.apply(Op::add, e.constant(2), down))), "div(x, add(2, exp(neg(x))))");
 }
 
+TEST_F(Simplified, ConditionsAreNoNumbers) {
+  const int less = e.apply(Op::less, x, y), equal = e.apply(Op::equal, x, y);
+  const int yes = e.constant(1), no = e.constant(0);
+  EXPECT_EQ(text(e.select(e.select(less, yes, no), x, y)),
+            "select(equal(select(less(x, y), 1, 0), 0), y, x)");
+  EXPECT_EQ(text(e.select(e.select(less, yes, equal), x, y)),
+            "select(logical_or(less(x, y), logical_and(logical_not(less(x, y)), equal(x, y))), x, y)");
+  EXPECT_EQ(e.select(e.apply(Op::less, e.constant(1), e.constant(2)), x, y), x);
+  EXPECT_EQ(e.apply(Op::logical_and, less, yes), less);
+  EXPECT_EQ(e.apply(Op::logical_and, no, less), no);
+  EXPECT_EQ(e.apply(Op::logical_or, less, yes), yes);
+  EXPECT_EQ(e.apply(Op::logical_or, no, less), less);
+}
+
 TEST_F(Simplified, PowersAreProductsAndRoots) {
   EXPECT_EQ(e.power(x, 1), x);
   EXPECT_EQ(text(e.power(x, 0)), "1");
@@ -88,6 +102,15 @@ TEST_F(Simplified, OnlyWhatIsNeededIsTaken) {
   EXPECT_EQ(f.nodes.size(), 2u);
   EXPECT_EQ(f.result, 1);
   EXPECT_EQ(evaluate<float>(f, {3, 0}), 9.0f);
+}
+
+TEST_F(Simplified, AFixedParameterIsComputedWith) {
+  const int half = e.apply(Op::mul, e.constant(0.5), y);
+  const int result =
+      e.select(e.apply(Op::less, x, half), e.power(e.apply(Op::div, x, y), 0.3), e.apply(Op::exp, half));
+  const Function f = bound(e.take(result, "f", {"x", "y"}), 1, 4);
+  EXPECT_EQ(text_of(f), "select(less(x, 2), pow(div(x, 4), 0.3), 7.38906)");
+  EXPECT_EQ(f.parameters.size(), 2u);
 }
 
 TEST_F(Simplified, NotANumberComesThroughTheFirstOfTwo) {

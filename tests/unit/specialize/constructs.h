@@ -45,6 +45,17 @@ inline float logic(float x) {
   return (near || far ? x : x * x) + (near ? 1 : 0) + float(far);
 }
 
+inline bool is_between(float x, float low, float high) {
+  if (x < low) return false;
+  return x <= high ? true : x != x;
+}
+inline float conditions_from_conditions(float x) {
+  bool inside = is_between(x, -1.0f, 1.0f);
+  if (x > 5.0f) inside = true;
+  const bool either = inside ? x > 0.0f : x < -3.0f;
+  return either ? x * x : -x;
+}
+
 inline float const_locals(float x) {
   const float square = x * x, fourth = square * square;
   const auto sum = square + fourth;

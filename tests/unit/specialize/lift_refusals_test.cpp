@@ -242,6 +242,11 @@ TEST(Refused, WhatIsNoCpp) {
   EXPECT_EQ(errors_of("float f(float x) { return expf(x) + y; }"),
             "1:27: use of undeclared identifier 'expf'\n  add #include <cmath>\n"
             "1:37: use of undeclared identifier 'y'\n");
+  EXPECT_EQ(errors_of("float f(float x) { return std::exp(x); }"),
+            "1:27: use of undeclared identifier 'std'\n  add #include <cmath>\n");
+  EXPECT_EQ(in_body("float f(float x) { return std::max(x, 1.0f) + std::gamma(x); }"),
+            "2:32: no member named 'max' in namespace 'std'\n  add #include <algorithm>\n"
+            "2:52: no member named 'gamma' in namespace 'std'\n");
   EXPECT_EQ(errors_of("#include \"other.h\"\n#include </etc/passwd>\nfloat f(float x) { return x; }"),
             "1:10: 'other.h' file not found\n  a function's file can include <cmath> and <algorithm>, and no "
             "other file\n");

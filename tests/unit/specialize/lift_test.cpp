@@ -58,6 +58,7 @@ const Construct kConstructs[] = {
     EXACT(ternaries),
     EXACT(comparisons),
     EXACT(logic),
+    EXACT(conditions_from_conditions),
     EXACT(const_locals),
     EXACT(mutable_locals),
     EXACT(assigned_in_branches),
