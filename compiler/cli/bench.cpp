@@ -9,6 +9,7 @@
 #include "cli/build_program.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "driver/floor.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
 #include "verify/job.h"
@@ -40,12 +41,7 @@ struct Row {
   double floor = 0;  // seconds that the machine's peaks would take for its flop, or for its bytes
 };
 
-// What a target can do at best, as far as it is known.
-struct Peaks {
-  double flops = 0, bytes_per_second = 0;
-};
-
-std::vector<Row> kernel_rows(targets::Executable& program, const Peaks& peaks) {
+std::vector<Row> kernel_rows(targets::Executable& program, const driver::Peaks& peaks) {
   std::map<std::pair<std::string, std::string>, Row> rows;
   auto add = [&](const std::string& function, double times) {
     constexpr int repeats = 5;
@@ -63,10 +59,7 @@ std::vector<Row> kernel_rows(targets::Executable& program, const Peaks& peaks) {
       row.seconds += median(seconds) * times;
       row.flop += one.flop * times;
       row.bytes += one.bytes * times;
-      const bool on_matrix_units = product || one.name.find("attention") != std::string::npos;
-      const double compute = on_matrix_units && peaks.flops > 0 ? one.flop / peaks.flops : 0;
-      const double memory = peaks.bytes_per_second > 0 ? one.bytes / peaks.bytes_per_second : 0;
-      row.floor += std::max(compute, memory) * times;
+      row.floor += floor_seconds(peaks, one.multiplies_matrices, one.flop, one.bytes) * times;
     }
   };
   add("micro_step", static_cast<double>(program.compiled().spec.train.gradient_accumulation_steps));
@@ -117,11 +110,13 @@ void print_rows(const std::vector<Row>& rows) {
 class Steps {
  public:
   explicit Steps(targets::Executable& program)
-      : program_(program), batches_(verify::random_batches(program.compiled().spec, 4, 7)) {}
+      : executable_(program),
+        program_(program.steps()),
+        batches_(verify::random_batches(program.compiled().spec, 4, 7)) {}
 
   // Seconds of each of `count` steps: by the target's clock, or by this machine's.
   std::vector<double> run(int64_t count) {
-    program_.take_step_times();
+    executable_.take_step_times();
     std::vector<double> seconds;
     int64_t unread = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -135,7 +130,7 @@ class Steps {
       }));
     }
     for (; unread > 0; --unread) result_ = program_.finish_step();
-    std::vector<double> timed = program_.take_step_times();
+    std::vector<double> timed = executable_.take_step_times();
     for (double& ms : timed) ms *= 1e-3;
     return timed.empty() ? seconds : timed;
   }
@@ -143,7 +138,8 @@ class Steps {
   const runtime::StepResult& last_result() const { return result_; }
 
  private:
-  targets::Executable& program_;
+  targets::Executable& executable_;
+  runtime::StepProgram& program_;
   verify::Batches batches_;
   runtime::StepResult result_;
   int64_t next_ = 0;
@@ -152,7 +148,7 @@ class Steps {
 // `began`: when the spec began to be compiled.
 Json measure(targets::Executable& program, int64_t steps, std::chrono::steady_clock::time_point began) {
   const driver::Compiled& c = program.compiled();
-  program.initialize();
+  program.steps().initialize();
   Steps run(program);
   run.run(1);
   const double first = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -163,7 +159,7 @@ Json measure(targets::Executable& program, int64_t steps, std::chrono::steady_cl
   const spec::Train& t = c.spec.train;
   const double tokens =
       static_cast<double>(t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps);
-  const double flops = program.flop_per_target() * tokens / typical;
+  const double flops = program.steps().flop_per_target() * tokens / typical;
   Json result = {{"spec", c.spec.name},
                  {"target", c.spec.target},
                  {"steps", steps},
@@ -176,7 +172,7 @@ Json measure(targets::Executable& program, int64_t steps, std::chrono::steady_cl
     result["mfu"] = flops / peak;
   }
   result["first_step_s"] = first;
-  result["planned_bytes"] = program.arena_bytes();
+  result["planned_bytes"] = program.steps().arena_bytes();
   if (const auto bytes = program.measured_bytes()) result["measured_bytes"] = *bytes;
   result["loss"] = run.last_result().loss;
   return result;
@@ -190,7 +186,7 @@ Json measure_peer(const Arguments& arguments, const spec::Spec& spec, int thread
       verify::run_oracle(verify::find_oracle(arguments.value("--oracle")), "bench", folder.path()));
 }
 
-void print_result(const Json& r, const targets::Executable& program) {
+void print_result(const Json& r, const runtime::StepProgram& program) {
   fmt::print("{}: {:.3f} ms a step (least {:.3f}), {} tokens/s, {:.0f} GFLOP/s", r["spec"].get<std::string>(),
              r["step_ms"].get<double>(), r["step_ms_min"].get<double>(),
              runtime::human_count(r["tokens_per_second"].get<double>()), r["gflops"].get<double>());
@@ -202,10 +198,6 @@ void print_result(const Json& r, const targets::Executable& program) {
   if (r.contains("measured_bytes"))
     fmt::print(", {} measured", runtime::human_bytes(r["measured_bytes"].get<uint64_t>()));
   fmt::print("; first step after {:.1f} s; {}\n", r["first_step_s"].get<double>(), program.description());
-}
-
-Peaks peaks_of(const targets::Executable& program) {
-  return {program.peak_flops(), targets::find(program.compiled().spec.target)->bandwidth_gbs * 1e9};
 }
 
 }  // namespace
@@ -220,11 +212,12 @@ int bench_verb(const Arguments& arguments) {
     const auto began = std::chrono::steady_clock::now();
     const BuiltProgram built = build_program(*spec);
     result = measure(*built.program, steps, began);
-    const std::vector<Row> rows = kernel_rows(*built.program, peaks_of(*built.program));
+    const driver::Peaks peaks = driver::peaks_of(*targets::find(spec->target), spec->optimizations.precision);
+    const std::vector<Row> rows = kernel_rows(*built.program, peaks);
     if (arguments.has("--json")) {
       result["kernels"] = rows_json(rows);
     } else {
-      print_result(result, *built.program);
+      print_result(result, built.program->steps());
       print_rows(rows);
     }
   }

@@ -8,6 +8,7 @@
 #include "cli/spec_input.h"
 #include "codegen/cpu_library.h"
 #include "runtime/error.h"
+#include "runtime/program/cache_dir.h"
 #include "targets/cpu/executor.h"
 #include "targets/cuda/executor.h"
 
@@ -53,7 +54,7 @@ driver::CompileOptions cpu_options(const spec::Spec& spec, const BuildOptions& o
 
 std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec) {
   if (targets::detected_gpu())
-    return std::make_unique<targets::CudaMachine>(target_of(spec), targets::default_cache_dir());
+    return std::make_unique<targets::CudaMachine>(target_of(spec), runtime::cache_dir());
   try {
     runtime::cuda::devices();
   } catch (const runtime::InputError& error) {
@@ -98,7 +99,7 @@ BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options) 
   BuiltProgram built;
   if (target_of(spec).is_cpu()) {
     built.program = std::make_unique<targets::CpuProgram>(fitting(spec, cpu_options(spec, options)),
-                                                          targets::default_cache_dir());
+                                                          runtime::cache_dir());
     return built;
   }
   built.machine = open_gpu(spec);
@@ -110,8 +111,8 @@ BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options) 
 PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options) {
   const targets::Target& target = target_of(spec);
   if (target.is_cpu()) return planned(spec, cpu_options(spec, options));
-  if (targets::detected_gpu() == target.name) {
-    targets::CudaMachine machine(target, targets::default_cache_dir());
+  if (!options.offline && targets::detected_gpu() == target.name) {
+    targets::CudaMachine machine(target, runtime::cache_dir());
     return planned(spec, gpu_options(machine, spec, options));
   }
   check_gpu(spec);

@@ -8,7 +8,7 @@
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/error.h"
-#include "targets/cpu/jit.h"
+#include "runtime/program/cache_dir.h"
 #include "targets/cuda/kernels.h"
 
 namespace hydrac::cli {
@@ -19,7 +19,7 @@ void print_kernels(const driver::Compiled& compiled) {
   const targets::Target& target = *targets::find(compiled.spec.target);
   if (target.is_cpu()) throw runtime::InputError("--kernels: the cpu's kernels have no registers to count");
   const auto code = targets::compile_kernels(compiled.program, target.capability,
-                                             runtime::cuda::CodeKind::cubin, targets::default_cache_dir());
+                                             runtime::cuda::CodeKind::cubin, runtime::cache_dir());
   fmt::print("{}", targets::kernel_table(compiled.program, code));
 }
 

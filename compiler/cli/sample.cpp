@@ -7,6 +7,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/error.h"
 #include "runtime/log/signal.h"
+#include "runtime/text/tokenizers.h"
 #include "runtime/train/console.h"
 #include "runtime/train/generate.h"
 #include "runtime/train/run_checkpoint.h"
@@ -53,7 +54,7 @@ int sample_verb(const Arguments& given) {
   const auto tokenizer = runtime::load_tokenizer(dir / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
   const BuiltProgram built = build_program(*spec);
-  runtime::StepProgram& program = *built.program;
+  runtime::StepProgram& program = built.program->steps();
   program.initialize();
   runtime::load_parameters(program, dir);
   runtime::GenerateOptions options;

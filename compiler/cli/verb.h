@@ -4,10 +4,11 @@
 #include <vector>
 
 #include "cli/arguments.h"
+#include "runtime/app/exit_code.h"
 
 namespace hydrac::cli {
 
-inline constexpr int kFine = 0, kFoundWanting = 1, kBadInput = 2, kRunFailed = 3;
+inline constexpr int kFine = runtime::kExitFine, kFoundWanting = 1, kBadInput = runtime::kExitBadInput;
 
 // Thrown where the user has been told what is wrong already; only the exit code is left.
 struct Reported {
@@ -30,10 +31,16 @@ int main(const std::vector<std::string>& words);
 int run_verb(const Arguments&);
 int check_verb(const Arguments&);
 int explain_verb(const Arguments&);
+int emit_verb(const Arguments&);
+int diff_verb(const Arguments&);
 int verify_verb(const Arguments&);
 int bench_verb(const Arguments&);
 int sample_verb(const Arguments&);
 int schema_verb(const Arguments&);
 int keys_verb(const Arguments&);
+
+// The two forms of diff.
+int diff_folder(const Arguments&, const std::string& folder);
+int diff_specs(const Arguments&);
 
 }  // namespace hydrac::cli

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 
 #include "cli/verb.h"
 #include "diag/suggest.h"
+#include "runtime/app/exit_code.h"
 #include "runtime/error.h"
 
 namespace hydrac::cli {
@@ -50,6 +50,20 @@ const std::vector<Verb>& verbs() {
         kMemory,
         kDump},
        explain_verb},
+      {"emit",
+       "SPEC -o FOLDER [key=value ...]",
+       "write the program as source code that builds against the runtime alone",
+       {{"--output,-o", "FOLDER", "where to; files there that are current stay untouched"},
+        kQuiet,
+        kThreads,
+        kMemory,
+        kDump},
+       emit_verb},
+      {"diff",
+       "SPEC FOLDER | SPEC SPEC [key=value ...]",
+       "which emitted files are not as they would be emitted now (exit 1); or what changes between two specs",
+       {kThreads, kMemory},
+       diff_verb},
       {"verify",
        "SPEC [key=value ...]",
        "compare loss, gradients and three steps with LibTorch in float64, on a GPU also with themselves; "
@@ -155,20 +169,13 @@ int run_words(std::vector<std::string> words) {
 }  // namespace
 
 int main(const std::vector<std::string>& words) {
-  try {
-    return run_words(words);
-  } catch (const Reported& reported) {
-    return reported.exit_code;
-  } catch (const runtime::InputError& error) {
-    fmt::print(stderr, "hydrac: error: {}\n", error.what());
-    return kBadInput;
-  } catch (const runtime::RunError& error) {
-    fmt::print(stderr, "hydrac: the run failed: {}\n", error.what());
-    return kRunFailed;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "hydrac: internal error, please report it with the spec: {}\n", error.what());
-    return kRunFailed;
-  }
+  return runtime::exit_code_of("hydrac", [&] {
+    try {
+      return run_words(words);
+    } catch (const Reported& reported) {
+      return reported.exit_code;
+    }
+  });
 }
 
 }  // namespace hydrac::cli

@@ -45,7 +45,7 @@ Computed compute(const spec::Spec& spec, const verify::Batches& batches,
   Computed computed;
   {
     const BuiltProgram built = build_program(spec);
-    built.program->initialize();
+    built.program->steps().initialize();
     verify::write_verify_job(job_dir, *built.program, batches,
                              verify::autocast_of(spec.optimizations.precision));
     computed.training = verify::train(*built.program, batches);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "driver/floor.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
 #include "targets/target.h"
@@ -47,22 +48,8 @@ std::vector<RecomputeChoice> all_choices() {
 double flop_per_byte(const spec::Spec& spec) {
   const targets::Target& target = *targets::find(spec.target);
   if (target.bandwidth_gbs == 0) return target.is_cpu() ? 10 : 150;  // typical: not known here
-  double tflops = target.fp32_tflops;
-  switch (spec.optimizations.precision) {
-    case spec::Precision::fp32:
-      break;
-    case spec::Precision::tf32:
-      tflops = target.tf32_tflops;
-      break;
-    case spec::Precision::bf16:
-    case spec::Precision::fp8:  // the rest of a block is bf16
-      tflops = target.bf16_tflops;
-      break;
-    case spec::Precision::fp16:
-      tflops = target.fp16_tflops;
-      break;
-  }
-  return tflops * 1e3 / target.bandwidth_gbs;
+  const Peaks peaks = peaks_of(target, spec.optimizations.precision);
+  return peaks.flops / peaks.bytes_per_second;
 }
 
 // The time of a micro-step on an ideal machine, in bytes it could move: each call takes as long as its

@@ -70,6 +70,7 @@ struct Call {
   int branch = 0;  // of a GPU's graph: 1 may run beside what follows it
   GemmShape gemm;
   AttentionCall attention;
+  bool multiplies_matrices = false;  // a product, or attention whoever computes it
   double flop = 0;
   double bytes = 0;    // each operand once
   std::string label;   // what it is in the model: "attn.qkv", "d_mlp.up"

@@ -231,8 +231,8 @@ ir::Shape unpadded_shape(const ir::Value& value) {
 
 }  // namespace
 
-std::vector<float> read_unpadded(const targets::Executable& program, ir::ValueId id,
-                                 const ir::Value& parameter, int slot) {
+std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, const ir::Value& parameter,
+                                 int slot) {
   std::vector<float> data = program.read(id, slot);
   data.resize(static_cast<size_t>(element_count(unpadded_shape(parameter))));
   return data;

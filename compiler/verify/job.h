@@ -19,8 +19,8 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed);
 float inverse_count(const std::vector<runtime::Batch>& step);
 
 // One slot of a parameter, or of its gradient `id`, without the rows that padding appended.
-std::vector<float> read_unpadded(const targets::Executable& program, ir::ValueId id,
-                                 const ir::Value& parameter, int slot);
+std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, const ir::Value& parameter,
+                                 int slot);
 
 // Writes job.json and tensors.safetensors: `program`'s parameters as they are now, and the batches.
 // `autocast`: the 16-bit type ("bf16", "fp16") that the oracle is to compute in too; empty: none.

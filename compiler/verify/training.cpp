@@ -9,7 +9,7 @@ namespace hydrac::verify {
 namespace {
 
 // Every parameter's tensors, or with the prefix "d_" their gradients'.
-Tensors read_all(const targets::Executable& program, const std::string& prefix) {
+Tensors read_all(targets::Executable& program, const std::string& prefix) {
   Tensors tensors;
   const ir::Graph& graph = program.compiled().graph;
   for (const ir::Value& value : graph.values) {
@@ -47,11 +47,11 @@ runtime::StepResult take_step(runtime::StepProgram& program, const std::vector<r
 }
 
 Training train(targets::Executable& program, const Batches& batches) {
-  program.initialize();
+  program.steps().initialize();
   Training training;
   for (const auto& step : batches) {
     const bool is_first = training.steps.empty();
-    training.steps.push_back(take_step(program, step, [&] {
+    training.steps.push_back(take_step(program.steps(), step, [&] {
       if (is_first) training.gradients = read_all(program, "d_");
     }));
   }

@@ -60,4 +60,24 @@ void TokenStore::read(int64_t begin, std::span<int32_t> out) const {
   }
 }
 
+TokenStore::Segment segment_of(const TokenShard& shard, const std::string& name) {
+  return {shard.file, shard.payload.data(), shard.width, shard.count, name};
+}
+
+std::shared_ptr<const TokenStore> open_token_shards(const std::vector<InputFile>& files,
+                                                    const std::string& fingerprint, int64_t vocab_size) {
+  std::vector<TokenStore::Segment> segments;
+  for (const InputFile& file : files) {
+    const TokenShard shard = open_token_shard(file.path, file.name);
+    if (shard.count == 0) throw InputError(fmt::format("{}: it holds no tokens", file.name));
+    const std::string made_with = fmt::format("{:016x}", shard.fingerprint);
+    if (shard.fingerprint != 0 && made_with != fingerprint) {
+      throw InputError(fmt::format("{}: it was made with the tokenizer {}, but this run's is {}", file.name,
+                                   made_with, fingerprint));
+    }
+    segments.push_back(segment_of(shard, file.name));
+  }
+  return std::make_shared<TokenStore>(std::move(segments), vocab_size);
+}
+
 }  // namespace hydrac::runtime

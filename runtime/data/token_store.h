@@ -1,15 +1,13 @@
 // A corpus as one long row of token ids, memory-mapped where it lies in files.
 #pragma once
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "runtime/data/sources.h"
-#include "runtime/data/tokenizer.h"
+#include "runtime/data/input_files.h"
+#include "runtime/data/token_shard.h"
 
 namespace hydrac::runtime {
 
@@ -39,27 +37,12 @@ class TokenStore {
   int64_t vocab_size_;
 };
 
-struct TokenizeProgress {
-  int64_t bytes_done;
-  int64_t bytes_total;
-  int64_t tokens;
-};
+// A shard as a part of a store; `name` is for messages.
+TokenStore::Segment segment_of(const TokenShard& shard, const std::string& name);
 
-struct CorpusOptions {
-  std::filesystem::path base;                             // patterns are relative to it
-  std::vector<std::string> patterns;                      // text and JSONL files, or token shards (not both)
-  std::string text_key = "text";                          // of JSONL lines
-  std::filesystem::path cache_dir;                        // made when missing; empty: tokens stay in memory
-  std::function<void(const TokenizeProgress&)> progress;  // now and then while tokenizing; may be empty
-  std::function<void(const std::string&)> notice;         // one line the user should see; may be empty
-};
-
-// The tokens of all files in order, end_of_text between documents where the tokenizer has one. Tokenized text
-// comes from the cache when it is there and whole; else it is made and stored. A cache that cannot be written
-// costs a notice. Throws InputError as for_each_document() and encode() do, naming the file.
-std::shared_ptr<const TokenStore> load_tokens(const CorpusOptions& options, const Tokenizer& tokenizer);
-
-// The character tokenizer of a corpus: make_char_tokenizer() over its documents.
-std::unique_ptr<Tokenizer> make_corpus_char_tokenizer(const CorpusOptions& options);
+// The tokens of these shards in order. InputError as open_token_shard(), for one without tokens, and for one
+// that says it was made with another tokenizer than `fingerprint` (see Tokenizer::fingerprint()).
+std::shared_ptr<const TokenStore> open_token_shards(const std::vector<InputFile>& files,
+                                                    const std::string& fingerprint, int64_t vocab_size);
 
 }  // namespace hydrac::runtime

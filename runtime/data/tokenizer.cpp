@@ -2,7 +2,8 @@
 
 #include <fmt/core.h>
 
-#include "runtime/data/unicode.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/utf8.h"
 
 namespace hydrac::runtime {
 
@@ -25,6 +26,10 @@ std::string Tokenizer::decode(std::span<const int32_t> ids) const {
 
 std::string Tokenizer::fingerprint() const {
   return fmt::format("{:016x}", fingerprint_bits());
+}
+
+std::string bpe_fingerprint(std::string_view json) {
+  return fmt::format("{:016x}", Hash64().add("bpe").add(json).value());
 }
 
 std::string StreamDecoder::push(int32_t id) {

@@ -1,9 +1,8 @@
-// Text to token ids and back: bytes, characters, or a Hugging Face tokenizer.json with byte-level BPE.
-// Every kind survives a round trip through to_json() and parse_tokenizer(), which is how a checkpoint carries
-// it.
+// Text to token ids and back, whatever the kind of tokenizer (runtime/text has characters and byte-level
+// BPE). Every kind survives a round trip through to_json() and parse_tokenizer(), which is how a checkpoint
+// carries it.
 #pragma once
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -60,18 +59,9 @@ class Tokenizer {
 // 256 ids, id = byte. end_of_text is 0: a text source refuses NUL bytes, so 0 is free to separate documents.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
-// The sorted code points of a corpus are ids 0, 1, ... (nanoGPT's character model).
-// `for_each_text` calls its argument with every document. Throws InputError for malformed UTF-8 and for an
-// empty corpus.
-using TextVisitor = std::function<void(std::string_view text)>;
-std::unique_ptr<Tokenizer> make_char_tokenizer(const std::function<void(const TextVisitor&)>& for_each_text);
-
-// Reads what to_json() wrote, or a Hugging Face tokenizer.json (byte-level BPE: GPT-2, Llama 3, Qwen 2 and 3,
-// ...). `shown_as` names the source in messages. Truncation, padding and post-processing stored in the file
-// are not applied: they shape single prompts, not corpora. Throws InputError for anything malformed or not
-// supported.
-std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& shown_as);
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& file);
+// The fingerprint() of the byte-level BPE that this text, a tokenizer.json, describes; known without parsing
+// it.
+std::string bpe_fingerprint(std::string_view json);
 
 // Turns a stream of ids into text that can be printed at once: bytes of an unfinished character wait for the
 // next id.

@@ -98,9 +98,11 @@ class StepProgram {
   // program's memory. One at a time, so that a checkpoint needs no second copy of the model.
   virtual void download(const NamedTensor& tensor, std::span<std::byte> to) = 0;
   virtual void upload(const NamedTensor& tensor, std::span<const std::byte> from) = 0;
-  virtual Counters counters() const = 0;
+  virtual Counters counters() = 0;
   virtual void set_counters(const Counters& counters) = 0;
 
+  // "4 kernels from the cache in 0.1 s, products by oneDNN, 2 threads": how it runs, for a run's first line.
+  virtual std::string description() const = 0;
   virtual int64_t arena_bytes() const = 0;     // all tensor memory
   virtual double flop_per_target() const = 0;  // model flop a trained token, for mfu; 0 = unknown
   // Absent where nobody measures it. May be called at any time.

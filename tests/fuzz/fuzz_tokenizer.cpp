@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/data/tokenizer.h"
 #include "runtime/error.h"
+#include "runtime/text/tokenizers.h"
 
 namespace {
 

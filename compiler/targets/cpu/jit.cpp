@@ -139,12 +139,6 @@ void build(const Compiler& compiler, const std::string& source, const fs::path& 
 
 }  // namespace
 
-fs::path default_cache_dir() {
-  if (const char* dir = std::getenv("HYDRAC_CACHE"); dir && *dir) return dir;
-  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache" / "hydrac";
-  return fs::temp_directory_path() / fmt::format("hydrac-{}", getuid());
-}
-
 KernelLibrary compile_kernels(const std::string& source, const fs::path& cache_dir) {
   const auto start = std::chrono::steady_clock::now();
   const Compiler compiler = find_compiler();

@@ -19,9 +19,6 @@ struct KernelLibrary {
 // our source.
 KernelLibrary compile_kernels(const std::string& source, const std::filesystem::path& cache_dir);
 
-// Where kernels and measured choices are kept: $HYDRAC_CACHE, or ~/.cache/hydrac.
-std::filesystem::path default_cache_dir();
-
 // Address of an exported function; std::logic_error when it is missing.
 void* symbol(const KernelLibrary& library, const std::string& name);
 

@@ -27,9 +27,8 @@ SafetensorsDtype stored_type(ir::DType dtype) {
   throw std::logic_error("an element type that no checkpoint has");
 }
 
-uint64_t address_of(const driver::Compiled& compiled, uint64_t arena, ir::ValueId value, int slot) {
-  return arena +
-         static_cast<uint64_t>(plan::address(compiled.graph, compiled.plan, {value, {false, slot}}, 0));
+uint64_t address_of(const driver::Compiled& compiled, ir::ValueId value, int slot) {
+  return static_cast<uint64_t>(plan::address(compiled.graph, compiled.plan, {value, {false, slot}}, 0));
 }
 
 std::string layer_name(std::string name, int layer) {
@@ -39,7 +38,7 @@ std::string layer_name(std::string name, int layer) {
 
 }  // namespace
 
-std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled, uint64_t arena) {
+std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled) {
   std::vector<NamedTensor> tensors;
   for (const ir::Value& value : compiled.graph.values) {
     if (!value.parameter) continue;
@@ -50,7 +49,7 @@ std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled, uin
                            .shape = {part.rows},
                            .dtype = stored_type(value.dtype),
                            .transposed = part.transposed};
-        tensor.address = address_of(compiled, arena, value.id, slot) +
+        tensor.address = address_of(compiled, value.id, slot) +
                          static_cast<uint64_t>(part.first_row * row * size_of(value.dtype));
         if (value.shape.size() == 2) tensor.shape.push_back(row);
         if (part.transposed) std::ranges::reverse(tensor.shape);
@@ -61,13 +60,13 @@ std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled, uin
   return tensors;
 }
 
-std::vector<NamedTensor> optimizer_tensors(const driver::Compiled& compiled, uint64_t arena) {
+std::vector<NamedTensor> optimizer_tensors(const driver::Compiled& compiled) {
   std::vector<NamedTensor> tensors;
   for (const ir::Value& value : compiled.graph.values) {
     if (value.role != ir::Role::optimizer_state) continue;
     NamedTensor tensor{.name = value.name, .dtype = stored_type(value.dtype)};
     for (const ir::Dim& dim : value.shape) tensor.shape.push_back(dim.size);
-    tensor.address = address_of(compiled, arena, value.id, 0);
+    tensor.address = address_of(compiled, value.id, 0);
     tensors.push_back(std::move(tensor));
   }
   return tensors;

@@ -1,6 +1,5 @@
 // The tensors of a compiled program under their names in a checkpoint, for any target that runs it.
 #pragma once
-#include <cstdint>
 #include <vector>
 
 #include "driver/compile.h"
@@ -8,9 +7,9 @@
 
 namespace hydrac::targets {
 
-// `arena`: the address of the program's memory; the tensors' addresses count from there.
-std::vector<runtime::NamedTensor> parameter_tensors(const driver::Compiled& compiled, uint64_t arena);
+// Addresses count from the start of the program's memory.
+std::vector<runtime::NamedTensor> parameter_tensors(const driver::Compiled& compiled);
 // Values of role optimizer_state, under their names in the graph.
-std::vector<runtime::NamedTensor> optimizer_tensors(const driver::Compiled& compiled, uint64_t arena);
+std::vector<runtime::NamedTensor> optimizer_tensors(const driver::Compiled& compiled);
 
 }  // namespace hydrac::targets

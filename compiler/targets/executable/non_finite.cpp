@@ -216,8 +216,8 @@ std::optional<std::string> non_finite_tensor(const std::vector<runtime::NamedTen
 }  // namespace
 
 std::optional<std::string> non_finite_state(const driver::Compiled& compiled, const ReadArena& read) {
-  if (auto found = non_finite_tensor(parameter_tensors(compiled, 0), "parameter", read)) return found;
-  return non_finite_tensor(optimizer_tensors(compiled, 0), "optimizer state", read);
+  if (auto found = non_finite_tensor(parameter_tensors(compiled), "parameter", read)) return found;
+  return non_finite_tensor(optimizer_tensors(compiled), "optimizer state", read);
 }
 
 }  // namespace hydrac::targets

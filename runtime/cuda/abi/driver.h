@@ -4,6 +4,11 @@
 #pragma once
 #include <cstddef>
 
+// Of the toolkit, whose CUstream and cudaStream_t, CUevent and cudaEvent_t are pointers to these: its handles
+// and ours are one type.
+struct CUstream_st;
+struct CUevent_st;
+
 namespace hydrac::runtime::cuda::abi {
 
 using CUresult = int;
@@ -12,8 +17,8 @@ using CUdeviceptr = unsigned long long;
 using CUcontext = struct CUctx_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
-using CUstream = struct CUstream_st*;
-using CUevent = struct CUevent_st*;
+using CUstream = ::CUstream_st*;
+using CUevent = ::CUevent_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphNode = struct CUgraphNode_st*;
 using CUgraphExec = struct CUgraphExec_st*;

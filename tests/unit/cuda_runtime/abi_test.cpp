@@ -62,6 +62,10 @@ HYDRAC_NVML_FUNCTIONS(HYDRAC_SAME)
 #undef HYDRAC_SAME
 }  // namespace functions
 
+// Programs that nvcc compiles pass our streams to the toolkit's functions.
+static_assert(std::is_same_v<abi::CUstream, ::CUstream> && std::is_same_v<abi::CUstream, ::cudaStream_t>);
+static_assert(std::is_same_v<abi::CUevent, ::CUevent> && std::is_same_v<abi::CUevent, ::cudaEvent_t>);
+
 struct Value {
   const char* name;
   long long ours, theirs;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data_test.h"
-#include "runtime/data/tokenizer.h"
+#include "runtime/text/tokenizers.h"
 
 namespace hydrac::runtime {
 namespace {

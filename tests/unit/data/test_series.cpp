@@ -5,8 +5,8 @@
 #include <set>
 
 #include "data_test.h"
-#include "runtime/data/csv.h"
-#include "runtime/data/series_loader.h"
+#include "runtime/series/csv.h"
+#include "runtime/series/series_loader.h"
 
 namespace hydrac::runtime {
 namespace {

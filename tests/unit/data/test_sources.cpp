@@ -1,6 +1,6 @@
 // Patterns and documents.
 #include "data_test.h"
-#include "runtime/data/sources.h"
+#include "runtime/text/documents.h"
 
 namespace hydrac::runtime {
 namespace {

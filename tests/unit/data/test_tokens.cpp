@@ -4,7 +4,7 @@
 
 #include "data_test.h"
 #include "runtime/data/token_shard.h"
-#include "runtime/data/token_store.h"
+#include "runtime/text/load_tokens.h"
 
 namespace hydrac::runtime {
 namespace {

@@ -80,7 +80,7 @@ class CpuProgramTest : public testing::Test {
     return all;
   }
 
-  static float loss_scale(const CpuProgram& program) {
+  static float loss_scale(CpuProgram& program) {
     return program.read(program.compiled().interface.loss_scale, 0)[0];
   }
 

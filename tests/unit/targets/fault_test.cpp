@@ -111,7 +111,7 @@ class FaultTest : public testing::Test {
     program.write(value, slot, values);
   }
 
-  static std::vector<std::vector<float>> state(const CpuProgram& program) {
+  static std::vector<std::vector<float>> state(CpuProgram& program) {
     std::vector<std::vector<float>> all;
     for (const char* name : {"parameters", "adam.m", "adam.v"})
       all.push_back(program.read(program.compiled().graph.find(name), 0));

@@ -171,7 +171,7 @@ class FakeProgram final : public StepProgram {
     if (from.size() != static_cast<size_t>(tensor.bytes())) throw std::logic_error("not a whole tensor");
     std::memcpy(reinterpret_cast<void*>(tensor.address), from.data(), from.size());
   }
-  Counters counters() const override {
+  Counters counters() override {
     require_still();
     return counters_;
   }
@@ -180,6 +180,7 @@ class FakeProgram final : public StepProgram {
     counters_ = counters;
     finished_ = counters.step;
   }
+  std::string description() const override { return "a fake"; }
   int64_t arena_bytes() const override { return int64_t{1} << 29; }
   double flop_per_target() const override { return 10; }
   std::optional<DeviceLoad> device_load() override { return load; }

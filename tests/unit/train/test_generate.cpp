@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "runtime/log/signal.h"
+#include "runtime/text/tokenizers.h"
 #include "train_test.h"
 
 namespace hydrac::runtime {

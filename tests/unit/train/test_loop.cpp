@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/text/tokenizers.h"
 #include "train_test.h"
 
 namespace hydrac::runtime {

@@ -279,8 +279,9 @@ class Biasless final : public StepProgram {
   std::vector<NamedTensor> optimizer_state() override { return {}; }
   void download(const NamedTensor&, std::span<std::byte>) override { FAIL() << "nothing is saved"; }
   void upload(const NamedTensor&, std::span<const std::byte>) override { ++uploads; }
-  Counters counters() const override { return {}; }
+  Counters counters() override { return {}; }
   void set_counters(const Counters&) override {}
+  std::string description() const override { return "a fake"; }
   int64_t arena_bytes() const override { return 0; }
   double flop_per_target() const override { return 0; }
 };

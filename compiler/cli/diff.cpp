@@ -1,0 +1,22 @@
+// `hydrac diff`: whether an emitted program is current, or what changes from one spec to another.
+#include <filesystem>
+
+#include "cli/verb.h"
+#include "runtime/error.h"
+
+namespace hydrac::cli {
+
+int diff_verb(const Arguments& arguments) {
+  if (arguments.positional.size() != 2) {
+    throw runtime::InputError(
+        "diff takes a spec and a folder that `hydrac emit` made of it, or two specs: hydrac diff SPEC "
+        "FOLDER");
+  }
+  const std::string& second = arguments.positional[1];
+  const std::string extension = std::filesystem::path(second).extension().string();
+  const bool two_specs =
+      !std::filesystem::is_directory(second) && (extension == ".yaml" || extension == ".yml");
+  return two_specs ? diff_specs(arguments) : diff_folder(arguments, second);
+}
+
+}  // namespace hydrac::cli

@@ -1,0 +1,81 @@
+// `hydrac emit` and `hydrac diff SPEC FOLDER`: the program of a spec as source code.
+#include "emit/emit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/build_program.h"
+#include "cli/program_memory.h"
+#include "cli/spec_input.h"
+#include "cli/verb.h"
+#include "emit/folder.h"
+#include "runtime/error.h"
+
+namespace hydrac::cli {
+
+using runtime::InputError;
+
+namespace {
+
+// The same on every machine: nothing is asked of a GPU that happens to be here.
+emit::Files emitted_files(const Arguments& arguments, spec::Spec spec) {
+  if (spec.target == "cpu" && spec.optimizations.threads == 0) {
+    throw InputError(
+        "optimizations.threads: how many threads run it is part of an emitted program, and 0 is as many as "
+        "this "
+        "machine has: write a number, such as --threads 8");
+  }
+  complete_for_planning(spec);
+  BuildOptions options = build_options(arguments);
+  options.offline = true;
+  const PlannedProgram planned = plan_program(spec, options);
+  require_fit(planned.problem);
+  emit::Origin origin{std::filesystem::path(arguments.positional[0]).filename().string(),
+                      arguments.overrides};
+  if (const auto threads = arguments.value("--threads"))
+    origin.overrides.push_back("optimizations.threads=" + *threads);
+  return emit::emit(planned.compiled, origin);
+}
+
+int64_t lines_of(const emit::Files& files) {
+  int64_t lines = 0;
+  for (const auto& [name, text] : files) lines += std::ranges::count(text, '\n');
+  return lines;
+}
+
+}  // namespace
+
+int emit_verb(const Arguments& arguments) {
+  const auto folder = arguments.value("--output");
+  if (!folder) throw InputError("where to? Name the folder: hydrac emit SPEC -o FOLDER");
+  const std::optional<spec::Spec> spec = load(arguments);
+  if (!spec) return kBadInput;
+  const emit::Files files = emitted_files(arguments, *spec);
+  const emit::FolderState before = emit::write(*folder, files);
+  if (arguments.has("--quiet")) return kFine;
+  for (const std::string& name : before.missing) fmt::print("new      {}\n", name);
+  for (const std::string& name : before.changed) fmt::print("changed  {}\n", name);
+  for (const std::string& name : before.stale) fmt::print("removed  {}\n", name);
+  fmt::print("{}: {} files, {} lines{}\n", *folder, files.size(), lines_of(files),
+             before.is_current() ? ", all as they were" : "");
+  return kFine;
+}
+
+int diff_folder(const Arguments& arguments, const std::string& folder) {
+  Arguments of_spec = arguments;
+  of_spec.positional.resize(1);
+  const std::optional<spec::Spec> spec = load(of_spec);
+  if (!spec) return kBadInput;
+  if (!std::filesystem::is_directory(folder))
+    throw InputError(fmt::format("{} is no folder: `hydrac emit` makes one", folder));
+  const emit::FolderState state = emit::compare(folder, emitted_files(of_spec, *spec));
+  for (const std::string& name : state.changed) fmt::print("changed  {}\n", name);
+  for (const std::string& name : state.missing) fmt::print("missing  {}\n", name);
+  for (const std::string& name : state.stale) fmt::print("stale    {}\n", name);
+  for (const std::string& name : state.foreign) fmt::print("foreign  {}\n", name);
+  return state.is_current() ? kFine : kFoundWanting;
+}
+
+}  // namespace hydrac::cli

@@ -1,0 +1,145 @@
+// `hydrac diff SPEC SPEC`: what changes of the program, its work and its memory from one spec to another.
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "cli/build_program.h"
+#include "cli/report.h"
+#include "cli/spec_input.h"
+#include "cli/verb.h"
+#include "driver/floor.h"
+#include "runtime/log/units.h"
+#include "spec/print.h"
+
+namespace hydrac::cli {
+
+namespace {
+
+std::optional<driver::Compiled> compiled(const Arguments& arguments, size_t which) {
+  Arguments one = arguments;
+  one.positional = {arguments.positional[which]};
+  std::optional<spec::Spec> spec = load(one);
+  if (!spec) return std::nullopt;
+  complete_for_planning(*spec);
+  BuildOptions options = build_options(arguments);
+  options.offline = true;
+  return plan_program(*spec, options).compiled;
+}
+
+std::string change(double a, double b) {
+  if (a == 0 || a == b) return "";
+  return fmt::format("{:+.1f}%", 100 * (b / a - 1));
+}
+
+void row(const std::string& name, const std::string& a, const std::string& b, const std::string& change) {
+  fmt::print("{:<28} {:>16} {:>16} {:>9}\n", name, a, b, change);
+}
+
+void bytes_row(const std::string& name, int64_t a, int64_t b) {
+  if (a == 0 && b == 0) return;
+  row(name, runtime::human_bytes(static_cast<uint64_t>(a)), runtime::human_bytes(static_cast<uint64_t>(b)),
+      change(static_cast<double>(a), static_cast<double>(b)));
+}
+
+// "train.seed" -> "1337", of every key. Sections open with a line that ends in a colon.
+std::map<std::string, std::string> keys_of(const spec::Spec& spec) {
+  std::map<std::string, std::string> keys;
+  std::vector<std::string> path;
+  const std::string yaml = spec::to_yaml(spec);
+  for (size_t at = 0; at < yaml.size();) {
+    const size_t end = std::min(yaml.find('\n', at), yaml.size());
+    const std::string line = yaml.substr(at, end - at);
+    at = end + 1;
+    const size_t indent = line.find_first_not_of(' '), colon = line.find(':');
+    if (indent == std::string::npos || colon == std::string::npos || line[indent] == '#') continue;
+    path.resize(indent / 2);
+    const std::string key = line.substr(indent, colon - indent);
+    if (colon + 1 == line.size()) {
+      path.push_back(key);
+      continue;
+    }
+    std::string name;
+    for (const std::string& part : path) name += part + ".";
+    keys[name + key] = line.substr(colon + 2);
+  }
+  return keys;
+}
+
+void print_keys(const driver::Compiled& a, const driver::Compiled& b) {
+  auto before = keys_of(a.spec), after = keys_of(b.spec);
+  fmt::print("keys\n");
+  std::set<std::string> names;
+  for (const auto* keys : {&before, &after}) {
+    for (const auto& [name, value] : *keys) names.insert(name);
+  }
+  for (const std::string& name : names) {
+    if (before[name] != after[name])
+      fmt::print("  {}: {} -> {}\n", name, before[name].empty() ? "-" : before[name],
+                 after[name].empty() ? "-" : after[name]);
+  }
+}
+
+// Kernels by what they compute: their names, and whether text or launch differ.
+void print_kernels(const driver::Compiled& a, const driver::Compiled& b) {
+  std::map<std::string, const program::Kernel*> before, after;
+  for (const program::Kernel& kernel : a.program.kernels) before[kernel.name] = &kernel;
+  for (const program::Kernel& kernel : b.program.kernels) after[kernel.name] = &kernel;
+  fmt::print("\nkernels\n");
+  int same = 0;
+  for (const auto& [name, kernel] : before) {
+    const auto found = after.find(name);
+    if (found == after.end()) {
+      fmt::print("  gone     {}\n", name);
+    } else if (found->second->text != kernel->text || found->second->launch != kernel->launch) {
+      fmt::print("  changed  {}\n", name);
+    } else {
+      ++same;
+    }
+  }
+  for (const auto& [name, kernel] : after) {
+    if (!before.contains(name)) fmt::print("  new      {}\n", name);
+  }
+  fmt::print("  {} stay as they are\n", same);
+}
+
+void print_work(const driver::Compiled& a, const driver::Compiled& b) {
+  const driver::StepWork before = driver::step_work(a), after = driver::step_work(b);
+  fmt::print("\n");
+  row("an optimizer step", "first", "second", "");
+  row("calls", std::to_string(before.calls), std::to_string(after.calls),
+      change(static_cast<double>(before.calls), static_cast<double>(after.calls)));
+  row("flop", runtime::human_count(before.flop), runtime::human_count(after.flop),
+      change(before.flop, after.flop));
+  bytes_row("bytes moved", static_cast<int64_t>(before.bytes), static_cast<int64_t>(after.bytes));
+  if (before.floor_seconds > 0 && after.floor_seconds > 0) {
+    row("floor, ms", fmt::format("{:.3f}", before.floor_seconds * 1e3),
+        fmt::format("{:.3f}", after.floor_seconds * 1e3), change(before.floor_seconds, after.floor_seconds));
+  }
+}
+
+void print_memory(const driver::Compiled& a, const driver::Compiled& b) {
+  fmt::print("\n");
+  row("memory", "first", "second", "");
+  bytes_row("arena", a.plan.arena_bytes, b.plan.arena_bytes);
+  auto before = bytes_by_role(a), after = bytes_by_role(b);
+  std::set<ir::Role> roles;
+  for (const auto* bytes : {&before, &after}) {
+    for (const auto& [role, count] : *bytes) roles.insert(role);
+  }
+  for (ir::Role role : roles) bytes_row("  " + std::string(to_string(role)), before[role], after[role]);
+}
+
+}  // namespace
+
+int diff_specs(const Arguments& arguments) {
+  const auto a = compiled(arguments, 0), b = compiled(arguments, 1);
+  if (!a || !b) return kBadInput;
+  print_keys(*a, *b);
+  print_kernels(*a, *b);
+  print_work(*a, *b);
+  print_memory(*a, *b);
+  return kFine;
+}
+
+}  // namespace hydrac::cli

@@ -1,0 +1,40 @@
+#include "cli/train_settings.h"
+
+#include "cli/checkpoint_files.h"
+#include "cli/spec_input.h"
+#include "driver/floor.h"
+#include "spec/print.h"
+
+namespace hydrac::cli {
+
+namespace {
+
+runtime::TrainOptions train_options(const spec::Spec& spec) {
+  runtime::TrainOptions options;
+  const spec::Train& t = spec.train;
+  options.run_dir = spec.output.dir;
+  options.max_steps = t.max_steps;
+  options.gradient_accumulation_steps = t.gradient_accumulation_steps;
+  options.eval_steps = t.eval_steps;
+  options.eval_batches = t.eval_batches;
+  options.save_steps = t.save_steps;
+  options.save_total_limit = t.save_total_limit;
+  options.log_steps = t.log_steps;
+  options.tokens_per_step = t.sequence_len * t.micro_batch_size * t.gradient_accumulation_steps;
+  options.peak_flops = driver::peaks_of(*targets::find(spec.target), spec.optimizations.precision).flops;
+  options.spec_text = spec::to_yaml(spec);
+  options.identity = result_keys(spec);
+  options.checkpoint_files["config.json"] = config_json(spec);
+  options.sample.prompt = spec.sample.prompt;
+  options.sample.max_new_tokens = spec.sample.max_new_tokens;
+  options.sample.sampling = sample_options(spec);
+  return options;
+}
+
+}  // namespace
+
+runtime::TrainSettings train_settings(const spec::Spec& spec) {
+  return {spec.name, train_options(spec), data_settings(spec)};
+}
+
+}  // namespace hydrac::cli

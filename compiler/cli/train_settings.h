@@ -1,0 +1,11 @@
+// What a spec says about its run, for whoever trains it.
+#pragma once
+#include "runtime/app/train_run.h"
+#include "spec/spec.h"
+
+namespace hydrac::cli {
+
+// Of a spec that is complete (see complete_from_data).
+runtime::TrainSettings train_settings(const spec::Spec& spec);
+
+}  // namespace hydrac::cli

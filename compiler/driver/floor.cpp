@@ -1,0 +1,54 @@
+#include "driver/floor.h"
+
+#include <algorithm>
+
+namespace hydrac::driver {
+
+Peaks peaks_of(const targets::Target& target, spec::Precision precision) {
+  double tflops = 0;
+  switch (precision) {
+    case spec::Precision::fp32:
+      tflops = target.fp32_tflops;
+      break;
+    case spec::Precision::tf32:
+      tflops = target.tf32_tflops;
+      break;
+    case spec::Precision::bf16:
+      tflops = target.bf16_tflops;
+      break;
+    case spec::Precision::fp16:
+      tflops = target.fp16_tflops;
+      break;
+    case spec::Precision::fp8:
+      tflops = target.fp8_tflops;
+      break;
+  }
+  return {tflops * 1e12, target.bandwidth_gbs * 1e9};
+}
+
+double floor_seconds(const Peaks& peaks, bool multiplies_matrices, double flop, double bytes) {
+  const double memory = peaks.bytes_per_second > 0 ? bytes / peaks.bytes_per_second : 0;
+  return multiplies_matrices && peaks.flops > 0 ? std::max(memory, flop / peaks.flops) : memory;
+}
+
+StepWork step_work(const Compiled& compiled) {
+  const Peaks peaks = peaks_of(*targets::find(compiled.spec.target), compiled.spec.optimizations.precision);
+  StepWork work;
+  for (const program::Function& function : compiled.program.functions) {
+    const bool micro_step = function.name == "micro_step";
+    if (!micro_step && function.name != "update") continue;
+    const int64_t times = micro_step ? compiled.spec.train.gradient_accumulation_steps : 1;
+    for (const program::Section& section : function.sections) {
+      const auto runs = static_cast<double>(std::max(section.layers, 1) * times);
+      for (const program::Call& call : section.calls) {
+        work.flop += runs * call.flop;
+        work.bytes += runs * call.bytes;
+        work.floor_seconds += runs * floor_seconds(peaks, call.multiplies_matrices, call.flop, call.bytes);
+        work.calls += std::max(section.layers, 1) * times;
+      }
+    }
+  }
+  return work;
+}
+
+}  // namespace hydrac::driver

@@ -1,0 +1,28 @@
+// What a target would need at best: the time that its peaks take for the flop and the bytes of a call.
+#pragma once
+#include "driver/compile.h"
+#include "targets/target.h"
+
+namespace hydrac::driver {
+
+// 0 = not known.
+struct Peaks {
+  double flops = 0;             // of matrix units, a second
+  double bytes_per_second = 0;  // of device memory
+};
+Peaks peaks_of(const targets::Target& target, spec::Precision precision);
+
+// Seconds: matrix products (and attention) take the longer one of both, everything else moves its bytes. 0
+// where the target's peaks are not known.
+double floor_seconds(const Peaks& peaks, bool multiplies_matrices, double flop, double bytes);
+
+// Of one optimizer step.
+struct StepWork {
+  double flop = 0;
+  double bytes = 0;
+  double floor_seconds = 0;
+  int64_t calls = 0;
+};
+StepWork step_work(const Compiled& compiled);
+
+}  // namespace hydrac::driver

@@ -1,0 +1,69 @@
+#include "emit/branch_waits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/operand_names.h"
+#include "program/branches.h"
+
+namespace hydrac::emit {
+
+namespace {
+
+struct Unrolled {
+  std::vector<program::BranchStep> steps;
+  std::vector<CallPosition> positions;
+};
+
+Unrolled unroll(const driver::Compiled& compiled, const program::Function& function) {
+  Unrolled all;
+  for (size_t s = 0; s < function.sections.size(); ++s) {
+    const program::Section& section = function.sections[s];
+    const int iterations = std::max(section.layers, 1);
+    for (int i = 0; i < iterations; ++i) {
+      const int layer = section.reverse ? iterations - 1 - i : i;
+      for (size_t c = 0; c < section.calls.size(); ++c) {
+        const program::Call& call = section.calls[c];
+        program::BranchStep step{{}, call.branch};
+        for (size_t a = 0; a < call.arguments.size(); ++a) {
+          const int64_t first = plan::address(compiled.graph, compiled.plan, call.arguments[a], layer);
+          step.accesses.push_back(
+              {first, first + plan::extent(compiled.graph, call.arguments[a]), call.writes[a]});
+        }
+        all.steps.push_back(std::move(step));
+        all.positions.emplace_back(static_cast<int>(s), static_cast<int>(c));
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+BranchWaits branch_waits(const driver::Compiled& compiled, const program::Function& function) {
+  BranchWaits result;
+  for (const program::Section& section : function.sections)
+    result.has_two |=
+        std::ranges::any_of(section.calls, [](const program::Call& c) { return c.branch == 1; });
+  if (!result.has_two) return result;
+  const Unrolled all = unroll(compiled, function);
+  const std::vector<int> waits = program::waits_between_branches(all.steps);
+  for (size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i] >= 0) result.waits[all.positions[i]].insert(all.positions[static_cast<size_t>(waits[i])]);
+  }
+  std::map<std::string, int> taken;
+  for (const auto& [waiting, awaited] : result.waits) {
+    for (const CallPosition& position : awaited) {
+      if (result.marks.contains(position)) continue;
+      const program::Section& section = function.sections[static_cast<size_t>(position.first)];
+      const std::string name =
+          "after_" + codegen::identifier(section.calls[static_cast<size_t>(position.second)].label);
+      const int count = ++taken[name];
+      result.marks[position] = count == 1 ? name : fmt::format("{}_{}", name, count);
+    }
+  }
+  return result;
+}
+
+}  // namespace hydrac::emit

@@ -1,0 +1,77 @@
+#include "emit/build_files.h"
+
+#include <fmt/format.h>
+
+#include "emit/source_file.h"
+#include "targets/target.h"
+
+namespace hydrac::emit {
+
+namespace {
+
+// How kernels are compiled: as hydrac itself compiles them, so that both compute the same bits.
+constexpr const char* kCpuFlags =
+    R"(# No contraction: a * b + c rounds twice wherever it stands, so that fusing kernels changes no result.
+set(kernel_options -O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math)
+)";
+
+constexpr const char* kRuntime = R"(
+# The runtime: carried along in runtime/ (hydrac emit --vendor-runtime), or installed.
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/runtime/CMakeLists.txt)
+  add_subdirectory(runtime)
+else()
+  find_package(hydrac-runtime REQUIRED)
+endif()
+
+)";
+
+}  // namespace
+
+std::string cmake_lists(const driver::Compiled& compiled, const Origin& origin,
+                        const std::vector<std::string>& sources) {
+  const targets::Target& target = *targets::find(compiled.spec.target);
+  const bool cpu = target.is_cpu();
+  const std::string project = namespace_of(compiled.spec);
+  std::string text = provenance(origin, "# ");
+  text += fmt::format("cmake_minimum_required(VERSION 3.25)\nproject({} LANGUAGES CXX{})\n\n", project,
+                      cpu ? "" : " CUDA");
+  text += "if(NOT CMAKE_BUILD_TYPE)\n  set(CMAKE_BUILD_TYPE Release)\nendif()\n";
+  text += "set(CMAKE_CXX_STANDARD 20)\nset(CMAKE_CXX_STANDARD_REQUIRED ON)\n";
+  if (!cpu) {
+    text += "set(CMAKE_CUDA_STANDARD 20)\n";
+    // Tensor cores' newest instructions are in no other GPU's code.
+    text += fmt::format("set(CMAKE_CUDA_ARCHITECTURES {}{})\n", target.capability,
+                        target.capability >= 90 ? "a-real" : "");
+  }
+  text += kRuntime;
+  text += "add_executable(train";
+  for (const std::string& source : sources) text += "\n  " + source;
+  text += ")\n";
+  text += "target_include_directories(train PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})\n";
+  std::string kernels;
+  for (const std::string& source : sources) {
+    const bool is_kernel = source.starts_with("kernels/");
+    // Attention and the embedding's gradient come from templates; nothing is fused into them.
+    const bool is_template = source == "kernels/attention.cu" || source == "kernels/embedding.cu";
+    if (is_kernel && !is_template) kernels += "\n  " + source;
+  }
+  if (cpu) {
+    text += std::string("\n") + kCpuFlags;
+    text += fmt::format(
+        "set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS \"${{kernel_options}}\")\n", kernels);
+    text += "\n# OpenMP runs kernels on all cores; the BLAS library is opened at run time.\n";
+    text += "find_package(OpenMP REQUIRED)\n";
+    text += "target_link_libraries(train PRIVATE hydrac::app hydrac::cpu_program OpenMP::OpenMP_CXX)\n";
+  } else {
+    text +=
+        "\n# No contraction: a * b + c rounds twice wherever it stands, so that fusing kernels changes no "
+        "result.\n";
+    text +=
+        fmt::format("set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS --fmad=false)\n", kernels);
+    text += "\n# CUDA's driver, cuBLASLt and cuDNN are opened at run time.\n";
+    text += "target_link_libraries(train PRIVATE hydrac::app hydrac::cuda_program)\n";
+  }
+  return text;
+}
+
+}  // namespace hydrac::emit

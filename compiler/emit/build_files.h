@@ -1,0 +1,14 @@
+// CMakeLists.txt of an emitted program.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "emit/emit.h"
+
+namespace hydrac::emit {
+
+// `sources`: the program's source files, sorted.
+std::string cmake_lists(const driver::Compiled& compiled, const Origin& origin,
+                        const std::vector<std::string>& sources);
+
+}  // namespace hydrac::emit

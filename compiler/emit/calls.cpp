@@ -1,0 +1,226 @@
+#include "emit/calls.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "codegen/operand_names.h"
+#include "codegen/writer.h"
+#include "emit/kernels.h"
+#include "targets/target.h"
+
+namespace hydrac::emit {
+
+using program::Call;
+using program::Section;
+
+namespace {
+
+bool is_block(const Section& section) {
+  return section.name.starts_with("block");
+}
+
+}  // namespace
+
+std::string section_comment(const std::string& section) {
+  static const std::map<std::string, std::string> comments = {
+      {"input", "The input's embedding, and the first layer's norm of it."},
+      {"block", "One layer: attention, then the mlp. It ends with the norm that the next one begins with."},
+      {"before_head", "What the head's parts add to begins at zero."},
+      {"head", "Logits, their loss and its gradient, and what that says of the head's matrix."},
+      {"after_head",
+       "The residual stream's gradient begins at zero: the loss reaches it through the last norm only."},
+      {"block_backward", "The gradients of one layer, in the reverse order of its forward pass."},
+      {"input_backward", "The gradients of the first norm and of the embeddings."},
+      {"update", "Gradient norm, clipping, learning rate and optimizer, all on the device."},
+      {"load", "The copies that products read, after parameters were loaded."},
+  };
+  const auto found = comments.find(section);
+  return found == comments.end() ? "" : found->second;
+}
+
+CallText::CallText(const driver::Compiled& compiled, const Dimensions& dimensions, const Tensors& tensors,
+                   const program::Function& function)
+    : compiled_(compiled),
+      dimensions_(dimensions),
+      tensors_(tensors),
+      function_(function),
+      waits_(branch_waits(compiled, function)),
+      on_cpu_(targets::find(compiled.spec.target)->is_cpu()) {}
+
+std::string run_parameter(const driver::Compiled& compiled) {
+  return targets::find(compiled.spec.target)->is_cpu() ? "const Products& blas" : "Run& run";
+}
+
+std::string run_parameter(const driver::Compiled& compiled, const program::Function& function,
+                          const std::vector<int>& sections) {
+  const bool used = std::ranges::any_of(sections, [&](int s) {
+    return std::ranges::any_of(function.sections[static_cast<size_t>(s)].calls,
+                               [](const Call& call) { return call.kind == Call::Kind::gemm; });
+  });
+  const bool cpu = targets::find(compiled.spec.target)->is_cpu();
+  return cpu && !used ? "const Products&" : run_parameter(compiled);
+}
+
+bool CallText::needs_run(const Section& section) const {
+  return !on_cpu_ ||
+         std::ranges::any_of(section.calls, [](const Call& call) { return call.kind == Call::Kind::gemm; });
+}
+
+std::string CallText::layer_of(const Section& section) const {
+  return section.layers == 0 ? "" : is_block(section) ? "l" : "part";
+}
+
+std::string CallText::count_of(const Section& section) const {
+  return is_block(section) ? "L" : "kHeadParts";
+}
+
+std::string CallText::arguments(const Section& section) const {
+  std::string list = "m";
+  if (needs_run(section)) list += on_cpu_ ? ", blas" : ", run";
+  if (section.layers > 0) list += ", " + layer_of(section);
+  return list;
+}
+
+std::string CallText::statement(int index) const {
+  const Section& section = function_.sections[static_cast<size_t>(index)];
+  codegen::Writer out(1);
+  const std::string call = fmt::format("{}({});", codegen::identifier(section.name), arguments(section));
+  if (section.layers == 0) {
+    out.line(call);
+  } else {
+    const std::string l = layer_of(section), count = count_of(section);
+    out.line(section.reverse ? fmt::format("for (int {0} = {1} - 1; {0} >= 0; --{0}) {2}", l, count, call)
+                             : fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {2}", l, count, call));
+  }
+  return out.text();
+}
+
+std::string CallText::definition(int index) const {
+  const Section& section = function_.sections[static_cast<size_t>(index)];
+  std::set<std::string> groups, branches;
+  codegen::Writer body(1);
+  for (size_t c = 0; c < section.calls.size(); ++c) {
+    const Call& call = section.calls[c];
+    const CallPosition here{index, static_cast<int>(c)};
+    for (ir::Use use : call.arguments) {
+      if (!on_cpu_ && call.kind == Call::Kind::gemm && use == call.arguments[3]) continue;  // the queue's own
+      groups.insert(tensors_.group_of(use.value).variable);
+    }
+    branches.insert(queue(call));
+    if (c > 0) body.line("");
+    if (call.kind == Call::Kind::gemm) body.line("// " + gemm_comment(call));
+    if (const auto found = waits_.waits.find(here); found != waits_.waits.end()) {
+      for (const CallPosition& awaited : found->second)
+        body.line(fmt::format("{}.wait(run.{});", queue(call), waits_.marks.at(awaited)));
+    }
+    body.line(call_text(section, call));
+    if (const auto found = waits_.marks.find(here); found != waits_.marks.end())
+      body.line(fmt::format("{}.mark(run.{});", queue(call), found->second));
+  }
+  codegen::Writer out;
+  if (const std::string comment = section_comment(section.name); !comment.empty()) out.line("// " + comment);
+  out.open(fmt::format("void {}(const Memory& m{}{}) {{", codegen::identifier(section.name),
+                       needs_run(section) ? ", " + run_parameter(compiled_) : "",
+                       section.layers == 0 ? "" : ", int " + layer_of(section)));
+  for (const Group& group : tensors_.groups()) {
+    if (groups.contains(group.variable))
+      out.line(fmt::format("const {}& {} = m.{};", group.type, group.variable, group.variable));
+  }
+  if (!on_cpu_) {
+    for (const std::string& branch : branches)
+      out.line(fmt::format("const Queue& {} = run.{};", branch, branch));
+  }
+  out.line("");
+  out.append(body.text());
+  out.close();
+  return out.text();
+}
+
+std::string CallText::queue(const Call& call) const {
+  return on_cpu_ ? "blas" : call.branch == 1 ? "beside" : "main";
+}
+
+std::string CallText::call_text(const Section& section, const Call& call) const {
+  switch (call.kind) {
+    case Call::Kind::launch:
+      return launch(section, call);
+    case Call::Kind::gemm:
+      return gemm(section, call);
+    case Call::Kind::attention:
+      return attention(section, call);
+  }
+  throw std::logic_error("no such kind of call");
+}
+
+std::string CallText::launch(const Section& section, const Call& call) const {
+  const program::Kernel& kernel = compiled_.program.kernels[static_cast<size_t>(call.kernel)];
+  std::vector<std::string> arguments;
+  for (ir::Use use : call.arguments) arguments.push_back(tensors_.text(use, layer_of(section)));
+  if (kernel.takes_layer) arguments.push_back(section.layers == 0 ? "0" : layer_of(section));
+  if (!on_cpu_) arguments.push_back(queue(call) + ".stream()");
+  return fmt::format("{}({});", kernel.name, fmt::join(arguments, ", "));
+}
+
+// Whether C is added to: always, never, or not in the first iteration.
+std::string CallText::accumulation(const Section& section, const Call& call) const {
+  if (!call.gemm.accumulate) return "";
+  if (!call.gemm.first_overwrites) return "true";
+  const std::string l = layer_of(section);
+  return section.reverse ? fmt::format("{} < {} - 1", l, count_of(section)) : l + " > 0";
+}
+
+std::string CallText::gemm(const Section& section, const Call& call) const {
+  const program::GemmShape& g = call.gemm;
+  const std::string layer = layer_of(section);
+  const ir::Shape& a = compiled_.graph.value(call.arguments[0]).shape;
+  const ir::Shape& c = compiled_.graph.value(call.arguments[2]).shape;
+  const std::string m = dimensions_.product({c.begin(), c.end() - 1}), n = dimensions_.text(c.back());
+  const std::string k =
+      g.transpose_a ? dimensions_.product({a.begin(), a.end() - 1}) : dimensions_.text(a.back());
+  if (g.transpose_a && g.transpose_b) throw std::logic_error("no product transposes both operands");
+  const std::string name = g.transpose_a ? "gemm_tn" : g.transpose_b ? "gemm_nt" : "gemm_nn";
+  std::vector<std::string> options;
+  if (g.bias) options.push_back(".bias = " + tensors_.text(call.arguments[4], layer));
+  if (const std::string adds = accumulation(section, call); !adds.empty())
+    options.push_back(".accumulate = " + adds);
+  return fmt::format("{}.{}({}, {}, {}, {}, {}, {}{});", queue(call), name,
+                     tensors_.text(call.arguments[2], layer), tensors_.text(call.arguments[0], layer),
+                     tensors_.text(call.arguments[1], layer), m, n, k,
+                     options.empty() ? "" : fmt::format(", {{{}}}", fmt::join(options, ", ")));
+}
+
+// "attn_qkv = normed · attn_qkv_weightᵀ + attn_qkv_bias    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]"
+std::string CallText::gemm_comment(const Call& call) const {
+  auto name = [&](int argument, bool transposed) {
+    return tensors_.short_text(call.arguments[static_cast<size_t>(argument)]) + (transposed ? "ᵀ" : "");
+  };
+  auto shape = [&](int argument, bool transposed) {
+    return symbols_of(compiled_.graph.value(call.arguments[static_cast<size_t>(argument)]).shape) +
+           (transposed ? "ᵀ" : "");
+  };
+  const program::GemmShape& g = call.gemm;
+  return fmt::format("{} {} {} · {}{}    {} x {} -> {}", name(2, false), g.accumulate ? "+=" : "=",
+                     name(0, g.transpose_a), name(1, g.transpose_b), g.bias ? " + " + name(4, false) : "",
+                     shape(0, g.transpose_a), shape(1, g.transpose_b), shape(2, false));
+}
+
+std::string CallText::attention(const Section& section, const Call& call) const {
+  std::vector<std::string> arguments;
+  for (ir::Use use : call.arguments) arguments.push_back(tensors_.text(use, layer_of(section)));
+  const std::string workspace = arguments.back();
+  arguments.pop_back();
+  if (call.attention.backward) {  // from the call's order to that of BackwardPointers
+    const std::vector<std::string> a = arguments;
+    arguments = {a[3], a[4], a[5], a[1], a[0], a[2], a[6], a[7], a[8]};
+  }
+  return fmt::format("run.cudnn.run(run.{}, {}Pointers{{{}}}, {}, {}.cuda_stream());",
+                     attention_name(compiled_, call.attention),
+                     call.attention.backward ? "Backward" : "Forward", fmt::join(arguments, ", "), workspace,
+                     queue(call));
+}
+
+}  // namespace hydrac::emit

@@ -1,0 +1,53 @@
+// The calls of a function as C++ statements: its sections top-down, each a function of its own.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+#include "emit/branch_waits.h"
+#include "emit/tensors.h"
+
+namespace hydrac::emit {
+
+class CallText {
+ public:
+  CallText(const driver::Compiled& compiled, const Dimensions& dimensions, const Tensors& tensors,
+           const program::Function& function);
+
+  // What a section does, once or for one layer, as a function's definition.
+  std::string definition(int section) const;
+  // The statement that runs a section: a call, in a loop over layers where it is one.
+  std::string statement(int section) const;
+
+ private:
+  // Whether a section needs to be told what to put its calls on; a cpu's kernels do not.
+  bool needs_run(const program::Section& section) const;
+  std::string arguments(const program::Section& section) const;
+  std::string call_text(const program::Section& section, const program::Call& call) const;
+  std::string launch(const program::Section& section, const program::Call& call) const;
+  std::string gemm(const program::Section& section, const program::Call& call) const;
+  std::string gemm_comment(const program::Call& call) const;
+  std::string attention(const program::Section& section, const program::Call& call) const;
+  std::string accumulation(const program::Section& section, const program::Call& call) const;
+  std::string queue(const program::Call& call) const;
+  std::string layer_of(const program::Section& section) const;
+  std::string count_of(const program::Section& section) const;
+
+  const driver::Compiled& compiled_;
+  const Dimensions& dimensions_;
+  const Tensors& tensors_;
+  const program::Function& function_;
+  const BranchWaits waits_;
+  const bool on_cpu_;
+};
+
+// What functions are given to put their calls on, "Run& run" or the cpu's products; without a name where
+// nothing of `sections` needs it.
+std::string run_parameter(const driver::Compiled& compiled);
+std::string run_parameter(const driver::Compiled& compiled, const program::Function& function,
+                          const std::vector<int>& sections);
+
+// "block_backward" -> what such a section is, as a comment.
+std::string section_comment(const std::string& section);
+
+}  // namespace hydrac::emit

@@ -1,0 +1,238 @@
+#include "emit/emit.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "codegen/writer.h"
+#include "emit/build_files.h"
+#include "emit/functions.h"
+#include "emit/kernels.h"
+#include "emit/layout.h"
+#include "emit/memory.h"
+#include "emit/plan_page.h"
+#include "emit/program_class.h"
+#include "emit/source_file.h"
+#include "specialize/format.h"
+#include "targets/target.h"
+
+namespace hydrac::emit {
+
+namespace {
+
+class Emitter {
+ public:
+  Emitter(const driver::Compiled& compiled, const Origin& origin)
+      : compiled_(compiled),
+        origin_(origin),
+        cpu_(targets::find(compiled.spec.target)->is_cpu()),
+        dimensions_(compiled.graph),
+        tensors_(compiled, dimensions_) {}
+
+  Files emit() {
+    add_dims();
+    add_memory();
+    add_kernels();
+    add_functions();
+    add_program();
+    std::vector<std::string> sources;
+    for (const auto& [name, text] : files_) {
+      if (name.ends_with(".cpp") || name.ends_with(".cu")) sources.push_back(name);
+    }
+    files_["CMakeLists.txt"] = cmake_lists(compiled_, origin_, sources);
+    files_["PLAN.md"] = plan_page(compiled_, tensors_, origin_);
+    return std::move(files_);
+  }
+
+ private:
+  void header(const std::string& name, const SourceFile& file) {
+    files_[name] = specialize::formatted(header_text(compiled_.spec, origin_, file));
+  }
+  void source(const std::string& name, const SourceFile& file) {
+    files_[name] = specialize::formatted(source_text(compiled_.spec, origin_, file));
+  }
+
+  void add_dims();
+  void add_memory();
+  void add_kernels();
+  void add_functions();
+  void add_program();
+
+  const driver::Compiled& compiled_;
+  const Origin& origin_;
+  const bool cpu_;
+  const Dimensions dimensions_;
+  const Tensors tensors_;
+  Files files_;
+};
+
+std::string meaning(const std::string& symbol) {
+  static const std::map<std::string, std::string> meanings = {
+      {"B", "sequences of a micro-batch"},
+      {"C", "width of the residual stream"},
+      {"D", "width of an attention head"},
+      {"F", "inner width of the mlp"},
+      {"H", "attention heads"},
+      {"K", "heads of keys and values"},
+      {"O", "outputs of the head"},
+      {"P", "positions that have an embedding"},
+      {"R", "tokens in a part of the head"},
+      {"T", "tokens of a sequence"},
+      {"V", "rows of the vocabulary's matrices, padding included"},
+  };
+  const auto found = meanings.find(symbol);
+  return found == meanings.end() ? "" : found->second;
+}
+
+void Emitter::add_dims() {
+  codegen::Writer out;
+  for (const auto& [symbol, size] : dimensions_.sizes())
+    out.line(fmt::format("inline constexpr std::int64_t {} = {};  // {}", symbol, size, meaning(symbol)));
+  out.line(fmt::format("inline constexpr int L = {};  // layers", compiled_.spec.model.num_hidden_layers));
+  for (const program::Section& section : compiled_.program.functions.front().sections) {
+    if (section.name == "head" && section.layers > 0)
+      out.line(
+          fmt::format("inline constexpr int kHeadParts = {};  // of a batch, one after another in the head",
+                      section.layers));
+  }
+  if (compiled_.spec.model.vocab_size > 0)
+    out.line(fmt::format("inline constexpr std::int64_t kVocabSize = {};  // tokens",
+                         compiled_.spec.model.vocab_size));
+  if (cpu_) out.line(fmt::format("inline constexpr int kThreads = {};", compiled_.threads));
+  header("dims.h", {"The sizes of the program, under the letters that comments write shapes with.",
+                    {"<cstdint>"},
+                    out.text(),
+                    ""});
+}
+
+void Emitter::add_memory() {
+  std::string usings = "using hydrac::runtime::Slots;\n";
+  std::vector<std::string> includes = {"<cstddef>", "<cstdint>", "", "\"dims.h\"",
+                                       "\"runtime/program/slots.h\""};
+  if (!cpu_) {
+    usings = "using hydrac::bf16;\nusing hydrac::f16;\n" + usings;
+    includes.insert(includes.end() - 2, "\"cuda/types.cuh\"");
+  }
+  header("memory.h", {"Every tensor of the program: a field, its shape, and what it shares its bytes with.",
+                      includes, usings + "\n" + memory_header(compiled_, tensors_), ""});
+  source("memory.cpp", {"The arena's map: where each tensor lies, in bytes from its start.",
+                        {"\"memory.h\""},
+                        "using hydrac::runtime::Arena;\n\n" + memory_source(compiled_, dimensions_, tensors_),
+                        ""});
+}
+
+void Emitter::add_kernels() {
+  std::vector<std::string> includes = {"<cstdint>", ""};
+  std::string usings;
+  if (!cpu_) {
+    includes = {"<cuda_runtime_api.h>", "", "<cstdint>", "", "\"cuda/types.cuh\""};
+    usings = "using hydrac::bf16;\nusing hydrac::f16;\n\n";
+  }
+  includes.push_back("\"dims.h\"");
+  header("kernels/kernels.h",
+         {cpu_ ? "The kernels of the program."
+               : "The kernels of the program, as functions that launch them on a stream.",
+          includes, usings + kernel_declarations(compiled_), ""});
+  for (const auto& [file, kernels] : kernel_files(compiled_.program)) {
+    SourceFile text{"Kernels: " + file + ".", {"\"kernels/kernels.h\"", ""}, "", ""};
+    if (cpu_) {
+      text.includes.insert(text.includes.end(),
+                           {"<algorithm>", "<cmath>", "", "\"cpu/attention.h\"", "\"cpu/embedding.h\"",
+                            "\"hydrac/math.h\"", "\"hydrac/random.h\""});
+      text.body = "using namespace hydrac;\n";
+    } else {
+      std::set<std::string> headers = {"cuda/reduce.cuh", "cuda/types.cuh",  "cuda/vector.cuh",
+                                       "hydrac/math.h",   "hydrac/random.h", "runtime/cuda/launch.cuh"};
+      for (int k : kernels) {
+        const std::string& header = compiled_.program.kernels[static_cast<size_t>(k)].header;
+        if (!header.empty()) headers.insert(header);
+      }
+      for (const std::string& header : headers) text.includes.push_back("\"" + header + "\"");
+      text.body =
+          "using namespace hydrac;\nusing hydrac::runtime::cuda::allow_shared_memory;\n"
+          "using hydrac::runtime::cuda::check_launch;\n";
+    }
+    text.body += kernel_definitions(compiled_, kernels);
+    source("kernels/" + file + (cpu_ ? ".cpp" : ".cu"), text);
+  }
+}
+
+void Emitter::add_functions() {
+  SourceFile step{"What a step is made of.", {"\"memory.h\""}, "", ""};
+  if (cpu_) {
+    step.includes.push_back("\"runtime/cpu/products.h\"");
+    step.body = "using hydrac::runtime::Products;\n\n";
+  } else {
+    step.includes.push_back("\"runtime/cuda/queue.h\"");
+    step.body = "using hydrac::runtime::cuda::Mark;\nusing hydrac::runtime::cuda::Queue;\n";
+    if (!cudnn_attentions(compiled_).empty()) {
+      step.includes.push_back("\"runtime/cudnn/attention.h\"");
+      step.body +=
+          "using hydrac::runtime::cudnn::BackwardPointers;\nusing hydrac::runtime::cudnn::CudnnAttention;\n"
+          "using hydrac::runtime::cudnn::ForwardPointers;\n"
+          "using AttentionPlan = hydrac::runtime::cudnn::Plan;\n";
+    }
+    step.body += "\n";
+  }
+  step.body += step_declarations(compiled_);
+  header("step.h", step);
+  for (const EmittedFunction& function : emitted_functions(compiled_)) {
+    source(function.file, {function.comment,
+                           {"\"kernels/kernels.h\"", "\"step.h\""},
+                           function_source(compiled_, dimensions_, tensors_, function),
+                           ""});
+  }
+}
+
+void Emitter::add_program() {
+  SourceFile declaration{"The program as the training loop drives it.", {"\"memory.h\""}, "", ""};
+  SourceFile definition{"How the program runs its functions.", {"\"program.h\"", ""}, "", ""};
+  if (cpu_) {
+    declaration.includes.insert(declaration.includes.end(),
+                                {"\"runtime/cpu/cpu_step_program.h\"", "\"runtime/cpu/products.h\""});
+    declaration.body =
+        "using hydrac::runtime::CpuStepProgram;\nusing hydrac::runtime::Function;\n"
+        "using hydrac::runtime::Products;\nusing hydrac::runtime::ProgramLayout;\n\n";
+    definition.includes.insert(definition.includes.end(), {"<omp.h>", "", "<stdexcept>", "<vector>", "",
+                                                           "\"runtime/program/cache_dir.h\"", "\"step.h\""});
+    definition.body =
+        "using hydrac::runtime::Blas;\nusing hydrac::runtime::BlasOptions;\n"
+        "using hydrac::runtime::Gemm;\nusing hydrac::runtime::cache_dir;\n\n";
+  } else {
+    declaration.includes.insert(declaration.includes.end(),
+                                {"\"runtime/cuda/cuda_step_program.h\"", "\"runtime/cuda/queue.h\""});
+    declaration.body =
+        "using hydrac::runtime::Function;\nusing hydrac::runtime::ProgramLayout;\n"
+        "using hydrac::runtime::cuda::Context;\nusing hydrac::runtime::cuda::CudaStepProgram;\n"
+        "using hydrac::runtime::cuda::Products;\nusing hydrac::runtime::cuda::Queue;\n";
+    definition.includes.insert(definition.includes.end(),
+                               {"<stdexcept>", "", "\"runtime/program/cache_dir.h\"", "\"step.h\""});
+    definition.body = "using hydrac::runtime::cache_dir;\nusing hydrac::runtime::cuda::GemmOptions;\n";
+    if (!cudnn_attentions(compiled_).empty()) {
+      declaration.includes.push_back("\"runtime/cudnn/attention.h\"");
+      declaration.body +=
+          "using hydrac::runtime::cudnn::CudnnAttention;\n"
+          "using AttentionPlan = hydrac::runtime::cudnn::Plan;\n";
+      definition.body += "using hydrac::runtime::cudnn::AttentionProblem;\n";
+    }
+    declaration.body += "\n";
+    definition.body += "\n";
+  }
+  declaration.body += program_declaration(compiled_);
+  definition.body += program_definition(compiled_, dimensions_);
+  header("program.h", declaration);
+  source("program.cpp", definition);
+  source("layout.cpp",
+         {"What the training loop reads and writes of the program's memory, and how it starts.",
+          {"\"program.h\"", "\"runtime/program/layout_text.h\""},
+          "using namespace hydrac::runtime;\n\n" + layout_source(compiled_, dimensions_, tensors_),
+          ""});
+}
+
+}  // namespace
+
+Files emit(const driver::Compiled& compiled, const Origin& origin) {
+  return Emitter(compiled, origin).emit();
+}
+
+}  // namespace hydrac::emit

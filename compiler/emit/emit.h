@@ -1,0 +1,23 @@
+// A compiled program as source code that people check in, build ahead of time and review.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+
+namespace hydrac::emit {
+
+// Text by path relative to the emitted folder.
+using Files = std::map<std::string, std::string>;
+
+// Where a program comes from, for the first lines of its files.
+struct Origin {
+  std::string spec;                    // the spec file's name, without folders
+  std::vector<std::string> overrides;  // "target=h200"
+};
+
+// The same program gives the same bytes, wherever and whenever it is emitted.
+Files emit(const driver::Compiled& compiled, const Origin& origin);
+
+}  // namespace hydrac::emit

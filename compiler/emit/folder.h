@@ -1,0 +1,33 @@
+// An emitted program on disk: what of a folder is as it would be emitted now, and bringing it there.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "emit/emit.h"
+
+namespace hydrac::emit {
+
+// Paths relative to the folder, sorted.
+struct FolderState {
+  std::vector<std::string> current;
+  std::vector<std::string> changed;  // with other contents than would be emitted
+  std::vector<std::string> missing;
+  std::vector<std::string> stale;    // emitted once, by their first lines, and no more
+  std::vector<std::string> foreign;  // stand where a file would be emitted, but hydrac did not write them
+
+  bool is_current() const { return changed.empty() && missing.empty() && stale.empty() && foreign.empty(); }
+};
+
+// Reads nothing but files that would be emitted and those whose names say that they might have been. A folder
+// that does not exist misses everything. runtime::InputError when `folder` is something else than a folder,
+// or something in it cannot be read.
+FolderState compare(const std::filesystem::path& folder, const Files& files);
+
+// Writes what is changed or missing and removes what is stale; a file that is current is not touched, so that
+// nothing that depends on it is built again. runtime::InputError, with nothing written, where it would
+// overwrite a file that hydrac did not write; runtime::RunError when the folder cannot be written. Returns
+// the state it found.
+FolderState write(const std::filesystem::path& folder, const Files& files);
+
+}  // namespace hydrac::emit

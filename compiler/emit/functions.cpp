@@ -1,0 +1,138 @@
+#include "emit/functions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/writer.h"
+#include "emit/branch_waits.h"
+#include "emit/calls.h"
+#include "emit/kernels.h"
+#include "targets/target.h"
+
+namespace hydrac::emit {
+
+namespace {
+
+bool on_cpu(const driver::Compiled& compiled) {
+  return targets::find(compiled.spec.target)->is_cpu();
+}
+
+std::vector<int> range(int first, int last) {
+  std::vector<int> numbers;
+  for (int i = first; i < last; ++i) numbers.push_back(i);
+  return numbers;
+}
+
+// Of a step: the sections before the backward pass of the blocks, and the rest.
+void split_step(const driver::Compiled& compiled, const program::Function& step,
+                std::vector<EmittedFunction>& functions) {
+  const std::vector<ir::Region>& regions = compiled.graph.function(step.name).regions;
+  int split = 0;
+  while (split < static_cast<int>(step.sections.size()) &&
+         !(regions[static_cast<size_t>(split)].backward &&
+           step.sections[static_cast<size_t>(split)].name != "head"))
+    ++split;
+  const int end = static_cast<int>(step.sections.size());
+  functions.push_back(
+      {"forward", "forward.cpp",
+       "Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.", &step,
+       range(0, split)});
+  functions.push_back({"backward", "backward.cpp",
+                       "Backward pass of one micro-batch: adds to the gradients of all parameters.", &step,
+                       range(split, end)});
+}
+
+}  // namespace
+
+std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled) {
+  std::vector<EmittedFunction> functions;
+  for (const program::Function& function : compiled.program.functions) {
+    const std::vector<int> all = range(0, static_cast<int>(function.sections.size()));
+    if (function.name == "micro_step") split_step(compiled, function, functions);
+    if (function.name == "update")
+      functions.push_back(
+          {"update_parameters", "optimizer.cpp", "The end of an optimizer step.", &function, all});
+    if (function.name == "evaluate")
+      functions.push_back(
+          {"evaluate_batch", "evaluate.cpp", "Loss of one batch, without dropout.", &function, all});
+    if (function.name == "generate") {
+      functions.push_back({"next_token_logits", "generate.cpp",
+                           "Logits of the token after a prompt's position.", &function, all});
+    }
+    if (function.name == "load") {
+      functions.push_back({"copy_weights", "load.cpp",
+                           "The copies of the parameters that products read, after parameters were loaded.",
+                           &function, all});
+    }
+  }
+  return functions;
+}
+
+bool has_two_branches(const driver::Compiled& compiled) {
+  return std::ranges::any_of(compiled.program.functions, [&](const program::Function& function) {
+    return !on_cpu(compiled) && branch_waits(compiled, function).has_two;
+  });
+}
+
+std::map<std::string, program::AttentionCall> cudnn_attentions(const driver::Compiled& compiled) {
+  std::map<std::string, program::AttentionCall> attentions;
+  for (const program::Function& function : compiled.program.functions) {
+    for (const program::Section& section : function.sections) {
+      for (const program::Call& call : section.calls) {
+        if (call.kind == program::Call::Kind::attention)
+          attentions.emplace(attention_name(compiled, call.attention), call.attention);
+      }
+    }
+  }
+  return attentions;
+}
+
+std::string step_declarations(const driver::Compiled& compiled) {
+  codegen::Writer out;
+  if (!on_cpu(compiled)) {
+    out.line("// What a function's calls are put on, to become part of a CUDA graph.");
+    out.open("struct Run {");
+    out.line("const Queue& main;");
+    if (has_two_branches(compiled)) {
+      out.line(
+          "// A second branch of the graph: what only makes gradients of parameters, which nobody reads "
+          "before");
+      out.line("// the update, runs beside the rest.");
+      out.line("const Queue& beside;");
+    }
+    if (const auto attentions = cudnn_attentions(compiled); !attentions.empty()) {
+      out.line("CudnnAttention& cudnn;");
+      for (const auto& [name, attention] : attentions)
+        out.line(fmt::format("const AttentionPlan& {};", name));
+    }
+    std::set<std::string> marks;
+    for (const program::Function& function : compiled.program.functions) {
+      for (const auto& [position, name] : branch_waits(compiled, function).marks) marks.insert(name);
+    }
+    if (!marks.empty())
+      out.line("// Points that the other branch waits for, named after what was just made.");
+    for (const std::string& mark : marks) out.line(fmt::format("Mark {} = {{}};", mark));
+    out.close("};");
+    out.line("");
+  }
+  for (const EmittedFunction& function : emitted_functions(compiled)) {
+    out.line("// " + function.comment);
+    out.line(fmt::format("void {}(const Memory& m, {});", function.name, run_parameter(compiled)));
+  }
+  return out.text();
+}
+
+std::string function_source(const driver::Compiled& compiled, const Dimensions& dimensions,
+                            const Tensors& tensors, const EmittedFunction& function) {
+  const CallText text(compiled, dimensions, tensors, *function.source);
+  std::string body = "namespace {\n\n";
+  for (int section : function.sections) body += text.definition(section) + "\n";
+  body += fmt::format("}}  // namespace\n\nvoid {}(const Memory& m, {}) {{\n", function.name,
+                      run_parameter(compiled, *function.source, function.sections));
+  for (int section : function.sections) body += text.statement(section);
+  return body + "}\n";
+}
+
+}  // namespace hydrac::emit

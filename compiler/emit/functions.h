@@ -1,0 +1,34 @@
+// The functions of an emitted program: the files that hold them, and step.h, which declares them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+#include "emit/tensors.h"
+
+namespace hydrac::emit {
+
+// A C++ function of the program: some sections of one of its functions, in order.
+struct EmittedFunction {
+  std::string name;  // "forward"
+  std::string file;  // "forward.cpp"
+  std::string comment;
+  const program::Function* source = nullptr;
+  std::vector<int> sections;
+};
+
+std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled);
+
+// step.h's body: what calls are put on, and the functions' declarations.
+std::string step_declarations(const driver::Compiled& compiled);
+// The body of a function's file.
+std::string function_source(const driver::Compiled& compiled, const Dimensions& dimensions,
+                            const Tensors& tensors, const EmittedFunction& function);
+
+// Whether anything runs beside the main branch; whether cuDNN computes attention.
+bool has_two_branches(const driver::Compiled& compiled);
+
+// The attentions that cuDNN computes, by the member of Run that is their plan.
+std::map<std::string, program::AttentionCall> cudnn_attentions(const driver::Compiled& compiled);
+
+}  // namespace hydrac::emit

@@ -1,0 +1,173 @@
+#include "emit/kernels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "targets/target.h"
+
+namespace hydrac::emit {
+
+using program::Kernel;
+
+namespace {
+
+bool on_cpu(const driver::Compiled& compiled) {
+  return targets::find(compiled.spec.target)->is_cpu();
+}
+
+std::string trimmed(std::string text) {
+  const size_t first = text.find_first_not_of(" \n"), last = text.find_last_not_of(" \n");
+  return first == std::string::npos ? "" : text.substr(first, last + 1 - first);
+}
+
+std::string without_line_comments(const std::string& text) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    if (text.compare(at, 2, "//") == 0) {
+      at = std::min(text.find('\n', at), text.size());
+    } else {
+      result += text[at++];
+    }
+  }
+  return result;
+}
+
+struct Signature {
+  size_t begin = 0;            // of the name
+  size_t open = 0, close = 0;  // the parentheses of the parameters
+};
+
+Signature signature_of(const Kernel& kernel) {
+  Signature s;
+  s.begin = kernel.text.find(" " + kernel.name + "(");
+  if (s.begin == std::string::npos)
+    throw std::logic_error("kernel " + kernel.name + " does not define itself");
+  s.begin += 1;
+  s.open = s.begin + kernel.name.size();
+  s.close = kernel.text.find(") {", s.open);
+  return s;
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
+  return text;
+}
+
+}  // namespace
+
+std::vector<Parameter> parameters_of(const Kernel& kernel) {
+  const Signature s = signature_of(kernel);
+  const std::string list = without_line_comments(kernel.text.substr(s.open + 1, s.close - s.open - 1));
+  std::vector<Parameter> parameters;
+  for (size_t at = 0; at < list.size();) {
+    const size_t comma = std::min(list.find(',', at), list.size());
+    std::string one = trimmed(list.substr(at, comma - at));
+    one = trimmed(replaced(replaced(one, "[[maybe_unused]]", ""), "__restrict__", ""));
+    const size_t name = one.find_last_of(" *") + 1;
+    parameters.push_back({trimmed(one.substr(0, name)), one.substr(name)});
+    at = comma + 1;
+  }
+  return parameters;
+}
+
+std::map<std::string, std::vector<int>> kernel_files(const program::Program& program) {
+  std::map<std::string, std::vector<int>> files;
+  std::set<int> seen;
+  for (const program::Function& function : program.functions) {
+    for (const program::Section& section : function.sections) {
+      for (const program::Call& call : section.calls) {
+        if (call.kind != program::Call::Kind::launch || !seen.insert(call.kernel).second) continue;
+        const Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
+        const bool of_step = function.name == "micro_step";
+        std::string file = of_step ? section.name : function.name == "load" ? "update" : function.name;
+        if (kernel.header.find("attention") != std::string::npos) file = "attention";
+        if (kernel.header.find("embedding") != std::string::npos) file = "embedding";
+        files[file].push_back(call.kernel);
+      }
+    }
+  }
+  return files;
+}
+
+namespace {
+
+// Scratch memory whose type only the kernel's template knows is any memory to the host.
+bool is_private(const Parameter& parameter) {
+  return parameter.type.find("hydrac::cuda::") != std::string::npos;
+}
+
+std::string host_parameters(const Kernel& kernel, bool cpu) {
+  std::vector<std::string> list;
+  for (const Parameter& p : parameters_of(kernel))
+    list.push_back((is_private(p) ? "void*" : p.type) + " " + p.name);
+  if (!cpu) list.push_back("cudaStream_t stream");
+  return fmt::format("{}", fmt::join(list, ", "));
+}
+
+std::string comment_lines(const std::string& comment) {
+  return "// " + replaced(comment, "\n", "\n// ") + "\n";
+}
+
+std::string launch_bytes(const Kernel& kernel) {
+  return fmt::format("{}", kernel.launch.shared_bytes);
+}
+
+std::string launcher(const Kernel& kernel) {
+  std::vector<std::string> names;
+  for (const Parameter& p : parameters_of(kernel))
+    names.push_back(is_private(p) ? fmt::format("static_cast<{}>({})", p.type, p.name) : p.name);
+  std::string text = fmt::format("void {}({}) {{\n", kernel.name, host_parameters(kernel, false));
+  if (kernel.launch.shared_bytes > 48 * 1024)
+    text += fmt::format("  allow_shared_memory({}_kernel, {});\n", kernel.name, launch_bytes(kernel));
+  text += fmt::format("  {}_kernel<<<{}, {}, {}, stream>>>({});\n", kernel.name, kernel.launch.grid,
+                      kernel.launch.block, launch_bytes(kernel), fmt::join(names, ", "));
+  return text + fmt::format("  check_launch(\"{}\");\n}}\n", kernel.name);
+}
+
+std::string definition(const Kernel& kernel, bool cpu) {
+  const Signature s = signature_of(kernel);
+  std::string text = kernel.text;
+  if (cpu) {
+    text = replaced(text, "static void " + kernel.name, "void " + kernel.name);
+  } else {
+    text.insert(s.open, "_kernel");
+    text = replaced(text, "extern \"C\" __global__", "__global__");
+    text = "namespace {\n\n" + text + "\n}  // namespace\n\n" + launcher(kernel);
+  }
+  return comment_lines(kernel.comment) + text;
+}
+
+}  // namespace
+
+std::string kernel_declarations(const driver::Compiled& compiled) {
+  const bool cpu = on_cpu(compiled);
+  std::string text;
+  for (const auto& [file, kernels] : kernel_files(compiled.program)) {
+    text += fmt::format("// ---- {}.{}\n\n", file, cpu ? "cpp" : "cu");
+    for (int k : kernels) {
+      const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(k)];
+      text += fmt::format("{}void {}({});\n\n", comment_lines(kernel.comment), kernel.name,
+                          host_parameters(kernel, cpu));
+    }
+  }
+  return text;
+}
+
+std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels) {
+  std::string text;
+  for (int k : kernels)
+    text += "\n" + definition(compiled.program.kernels[static_cast<size_t>(k)], on_cpu(compiled));
+  return text;
+}
+
+std::string attention_name(const driver::Compiled& compiled, const program::AttentionCall& attention) {
+  const bool generates = attention.batch == 1 && compiled.spec.train.micro_batch_size != 1;
+  return fmt::format("{}attention{}", generates ? "generation_" : "", attention.backward ? "_gradients" : "");
+}
+
+}  // namespace hydrac::emit

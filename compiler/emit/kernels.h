@@ -1,0 +1,33 @@
+// The kernels of a program as source files: which file each one lies in, and on a GPU the host functions that
+// launch them.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+#include "emit/dimensions.h"
+
+namespace hydrac::emit {
+
+struct Parameter {
+  std::string type;  // "const bf16*"
+  std::string name;
+};
+
+// A kernel's parameters as its text declares them.
+std::vector<Parameter> parameters_of(const program::Kernel& kernel);
+
+// Kernels by the file that holds them, "block" for kernels/block.cu: that of the part of the program which
+// calls them first.
+std::map<std::string, std::vector<int>> kernel_files(const program::Program& program);
+
+// kernels/kernels.h: a declaration of each, under its comment.
+std::string kernel_declarations(const driver::Compiled& compiled);
+// The body of kernels/FILE.cu, or of kernels/FILE.cpp for the cpu.
+std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels);
+
+// The member of Run that is the plan of an attention by cuDNN: "attention", "generation_attention".
+std::string attention_name(const driver::Compiled& compiled, const program::AttentionCall& attention);
+
+}  // namespace hydrac::emit

@@ -1,0 +1,251 @@
+#include "emit/layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "codegen/writer.h"
+#include "models/parameters.h"
+#include "optimizers/loss_scale.h"
+
+namespace hydrac::emit {
+
+namespace {
+
+class LayoutText {
+ public:
+  LayoutText(const driver::Compiled& compiled, const Dimensions& dimensions, const Tensors& tensors)
+      : compiled_(compiled), dimensions_(dimensions), tensors_(tensors) {}
+
+  std::string print();
+
+ private:
+  const ir::Value& value(ir::ValueId id) const { return compiled_.graph.value(id); }
+  std::string tensor(ir::ValueId id) const { return "m." + tensors_.text({id, {}}, ""); }
+  // "m.weights.attn_qkv_weight[l]", or [0] where only one slot is meant.
+  std::string slot(const ir::Value& parameter, const std::string& layer) const;
+  std::string rows(const ir::Value& parameter, int64_t rows) const;
+
+  void place(const std::string& member, ir::ValueId id);
+  void inputs();
+  void state();
+  void results();
+  void starts();
+  void rope();
+  void checkpoint();
+  void checkpoint_part(const ir::Value& parameter, const ir::CheckpointPart& part);
+  void loop(int first, int last, const std::string& statement);
+  void optimizer_state();
+  void flop();
+
+  const driver::Compiled& compiled_;
+  const Dimensions& dimensions_;
+  const Tensors& tensors_;
+  codegen::Writer out_;
+};
+
+void LayoutText::place(const std::string& member, ir::ValueId id) {
+  if (id == ir::kNoValue) return;
+  const bool scalar = element_count(value(id).shape) == 1;
+  out_.line(fmt::format("layout.{} = place({}{});", member, tensor(id),
+                        scalar ? "" : ", " + dimensions_.elements(value(id).shape)));
+}
+
+void LayoutText::inputs() {
+  const models::Interface& io = compiled_.interface;
+  place("inputs.tokens", io.tokens);
+  place("inputs.features", io.features);
+  place(value(io.targets).dtype == ir::DType::i32 ? "inputs.targets" : "inputs.float_targets", io.targets);
+  if (const ir::ValueId order = compiled_.graph.find("token_order"); order != ir::kNoValue) {
+    place("inputs.token_order", order);
+    out_.line("layout.inputs.token_ids = V;");
+  }
+  place("inputs.inv_count", io.inv_count);
+  place("inputs.prompt", io.prompt);
+  place("inputs.position", io.position);
+  out_.line("");
+}
+
+void LayoutText::state() {
+  const models::Interface& io = compiled_.interface;
+  place("state.step", compiled_.graph.find("step"));
+  place("state.rng_step", io.rng_step);
+  place("state.rng_seed", io.rng_seed);
+  if (io.loss_scale != ir::kNoValue) {
+    place("state.loss_scale", io.loss_scale);
+    out_.line(fmt::format("layout.state.initial_loss_scale = {};", optimizers::LossScaling{}.initial));
+  }
+  out_.line("");
+}
+
+void LayoutText::results() {
+  const optimizers::Metrics& m = compiled_.metrics;
+  place("results.step_loss", m.step_loss);
+  place("results.grad_norm", m.grad_norm);
+  place("results.learning_rate", m.learning_rate);
+  place("results.loss_scale", m.loss_scale);
+  place("results.skipped", m.skipped);
+  place("results.eval_loss", compiled_.interface.eval_loss);
+  if (compiled_.interface.logits != ir::kNoValue) {
+    place("results.logits", compiled_.interface.logits);
+    out_.line("layout.results.vocab_size = kVocabSize;");
+  }
+  out_.line("");
+}
+
+std::string LayoutText::slot(const ir::Value& parameter, const std::string& layer) const {
+  return "m." + tensors_.text({parameter.id, {parameter.slots > 1, 0}}, layer);
+}
+
+std::string LayoutText::rows(const ir::Value& parameter, int64_t rows) const {
+  if (rows == parameter.shape[0].size) return dimensions_.text(parameter.shape[0]);
+  return rows == compiled_.spec.model.vocab_size ? "kVocabSize" : std::to_string(rows);
+}
+
+// `statement` for the layers first to last, which it calls l.
+void LayoutText::loop(int first, int last, const std::string& statement) {
+  const int layers = static_cast<int>(compiled_.spec.model.num_hidden_layers);
+  const std::string end = last + 1 == layers ? "L" : last == layers ? "L + 1" : std::to_string(last + 1);
+  out_.line(fmt::format("for (int l = {}; l < {}; ++l) {}", first, end, statement));
+}
+
+void LayoutText::starts() {
+  out_.line("// In this order parameters are numbered for their random numbers.");
+  for (const ir::Value& parameter : compiled_.graph.values) {
+    if (!parameter.parameter) continue;
+    const ir::Init& init = parameter.parameter->init;
+    const std::string kind = init.kind == ir::Init::Kind::zeros  ? "zeros"
+                             : init.kind == ir::Init::Kind::ones ? "ones"
+                                                                 : "normal";
+    std::string elements = rows(parameter, models::checkpoint_rows(parameter));
+    if (parameter.shape.size() == 2)
+      elements = dimensions_.product({{1, ""}, parameter.shape[1]}) == "1"
+                     ? elements
+                     : elements + " * " + dimensions_.text(parameter.shape[1]);
+    const std::string statement =
+        fmt::format("layout.starts.push_back({}({}, {}{}));", kind, slot(parameter, "l"), elements,
+                    kind == "normal" ? fmt::format(", {}", init.deviation) : "");
+    if (parameter.slots == 1) {
+      out_.line(statement);
+    } else {
+      loop(0, parameter.slots - 1, statement);
+    }
+  }
+  out_.line("");
+}
+
+void LayoutText::rope() {
+  const models::Interface& io = compiled_.interface;
+  if (io.rope_cos == ir::kNoValue) return;
+  const spec::Model& m = compiled_.spec.model;
+  const spec::RopeScaling& s = m.rope_scaling;
+  const std::string elements = dimensions_.elements(value(io.rope_cos).shape);
+  out_.line("layout.rope.emplace();");
+  out_.line(fmt::format("layout.rope->cos = place({}, {});", tensor(io.rope_cos), elements));
+  out_.line(fmt::format("layout.rope->sin = place({}, {});", tensor(io.rope_sin), elements));
+  out_.line("layout.rope->tokens = T;");
+  out_.line("layout.rope->head_dim = D;");
+  out_.line(fmt::format("layout.rope->theta = {};", m.rope_theta));
+  if (s.factor != 1) {
+    out_.line(fmt::format("layout.rope->scaling = {{{}, {}, {}, {}}};", s.factor, s.low_freq_factor,
+                          s.high_freq_factor, s.original_max_position_embeddings));
+  }
+  out_.line("");
+}
+
+void LayoutText::checkpoint_part(const ir::Value& parameter, const ir::CheckpointPart& part) {
+  const bool a_layer = part.name.find("{}") != std::string::npos;
+  std::string address = "m." + tensors_.text({parameter.id, {a_layer, a_layer ? 0 : part.first_slot}}, "l");
+  const bool matrix = parameter.shape.size() == 2;
+  const std::string columns = matrix ? dimensions_.text(parameter.shape[1]) : "";
+  if (part.first_row > 0) {
+    // Rows before this part: multiples of the heads' widths or of the mlp's.
+    address += fmt::format(" + {}{}", part.first_row, matrix ? " * " + columns : "");
+  }
+  std::vector<std::string> shape = {rows(parameter, part.rows)};
+  if (matrix) shape.push_back(columns);
+  if (part.transposed) std::swap(shape.front(), shape.back());
+  const std::string name =
+      a_layer ? fmt::format("of_layer(l, \"{}\")", part.name) : fmt::format("\"{}\"", part.name);
+  const std::string statement =
+      fmt::format("layout.parameters.push_back({}({}, {}, {{{}}}));",
+                  part.transposed ? "transposed" : "named", name, address, fmt::join(shape, ", "));
+  if (a_layer) {
+    loop(part.first_slot, part.last_slot, statement);
+  } else {
+    out_.line(statement);
+  }
+}
+
+void LayoutText::checkpoint() {
+  out_.line("// Under the names that Hugging Face's checkpoints have.");
+  for (const ir::Value& parameter : compiled_.graph.values) {
+    if (!parameter.parameter) continue;
+    for (const ir::CheckpointPart& part : parameter.parameter->checkpoint) checkpoint_part(parameter, part);
+  }
+  out_.line("");
+}
+
+void LayoutText::optimizer_state() {
+  for (const ir::Value& value : compiled_.graph.values) {
+    if (value.role != ir::Role::optimizer_state) continue;
+    std::vector<std::string> shape;
+    for (const ir::Dim& dim : value.shape) shape.push_back(dimensions_.text(dim));
+    out_.line(fmt::format("layout.optimizer_state.push_back(named(\"{}\", {}, {{{}}}));", value.name,
+                          tensor(value.id), fmt::join(shape, ", ")));
+  }
+}
+
+// 6 N + 6 * layers * width * T, as llm.c counts: N weights of matrix products, attention's mask counted once.
+void LayoutText::flop() {
+  std::string weights;
+  for (const ir::Value& value : compiled_.graph.values) {
+    if (!value.parameter || value.shape.size() != 2) continue;
+    const bool only_looked_up =
+        value.name == "position_embedding" ||
+        (value.name == "token_embedding" && !compiled_.spec.model.tie_word_embeddings);
+    if (only_looked_up) continue;
+    weights += fmt::format("{}{}{}", weights.empty() ? "" : " + ", value.slots > 1 ? "L * " : "",
+                           dimensions_.elements(value.shape));
+  }
+  out_.line("// For mfu: 6 flop a weight of matrix products, and attention's.");
+  out_.line(fmt::format("layout.flop_per_target = 6.0 * static_cast<double>({} + L * H * D * T);", weights));
+}
+
+std::string LayoutText::print() {
+  out_.open("ProgramLayout layout() {");
+  out_.line("const Memory m(nullptr);");
+  out_.line("ProgramLayout layout;");
+  out_.line("layout.arena_bytes = kArenaBytes;");
+  out_.line("layout.persistent_bytes = kPersistentBytes;");
+  out_.line("layout.input_bytes = kInputBytes;");
+  out_.line(fmt::format("layout.gradient_accumulation_steps = {};",
+                        compiled_.spec.train.gradient_accumulation_steps));
+  out_.line("layout.context_length = T;");
+  out_.line("");
+  inputs();
+  state();
+  results();
+  out_.line(fmt::format("layout.seed = {};", static_cast<uint32_t>(compiled_.spec.train.seed)));
+  starts();
+  rope();
+  checkpoint();
+  optimizer_state();
+  const bool copies = std::ranges::any_of(compiled_.program.functions,
+                                          [](const program::Function& f) { return f.name == "load"; });
+  if (copies) out_.line("layout.working_copies = true;");
+  flop();
+  out_.line("return layout;");
+  out_.close();
+  return out_.text();
+}
+
+}  // namespace
+
+std::string layout_source(const driver::Compiled& compiled, const Dimensions& dimensions,
+                          const Tensors& tensors) {
+  return LayoutText(compiled, dimensions, tensors).print();
+}
+
+}  // namespace hydrac::emit

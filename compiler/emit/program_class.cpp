@@ -1,0 +1,279 @@
+#include "emit/program_class.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "codegen/writer.h"
+#include "emit/branch_waits.h"
+#include "emit/functions.h"
+#include "emit/tensors.h"
+#include "targets/target.h"
+
+namespace hydrac::emit {
+
+using codegen::Writer;
+using program::Call;
+
+namespace {
+
+bool on_cpu(const driver::Compiled& compiled) {
+  return targets::find(compiled.spec.target)->is_cpu();
+}
+
+// Calls `visit` with each product that differs, in the order of the program; `micro_step` only where wanted.
+template <class Visit>
+void for_each_product(const driver::Compiled& compiled, bool only_step, const Visit& visit) {
+  std::set<program::GemmShape> seen;
+  for (const program::Function& function : compiled.program.functions) {
+    if (only_step && function.name != "micro_step") continue;
+    for (const program::Section& section : function.sections) {
+      for (const Call& call : section.calls) {
+        if (call.kind != Call::Kind::gemm) continue;
+        for (int iteration : {0, 1}) {
+          program::GemmShape shape = call.gemm;
+          shape.accumulate = shape.accumulates(iteration);
+          shape.first_overwrites = false;
+          if (only_step && iteration == 0) continue;
+          if (seen.insert(shape).second) visit(call, shape);
+        }
+      }
+    }
+  }
+}
+
+struct ProductText {
+  std::string name;   // "nt"
+  std::string sizes;  // "B * T, 3 * H * D, C"
+};
+
+ProductText product_text(const driver::Compiled& compiled, const Dimensions& dimensions, const Call& call) {
+  const ir::Shape& a = compiled.graph.value(call.arguments[0]).shape;
+  const ir::Shape& c = compiled.graph.value(call.arguments[2]).shape;
+  const program::GemmShape& g = call.gemm;
+  const std::string k =
+      g.transpose_a ? dimensions.product({a.begin(), a.end() - 1}) : dimensions.text(a.back());
+  return {
+      g.transpose_a   ? "tn"
+      : g.transpose_b ? "nt"
+                      : "nn",
+      fmt::format("{}, {}, {}", dimensions.product({c.begin(), c.end() - 1}), dimensions.text(c.back()), k)};
+}
+
+std::string cpu_definition(const driver::Compiled& compiled, const Dimensions& dimensions) {
+  Writer out;
+  out.line("namespace {");
+  out.line("");
+  out.line("// What the BLAS libraries are timed with, once on a machine: each product of a step.");
+  out.open("std::vector<Gemm> products() {");
+  out.open("return {");
+  for_each_product(compiled, true, [&](const Call& call, const program::GemmShape& shape) {
+    const std::string sizes = product_text(compiled, dimensions, call).sizes;
+    const size_t first = sizes.find(", "), second = sizes.rfind(", ");
+    out.line(fmt::format("{{.m = {}, .n = {}, .k = {}{}{}{}}},", sizes.substr(0, first),
+                         sizes.substr(first + 2, second - first - 2), sizes.substr(second + 2),
+                         shape.transpose_a ? ", .trans_a = true" : "",
+                         shape.transpose_b ? ", .trans_b = true" : "",
+                         shape.accumulate ? ", .beta = 1.0f" : ""));
+  });
+  out.close("};");
+  out.close();
+  out.line("");
+  out.open("Blas open_blas() {");
+  out.line("omp_set_num_threads(kThreads);");
+  out.line("BlasOptions options;");
+  out.line("options.shapes = products();");
+  out.line("options.cache_file = (cache_dir() / \"blas-choice\").string();");
+  out.line("return Blas::open(options);");
+  out.close();
+  out.line("");
+  out.line("}  // namespace");
+  out.line("");
+  out.line("Program::Program() : CpuStepProgram(layout()), memory_(arena()), blas_(open_blas()) {}");
+  out.line("");
+  out.open("void Program::execute(Function function) {");
+  out.open("switch (function) {");
+  auto entry = [&](const std::string& name, const std::string& statements) {
+    out.line("case Function::" + name + ":");
+    out.line("  " + statements);
+    out.line("  return;");
+  };
+  for (const program::Function& function : compiled.program.functions) {
+    std::string statements;
+    for (const EmittedFunction& emitted : emitted_functions(compiled)) {
+      if (emitted.source == &function)
+        statements += fmt::format("{}{}(memory_, blas_);", statements.empty() ? "" : "\n  ", emitted.name);
+    }
+    entry(function.name, statements);
+  }
+  out.line("default:");
+  out.line("  throw std::logic_error(\"the program has no such function\");");
+  out.close();
+  out.close();
+  return out.text();
+}
+
+std::string strides_text(const program::AttentionCall::Strides& s) {
+  return fmt::format("{{{}, {}, {}}}", s.batch, s.token, s.head);
+}
+
+void attention_problem(Writer& out, const std::string& name, const program::AttentionCall& a) {
+  out.open(fmt::format("AttentionProblem {}_problem() {{", name));
+  out.line("AttentionProblem problem;");
+  out.line(fmt::format("problem.batch = {};", a.batch == 1 ? "1" : "B"));
+  out.line("problem.tokens = T;");
+  out.line("problem.heads = H;");
+  out.line(fmt::format("problem.kv_heads = {};", a.heads == a.kv_heads ? "H" : "K"));
+  out.line("problem.head_dim = D;");
+  out.line(fmt::format("problem.scale = {}f;", static_cast<float>(a.scale)));
+  if (!a.causal) out.line("problem.causal = false;");
+  if (a.dtype == ir::DType::f16) out.line("problem.bf16 = false;");
+  out.line(fmt::format("problem.q = {};", strides_text(a.q)));
+  out.line(fmt::format("problem.k = {};", strides_text(a.k)));
+  out.line(fmt::format("problem.v = {};", strides_text(a.v)));
+  out.line(fmt::format("problem.out = {};", strides_text(a.out)));
+  if (a.backward) {
+    out.line(fmt::format("problem.d_out = {};", strides_text(a.d_out)));
+    out.line(fmt::format("problem.d_q = {};", strides_text(a.d_q)));
+    out.line(fmt::format("problem.d_k = {};", strides_text(a.d_k)));
+    out.line(fmt::format("problem.d_v = {};", strides_text(a.d_v)));
+  }
+  out.line("return problem;");
+  out.close();
+  out.line("");
+}
+
+// The element type of A and B, then C's: "bf16, float".
+std::string product_types(const program::GemmShape& shape) {
+  return fmt::format("{}, {}", c_type(shape.a), c_type(shape.c));
+}
+
+void plan_products(Writer& out, const driver::Compiled& compiled, const Dimensions& dimensions) {
+  out.line("// Every product of the program. Its algorithm is measured once on a machine, then remembered.");
+  out.open("void plan_products(Products& products) {");
+  for_each_product(compiled, false, [&](const Call& call, const program::GemmShape& shape) {
+    const ProductText text = product_text(compiled, dimensions, call);
+    std::string kind;
+    if (shape.bias) kind = ".bias = true";
+    if (shape.accumulate) kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
+    out.line(fmt::format("products.plan_{}<{}>({}{});", text.name, product_types(shape), text.sizes,
+                         kind.empty() ? "" : ", {" + kind + "}"));
+  });
+  out.close();
+  out.line("");
+}
+
+std::string run_text(const driver::Compiled& compiled) {
+  std::string text = "Run run{main_";
+  if (has_two_branches(compiled)) text += ", beside_";
+  const auto attentions = cudnn_attentions(compiled);
+  if (!attentions.empty()) text += ", cudnn_";
+  for (const auto& [name, attention] : attentions) text += ", " + name + "_";
+  return text + "};";
+}
+
+std::string cuda_definition(const driver::Compiled& compiled, const Dimensions& dimensions) {
+  Writer out;
+  out.line("namespace {");
+  out.line("");
+  plan_products(out, compiled, dimensions);
+  const auto attentions = cudnn_attentions(compiled);
+  for (const auto& [name, attention] : attentions) attention_problem(out, name, attention);
+  out.open("GemmOptions product_options() {");
+  out.line("GemmOptions options;");
+  out.line(fmt::format("options.workspace_bytes = {};",
+                       driver::gemm_workspace_bytes(*targets::find(compiled.spec.target))));
+  out.line("options.cache_file = cache_dir() / \"gemm-choices\";");
+  out.line("return options;");
+  out.close();
+  out.line("");
+  out.line("}  // namespace");
+  out.line("");
+  const bool tf32 = compiled.spec.optimizations.precision == spec::Precision::tf32;
+  const bool two = has_two_branches(compiled);
+  out.line("Program::Program()");
+  out.line("    : CudaStepProgram(layout(), context),");
+  out.line("      memory_(arena()),");
+  out.line(fmt::format("      products_(context, product_options(), {}, {{arena(), kArenaBytes}}),",
+                       tf32 ? "/*tf32=*/true" : "/*tf32=*/false"));
+  if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir()),");
+  for (const auto& [name, attention] : attentions) {
+    out.line(fmt::format("      {0}_(cudnn_.{1}({0}_problem())),", name,
+                         attention.backward ? "backward" : "forward"));
+  }
+  out.line(fmt::format("      main_(stream(), products_, memory_.state.gemm_workspace){}", two ? "," : " {"));
+  if (two) out.line("      beside_(beside(), products_, memory_.state.gemm_workspace_beside) {");
+  Writer body(1);
+  body.line("plan_products(products_);");
+  body.line(compiled.spec.optimizations.cuda_graph ? "capture_graphs();" : "use_graphs(false);");
+  out.append(body.text());
+  out.line("}");
+  out.line("");
+  out.open("void Program::enqueue(Function function) {");
+  out.line(run_text(compiled));
+  out.open("switch (function) {");
+  for (const program::Function& function : compiled.program.functions) {
+    out.line("case Function::" + function.name + ":");
+    const bool forks = two && branch_waits(compiled, function).has_two;
+    if (forks) out.line("  beside_.follow(main_);");
+    for (const EmittedFunction& emitted : emitted_functions(compiled)) {
+      if (emitted.source == &function) out.line(fmt::format("  {}(memory_, run);", emitted.name));
+    }
+    if (forks) out.line("  main_.follow(beside_);");
+    out.line("  return;");
+  }
+  out.line("default:");
+  out.line("  throw std::logic_error(\"the program has no such function\");");
+  out.close();
+  out.close();
+  return out.text();
+}
+
+}  // namespace
+
+std::string program_declaration(const driver::Compiled& compiled) {
+  Writer out;
+  out.line("// Where everything lies in memory, for the training loop; layout.cpp.");
+  out.line("ProgramLayout layout();");
+  out.line("");
+  if (on_cpu(compiled)) {
+    out.open("class Program final : public CpuStepProgram {");
+    out.line(" public:");
+    out.line("Program();");
+    out.line("");
+    out.line(" private:");
+    out.line("void execute(Function function) override;");
+    out.line("");
+    out.line("Memory memory_;");
+    out.line("Products blas_;");
+    out.close("};");
+    return out.text();
+  }
+  out.line("// The GPU's context, which must be there before the program and after it.");
+  out.open("struct OnGpu {");
+  out.line("Context context{0};");
+  out.close("};");
+  out.line("");
+  out.open("class Program final : private OnGpu, public CudaStepProgram {");
+  out.line(" public:");
+  out.line("Program();");
+  out.line("");
+  out.line(" private:");
+  out.line("void enqueue(Function function) override;");
+  out.line("");
+  out.line("Memory memory_;");
+  out.line("Products products_;");
+  const auto attentions = cudnn_attentions(compiled);
+  if (!attentions.empty()) out.line("CudnnAttention cudnn_;");
+  for (const auto& [name, attention] : attentions) out.line(fmt::format("AttentionPlan {}_;", name));
+  out.line("Queue main_;");
+  if (has_two_branches(compiled)) out.line("Queue beside_;");
+  out.close("};");
+  return out.text();
+}
+
+std::string program_definition(const driver::Compiled& compiled, const Dimensions& dimensions) {
+  return on_cpu(compiled) ? cpu_definition(compiled, dimensions) : cuda_definition(compiled, dimensions);
+}
+
+}  // namespace hydrac::emit

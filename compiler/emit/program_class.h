@@ -1,0 +1,13 @@
+// program.h and program.cpp of an emitted program: the class that the training loop drives.
+#pragma once
+#include <string>
+
+#include "driver/compile.h"
+#include "emit/dimensions.h"
+
+namespace hydrac::emit {
+
+std::string program_declaration(const driver::Compiled& compiled);
+std::string program_definition(const driver::Compiled& compiled, const Dimensions& dimensions);
+
+}  // namespace hydrac::emit

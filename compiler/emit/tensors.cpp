@@ -1,0 +1,175 @@
+#include "emit/tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "codegen/operand_names.h"
+
+namespace hydrac::emit {
+
+namespace {
+
+// Groups stand in this order in memory.h. Activations have a group for each function.
+const std::vector<Group> kGroups = {
+    {"Inputs", "in", "What the host writes before a step; in the arena they lie together, at its start."},
+    {"Tables", "tables", "Filled at the start and never written again."},
+    {"Weights", "weights", "Parameters, in float32. `all` is the pack of all of them."},
+    {"Gradients", "grads", "Of the parameters, packed likewise; micro-batches add to them."},
+    {"Copies", "copies", "The parameters in the type that products read; the optimizer writes them."},
+    {"Moments", "moments", "Of the optimizer."},
+    {"State", "state", "Scalars that live on the device, and scratch memory of products."},
+    {"Activations", "act", "Of a training step, forward and backward."},
+    {"Evaluation", "eval", "Activations of evaluating a batch."},
+    {"Generation", "gen", "Activations of the next token's logits."},
+    {"Scratch", "scratch", "Of the optimizer's kernels."},
+};
+
+int group_of_role(ir::Role role, const std::string& function) {
+  switch (role) {
+    case ir::Role::input:
+      return 0;
+    case ir::Role::constant:
+      return 1;
+    case ir::Role::parameter:
+      return 2;
+    case ir::Role::gradient:
+      return 3;
+    case ir::Role::working_copy:
+      return 4;
+    case ir::Role::optimizer_state:
+      return 5;
+    case ir::Role::state:
+      return 6;
+    case ir::Role::activation:
+      break;
+  }
+  if (function == "micro_step") return 7;
+  if (function == "evaluate") return 8;
+  if (function == "generate") return 9;
+  return 10;
+}
+
+std::string without(const std::string& text, const std::string& prefix, const std::string& suffix) {
+  std::string result = text;
+  if (result.starts_with(prefix)) result.erase(0, prefix.size());
+  if (!suffix.empty() && result.ends_with(suffix)) result.erase(result.size() - suffix.size());
+  return result;
+}
+
+}  // namespace
+
+std::string_view c_type(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::f32:
+      return "float";
+    case ir::DType::bf16:
+      return "bf16";
+    case ir::DType::f16:
+      return "f16";
+    case ir::DType::i32:
+      return "std::int32_t";
+    case ir::DType::u32:
+      return "std::uint32_t";
+  }
+  throw std::logic_error("an element type without a name in C++");
+}
+
+Tensors::Tensors(const driver::Compiled& compiled, const Dimensions& dimensions)
+    : compiled_(compiled), dimensions_(dimensions), groups_(kGroups) {
+  for (const ir::Value& value : compiled.graph.values) {
+    const bool placed = compiled.plan.placements.contains(storage_of(compiled.graph, value.id));
+    if (placed && value.role != ir::Role::activation) add(value.id, "");
+  }
+  for (const program::Function& function : compiled.program.functions) {
+    for (const program::Section& section : function.sections) {
+      for (const program::Call& call : section.calls) {
+        for (ir::Use use : call.arguments) add(use.value, function.name);
+      }
+    }
+  }
+  order_by_group();
+}
+
+void Tensors::add(ir::ValueId id, const std::string& function) {
+  if (by_value_.contains(id)) return;
+  const ir::Value& value = compiled_.graph.value(id);
+  Field field;
+  field.value = id;
+  field.group = group_of_role(compiled_.graph.value(storage_of(compiled_.graph, id)).role, function);
+  field.name = name_for(value);
+  field.type = c_type(value.dtype);
+  place(field);
+  by_value_[id] = fields_.size();
+  fields_.push_back(std::move(field));
+}
+
+std::string Tensors::name_for(const ir::Value& value) const {
+  const ir::Role role = compiled_.graph.value(storage_of(compiled_.graph, value.id)).role;
+  std::string name = value.name;
+  if (value.id == compiled_.pack.parameters || value.id == compiled_.pack.gradients ||
+      name == "parameters." + std::string(to_string(value.dtype)))
+    return "all";
+  if (role == ir::Role::gradient) name = without(name, "d_", "");
+  if (role == ir::Role::working_copy) name = without(name, "", "." + std::string(to_string(value.dtype)));
+  return codegen::identifier(name);
+}
+
+void Tensors::place(Field& field) const {
+  const int slots = compiled_.graph.value(field.value).slots;
+  std::vector<int64_t> at;
+  for (int slot = 0; slot < slots; ++slot)
+    at.push_back(plan::address(compiled_.graph, compiled_.plan, {field.value, {false, slot}}, 0));
+  field.offset = at[0];
+  for (field.count = 1; field.count <= slots; ++field.count) {
+    field.stride = field.count > 1 ? at[1] - at[0] : 0;
+    bool regular = true;
+    for (int slot = 0; slot < slots; ++slot)
+      regular &= at[slot] == field.offset + slot % field.count * field.stride;
+    if (regular) return;
+  }
+  throw std::logic_error(compiled_.graph.value(field.value).name + ": its slots lie at no regular distance");
+}
+
+void Tensors::order_by_group() {
+  std::ranges::stable_sort(fields_, {}, &Field::group);
+  std::set<std::pair<int, std::string>> taken;
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    Field& field = fields_[i];
+    by_value_[field.value] = i;
+    const std::string wanted = field.name;
+    for (int n = 2; !taken.emplace(field.group, field.name).second; ++n)
+      field.name = fmt::format("{}_{}", wanted, n);
+  }
+}
+
+const Field& Tensors::field(ir::ValueId value) const {
+  const auto found = by_value_.find(value);
+  if (found == by_value_.end())
+    throw std::logic_error(compiled_.graph.value(value).name + " has no place in memory");
+  return fields_[found->second];
+}
+
+const Group& Tensors::group_of(ir::ValueId value) const {
+  return groups_[static_cast<size_t>(field(value).group)];
+}
+
+std::string Tensors::text(ir::Use use, const std::string& layer) const {
+  const Field& field = this->field(use.value);
+  const std::string name = group_of(use.value).variable + "." + field.name;
+  if (field.count == 1) return name;
+  if (!use.slot.per_layer)
+    return fmt::format(
+        "{}[{}]", name,
+        use.slot.index == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(use.slot.index));
+  return use.slot.index == 0 ? fmt::format("{}[{}]", name, layer)
+                             : fmt::format("{}[{} + {}]", name, layer, use.slot.index);
+}
+
+std::string Tensors::short_text(ir::Use use) const {
+  return field(use.value).name;
+}
+
+}  // namespace hydrac::emit

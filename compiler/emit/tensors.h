@@ -1,0 +1,63 @@
+// The tensors of a program as fields of a struct: their C++ names, where in the arena they lie, and how code
+// names one of their slots.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+#include "emit/dimensions.h"
+
+namespace hydrac::emit {
+
+// A struct of tensors that live alike: "Weights weights".
+struct Group {
+  std::string type;      // of the struct
+  std::string variable;  // in code
+  std::string comment;
+};
+
+struct Field {
+  ir::ValueId value = ir::kNoValue;
+  int group = 0;  // position in Tensors::groups()
+  std::string name;
+  std::string type;  // of an element: "bf16"
+  // Slot s begins at offset + (s % count) * stride bytes. count 1: all slots share the place, and the field
+  // is a plain pointer.
+  int64_t offset = 0;
+  int64_t stride = 0;
+  int count = 1;
+};
+
+class Tensors {
+ public:
+  Tensors(const driver::Compiled& compiled, const Dimensions& dimensions);
+
+  const std::vector<Group>& groups() const { return groups_; }
+  // By group, and in a group in the order of first use (parameters and their like in order of declaration).
+  const std::vector<Field>& fields() const { return fields_; }
+  const Field& field(ir::ValueId value) const;
+
+  // "act.attn_qkv[l]", where `layer` is the text of the region's layer.
+  std::string text(ir::Use use, const std::string& layer) const;
+  // The same without its group, for comments.
+  std::string short_text(ir::Use use) const;
+  const Group& group_of(ir::ValueId value) const;
+
+ private:
+  void add(ir::ValueId value, const std::string& function);
+  int group_for(const ir::Value& value, const std::string& function);
+  std::string name_for(const ir::Value& value) const;
+  void place(Field& field) const;
+  void order_by_group();
+
+  const driver::Compiled& compiled_;
+  const Dimensions& dimensions_;
+  std::vector<Group> groups_;
+  std::vector<Field> fields_;
+  std::map<ir::ValueId, size_t> by_value_;
+};
+
+std::string_view c_type(ir::DType dtype);  // "std::int32_t"
+
+}  // namespace hydrac::emit

@@ -1,0 +1,107 @@
+#include "targets/cuda/calls.h"
+
+#include <set>
+
+#include "program/for_each_call.h"
+
+namespace hydrac::targets {
+
+using program::Call;
+namespace cuda = runtime::cuda;
+namespace cudnn = runtime::cudnn;
+
+ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, std::byte* arena, CudaMachine& machine,
+                             const LoadedKernels& kernels, const Products& products)
+    : compiled_(compiled), machine_(machine), kernels_(kernels) {
+  for (const program::Function& function : compiled.program.functions) {
+    std::vector<ResolvedCall>& calls = functions_[function.name];
+    for_each_call(function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
+      ResolvedCall resolved{&section, &call, layer, {}, {}, nullptr, std::nullopt};
+      for (size_t a = 0; a < call.arguments.size(); ++a) {
+        const int64_t first = plan::address(compiled.graph, compiled.plan, call.arguments[a], layer);
+        resolved.arguments.push_back(arena + first);
+        resolved.accesses.push_back(
+            {first, first + plan::extent(compiled.graph, call.arguments[a]), call.writes[a]});
+      }
+      if (call.kind == Call::Kind::gemm) resolved.product = &products.at(shape_at(call.gemm, iteration));
+      if (call.kind == Call::Kind::attention) resolved.attention = machine.attention_plan(call.attention);
+      calls.push_back(std::move(resolved));
+    });
+  }
+}
+
+void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream) const {
+  switch (call.call->kind) {
+    case Call::Kind::launch:
+      return launch(call, stream);
+    case Call::Kind::gemm:
+      return multiply(call, stream);
+    case Call::Kind::attention:
+      return attend(call, stream);
+  }
+}
+
+void ResolvedCalls::launch(const ResolvedCall& call, const cuda::Stream& stream) const {
+  const program::Kernel& kernel = compiled_.program.kernels[call.call->kernel];
+  std::vector<void*> parameters;
+  for (void* const& pointer : call.arguments) parameters.push_back(const_cast<void**>(&pointer));
+  int layer = call.layer;
+  if (kernel.takes_layer) parameters.push_back(&layer);
+  cuda::LaunchShape shape;
+  shape.grid.x = kernel.launch.grid;
+  shape.block.x = kernel.launch.block;
+  shape.dynamic_shared_bytes = kernel.launch.shared_bytes;
+  cuda::launch(kernels_.kernels[call.call->kernel], shape, parameters.data(), stream);
+}
+
+void ResolvedCalls::multiply(const ResolvedCall& call, const cuda::Stream& stream) const {
+  const std::vector<void*>& a = call.arguments;
+  cuda::GemmArguments arguments;
+  arguments.a = a[0];
+  arguments.b = a[1];
+  arguments.d = a[2];
+  if (call.call->gemm.bias) arguments.bias = a[4];
+  machine_.gemms().run(*call.product, arguments, stream, a[3]);
+}
+
+void ResolvedCalls::attend(const ResolvedCall& call, const cuda::Stream& stream) const {
+  const std::vector<void*>& a = call.arguments;
+  if (call.call->attention.backward) {
+    const cudnn::BackwardPointers pointers{a[3], a[4], a[5], a[1], a[0], static_cast<const float*>(a[2]),
+                                           a[6], a[7], a[8]};
+    machine_.attention().run(*call.attention, pointers, a[9], stream);
+  } else {
+    const cudnn::ForwardPointers pointers{a[0], a[1], a[2], a[3], static_cast<float*>(a[4])};
+    machine_.attention().run(*call.attention, pointers, a[5], stream);
+  }
+}
+
+void ResolvedCalls::enqueue(const std::string& function, const cuda::Stream& stream,
+                            const cuda::Stream& beside) const {
+  const std::vector<ResolvedCall>& calls = of(function);
+  std::vector<program::BranchStep> branches;
+  for (const ResolvedCall& call : calls) branches.push_back({call.accesses, call.call->branch});
+  const std::vector<int> waits = program::waits_between_branches(branches);
+  const std::set<int> awaited(waits.begin(), waits.end());
+  std::map<int, cuda::Event> events;
+  const cuda::Stream* streams[] = {&stream, &beside};
+  bool forked = false;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const cuda::Stream& own = *streams[branches[i].branch];
+    if (branches[i].branch == 1 && !forked) {
+      cuda::Event start;
+      start.record(stream);
+      beside.wait(start);
+      forked = true;
+    }
+    if (waits[i] >= 0) own.wait(events.at(waits[i]));
+    enqueue(calls[i], own);
+    if (awaited.contains(static_cast<int>(i))) events[static_cast<int>(i)].record(own);
+  }
+  if (!forked) return;
+  cuda::Event end;
+  end.record(beside);
+  stream.wait(end);
+}
+
+}  // namespace hydrac::targets

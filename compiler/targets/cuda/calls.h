@@ -1,0 +1,55 @@
+// The calls of a compiled program for a GPU, resolved: every pointer, kernel, product and attention plan that
+// each takes. Nothing is looked up while they run.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+#include "runtime/cudnn/attention.h"
+#include "program/branches.h"
+#include "targets/cuda/kernels.h"
+#include "targets/cuda/machine.h"
+#include "targets/cuda/products.h"
+
+namespace hydrac::targets {
+
+struct ResolvedCall {
+  const program::Section* section = nullptr;
+  const program::Call* call = nullptr;
+  int layer = 0;
+  std::vector<void*> arguments;
+  std::vector<program::Access> accesses;
+  const runtime::cuda::Gemm* product = nullptr;
+  std::optional<runtime::cudnn::Plan> attention;
+};
+
+class ResolvedCalls {
+ public:
+  // `arena`: the program's memory on the machine's GPU. All of these must outlive this.
+  ResolvedCalls(const driver::Compiled& compiled, std::byte* arena, CudaMachine& machine,
+                const LoadedKernels& kernels, const Products& products);
+
+  // Of a function, in the order in which they run.
+  const std::vector<ResolvedCall>& of(const std::string& function) const { return functions_.at(function); }
+
+  // Puts one on a stream.
+  void enqueue(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
+  // Puts a function's calls on two streams: the second forks from the first where it must wait for it, and
+  // ends joined to it.
+  void enqueue(const std::string& function, const runtime::cuda::Stream& stream,
+               const runtime::cuda::Stream& beside) const;
+
+ private:
+  void launch(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
+  void multiply(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
+  void attend(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
+
+  const driver::Compiled& compiled_;
+  CudaMachine& machine_;
+  const LoadedKernels& kernels_;
+  std::map<std::string, std::vector<ResolvedCall>> functions_;
+};
+
+}  // namespace hydrac::targets

@@ -1,0 +1,27 @@
+// The matrix products of a program for a GPU, each shape planned once.
+#pragma once
+#include <map>
+
+#include "program/program.h"
+#include "runtime/cuda/gemm.h"
+
+namespace hydrac::targets {
+
+// The product as iteration `iteration` of its section computes it.
+program::GemmShape shape_at(program::GemmShape shape, int iteration);
+
+class Products {
+ public:
+  // Chooses the algorithms of all of a program's products: from the cache, or measured on `stream` in
+  // `scratch`, whose contents are lost, where a product's operands fit in. `gemms` must outlive this.
+  Products(const program::Program& program, bool tf32, runtime::cuda::GemmLibrary& gemms,
+           const runtime::cuda::Stream& stream, runtime::cuda::DeviceRange scratch);
+
+  // Of shape_at(). Lives as long as this.
+  const runtime::cuda::Gemm& at(const program::GemmShape& shape) const { return plans_.at(shape); }
+
+ private:
+  std::map<program::GemmShape, runtime::cuda::Gemm> plans_;
+};
+
+}  // namespace hydrac::targets

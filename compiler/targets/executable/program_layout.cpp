@@ -1,0 +1,164 @@
+#include "targets/executable/program_layout.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "models/parameters.h"
+#include "targets/executable/checkpoint_tensors.h"
+
+namespace hydrac::targets {
+
+namespace {
+
+using runtime::ParameterStart;
+using runtime::Place;
+
+class LayoutMaker {
+ public:
+  explicit LayoutMaker(const driver::Compiled& compiled) : compiled_(compiled), graph_(compiled.graph) {}
+
+  runtime::ProgramLayout make() const;
+
+ private:
+  // Absent where the value is.
+  Place place(ir::ValueId id, int slot = 0) const;
+  runtime::InputPlaces inputs() const;
+  runtime::StatePlaces state() const;
+  runtime::ResultPlaces results() const;
+  std::vector<ParameterStart> starts() const;
+  runtime::RopeTables rope() const;
+  double flop_per_target() const;
+
+  const driver::Compiled& compiled_;
+  const ir::Graph& graph_;
+};
+
+Place LayoutMaker::place(ir::ValueId id, int slot) const {
+  if (id == ir::kNoValue) return {};
+  const ir::Value& value = graph_.value(id);
+  if (resolved_view(graph_, id).strides != contiguous_strides(value.shape) || size_of(value.dtype) != 4)
+    throw std::logic_error(value.name + " is not dense, or not of 4-byte elements");
+  return {plan::address(graph_, compiled_.plan, {id, {false, slot}}, 0), element_count(value.shape)};
+}
+
+runtime::InputPlaces LayoutMaker::inputs() const {
+  const models::Interface& io = compiled_.interface;
+  runtime::InputPlaces places;
+  places.tokens = place(io.tokens);
+  places.features = place(io.features);
+  const bool classes = graph_.value(io.targets).dtype == ir::DType::i32;
+  (classes ? places.targets : places.float_targets) = place(io.targets);
+  places.token_order = place(graph_.find("token_order"));
+  if (places.token_order) places.token_ids = models::vocab_rows(compiled_.spec);
+  places.inv_count = place(io.inv_count);
+  places.prompt = place(io.prompt);
+  places.position = place(io.position);
+  return places;
+}
+
+runtime::StatePlaces LayoutMaker::state() const {
+  const models::Interface& io = compiled_.interface;
+  runtime::StatePlaces places;
+  places.step = place(graph_.find("step"));
+  places.rng_step = place(io.rng_step);
+  places.rng_seed = place(io.rng_seed);
+  places.loss_scale = place(io.loss_scale);
+  if (places.loss_scale) places.initial_loss_scale = static_cast<float>(optimizers::LossScaling{}.initial);
+  return places;
+}
+
+runtime::ResultPlaces LayoutMaker::results() const {
+  const optimizers::Metrics& m = compiled_.metrics;
+  runtime::ResultPlaces places;
+  places.step_loss = place(m.step_loss);
+  places.grad_norm = place(m.grad_norm);
+  places.learning_rate = place(m.learning_rate);
+  places.loss_scale = place(m.loss_scale);
+  places.skipped = place(m.skipped);
+  places.eval_loss = place(compiled_.interface.eval_loss);
+  places.logits = place(compiled_.interface.logits);
+  if (places.logits) places.vocab_size = compiled_.spec.model.vocab_size;
+  return places;
+}
+
+ParameterStart::Kind kind_of(ir::Init::Kind kind) {
+  switch (kind) {
+    case ir::Init::Kind::zeros:
+      return ParameterStart::Kind::zeros;
+    case ir::Init::Kind::ones:
+      return ParameterStart::Kind::ones;
+    case ir::Init::Kind::normal:
+      return ParameterStart::Kind::normal;
+  }
+  throw std::logic_error("a start that no parameter has");
+}
+
+std::vector<ParameterStart> LayoutMaker::starts() const {
+  std::vector<ParameterStart> starts;
+  for (const ir::Value& value : graph_.values) {
+    if (!value.parameter) continue;
+    const int64_t row = element_count(value.shape) / value.shape[0].size;
+    for (int slot = 0; slot < value.slots; ++slot) {
+      Place start = place(value.id, slot);
+      start.elements = models::checkpoint_rows(value) * row;  // the padding stays 0
+      starts.push_back({start, kind_of(value.parameter->init.kind), value.parameter->init.deviation});
+    }
+  }
+  return starts;
+}
+
+runtime::RopeTables LayoutMaker::rope() const {
+  const spec::Model& m = compiled_.spec.model;
+  const spec::RopeScaling& s = m.rope_scaling;
+  return {place(compiled_.interface.rope_cos),
+          place(compiled_.interface.rope_sin),
+          compiled_.spec.train.sequence_len,
+          m.head_dim,
+          m.rope_theta,
+          {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_position_embeddings}};
+}
+
+// 6 N + 6 * layers * width * T, as llm.c counts: N weights of matrix products, attention's mask counted once.
+double LayoutMaker::flop_per_target() const {
+  double weights = 0;
+  for (const ir::Value& value : graph_.values) {
+    if (!value.parameter || value.shape.size() != 2) continue;
+    const bool only_looked_up =
+        value.name == "position_embedding" ||
+        (value.name == "token_embedding" && !compiled_.spec.model.tie_word_embeddings);
+    if (!only_looked_up) weights += static_cast<double>(element_count(value.shape) * value.slots);
+  }
+  const spec::Model& m = compiled_.spec.model;
+  return 6 * weights + 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads * m.head_dim *
+                                                 compiled_.spec.train.sequence_len);
+}
+
+runtime::ProgramLayout LayoutMaker::make() const {
+  runtime::ProgramLayout layout;
+  layout.arena_bytes = compiled_.plan.arena_bytes;
+  layout.persistent_bytes = compiled_.plan.persistent_bytes;
+  layout.input_bytes = compiled_.plan.input_bytes;
+  layout.inputs = inputs();
+  layout.state = state();
+  layout.results = results();
+  layout.seed = static_cast<uint32_t>(compiled_.spec.train.seed);
+  layout.starts = starts();
+  if (compiled_.interface.rope_cos != ir::kNoValue) layout.rope = rope();
+  layout.parameters = parameter_tensors(compiled_);
+  layout.optimizer_state = optimizer_tensors(compiled_);
+  layout.working_copies = std::ranges::any_of(compiled_.program.functions, [](const program::Function& f) {
+    return f.name == to_string(runtime::Function::load);
+  });
+  layout.gradient_accumulation_steps = compiled_.spec.train.gradient_accumulation_steps;
+  layout.context_length = compiled_.spec.train.sequence_len;
+  layout.flop_per_target = flop_per_target();
+  return layout;
+}
+
+}  // namespace
+
+runtime::ProgramLayout layout_of(const driver::Compiled& compiled) {
+  return LayoutMaker(compiled).make();
+}
+
+}  // namespace hydrac::targets

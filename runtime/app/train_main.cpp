@@ -1,0 +1,139 @@
+#include "runtime/app/train_main.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/app/exit_code.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+// What the command line says. Absent options leave the settings as they are.
+struct CommandLine {
+  std::vector<std::string> data, val_data;
+  std::string tokenizer, output;
+  int64_t steps = 0;
+  bool resume = false, quiet = false, help = false;
+};
+
+struct Option {
+  std::string_view name, value, help;  // value: what it takes; empty for a switch
+  void (*set)(CommandLine&, const std::string& value);
+};
+
+int64_t positive_number(std::string_view option, const std::string& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 1)
+    throw InputError(fmt::format("{} takes a whole number of at least 1, not \"{}\"", option, text));
+  return number;
+}
+
+constexpr Option kOptions[] = {
+    {"--data", "PATH", "train on these files, a path or pattern; once for each",
+     [](CommandLine& line, const std::string& value) { line.data.push_back(value); }},
+    {"--val-data", "PATH", "validate on these files; once for each",
+     [](CommandLine& line, const std::string& value) { line.val_data.push_back(value); }},
+    {"--tokenizer", "FILE", "the tokenizer.json of the data",
+     [](CommandLine& line, const std::string& value) { line.tokenizer = value; }},
+    {"--steps", "N", "end after N steps; the learning rate's schedule stays that of the spec",
+     [](CommandLine& line, const std::string& value) { line.steps = positive_number("--steps", value); }},
+    {"--output", "DIR", "the run's folder",
+     [](CommandLine& line, const std::string& value) { line.output = value; }},
+    {"--resume", "", "continue the run in its folder from its newest checkpoint",
+     [](CommandLine& line, const std::string&) { line.resume = true; }},
+    {"--quiet", "", "print nothing but errors",
+     [](CommandLine& line, const std::string&) { line.quiet = true; }},
+    {"--help", "", "print this", [](CommandLine& line, const std::string&) { line.help = true; }},
+};
+
+const Option& option_named(std::string_view name) {
+  for (const Option& option : kOptions) {
+    if (option.name == name) return option;
+  }
+  throw InputError(fmt::format("unknown option {}; --help lists them", name));
+}
+
+CommandLine parse(std::span<const char* const> words) {
+  CommandLine line;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i];
+    const size_t equals = word.find('=');
+    const Option& option = option_named(word.substr(0, equals));
+    std::string value;
+    if (option.value.empty()) {
+      if (equals != std::string::npos) throw InputError(fmt::format("{} takes no value", option.name));
+    } else if (equals != std::string::npos) {
+      value = word.substr(equals + 1);
+    } else if (++i < words.size()) {
+      value = words[i];
+    } else {
+      throw InputError(fmt::format("{} needs a value: {}", option.name, option.value));
+    }
+    option.set(line, value);
+  }
+  return line;
+}
+
+void print_help(std::string_view program, const TrainSettings& settings) {
+  fmt::print("usage: {} [options]\n\ntrains {} into {}\n\noptions\n", program, settings.name,
+             settings.train.run_dir.generic_string());
+  for (const Option& option : kOptions)
+    fmt::print("  {:<18} {}\n", fmt::format("{} {}", option.name, option.value), option.help);
+  fmt::print("\nExit codes: 0 fine, 2 bad input, 3 the run failed.\n");
+}
+
+// The identity names paths as the spec does, so that whatever runs the spec may resume the run.
+void apply(const CommandLine& line, TrainSettings& settings) {
+  TrainOptions& train = settings.train;
+  if (!line.data.empty()) {
+    settings.data.path = line.data;
+    train.identity["data.path"] = nlohmann::json(line.data).dump();
+  }
+  if (!line.val_data.empty()) {
+    settings.data.val_path = line.val_data;
+    train.identity["data.val_path"] = nlohmann::json(line.val_data).dump();
+  }
+  if (!line.tokenizer.empty()) {
+    settings.data.tokenizer = line.tokenizer;
+    train.identity["data.tokenizer"] = nlohmann::json(line.tokenizer).dump();
+  }
+  if (line.steps > 0) train.max_steps = line.steps;
+  if (!line.output.empty()) train.run_dir = line.output;
+  train.resume = line.resume;
+  train.quiet = line.quiet;
+}
+
+}  // namespace
+
+int train_main(int argc, const char* const* argv, const TrainSettings& settings,
+               const OpenCorpus& open_corpus, const MakeProgram& make_program) {
+  const std::string name = std::filesystem::path(argv[0]).filename().string();
+  return exit_code_of(name, [&] {
+    const CommandLine line = parse({argv + 1, argv + argc});
+    if (line.help) {
+      print_help(name, settings);
+      return kExitFine;
+    }
+    TrainSettings changed = settings;
+    apply(line, changed);
+    const Corpus corpus = open_corpus(changed.data, line.quiet);
+    std::unique_ptr<StepProgram> program;
+    train_run(std::move(changed), corpus, [&]() -> StepProgram& {
+      program = make_program();
+      return *program;
+    });
+    return kExitFine;
+  });
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,79 @@
+#include "runtime/cpu/cpu_step_program.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "runtime/error.h"
+#include "runtime/program/transfer.h"
+
+namespace hydrac::runtime {
+
+CpuStepProgram::CpuStepProgram(ProgramLayout given) : LaidOutProgram(std::move(given)) {
+  const auto bytes = static_cast<size_t>(layout().arena_bytes);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw RunError(
+        fmt::format("cannot allocate the {} bytes of tensor memory: lower train.micro_batch_size, or "
+                    "set optimizations.recompute: block",
+                    bytes));
+  }
+  madvise(memory, bytes, MADV_HUGEPAGE);
+  arena_ = static_cast<std::byte*>(memory);
+}
+
+CpuStepProgram::~CpuStepProgram() {
+  munmap(arena_, static_cast<size_t>(layout().arena_bytes));
+}
+
+void CpuStepProgram::copy_out(int64_t offset, std::span<std::byte> to) {
+  std::memcpy(to.data(), arena_ + offset, to.size());
+}
+
+void CpuStepProgram::copy_in(int64_t offset, std::span<const std::byte> from) {
+  std::memcpy(arena_ + offset, from.data(), from.size());
+}
+
+void CpuStepProgram::clear_persistent() {
+  std::memset(arena_, 0, static_cast<size_t>(layout().persistent_bytes));
+}
+
+void CpuStepProgram::micro_step(const Batch& batch, float inv_count) {
+  refresh_working_copies();
+  fill_inputs(layout().inputs, batch, inv_count, arena_);
+  execute(Function::micro_step);
+}
+
+void CpuStepProgram::update() {
+  if (unread_result_) throw std::logic_error("update() before the last step's result was read");
+  execute(Function::update);
+  unread_result_ = true;
+}
+
+StepResult CpuStepProgram::finish_step() {
+  if (!unread_result_) throw std::logic_error("no step is unfinished");
+  unread_result_ = false;
+  return step_result(layout().results, arena_);
+}
+
+double CpuStepProgram::evaluate(const Batch& batch) {
+  refresh_working_copies();
+  fill_inputs(layout().inputs, batch, 1.0f, arena_);
+  execute(Function::evaluate);
+  return *at<float>(layout().results.eval_loss);
+}
+
+std::span<const float> CpuStepProgram::next_logits(std::span<const int32_t> prompt, int64_t position) {
+  refresh_working_copies();
+  int32_t* tokens = at<int32_t>(layout().inputs.prompt);
+  std::fill_n(tokens, context_length(), 0);
+  std::ranges::copy(prompt, tokens);
+  *at<int32_t>(layout().inputs.position) = static_cast<int32_t>(position);
+  execute(Function::generate);
+  return {at<float>(layout().results.logits), static_cast<size_t>(layout().results.vocab_size)};
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,48 @@
+// A StepProgram on this machine's processors: the arena, batches in, results out. What derives from it adds
+// the calls of each function.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "runtime/program/laid_out_program.h"
+
+namespace hydrac::runtime {
+
+class CpuStepProgram : public LaidOutProgram {
+ public:
+  // Takes the arena from the system. RunError when it has not so much memory.
+  explicit CpuStepProgram(ProgramLayout layout);
+  ~CpuStepProgram() override;
+  CpuStepProgram(const CpuStepProgram&) = delete;
+  CpuStepProgram& operator=(const CpuStepProgram&) = delete;
+
+  void copy_out(int64_t offset, std::span<std::byte> to) override;
+  void copy_in(int64_t offset, std::span<const std::byte> from) override;
+
+  void micro_step(const Batch& batch, float inv_count) override;
+  void update() override;
+  StepResult finish_step() override;
+  double evaluate(const Batch& batch) override;
+  std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
+
+ protected:
+  // Does the calls of a function, one after another; they are done when it returns.
+  virtual void execute(Function function) = 0;
+
+  // Page-aligned; where it lies never changes.
+  std::byte* arena() const { return arena_; }
+
+ private:
+  void clear_persistent() override;
+  void run(Function function) override { execute(function); }
+
+  template <typename T>
+  T* at(Place place) const {
+    return reinterpret_cast<T*>(arena_ + place.offset);
+  }
+
+  std::byte* arena_ = nullptr;
+  bool unread_result_ = false;  // update() ran, and finish_step() did not
+};
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,36 @@
+#include "runtime/cpu/products.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b,
+             ProductOptions options) {
+  Gemm gemm;
+  gemm.m = m;
+  gemm.n = n;
+  gemm.k = k;
+  gemm.trans_a = transpose_a;
+  gemm.trans_b = transpose_b;
+  gemm.beta = options.accumulate ? 1.0f : 0.0f;
+  return gemm;
+}
+
+}  // namespace
+
+void Products::gemm_nt(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n,
+                       std::int64_t k, ProductOptions options) const {
+  blas_.gemm(product(m, n, k, false, true, options), a, b, c);
+}
+
+void Products::gemm_nn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n,
+                       std::int64_t k, ProductOptions options) const {
+  blas_.gemm(product(m, n, k, false, false, options), a, b, c);
+}
+
+void Products::gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n,
+                       std::int64_t k, ProductOptions options) const {
+  blas_.gemm(product(m, n, k, true, false, options), a, b, c);
+}
+
+}  // namespace hydrac::runtime

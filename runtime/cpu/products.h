@@ -1,0 +1,34 @@
+// Matrix products as an emitted program for the cpu writes them: named by which operand is transposed.
+#pragma once
+#include <cstdint>
+
+#include "runtime/cpu/gemm.h"
+
+namespace hydrac::runtime {
+
+struct ProductOptions {
+  bool accumulate = false;  // adds to what C holds
+};
+
+// float32, row-major and dense. C must not overlap A or B.
+class Products {
+ public:
+  explicit Products(Blas blas) : blas_(std::move(blas)) {}
+
+  // C[m,n] = A[m,k] · B[n,k]ᵀ: a layer's outputs from its inputs and its weight.
+  void gemm_nt(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
+               ProductOptions options = {}) const;
+  // C[m,n] = A[m,k] · B[k,n]: the gradient of its inputs from that of its outputs.
+  void gemm_nn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
+               ProductOptions options = {}) const;
+  // C[m,n] = A[k,m]ᵀ · B[k,n]: the gradient of its weight.
+  void gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
+               ProductOptions options = {}) const;
+
+  const Blas& blas() const { return blas_; }
+
+ private:
+  Blas blas_;
+};
+
+}  // namespace hydrac::runtime

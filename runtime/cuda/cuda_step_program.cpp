@@ -1,0 +1,157 @@
+#include "runtime/cuda/cuda_step_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/error.h"
+#include "runtime/log/units.h"
+
+namespace hydrac::runtime::cuda {
+
+namespace {
+
+void require_free(int64_t wanted, const Context& context) {
+  const int64_t free = context.free_bytes();
+  if (wanted <= free) return;
+  throw RunError(
+      fmt::format("the plan needs {} of GPU memory, and {} of {} are free on {}: lower "
+                  "train.micro_batch_size (and raise "
+                  "gradient_accumulation_steps), or set optimizations.recompute: block",
+                  human_bytes(static_cast<uint64_t>(wanted)), human_bytes(static_cast<uint64_t>(free)),
+                  human_bytes(static_cast<uint64_t>(context.total_bytes())), context.device().name));
+}
+
+}  // namespace
+
+CudaStepProgram::CudaStepProgram(ProgramLayout given, const Context& context)
+    : LaidOutProgram(std::move(given)),
+      staging_(layout(), kInFlight * layout().gradient_accumulation_steps + 1, kInFlight),
+      monitor_(context.device().pci_bus_id) {
+  require_free(arena_bytes(), context);
+  const int64_t before = context.free_bytes();
+  arena_ = DeviceBuffer(arena_bytes());
+  measured_bytes_ = before - context.free_bytes();
+}
+
+void CudaStepProgram::shut_down() noexcept {
+  try {
+    stream_.synchronize();
+  } catch (const RunError&) {  // whoever wanted results was told; there is nothing left to wait for
+  }
+  graphs_.clear();
+}
+
+void CudaStepProgram::warm_up() {
+  fill_bytes(arena(), 0, arena_bytes(), stream_);
+  for (const Function function : functions_of(layout())) enqueue(function);
+  stream_.synchronize();
+}
+
+void CudaStepProgram::capture(const Sequence& functions) {
+  if (graphs_.contains(functions)) return;
+  graphs_.emplace(functions, Graph::capture(stream_, [&] {
+                    for (const Function function : functions) enqueue(function);
+                  }));
+}
+
+// Graphs take memory of the GPU, and so does a library's kernel when it is first met: now, or never.
+void CudaStepProgram::capture_graphs() {
+  if (step_is_one_graph()) {
+    capture({Function::micro_step, Function::update});
+  } else {
+    capture({Function::micro_step});
+    capture({Function::update});
+  }
+  capture({Function::evaluate});
+  if (can_generate()) capture({Function::generate});
+}
+
+void CudaStepProgram::launch(const Sequence& functions) {
+  if (!graphs_in_use_) {
+    for (const Function function : functions) enqueue(function);
+    return;
+  }
+  capture(functions);
+  graphs_.at(functions).launch(stream_);
+}
+
+void CudaStepProgram::run(Function function) {
+  enqueue(function);
+  stream_.synchronize();
+}
+
+// A step of one micro-batch waits with its forward and backward pass for update().
+void CudaStepProgram::micro_step(const Batch& batch, float inv_count) {
+  flush();
+  refresh_working_copies();
+  staging_.upload(batch, inv_count, arena(), stream_);
+  if (step_is_one_graph()) {
+    pending_ = true;
+  } else {
+    launch({Function::micro_step});
+  }
+}
+
+void CudaStepProgram::update() {
+  if (std::exchange(pending_, false)) {
+    launch({Function::micro_step, Function::update});
+  } else {
+    launch({Function::update});
+  }
+  staging_.download_result(arena(), stream_);
+}
+
+void CudaStepProgram::flush() {
+  if (std::exchange(pending_, false)) launch({Function::micro_step});
+}
+
+StepResult CudaStepProgram::finish_step() {
+  return staging_.oldest_result();
+}
+
+double CudaStepProgram::evaluate(const Batch& batch) {
+  flush();
+  refresh_working_copies();
+  staging_.upload(batch, 1.0f, arena(), stream_);
+  launch({Function::evaluate});
+  return read_scalar<float>(layout().results.eval_loss);
+}
+
+std::span<const float> CudaStepProgram::next_logits(std::span<const int32_t> prompt, int64_t position) {
+  refresh_working_copies();
+  std::vector<int32_t> tokens(static_cast<size_t>(context_length()), 0);
+  std::ranges::copy(prompt, tokens.begin());
+  copy_in(layout().inputs.prompt.offset, std::as_bytes(std::span(tokens)));
+  write_scalar(layout().inputs.position, static_cast<int32_t>(position));
+  launch({Function::generate});
+  logits_.resize(static_cast<size_t>(layout().results.vocab_size));
+  copy_out(layout().results.logits.offset, std::as_writable_bytes(std::span(logits_)));
+  return logits_;
+}
+
+std::optional<DeviceLoad> CudaStepProgram::device_load() {
+  const std::optional<GpuSample> sample = monitor_.sample();
+  if (!sample) return std::nullopt;
+  return DeviceLoad{sample->utilization_percent / 100.0, sample->memory_used_bytes};
+}
+
+void CudaStepProgram::copy_out(int64_t offset, std::span<std::byte> to) {
+  flush();
+  stream_.synchronize();
+  copy_to_host(to.data(), arena() + offset, static_cast<int64_t>(to.size()));
+}
+
+void CudaStepProgram::copy_in(int64_t offset, std::span<const std::byte> from) {
+  flush();
+  stream_.synchronize();
+  copy_to_device(arena() + offset, from.data(), static_cast<int64_t>(from.size()));
+}
+
+void CudaStepProgram::clear_persistent() {
+  fill_bytes(arena(), 0, layout().persistent_bytes, stream_);
+  stream_.synchronize();
+}
+
+}  // namespace hydrac::runtime::cuda

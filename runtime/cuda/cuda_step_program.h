@@ -1,0 +1,92 @@
+// A StepProgram on a GPU: the arena, two streams, batches in through pinned memory, the functions as CUDA
+// graphs, results read a step late. What derives from it adds the calls of each function.
+#pragma once
+#include <cstddef>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/memory.h"
+#include "runtime/cuda/monitor.h"
+#include "runtime/cuda/staging.h"
+#include "runtime/cuda/stream.h"
+#include "runtime/program/laid_out_program.h"
+
+namespace hydrac::runtime::cuda {
+
+class CudaStepProgram : public LaidOutProgram {
+ public:
+  // Takes the arena from the GPU of `context`, which must be current on this thread and outlive the program.
+  // RunError when its memory does not hold the arena.
+  CudaStepProgram(ProgramLayout layout, const Context& context);
+
+  void copy_out(int64_t offset, std::span<std::byte> to) override;
+  void copy_in(int64_t offset, std::span<const std::byte> from) override;
+
+  int64_t steps_in_flight() const override { return kInFlight; }
+  void micro_step(const Batch& batch, float inv_count) override;
+  void update() override;
+  StepResult finish_step() override;
+  double evaluate(const Batch& batch) override;
+  std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
+  std::optional<DeviceLoad> device_load() override;
+
+  // Milliseconds that each optimizer step took since the last call, by the GPU's clock.
+  std::vector<double> take_step_times() { return staging_.take_step_times(); }
+  // GPU memory that the arena really took.
+  int64_t measured_bytes() const { return measured_bytes_; }
+
+ protected:
+  // Puts a function's calls on stream(), and on beside() what may run at the same time: it forks from
+  // stream() and joins it again by events. Is called while a graph is captured, when it must not wait for the
+  // GPU nor allocate memory of it, and outside of one.
+  virtual void enqueue(Function function) = 0;
+
+  // For calls that choose how they run when they first run, as a capture allows no such thing: in memory that
+  // is 0 throughout, runs every function once, and waits. initialize() comes after it.
+  void warm_up();
+  // Captures every graph now, so that all memory of the GPU that they take is taken. Otherwise each is
+  // captured when it first runs.
+  void capture_graphs();
+  // To be called first where what derives from this is destroyed: waits for the GPU and forgets the graphs,
+  // which may use what that owns.
+  void shut_down() noexcept;
+  // Without graphs every function's calls are put on stream() anew each time. From now on.
+  void use_graphs(bool use) { graphs_in_use_ = use; }
+
+  const Stream& stream() const { return stream_; }
+  const Stream& beside() const { return beside_; }
+  std::byte* arena() const { return arena_.data(); }  // 256-byte aligned; where it lies never changes
+  const Staging& staging() const { return staging_; }
+  const GpuMonitor& monitor() const { return monitor_; }
+
+  // Runs a micro-batch that waits for update() to be one graph with it.
+  void flush();
+
+ private:
+  static constexpr int kInFlight = 2;
+  // Functions that run one after another as one graph.
+  using Sequence = std::vector<Function>;
+
+  void clear_persistent() override;
+  void run(Function function) override;
+  void capture(const Sequence& functions);
+  void launch(const Sequence& functions);
+  // A step of one micro-batch is one graph.
+  bool step_is_one_graph() const { return layout().gradient_accumulation_steps == 1; }
+
+  Stream stream_, beside_;
+  int64_t measured_bytes_ = 0;
+  DeviceBuffer arena_;
+  Staging staging_;
+  GpuMonitor monitor_;
+  bool graphs_in_use_ = true;
+  std::map<Sequence, Graph> graphs_;
+  // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
+  // memory before that makes it run.
+  bool pending_ = false;
+  std::vector<float> logits_;
+};
+
+}  // namespace hydrac::runtime::cuda

@@ -1,0 +1,88 @@
+// The matrix products of an emitted program for a GPU: each is planned before the first step, under its
+// shape.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "cuda/types.cuh"
+#include "runtime/cuda/gemm.h"
+
+namespace hydrac::runtime::cuda {
+
+// What a product has beside its shape.
+struct ProductKind {
+  bool bias = false;        // adds a row of C's type to each row of C
+  bool accumulate = false;  // adds to what C holds
+};
+
+template <class T>
+constexpr ElementType element_type();
+template <>
+constexpr ElementType element_type<float>() {
+  return ElementType::f32;
+}
+template <>
+constexpr ElementType element_type<bf16>() {
+  return ElementType::bf16;
+}
+template <>
+constexpr ElementType element_type<f16>() {
+  return ElementType::f16;
+}
+
+// C[m,n] = op(A)[m,k] · op(B)[k,n], row-major and dense, summed in float32. A and B are of type AB.
+template <class AB, class C>
+GemmProblem product(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
+                    ProductKind kind) {
+  GemmProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.transpose_a = transpose_a;
+  problem.transpose_b = transpose_b;
+  problem.a = problem.b = element_type<AB>();
+  problem.c = problem.d = element_type<C>();
+  problem.beta = kind.accumulate ? 1.0f : 0.0f;
+  problem.epilogue = kind.bias ? Epilogue::bias : Epilogue::none;
+  return problem;
+}
+
+class Products {
+ public:
+  // `tf32`: float32 operands are rounded to tf32. `scratch`: device memory that planning may overwrite, and
+  // nobody needs until it is done.
+  Products(const Context& context, const GemmOptions& options, bool tf32, DeviceRange scratch)
+      : library_(context, options), tf32_(tf32), scratch_(scratch) {}
+
+  // Chooses the product's algorithm, or takes the remembered one; each shape once.
+  template <class AB, class C>
+  void plan_nt(std::int64_t m, std::int64_t n, std::int64_t k, ProductKind kind = {}) {
+    plan(product<AB, C>(false, true, m, n, k, kind));
+  }
+  template <class AB, class C>
+  void plan_nn(std::int64_t m, std::int64_t n, std::int64_t k, ProductKind kind = {}) {
+    plan(product<AB, C>(false, false, m, n, k, kind));
+  }
+  template <class AB, class C>
+  void plan_tn(std::int64_t m, std::int64_t n, std::int64_t k, ProductKind kind = {}) {
+    plan(product<AB, C>(true, false, m, n, k, kind));
+  }
+
+  // Queues a planned product; std::logic_error for another one. `workspace` as GemmLibrary::run() wants it.
+  void run(const GemmProblem& problem, const GemmArguments& arguments, const Stream& stream,
+           void* workspace) const;
+
+  const GemmLibrary& library() const { return library_; }
+
+ private:
+  void plan(GemmProblem problem);
+
+  GemmLibrary library_;
+  bool tf32_;
+  DeviceRange scratch_;
+  Stream stream_;
+  std::map<std::string, Gemm> planned_;  // by GemmProblem::text()
+};
+
+}  // namespace hydrac::runtime::cuda

@@ -1,0 +1,70 @@
+// What an emitted program puts its calls on: a branch of the CUDA graph that is being captured.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "runtime/cuda/products.h"
+#include "runtime/cuda/stream.h"
+
+namespace hydrac::runtime::cuda {
+
+// A point of one branch that the other one waits for. Marked again, it moves on.
+class Mark {
+ private:
+  friend class Queue;
+  std::optional<Event> event_;
+};
+
+struct ProductOptions {
+  const void* bias = nullptr;  // [n] of C's type; nullptr: none
+  bool accumulate = false;     // adds to what C holds
+};
+
+class Queue {
+ public:
+  // `workspace`: device memory for the branch's products, as large as GemmOptions::workspace_bytes.
+  Queue(const Stream& stream, const Products& products, void* workspace)
+      : stream_(stream), products_(products), workspace_(workspace) {}
+
+  abi::CUstream stream() const { return stream_.handle(); }
+  const Stream& cuda_stream() const { return stream_; }
+
+  void mark(Mark& mark) const;
+  // What follows starts after what stood before the mark; at once where nobody has marked yet.
+  void wait(const Mark& mark) const;
+
+  // What follows starts after all that `other` has by now: how a branch forks, and joins again.
+  void follow(const Queue& other) const;
+
+  // C[m,n] = A[m,k] · B[n,k]ᵀ: a layer's outputs from its inputs and its weight.
+  template <class AB, class C>
+  void gemm_nt(C* c, const AB* a, const AB* b, std::int64_t m, std::int64_t n, std::int64_t k,
+               ProductOptions options = {}) const {
+    run(product<AB, C>(false, true, m, n, k, kind(options)), c, a, b, options);
+  }
+  // C[m,n] = A[m,k] · B[k,n]: the gradient of its inputs from that of its outputs.
+  template <class AB, class C>
+  void gemm_nn(C* c, const AB* a, const AB* b, std::int64_t m, std::int64_t n, std::int64_t k,
+               ProductOptions options = {}) const {
+    run(product<AB, C>(false, false, m, n, k, kind(options)), c, a, b, options);
+  }
+  // C[m,n] = A[k,m]ᵀ · B[k,n]: the gradient of its weight.
+  template <class AB, class C>
+  void gemm_tn(C* c, const AB* a, const AB* b, std::int64_t m, std::int64_t n, std::int64_t k,
+               ProductOptions options = {}) const {
+    run(product<AB, C>(true, false, m, n, k, kind(options)), c, a, b, options);
+  }
+
+ private:
+  static ProductKind kind(const ProductOptions& options) {
+    return {options.bias != nullptr, options.accumulate};
+  }
+  void run(const GemmProblem& problem, void* c, const void* a, const void* b,
+           const ProductOptions& options) const;
+
+  const Stream& stream_;
+  const Products& products_;
+  void* workspace_;
+};
+
+}  // namespace hydrac::runtime::cuda

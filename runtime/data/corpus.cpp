@@ -1,0 +1,87 @@
+#include "runtime/data/corpus.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <span>
+
+#include "runtime/data/hash.h"
+#include "runtime/data/input_files.h"
+#include "runtime/data/mapped_file.h"
+#include "runtime/data/token_loader.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+// Size and some of the tokens: enough to notice that a corpus is another one.
+std::string token_fingerprint(const TokenStore& store) {
+  constexpr int64_t most = 1 << 20;
+  std::vector<int32_t> ids(static_cast<size_t>(std::min(store.size(), most)));
+  store.read(0, ids);
+  Hash64 hash;
+  auto add_ids = [&] { hash.add({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof ids[0]}); };
+  add_ids();
+  store.read(store.size() - static_cast<int64_t>(ids.size()), ids);
+  add_ids();
+  return fmt::format("{} tokens, {:016x}", store.size(), hash.value());
+}
+
+std::vector<InputFile> shard_files(const std::vector<std::string>& patterns) {
+  std::vector<InputFile> files = expand_patterns(patterns, ".");
+  for (const InputFile& file : files) {
+    if (source_kind(file) == SourceKind::tokens) continue;
+    throw InputError(fmt::format(
+        "{}: this program reads token shards (*.bin) only; to tokenize text, build it with runtime/text",
+        file.name));
+  }
+  return files;
+}
+
+}  // namespace
+
+void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::string& tokenizer_fingerprint,
+                       const LoadTokens& load) {
+  const std::shared_ptr<const TokenStore> train = load(settings.path);
+  corpus.fingerprint = tokenizer_fingerprint + ", " + token_fingerprint(*train);
+  TokenDataset dataset = settings.val_path.empty() ? TokenDataset::split(train, settings.val_fraction)
+                                                   : TokenDataset::separate(train, load(settings.val_path));
+  corpus.loader = std::make_shared<TokenLoader>(
+      std::move(dataset), TokenLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed});
+}
+
+void complete_vocabulary(DataSizes& sizes, const Tokenizer& tokenizer) {
+  if (sizes.vocab_size == 0) sizes.vocab_size = tokenizer.vocab_size();
+  if (sizes.vocab_size < tokenizer.vocab_size()) {
+    throw InputError(fmt::format(
+        "model.vocab_size is {}, but the tokenizer has {} tokens: leave vocab_size out, or make it larger",
+        sizes.vocab_size, tokenizer.vocab_size()));
+  }
+}
+
+Corpus open_shards(const DataSettings& settings, bool) {
+  Corpus corpus;
+  corpus.sizes = settings.sizes;
+  std::string fingerprint;
+  if (settings.tokenizer == "byte") {
+    corpus.tokenizer = make_byte_tokenizer();
+    complete_vocabulary(corpus.sizes, *corpus.tokenizer);
+    fingerprint = corpus.tokenizer->fingerprint();
+    corpus.files["tokenizer.json"] = corpus.tokenizer->to_json();
+  } else if (settings.tokenizer == "char") {
+    throw InputError("data.tokenizer: char makes its vocabulary from text, and token shards have none");
+  } else {
+    const std::string json(MappedFile::open(settings.tokenizer, settings.tokenizer)->bytes());
+    fingerprint = bpe_fingerprint(json);
+    corpus.files["tokenizer.json"] = json;
+  }
+  if (corpus.sizes.vocab_size == 0)
+    throw InputError("model.vocab_size: token shards do not say it, so it must be given");
+  fill_token_corpus(corpus, settings, fingerprint, [&](const std::vector<std::string>& patterns) {
+    return open_token_shards(shard_files(patterns), fingerprint, corpus.sizes.vocab_size);
+  });
+  return corpus;
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,68 @@
+// Everything that a training run reads, whatever its data is. Each kind of data has one function that opens
+// it: open_shards() here, open_text() in runtime/text, open_series() in runtime/series; a program links what
+// it needs.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/data/batch.h"
+#include "runtime/data/token_store.h"
+#include "runtime/data/tokenizer.h"
+
+namespace hydrac::runtime {
+
+// What a model's shape has in common with its data. 0: as the data has it.
+struct DataSizes {
+  int64_t vocab_size = 0;    // tokens; may be larger than the tokenizer's
+  int64_t num_features = 0;  // series
+  int64_t num_labels = 0;    // series: target columns, or classes
+};
+
+// Plain data; as the section `data` of a spec.
+struct DataSettings {
+  std::vector<std::string> path;      // patterns, relative to the working directory
+  std::vector<std::string> val_path;  // empty: the last val_fraction of `path` validates
+  double val_fraction = 0;
+
+  std::string tokenizer;  // tokens: "byte", "char", or the path of a tokenizer.json
+  std::string text_key = "text";
+  std::string cache_dir;
+
+  std::vector<std::string> target, features;  // series: columns
+  bool classification = false;
+
+  DataSizes sizes;
+  int64_t batch_size = 0;    // B
+  int64_t sequence_len = 0;  // T
+  uint64_t seed = 0;
+};
+
+struct Corpus {
+  std::unique_ptr<Tokenizer> tokenizer;  // null for series, and where nothing is linked that reads it
+  std::shared_ptr<const BatchLoader> loader;
+  std::map<std::string, std::string> files;  // for checkpoints: tokenizer.json, standardizers
+  std::string fingerprint;                   // of the data
+  DataSizes sizes;                           // none 0 that the data has
+};
+
+// Opens a corpus; InputError says what is wrong with it, or where it contradicts the sizes. Says what takes
+// long on stdout unless `quiet`.
+using OpenCorpus = std::function<Corpus(const DataSettings& settings, bool quiet)>;
+
+// Token shards (*.bin) that were made with `tokenizer`, "byte" or a tokenizer.json of byte-level BPE, which
+// only goes into checkpoints: nothing here encodes or decodes with it. Text is an InputError.
+Corpus open_shards(const DataSettings& settings, bool quiet);
+
+// The loader and the fingerprint of a corpus over the tokens that `load` gives for patterns.
+using LoadTokens = std::function<std::shared_ptr<const TokenStore>(const std::vector<std::string>& patterns)>;
+void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::string& tokenizer_fingerprint,
+                       const LoadTokens& load);
+
+// Sets sizes.vocab_size where it is 0; InputError where it is too small for the tokenizer.
+void complete_vocabulary(DataSizes& sizes, const Tokenizer& tokenizer);
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,26 @@
+// Which files a corpus is made of.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace hydrac::runtime {
+
+struct InputFile {
+  std::string name;            // for messages and cache keys: relative to the base folder, with '/'
+  std::filesystem::path path;  // to open
+};
+
+// Expands patterns relative to `base`: `*` and `?` stay within a path component, `**` crosses folders,
+// `{a,b}` is either,
+// `[abc]`, `[a-z]` and `[!a]` are sets. Wildcards match no leading dot. Patterns keep their order; the files
+// of one pattern are sorted by name, bytewise; a file named twice counts once. Throws InputError for a
+// pattern that matches no regular file.
+std::vector<InputFile> expand_patterns(const std::vector<std::string>& patterns,
+                                       const std::filesystem::path& base);
+
+enum class SourceKind { text, jsonl, tokens, csv };
+// By extension: .jsonl and .ndjson, .bin (token shards), .csv; everything else is text.
+SourceKind source_kind(const InputFile& file);
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,30 @@
+#include "runtime/program/layout.h"
+
+#include <stdexcept>
+
+namespace hydrac::runtime {
+
+std::string_view to_string(Function function) {
+  switch (function) {
+    case Function::micro_step:
+      return "micro_step";
+    case Function::update:
+      return "update";
+    case Function::evaluate:
+      return "evaluate";
+    case Function::generate:
+      return "generate";
+    case Function::load:
+      return "load";
+  }
+  throw std::logic_error("no function of a program");
+}
+
+std::vector<Function> functions_of(const ProgramLayout& layout) {
+  std::vector<Function> functions = {Function::micro_step, Function::update, Function::evaluate};
+  if (layout.results.logits) functions.push_back(Function::generate);
+  if (layout.working_copies) functions.push_back(Function::load);
+  return functions;
+}
+
+}  // namespace hydrac::runtime

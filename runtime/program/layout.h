@@ -1,0 +1,110 @@
+// Where a compiled program keeps what the host reads and writes, and how its memory starts: plain data, the
+// same for a program that was compiled just now and for one that was emitted as code.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+// The functions that a program is made of; all work on one arena.
+enum class Function {
+  micro_step,  // forward and backward of one micro-batch
+  update,      // clipping, learning rate, optimizer
+  evaluate,    // forward of one batch without dropout
+  generate,    // logits of one token; language models
+  load         // makes the working copies of the parameters anew; where there are some
+};
+std::string_view to_string(Function function);
+
+// A dense tensor in the arena: bytes from the arena's start, and how many elements of 4 bytes.
+struct Place {
+  int64_t offset = -1;
+  int64_t elements = 0;
+  explicit operator bool() const { return offset >= 0; }  // whether the program has it
+};
+
+// What the host writes, within the first input_bytes of the arena. Shapes as in runtime::Batch.
+struct InputPlaces {
+  Place tokens;           // i32 [B,T]
+  Place features;         // f32 [B,T,F]
+  Place targets;          // i32 [B,T]; where absent, float_targets
+  Place float_targets;    // f32 [B,T,O]
+  Place token_order;      // i32 [B*T], see runtime/cuda/token_order.h; GPUs only
+  int64_t token_ids = 0;  // token_order: ids are smaller than this
+  Place inv_count;        // f32 []: 1 / targets that count in the whole optimizer step
+  Place prompt;           // i32 [T]: generation's context
+  Place position;         // i32 []: the token of it whose successor is wanted
+};
+
+// Device-side state that a program starts with and continues from, one element each.
+struct StatePlaces {
+  Place step;        // i32: optimizer steps done
+  Place rng_step;    // u32: micro-batches done
+  Place rng_seed;    // u32
+  Place loss_scale;  // f32; fp16 only
+  float initial_loss_scale = 0;
+};
+
+// What the functions leave for the host, f32 [] where nothing else is said.
+struct ResultPlaces {
+  Place step_loss;         // of the whole optimizer step
+  Place grad_norm;         // before clipping
+  Place learning_rate;     // that this step used
+  Place loss_scale;        // that this step's gradients were multiplied by; fp16 only
+  Place skipped;           // i32 []: 1 when the gradients overflowed; fp16 only
+  Place eval_loss;         // of the batch evaluated last
+  Place logits;            // f32 [V], then padding; language models only
+  int64_t vocab_size = 0;  // V
+};
+
+// How one slot of a parameter (f32) starts. Its padding, which no Place covers, starts as 0.
+struct ParameterStart {
+  enum class Kind { zeros, ones, normal };
+  Place place;
+  Kind kind = Kind::zeros;
+  double deviation = 0;  // of normal
+};
+
+// Llama 3's; factor 1: none.
+struct RopeScaling {
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
+  int64_t original_max_position_embeddings = 8192;
+};
+
+struct RopeTables {
+  Place cos, sin;  // f32 [tokens, head_dim / 2]
+  int64_t tokens = 0, head_dim = 0;
+  double theta = 10000;
+  RopeScaling scaling;
+};
+
+struct ProgramLayout {
+  int64_t arena_bytes = 0;       // all tensor memory
+  int64_t persistent_bytes = 0;  // of which, at its start, what lives as long as the program
+  int64_t input_bytes = 0;       // of which, at its start, inputs
+
+  InputPlaces inputs;
+  StatePlaces state;
+  ResultPlaces results;
+
+  uint32_t seed = 0;
+  std::vector<ParameterStart> starts;  // in this order they are numbered for the random numbers
+  std::optional<RopeTables> rope;
+
+  // As in a checkpoint; addresses count from the arena's start.
+  std::vector<NamedTensor> parameters, optimizer_state;
+  bool working_copies = false;  // of parameters, which Function::load makes anew
+
+  int64_t gradient_accumulation_steps = 1;
+  int64_t context_length = 0;  // T
+  double flop_per_target = 0;  // model flop a trained token
+};
+
+// The functions of a program with this layout.
+std::vector<Function> functions_of(const ProgramLayout& layout);
+
+}  // namespace hydrac::runtime

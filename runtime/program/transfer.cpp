@@ -1,0 +1,65 @@
+#include "runtime/program/transfer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+namespace hydrac::runtime {
+
+namespace {
+
+template <typename T>
+void fill(std::string_view what, const std::vector<T>& from, Place place, std::byte* inputs) {
+  if (static_cast<int64_t>(from.size()) != place.elements) {
+    throw std::logic_error(
+        fmt::format("a batch has {} {}, the program takes {}", from.size(), what, place.elements));
+  }
+  std::ranges::copy(from, reinterpret_cast<T*>(inputs + place.offset));
+}
+
+template <typename T>
+T scalar(Place place, const std::byte* bytes, int64_t first) {
+  T result;
+  std::memcpy(&result, bytes + (place.offset - first), sizeof result);
+  return result;
+}
+
+}  // namespace
+
+void fill_inputs(const InputPlaces& places, const Batch& batch, float inv_count, std::byte* inputs) {
+  if (places.tokens) fill("tokens", batch.tokens, places.tokens, inputs);
+  if (places.features) fill("features", batch.features, places.features, inputs);
+  if (places.targets) fill("targets", batch.targets, places.targets, inputs);
+  if (places.float_targets) fill("targets", batch.float_targets, places.float_targets, inputs);
+  std::memcpy(inputs + places.inv_count.offset, &inv_count, sizeof inv_count);
+}
+
+StepResult step_result(const ResultPlaces& places, const std::byte* bytes, int64_t first) {
+  StepResult result;
+  result.loss = scalar<float>(places.step_loss, bytes, first);
+  result.grad_norm = scalar<float>(places.grad_norm, bytes, first);
+  result.learning_rate = scalar<float>(places.learning_rate, bytes, first);
+  if (places.loss_scale) {
+    result.loss_scale = scalar<float>(places.loss_scale, bytes, first);
+    result.skipped = scalar<int32_t>(places.skipped, bytes, first) != 0;
+  }
+  return result;
+}
+
+ByteRange step_result_range(const ResultPlaces& places) {
+  std::vector<int64_t> offsets = {places.step_loss.offset, places.grad_norm.offset,
+                                  places.learning_rate.offset};
+  if (places.loss_scale) {
+    offsets.push_back(places.loss_scale.offset);
+    offsets.push_back(places.skipped.offset);
+  }
+  const auto [low, high] = std::ranges::minmax(offsets);
+  return {low, high + 4};
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,24 @@
+// Batches on their way into a program's memory, and results on their way out; `bytes` lie where the host
+// reads and writes them, in the arena or in memory that is copied there.
+#pragma once
+#include <cstddef>
+
+#include "runtime/data/batch.h"
+#include "runtime/program/layout.h"
+
+namespace hydrac::runtime {
+
+// Writes a batch and inv_count to `inputs`, which stands for the arena's first input_bytes. token_order is
+// the caller's. std::logic_error when the batch has other sizes than the program.
+void fill_inputs(const InputPlaces& places, const Batch& batch, float inv_count, std::byte* inputs);
+
+// The scalars of an optimizer step, from `bytes` that stand for the arena from byte `first` on.
+StepResult step_result(const ResultPlaces& places, const std::byte* bytes, int64_t first = 0);
+
+// The bytes of the arena that step_result() reads.
+struct ByteRange {
+  int64_t first = 0, last = 0;  // [first, last)
+};
+ByteRange step_result_range(const ResultPlaces& places);
+
+}  // namespace hydrac::runtime

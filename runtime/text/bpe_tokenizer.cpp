@@ -1,0 +1,201 @@
+// The byte-level BPE tokenizer: added tokens are found, the rest is normalized, cut into pieces, and merged.
+#include <fmt/core.h>
+
+#include <limits>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/data/hash.h"
+#include "runtime/data/utf8.h"
+#include "runtime/error.h"
+#include "runtime/json/json_fields.h"
+#include "runtime/text/added_tokens.h"
+#include "runtime/text/bpe_file.h"
+#include "runtime/text/bpe_merges.h"
+#include "runtime/text/pretokenizer.h"
+#include "runtime/text/tokenizer_kinds.h"
+#include "runtime/text/unicode.h"
+#include "runtime/text/word_cache.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+std::vector<AddedToken> added_tokens(const BpeFile& file, bool normalized) {
+  std::vector<AddedToken> chosen;
+  for (const AddedToken& token : file.added) {
+    if (token.normalized != normalized) continue;
+    chosen.push_back(token);
+    if (normalized && file.nfc) chosen.back().content = to_nfc(token.content);
+  }
+  return chosen;
+}
+
+class BpeTokenizer final : public Tokenizer {
+ public:
+  BpeTokenizer(BpeFile file, PreTokenizer pre_tokenizer, std::string_view text, const std::string& shown_as)
+      : file_(std::move(file)),
+        raw_tokens_(added_tokens(file_, false)),
+        normalized_tokens_(added_tokens(file_, true)),
+        pre_tokenizer_(std::move(pre_tokenizer)),
+        text_(text),
+        shown_as_(shown_as) {
+    if (!file_.ignore_merges) return;
+    for (size_t id = 0; id < file_.tokens.size(); ++id) {
+      if (file_.in_model[id]) whole_pieces_.emplace(file_.tokens[id], static_cast<int32_t>(id));
+    }
+  }
+
+  std::string_view token_bytes(int32_t id) const override {
+    check_id(id);
+    return file_.tokens[static_cast<size_t>(id)];
+  }
+  int64_t vocab_size() const override { return static_cast<int64_t>(file_.tokens.size()); }
+  std::optional<int32_t> end_of_text() const override { return file_.end_of_text; }
+  bool is_special(int32_t id) const override {
+    check_id(id);
+    return file_.special[static_cast<size_t>(id)];
+  }
+  std::string_view name() const override { return "bpe"; }
+  std::string to_json() const override { return text_; }
+
+ protected:
+  void do_encode(std::string_view text, std::vector<int32_t>& out,
+                 const ByteProgress& progress) const override;
+  uint64_t fingerprint_bits() const override { return Hash64().add("bpe").add(text_).value(); }
+
+ private:
+  // What one call of encode works with; kept between calls for the sake of the cache.
+  struct Scratch {
+    Regex::Scratch regex;
+    WordCache words;
+    MergeScratch merge;
+    std::vector<int32_t> piece;
+  };
+  // One call of encode.
+  struct Run {
+    Scratch& scratch;
+    std::vector<int32_t>& out;
+    const ByteProgress& progress;
+    size_t bytes = 0;  // done
+    size_t next_report = kProgressBytes;
+  };
+
+  std::unique_ptr<Scratch> borrow_scratch() const {
+    const std::lock_guard lock(scratch_mutex_);
+    if (idle_scratch_.empty()) return std::make_unique<Scratch>();
+    std::unique_ptr<Scratch> scratch = std::move(idle_scratch_.back());
+    idle_scratch_.pop_back();
+    return scratch;
+  }
+  void return_scratch(std::unique_ptr<Scratch> scratch) const {
+    const std::lock_guard lock(scratch_mutex_);
+    idle_scratch_.push_back(std::move(scratch));
+  }
+  void check_id(int32_t id) const {
+    if (id < 0 || id >= vocab_size()) {
+      throw InputError(
+          fmt::format("token {} is outside the vocabulary [0, {}) of {}", id, vocab_size(), shown_as_));
+    }
+  }
+  void encode_stretch(std::string_view text, Run& run) const;
+  void encode_piece(std::string_view piece, Run& run) const;
+  void merge_piece(std::string_view piece, Scratch& scratch) const;
+
+  BpeFile file_;
+  AddedTokenMatcher raw_tokens_;
+  AddedTokenMatcher normalized_tokens_;
+  PreTokenizer pre_tokenizer_;
+  std::unordered_map<std::string_view, int32_t> whole_pieces_;  // with ignore_merges: by bytes
+  std::string text_;
+  std::string shown_as_;
+  mutable std::mutex scratch_mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> idle_scratch_;
+};
+
+void BpeTokenizer::do_encode(std::string_view text, std::vector<int32_t>& out,
+                             const ByteProgress& progress) const {
+  if (const auto bad = find_malformed_utf8(text)) {
+    throw InputError(fmt::format("byte {} is not UTF-8; this tokenizer needs UTF-8 text", *bad));
+  }
+  std::unique_ptr<Scratch> scratch = borrow_scratch();
+  Run run{*scratch, out, progress};
+  raw_tokens_.for_each_stretch(text, [&](std::string_view stretch, const AddedToken* token) {
+    if (token != nullptr) {
+      out.push_back(token->id);
+    } else if (file_.nfc) {
+      encode_stretch(to_nfc(stretch), run);
+    } else {
+      encode_stretch(stretch, run);
+    }
+  });
+  return_scratch(std::move(scratch));
+}
+
+// `text` is normalized and holds no raw added token.
+void BpeTokenizer::encode_stretch(std::string_view text, Run& run) const {
+  normalized_tokens_.for_each_stretch(text, [&](std::string_view stretch, const AddedToken* token) {
+    if (token != nullptr) {
+      run.out.push_back(token->id);
+      return;
+    }
+    pre_tokenizer_.split(stretch, run.scratch.regex,
+                         [&](std::string_view piece) { encode_piece(piece, run); });
+  });
+}
+
+void BpeTokenizer::encode_piece(std::string_view piece, Run& run) const {
+  run.bytes += piece.size();
+  if (run.bytes >= run.next_report) {
+    run.next_report = run.bytes + kProgressBytes;
+    if (run.progress) run.progress(run.bytes);
+  }
+  WordCache& words = run.scratch.words;
+  const std::vector<int32_t>& ids = run.scratch.piece;
+  if (!WordCache::takes(piece)) {
+    merge_piece(piece, run.scratch);
+    run.out.insert(run.out.end(), ids.begin(), ids.end());
+  } else if (const auto known = words.find(piece)) {
+    run.out.insert(run.out.end(), known->begin(), known->end());
+  } else {
+    merge_piece(piece, run.scratch);
+    words.insert(piece, ids);
+    run.out.insert(run.out.end(), ids.begin(), ids.end());
+  }
+}
+
+// Leaves the ids of `piece` in scratch.piece.
+void BpeTokenizer::merge_piece(std::string_view piece, Scratch& scratch) const {
+  std::vector<int32_t>& ids = scratch.piece;
+  ids.clear();
+  if (file_.ignore_merges) {
+    if (const auto whole = whole_pieces_.find(piece); whole != whole_pieces_.end()) {
+      ids.push_back(whole->second);
+      return;
+    }
+  }
+  if (piece.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    throw InputError(
+        fmt::format("a stretch of {} bytes without a break is too long to tokenize", piece.size()));
+  }
+  for (const char c : piece) {
+    const auto byte = static_cast<unsigned char>(c);
+    const int32_t id = file_.byte_ids[byte];
+    if (id < 0) throw InputError(fmt::format("{} has no token for the byte 0x{:02X}", shown_as_, byte));
+    ids.push_back(id);
+  }
+  merge_ids(file_.merges, ids, scratch.merge);
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> make_bpe_tokenizer(const nlohmann::json& root, std::string_view text,
+                                              const std::string& shown_as) {
+  BpeFile file = read_bpe_file(root, shown_as);
+  return std::make_unique<BpeTokenizer>(
+      std::move(file), PreTokenizer(json_field(root, "pre_tokenizer"), shown_as), text, shown_as);
+}
+
+}  // namespace hydrac::runtime
