@@ -67,9 +67,12 @@ class BodyLift {
   int choice(int condition, int if_true, int if_false);
   std::optional<int> constant(const clang::Expr& expression);
   bool has_type(const clang::Expr& expression);
-  void report_other_number(const clang::Stmt& expression);
-  bool report_sources_of_other_number(const clang::Stmt& expression);
+
+  // messages: lift_reports_clang.cpp
   void refuse(const clang::Expr& expression);
+  void report_other_number(const clang::Stmt& expression);
+  bool report_sources_of_other_number(const clang::Stmt& statement);
+  bool report_other_source(const clang::Expr& expression);
   bool is_in_the_file(clang::SourceLocation where) const;
   std::string written(const clang::Stmt& statement) const;
   std::string number_name() const { return number_ == functions::Number::f32 ? "float" : "double"; }

@@ -1,7 +1,6 @@
-// Expressions, and the places and messages of what cannot be one.
+// Expressions: operators, conversions, variables and calls.
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/ExprCXX.h>
-#include <clang/Lex/Lexer.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,36 +15,6 @@ using clang::dyn_cast;
 using clang::isa;
 using functions::Number;
 using functions::Op;
-
-void BodyLift::report(clang::SourceLocation where, std::string message, std::string suggestion) {
-  // In a header it is the call that leads there which is at fault.
-  if (!is_in_the_file(where)) {
-    const auto call = std::find_if(calls_.rbegin(), calls_.rend(),
-                                   [&](clang::SourceLocation at) { return is_in_the_file(at); });
-    if (call != calls_.rend()) where = *call;
-  }
-  const clang::SourceManager& sources = ast_.sources();
-  const clang::SourceLocation at = sources.getExpansionLoc(where);
-  FunctionProblem problem{static_cast<int>(sources.getExpansionLineNumber(at)),
-                          static_cast<int>(sources.getExpansionColumnNumber(at)), std::move(message),
-                          std::move(suggestion)};
-  if (std::ranges::find(problems_, problem) == problems_.end()) problems_.push_back(std::move(problem));
-}
-
-std::vector<FunctionProblem> BodyLift::take_problems() {
-  std::ranges::stable_sort(problems_, {},
-                           [](const FunctionProblem& p) { return std::pair(p.line, p.column); });
-  return std::move(problems_);
-}
-
-bool BodyLift::is_in_the_file(clang::SourceLocation where) const {
-  return where.isValid() && ast_.path_of(where) == path_;
-}
-
-std::string BodyLift::written(const clang::Stmt& statement) const {
-  const auto range = clang::CharSourceRange::getTokenRange(statement.getSourceRange());
-  return clang::Lexer::getSourceText(range, ast_.sources(), ast_.language()).str();
-}
 
 bool BodyLift::is_number(clang::QualType type) const {
   const auto* builtin = type.getCanonicalType()->getAs<clang::BuiltinType>();
@@ -81,50 +50,6 @@ std::optional<int> BodyLift::constant(const clang::Expr& expression) {
   return kBad;
 }
 
-// The literals, calls and variables that make an expression one of another type.
-bool BodyLift::report_sources_of_other_number(const clang::Stmt& statement) {
-  const auto* expression = dyn_cast<clang::Expr>(&statement);
-  const bool is_other = expression != nullptr && expression->getType()->isRealFloatingType() &&
-                        !is_number(expression->getType());
-  const auto found = [&](const std::string& what, std::string suggestion) {
-    report(statement.getBeginLoc(),
-           fmt::format("{} is {}, and the function computes in {}", what,
-                       expression->getType().getUnqualifiedType().getAsString(), number_name()),
-           std::move(suggestion));
-    return true;
-  };
-  if (is_other) {
-    if (isa<clang::FloatingLiteral>(expression)) {
-      std::string text = written(statement);
-      while (!text.empty() &&
-             (text.back() == 'f' || text.back() == 'F' || text.back() == 'l' || text.back() == 'L'))
-        text.pop_back();
-      return found(written(statement), fmt::format("write {}{}", text, number_ == Number::f32 ? "f" : ""));
-    }
-    if (const auto* call = dyn_cast<clang::CallExpr>(expression); call && call->getDirectCallee()) {
-      const std::string name = call->getDirectCallee()->getNameAsString();
-      return found(fmt::format("the result of {}", name),
-                   find_math(name) ? fmt::format("write std::{}",
-                                                 name.back() == 'f' ? name.substr(0, name.size() - 1) : name)
-                                   : "");
-    }
-    if (isa<clang::DeclRefExpr>(expression))
-      return found(written(statement), fmt::format("make it {}", number_name()));
-    if (isa<clang::ExplicitCastExpr>(expression)) return found("this", "remove the conversion");
-  }
-  bool any = false;
-  for (const clang::Stmt* child : statement.children()) {
-    if (child != nullptr) any |= report_sources_of_other_number(*child);
-  }
-  return any;
-}
-
-void BodyLift::report_other_number(const clang::Stmt& expression) {
-  if (report_sources_of_other_number(expression)) return;
-  report(expression.getBeginLoc(),
-         fmt::format("this is computed in another type, and the function computes in {}", number_name()));
-}
-
 // Whether the type is one that a lifted function has.
 bool BodyLift::has_type(const clang::Expr& expression) {
   const clang::QualType type = expression.getType();
@@ -138,20 +63,6 @@ bool BodyLift::has_type(const clang::Expr& expression) {
     refuse(expression);
   }
   return false;
-}
-
-void BodyLift::refuse(const clang::Expr& expression) {
-  const auto say = [&](const char* what, const char* suggestion) {
-    report(expression.getBeginLoc(), fmt::format("{} cannot be lifted into an expression", what), suggestion);
-  };
-  if (isa<clang::LambdaExpr>(expression)) return say("a lambda", "make it a function of this file");
-  if (isa<clang::ArraySubscriptExpr>(expression)) return say("an array", "");
-  if (isa<clang::MemberExpr>(expression)) return say("a member of a class", "");
-  if (expression.getType()->isAnyPointerType()) return say("a pointer", "");
-  if (isa<clang::CXXThrowExpr>(expression)) return say("an exception", "");
-  if (isa<clang::CXXOperatorCallExpr, clang::CXXMemberCallExpr>(expression))
-    return say("a call of a class's function", "make it a function of this file");
-  say(fmt::format("{}", written(expression)).c_str(), "");
 }
 
 int BodyLift::value(const clang::Expr* expression, const Values& values) {

@@ -44,43 +44,47 @@ std::optional<int> pow(Expressions& e, Args a) {
   return e.apply(Op::exp, e.apply(Op::mul, e.apply(Op::log, a[0]), a[1]));
 }
 
+std::optional<int> clamp(Expressions& e, Args a) {
+  return e.select(e.apply(Op::less, a[0], a[1]), a[1], e.select(e.apply(Op::less, a[2], a[0]), a[2], a[0]));
+}
+
 struct Row {
-  std::string name;  // in std
   MathFunction what;
   std::optional<int> (*lift)(Expressions&, Args);
 };
 
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = {
-      {"abs", {1}, unary<Op::abs>},
-      {"ceil", {1, true}, ceil},
-      {"cos", {1}, unary<Op::cos>},
-      {"erf", {1}, unary<Op::erf>},
-      {"exp", {1}, unary<Op::exp>},
-      {"exp2", {1}, exp2},
-      {"expm1", {1}, unary<Op::expm1>},
-      {"fabs", {1}, unary<Op::abs>},
-      {"floor", {1, true}, unary<Op::floor>},
-      {"fmax", {2}, binary<Op::max>},
-      {"fmin", {2}, binary<Op::min>},
-      {"log", {1}, unary<Op::log>},
-      {"log10", {1}, log10},
-      {"log1p", {1}, unary<Op::log1p>},
-      {"log2", {1}, log2},
-      {"max", {2}, binary<Op::max>},
-      {"min", {2}, binary<Op::min>},
-      {"pow", {2}, pow},
-      {"sin", {1}, unary<Op::sin>},
-      {"sqrt", {1}, unary<Op::sqrt>},
-      {"tan", {1}, tan},
-      {"tanh", {1}, unary<Op::tanh>},
+      {{"abs", 1}, unary<Op::abs>},
+      {{"ceil", 1, true}, ceil},
+      {{"clamp", 3}, clamp},
+      {{"cos", 1}, unary<Op::cos>},
+      {{"erf", 1}, unary<Op::erf>},
+      {{"exp", 1}, unary<Op::exp>},
+      {{"exp2", 1}, exp2},
+      {{"expm1", 1}, unary<Op::expm1>},
+      {{"fabs", 1}, unary<Op::abs>},
+      {{"floor", 1, true}, unary<Op::floor>},
+      {{"fmax", 2}, binary<Op::max>},
+      {{"fmin", 2}, binary<Op::min>},
+      {{"log", 1}, unary<Op::log>},
+      {{"log10", 1}, log10},
+      {{"log1p", 1}, unary<Op::log1p>},
+      {{"log2", 1}, log2},
+      {{"max", 2}, binary<Op::max>},
+      {{"min", 2}, binary<Op::min>},
+      {{"pow", 2}, pow},
+      {{"sin", 1}, unary<Op::sin>},
+      {{"sqrt", 1}, unary<Op::sqrt>},
+      {{"tan", 1}, tan},
+      {{"tanh", 1}, unary<Op::tanh>},
   };
   return rows;
 }
 
 const Row* find(const std::string& name) {
   for (const Row& row : table()) {
-    if (name == row.name || name == row.name + "f") return &row;
+    if (name == row.what.name || name == row.what.name + "f") return &row;
   }
   return nullptr;
 }
@@ -98,7 +102,7 @@ std::optional<int> lift_math(Expressions& e, const std::string& name, const std:
 
 std::string math_names() {
   std::string names;
-  for (const Row& row : table()) names += (names.empty() ? "" : ", ") + row.name;
+  for (const Row& row : table()) names += (names.empty() ? "" : ", ") + row.what.name;
   return names;
 }
 

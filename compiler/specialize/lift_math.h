@@ -9,6 +9,7 @@
 namespace hydrac::specialize {
 
 struct MathFunction {
+  std::string name;  // in std
   int arguments = 0;
   bool is_step = false;  // its derivative is 0 wherever it has one
 };

@@ -140,7 +140,7 @@ void BodyLift::declare(const clang::DeclStmt& statement, Values& values) {
              fmt::format("{} is {}, and the function computes in {}", name,
                          record && record->isLambda() ? "a lambda" : "of type " + type.getAsString(),
                          number_name()),
-             type->isArithmeticType() ? fmt::format("make it {}", number_name()) : "");
+             type.getNonReferenceType()->isArithmeticType() ? fmt::format("make it {}", number_name()) : "");
       values[variable] = kBad;
     }
   }

@@ -144,7 +144,7 @@ inline float math_of_std(float x) {
   using std::exp;
   return exp(-x * x) + std::expm1(x * 0.1f) + std::log(x * x + 1.0f) + std::log1p(x * x) + std::tanh(x) +
          std::erf(x) + std::sqrt(x * x + 2.0f) + std::sin(x) + std::cos(x) + std::abs(x) + std::fabs(x) +
-         std::max(x, 0.5f) + std::min(x, -0.5f) + std::fmax(x, 2.0f);
+         std::max(x, 0.5f) + std::min(x, -0.5f) + std::fmax(x, 2.0f) + std::clamp(x, -1.0f, 1.0f);
 }
 
 inline float math_by_others(float x) {

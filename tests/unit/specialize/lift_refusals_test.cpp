@@ -131,10 +131,12 @@ TEST(Refused, UnknownCalls) {
       "6:28: by_reference takes float &, and the function computes in float\n"
       "6:46: a call through a pointer cannot be lifted into an expression\n  call the function by its name\n"
       "7:8: atan is no function that can be lifted into an expression\n"
-      "  there are abs, ceil, cos, erf, exp, exp2, expm1, fabs, floor, fmax, fmin, log, log10, log1p, log2, "
+      "  there are abs, ceil, clamp, cos, erf, exp, exp2, expm1, fabs, floor, fmax, fmin, log, log10, log1p, "
+      "log2, "
       "max, min, pow, sin, sqrt, tan, tanh\n"
       "7:23: erfcf is no function that can be lifted into an expression\n"
-      "  there are abs, ceil, cos, erf, exp, exp2, expm1, fabs, floor, fmax, fmin, log, log10, log1p, log2, "
+      "  there are abs, ceil, clamp, cos, erf, exp, exp2, expm1, fabs, floor, fmax, fmin, log, log10, log1p, "
+      "log2, "
       "max, min, pow, sin, sqrt, tan, tanh\n"
       "8:8: fma is no function that can be lifted into an expression\n  write a * b + c\n"
       "8:28: pow can be lifted with a constant exponent, or a constant positive base\n"
@@ -183,6 +185,11 @@ TEST(Refused, Integers) {
             "  it is a step function, which nothing can be learned through\n"
             "5:44: integers that are no constants cannot be lifted into an expression\n  compute in float\n"
             "5:60: integers that are no constants cannot be lifted into an expression\n  compute in float\n");
+}
+
+TEST(Refused, References) {
+  EXPECT_EQ(in_body("float f(float x) {\n  const float& y = x;\n  return y;\n}"),
+            "3:16: y is of type const float &, and the function computes in float\n  make it float\n");
 }
 
 TEST(Refused, AssignmentsInsideExpressions) {
@@ -258,6 +265,7 @@ TEST(Refused, WhatWouldTakeForever) {
   for (int i = 0; i < 40; ++i) chain += "if (x > 1.0f) { if (x > 2.0f) return x; x *= 1.5f; }\n";
   for (int i = 0; i < 5000; ++i) sum += " + x";
   EXPECT_EQ(errors_of(chain + "return x; }"), "1:7: the function is too large to be one expression\n");
+  EXPECT_EQ(errors_of("#pragma clang __debug crash\nfloat f(float x) { return x; }"), "");
   EXPECT_EQ(errors_of(sum + "; }"), "1:7: f is nested too deeply\n");
   EXPECT_EQ(errors_of("#line 7 \"/etc/passwd\"\nfloat f(float x) { while (true); }"),
             "2:20: a loop cannot be lifted into an expression\n  write its steps out, or find a closed form\n"
