@@ -1,9 +1,13 @@
 #include "cli/checkpoint_files.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <nlohmann/json.hpp>
 
 #include "models/parameters.h"
+#include "runtime/data/hash.h"
+#include "spec/key_table.h"
 #include "spec/print.h"
 
 namespace hydrac::cli {
@@ -13,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string activation_name(const spec::Spec& spec, bool gpt2) {
-  switch (spec.model.hidden_act) {
+  switch (spec.model.hidden_act.word) {
     case spec::Activation::gelu_tanh:
       return gpt2 ? "gelu_new" : "gelu_pytorch_tanh";
     case spec::Activation::swiglu:
@@ -21,7 +25,7 @@ std::string activation_name(const spec::Spec& spec, bool gpt2) {
     case spec::Activation::geglu:
       return "gelu_pytorch_tanh";
     default:
-      return std::string(spec::to_string(spec.model.hidden_act));
+      return std::string(spec::to_string(spec.model.hidden_act.word));
   }
 }
 
@@ -86,6 +90,18 @@ void flatten(const Json& json, const std::string& path, std::map<std::string, st
   for (const auto& [key, value] : json.items()) flatten(value, path.empty() ? key : path + "." + key, out);
 }
 
+// A function is what its file says, wherever that lies.
+void identify_functions(const spec::Spec& spec, std::map<std::string, std::string>& keys) {
+  spec::visit_keys(spec, [&](const spec::KeyRow& row, const auto& field) {
+    if constexpr (spec::is_word_or_function<std::decay_t<decltype(field)>>) {
+      if (!field.function) return;
+      for (const char* part : {".cpp", ".function", ".text"}) keys.erase(row.path + part);
+      const uint64_t text = runtime::Hash64().add(field.function->text).value();
+      keys[row.path] = fmt::format("{} of a file with fingerprint {:016x}", field.function->function, text);
+    }
+  });
+}
+
 bool decides_results(const std::string& key) {
   static constexpr std::array<std::string_view, 13> free_keys = {"name",
                                                                  "target",
@@ -126,6 +142,7 @@ std::string config_json(const spec::Spec& spec) {
 std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
   std::map<std::string, std::string> keys;
   flatten(Json::parse(spec::to_json(spec)), "", keys);
+  identify_functions(spec, keys);
   std::erase_if(keys, [](const auto& entry) { return !decides_results(entry.first); });
   return keys;
 }

@@ -24,10 +24,13 @@ namespace {
 bool is_expensive(ExprOp op) {
   switch (op) {
     case ExprOp::exp:
+    case ExprOp::expm1:
     case ExprOp::log:
+    case ExprOp::log1p:
     case ExprOp::tanh:
     case ExprOp::erf:
     case ExprOp::sigmoid:
+    case ExprOp::sin:
     case ExprOp::cos:
     case ExprOp::random_bits:
       return true;

@@ -12,7 +12,7 @@ namespace {
 using ir::ExprOp;
 using ir::ExprType;
 
-enum Precedence { kTernary, kAnd, kCompare, kAdditive, kMultiplicative, kUnary, kPrimary };
+enum Precedence { kTernary, kOr, kAnd, kCompare, kAdditive, kMultiplicative, kUnary, kPrimary };
 
 std::string literal(const ir::Expr& expr) {
   switch (expr.type) {
@@ -107,16 +107,20 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
     }
     case ExprOp::abs:
     case ExprOp::exp:
+    case ExprOp::expm1:
     case ExprOp::log:
+    case ExprOp::log1p:
     case ExprOp::tanh:
     case ExprOp::erf:
+    case ExprOp::sin:
     case ExprOp::cos:
       return {call(library + std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::rsqrt:
     case ExprOp::sigmoid:
       return {call("hydrac::" + std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::sqrt:
-      return {call(std::string(dialect_.math) + "sqrt", expr), kPrimary};
+    case ExprOp::floor:
+      return {call(std::string(dialect_.math) + std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::is_nan: {
       const Piece a = text(expr.args[0]);
       const std::string operand = a.precedence <= kCompare ? "(" + a.text + ")" : a.text;
@@ -136,10 +140,18 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
       return {call(std::string(dialect_.min_max) + "min", expr), kPrimary};
     case ExprOp::less:
       return binary(expr, "<", kCompare);
+    case ExprOp::less_equal:
+      return binary(expr, "<=", kCompare);
     case ExprOp::equal:
       return binary(expr, "==", kCompare);
+    case ExprOp::logical_not: {
+      const Piece a = text(expr.args[0]);
+      return {"!" + (a.precedence < kUnary ? "(" + a.text + ")" : a.text), kUnary};
+    }
     case ExprOp::logical_and:
       return binary(expr, "&&", kAnd);
+    case ExprOp::logical_or:
+      return binary(expr, "||", kOr);
     case ExprOp::select: {
       const Piece condition = text(expr.args[0]), yes = text(expr.args[1]), no = text(expr.args[2]);
       const std::string question =

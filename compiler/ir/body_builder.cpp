@@ -202,11 +202,20 @@ Term operator/(double a, Term b) {
 Term operator<(Term a, Term b) {
   return compare(ExprOp::less, a, b);
 }
+Term operator<=(Term a, Term b) {
+  return compare(ExprOp::less_equal, a, b);
+}
 Term operator==(Term a, Term b) {
   return compare(ExprOp::equal, a, b);
 }
+Term operator!(Term a) {
+  return unary(ExprOp::logical_not, a);
+}
 Term operator&&(Term a, Term b) {
   return compare(ExprOp::logical_and, a, b);
+}
+Term operator||(Term a, Term b) {
+  return compare(ExprOp::logical_or, a, b);
 }
 Term abs(Term a) {
   return unary(ExprOp::abs, a);
@@ -214,8 +223,14 @@ Term abs(Term a) {
 Term exp(Term a) {
   return unary(ExprOp::exp, a);
 }
+Term expm1(Term a) {
+  return unary(ExprOp::expm1, a);
+}
 Term log(Term a) {
   return unary(ExprOp::log, a);
+}
+Term log1p(Term a) {
+  return unary(ExprOp::log1p, a);
 }
 Term tanh(Term a) {
   return unary(ExprOp::tanh, a);
@@ -232,8 +247,14 @@ Term rsqrt(Term a) {
 Term sigmoid(Term a) {
   return unary(ExprOp::sigmoid, a);
 }
+Term sin(Term a) {
+  return unary(ExprOp::sin, a);
+}
 Term cos(Term a) {
   return unary(ExprOp::cos, a);
+}
+Term floor(Term a) {
+  return unary(ExprOp::floor, a);
 }
 Term is_nan(Term a) {
   return a.builder->apply(ExprOp::is_nan, {a}, ExprType::boolean);

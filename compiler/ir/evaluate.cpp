@@ -177,8 +177,12 @@ class Evaluation {
         return std::abs(arg(0));
       case ExprOp::exp:
         return std::exp(arg(0));
+      case ExprOp::expm1:
+        return std::expm1(arg(0));
       case ExprOp::log:
         return std::log(arg(0));
+      case ExprOp::log1p:
+        return std::log1p(arg(0));
       case ExprOp::tanh:
         return std::tanh(arg(0));
       case ExprOp::erf:
@@ -189,8 +193,12 @@ class Evaluation {
         return 1 / std::sqrt(arg(0));
       case ExprOp::sigmoid:
         return 1 / (1 + std::exp(-arg(0)));
+      case ExprOp::sin:
+        return std::sin(arg(0));
       case ExprOp::cos:
         return std::cos(arg(0));
+      case ExprOp::floor:
+        return std::floor(arg(0));
       case ExprOp::is_nan:
         return std::isnan(arg(0));
       case ExprOp::add:
@@ -207,10 +215,16 @@ class Evaluation {
         return std::min(arg(0), arg(1));
       case ExprOp::less:
         return arg(0) < arg(1);
+      case ExprOp::less_equal:
+        return arg(0) <= arg(1);
       case ExprOp::equal:
         return arg(0) == arg(1);
+      case ExprOp::logical_not:
+        return arg(0) == 0;
       case ExprOp::logical_and:
         return arg(0) != 0 && arg(1) != 0;
+      case ExprOp::logical_or:
+        return arg(0) != 0 || arg(1) != 0;
       case ExprOp::select:
         return arg(0) != 0 ? arg(1) : arg(2);
       case ExprOp::round_to:

@@ -93,8 +93,18 @@ Slot storage_slot(const Graph& graph, Use use) {
 
 namespace {
 
+struct AttributeText {
+  std::string operator()(const std::shared_ptr<const functions::Function>& function) const {
+    return function->name;
+  }
+  template <class T>
+  std::string operator()(const T& value) const {
+    return fmt::format("{}", value);
+  }
+};
+
 std::string attribute_text(const Attribute& attribute) {
-  return std::visit([](const auto& v) { return fmt::format("{}", v); }, attribute);
+  return std::visit(AttributeText{}, attribute);
 }
 
 std::string value_text(const Graph& graph, const Value& value) {

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "functions/function.h"
 #include "ir/body.h"
 #include "ir/type.h"
 
@@ -92,7 +93,9 @@ struct Use {
   auto operator<=>(const Use&) const = default;
 };
 
-using Attribute = std::variant<bool, int64_t, double, std::string>;
+// The last one: a user's function that the node computes.
+using Attribute =
+    std::variant<bool, int64_t, double, std::string, std::shared_ptr<const functions::Function>>;
 using Attributes = std::map<std::string, Attribute>;
 
 struct Node {

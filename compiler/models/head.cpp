@@ -11,6 +11,10 @@ Use head(ops::RegionBuilder& b, const Build& build, Use hidden) {
 
 Use loss_rows(ops::RegionBuilder& b, const Build& build, Use predictions, double label_smoothing) {
   const Use targets = build.fixed(build.model.interface.targets);
+  if (const auto& own = build.model.spec.train.loss.function) {
+    b.enter("loss", "train.loss");
+    return ops::pointwise_loss(b, own->lifted, predictions, targets, "loss_rows");
+  }
   b.enter("loss", "optimizations.loss");
   if (build.model.spec.model.head == spec::Head::regression)
     return ops::mse(b, predictions, targets, "loss_rows");

@@ -3,15 +3,27 @@
 
 namespace hydrac::models {
 
+namespace {
+
+Use activate(ops::RegionBuilder& b, const spec::HiddenAct& act, Use x, const std::string& name) {
+  const bool gated = spec::is_gated(act);
+  if (act.function) {
+    const functions::Function& function = act.function->lifted;
+    return gated ? ops::gated(b, function, x, name) : ops::activation(b, function, x, name);
+  }
+  const std::string kind(spec::to_string(act.word));
+  return gated ? ops::gated(b, kind, x, name) : ops::activation(b, kind, x, name);
+}
+
+}  // namespace
+
 Use mlp_block(ops::RegionBuilder& b, const Build& build, Use x) {
   const spec::Model& m = build.model.spec.model;
   const Parameters& p = build.model.parameters;
   b.enter("mlp", "model.intermediate_size");
   const Use up = ops::linear(b, x, build.layer(p.up_weight), optional(build.layer(p.up_bias)), "mlp.up");
   b.enter("act", "model.hidden_act");
-  const std::string kind(spec::to_string(m.hidden_act));
-  const Use act = spec::is_gated(m.hidden_act) ? ops::gated(b, kind, up, "mlp.act")
-                                               : ops::activation(b, kind, up, "mlp.act");
+  const Use act = activate(b, m.hidden_act, up, "mlp.act");
   b.enter("mlp_out", "model.hidden_size");
   const Use down =
       ops::linear(b, act, build.layer(p.down_weight), optional(build.layer(p.down_bias)), "mlp.out");

@@ -184,7 +184,8 @@ void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64
 
 std::string checkpoint_architecture(const spec::Spec& spec) {
   const spec::Model& m = spec.model;
-  if (m.input != spec::Input::tokens || m.head != spec::Head::language_model) return "hydrac";
+  if (m.input != spec::Input::tokens || m.head != spec::Head::language_model || m.hidden_act.function)
+    return "hydrac";
   const bool full_width = m.head_dim * m.num_attention_heads == m.hidden_size;
   if (m.norm == spec::Norm::layernorm && m.norm_bias && m.position == spec::Position::learned &&
       !spec::is_gated(m.hidden_act) && m.attention_bias && m.attention_output_bias && m.mlp_bias &&

@@ -10,6 +10,7 @@
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"
+#include "ops/user_function.h"
 
 namespace hydrac::ops {
 
@@ -86,6 +87,10 @@ Use activation(RegionBuilder& b, const std::string& kind, Use x, const std::stri
   return b.emit("activation", {x}, name, b.shape(x), {{"kind", kind}});
 }
 
+Use activation(RegionBuilder& b, const functions::Function& function, Use x, const std::string& name) {
+  return b.emit("activation", {x}, name, b.shape(x), function_attributes(function));
+}
+
 namespace {
 
 const Activation& kind_of(const ir::Node& node) {
@@ -94,13 +99,16 @@ const Activation& kind_of(const ir::Node& node) {
 
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
-  k.store(0, kind_of(node).value(k.full(0)));
+  const functions::Function* function = function_of(node);
+  k.store(0, function ? call(k, *function, {k.full(0)}) : kind_of(node).value(k.full(0)));
   return k.take();
 }
 
 ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
-  k.store(0, k.full(0) * kind_of(node).derivative(k.full(1)));
+  const functions::Function* function = function_of(node);
+  k.store(0, k.full(0) * (function ? call_derivative(k, *function, 0, {k.full(1)})
+                                   : kind_of(node).derivative(k.full(1))));
   return k.take();
 }
 
@@ -110,7 +118,11 @@ void gradient(Gradient& g, const ir::Node& node) {
 }
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
-  for (size_t i = 0; i < out[0].data.size(); ++i) out[0].data[i] = kind_of(node).reference(in[0].data[i]);
+  const functions::Function* function = function_of(node);
+  for (size_t i = 0; i < out[0].data.size(); ++i) {
+    const double x = in[0].data[i];
+    out[0].data[i] = function ? evaluate<double>(*function, {x}) : kind_of(node).reference(x);
+  }
 }
 
 }  // namespace

@@ -78,12 +78,18 @@ Use activation(RegionBuilder&, const std::string& kind, Use x,
                const std::string& name);  // gelu, gelu_tanh, silu, relu2
 Use gated(RegionBuilder&, const std::string& kind, Use x,
           const std::string& name);  // swiglu, geglu: [..,2I] -> [..,I]
+// A user's function in their place, of one or of two parameters.
+Use activation(RegionBuilder&, const functions::Function&, Use x, const std::string& name);
+Use gated(RegionBuilder&, const functions::Function&, Use x, const std::string& name);
 Use add(RegionBuilder&, Use a, Use b, const std::string& name);
 Use dropout(RegionBuilder&, Use x, double p, const Randomness&, int64_t site, const std::string& name);
 // Columns of the logits from `classes` on are padding: they take no probability and get no gradient.
 Use cross_entropy(RegionBuilder&, Use logits, Use targets, int64_t classes, double label_smoothing,
                   const std::string& name);
 Use mse(RegionBuilder&, Use prediction, Use targets, const std::string& name);
+// A user's function of (prediction, target) instead of the squared error.
+Use pointwise_loss(RegionBuilder&, const functions::Function&, Use prediction, Use targets,
+                   const std::string& name);
 // loss += inv_count * sum(rows), into the given scalar. `gradient_scale` (f32 [], or no value for 1)
 // multiplies the gradient only.
 void mean_loss(RegionBuilder&, Use rows, Use inv_count, Use loss, bool accumulate, Use gradient_scale = {});

@@ -1,15 +1,27 @@
 // Gated linear units (Shazeer, 2020): y = act(gate) * up, where the last dimension of x holds gate, then up.
-// swiglu gates with silu, geglu with gelu_tanh.
+// swiglu gates with silu, geglu with gelu_tanh. A user's function is y = f(gate, up).
 #include "ops/activations.h"
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"
+#include "ops/user_function.h"
 
 namespace hydrac::ops {
 
+namespace {
+
+ir::Shape half(const ir::Shape& packed) {
+  return with_last(packed, {packed.back().size / 2, "F"});
+}
+
+}  // namespace
+
 Use gated(RegionBuilder& b, const std::string& kind, Use x, const std::string& name) {
-  return b.emit("gated", {x}, name, with_last(b.shape(x), {b.shape(x).back().size / 2, "F"}),
-                {{"kind", kind}});
+  return b.emit("gated", {x}, name, half(b.shape(x)), {{"kind", kind}});
+}
+
+Use gated(RegionBuilder& b, const functions::Function& function, Use x, const std::string& name) {
+  return b.emit("gated", {x}, name, half(b.shape(x)), function_attributes(function));
 }
 
 namespace {
@@ -31,7 +43,9 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& packed = graph.value(node.inputs[0]).shape;
   ir::BodyBuilder k(graph, node, leading(packed));
   k.columns(last(graph.value(node.outputs[0]).shape));
-  k.store(0, gate_of(node).value(k.load(0, half_index(k, packed, 0))) * k.load(0, half_index(k, packed, 1)));
+  const ir::Term gate = k.load(0, half_index(k, packed, 0)), up = k.load(0, half_index(k, packed, 1));
+  const functions::Function* function = function_of(node);
+  k.store(0, function ? call(k, *function, {gate, up}) : gate_of(node).value(gate) * up);
   return k.take();
 }
 
@@ -41,8 +55,13 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   k.columns(last(graph.value(node.inputs[0]).shape));
   const ir::Term dy = k.full(0);
   const ir::Term gate = k.load(1, half_index(k, packed, 0)), up = k.load(1, half_index(k, packed, 1));
-  k.store_at(0, half_index(k, packed, 0), dy * up * gate_of(node).derivative(gate));
-  k.store_at(0, half_index(k, packed, 1), dy * gate_of(node).value(gate));
+  if (const functions::Function* function = function_of(node)) {
+    k.store_at(0, half_index(k, packed, 0), dy * call_derivative(k, *function, 0, {gate, up}));
+    k.store_at(0, half_index(k, packed, 1), dy * call_derivative(k, *function, 1, {gate, up}));
+  } else {
+    k.store_at(0, half_index(k, packed, 0), dy * up * gate_of(node).derivative(gate));
+    k.store_at(0, half_index(k, packed, 1), dy * gate_of(node).value(gate));
+  }
   return k.take();
 }
 
@@ -53,10 +72,12 @@ void gradient(Gradient& g, const ir::Node& node) {
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t n = out[0].shape.back();
+  const functions::Function* function = function_of(node);
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
     for (int64_t i = 0; i < n; ++i) {
+      const double gate = in[0].data[r * 2 * n + i], up = in[0].data[r * 2 * n + n + i];
       out[0].data[r * n + i] =
-          gate_of(node).reference(in[0].data[r * 2 * n + i]) * in[0].data[r * 2 * n + n + i];
+          function ? evaluate<double>(*function, {gate, up}) : gate_of(node).reference(gate) * up;
     }
   }
 }

@@ -8,8 +8,9 @@ namespace hydrac::ops {
 extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradient, kCast, kCrossEntropy,
     kCrossEntropyBackward, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kJoinQkv,
     kLayernorm, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse,
-    kMseBackward, kPositionEmbedding, kPositionEmbeddingGradient, kRmsnorm, kRmsnormBackward,
-    kRmsnormWeightGradient, kRope, kSelectToken, kSplitQkv, kActivation, kActivationBackward, kZero;
+    kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient,
+    kRmsnorm, kRmsnormBackward, kRmsnormWeightGradient, kRope, kSelectToken, kSplitQkv, kActivation,
+    kActivationBackward, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -36,6 +37,8 @@ const std::vector<const OpInfo*>& all_ops() {
       &kMeanLossBackward,
       &kMse,
       &kMseBackward,
+      &kPointwiseLoss,
+      &kPointwiseLossBackward,
       &kPositionEmbedding,
       &kPositionEmbeddingGradient,
       &kRmsnorm,

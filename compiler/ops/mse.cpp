@@ -1,14 +1,22 @@
-// Mean squared error of a row's outputs; targets that are NaN are missing and count nothing.
+// Mean squared error of a row's outputs, or the mean of a user's function of (prediction, target); targets
+// that are NaN are missing and count nothing.
 #include <cmath>
 
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"
+#include "ops/user_function.h"
 
 namespace hydrac::ops {
 
 Use mse(RegionBuilder& b, Use prediction, Use targets, const std::string& name) {
   return b.exact(b.emit("mse", {prediction, targets}, name, leading(b.shape(prediction))));
+}
+
+Use pointwise_loss(RegionBuilder& b, const functions::Function& function, Use prediction, Use targets,
+                   const std::string& name) {
+  return b.exact(b.emit("pointwise_loss", {prediction, targets}, name, leading(b.shape(prediction)),
+                        function_attributes(function)));
 }
 
 namespace {
@@ -33,20 +41,53 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
+ir::Body function_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  const ir::Term target = k.full(1);
+  k.store_row(
+      0, k.mean(select(is_nan(target), k.constant(0), call(k, *function_of(node), {k.full(0), target}))));
+  return k.take();
+}
+
+// Inputs: prediction, targets, d_loss.
+ir::Body function_backward_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  const double outputs = static_cast<double>(graph.value(node.inputs[0]).shape.back().size);
+  const ir::Term target = k.full(1);
+  const ir::Term slope = call_derivative(k, *function_of(node), 0, {k.full(0), target});
+  k.store(0, select(is_nan(target), k.constant(0), slope) * (k.per_row(2) * (1 / outputs)));
+  return k.take();
+}
+
+void function_gradient(Gradient& g, const ir::Node& node) {
+  g.contribute_op(node.inputs[0], "pointwise_loss_backward",
+                  {node.inputs[0], node.inputs[1], *g.of(node.outputs[0])}, node.attributes);
+}
+
 void gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(node.inputs[0], "mse_backward", {node.inputs[0], node.inputs[1], *g.of(node.outputs[0])});
 }
 
-void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+template <class Loss>
+void mean_over_rows(const std::vector<Tensor64>& in, std::vector<Tensor64>& out, const Loss& loss) {
   const int64_t n = in[0].shape.back();
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
     double sum = 0;
     for (int64_t i = 0; i < n; ++i) {
       const double target = in[1].data[r * n + i];
-      if (!std::isnan(target)) sum += (in[0].data[r * n + i] - target) * (in[0].data[r * n + i] - target);
+      if (!std::isnan(target)) sum += loss(in[0].data[r * n + i], target);
     }
     out[0].data[r] = sum / static_cast<double>(n);
   }
+}
+
+void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  mean_over_rows(in, out, [](double y, double target) { return (y - target) * (y - target); });
+}
+
+void function_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const functions::Function& function = *function_of(node);
+  mean_over_rows(in, out, [&](double y, double target) { return evaluate<double>(function, {y, target}); });
 }
 
 }  // namespace
@@ -58,5 +99,13 @@ extern const OpInfo kMse{.name = "mse",
                          .reference = reference};
 extern const OpInfo kMseBackward{
     .name = "mse_backward", .formula = "d_y = 2 (y - target) / n * d_loss", .body = backward_body};
+extern const OpInfo kPointwiseLoss{.name = "pointwise_loss",
+                                   .formula = "loss = mean(f(y, target))",
+                                   .body = function_body,
+                                   .gradient = function_gradient,
+                                   .reference = function_reference};
+extern const OpInfo kPointwiseLossBackward{.name = "pointwise_loss_backward",
+                                           .formula = "d_y = f'(y, target) / n * d_loss",
+                                           .body = function_backward_body};
 
 }  // namespace hydrac::ops

@@ -3,6 +3,8 @@
 //   steps.
 #include <numbers>
 
+#include "functions/expressions.h"
+#include "ops/user_function.h"
 #include "optimizers/optimizer.h"
 
 namespace hydrac::optimizers {
@@ -23,11 +25,20 @@ Term progress(BodyBuilder& k, Term step, double start, double steps) {
   return max(f64(k, 0), min(f64(k, 1), (step - start) / steps));
 }
 
+// A user's function of (step, max_steps), in the type that it is written in.
+Term function_factor(BodyBuilder& k, const functions::Function& function, Term step, double max_steps) {
+  const ExprType type = function.number == functions::Number::f32 ? ExprType::f32 : ExprType::f64;
+  const Term at = type == ExprType::f64 ? step : convert(step, type);
+  const Term factor = ops::call(k, functions::bound(function, 1, max_steps), {at});
+  return type == ExprType::f64 ? factor : convert(factor, ExprType::f64);
+}
+
 Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
   const spec::LrScheduler& s = spec.train.lr_scheduler;
   const double low = s.min_ratio, steps = static_cast<double>(s.decay_steps);
   const double warmup = static_cast<double>(s.warmup_steps), end = static_cast<double>(spec.train.max_steps);
-  switch (s.name) {
+  if (s.name.function) return function_factor(k, s.name.function->lifted, step, end);
+  switch (s.name.word) {
     case spec::Schedule::constant:
       return f64(k, 1);
     case spec::Schedule::linear:

@@ -85,7 +85,8 @@ Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use
   k.store_row(3, k.scalar(2));
   k.store_row(4, k.constant(0));  // the next step's loss starts anew
   if (!scaled) k.store_row(5, diverged(k, k.scalar(3), k.scalar(1), k.scalar(2)));
-  b.emit_body(node, "prepare_update", k.take());
+  const auto& curve = model.spec.train.lr_scheduler.name.function;
+  b.emit_body(node, curve ? "prepare_update." + curve->function : "prepare_update", k.take());
   return s;
 }
 

@@ -2,6 +2,7 @@
 
 #include "ops/op.h"
 #include "ops/shapes.h"
+#include "ops/user_function.h"
 #include "passes/passes.h"
 
 namespace hydrac::passes {
@@ -34,7 +35,8 @@ void unify_operands(Node& node) {
 void make_fused(const ir::Graph& graph, Node& node) {
   const ops::OpInfo& op = ops::op_info(node.op);
   node.body = std::make_shared<const ir::Body>(op.body(graph, node));
-  node.attributes = {{"name", node.op}};
+  const functions::Function* function = ops::function_of(node);
+  node.attributes = {{"name", function ? node.op + "." + function->name : node.op}};
   node.op = "fused";
 }
 

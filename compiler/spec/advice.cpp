@@ -59,9 +59,8 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
         "model.rope_scaling.high_freq_factor", "model.rope_scaling.original_max_position_embeddings"}},
       {series,
        "the input is series",
-       {"model.vocab_size", "model.tie_word_embeddings", "data.tokenizer", "data.text_key",
-        "sample.prompt", "sample.max_new_tokens", "sample.temperature", "sample.top_k",
-        "sample.top_p"}},
+       {"model.vocab_size", "model.tie_word_embeddings", "data.tokenizer", "data.text_key", "sample.prompt",
+        "sample.max_new_tokens", "sample.temperature", "sample.top_k", "sample.top_p"}},
       {!series,
        "the input is tokens",
        {"model.num_features", "model.num_labels", "data.features", "data.target"}},
@@ -71,13 +70,14 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
 
 std::vector<Vain> vain_run_keys(const SpecKeys& spec) {
   const Optimizer optimizer = spec.train.optimizer.name;
+  const LearningRateCurve& curve = spec.train.lr_scheduler.name;
   const std::string optimizer_is = fmt::format("the optimizer is {}", to_string(optimizer));
   return {
       {optimizer == Optimizer::sgd, optimizer_is, {"train.optimizer.betas"}},
       {optimizer != Optimizer::adamw, optimizer_is, {"train.optimizer.eps"}},
       {optimizer != Optimizer::sgd, optimizer_is, {"train.optimizer.momentum"}},
-      {spec.train.lr_scheduler.name == Schedule::constant,
-       "the schedule is constant",
+      {curve == Schedule::constant || curve.function,
+       curve.function ? "the schedule is a function" : "the schedule is constant",
        {"train.lr_scheduler.min_ratio", "train.lr_scheduler.decay_steps"}},
       {!spec.data.val_path.empty(), "data.val_path is given", {"data.val_fraction"}},
       {spec.train.eval_steps == 0, "eval_steps is 0", {"train.eval_batches"}},

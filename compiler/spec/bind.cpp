@@ -158,6 +158,8 @@ std::string meant_key(std::string_view path) {
   const std::string name = last_part(path);
   const std::string section = parent_of(path);
   const auto did_you_mean = [](std::string_view key) { return fmt::format("did you mean {}?", key); };
+  if (section == "train.lr_scheduler" && (name == "cpp" || name == "function"))
+    return "a curve of your own is name: {cpp: FILE, function: NAME}";
   for (const OtherName& other : kOtherNames)
     if (name == other.theirs) return did_you_mean(other.ours);
   if (const std::string sibling = diag::nearest(name, names_in(section)); !sibling.empty())

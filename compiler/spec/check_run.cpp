@@ -27,6 +27,22 @@ void check_schedule(Draft& draft) {
                  fmt::format("decay_steps can be {} at most", steps - s.warmup_steps));
 }
 
+void check_loss(Draft& draft) {
+  const auto& loss = draft.spec.train.loss;
+  const Head head = draft.spec.model.head;
+  if (!draft.usable({"train.loss", "model.head"})) return;
+  if (loss.function && head != Head::regression)
+    return draft.report(
+        Kind::loss_needs_head, {"train.loss", "model.head"},
+        fmt::format("a loss of your own compares numbers, and the head is {}", to_string(head)),
+        "only head: regression takes one; remove train.loss");
+  const Loss fitting = head == Head::regression ? Loss::mse : Loss::cross_entropy;
+  if (!loss.function && loss.word != fitting)
+    draft.report(Kind::loss_needs_head, {"train.loss", "model.head"},
+                 fmt::format("the loss {} does not fit the {} head", to_string(loss.word), to_string(head)),
+                 fmt::format("write {}, or remove train.loss", to_string(fitting)));
+}
+
 // Relative, and never leaving the folder it starts in.
 bool stays_below(const std::string& written) {
   const std::filesystem::path path(written);
@@ -51,6 +67,7 @@ void check_folder(Draft& draft, std::string_view path, const std::string& folder
 
 void check_run(Draft& draft) {
   check_schedule(draft);
+  check_loss(draft);
   check_folder(draft, "output.dir", draft.spec.output.dir);
   check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir);
 }

@@ -21,6 +21,9 @@ bool convert(const Node& node, const KeyRow& key, StringList& out, diag::Diagnos
 bool convert(const Node& node, const KeyRow& key, Betas& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Recompute& out, diag::Diagnostics& diagnostics);
 
+// Sets all but the text of a file that must be read and what is lifted from it (spec/functions.h).
+bool convert(const Node& node, const KeyRow& key, CppFunction& out, diag::Diagnostics& diagnostics);
+
 // The index of the node's word among `values`, or -1.
 int convert_word(const Node& node, const KeyRow& key, std::span<const EnumValue> values,
                  diag::Diagnostics& diagnostics);
@@ -31,6 +34,13 @@ bool convert(const Node& node, const KeyRow& key, E& out, diag::Diagnostics& dia
   const int index = convert_word(node, key, enum_values(E{}), diagnostics);
   if (index >= 0) out = static_cast<E>(index);
   return index >= 0;
+}
+
+template <class E>
+bool convert(const Node& node, const KeyRow& key, WordOrFunction<E>& out, diag::Diagnostics& diagnostics) {
+  out = E{};
+  if (node.kind != Node::Kind::map) return convert(node, key, out.word, diagnostics);
+  return convert(node, key, out.function.emplace(), diagnostics);
 }
 
 // "between 1 and 64", "at least 0 and below 1": what a number of this key may be.

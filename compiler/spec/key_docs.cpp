@@ -23,6 +23,9 @@ std::string takes(const KeyRow& row) {
   if constexpr (std::is_same_v<T, Betas>) return bounded("two numbers");
   if constexpr (std::is_same_v<T, Recompute>) return "none, block, auto, or list of norm, act, attn, mlp";
   if constexpr (std::is_enum_v<T>) return fmt::format("{}", fmt::join(spellings(enum_values(T{})), ", "));
+  if constexpr (is_word_or_function<T>)
+    return fmt::format("{}, or a function: {{cpp: FILE, function: NAME}}",
+                       fmt::join(spellings(enum_values(typename T::Word{})), ", "));
 }
 
 std::string shown(bool value) {
@@ -49,6 +52,11 @@ std::string shown(const Recompute&) {
 template <class E>
 requires std::is_enum_v<E> std::string shown(E value) {
   return std::string(to_string(value));
+}
+
+template <class E>
+std::string shown(const WordOrFunction<E>& value) {
+  return shown(value.word);
 }
 
 template <class T>
@@ -81,7 +89,8 @@ std::string keys_markdown() {
   std::string text =
       "# The keys of a spec\n\nGenerated from compiler/spec/keys.def. Keys that begin with `x-` are your "
       "own, "
-      "anywhere.\n\n";
+      "anywhere.\nWhere a key takes a function, it is one of your own in C++: see "
+      "[functions.md](functions.md).\n\n";
   text += section_markdown("");
   for (const SectionRow& section : section_rows())
     text += fmt::format("\n## {}\n\n{}\n\n{}", section.path, section.doc, section_markdown(section.path));
@@ -90,6 +99,8 @@ std::string keys_markdown() {
   visit_keys(defaults, [&](const KeyRow& row, const auto& field) {
     using T = std::decay_t<decltype(field)>;
     if constexpr (std::is_enum_v<T>) text += enum_markdown(fmt::format("`{}`", row.path), enum_values(field));
+    if constexpr (is_word_or_function<T>)
+      text += enum_markdown(fmt::format("`{}`", row.path), enum_values(field.word));
   });
   return text;
 }

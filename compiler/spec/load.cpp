@@ -11,6 +11,7 @@
 #include "spec/bind.h"
 #include "spec/check.h"
 #include "spec/draft.h"
+#include "spec/functions.h"
 #include "spec/hf_config.h"
 #include "spec/overrides.h"
 #include "spec/resolve.h"
@@ -98,6 +99,7 @@ std::optional<Spec> finish(const Node& tree, bool whole, diag::Diagnostics& diag
   bind(tree, draft);
   settle_target(draft, auto_target);
   check_target_name(draft);
+  lift_functions(draft);
   resolve(draft);
   check(draft);
   if (diagnostics.has_errors()) return std::nullopt;

@@ -104,9 +104,24 @@ requires std::is_enum_v<E> std::string yaml(E value) {
   return std::string(to_string(value));
 }
 
+std::string yaml(const CppFunction& f) {
+  return fmt::format("{{cpp: {}, function: {}, text: {}}}", yaml(f.cpp), yaml(f.function), yaml(f.text));
+}
+
+template <class E>
+std::string yaml(const WordOrFunction<E>& value) {
+  return value.function ? yaml(*value.function) : yaml(value.word);
+}
+
+Json json(const CppFunction& f) {
+  return {{"cpp", f.cpp}, {"function", f.function}, {"text", f.text}};
+}
+
 template <class T>
 Json json(const T& value) {
-  if constexpr (std::is_enum_v<T>)
+  if constexpr (is_word_or_function<T>)
+    return value.function ? json(*value.function) : json(value.word);
+  else if constexpr (std::is_enum_v<T>)
     return to_string(value);
   else if constexpr (!std::is_same_v<T, Recompute>)
     return value;

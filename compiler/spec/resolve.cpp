@@ -44,6 +44,7 @@ class Resolver {
 
   void model();
   void optimizer();
+  void loss();
   void scheduler();
   void optimizations();
   void output();
@@ -95,12 +96,17 @@ void Resolver::optimizer() {
   derive("train.optimizer.weight_decay", o.weight_decay, name, by_name(0.1, 0.1, 0.0));
 }
 
+void Resolver::loss() {
+  derive("train.loss", spec_.train.loss, {"model.head"},
+         [&] { return spec_.model.head == Head::regression ? Loss::mse : Loss::cross_entropy; });
+}
+
 void Resolver::scheduler() {
   auto& s = spec_.train.lr_scheduler;
   const int64_t& max_steps = spec_.train.max_steps;
   derive("train.lr_scheduler.decay_steps", s.decay_steps,
          {"train.lr_scheduler.name", "train.lr_scheduler.warmup_steps", "train.max_steps"}, [&]() -> int64_t {
-           if (s.name == Schedule::constant) return 0;
+           if (s.name == Schedule::constant || s.name.function) return 0;
            if (s.name == Schedule::wsd)
              return std::min((max_steps + 9) / 10, std::max<int64_t>(0, max_steps - s.warmup_steps));
            return std::max<int64_t>(0, max_steps - s.warmup_steps);
@@ -129,6 +135,7 @@ void resolve(Draft& draft) {
   Resolver resolver(draft);
   resolver.model();
   resolver.optimizer();
+  resolver.loss();
   resolver.scheduler();
   resolver.optimizations();
   resolver.output();

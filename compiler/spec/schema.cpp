@@ -45,6 +45,20 @@ Json words_type(std::span<const EnumValue> values) {
   return {{"enum", spellings(values)}};
 }
 
+Json function_type() {
+  const Json named = text_type(not_empty());
+  Json type = {{"type", "object"},
+               {"additionalProperties", false},
+               {"patternProperties", {{"^x-", Json::object()}}},
+               {"properties", {{"cpp", named}, {"function", named}, {"text", named}}}};
+  type["properties"]["cpp"]["description"] = "A C++ file, relative to this one.";
+  type["properties"]["function"]["pattern"] = "^[A-Za-z_][A-Za-z0-9_]{0,127}$";
+  type["properties"]["function"]["description"] = "A function in it.";
+  type["properties"]["text"]["description"] =
+      "The file's text, as resolved specs carry it: then it is not read.";
+  return type;
+}
+
 Json target_type() {
   Json names = {"auto"};
   for (const targets::Target& target : targets::all()) names.push_back(target.name);
@@ -75,12 +89,16 @@ Json type_of(const KeyRow& row) {
   }
   if constexpr (std::is_same_v<T, Recompute>) return recompute_type();
   if constexpr (std::is_enum_v<T>) return words_type(enum_values(T{}));
+  if constexpr (is_word_or_function<T>)
+    return {{"anyOf", {words_type(enum_values(typename T::Word{})), function_type()}}};
 }
 
 template <class T>
 Json default_of(const T& value) {
   if constexpr (std::is_enum_v<T>)
     return to_string(value);
+  else if constexpr (is_word_or_function<T>)
+    return to_string(value.word);
   else if constexpr (std::is_same_v<T, Recompute>)
     return "none";
   else

@@ -74,13 +74,14 @@ std::optional<std::string> read_source(const std::string& path, const diag::Loca
   return text;
 }
 
-bool is_clean_text(const std::string& file, const std::string& text, diag::Diagnostics& diagnostics) {
+bool is_clean_text(const std::string& file, const std::string& text, diag::Diagnostics& diagnostics,
+                   const std::string& what_it_is) {
   const size_t bad = binary_byte(text);
   if (bad == std::string::npos) return true;
   diagnostics.report(Kind::binary_file, place_of_byte(file, text, bad),
                      fmt::format("this is no text file: byte {} is 0x{:02x}", bad,
                                  static_cast<unsigned>(static_cast<unsigned char>(text[bad]))),
-                     "a spec is YAML in UTF-8");
+                     what_it_is);
   return false;
 }
 

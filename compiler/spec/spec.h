@@ -52,8 +52,10 @@ using RopeScaling = Model::RopeScaling;
 using Train = SpecKeys::Train;
 using LrScheduler = Train::LrScheduler;
 
-inline bool is_gated(Activation act) {
-  return act == Activation::swiglu || act == Activation::geglu;
+// Whether the mlp has two input projections. A function's parameters say so.
+inline bool is_gated(const HiddenAct& act) {
+  if (act.function) return act.function->lifted.parameters.size() == 2;
+  return act.word == Activation::swiglu || act.word == Activation::geglu;
 }
 
 }  // namespace hydrac::spec

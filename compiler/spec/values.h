@@ -1,8 +1,13 @@
 // The C++ types of spec keys that are neither numbers nor plain enums.
 #pragma once
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "diag/location.h"
+#include "functions/function.h"
+#include "spec/enums.h"
 
 namespace hydrac::spec {
 
@@ -23,5 +28,42 @@ struct Recompute {
 
   bool operator==(const Recompute&) const = default;
 };
+
+// A function in a C++ file, written as a map: {cpp: ops/quick_gelu.h, function: quick_gelu}. Resolved specs
+// carry the file's text too, so that they need no other file.
+struct CppFunction {
+  std::string cpp;       // the file, as written; relative to the file that wrote it
+  std::string function;  // a C identifier
+  std::string text;      // of the file
+  functions::Function lifted;
+  diag::Location cpp_where, function_where;
+
+  // Where it was written does not count, and what is computed follows from the text.
+  bool operator==(const CppFunction& other) const {
+    return cpp == other.cpp && function == other.function && text == other.text;
+  }
+};
+
+// A word of an enum, or a function in its place. Compares and converts as the word.
+template <class E>
+struct WordOrFunction {
+  using Word = E;
+  E word{};
+  std::optional<CppFunction> function;  // then `word` means nothing
+
+  WordOrFunction() = default;
+  WordOrFunction(E w) : word(w) {}
+  bool operator==(const WordOrFunction& other) const {
+    return function == other.function && (function || word == other.word);
+  }
+};
+template <class T>
+inline constexpr bool is_word_or_function = false;
+template <class E>
+inline constexpr bool is_word_or_function<WordOrFunction<E>> = true;
+
+using HiddenAct = WordOrFunction<Activation>;
+using LossFunction = WordOrFunction<Loss>;
+using LearningRateCurve = WordOrFunction<Schedule>;
 
 }  // namespace hydrac::spec

@@ -84,6 +84,7 @@ std::vector<std::string> arguments(const ParseRequest& request) {
                                     "-fexceptions",
                                     "-fparse-all-comments",
                                     "-fno-spell-checking",
+                                    "-disable-pragma-debug-crash",
                                     "-fgnuc-version=12.0.0"};
   const auto add = [&](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
   if (request.dialect == Dialect::cuda) {

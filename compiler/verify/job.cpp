@@ -26,11 +26,34 @@ Json use_json(ir::Use use) {
   return {{"value", use.value}, {"slot", use.slot.per_layer ? "layer" : "fixed"}, {"offset", use.slot.index}};
 }
 
+// A user's function as data: [op, positions of arguments earlier in the list...]; a number or a parameter's
+// position in their place where the op has one.
+Json function_json(const functions::Function& function) {
+  Json nodes = Json::array();
+  for (const functions::Node& node : function.nodes) {
+    Json json = Json::array({to_string(node.op)});
+    if (node.op == functions::Op::argument) json.push_back(node.parameter);
+    if (node.op == functions::Op::constant) json.push_back(node.number);
+    for (const int arg : node.args) json.push_back(arg);
+    if (node.op == functions::Op::pow) json.push_back(node.number);
+    nodes.push_back(std::move(json));
+  }
+  return {{"parameters", function.parameters.size()}, {"nodes", nodes}, {"result", function.result}};
+}
+
+struct AttributeJson {
+  Json operator()(const std::shared_ptr<const functions::Function>& function) const {
+    return function_json(*function);
+  }
+  template <class T>
+  Json operator()(const T& value) const {
+    return value;
+  }
+};
+
 Json attributes_json(const ir::Node& node) {
   Json attributes = Json::object();
-  for (const auto& [key, value] : node.attributes) {
-    std::visit([&, name = key](const auto& v) { attributes[name] = v; }, value);
-  }
+  for (const auto& [key, value] : node.attributes) attributes[key] = std::visit(AttributeJson{}, value);
   return attributes;
 }
 
@@ -58,6 +81,11 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
                                 inputs, part));
       offset += shape[2].size * shape[3].size;
     }
+    return;
+  }
+  if (attributes.contains("function")) {
+    nodes.push_back(node_json(op, Json::object(), inputs, node.outputs[0]));
+    nodes.back()["function"] = attributes["function"];
     return;
   }
   if (op == "activation" || op == "gated") {
@@ -141,6 +169,17 @@ Json graph_json(const ir::Graph& graph) {
   return {{"values", values}, {"regions", regions}};
 }
 
+Json schedule_json(const spec::Spec& spec) {
+  const spec::LrScheduler& s = spec.train.lr_scheduler;
+  Json json = {{"name", s.name.function ? "function" : to_string(s.name.word)},
+               {"warmup_steps", s.warmup_steps},
+               {"max_steps", spec.train.max_steps},
+               {"min_ratio", s.min_ratio},
+               {"decay_steps", s.decay_steps}};
+  if (s.name.function) json["function"] = function_json(s.name.function->lifted);
+  return json;
+}
+
 // The forward graph alone, as the model builder makes it, without the padding that a GPU's has.
 Json job_json(spec::Spec spec, int threads) {
   spec.target = "cpu";
@@ -148,7 +187,6 @@ Json job_json(spec::Spec spec, int threads) {
   models::Model model = models::declare_model(graph, spec);
   models::build_micro_step(model);
   const auto& o = spec.train.optimizer;
-  const auto& s = spec.train.lr_scheduler;
   Json decay = Json::array();
   for (const ir::Value& value : graph.values) {
     if (value.parameter && value.parameter->decay) decay.push_back(value.name);
@@ -164,12 +202,7 @@ Json job_json(spec::Spec spec, int threads) {
             {"eps", o.eps},
             {"weight_decay", o.weight_decay},
             {"momentum", o.momentum}}},
-          {"lr_scheduler",
-           {{"name", spec::to_string(s.name)},
-            {"warmup_steps", s.warmup_steps},
-            {"max_steps", spec.train.max_steps},
-            {"min_ratio", s.min_ratio},
-            {"decay_steps", s.decay_steps}}},
+          {"lr_scheduler", schedule_json(spec)},
           {"max_grad_norm", spec.train.max_grad_norm},
           {"decay", decay},
           {"seed", static_cast<uint32_t>(spec.train.seed)}};

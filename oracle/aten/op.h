@@ -63,6 +63,11 @@ const OpDefinition& find_op(const Node& node);
 at::Tensor attention(const OpCall& call);
 at::Tensor rope(const OpCall& call);
 
+// So have users' functions: of one tensor, of the two halves of one, of predictions and targets.
+at::Tensor function_activation(const OpCall& call);
+at::Tensor function_gated(const OpCall& call);
+at::Tensor function_loss(const OpCall& call);
+
 // The multiplier of every element of a tensor of `shape` under dropout with probability p: 0 or 1 / (1 - p).
 // Input `step_input` of the call is the step counter.
 at::Tensor dropout_multiplier(const OpCall& call, at::IntArrayRef shape, double p, std::size_t step_input,

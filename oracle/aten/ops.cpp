@@ -1,4 +1,4 @@
-// Every operation but attention and rope, in terms of ATen, and the table of all.
+// Every operation but attention, rope and users' functions, in terms of ATen, and the table of all.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/chunk.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -149,6 +149,9 @@ const std::vector<OpDefinition>& op_table() {
       {"cross_entropy", 2, {}, {"label_smoothing", "ignore_index"}, cross_entropy, Casting::float32},
       {"mean_loss", 2, {}, {}, mean_loss, Casting::float32},
       {"mse", 2, {}, {}, mse, Casting::float32},
+      {"activation", 1, {}, {}, function_activation},
+      {"gated", 1, {}, {}, function_gated},
+      {"pointwise_loss", 2, {}, {}, function_loss, Casting::float32},
   };
   return table;
 }

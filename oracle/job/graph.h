@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "oracle/job/expression.h"
+
 namespace hydrac::oracle {
 
 enum class Role { parameter, input, constant, activation };
@@ -36,6 +38,7 @@ struct Node {
   std::map<std::string, double> attrs;
   std::vector<std::optional<SlotRef>> inputs;  // nullopt: an optional input left out
   SlotRef output;
+  std::optional<Expression> function;  // of the ops that compute a user's function
 };
 
 struct Region {

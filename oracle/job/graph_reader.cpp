@@ -94,6 +94,7 @@ Node read_node(const json& object, const std::string& where, const IdMap& ids) {
   const json& outputs = in.array("outputs");
   if (outputs.size() != 1) throw JobError(fmt::format("{} must name exactly one value", in.place("outputs")));
   node.output = read_slot(outputs[0], where + ".outputs[0]", ids);
+  if (in.has("function")) node.function = read_expression(in.object("function"));
   in.expect_no_more();
   return node;
 }

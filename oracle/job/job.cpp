@@ -44,8 +44,9 @@ ScheduleSpec read_schedule(JsonReader in) {
   ScheduleSpec spec;
   spec.name = in.text("name");
   const bool wsd = spec.name == "wsd";
-  if (!wsd && spec.name != "constant" && spec.name != "linear" && spec.name != "cosine")
-    throw JobError(fmt::format("{} is \"{}\"; it must be one of constant, linear, cosine, wsd",
+  if (spec.name == "function") spec.function = read_expression(in.object("function"));
+  if (!spec.function && !wsd && spec.name != "constant" && spec.name != "linear" && spec.name != "cosine")
+    throw JobError(fmt::format("{} is \"{}\"; it must be one of constant, linear, cosine, wsd, function",
                                in.place("name"), spec.name));
   spec.warmup_steps = in.integer("warmup_steps", 0, kMaxSteps, 0);
   spec.max_steps = in.integer("max_steps", 1, kMaxSteps);

@@ -21,11 +21,12 @@ struct OptimizerSpec {
 };
 
 struct ScheduleSpec {
-  std::string name;  // constant, linear, cosine, wsd
+  std::string name;  // constant, linear, cosine, wsd, function
   std::int64_t warmup_steps = 0;
   std::int64_t max_steps = 0;
   std::int64_t decay_steps = 0;  // wsd: the last ones; linear and cosine: after warmup
   double min_ratio = 0;
+  std::optional<Expression> function;  // of (step, max_steps)
 };
 
 enum class Float16 { bf16, fp16 };

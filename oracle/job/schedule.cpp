@@ -18,6 +18,8 @@ double learning_rate_factor(const ScheduleSpec& schedule, std::int64_t step) {
   if (step < schedule.warmup_steps)
     return static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
   const double low = schedule.min_ratio;
+  if (schedule.function)
+    return evaluate(*schedule.function, {static_cast<double>(step), static_cast<double>(schedule.max_steps)});
   if (schedule.name == "constant") return 1.0;
   if (schedule.name == "wsd") {
     const std::int64_t decay_begin = schedule.max_steps - schedule.decay_steps;

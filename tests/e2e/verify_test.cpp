@@ -84,11 +84,46 @@ const Case kCases[] = {
      "input: series, head: regression, num_features: 5, num_labels: 2, num_attention_heads: 4, norm: layernorm, "
      "position: learned, hidden_act: gelu, dropout: 0.1",
      "sequence_len: 16, micro_batch_size: 3, gradient_accumulation_steps: 2"},
+    {"OwnGatedActivationAndCurve",
+     "num_attention_heads: 4, intermediate_size: 96, vocab_size: 256, "
+     "hidden_act: {cpp: ops/own.h, function: smooth_gate}",
+     "sequence_len: 16, micro_batch_size: 2, optimizer: {name: sgd}, "
+     "lr_scheduler: {name: {cpp: ops/own.h, function: stairs}, warmup_steps: 1}"},
+    {"OwnActivationLikeQuickGelu",
+     "num_attention_heads: 4, vocab_size: 256, norm: layernorm, hidden_act: {cpp: ops/quick_gelu.h, function: quick_gelu}",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+    {"SeriesOwnLossRegression",
+     "input: series, head: regression, num_features: 5, num_labels: 2, num_attention_heads: 4, "
+     "hidden_act: {cpp: ops/own.h, function: many_operations}",
+     "sequence_len: 16, micro_batch_size: 3, loss: {cpp: ops/huber.h, function: huber}"},
     {"SeriesClassification",
      "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
      "sequence_len: 16, micro_batch_size: 3, label_smoothing: 0.1"},
 };
 // clang-format on
+
+// The examples', and one that needs about every operation that a user's function can have.
+void spill_functions(const Workplace& place) {
+  const std::string examples = std::string(HYDRAC_SOURCE_DIR) + "/examples/ops/";
+  fs::create_directories(place / "ops");
+  for (const char* file : {"quick_gelu.h", "huber.h"})
+    spill(place / "ops" / file, test::slurp(examples + file));
+  spill(place / "ops/own.h",
+        "#include <algorithm>\n#include <cmath>\n"
+        "float smooth_gate(float gate, float up) { return std::tanh(gate) * up + 0.125f * gate * up; }\n"
+        "double stairs(double step, double max_steps) {\n"
+        "  return std::pow(0.5, std::floor(3 * step / max_steps)) * (1 + std::cos(step)) / 2;\n"
+        "}\n"
+        "float many_operations(float x) {\n"
+        "  const float a = 0.5f * x;\n"
+        "  if (!(a < 1.0f) || (a <= -1.0f && a != -9.0f))\n"
+        "    return std::tanh(x) + std::erf(a) + std::sqrt(x * x + 1.0f);\n"
+        "  float y = std::exp(-std::abs(x)) + std::expm1(a) + std::log(x * x + 2.0f) + std::log1p(x * x);\n"
+        "  y += std::sin(x) * std::cos(a) - std::pow(x * x + 1.0f, 0.3f);\n"
+        "  y += std::max(x, a) / (2.0f + std::min(a, 0.25f));\n"
+        "  return y * (x / (1.0f + std::exp(-x)));\n"
+        "}\n");
+}
 
 class Verify : public testing::TestWithParam<Case> {};
 
@@ -96,12 +131,13 @@ TEST_P(Verify, LossGradientsAndStepsAreLibTorchs) {
   NEEDS_ORACLE();
   const Workplace place;
   spill(place / "case.yaml", spec_of(GetParam()));
+  spill_functions(place);
   Words command = {"verify", "case.yaml"};
   if (std::string(GetParam().name).ends_with("Recomputed"))
     command.push_back("optimizations.recompute=block");
   if (std::string(GetParam().name).find("Parts") != std::string::npos)
     command.push_back("optimizations.loss=fused_linear");
-  if (std::string(GetParam().name) == "SeriesRegression") command.push_back("data.target=[y, z]");
+  if (std::string(GetParam().name).ends_with("Regression")) command.push_back("data.target=[y, z]");
   if (std::string(GetParam().name) == "SeriesClassification") command.push_back("data.target=[y]");
   const Outcome outcome = place.run(command);
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;

@@ -145,6 +145,25 @@ HYDRAC_FN float log(float x) {
   return x == 0.0f ? -infinity : result;
 }
 
+// e^x - 1 without the loss of digits near 0; -1 below -17.4, +inf above 88.73. 2.5 ulp. With u = e^x rounded,
+// (u - 1) / log(u) is what (e^x - 1) / x would be at log(u), which lies next to x (Kahan).
+HYDRAC_FN float expm1(float x) {
+  const float u = exp(x);
+  const float difference = u - 1.0f;
+  const float inside = difference * (x / log(u));
+  const bool is_far = abs(x) > 17.5f || u == 0.0f;
+  return u == 1.0f ? x : is_far ? difference : inside;
+}
+
+// log(1 + x) without the loss of digits near 0; -inf at -1, NaN below. 2.5 ulp. As above: what was lost in
+// u = 1 + x is made good by x / (u - 1).
+HYDRAC_FN float log1p(float x) {
+  const float u = 1.0f + x;
+  const float logarithm = log(u);
+  const float near = logarithm * (x / (u - 1.0f));
+  return u == 1.0f ? x : abs(x) > 1e8f || x <= -1.0f ? logarithm : near;
+}
+
 // 1 / sqrt(x); inf at 0, NaN below. 1.5 ulp; on a GPU 2.
 HYDRAC_FN float rsqrt(float x) {
 #if defined(__CUDA_ARCH__)

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "own_functions.h"
 #include "small_models.h"
 
 namespace hydrac::test {
@@ -118,6 +119,9 @@ INSTANTIATE_TEST_SUITE_P(
         Config{"SeriesRegression",
                SERIES("head: regression, norm: layernorm, hidden_act: gelu, position: learned"), kTrain,
                "[y]"},
+        Config{"OwnActivation", MODEL("norm: rmsnorm, position: rope, hidden_act: " EVERY_OPERATION), kTrain},
+        Config{"SeriesWithOwnGatedActivationAndLoss", SERIES("head: regression, hidden_act: " OWN_GATED),
+               "sequence_len: 5, micro_batch_size: 2, loss: " OWN_LOSS, "[y, z]"},
         Config{"SeriesRegressionOfThree", SERIES("head: regression, hidden_act: geglu"), kTrain, "[x, y, z]"},
         Config{
             "SeriesClassification",

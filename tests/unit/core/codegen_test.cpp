@@ -8,6 +8,7 @@
 #include <set>
 
 #include "compiled.h"
+#include "own_functions.h"
 #include "plan/plan.h"
 #include "small_models.h"
 
@@ -140,6 +141,16 @@ INSTANTIATE_TEST_SUITE_P(
                "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 1, "
                "vocab_size: 3, hidden_act: silu",
                "sequence_len: 1, micro_batch_size: 1"},
+        Config{"OwnFunctions",
+               "hidden_size: 24, num_hidden_layers: 2, num_attention_heads: 3, intermediate_size: 19, "
+               "vocab_size: 31, hidden_act: " EVERY_OPERATION,
+               "sequence_len: 9, micro_batch_size: 3, lr_scheduler: {name: " OWN_CURVE "}"},
+        Config{"OwnGatedAndLoss",
+               "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: "
+               "1, head: regression, hidden_act: " OWN_GATED,
+               "sequence_len: 11, micro_batch_size: 5, loss: " OWN_LOSS
+               ", lr_scheduler: {name: " OWN_FLOAT_CURVE "}",
+               "[y, z]"},
         Config{"Classes",
                "input: series, num_features: 5, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: "
                "2, head: classification, num_labels: 2, norm: layernorm, norm_bias: false, hidden_act: "

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "functions/expressions.h"
+
 namespace hydrac::test {
 
 namespace {
@@ -33,6 +35,18 @@ CaseInput ids(std::vector<int64_t> sizes, std::vector<double> values) {
 }
 CaseInput word(double value) {
   return given({}, {value}, ir::DType::u32);
+}
+
+// x^2 sin(x) + tanh(x), times y where there is one.
+functions::Function own_function(int parameters) {
+  using functions::Op;
+  functions::Expressions e(functions::Number::f32);
+  const int at = e.argument(0);
+  int value = e.apply(Op::add, e.apply(Op::mul, e.power(at, 2), e.apply(Op::sin, at)), e.apply(Op::tanh, at));
+  if (parameters == 2) value = e.apply(Op::mul, value, e.argument(1));
+  std::vector<std::string> names = {"x", "y"};
+  names.resize(static_cast<size_t>(parameters));
+  return e.take(value, "own", names);
 }
 
 void add_norms(std::vector<OpCase>& cases) {
@@ -66,6 +80,12 @@ void add_pointwise(std::vector<OpCase>& cases) {
                        ops::gated(b, kind, in[0], "y");
                      }});
   }
+  cases.push_back({"activation_function", {x({2, 3, 17})}, [](RegionBuilder& b, const Uses& in) {
+                     ops::activation(b, own_function(1), in[0], "y");
+                   }});
+  cases.push_back({"gated_function", {x({2, 3, 14})}, [](RegionBuilder& b, const Uses& in) {
+                     ops::gated(b, own_function(2), in[0], "y");
+                   }});
   cases.push_back({"add", {x({3, 5}), x({3, 5})}, [](RegionBuilder& b, const Uses& in) {
                      ops::add(b, in[0], in[1], "y");
                    }});
@@ -168,6 +188,10 @@ void add_losses(std::vector<OpCase>& cases) {
   cases.push_back({"mseOneOutput",
                    {x({2, 3, 1}), given({2, 3, 1}, {1, nan, 2, 3, 4, nan})},
                    [](RegionBuilder& b, const Uses& in) { ops::mse(b, in[0], in[1], "y"); }});
+  cases.push_back(
+      {"pointwise_loss",
+       {x({2, 2, 3}), given({2, 2, 3}, {1, nan, 2, nan, nan, nan, 0, -1, 0.5, nan, 1, 1})},
+       [](RegionBuilder& b, const Uses& in) { ops::pointwise_loss(b, own_function(2), in[0], in[1], "y"); }});
   OpCase mean{"mean_loss", {x({2, 3}), given({}, {0.25})}, [](RegionBuilder& b, const Uses& in) {
                 ops::mean_loss(b, in[0], in[1], b.fresh("loss", {}), false);
               }};

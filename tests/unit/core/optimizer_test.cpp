@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "own_functions.h"
 #include "small_models.h"
 
 namespace hydrac::test {
@@ -109,6 +110,17 @@ TEST(Schedule, WarmsUpAndDecays) {
   EXPECT_NEAR(rate_at("name: cosine, decay_steps: 50, min_ratio: 0.1", 80), 0.2, 1e-14);
   EXPECT_DOUBLE_EQ(rate_at("name: wsd, min_ratio: 0, decay_steps: 20", 79), 2);
   EXPECT_DOUBLE_EQ(rate_at("name: wsd, min_ratio: 0, decay_steps: 20", 90), 1);
+}
+
+TEST(Schedule, IsAFunctionOfTheUsers) {
+  const std::string stairs = "name: " OWN_CURVE;
+  EXPECT_DOUBLE_EQ(rate_at(stairs, 0), 2);
+  EXPECT_DOUBLE_EQ(rate_at(stairs, 12), 2);
+  EXPECT_DOUBLE_EQ(rate_at(stairs, 13), 1);
+  EXPECT_DOUBLE_EQ(rate_at(stairs, 99), 2 * std::pow(0.5, 7));
+  EXPECT_DOUBLE_EQ(rate_at(stairs + ", warmup_steps: 20", 9), 1);
+  EXPECT_DOUBLE_EQ(rate_at(stairs + ", warmup_steps: 20", 25), 0.5);
+  EXPECT_NEAR(rate_at("name: " OWN_FLOAT_CURVE, 40), 2 * std::pow(0.5, 3), 1e-7);
 }
 
 }  // namespace

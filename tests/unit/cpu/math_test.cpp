@@ -51,6 +51,12 @@ TEST(Math, ExpIsWithinItsErrorEverywhere) {
 TEST(Math, LogIsWithinItsErrorEverywhere) {
   EXPECT_LE(worst_error([](float x) { return log(x); }, [](double x) { return std::log(x); }), 1.0);
 }
+TEST(Math, Expm1IsWithinItsErrorEverywhere) {
+  EXPECT_LE(worst_error([](float x) { return expm1(x); }, [](double x) { return std::expm1(x); }), 2.5);
+}
+TEST(Math, Log1pIsWithinItsErrorEverywhere) {
+  EXPECT_LE(worst_error([](float x) { return log1p(x); }, [](double x) { return std::log1p(x); }), 2.5);
+}
 TEST(Math, RsqrtIsWithinItsErrorEverywhere) {
   EXPECT_LE(worst_error([](float x) { return rsqrt(x); }, [](double x) { return 1.0 / std::sqrt(x); }), 1.5);
 }
@@ -95,6 +101,10 @@ TEST(Math, EdgesAreExact) {
   EXPECT_EQ(log(-0.0f), -kInf);
   EXPECT_EQ(log(1.0f), 0.0f);
   EXPECT_EQ(log(kInf), kInf);
+  EXPECT_EQ(expm1(-kInf), -1.0f);
+  EXPECT_EQ(expm1(kInf), kInf);
+  EXPECT_EQ(log1p(-1.0f), -kInf);
+  EXPECT_EQ(log1p(kInf), kInf);
   EXPECT_EQ(rsqrt(0.0f), kInf);
   EXPECT_EQ(rsqrt(kInf), 0.0f);
   EXPECT_EQ(tanh(kInf), 1.0f);
@@ -108,15 +118,18 @@ TEST(Math, EdgesAreExact) {
   EXPECT_EQ(cos(0.0f), 1.0f);
   EXPECT_TRUE(std::signbit(tanh(-0.0f)));
   EXPECT_TRUE(std::signbit(erf(-0.0f)));
+  EXPECT_TRUE(std::signbit(expm1(-0.0f)));
+  EXPECT_TRUE(std::signbit(log1p(-0.0f)));
 }
 
 TEST(Math, NotANumberAndNegativeDomainsGiveNotANumber) {
-  for (float (*function)(float) : {exp, log, rsqrt, tanh, erf, sigmoid, sin, cos}) {
+  for (float (*function)(float) : {exp, expm1, log, log1p, rsqrt, tanh, erf, sigmoid, sin, cos}) {
     EXPECT_TRUE(std::isnan(function(kNan)));
     EXPECT_TRUE(std::isnan(function(-kNan)));
   }
   EXPECT_TRUE(std::isnan(log(-1.0f)));
   EXPECT_TRUE(std::isnan(log(-kInf)));
+  EXPECT_TRUE(std::isnan(log1p(-1.5f)));
   EXPECT_TRUE(std::isnan(rsqrt(-1.0f)));
   EXPECT_TRUE(std::isnan(sin(kInf)));
   EXPECT_TRUE(std::isnan(cos(-kInf)));

@@ -65,7 +65,8 @@ TEST_P(Vectorize, FunctionHasNoCallAndNoScalarArithmeticInASimdLoop) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Math, Vectorize,
-                         ::testing::Values("exp", "log", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos"),
+                         ::testing::Values("exp", "expm1", "log", "log1p", "rsqrt", "tanh", "erf", "sigmoid",
+                                           "sin", "cos"),
                          [](const auto& info) { return std::string(info.param); });
 
 // With AVX2's 16 registers.

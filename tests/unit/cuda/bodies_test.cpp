@@ -9,6 +9,7 @@
 #include "codegen/cuda_body.h"
 #include "emulated_body.h"
 #include "gpu_model.h"
+#include "tests/unit/core/own_functions.h"
 
 namespace hydrac::test {
 namespace {
@@ -144,6 +145,16 @@ INSTANTIATE_TEST_SUITE_P(
                "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 1, "
                "vocab_size: 3, hidden_act: silu",
                "sequence_len: 1, micro_batch_size: 1"},
+        Config{"OwnFunctions",
+               "hidden_size: 24, num_hidden_layers: 2, num_attention_heads: 3, intermediate_size: 19, "
+               "vocab_size: 31, hidden_act: " EVERY_OPERATION,
+               "sequence_len: 9, micro_batch_size: 3, lr_scheduler: {name: " OWN_CURVE "}"},
+        Config{"OwnGatedAndLossBf16",
+               "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: "
+               "1, head: regression, hidden_act: " OWN_GATED,
+               "sequence_len: 11, micro_batch_size: 5, loss: " OWN_LOSS
+               ", lr_scheduler: {name: " OWN_FLOAT_CURVE "}",
+               ir::DType::bf16, "[y, z]"},
         Config{"ClassesBf16",
                "input: series, num_features: 5, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: "
                "2, head: classification, num_labels: 2, norm: layernorm, norm_bias: false, hidden_act: "

@@ -47,5 +47,12 @@ TEST(Schedule, StaysAtTheRatioBeyondTheEnd) {
   EXPECT_DOUBLE_EQ(factor("wsd", 99), 0.2);
 }
 
+TEST(Schedule, IsAFunctionAfterWarmup) {
+  ScheduleSpec schedule{"function", /*warmup_steps=*/4, /*max_steps=*/14};
+  schedule.function = Expression{2, {{"argument", 0, {}}, {"argument", 1, {}}, {"div", 0, {0, 1}}}, 2};
+  EXPECT_DOUBLE_EQ(learning_rate_factor(schedule, 1), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate_factor(schedule, 7), 0.5);
+}
+
 }  // namespace
 }  // namespace hydrac::oracle

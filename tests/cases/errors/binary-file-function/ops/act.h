@@ -1,0 +1,1 @@
+float act(float x) { return x; }

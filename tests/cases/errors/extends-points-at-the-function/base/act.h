@@ -1,0 +1,2 @@
+float act(float x) { return x * x; }
+float gelu(float x) { return x * lost; }

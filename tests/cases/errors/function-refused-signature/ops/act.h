@@ -1,0 +1,2 @@
+// In double, as on a blackboard.
+double act(double x) { return x * x; }
