@@ -31,7 +31,9 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& packed = graph.value(node.inputs[0]).shape;
   ir::BodyBuilder k(graph, node, leading(packed));
   k.columns(last(graph.value(node.outputs[0]).shape));
-  k.store(0, gate_of(node).value(k.load(0, half_index(k, packed, 0))) * k.load(0, half_index(k, packed, 1)));
+  const ir::Term gate = k.named("gate", k.load(0, half_index(k, packed, 0)));
+  const ir::Term up = k.named("up", k.load(0, half_index(k, packed, 1)));
+  k.store(0, gate_of(node).value(gate) * up);
   return k.take();
 }
 
@@ -40,10 +42,18 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k(graph, node, leading(packed));
   k.columns(last(graph.value(node.inputs[0]).shape));
   const ir::Term dy = k.full(0);
-  const ir::Term gate = k.load(1, half_index(k, packed, 0)), up = k.load(1, half_index(k, packed, 1));
+  const ir::Term gate = k.named("gate", k.load(1, half_index(k, packed, 0)));
+  const ir::Term up = k.named("up", k.load(1, half_index(k, packed, 1)));
   k.store_at(0, half_index(k, packed, 0), dy * up * gate_of(node).derivative(gate));
   k.store_at(0, half_index(k, packed, 1), dy * gate_of(node).value(gate));
   return k.take();
+}
+
+std::string kernel(const ir::Node& node) {
+  return std::get<std::string>(node.attributes.at("kind"));
+}
+std::string backward_kernel(const ir::Node& node) {
+  return kernel(node) + "_backward";
 }
 
 void gradient(Gradient& g, const ir::Node& node) {
@@ -65,11 +75,17 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 
 extern const OpInfo kGated{.name = "gated",
                            .formula = "y = act(gate) * up",
+                           .inputs = {"gate_up"},
+                           .outputs = {"y"},
+                           .kernel = kernel,
                            .body = body,
                            .gradient = gradient,
                            .reference = reference};
 extern const OpInfo kGatedBackward{.name = "gated_backward",
                                    .formula = "d_gate = d_y * up * act'(gate), d_up = d_y * act(gate)",
+                                   .inputs = {"d_y", "gate_up"},
+                                   .outputs = {"d_gate_up"},
+                                   .kernel = backward_kernel,
                                    .body = backward_body};
 
 }  // namespace hydrac::ops

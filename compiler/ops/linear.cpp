@@ -54,8 +54,8 @@ Cost gemm_cost(const ir::Graph& graph, const ir::Node& node) {
 extern const OpInfo kLinear{
     .name = "linear", .formula = "y = x W^T + b", .gradient = linear_gradient, .reference = linear_reference};
 // C (+)= op(A) op(B) (+ bias), where all dimensions but the last of A, B and C count as rows. A third input
-// is the bias, one number a column. Attribute first_overwrites, beside accumulate: in a loop's first iteration
-// C is not read.
+// is the bias, one number a column. Attribute first_overwrites, beside accumulate: in a loop's first
+// iteration C is not read.
 extern const OpInfo kGemm{.name = "gemm", .formula = "C = op(A) op(B) + bias", .cost = gemm_cost};
 
 }  // namespace hydrac::ops

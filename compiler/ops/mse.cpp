@@ -14,8 +14,8 @@ Use mse(RegionBuilder& b, Use prediction, Use targets, const std::string& name) 
 namespace {
 
 ir::Term error(ir::BodyBuilder& k) {
-  const ir::Term target = k.full(1);
-  return select(is_nan(target), k.constant(0), k.full(0) - target);
+  const ir::Term target = k.named("target", k.full(1));
+  return k.named("error", select(is_nan(target), k.constant(0), k.full(0) - target));
 }
 
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
@@ -52,11 +52,16 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 }  // namespace
 
 extern const OpInfo kMse{.name = "mse",
-                         .formula = "loss = mean((y - target)^2)",
+                         .formula = "losses = mean((predictions - targets)^2)",
+                         .inputs = {"predictions", "targets"},
+                         .outputs = {"losses"},
                          .body = body,
                          .gradient = gradient,
                          .reference = reference};
-extern const OpInfo kMseBackward{
-    .name = "mse_backward", .formula = "d_y = 2 (y - target) / n * d_loss", .body = backward_body};
+extern const OpInfo kMseBackward{.name = "mse_backward",
+                                 .formula = "d_predictions = 2 (predictions - targets) / O * d_losses",
+                                 .inputs = {"predictions", "targets", "d_losses"},
+                                 .outputs = {"d_predictions"},
+                                 .body = backward_body};
 
 }  // namespace hydrac::ops
