@@ -102,7 +102,8 @@ class RegionGradient final : public ops::Gradient {
       gradients_[input] = gradient;
       return;
     }
-    const Use sum = emit("add", {*before, gradient}, name_of(input) + ".sum", shape(input));
+    const Use sum =
+        emit("add", {*before, gradient}, name_of(input) + ".sum", shape(input), {{"of_gradients", true}});
     graph_.value(sum.value).exact = value(input).exact;
     gradients_[input] = sum;
   }

@@ -44,6 +44,7 @@ bool is_expensive(ExprOp op) {
 BodyNames::BodyNames(const ir::Graph& graph, const ir::Node& node, const std::set<std::string>& reserved)
     : graph_(graph),
       node_(node),
+      dimensions_(graph),
       body_(*node.body),
       deps_(dependences(body_)),
       live_(live_expressions(body_)),
@@ -55,6 +56,7 @@ BodyNames::BodyNames(const ir::Graph& graph, const ir::Node& node, const std::se
   }
   taken_.insert(reserved.begin(), reserved.end());
   name_variables();
+  name_constants();
   count_uses();
   for (size_t s = 0; s < body_.stores.size(); ++s) {
     if (body_.stores[s].kind == StoreKind::store) continue;
@@ -99,18 +101,21 @@ void BodyNames::name_variables() {
     std::string wanted = row ? "row" : "c";
     if (letter)
       wanted = std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(symbol[0]))));
+    if (wanted == "k") wanted = "kv";  // key and value heads; k counts chunks
     variables_.push_back(unique(wanted));
+  }
+}
+
+void BodyNames::name_constants() {
+  for (size_t i = 0; i < body_.exprs.size(); ++i) {
+    const auto id = static_cast<ExprId>(i);
+    if (live_[i] && body_.exprs[i].op == ExprOp::constant && !body_.name_of(id).empty())
+      constant_names_[id] = unique(body_.name_of(id));
   }
 }
 
 void BodyNames::count_uses() {
   uses_.assign(body_.exprs.size(), 0);
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (!live_[i] || body_.exprs[i].op != ExprOp::position) continue;
-    for (const auto& [variable, coefficient] : body_.exprs[i].index[0].affine.terms) {
-      needs_row_variables_ |= variable < body_.row_variables;
-    }
-  }
   auto count_index = [&](const ir::Index& index) {
     for (const ir::IndexDim& dim : index) {
       if (dim.gather >= 0) uses_[dim.gather] += 1;
@@ -118,7 +123,9 @@ void BodyNames::count_uses() {
   };
   for (size_t i = 0; i < body_.exprs.size(); ++i) {
     if (!live_[i]) continue;
-    for (ExprId arg : body_.exprs[i].args) uses_[arg] += deps_[arg].space != deps_[i].space ? 2 : 1;
+    // What a sum adds stands in its loop, like what is used once.
+    const bool sums = body_.exprs[i].op == ExprOp::sum;
+    for (ExprId arg : body_.exprs[i].args) uses_[arg] += !sums && deps_[arg].space != deps_[i].space ? 2 : 1;
     count_index(body_.exprs[i].index);
   }
   for (const Store& store : body_.stores) {
@@ -129,6 +136,7 @@ void BodyNames::count_uses() {
 
 std::string BodyNames::wanted_name(ExprId id) const {
   const Expr& expr = body_.exprs[id];
+  if (std::string name = body_.name_of(id); !name.empty()) return name;
   switch (expr.op) {
     case ExprOp::load:
       return operand_names_[expr.operand] + "_value";
@@ -155,12 +163,43 @@ std::string BodyNames::wanted_name(ExprId id) const {
   return std::string(to_string(expr.op)) + "_value";
 }
 
+namespace {
+
+// Reads as well where it is used as under a name.
+bool is_written_out(const Expr& expr) {
+  return expr.op == ExprOp::position || (expr.op == ExprOp::convert && expr.type == ir::ExprType::i64);
+}
+
+}  // namespace
+
 bool BodyNames::deserves_name(ExprId id) const {
   const Expr& expr = body_.exprs[id];
-  if (expr.op == ExprOp::constant || expr.op == ExprOp::layer) return false;
+  if (expr.op == ExprOp::constant || expr.op == ExprOp::layer || is_written_out(expr)) return false;
   if (uses_[id] > 1) return true;
-  return expr.op == ExprOp::load &&
-         (deps_[id].space == kRowSpace || (body_.stores.size() > 1 && is_overwritten(expr.operand)));
+  return expr.op == ExprOp::load && (deps_[id].space == kRowSpace || reads_after_store(id));
+}
+
+// Whether a load that is used once, written where it is used, would be read after a store to its memory: what
+// has a variable or goes into a reduction is computed before a pass stores anything.
+bool BodyNames::reads_after_store(ExprId load) const {
+  ExprId at = load;
+  for (bool climbs = true; climbs;) {
+    climbs = false;
+    for (size_t user = 0; user < body_.exprs.size() && !climbs; ++user) {
+      const Expr& expr = body_.exprs[user];
+      const bool gathers = std::ranges::any_of(expr.index, [&](const auto& dim) { return dim.gather == at; });
+      if (!live_[user] || (!gathers && std::ranges::count(expr.args, at) == 0)) continue;
+      if (is_reduction(expr.op) || deserves_name(static_cast<ExprId>(user))) return false;
+      at = static_cast<ExprId>(user);
+      climbs = true;
+    }
+  }
+  const ir::ValueId memory = storage_of(graph_, use_of(body_.exprs[load].operand).value);
+  for (const Store& store : body_.stores) {
+    if (store.value == at) return false;
+    if (storage_of(graph_, use_of(store.operand).value) == memory) return true;
+  }
+  return true;
 }
 
 void BodyNames::forget(const std::vector<ExprId>& defined) {
@@ -179,9 +218,14 @@ Address BodyNames::address(int operand, const ir::Index& index, const Expression
   for (size_t d = 0; d < index.size(); ++d) {
     flat = flat + index[d].affine * view.strides[d];
     if (index[d].gather < 0) continue;
-    const std::string at = fmt::format("static_cast<std::int64_t>({})", text.of(index[d].gather));
-    result.gathered += (result.gathered.empty() ? "" : " + ") +
-                       (view.strides[d] == 1 ? at : fmt::format("{} * {}", at, view.strides[d]));
+    std::string at = text.of(index[d].gather);
+    if (view.strides[d] != 1) {
+      const Size stride = size_in(operand, view.strides[d]);  // digits are no 64-bit number
+      const bool is_number = stride.text == std::to_string(stride.value);
+      at = fmt::format("{} * {}", parenthesized(at),
+                       is_number ? fmt::format("std::int64_t{{{}}}", stride.text) : as_factor(stride));
+    }
+    result.gathered += (result.gathered.empty() ? "" : " + ") + at;
   }
   result.columns.constant = flat.constant;
   for (const auto& term : flat.terms)
@@ -189,7 +233,7 @@ Address BodyNames::address(int operand, const ir::Index& index, const Expression
   return result;
 }
 
-std::string BodyNames::rows_text(const Affine& rows) {
+std::string BodyNames::rows_text(const Affine& rows, const Numbers& numbers) const {
   int64_t step = 0, below = 1;
   bool flat = true;
   std::map<int, int64_t> coefficients(rows.terms.begin(), rows.terms.end());
@@ -200,14 +244,80 @@ std::string BodyNames::rows_text(const Affine& rows) {
     flat = flat && coefficient == step * below;
     below *= body_.variables[v].size;
   }
-  if (flat) return step == 0 ? "" : step == 1 ? "r" : fmt::format("r * {}", step);
+  if (flat) return step == 0 ? "" : step == 1 ? "r" : "r * " + numbers(step);
   needs_row_variables_ = true;
-  return affine_text(rows, variables_);
+  return affine_text(rows, variables_, numbers);
+}
+
+std::string BodyNames::rows_text(int operand, const Affine& rows) const {
+  return rows_text(rows, [&](int64_t value) { return as_factor(size_in(operand, value)); });
+}
+
+std::string BodyNames::position_text(const Affine& position) const {
+  const auto number = [&](int64_t value) {
+    for (int space = kRowSpace; space < static_cast<int>(body_.spaces.size()); ++space) {
+      ir::Shape shape = body_.row_shape();
+      for (const ir::Dim& dim : body_.space_shape(space)) shape.push_back(dim);
+      for (size_t d = shape.size(); d-- > 0;) {
+        if (const Size size = dimensions_.of(shape, d); size.value == value) return as_factor(size);
+      }
+    }
+    return std::to_string(value);
+  };
+  Affine rows, columns{position.constant, {}};
+  for (const auto& term : position.terms)
+    (term.first < body_.row_variables ? rows : columns).terms.push_back(term);
+  const std::string row = rows_text(rows, number);
+  if (columns == Affine{} && !row.empty()) return row;
+  const std::string column = affine_text(columns, variables_, number);
+  return row.empty() ? column : row + " + " + column;
+}
+
+std::string BodyNames::affine(int operand, const Affine& affine) const {
+  return affine_text(affine, variables_, [&](int64_t value) { return as_factor(size_in(operand, value)); });
+}
+
+// An offset within a row is a width of columns.
+Size BodyNames::size_in(int operand, int64_t value) const {
+  const ir::ValueId id = use_of(operand).value;
+  const Size stride = stride_size(dimensions_, graph_, id, value);
+  if (stride.text != std::to_string(value)) return stride;
+  for (size_t v = body_.row_variables; v < body_.variables.size(); ++v) {
+    if (body_.variables[v].size == value) return dimensions_.of(body_.variables[v]);
+  }
+  return stride;
+}
+
+Size BodyNames::rows_below(int v) const {
+  return dimensions_.of(body_.row_shape(), static_cast<size_t>(v) + 1);
+}
+
+std::string BodyNames::constant_text(ExprId constant, ExprId beside) const {
+  const Expr& expr = body_.exprs[constant];
+  if (const auto name = constant_names_.find(constant); name != constant_names_.end()) return name->second;
+  if (beside < 0 || body_.exprs[beside].op != ExprOp::sum || expr.type != ir::ExprType::f32) return "";
+  const Size width = width_of(body_.exprs[beside].space);
+  const auto columns = static_cast<float>(width.value);
+  const bool is_inverse = static_cast<float>(expr.number) == 1.0f / columns && width.value < (1 << 24);
+  if (!is_inverse || width.text == std::to_string(width.value)) return "";
+  return fmt::format("1.0f / {}", parenthesized(width.text));
+}
+
+std::vector<std::string> BodyNames::named_constants() const {
+  std::vector<std::string> constants;
+  for (const auto& [id, name] : constant_names_) {
+    const Expr& expr = body_.exprs[id];
+    constants.push_back(fmt::format("constexpr {} {} = {};", c_type(expr.type), name, literal_text(expr)));
+  }
+  return constants;
 }
 
 // ---- the body as a whole
 
-std::string BodyNames::extents_comment() const {
+std::string BodyNames::comment() const {
+  std::string text;
+  if (const auto formula = node_.attributes.find("formula"); formula != node_.attributes.end())
+    text = std::get<std::string>(formula->second) + "\n";
   std::vector<std::string> spaces;
   for (const Stage& stage : stages_) {
     for (const Loop& loop : stage.loops) {
@@ -215,8 +325,60 @@ std::string BodyNames::extents_comment() const {
       if (std::ranges::find(spaces, symbols) == spaces.end()) spaces.push_back(symbols);
     }
   }
-  return fmt::format("rows {}{}", symbols_of(body_.row_shape()),
-                     spaces.empty() ? "" : fmt::format(", columns {}", fmt::join(spaces, " and ")));
+  if (body_.row_variables > 0) {
+    text +=
+        fmt::format("Rows {}{}; {}.", symbols_of(body_.row_shape()),
+                    spaces.empty() ? "" : fmt::format(", columns {}", fmt::join(spaces, " and ")), traffic());
+  } else {
+    text += "Scalars.";
+  }
+  for (size_t o = 0; o < body_.operands.size(); ++o) {
+    for (size_t i = 0; i < body_.operands.size(); ++i) {
+      const bool is_pair =
+          body_.operands[o].output >= 0 && body_.operands[i].output < 0 && body_.operands[i].input >= 0;
+      if (!is_pair || !is_used(static_cast<int>(o)) || !is_used(static_cast<int>(i))) continue;
+      if (storage_of(graph_, use_of(static_cast<int>(o)).value) ==
+          storage_of(graph_, use_of(static_cast<int>(i)).value))
+        text += fmt::format("\n{} may lie where {} lies.", operand_names_[o], operand_names_[i]);
+    }
+  }
+  return text;
+}
+
+// Of the largest tensors: how many are read and written.
+std::string BodyNames::traffic() const {
+  int64_t most = 0;
+  const ir::Operand* largest = nullptr;
+  std::set<int> reads, writes;
+  for (size_t i = 0; i < body_.exprs.size(); ++i) {
+    if (live_[i] && body_.exprs[i].op == ExprOp::load) reads.insert(body_.exprs[i].operand);
+  }
+  for (const Store& store : body_.stores) {
+    writes.insert(store.operand);
+    if (store.kind == StoreKind::add_column_sum) reads.insert(store.operand);
+  }
+  const auto gathers = [&](int operand) {
+    return std::ranges::any_of(body_.exprs, [&](const Expr& e) {
+      return e.op == ExprOp::load && e.operand == operand &&
+             std::ranges::any_of(e.index, [](const auto& dim) { return dim.gather >= 0; });
+    });
+  };
+  for (size_t o = 0; o < body_.operands.size(); ++o) {
+    const int operand = static_cast<int>(o);
+    if ((!reads.contains(operand) && !writes.contains(operand)) ||
+        (gathers(operand) && !writes.contains(operand)))
+      continue;
+    const int64_t size = element_count(body_.operands[o].shape);
+    if (size <= most) continue;
+    most = size;
+    largest = &body_.operands[o];
+  }
+  if (!largest) return "scalars only";
+  const auto count = [&](const std::set<int>& operands) {
+    return std::ranges::count_if(operands,
+                                 [&](int o) { return element_count(body_.operands[o].shape) == most; });
+  };
+  return fmt::format("reads {} and writes {} of {}", count(reads), count(writes), symbols_of(largest->shape));
 }
 
 bool BodyNames::has_expensive_part(ExprId id) const {
@@ -243,6 +405,21 @@ std::set<ExprId> BodyNames::needed(const Loop& loop, const std::function<bool(Ex
 
 int64_t BodyNames::sum_elements(const Store& store) const {
   return element_count(body_.space_shape(store.space));
+}
+
+Size BodyNames::sums_size() const {
+  std::vector<Size> widths;
+  for (int s : sums_) widths.push_back(width_of(body_.stores[s].space));
+  return sum_of(widths);
+}
+
+Size BodyNames::sum_offset_size(const Store& wanted) const {
+  std::vector<Size> widths;
+  for (int s : sums_) {
+    if (&body_.stores[s] == &wanted) break;
+    widths.push_back(width_of(body_.stores[s].space));
+  }
+  return sum_of(widths);
 }
 
 int64_t BodyNames::sum_offset(const Store& wanted) const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/stages.h"
 #include "codegen/writer.h"
@@ -17,7 +18,7 @@ namespace hydrac::codegen {
 struct Address {
   ir::Affine rows;
   ir::Affine columns;
-  std::string gathered;  // "id * 192" for indices that come from an expression
+  std::string gathered;  // "id * C" for indices that come from an expression
 };
 
 class BodyNames {
@@ -36,8 +37,7 @@ class BodyNames {
 
   std::string unique(const std::string& wanted);
   std::string wanted_name(ir::ExprId id) const;
-  // Loads are named, so that they happen before anything is stored, outside the columns and where one of
-  // several stores may overwrite them.
+  // Used more than once, or a load that must happen before what the same pass stores.
   bool deserves_name(ir::ExprId id) const;
   void forget(const std::vector<ir::ExprId>& defined);
 
@@ -45,10 +45,22 @@ class BodyNames {
   Address address(int operand, const ir::Index& index, const ExpressionText& text) const;
   // Rows as a multiple of the flat row number r, where they are one. Notes where it needs the row's
   // variables.
-  std::string rows_text(const ir::Affine& rows);
+  std::string rows_text(int operand, const ir::Affine& rows) const;
+  std::string position_text(const ir::Affine& position) const;
+  std::string affine(int operand, const ir::Affine& affine) const;
+  // Text for an offset or a stride of the operand, by its shape.
+  Size size_in(int operand, int64_t value) const;
+  Size rows_size() const { return dimensions_.of(body_.row_shape()); }
+  Size width_of(int space) const { return dimensions_.of(body_.space_shape(space)); }
+  // The product of the row variables behind variable v.
+  Size rows_below(int v) const;
+  // A constant's name, or 1 over the number of columns whose sum it is multiplied by; "" for its digits.
+  std::string constant_text(ir::ExprId constant, ir::ExprId beside) const;
+  // "constexpr float kEpsilon = 1e-05f;" and so on.
+  std::vector<std::string> named_constants() const;
 
-  // "rows [B,T], columns [C]"
-  std::string extents_comment() const;
+  // The formula, rows and columns, what moves, and which tensors may share memory.
+  std::string comment() const;
   bool has_expensive_part(ir::ExprId id) const;
   // What a loop computes for itself: column values its roots need, short of those that `stop` says are at
   // hand.
@@ -59,8 +71,12 @@ class BodyNames {
   int64_t sum_offset(const ir::Store& wanted) const;
   ir::Affine sum_position(const ir::Store& store) const;
 
+  Size sums_size() const;  // of all column sums together
+  Size sum_offset_size(const ir::Store& store) const;
+
   const ir::Graph& graph_;
   const ir::Node& node_;
+  const Dimensions dimensions_;
   const ir::Body& body_;
   const std::vector<ir::Dependence> deps_;
   const std::vector<bool> live_;
@@ -68,15 +84,21 @@ class BodyNames {
   const std::vector<std::string> operand_names_;
   VariableNames variables_;
   std::vector<std::string> names_;  // of expressions that are in a variable now
+  std::map<ir::ExprId, std::string> constant_names_;
   std::vector<int> uses_;
   std::set<std::string> taken_;
-  bool needs_row_variables_ = false;
-  std::vector<int> sums_;  // the stores that are column sums
+  mutable bool needs_row_variables_ = false;  // the text so far names them
+  std::vector<int> sums_;                     // the stores that are column sums
   int64_t sum_width_ = 0;
 
  private:
+  using Numbers = std::function<std::string(int64_t)>;
+  std::string rows_text(const ir::Affine& rows, const Numbers& numbers) const;
   void name_variables();
+  void name_constants();
   void count_uses();
+  std::string traffic() const;
+  bool reads_after_store(ir::ExprId load) const;
 };
 
 // In parentheses unless it is one word.

@@ -1,39 +1,8 @@
 #include "codegen/build_calls.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "codegen/kernel_source.h"
-#include "codegen/operand_names.h"
-
 namespace hydrac::codegen {
-
-namespace {
-
-// "cross_entropy+mean_loss_backward+..." -> a name of bearable length.
-std::string short_name(const std::string& fused_name) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at <= fused_name.size();) {
-    const size_t plus = std::min(fused_name.find('+', at), fused_name.size());
-    parts.push_back(fused_name.substr(at, plus - at));
-    at = plus + 1;
-  }
-  if (parts.size() <= 3) {
-    std::string name;
-    for (const std::string& part : parts) name += (name.empty() ? "" : "_") + part;
-    return identifier(name);
-  }
-  return identifier(fmt::format("{}_{}_and_{}_more", parts[0], parts[1], parts.size() - 2));
-}
-
-std::string readable(const std::string& fused_name) {
-  std::string text;
-  for (char c : fused_name) text += c == '+' ? std::string(" + ") : std::string(1, c);
-  return text;
-}
-
-}  // namespace
 
 program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
@@ -106,28 +75,12 @@ void note_tensors(const ir::Node& node, program::Call& call) {
 ir::Use add_workspace(ir::Graph& graph, const ir::Region& region, ir::Node& node, const std::string& kernel,
                       int64_t bytes) {
   ir::Value value;
-  value.name = short_name(kernel) + ".workspace";
+  value.name = kernel + ".workspace";
   value.shape = {{(bytes + 3) / 4, ""}};
   value.slots = std::max(region.layers, 1);
   const ir::Use use{graph.add(std::move(value)), {region.layers > 0, 0}};
   node.outputs.push_back(use);
   return use;
-}
-
-int KernelTable::add(const std::string& name, const std::string& comment, const std::string& text,
-                     const std::string& origin, const program::Launch& launch) {
-  if (auto found = by_text_.find({text, launch}); found != by_text_.end()) return found->second;
-  const int kernel = static_cast<int>(kernels_.size());
-  std::string unique = short_name(name);
-  const int count = ++names_[unique];
-  if (count > 1) unique += fmt::format("_{}", count);
-  std::string definition = text;
-  const std::string placeholder = kNamePlaceholder;
-  definition.replace(definition.find(placeholder), placeholder.size(), unique);
-  kernels_.push_back({unique, fmt::format("{}: {}", readable(name), comment), definition, origin});
-  kernels_.back().launch = launch;
-  by_text_[{text, launch}] = kernel;
-  return kernel;
 }
 
 }  // namespace hydrac::codegen

@@ -7,6 +7,9 @@
 #include <stdexcept>
 
 #include "codegen/cpu_body_printer.h"
+#include "codegen/kernel_table.h"
+#include "codegen/parameter_list.h"
+#include "ir/words.h"
 
 namespace hydrac::codegen {
 
@@ -21,9 +24,10 @@ using ir::StoreKind;
 KernelSource CpuBodyPrinter::print() {
   KernelSource source;
   columns_outside_ = sums_over_few_rows();
-  source.comment = extents_comment();
+  source.comment = comment();
   source.workspace_bytes = columns_outside_ || sums_.empty() ? 0 : blocks() * sum_width_ * 4;
-  out_.open(fmt::format("static void {}({}) {{", kNamePlaceholder, parameters(source)));
+  const std::string head = fmt::format("static void {}{}", kNamePlaceholder, parameters(source));
+  out_ = Writer(1);
   print_uniform();
   if (columns_outside_) {
     print_columns_outside();
@@ -32,9 +36,20 @@ KernelSource CpuBodyPrinter::print() {
   } else {
     print_rows();
   }
-  out_.close();
-  source.text = out_.text();
+  const std::string body = out_.text();
+  out_ = Writer(1);
+  print_constants(body);
+  source.text = head + out_.text() + body + "}\n";
   return source;
+}
+
+void CpuBodyPrinter::print_constants(const std::string& body) {
+  if (ir::has_word(body, "kBlocks"))
+    out_.line(
+        fmt::format("constexpr int kBlocks = {};  // of rows, whatever the number of threads", blocks()));
+  if (ir::has_word(body, "kSums"))
+    out_.line(fmt::format("constexpr std::int64_t kSums = {};  // of a block", sums_size().text));
+  for (const std::string& constant : named_constants()) out_.line(constant);
 }
 
 void CpuBodyPrinter::define(ExprId id) {
@@ -46,11 +61,11 @@ void CpuBodyPrinter::define(ExprId id) {
 std::string CpuBodyPrinter::element(int operand, const ir::Index& index) {
   const Address at = address(operand, index, text_);
   std::string inside = at.gathered;
-  const std::string columns = at.columns == Affine{} ? "" : affine_text(at.columns, variables_);
+  const std::string columns = at.columns == Affine{} ? "" : affine(operand, at.columns);
   auto append = [&](const std::string& more) {
     if (!more.empty()) inside += (inside.empty() ? "" : " + ") + more;
   };
-  const std::string rows = rows_text(at.rows);
+  const std::string rows = rows_text(operand, at.rows);
   if (!columns_outside_ && !rows.empty() && at.gathered.empty() && !at.columns.terms.empty()) {
     append(columns);
     return fmt::format("{}[{}]", row_pointer(operand, rows), inside);
@@ -71,18 +86,22 @@ std::string CpuBodyPrinter::load_text(const Expr& expr) const {
 }
 
 std::string CpuBodyPrinter::parameters(KernelSource& source) {
-  std::vector<std::string> list;
+  ParameterList list;
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     if (operand_names_[o].empty() || !is_used(static_cast<int>(o))) continue;
     const ir::Operand& operand = body_.operands[o];
     const bool is_written = operand.output >= 0;
-    list.push_back(
-        fmt::format("{}{}* {}", is_written ? "" : "const ", c_type(operand.dtype), operand_names_[o]));
+    list.add(fmt::format("{}{}* {}", is_written ? "" : "const ", c_type(operand.dtype), operand_names_[o]),
+             operand.shape);
     source.arguments.push_back(use_of(static_cast<int>(o)));
+    source.parameters.push_back(operand_names_[o]);
   }
-  if (source.workspace_bytes > 0) list.push_back("float* workspace");
-  list.push_back("[[maybe_unused]] int layer");
-  return fmt::format("{}", fmt::join(list, ", "));
+  if (source.workspace_bytes > 0)
+    list.add("float* workspace", {{blocks(), ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}});
+  for (size_t i = 0; i < body_.exprs.size(); ++i)
+    source.takes_layer |= live_[i] && body_.exprs[i].op == ExprOp::layer;
+  if (source.takes_layer) list.add("int layer");
+  return list.text();
 }
 
 bool CpuBodyPrinter::is_small() const {
@@ -110,53 +129,57 @@ void CpuBodyPrinter::print_uniform() {
 }
 
 void CpuBodyPrinter::print_rows() {
-  const int64_t rows = body_.row_count();
-  if (body_.row_variables == 0 || rows == 1) {
-    out_.open("{");
-    if (body_.row_variables > 0) out_.line("constexpr std::int64_t r = 0;");
-  } else {
+  const Size rows = rows_size();
+  if (rows.value > 1) {
     if (!is_small()) out_.line("#pragma omp parallel for schedule(static)");
-    out_.open(fmt::format("for (std::int64_t r = 0; r < {}; ++r) {{", rows));
+    out_.open(fmt::format("for (std::int64_t r = 0; r < {}; ++r) {{", rows.text));
+    print_row();
+    out_.close();
+    return;
   }
+  Writer outside = std::move(out_);
+  out_ = Writer(outside.indent());
   print_row();
-  out_.close();
+  const std::string row = out_.text();
+  out_ = std::move(outside);
+  if (ir::has_word(row, "r")) out_.line("constexpr std::int64_t r = 0;");
+  out_.append(row);
 }
 
 void CpuBodyPrinter::print_row_blocks() {
-  const int64_t rows = body_.row_count(), count = blocks();
+  const Size rows = rows_size();
   if (!is_small()) out_.line("#pragma omp parallel for schedule(static)");
-  out_.open(fmt::format("for (std::int64_t block = 0; block < {}; ++block) {{", count));
-  out_.line(fmt::format("float* sums = workspace + block * {};", sum_width_));
-  out_.line(fmt::format("std::fill_n(sums, {}, 0.0f);", sum_width_));
-  if (rows == count) {
+  out_.open("for (std::int64_t block = 0; block < kBlocks; ++block) {");
+  out_.line(fmt::format("float* sums = workspace + block{};", sum_width_ == 1 ? "" : " * kSums"));
+  out_.line(fmt::format("std::fill_n(sums, {}, 0.0f);", sum_width_ == 1 ? "1" : "kSums"));
+  if (rows.value == blocks()) {
     // Without a loop: g++ unrolls one of a single turn before it vectorizes, and sums the loops inside one
     // by one.
     out_.open("{");
     out_.line("const std::int64_t r = block;");
   } else {
-    out_.open(fmt::format("for (std::int64_t r = block * {0} / {1}; r < (block + 1) * {0} / {1}; ++r) {{",
-                          rows, count));
+    out_.open(
+        fmt::format("for (std::int64_t r = block * {0} / kBlocks; r < (block + 1) * {0} / kBlocks; ++r) {{",
+                    as_factor(rows)));
   }
   print_row();
   out_.close();
   out_.close();
-  int64_t offset = 0;
-  for (int s : sums_) {
-    print_final_sum(body_.stores[s], offset, count);
-    offset += sum_elements(body_.stores[s]);
-  }
+  out_.line("");
+  out_.line("// The blocks' sums, in order.");
+  for (int s : sums_) print_final_sum(body_.stores[s]);
 }
 
-void CpuBodyPrinter::print_final_sum(const Store& store, int64_t offset, int64_t count) {
+void CpuBodyPrinter::print_final_sum(const Store& store) {
   const int64_t elements = sum_elements(store);
-  const std::string at = offset == 0 ? "" : fmt::format(" + {}", offset);
+  const std::string at = sum_offset(store) == 0 ? "" : " + " + sum_offset_size(store).text;
+  const std::string block = sum_width_ == 1 ? "block" : "block * kSums";
   const char* assign = store.kind == StoreKind::add_column_sum ? "+=" : "=";
   if (elements == 1) {
     out_.open("{");
     out_.line("float total = 0.0f;");
-    out_.line(
-        fmt::format("for (std::int64_t block = 0; block < {}; ++block) total += workspace[block * {}{}];",
-                    count, sum_width_, at));
+    out_.line(fmt::format("for (std::int64_t block = 0; block < kBlocks; ++block) total += workspace[{}{}];",
+                          block, at));
     const std::vector<std::string> saved = variables_;
     if (store.space != kRowSpace) {
       for (int v : body_.spaces[store.space]) variables_[v] = "0";
@@ -168,20 +191,19 @@ void CpuBodyPrinter::print_final_sum(const Store& store, int64_t offset, int64_t
   }
   const std::vector<int>& space = body_.spaces[store.space];
   if (space.size() != 1) throw std::logic_error("a column sum over several column dimensions needs few rows");
-  if (elements * count > 65536)
+  if (elements * blocks() > 65536)
     out_.line("#pragma omp parallel for simd schedule(static)");
   else
     out_.line("#pragma omp simd");
-  out_.open(fmt::format("for (std::int64_t column = 0; column < {}; ++column) {{", elements));
-  out_.line("float total = 0.0f;");
-  out_.line(fmt::format(
-      "for (std::int64_t block = 0; block < {}; ++block) total += workspace[block * {}{} + column];", count,
-      sum_width_, at));
   // The column sums' index is the bare columns, so the flat column number finds the element.
-  std::vector<std::string> saved = variables_;
-  variables_[space[0]] = "column";
+  const std::string& column = variables_[space[0]];
+  out_.open(
+      fmt::format("for (std::int64_t {0} = 0; {0} < {1}; ++{0}) {{", column, width_of(store.space).text));
+  out_.line("float total = 0.0f;");
+  out_.line(
+      fmt::format("for (std::int64_t block = 0; block < kBlocks; ++block) total += workspace[{}{} + {}];",
+                  block, at, column));
   out_.line(fmt::format("{} {} total;", element(store.operand, store.index), assign));
-  variables_ = saved;
   out_.close();
 }
 
@@ -189,13 +211,14 @@ void CpuBodyPrinter::print_columns_outside() {
   for (int s : sums_) {
     const Store& store = body_.stores[s];
     const std::vector<int>& space = body_.spaces[store.space];
-    const int64_t outer = body_.variables[space[0]].size, inner = body_.variables[space[1]].size;
+    const std::string outer = dimensions_.of(body_.variables[space[0]]).text;
+    const std::string inner = dimensions_.of(body_.variables[space[1]]).text;
     out_.line("#pragma omp parallel for schedule(static)");
     out_.open(fmt::format("for (std::int64_t {0} = 0; {0} < {1}; ++{0}) {{", variables_[space[0]], outer));
     out_.line("#pragma omp simd");
     out_.open(fmt::format("for (std::int64_t {0} = 0; {0} < {1}; ++{0}) {{", variables_[space[1]], inner));
     out_.line("float total = 0.0f;");
-    out_.open(fmt::format("for (std::int64_t r = 0; r < {}; ++r) {{", body_.row_count()));
+    out_.open(fmt::format("for (std::int64_t r = 0; r < {}; ++r) {{", rows_size().text));
     out_.line(fmt::format("total += {};", text_.of(store.value)));
     out_.close();
     out_.line(fmt::format("{} {} total;", element(store.operand, store.index),
@@ -215,25 +238,25 @@ void CpuBodyPrinter::print_row() {
     for (int s : stages_[level].row_stores) print_row_store(body_.stores[s]);
   }
   const std::string row = out_.text();
-  out_ = std::move(outside);
-  print_row_variables();
+  Writer pointers(outside.indent());
   for (const auto& [key, name] : row_pointers_) {
     const ir::Operand& operand = body_.operands[key.first];
-    out_.line(fmt::format("{}{}* {} = {} + {};", operand.output >= 0 ? "" : "const ", c_type(operand.dtype),
-                          name, operand_names_[key.first], key.second));
+    pointers.line(fmt::format("{}{}* {} = {} + {};", operand.output >= 0 ? "" : "const ",
+                              c_type(operand.dtype), name, operand_names_[key.first], key.second));
   }
-  out_.append(row);
+  out_ = std::move(outside);
+  print_row_variables(pointers.text() + row);
+  out_.append(pointers.text() + row);
 }
 
-void CpuBodyPrinter::print_row_variables() {
+void CpuBodyPrinter::print_row_variables(const std::string& named_by) {
   if (!needs_row_variables_) return;
-  int64_t below = 1;
   for (int v = body_.row_variables; v-- > 0;) {
-    const int64_t size = body_.variables[v].size;
-    std::string value = below == 1 ? "r" : fmt::format("r / {}", below);
-    if (v > 0) value += fmt::format(" % {}", size);
-    out_.line(fmt::format("[[maybe_unused]] const std::int64_t {} = {};", variables_[v], value));
-    below *= size;
+    if (!ir::has_word(named_by, variables_[v])) continue;
+    const Size below = rows_below(v);
+    std::string value = below.value == 1 ? "r" : fmt::format("r / {}", parenthesized(below.text));
+    if (v > 0) value += fmt::format(" % {}", parenthesized(dimensions_.of(body_.variables[v]).text));
+    out_.line(fmt::format("const std::int64_t {} = {};", variables_[v], value));
   }
 }
 
@@ -252,12 +275,12 @@ void CpuBodyPrinter::print_row_store(const Store& store) {
     out_.line(fmt::format("{} = {};", element(store.operand, store.index), text_.of(store.value)));
     return;
   }
-  out_.line(fmt::format("sums[{}] += {};", sum_offset(store), text_.of(store.value)));
+  out_.line(fmt::format("sums[{}] += {};", sum_offset_size(store).text, text_.of(store.value)));
 }
 
 KernelSource cpu_kernel(const ir::Graph& graph, const ir::Node& fused) {
   KernelSource source = CpuBodyPrinter(graph, fused).print();
-  source.name = std::get<std::string>(fused.attributes.at("name"));
+  source.name = kernel_name(std::get<std::string>(fused.attributes.at("name")));
   return source;
 }
 

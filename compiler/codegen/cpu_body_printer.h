@@ -14,10 +14,12 @@ namespace hydrac::codegen {
 class CpuBodyPrinter : BodyNames {
  public:
   CpuBodyPrinter(const ir::Graph& graph, const ir::Node& node)
-      : BodyNames(graph, node, {"r", "rows", "layer", "workspace", "block", "sums"}),
+      : BodyNames(graph, node, {"r", "rows", "layer", "workspace", "block", "sums", "column", "total"}),
         text_(
             body_, [this](ir::ExprId id) { return names_[id]; },
-            [this](const ir::Expr& e) { return load_text(e); }, variables_) {}
+            [this](const ir::Expr& e) { return load_text(e); },
+            [this](ir::ExprId constant, ir::ExprId beside) { return constant_text(constant, beside); },
+            [this](const ir::Affine& position) { return position_text(position); }, variables_) {}
   KernelSource print();
 
  private:
@@ -27,6 +29,7 @@ class CpuBodyPrinter : BodyNames {
   std::string row_pointer(int operand, const std::string& rows);
   std::string load_text(const ir::Expr& expr) const;
   std::string parameters(KernelSource& source);
+  void print_constants(const std::string& body);
   // Work small enough that starting threads would cost more.
   bool is_small() const;
   int64_t blocks() const;
@@ -37,12 +40,12 @@ class CpuBodyPrinter : BodyNames {
   void print_rows();
   void print_row_blocks();
   // The partial sums of one store added up, block after block.
-  void print_final_sum(const ir::Store& store, int64_t offset, int64_t count);
+  void print_final_sum(const ir::Store& store);
   void print_columns_outside();
   // The row's text is written first, so that the pointers and variables it needs are known, and put behind
   // them.
   void print_row();
-  void print_row_variables();
+  void print_row_variables(const std::string& named_by);
   void print_row_values(int level);
   void print_row_store(const ir::Store& store);
   // Decides which column values later loops take from memory: stored tensors, and row buffers for expensive
@@ -53,7 +56,7 @@ class CpuBodyPrinter : BodyNames {
   void note_reuse(ir::ExprId id);
   std::string reuse_text(ir::ExprId id);
   void print_loop(const Loop& loop, int level);
-  void declare_reduction(ir::ExprId id, const char* wanted, const char* start);
+  void declare_reduction(ir::ExprId id, const char* start);
   std::string reduction_clause(const std::vector<ir::ExprId>& sums, const std::vector<ir::ExprId>& largest,
                                const std::map<ir::ExprId, std::string>& peaks) const;
   void open_loop(const Loop& loop, const std::string& clause);

@@ -63,8 +63,7 @@ void CpuBodyPrinter::note_reuse(ExprId id) {
   }
   reused_.insert(id);
   row_buffers_[id] = unique("kept");
-  out_.line(
-      fmt::format("float {}[{}];", row_buffers_[id], element_count(body_.space_shape(deps_[id].space))));
+  out_.line(fmt::format("float {}[{}];", row_buffers_[id], width_of(deps_[id].space).text));
 }
 
 std::string CpuBodyPrinter::reuse_text(ExprId id) {
@@ -82,8 +81,8 @@ void CpuBodyPrinter::print_loop(const Loop& loop, int level) {
     (op == ExprOp::sum ? sums : op == ExprOp::maximum ? largest : lse).push_back(id);
   }
   std::map<ExprId, std::string> peaks;  // of logsumexp: the largest argument comes first, then the sum
-  for (ExprId id : sums) declare_reduction(id, "sum", "0.0f");
-  for (ExprId id : largest) declare_reduction(id, "largest", "-HUGE_VALF");
+  for (ExprId id : sums) declare_reduction(id, "0.0f");
+  for (ExprId id : largest) declare_reduction(id, "-HUGE_VALF");
   for (ExprId id : lse) {
     peaks[id] = unique("peak");
     out_.line(fmt::format("float {} = -HUGE_VALF;", peaks[id]));
@@ -94,8 +93,8 @@ void CpuBodyPrinter::print_loop(const Loop& loop, int level) {
   for (ExprId id : lse) print_exponential_sum(loop, level, id, peaks[id]);
 }
 
-void CpuBodyPrinter::declare_reduction(ExprId id, const char* wanted, const char* start) {
-  names_[id] = unique(wanted);
+void CpuBodyPrinter::declare_reduction(ExprId id, const char* start) {
+  names_[id] = unique(wanted_name(id));
   out_.line(fmt::format("float {} = {};", names_[id], start));
 }
 
@@ -117,7 +116,7 @@ void CpuBodyPrinter::open_loop(const Loop& loop, const std::string& clause) {
   for (size_t v = 0; v < space.size(); ++v) {
     if (v + 1 == space.size()) out_.line("#pragma omp simd" + clause);
     out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", variables_[space[v]],
-                          body_.variables[space[v]].size));
+                          dimensions_.of(body_.variables[space[v]]).text));
   }
 }
 
@@ -178,8 +177,10 @@ void CpuBodyPrinter::print_columns(const Loop& loop, int level, const std::vecto
     if (store.kind == StoreKind::store) {
       out_.line(fmt::format("{} = {};", element(store.operand, store.index), text_.of(store.value)));
     } else {
-      out_.line(fmt::format("sums[{}] += {};", affine_text(sum_position(store), variables_),
-                            text_.of(store.value)));
+      Affine column = sum_position(store);
+      column.constant = 0;
+      const std::string offset = sum_offset(store) == 0 ? "" : sum_offset_size(store).text + " + ";
+      out_.line(fmt::format("sums[{}{}] += {};", offset, position_text(column), text_.of(store.value)));
     }
   }
   forget(defined);
@@ -197,11 +198,11 @@ void CpuBodyPrinter::print_exponential_sum(const Loop& loop, int level, ExprId i
   const Loop only{loop.space, {id}, {}};
   open_loop(only, fmt::format(" reduction(+ : {})", total));
   const std::vector<ExprId> defined = print_column_values(in_loop(only, level), level);
-  out_.line(fmt::format("{} += hydrac::exp({} - {});", total, text_.of(argument), peak));
+  out_.line(fmt::format("{} += exp({} - {});", total, text_.of(argument), peak));
   forget(defined);
   close_loop(only);
-  names_[id] = unique("lse");
-  out_.line(fmt::format("const float {} = {} + hydrac::log({});", names_[id], peak, total));
+  names_[id] = unique(wanted_name(id));
+  out_.line(fmt::format("const float {} = {} + log({});", names_[id], peak, total));
 }
 
 }  // namespace hydrac::codegen

@@ -1,12 +1,12 @@
 #include "codegen/cpu_library.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <stdexcept>
 #include <utility>
 
-#include "codegen/operand_names.h"
+#include "codegen/dimensions.h"
+#include "codegen/parameter_list.h"
 #include "cpu/attention.h"
 #include "ops/dropout.h"
 
@@ -34,36 +34,83 @@ int64_t attention_workspace(int64_t head_dim, const cpu::AttentionShape& shape, 
 class AttentionText {
  public:
   AttentionText(const ir::Graph& graph, const ir::Node& node, int first_input)
-      : graph_(graph), node_(node), q_(first_input) {
-    const ir::Shape& q = graph.value(node.inputs[q_]).shape;
-    const ir::Shape& k = graph.value(node.inputs[q_ + 1]).shape;
+      : graph_(graph), node_(node), dimensions_(graph), q_(first_input) {
+    const ir::Shape& q = shape_of(node.inputs[q_]);
+    const ir::Shape& k = shape_of(node.inputs[q_ + 1]);
     shape_ = {q[0].size, q[1].size, q[2].size, k[2].size, static_cast<float>(node.number("scale"))};
     head_dim_ = q[3].size;
     dropout_ = node.number("dropout");
   }
 
-  std::string arguments() const {
-    return fmt::format("{}, {}, {}", head_dim_, node_.flag("causal"), dropout_ > 0);
+  // `tensors`: names of the inputs and outputs. `arguments`: what the template takes between shape and
+  // dropout.
+  KernelSource kernel(const std::string& name, int threads, const std::vector<std::string>& tensors,
+                      const std::string& arguments) const {
+    KernelSource source;
+    source.name = name;
+    source.workspace_bytes = workspace(threads, name == "attention_backward");
+    source.takes_layer = drops();
+    ParameterList list;
+    const size_t inputs = node_.inputs.size() - 2;  // rng_step and rng_seed are last
+    for (size_t i = 0; i < inputs + node_.outputs.size(); ++i) {
+      const bool is_input = i < inputs;
+      const ir::Use use = is_input ? node_.inputs[i] : node_.outputs[i - inputs];
+      list.add(fmt::format("{}float* {}", is_input ? "const " : "", tensors[i]), shape_of(use));
+      source.arguments.push_back(use);
+    }
+    if (drops()) {
+      for (size_t i = inputs; i < node_.inputs.size(); ++i) {
+        list.add(fmt::format("const std::uint32_t* {}", i == inputs ? "rng_step" : "rng_seed"));
+        source.arguments.push_back(node_.inputs[i]);
+      }
+    }
+    list.add("void* workspace");
+    if (drops()) list.add("int layer");
+    source.parameters = tensors;
+    source.text = fmt::format(
+        "static void {0}{1}"
+        "{2}{3}"
+        "  constexpr int kThreads = {4};  // that the workspace is for\n"
+        "  static_assert(cpu::{5}_workspace<{6}>(shape, kThreads) <= {7});\n"
+        "  cpu::{5}<{6}, {8}, {9}>(shape, {10}, dropout,\n"
+        "      {{workspace, kThreads}});\n}}\n",
+        kNamePlaceholder, list.text(), shape(), dropout(), threads, name, head_dim_text(),
+        source.workspace_bytes, node_.flag("causal"), drops(), arguments);
+    return source;
   }
-  std::string shape() const {
-    return fmt::format("constexpr hydrac::cpu::AttentionShape shape{{{}, {}, {}, {}, {}f}};", shape_.batch,
-                       shape_.tokens, shape_.heads, shape_.kv_heads, shape_.scale);
-  }
-  std::string dropout() const {
-    if (dropout_ == 0) return "constexpr hydrac::cpu::AttentionDropout dropout{0, 0, 1.0f};";
-    return fmt::format(
-        "const hydrac::cpu::AttentionDropout dropout{{hydrac::random_key(*rng_seed, *rng_step, {}u + layer), "
-        "{}u, {}f}};",
-        node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(dropout_),
-        static_cast<float>(1 / (1 - dropout_)));
-  }
+
   // {pointer, batch stride, token stride, head stride}
   std::string heads(const std::string& pointer, ir::Use use) const {
     const ir::View view = resolved_view(graph_, use.value);
     const int64_t head_stride =
         view.strides.size() == 4 ? view.strides[2] : head_dim_;  // [B,T,H,D] or [B,T,HD]
-    return fmt::format("{{{}, {}, {}, {}}}", pointer, view.strides[0], view.strides[1], head_stride);
+    const auto text = [&](int64_t stride) {
+      return stride_size(dimensions_, graph_, use.value, stride).text;
+    };
+    const std::string head = head_stride == head_dim_ ? head_dim_text() : text(head_stride);
+    return fmt::format("{{{}, {}, {}, {}}}", pointer, text(view.strides[0]), text(view.strides[1]), head);
   }
+
+ private:
+  const ir::Shape& shape_of(ir::Use use) const { return graph_.value(use).shape; }
+  bool drops() const { return dropout_ > 0; }
+  std::string head_dim_text() const { return dimensions_.of(shape_of(node_.inputs[q_])[3]).text; }
+
+  std::string shape() const {
+    const ir::Shape& q = shape_of(node_.inputs[q_]);
+    const auto size = [&](const ir::Dim& dim) { return dimensions_.of(dim).text; };
+    return fmt::format("  constexpr cpu::AttentionShape shape{{{}, {}, {}, {}, {}f}};\n", size(q[0]),
+                       size(q[1]), size(q[2]), size(shape_of(node_.inputs[q_ + 1])[2]), shape_.scale);
+  }
+
+  std::string dropout() const {
+    if (!drops()) return "  constexpr cpu::AttentionDropout dropout{0, 0, 1.0f};\n";
+    return fmt::format(
+        "  const cpu::AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer), {}u, {}f}};\n",
+        node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(dropout_),
+        static_cast<float>(1 / (1 - dropout_)));
+  }
+
   int64_t workspace(int threads, bool backward) const {
     const int64_t bytes = attention_workspace(head_dim_, shape_, threads, backward,
                                               std::make_integer_sequence<int, kHeadDims>{});
@@ -71,9 +118,9 @@ class AttentionText {
     return bytes;
   }
 
- private:
   const ir::Graph& graph_;
   const ir::Node& node_;
+  const Dimensions dimensions_;
   int q_;
   cpu::AttentionShape shape_{};
   int64_t head_dim_ = 0;
@@ -82,70 +129,48 @@ class AttentionText {
 
 KernelSource attention_forward(const ir::Graph& graph, const ir::Node& node, int threads) {
   const AttentionText text(graph, node, 0);
-  KernelSource source;
-  source.name = "attention_forward";
+  const std::string arguments = fmt::format("{}, {}, {},\n      {}, lse", text.heads("q", node.inputs[0]),
+                                            text.heads("k", node.inputs[1]), text.heads("v", node.inputs[2]),
+                                            text.heads("out", node.outputs[0]));
+  KernelSource source = text.kernel("attention_forward", threads, {"q", "k", "v", "out", "lse"}, arguments);
   source.comment =
       "out = softmax(scale q k^T, causal) v; lse keeps the softmax's denominators for the backward pass";
-  source.arguments = node.inputs;
-  source.arguments.insert(source.arguments.end(), node.outputs.begin(), node.outputs.end());
-  source.workspace_bytes = text.workspace(threads, false);
-  source.text = fmt::format(
-      "static void {}(const float* q, const float* k, const float* v, [[maybe_unused]] const std::uint32_t* "
-      "rng_step,\n"
-      "                [[maybe_unused]] const std::uint32_t* rng_seed, float* out, float* lse, void* "
-      "workspace,\n"
-      "                [[maybe_unused]] int layer) {{\n"
-      "  {}\n  {}\n"
-      "  static_assert(hydrac::cpu::attention_forward_workspace<{}>(shape, {}) <= {});\n"
-      "  hydrac::cpu::attention_forward<{}>(shape, {}, {}, {}, {}, lse, dropout, {{workspace, {}}});\n}}\n",
-      kNamePlaceholder, text.shape(), text.dropout(), graph.value(node.inputs[0]).shape[3].size, threads,
-      source.workspace_bytes, text.arguments(), text.heads("q", node.inputs[0]),
-      text.heads("k", node.inputs[1]), text.heads("v", node.inputs[2]), text.heads("out", node.outputs[0]),
-      threads);
   return source;
 }
 
 // Inputs: d_out, out, lse, then the forward's.
 KernelSource attention_backward(const ir::Graph& graph, const ir::Node& node, int threads) {
   const AttentionText text(graph, node, 3);
-  KernelSource source;
-  source.name = "attention_backward";
-  source.comment = "d_q, d_k, d_v from d_out, and the probabilities again from q, k and lse";
-  source.arguments = node.inputs;
-  source.arguments.insert(source.arguments.end(), node.outputs.begin(), node.outputs.end());
-  source.workspace_bytes = text.workspace(threads, true);
-  source.text = fmt::format(
-      "static void {}(const float* d_out, const float* out, const float* lse, const float* q, const float* "
-      "k,\n"
-      "                const float* v, [[maybe_unused]] const std::uint32_t* rng_step,\n"
-      "                [[maybe_unused]] const std::uint32_t* rng_seed, float* d_q, float* d_k, float* d_v,\n"
-      "                void* workspace, [[maybe_unused]] int layer) {{\n"
-      "  {}\n  {}\n"
-      "  static_assert(hydrac::cpu::attention_backward_workspace<{}>(shape, {}) <= {});\n"
-      "  hydrac::cpu::attention_backward<{}>(shape, {}, {}, {}, {}, lse, {}, {}, {}, {}, dropout, "
-      "{{workspace, {}}});\n}}\n",
-      kNamePlaceholder, text.shape(), text.dropout(), graph.value(node.inputs[3]).shape[3].size, threads,
-      source.workspace_bytes, text.arguments(), text.heads("q", node.inputs[3]),
+  const std::string arguments = fmt::format(
+      "{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}", text.heads("q", node.inputs[3]),
       text.heads("k", node.inputs[4]), text.heads("v", node.inputs[5]), text.heads("out", node.inputs[1]),
       text.heads("d_out", node.inputs[0]), text.heads("d_q", node.outputs[0]),
-      text.heads("d_k", node.outputs[1]), text.heads("d_v", node.outputs[2]), threads);
+      text.heads("d_k", node.outputs[1]), text.heads("d_v", node.outputs[2]));
+  KernelSource source = text.kernel("attention_backward", threads,
+                                    {"d_out", "out", "lse", "q", "k", "v", "d_q", "d_k", "d_v"}, arguments);
+  source.comment = "d_q, d_k, d_v from d_out, and the probabilities again from q, k and lse";
   return source;
 }
 
 KernelSource embedding_backward(const ir::Graph& graph, const ir::Node& node) {
-  const int64_t rows = element_count(graph.value(node.inputs[0]).shape);
+  const Dimensions dimensions(graph);
+  const ir::Shape& ids = graph.value(node.inputs[0]).shape;
   const ir::Shape& table = graph.value(node.outputs[0]).shape;
   KernelSource source;
   source.name = "embedding_backward";
   source.comment = "d_table[id] += d_y, rows in order";
   source.arguments = {node.inputs[0], node.inputs[1], node.outputs[0]};
+  source.parameters = {"ids", "d_y", "d_table"};
+  ParameterList list;
+  list.add("const std::int32_t* ids", ids);
+  list.add("const float* d_y", graph.value(node.inputs[1]).shape);
+  list.add("float* d_table", table);
   const std::string zero =
-      node.flag("accumulate") ? "" : fmt::format("  std::fill_n(d_table, {}, 0.0f);\n", element_count(table));
-  source.text = fmt::format(
-      "static void {}(const std::int32_t* ids, const float* d_y, float* d_table, [[maybe_unused]] int layer) "
-      "{{\n"
-      "{}  hydrac::cpu::embedding_backward(ids, d_y, d_table, {}, {});\n}}\n",
-      kNamePlaceholder, zero, rows, table[1].size);
+      node.flag("accumulate") ? ""
+                              : fmt::format("  std::fill_n(d_table, {}, 0.0f);\n", dimensions.of(table).text);
+  source.text =
+      fmt::format("static void {}{}{}  cpu::embedding_backward(ids, d_y, d_table, {}, {});\n}}\n",
+                  kNamePlaceholder, list.text(), zero, dimensions.of(ids).text, dimensions.of(table[1]).text);
   return source;
 }
 

@@ -1,11 +1,14 @@
 #include "codegen/cpu_program.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "codegen/build_calls.h"
 #include "codegen/cpu_body.h"
 #include "codegen/cpu_library.h"
+#include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
+#include "codegen/kernel_table.h"
 #include "program/cost.h"
 
 namespace hydrac::codegen {
@@ -24,6 +27,7 @@ class CpuProgramBuilder {
   Program run() {
     for (ir::Function& function : graph_.functions) {
       Function out{function.name, {}};
+      function_ = function.name;
       for (ir::Region& region : function.regions) {
         Section section{region.name, region.layers, region.reverse, {}};
         for (ir::Node& node : region.nodes) section.calls.push_back(call_for(region, node));
@@ -31,6 +35,7 @@ class CpuProgramBuilder {
       }
       program_.functions.push_back(std::move(out));
     }
+    program_.dimensions = Dimensions(graph_).all();
     return std::move(program_);
   }
 
@@ -53,7 +58,10 @@ class CpuProgramBuilder {
     call.arguments = source.arguments;
     if (source.workspace_bytes > 0)
       call.arguments.push_back(add_workspace(graph_, region, node, source.name, source.workspace_bytes));
-    call.kernel = kernels_.add(source.name, source.comment, source.text, node.origin);
+    call.kernel =
+        kernels_.add({source.name, source.comment, source.text, node.origin, "", source.takes_layer},
+                     {function_, region.name, node.scope, graph_.value(node.outputs[0]).name,
+                      source_of(graph_, node), source.parameters});
     return call;
   }
 
@@ -61,6 +69,7 @@ class CpuProgramBuilder {
   int threads_;
   Program program_;
   KernelTable kernels_{program_.kernels};
+  std::string function_;  // whose calls are being listed
 };
 
 }  // namespace
@@ -73,19 +82,20 @@ namespace {
 
 // Casts the launcher's untyped arguments to what the kernel's parameters are, in the order of the call.
 std::string launcher(const ir::Graph& graph, const program::Kernel& kernel, const Call& call) {
-  std::string arguments;
+  std::vector<std::string> arguments;
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     const auto type = c_type(graph.value(call.arguments[i]).dtype);
-    arguments += fmt::format("static_cast<{}*>(a[{}]), ", type, i);
+    arguments.push_back(fmt::format("static_cast<{}*>(a[{}])", type, i));
   }
-  return fmt::format("extern \"C\" void {0}__launch(void* const* a, int layer) {{\n  {0}({1}layer);\n}}\n",
-                     kernel.name, arguments);
+  if (kernel.takes_layer) arguments.push_back("layer");
+  return fmt::format("extern \"C\" void {0}__launch(void* const* a, int{1}) {{\n  {0}({2});\n}}\n",
+                     kernel.name, kernel.takes_layer ? " layer" : "", fmt::join(arguments, ", "));
 }
 
 }  // namespace
 
 std::string cpu_source(const ir::Graph& graph, const Program& program) {
-  std::string text =
+  const std::string includes =
       "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n\n#include \"cpu/attention.h\"\n"
       "#include \"cpu/embedding.h\"\n#include \"hydrac/math.h\"\n#include \"hydrac/random.h\"\n";
   std::vector<const Call*> first_call(program.kernels.size(), nullptr);
@@ -96,12 +106,13 @@ std::string cpu_source(const ir::Graph& graph, const Program& program) {
       }
     }
   }
+  std::string definitions;
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const program::Kernel& kernel = program.kernels[k];
-    text +=
-        fmt::format("\n// {}\n{}\n{}", kernel.comment, kernel.text, launcher(graph, kernel, *first_call[k]));
+    definitions += definition_text(kernel) + "\n" + launcher(graph, kernel, *first_call[k]);
   }
-  return text;
+  return fmt::format("{}\nnamespace hydrac {{\n\n{}{}\n}}  // namespace hydrac\n", includes,
+                     dimension_constants(program.dimensions, definitions), definitions);
 }
 
 }  // namespace hydrac::codegen

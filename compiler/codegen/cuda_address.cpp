@@ -14,8 +14,8 @@ std::string CudaBodyPrinter::c_type(int operand) const {
 // Pointers to rows are declared once; what expressions or columns add stands where it is used.
 std::string CudaBodyPrinter::pointer(int operand, const ir::Index& index) {
   const Address at = address(operand, index, text_);
-  const std::string columns = at.columns == ir::Affine{} ? "" : affine_text(at.columns, variables_);
-  const std::string rows = rows_text(at.rows);
+  const std::string columns = at.columns == ir::Affine{} ? "" : affine(operand, at.columns);
+  const std::string rows = rows_text(operand, at.rows);
   std::string text = operand_names_[operand];
   auto append = [&](const std::string& more) {
     if (!more.empty()) text += " + " + more;
@@ -64,7 +64,7 @@ std::string CudaBodyPrinter::load_text(const Expr& expr) {
     // them.
     const bool one_row = layout_.shape == CudaLayout::Shape::rows && !walks_rows_;
     if (!one_row && size_of(body_.operands[expr.operand].dtype) == 2)
-      return fmt::format("hydrac::element({}, j)", text);
+      return fmt::format("element({}, j)", text);
     text += ".at[j]";
   }
   return widened(expr.operand, text);

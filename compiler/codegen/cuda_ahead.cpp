@@ -58,11 +58,18 @@ void CudaBodyPrinter::declare_ahead() {
   out_.line("extern __shared__ __align__(16) unsigned char shared[];");
   for (ExprId id : loads) {
     const int operand = body_.exprs[id].operand;
+    const int space = deps_[id].space;
     ahead_[id] = unique(operand_names_[operand] + "_ahead");
-    const std::string at = ahead_bytes_ == 0 ? "shared" : fmt::format("shared + {}", ahead_bytes_);
-    out_.line(fmt::format("auto* const {} = reinterpret_cast<Vector<{}, {}>*>({}) + threadIdx.x;", ahead_[id],
-                          c_type(operand), columns(deps_[id].space).vector, at));
-    ahead_bytes_ += bytes_ahead(id);
+    out_.line(fmt::format("auto* const {} = reinterpret_cast<Vector<{}, {}>*>(shared{}) + threadIdx.x;",
+                          ahead_[id], c_type(operand), vector(space).text, ahead_offset_));
+    const int64_t element = size_of(body_.operands[operand].dtype), bytes = bytes_ahead(id);
+    const Size places = columns(space).steps > 1
+                            ? width_of(space)
+                            : Size{bytes / element, fmt::format("{} * kRows", step(space).text)};
+    ahead_bytes_ += bytes;
+    ahead_offset_ += places.value * element == bytes
+                         ? fmt::format(" + {} * sizeof({})", as_factor(places), c_type(operand))
+                         : fmt::format(" + {}", bytes);
   }
   const int space = deps_[loads[0]].space;
   last_ahead_ = &stages_[0].loops[0];
@@ -77,8 +84,8 @@ void CudaBodyPrinter::declare_ahead() {
 
 std::string CudaBodyPrinter::place_ahead(ExprId id) const {
   const ColumnLayout& layout = columns(deps_[id].space);
-  std::string place = start_.empty() ? "" : fmt::format("{} / {}", start_, layout.vector);
-  if (layout.chunks > 1) place += fmt::format("{}k * {}", place.empty() ? "" : " + ", layout_.threads());
+  std::string place = start_.empty() ? "" : fmt::format("{} / {}", start_, vector(deps_[id].space).text);
+  if (layout.chunks > 1) place += fmt::format("{}k * kThreads", place.empty() ? "" : " + ");
   return fmt::format("{}[{}]", ahead_.at(id), place.empty() ? "0" : place);
 }
 
@@ -87,6 +94,10 @@ void CudaBodyPrinter::print_fetch() {
   const int space = deps_[ahead_.begin()->first].space;
   const ColumnLayout& layout = columns(space);
   const bool is_walked = layout.steps > 1, needs_row_variables = needs_row_variables_;
+  out_.line("");
+  out_.line(fmt::format(
+      "// Starts the copies of {} row r to shared memory: they arrive while {} is computed.",
+      is_walked ? "a step of" : "a", is_walked ? "what is left of the row before" : "the row before"));
   out_.open(fmt::format("const auto fetch = [&](std::int64_t r{}) {{", is_walked ? ", int start" : ""));
   Writer outside = std::move(out_);
   out_ = Writer(outside.indent());
@@ -96,15 +107,15 @@ void CudaBodyPrinter::print_fetch() {
     const ir::Expr& expr = body_.exprs[id];
     const int width =
         std::min(column_access(graph_, node_, expr.operand, expr.index, space, deps_).width, layout.vector);
-    out_.line(
-        fmt::format("copy_columns<{}>({}, {});", width, place_ahead(id), pointer(expr.operand, expr.index)));
+    out_.line(fmt::format("copy_columns<{}>({}, {});", access_text(space, width), place_ahead(id),
+                          pointer(expr.operand, expr.index)));
   }
   close_chunks(space);
   const std::string copies = out_.text();
   out_ = std::move(outside);
-  print_row_variables();
-  print_row_pointers();
-  out_.append(copies);
+  const std::string pointers = row_pointers();
+  print_row_variables(pointers + copies);
+  out_.append(pointers + copies);
   out_.close("};");
   // The walk has pointers and variables of its own.
   for (const auto& [key, name] : row_pointers_) taken_.erase(name);
@@ -115,19 +126,19 @@ void CudaBodyPrinter::print_fetch() {
 }
 
 void CudaBodyPrinter::fetch_first() {
-  const ColumnLayout& layout = columns(deps_[ahead_.begin()->first].space);
-  if (layout.steps == 1) {
-    out_.line(fmt::format("if (first < {}) fetch(first);", body_.row_count()));
+  const int space = deps_[ahead_.begin()->first].space;
+  if (columns(space).steps == 1) {
+    out_.line(fmt::format("if (first < {}) fetch(first);", rows_size().text));
     return;
   }
-  out_.line(fmt::format("for (int start = 0; start < {}; start += {}) fetch(first, start);", layout.width,
-                        layout_.lanes * layout.chunks * layout.vector));
+  out_.line(fmt::format("for (int start = 0; start < {}; start += {}) fetch(first, start);",
+                        width_of(space).text, step(space).text));
 }
 
 // Once the row, or the step of it, has left shared memory for registers.
 void CudaBodyPrinter::fetch_next() {
-  out_.line(fmt::format("if (r + {0} < {1}) fetch(r + {0}{2});", layout_.blocks * layout_.rows,
-                        body_.row_count(), start_.empty() ? "" : ", " + start_));
+  out_.line(fmt::format("if (r + {0} < {1}) fetch(r + {0}{2});", (blocks() * block_rows()).text,
+                        rows_size().text, start_.empty() ? "" : ", " + start_));
 }
 
 }  // namespace hydrac::codegen

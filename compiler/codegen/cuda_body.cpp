@@ -6,6 +6,9 @@
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
+#include "codegen/kernel_table.h"
+#include "codegen/parameter_list.h"
+#include "ir/words.h"
 
 namespace hydrac::codegen {
 
@@ -17,40 +20,38 @@ using ir::StoreKind;
 using Shape = CudaLayout::Shape;
 
 CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
-    : BodyNames(graph, node,
-                {"r", "i", "k", "j", "lanes", "layer", "workspace", "tile", "share", "column", "total",
-                 "first", "fetch", "shared", "hydrac"}),
+    : BodyNames(graph, node, {"r",    "i",     "k",       "j",      "lanes", "layer", "workspace",
+                              "tile", "share", "column",  "total",  "first", "fetch", "shared",
+                              "load", "store", "element", "larger", "max",   "min"}),
       gpu_(gpu),
       layout_(cuda_layout(graph, node, gpu)),
       walks_rows_(!sums_.empty()),
       text_(
           body_, [this](ExprId id) { return value_name(id); },
-          [this](const ir::Expr& e) { return const_cast<CudaBodyPrinter*>(this)->load_text(e); }, variables_,
-          kCudaDialect),
+          [this](const ir::Expr& e) { return const_cast<CudaBodyPrinter*>(this)->load_text(e); },
+          [this](ExprId constant, ExprId beside) { return constant_text(constant, beside); },
+          [this](const ir::Affine& position) { return position_text(position); }, variables_, kCudaDialect),
       reuse_(plan_reuse()) {}
 
 CudaKernels CudaBodyPrinter::print() {
   CudaKernels kernels;
   CudaKernel kernel;
-  kernel.comment = extents_comment();
+  kernel.comment = comment();
   kernel.takes_workspace = !sums_.empty() && !sums_are_direct();
   for (size_t i = 0; i < body_.exprs.size(); ++i)
     kernel.takes_layer |= live_[i] && body_.exprs[i].op == ExprOp::layer;
-  kernel.launch = {layout_.blocks * layout_.tiles, layout_.threads(), 0};
-  if (layout_.shape == Shape::flat) {
+  const Size blocks = grid();
+  kernel.launch = {blocks.value, layout_.threads(), 0, blocks.text};
+  if (layout_.shape == Shape::flat && blocks.value == 1) {
     int64_t threads = body_.row_count();
     for (const Stage& stage : stages_) {
-      for (const Loop& loop : stage.loops)
-        threads = body_.row_count() * (columns(loop.space).width / columns(loop.space).vector);
+      for (const Loop& loop : stage.loops) threads *= vectors(loop.space).value;
     }
-    kernel.launch.grid = (threads + layout_.threads() - 1) / layout_.threads();
-    if (kernel.launch.grid == 1) kernel.launch.block = static_cast<int>((threads + 31) / 32 * 32);
+    kernel.launch.block = static_cast<int>((threads + 31) / 32 * 32);
   }
-  Writer head;
-  head.line(fmt::format("extern \"C\" __global__ void {} {}({}) {{", launch_bounds(), kNamePlaceholder,
-                        parameters(kernel)));
+  const std::string head = fmt::format("extern \"C\" __global__ void {} {}{}", launch_bounds(),
+                                       kNamePlaceholder, parameters(kernel));
   out_ = Writer(1);
-  out_.line("using namespace hydrac;");
   print_uniform();
   if (layout_.shape == Shape::flat) {
     print_flat();
@@ -59,7 +60,8 @@ CudaKernels CudaBodyPrinter::print() {
   } else {
     print_rows();
   }
-  kernel.text = head.text() + out_.text() + "}\n";
+  const std::string constants = constants_text(out_.text());
+  kernel.text = head + constants + out_.text() + "}\n";
   kernel.launch.shared_bytes = ahead_bytes_;
   const bool finishes = kernel.takes_workspace;
   if (finishes) kernels.workspace_bytes = layout_.blocks * sum_width_ * 4;
@@ -76,7 +78,7 @@ std::string CudaBodyPrinter::launch_bounds() const {
 
 // Pointers that alias nothing which is written say so; of the others, a kernel loads first and stores then.
 std::string CudaBodyPrinter::parameters(CudaKernel& kernel) {
-  std::vector<std::string> list;
+  ParameterList list;
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     const int operand = static_cast<int>(o);
     if (operand_names_[o].empty() || !is_used(operand)) continue;
@@ -89,13 +91,17 @@ std::string CudaBodyPrinter::parameters(CudaKernel& kernel) {
                            storage_of(graph_, use_of(expr.operand).value) == memory;
     }
     const bool aliases = is_written ? is_read_elsewhere : is_overwritten(operand);
-    list.push_back(fmt::format("{}{}* {}{}", is_written ? "" : "const ", c_type(operand),
-                               aliases ? "" : "__restrict__ ", operand_names_[o]));
+    list.add(fmt::format("{}{}* {}{}", is_written ? "" : "const ", c_type(operand),
+                         aliases ? "" : "__restrict__ ", operand_names_[o]),
+             body_.operands[o].shape);
     kernel.arguments.push_back(use_of(operand));
+    kernel.parameters.push_back(operand_names_[operand]);
   }
-  if (kernel.takes_workspace) list.push_back("float* __restrict__ workspace");
-  if (kernel.takes_layer) list.push_back("int layer");
-  return fmt::format("{}", fmt::join(list, ", "));
+  if (kernel.takes_workspace)
+    list.add("float* __restrict__ workspace",
+             {{layout_.blocks, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}});
+  if (kernel.takes_layer) list.add("int layer");
+  return list.text();
 }
 
 void CudaBodyPrinter::define(ExprId id) {
@@ -115,7 +121,7 @@ bool CudaBodyPrinter::has_16_bits(ExprId id) const {
 std::string_view CudaBodyPrinter::exp_name(ExprId argument) const {
   const ir::Expr& expr = body_.exprs[argument];
   const bool is_coarse = has_16_bits(argument) || (expr.op == ExprOp::sub && has_16_bits(expr.args[0]));
-  return is_coarse ? "exp_of_16_bits" : "hydrac::exp";
+  return is_coarse ? "exp_of_16_bits" : "exp";
 }
 
 std::string CudaBodyPrinter::definition(ExprId id) const {
@@ -144,67 +150,83 @@ void CudaBodyPrinter::print_flat() {
   for (const Stage& stage : stages_) {
     for (const Loop& loop : stage.loops) space = loop.space;
   }
-  const int64_t a_row = space == kRowSpace ? 1 : columns(space).width / columns(space).vector;
-  const int64_t chunks = body_.row_count() * a_row;
+  const Size rows = rows_size();
+  const Size a_row = space == kRowSpace ? Size{} : vectors(space);
+  const int64_t chunks = rows.value * a_row.value;
+  Writer outside = std::move(out_);
+  out_ = Writer(outside.indent());
+  print_row();
+  const std::string row = out_.text();
+  out_ = std::move(outside);
   if (chunks == 1) {
     out_.line("if (threadIdx.x != 0) return;");
   } else {
-    out_.line(chunks < (int64_t{1} << 31)
-                  ? fmt::format("const unsigned i = blockIdx.x * {} + threadIdx.x;", layout_.threads())
-                  : fmt::format("const std::int64_t i = blockIdx.x * std::int64_t{{{}}} + threadIdx.x;",
-                                layout_.threads()));
-    if (chunks % layout_.threads() != 0) out_.line(fmt::format("if (i >= {}) return;", chunks));
+    const bool is_small = chunks < (int64_t{1} << 31);
+    out_.line(is_small ? "const unsigned i = blockIdx.x * kThreads + threadIdx.x;"
+                       : "const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;");
+    const Size all = space == kRowSpace ? rows : exact_quotient(rows * width_of(space), vector(space));
+    if (chunks % layout_.threads() != 0) out_.line(fmt::format("if (i >= {}) return;", all.text));
   }
   const std::string index = chunks == 1 ? "0" : "i";
-  out_.line(fmt::format("[[maybe_unused]] const std::int64_t r = {};",
-                        a_row == 1 ? index : fmt::format("{} / {}", index, a_row)));
+  if (ir::has_word(row, "r"))
+    out_.line(fmt::format("const std::int64_t r = {};",
+                          a_row.value == 1 ? index : fmt::format("{} / {}", index, a_row.text)));
   if (space != kRowSpace) {
-    const int vector = columns(space).vector;
-    std::string column = body_.row_count() == 1 ? index
-                         : a_row == 1           ? "0"
-                                                : fmt::format("{} % {}", index, a_row);
-    column = fmt::format("static_cast<int>({})", column);
-    if (vector > 1) column += fmt::format(" * {}", vector);
-    const std::vector<int>& variables = body_.spaces[space];
-    const std::string flat = variables.size() == 1 ? variables_[variables[0]] : "column";
-    out_.line(fmt::format("[[maybe_unused]] const int {} = {};", flat, column));
-    int64_t below = 1;
-    for (size_t v = variables.size(); variables.size() > 1 && v-- > 0;) {
-      const int64_t size = body_.variables[variables[v]].size;
-      std::string value = below == 1 ? flat : fmt::format("{} / {}", flat, below);
-      if (v > 0) value += fmt::format(" % {}", size);
-      out_.line(fmt::format("[[maybe_unused]] const int {} = {};", variables_[variables[v]], value));
-      below *= size;
-    }
+    std::string column = rows.value == 1    ? index
+                         : a_row.value == 1 ? "0"
+                                            : fmt::format("{} % {}", index, a_row.text);
+    if (vector(space).value > 1 && column != "0") column += " * " + vector(space).text;
+    print_column_variables(space, column, row);
   }
-  print_row();
+  out_.append(row);
+}
+
+// The flat column, and the variables of a space with several, where the text names them.
+void CudaBodyPrinter::print_column_variables(int space, const std::string& column,
+                                             const std::string& named_by) {
+  const std::vector<int>& variables = body_.spaces[space];
+  if (variables.size() == 1) {
+    const std::string& name = variables_[variables[0]];
+    if (ir::has_word(named_by, name)) out_.line(fmt::format("const int {} = {};", name, column));
+    return;
+  }
+  std::vector<std::string> lines;
+  Size below;
+  for (size_t v = variables.size(); v-- > 0;) {
+    const Size size = dimensions_.of(body_.variables[variables[v]]);
+    std::string value = below.value == 1 ? "column" : fmt::format("column / {}", parenthesized(below.text));
+    if (v > 0) value += fmt::format(" % {}", parenthesized(size.text));
+    const std::string& name = variables_[variables[v]];
+    if (ir::has_word(named_by, name)) lines.push_back(fmt::format("const int {} = {};", name, value));
+    below = size * below;
+  }
+  if (!lines.empty() || ir::has_word(named_by, "column"))
+    out_.line(fmt::format("const int column = {};", column));
+  for (const std::string& line : lines) out_.line(line);
 }
 
 void CudaBodyPrinter::print_lanes() {
-  out_.line(fmt::format("RowLanes<{}, {}> lanes;", layout_.lanes, layout_.rows));
+  out_.line("RowLanes<kLanes, kRows> lanes;");
 }
 
 void CudaBodyPrinter::print_rows() {
   print_lanes();
-  const int64_t rows = body_.row_count();
-  out_.line(
-      layout_.rows == 1
-          ? "const std::int64_t r = blockIdx.x;"
-          : fmt::format("const std::int64_t r = blockIdx.x * std::int64_t{{{}}} + lanes.row;", layout_.rows));
-  if (rows % layout_.rows != 0) out_.line(fmt::format("if (r >= {}) return;", rows));
+  const Size rows = rows_size();
+  const bool is_small = rows.value < (int64_t{1} << 31) - layout_.rows;
+  out_.line(layout_.rows == 1 ? "const std::int64_t r = blockIdx.x;"
+            : is_small        ? "const std::int64_t r = blockIdx.x * kRows + lanes.row;"
+                              : "const std::int64_t r = blockIdx.x * std::int64_t{kRows} + lanes.row;");
+  if (rows.value % layout_.rows != 0) out_.line(fmt::format("if (r >= {}) return;", rows.text));
   print_row();
 }
 
 void CudaBodyPrinter::print_row_walk() {
   print_lanes();
   std::string block = "blockIdx.x";
-  if (layout_.shape == Shape::tiles) {
-    out_.line(layout_.tiles == 1 ? "const int tile = 0;"
-              : layout_.blocks == 1
-                  ? "const int tile = blockIdx.x;"
-                  : fmt::format("const int tile = blockIdx.x % {}, share = blockIdx.x / {};", layout_.tiles,
-                                layout_.tiles));
-    if (layout_.tiles > 1) block = layout_.blocks == 1 ? "0" : "share";
+  if (layout_.shape == Shape::tiles && layout_.tiles > 1) {
+    out_.line(layout_.blocks == 1 ? "const int tile = blockIdx.x;"
+                                  : "const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;");
+    block = layout_.blocks == 1 ? "0" : "share";
   }
   declare_sums();
   for (const Stage& stage : stages_) {
@@ -217,8 +239,8 @@ void CudaBodyPrinter::print_row_walk() {
       print_loads(loop.space, invariant);
     }
   }
-  std::string first = layout_.rows == 1 ? block : fmt::format("{} * {} + lanes.row", block, layout_.rows);
-  const int64_t step = layout_.blocks * layout_.rows;
+  std::string first = layout_.rows == 1 ? block : fmt::format("{} * kRows + lanes.row", block);
+  if (block == "0" && layout_.rows > 1) first = "lanes.row";
   declare_ahead();
   if (!ahead_.empty()) {
     print_fetch();
@@ -226,12 +248,14 @@ void CudaBodyPrinter::print_row_walk() {
     fetch_first();
     first = "first";
   }
+  out_.line("");
   const bool only_reads =
       std::ranges::none_of(body_.stores, [](const Store& store) { return store.kind == StoreKind::store; });
   if (only_reads && layout_.lanes * layout_.rows < 512 && layout_.shape == Shape::tiles)
     out_.line("#pragma unroll 4");
-  out_.open(fmt::format("for (std::int64_t r = {}; r < {}; {}) {{", first, body_.row_count(),
-                        step == 1 ? "++r" : fmt::format("r += {}", step)));
+  const Size step = blocks() * block_rows();
+  out_.open(fmt::format("for (std::int64_t r = {}; r < {}; {}) {{", first, rows_size().text,
+                        step.value == 1 ? "++r" : "r += " + step.text));
   if (!ahead_.empty()) out_.line("wait_copies();");
   print_row();
   out_.close();
@@ -256,31 +280,32 @@ void CudaBodyPrinter::print_row() {
   }
   const std::string row = out_.text();
   out_ = std::move(outside);
-  print_row_variables();
-  print_row_pointers();
-  out_.append(row);
+  const std::string pointers = row_pointers();
+  print_row_variables(pointers + row);
+  out_.append(pointers + row);
 }
 
-void CudaBodyPrinter::print_row_variables() {
+void CudaBodyPrinter::print_row_variables(const std::string& named_by) {
   if (!needs_row_variables_) return;
   const bool is_small = body_.row_count() < (int64_t{1} << 31);  // 32-bit divisions are far cheaper
-  int64_t below = 1;
   for (int v = body_.row_variables; v-- > 0;) {
-    const int64_t size = body_.variables[v].size;
-    std::string value = is_small && (below > 1 || v > 0) ? "static_cast<unsigned>(r)" : "r";
-    if (below > 1) value += fmt::format(" / {}", below);
-    if (v > 0) value += fmt::format(" % {}", size);
-    out_.line(fmt::format("[[maybe_unused]] const std::int64_t {} = {};", variables_[v], value));
-    below *= size;
+    if (!ir::has_word(named_by, variables_[v])) continue;
+    const Size below = rows_below(v);
+    std::string value = is_small && (below.value > 1 || v > 0) ? "static_cast<unsigned>(r)" : "r";
+    if (below.value > 1) value += fmt::format(" / {}", parenthesized(below.text));
+    if (v > 0) value += fmt::format(" % {}", parenthesized(dimensions_.of(body_.variables[v]).text));
+    out_.line(fmt::format("const std::int64_t {} = {};", variables_[v], value));
   }
 }
 
-void CudaBodyPrinter::print_row_pointers() {
+std::string CudaBodyPrinter::row_pointers() const {
+  Writer pointers(out_.indent());
   for (const auto& [key, name] : row_pointers_) {
     const bool is_written = body_.operands[key.first].output >= 0;
-    out_.line(fmt::format("{}{}* {} = {} + {};", is_written ? "" : "const ", c_type(key.first), name,
-                          operand_names_[key.first], key.second));
+    pointers.line(fmt::format("{}{}* {} = {} + {};", is_written ? "" : "const ", c_type(key.first), name,
+                              operand_names_[key.first], key.second));
   }
+  return pointers.text();
 }
 
 void CudaBodyPrinter::print_row_values(int level) {
@@ -326,7 +351,7 @@ void CudaBodyPrinter::print_row_store(const Store& store) {
 
 CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& fused, const targets::Target& gpu) {
   CudaKernels kernels = CudaBodyPrinter(graph, fused, gpu).print();
-  const std::string name = std::get<std::string>(fused.attributes.at("name"));
+  const std::string name = kernel_name(std::get<std::string>(fused.attributes.at("name")));
   kernels.kernels[0].name = name;
   for (size_t k = 1; k < kernels.kernels.size(); ++k) kernels.kernels[k].name = name + "_sums";
   return kernels;

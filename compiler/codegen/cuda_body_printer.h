@@ -30,6 +30,26 @@ class CudaBodyPrinter : BodyNames {
     ColumnAccess access;
   };
 
+  // A constant at the kernel's top.
+  struct Constant {
+    std::string type, name, value, comment;
+  };
+
+  // cuda_constants.cpp: names for what the layout decided, declared at the kernel's top where it uses them.
+  Size lanes() const { return {layout_.lanes, "kLanes"}; }
+  Size block_rows() const { return {layout_.rows, "kRows"}; }
+  Size blocks() const { return {layout_.blocks, "kBlocks"}; }
+  Size vector(int space) const;
+  Size chunks(int space) const;
+  Size step(int space) const;     // columns of a step
+  Size vectors(int space) const;  // of a row
+  Size tiles() const;
+  std::string sums_text() const;  // the length of a row of partial sums
+  std::string of_space(const std::string& name, int space) const;
+  std::vector<Constant> constants() const;
+  std::string constants_text(const std::string& body) const;
+  Size grid() const;
+
   // cuda_body.cpp: the kernel around a row.
   std::string parameters(CudaKernel& kernel);
   std::string launch_bounds() const;
@@ -41,8 +61,9 @@ class CudaBodyPrinter : BodyNames {
   void print_row();
   void print_row_values(int level);
   void print_row_store(const ir::Store& store);
-  void print_row_variables();
-  void print_row_pointers();
+  void print_row_variables(const std::string& named_by);
+  std::string row_pointers() const;
+  void print_column_variables(int space, const std::string& column, const std::string& named_by);
   bool loads_shared_row_values(int level) const;
   void define(ir::ExprId id);
   std::string definition(ir::ExprId id) const;
@@ -79,6 +100,7 @@ class CudaBodyPrinter : BodyNames {
   void open_elements(int space);
   void close_elements(int space);
   void print_columns_variables(int space);
+  std::string pass_comment(const Loop& loop, const std::set<ir::ExprId>& ids) const;
   void print_loads(int space, const std::set<ir::ExprId>& ids);
   void print_load(int space, ir::ExprId id);
   void print_compute(const Loop& loop, const std::set<ir::ExprId>& ids);
@@ -90,7 +112,8 @@ class CudaBodyPrinter : BodyNames {
   void forget_loads(const std::set<ir::ExprId>& ids);
   const ColumnLayout& columns(int space) const { return layout_.columns[space]; }
   std::string per_element(const std::string& name, int space) const;  // name[k][j]
-  std::string array_of(const std::string& name, int space) const;     // name[3][8], its declaration
+  std::string array_of(const std::string& name, int space) const;     // name[kChunks][kVector]
+  std::string access_text(int space, int width) const;  // elements of an access, of a vector at most
   bool guards(int space) const;
 
   // cuda_reductions.cpp: sums, maxima and logsumexp of a row.
@@ -137,6 +160,7 @@ class CudaBodyPrinter : BodyNames {
   std::map<ir::ExprId, std::string>
       ahead_;  // loads that fetch brings to shared memory, in the thread's places
   int64_t ahead_bytes_ = 0;
+  std::string ahead_offset_;          // ahead_bytes_ as an expression
   const Loop* last_ahead_ = nullptr;  // the last pass that reads them there
   std::set<int> declared_spaces_;     // whose column variables stand before the row
   std::string start_;                 // the step's first column, in a row that is walked in steps

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "codegen/cuda_body_printer.h"
+#include "ir/words.h"
 
 namespace hydrac::codegen {
 
@@ -15,19 +16,6 @@ using ir::Store;
 using ir::StoreKind;
 using Kind = ColumnAccess::Kind;
 
-namespace {
-
-bool names_word(const std::string& text, const std::string& word) {
-  const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-    const size_t end = at + word.size();
-    if ((at == 0 || !is_part(text[at - 1])) && (end == text.size() || !is_part(text[end]))) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 // ---- a thread's share of the columns: chunks of consecutive elements
 
 std::string CudaBodyPrinter::per_element(const std::string& name, int space) const {
@@ -36,9 +24,13 @@ std::string CudaBodyPrinter::per_element(const std::string& name, int space) con
 
 std::string CudaBodyPrinter::array_of(const std::string& name, int space) const {
   std::string text = name;
-  if (columns(space).chunks > 1) text += fmt::format("[{}]", columns(space).chunks);
-  if (columns(space).vector > 1) text += fmt::format("[{}]", columns(space).vector);
+  if (columns(space).chunks > 1) text += fmt::format("[{}]", chunks(space).text);
+  if (columns(space).vector > 1) text += fmt::format("[{}]", vector(space).text);
   return text;
+}
+
+std::string CudaBodyPrinter::access_text(int space, int width) const {
+  return width == columns(space).vector ? vector(space).text : std::to_string(width);
 }
 
 bool CudaBodyPrinter::guards(int space) const {
@@ -49,24 +41,13 @@ bool CudaBodyPrinter::guards(int space) const {
 // The chunk's first column, and the other variables of the space.
 void CudaBodyPrinter::print_columns_variables(int space) {
   const ColumnLayout& layout = columns(space);
-  const std::vector<int>& variables = body_.spaces[space];
-  std::string chunk = layout.chunks > 1 ? fmt::format("k * {} + lanes.lane", layout_.lanes) : "lanes.lane";
-  if (layout_.shape == CudaLayout::Shape::tiles) chunk = fmt::format("tile * {} + lanes.lane", layout_.lanes);
-  if (layout.vector > 1) chunk = fmt::format("{} * {}", parenthesized(chunk), layout.vector);
+  std::string chunk = layout.chunks > 1 ? "k * kLanes + lanes.lane" : "lanes.lane";
+  if (layout_.shape == CudaLayout::Shape::tiles && layout_.tiles > 1) chunk = "tile * kLanes + lanes.lane";
+  if (layout.vector > 1) chunk = fmt::format("{} * {}", parenthesized(chunk), vector(space).text);
   if (!start_.empty()) chunk = fmt::format("{} + {}", start_, chunk);
-  if (variables.size() == 1) {
-    out_.line(fmt::format("const int {} = {};", variables_[variables[0]], chunk));
-    return;
-  }
-  out_.line(fmt::format("const int column = {};", chunk));
-  int64_t below = 1;
-  for (size_t v = variables.size(); v-- > 0;) {
-    const int64_t size = body_.variables[variables[v]].size;
-    std::string value = below == 1 ? "column" : fmt::format("column / {}", below);
-    if (v > 0) value += fmt::format(" % {}", size);
-    out_.line(fmt::format("const int {} = {};", variables_[variables[v]], value));
-    below *= size;
-  }
+  std::string all = "column";
+  for (int variable : body_.spaces[space]) all += " " + variables_[variable];
+  print_column_variables(space, chunk, all);
 }
 
 // A space of which a thread holds one chunk has the same column variables in every row.
@@ -81,7 +62,7 @@ void CudaBodyPrinter::open_chunks(int space) {
   const ColumnLayout& layout = columns(space);
   if (layout.chunks > 1) {
     out_.line("#pragma unroll");
-    out_.open(fmt::format("for (int k = 0; k < {}; ++k) {{", layout.chunks));
+    out_.open(fmt::format("for (int k = 0; k < {}; ++k) {{", chunks(space).text));
   } else if (declares_columns(space)) {
     out_.open("{");
   }
@@ -90,7 +71,7 @@ void CudaBodyPrinter::open_chunks(int space) {
   if (guards(space)) {
     const std::vector<int>& variables = body_.spaces[space];
     out_.open(fmt::format("if ({} < {}) {{", variables.size() == 1 ? variables_[variables[0]] : "column",
-                          layout.width));
+                          width_of(space).text));
   }
 }
 
@@ -100,7 +81,7 @@ void CudaBodyPrinter::close_chunks(int space) {
   out_ = std::move(outside_);
   const std::vector<int>& variables = body_.spaces[space];
   const bool is_named =
-      std::ranges::any_of(variables, [&](int v) { return names_word(inside, variables_[v]); });
+      std::ranges::any_of(variables, [&](int v) { return ir::has_word(inside, variables_[v]); });
   if (declares_columns(space) && is_named) print_columns_variables(space);
   out_.append(inside);
   if (columns(space).chunks > 1 || declares_columns(space)) out_.close();
@@ -124,15 +105,15 @@ void CudaBodyPrinter::forget_values(int space, const std::vector<ExprId>& define
 void CudaBodyPrinter::open_elements(int space) {
   if (columns(space).vector == 1) return;
   out_.line("#pragma unroll");
-  out_.open(fmt::format("for (int j = 0; j < {}; ++j) {{", columns(space).vector));
+  out_.open(fmt::format("for (int j = 0; j < {}; ++j) {{", vector(space).text));
   std::string& column = variables_[body_.spaces[space].back()];
-  column = fmt::format("({} + j)", column);
+  column += " + j";
 }
 
 void CudaBodyPrinter::close_elements(int space) {
   if (columns(space).vector == 1) return;
   std::string& column = variables_[body_.spaces[space].back()];
-  column = column.substr(1, column.size() - std::string(" + j)").size() - 1);
+  column = column.substr(0, column.size() - std::string(" + j").size());
   out_.close();
 }
 
@@ -143,14 +124,43 @@ std::set<ExprId> CudaBodyPrinter::in_pass(const Loop& loop) const {
   return needed(loop, [&](ExprId id) { return !names_[id].empty(); });
 }
 
+// What a pass does, where a row takes several.
+std::string CudaBodyPrinter::pass_comment(const Loop& loop, const std::set<ExprId>& ids) const {
+  size_t passes = 0;
+  for (const Stage& stage : stages_) passes += stage.loops.size();
+  if (passes < 2) return "";
+  std::set<std::string> loads;
+  std::vector<std::string> reduced, stored, summed, parts;
+  for (ExprId id : ids) {
+    if (body_.exprs[id].op == ExprOp::load && !columns_.contains(id))
+      loads.insert(operand_names_[body_.exprs[id].operand]);
+  }
+  for (ExprId id : loop.reductions) reduced.push_back(wanted_name(id));
+  for (int s : loop.stores) {
+    const bool sums = body_.stores[s].kind != StoreKind::store;
+    (sums ? summed : stored).push_back(operand_names_[body_.stores[s].operand]);
+  }
+  if (!loads.empty()) parts.push_back(fmt::format("load {}", fmt::join(loads, ", ")));
+  if (!reduced.empty()) parts.push_back(fmt::format("reduce {}", fmt::join(reduced, ", ")));
+  if (!summed.empty()) parts.push_back(fmt::format("add to {}", fmt::join(summed, ", ")));
+  if (!stored.empty()) parts.push_back(fmt::format("store {}", fmt::join(stored, ", ")));
+  std::string text = fmt::format("// {}.", fmt::join(parts, "; "));
+  text[3] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[3])));
+  return text;
+}
+
 void CudaBodyPrinter::print_loop(const Loop& loop) {
   const ColumnLayout& layout = columns(loop.space);
   const std::set<ExprId> ids = in_pass(loop);
+  if (const std::string comment = pass_comment(loop, ids); !comment.empty()) {
+    out_.line("");
+    out_.line(comment);
+  }
   declare_reductions(loop);
   if (layout.steps > 1) {
     start_ = unique("start");
-    const int step = layout_.lanes * layout.chunks * layout.vector;
-    out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", start_, layout.width, step));
+    out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", start_, width_of(loop.space).text,
+                          step(loop.space).text));
   }
   declare_columns(loop.space);
   std::set<ExprId> loads = ids;
@@ -180,9 +190,9 @@ void CudaBodyPrinter::print_loads(int space, const std::set<ExprId>& ids) {
     const bool is_array = access.kind != Kind::constant && columns(space).vector > 1;
     const std::string name = unique(operand_names_[expr.operand] + "_in");
     const std::string type = c_type(expr.operand);
-    const std::string chunks = columns(space).chunks > 1 ? fmt::format("[{}]", columns(space).chunks) : "";
-    out_.line(is_array ? fmt::format("Vector<{}, {}> {}{};", type, columns(space).vector, name, chunks)
-                       : fmt::format("{} {}{};", type, name, chunks));
+    const std::string array = columns(space).chunks > 1 ? fmt::format("[{}]", chunks(space).text) : "";
+    out_.line(is_array ? fmt::format("Vector<{}, {}> {}{};", type, vector(space).text, name, array)
+                       : fmt::format("{} {}{};", type, name, array));
     columns_[id] = {name, access};
     loads.push_back(id);
   }
@@ -203,7 +213,8 @@ void CudaBodyPrinter::print_load(int space, ExprId id) {
     out_.line(fmt::format("{} = {};", to, element(expr.operand, expr.index)));
   } else if (load.access.kind == Kind::consecutive) {
     const int width = std::min(load.access.width, layout.vector);
-    out_.line(fmt::format("load_columns<{}>({}, {});", width, to, pointer(expr.operand, expr.index)));
+    out_.line(fmt::format("load_columns<{}>({}, {});", access_text(space, width), to,
+                          pointer(expr.operand, expr.index)));
   } else {
     open_elements(space);
     out_.line(fmt::format("{}.at[j] = {};", to, element(expr.operand, expr.index)));
@@ -239,7 +250,7 @@ std::map<int, std::string> CudaBodyPrinter::declare_outputs(const Loop& loop) {
       continue;
     outputs[s] = unique(operand_names_[store.operand] + "_out");
     const ir::ExprType type = body_.exprs[store.value].type;
-    out_.line(fmt::format("{} {}[{}];", codegen::c_type(type), outputs[s], columns(loop.space).vector));
+    out_.line(fmt::format("{} {}[{}];", codegen::c_type(type), outputs[s], vector(loop.space).text));
   }
   return outputs;
 }
@@ -272,7 +283,8 @@ void CudaBodyPrinter::print_outputs(const Loop& loop, const std::map<int, std::s
   for (const auto& [s, name] : outputs) {
     const Store& store = body_.stores[s];
     const ColumnAccess access = column_access(graph_, node_, store.operand, store.index, loop.space, deps_);
-    out_.line(fmt::format("store_columns<{}>({}, {});", std::min(access.width, columns(loop.space).vector),
+    const int width = std::min(access.width, columns(loop.space).vector);
+    out_.line(fmt::format("store_columns<{}>({}, {});", access_text(loop.space, width),
                           pointer(store.operand, store.index), name));
     if (has_scope(loop.space)) taken_.erase(name);
   }

@@ -14,6 +14,7 @@ struct CudaLaunch {
   int64_t grid = 1;
   int block = 128;
   int64_t shared_bytes = 0;
+  std::string grid_text = {};  // as an expression of dimensions
 };
 
 struct CudaKernel {
@@ -22,10 +23,11 @@ struct CudaKernel {
   // `extern "C" __global__ void __launch_bounds__(..) @KERNEL@(...) {...}`, with kNamePlaceholder where the
   // kernel's name belongs.
   std::string text;
-  std::string header;              // the file of templates/ that the text binds to constants, if it does
-  std::vector<ir::Use> arguments;  // the tensors, in the order of the pointer parameters
-  bool takes_workspace = false;    // then `float* workspace` follows the tensors
-  bool takes_layer = false;        // then `int layer` is last
+  std::string header;                   // the file of templates/ that the text binds to constants, if it does
+  std::vector<ir::Use> arguments;       // the tensors, in the order of the pointer parameters
+  std::vector<std::string> parameters;  // what the text calls them
+  bool takes_workspace = false;         // then `float* workspace` follows the tensors
+  bool takes_layer = false;             // then `int layer` is last
   CudaLaunch launch;
 };
 

@@ -5,7 +5,9 @@
 #include <stdexcept>
 
 #include "codegen/build_calls.h"
+#include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
+#include "codegen/parameter_list.h"
 #include "cuda/attention/geometry.h"
 #include "cuda/embedding_geometry.h"
 #include "ops/dropout.h"
@@ -21,7 +23,7 @@ using program::AttentionCall;
 class AttentionText {
  public:
   AttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
-      : node_(node), call_(attention_call(graph, node)) {
+      : graph_(graph), node_(node), dimensions_(graph), call_(attention_call(graph, node)) {
     const AttentionCall& a = call_.attention;
     problem_ = {.capability = gpu.capability,
                 .element_bytes = static_cast<int>(ir::size_of(a.dtype)),
@@ -39,38 +41,57 @@ class AttentionText {
   const AttentionCall& call() const { return call_.attention; }
   int64_t backward_workspace() const { return static_cast<int64_t>(attention_backward_workspace(problem_)); }
 
-  // One kernel: `parameters` are its pointers, `arguments` what the template takes, both beside the
-  // dropout's.
-  CudaKernel kernel(AttentionKernel which, const std::string& function, const std::string& parameters,
+  struct Tensor {
+    std::string name;
+    ir::Use use;
+    bool is_written = false;
+  };
+
+  // One kernel: `tensors` are its pointers, `arguments` what the template takes, both beside the dropout's.
+  CudaKernel kernel(AttentionKernel which, const std::string& function, const std::vector<Tensor>& tensors,
                     const std::string& arguments) const {
     const cuda::AttentionLaunch launch = attention_launch(problem_, which);
     CudaKernel kernel;
     kernel.name = function;
-    kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes)};
+    kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes),
+                     std::to_string(launch.grid)};
     kernel.takes_layer = drops();
     kernel.takes_workspace = which != AttentionKernel::forward;
     kernel.header = "cuda/attention/attention.cuh";
+    ParameterList list;
+    for (const Tensor& tensor : tensors) {
+      const ir::Value& value = graph_.value(tensor.use);
+      list.add(fmt::format("{}{}* {}", tensor.is_written ? "" : "const ", c_type(value.dtype, kCudaDialect),
+                           tensor.name),
+               value.shape);
+      kernel.arguments.push_back(tensor.use);
+      kernel.parameters.push_back(tensor.name);
+    }
+    if (drops()) {
+      kernel.arguments.insert(kernel.arguments.end(), node_.inputs.end() - 2, node_.inputs.end());
+      list.add("const std::uint32_t* rng_step");
+      list.add("const std::uint32_t* rng_seed");
+    }
+    if (kernel.takes_workspace) list.add("cuda::QueryTerms* terms");
+    if (drops()) list.add("int layer");
     kernel.text = fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__({}, {}) {}({}{}{}{}) {{\n"
-        "{}  hydrac::cuda::{}<Config>(shape, {}, dropout);\n}}\n",
-        launch.threads, launch.blocks_per_sm, kNamePlaceholder, parameters,
-        drops() ? ", const std::uint32_t* rng_step, const std::uint32_t* rng_seed" : "",
-        kernel.takes_workspace ? ", hydrac::cuda::QueryTerms* terms" : "", drops() ? ", int layer" : "",
-        setup(which), function, arguments);
+        "extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}  cuda::{}<Config>(shape, {}, "
+        "dropout);\n}}\n",
+        launch.threads, launch.blocks_per_sm, kNamePlaceholder, list.text(), setup(which), function,
+        arguments);
     return kernel;
   }
 
   // {pointer, batch stride, token stride, head stride}
-  static std::string heads(const std::string& pointer, const AttentionCall::Strides& s) {
-    return fmt::format("{{{}, {}, {}, {}}}", pointer, s.batch, s.token, s.head);
+  std::string heads(const Tensor& tensor, const AttentionCall::Strides& s) const {
+    const auto text = [&](int64_t stride) {
+      return stride == problem_.head_dim ? size(query()[3])
+                                         : stride_size(dimensions_, graph_, tensor.use.value, stride).text;
+    };
+    return fmt::format("{{{}, {}, {}, {}}}", tensor.name, text(s.batch), text(s.token), text(s.head));
   }
   std::string type() const { return std::string(c_type(call_.attention.dtype, kCudaDialect)); }
   bool drops() const { return call_.attention.dropout > 0; }
-
-  // rng_step and rng_seed, the node's last inputs, where the kernel takes them.
-  void append_random(std::vector<ir::Use>& arguments) const {
-    if (drops()) arguments.insert(arguments.end(), node_.inputs.end() - 2, node_.inputs.end());
-  }
 
  private:
   std::string setup(AttentionKernel which) const {
@@ -78,26 +99,35 @@ class AttentionText {
     const char* kernel = which == AttentionKernel::forward           ? "forward"
                          : which == AttentionKernel::query_gradients ? "query_gradients"
                                                                      : "key_gradients";
+    const std::string batch = size(query()[0]), tokens = size(query()[1]), heads = size(query()[2]),
+                      kv_heads = size(keys()[2]), head_dim = size(query()[3]);
     std::string text = fmt::format(
-        "  constexpr hydrac::cuda::AttentionProblem problem{{.capability = {}, .element_bytes = {}, .is_bf16 "
+        "  constexpr cuda::AttentionProblem problem{{.capability = {}, .element_bytes = sizeof({}), .is_bf16 "
         "= {},\n"
         "      .has_dropout = {}, .batch = {}, .tokens = {}, .heads = {}, .kv_heads = {}, .head_dim = {}}};\n"
-        "  using Config = hydrac::cuda::AttentionConfig<{}, {}, attention_family(problem),\n"
-        "      attention_tile(problem, hydrac::cuda::AttentionKernel::{}), {}, {}>;\n"
-        "  constexpr hydrac::cuda::AttentionShape shape{{{}, {}, {}, {}, {}f}};\n",
-        problem_.capability, problem_.element_bytes, problem_.is_bf16, problem_.has_dropout, a.batch,
-        a.tokens, a.heads, a.kv_heads, a.head_dim, type(), a.head_dim, kernel, a.causal, drops(), a.batch,
-        a.tokens, a.heads, a.kv_heads, static_cast<float>(a.scale));
-    if (!drops()) return text + "  constexpr hydrac::cuda::AttentionDropout dropout{0, 0, 1.0f};\n";
-    return text + fmt::format(
-                      "  const hydrac::cuda::AttentionDropout dropout{{hydrac::random_key(*rng_seed, "
-                      "*rng_step, {}u + "
-                      "layer), {}u, {}f}};\n",
-                      node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(a.dropout),
-                      static_cast<float>(1 / (1 - a.dropout)));
+        "  using Config = cuda::AttentionConfig<{}, {}, attention_family(problem),\n"
+        "      attention_tile(problem, cuda::AttentionKernel::{}), {}, {}>;\n"
+        "  constexpr cuda::AttentionShape shape{{{}, {}, {}, {}, {}f}};\n",
+        problem_.capability, type(), problem_.is_bf16, problem_.has_dropout, batch, tokens, heads, kv_heads,
+        head_dim, type(), head_dim, kernel, a.causal, drops(), batch, tokens, heads, kv_heads,
+        static_cast<float>(a.scale));
+    if (!drops()) return text + "  constexpr cuda::AttentionDropout dropout{0, 0, 1.0f};\n";
+    return text +
+           fmt::format(
+               "  const cuda::AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer),\n"
+               "      {}u, {}f}};\n",
+               node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(a.dropout),
+               static_cast<float>(1 / (1 - a.dropout)));
   }
 
+  std::string size(const ir::Dim& dim) const { return dimensions_.of(dim).text; }
+  const ir::Shape& query() const { return graph_.value(node_.inputs[first()]).shape; }
+  const ir::Shape& keys() const { return graph_.value(node_.inputs[first() + 1]).shape; }
+  size_t first() const { return call_.attention.backward ? 3 : 0; }
+
+  const ir::Graph& graph_;
   const ir::Node& node_;
+  const Dimensions dimensions_;
   program::Call call_;
   cuda::AttentionProblem problem_{};
 };
@@ -105,14 +135,13 @@ class AttentionText {
 CudaKernels attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   const AttentionText text(graph, node, gpu);
   const AttentionCall& a = text.call();
+  const AttentionText::Tensor q{"q", node.inputs[0]}, k{"k", node.inputs[1]}, v{"v", node.inputs[2]},
+      out{"out", node.outputs[0], true}, lse{"lse", node.outputs[1], true};
   CudaKernel kernel =
-      text.kernel(AttentionKernel::forward, "attention_forward",
-                  fmt::format("const {0}* q, const {0}* k, const {0}* v, {0}* out, float* lse", text.type()),
-                  fmt::format("{}, {}, {}, {}, lse", text.heads("q", a.q), text.heads("k", a.k),
-                              text.heads("v", a.v), text.heads("out", a.out)));
+      text.kernel(AttentionKernel::forward, "attention_forward", {q, k, v, out, lse},
+                  fmt::format("{}, {}, {},\n      {}, lse", text.heads(q, a.q), text.heads(k, a.k),
+                              text.heads(v, a.v), text.heads(out, a.out)));
   kernel.comment = "out = softmax(scale q k^T, causal) v; lse is kept for the backward pass";
-  kernel.arguments = {node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0], node.outputs[1]};
-  text.append_random(kernel.arguments);
   return {{std::move(kernel)}, 0};
 }
 
@@ -120,30 +149,21 @@ CudaKernels attention_forward(const ir::Graph& graph, const ir::Node& node, cons
 CudaKernels attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   const AttentionText text(graph, node, gpu);
   const AttentionCall& a = text.call();
-  const ir::Use d_out = node.inputs[0], out = node.inputs[1], lse = node.inputs[2], q = node.inputs[3],
-                k = node.inputs[4], v = node.inputs[5];
+  const AttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},
+      lse{"lse", node.inputs[2]}, q{"q", node.inputs[3]}, k{"k", node.inputs[4]}, v{"v", node.inputs[5]},
+      d_q{"d_q", node.outputs[0], true}, d_k{"d_k", node.outputs[1], true}, d_v{"d_v", node.outputs[2], true};
   CudaKernel queries = text.kernel(
-      AttentionKernel::query_gradients, "attention_query_gradients",
-      fmt::format(
-          "const {0}* q, const {0}* k, const {0}* v, const {0}* out, const float* lse, const {0}* d_out, "
-          "{0}* d_q",
-          text.type()),
-      fmt::format("{}, {}, {}, {}, lse, {}, {}, terms", text.heads("q", a.q), text.heads("k", a.k),
-                  text.heads("v", a.v), text.heads("out", a.out), text.heads("d_out", a.d_out),
-                  text.heads("d_q", a.d_q)));
+      AttentionKernel::query_gradients, "attention_query_gradients", {q, k, v, out, lse, d_out, d_q},
+      fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, terms", text.heads(q, a.q), text.heads(k, a.k),
+                  text.heads(v, a.v), text.heads(out, a.out), text.heads(d_out, a.d_out),
+                  text.heads(d_q, a.d_q)));
   queries.comment = "d_q, and for each query its lse and d_out . out";
-  queries.arguments = {q, k, v, out, lse, d_out, node.outputs[0]};
-  CudaKernel keys = text.kernel(
-      AttentionKernel::key_gradients, "attention_key_gradients",
-      fmt::format("const {0}* q, const {0}* k, const {0}* v, const {0}* d_out, {0}* d_k, {0}* d_v",
-                  text.type()),
-      fmt::format("{}, {}, {}, {}, terms, {}, {}", text.heads("q", a.q), text.heads("k", a.k),
-                  text.heads("v", a.v), text.heads("d_out", a.d_out), text.heads("d_k", a.d_k),
-                  text.heads("d_v", a.d_v)));
+  CudaKernel keys =
+      text.kernel(AttentionKernel::key_gradients, "attention_key_gradients", {q, k, v, d_out, d_k, d_v},
+                  fmt::format("{}, {}, {},\n      {}, terms,\n      {}, {}", text.heads(q, a.q),
+                              text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
+                              text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)));
   keys.comment = "d_k and d_v, the probabilities again from q, k and lse";
-  keys.arguments = {q, k, v, d_out, node.outputs[1], node.outputs[2]};
-  text.append_random(queries.arguments);
-  text.append_random(keys.arguments);
   return {{std::move(queries), std::move(keys)}, text.backward_workspace()};
 }
 
@@ -156,33 +176,42 @@ CudaKernels embedding_backward(const ir::Graph& graph, const ir::Node& node) {
                                   static_cast<int>(ir::size_of(d_y.dtype)),
                                   static_cast<int>(ir::size_of(table.dtype)),
                                   node.flag("accumulate")};
-  const std::string constants =
-      fmt::format("hydrac::cuda::EmbeddingGradient{{{}, {}, {}, {}, {}, {}}}", g.tokens, g.width,
-                  g.vocabulary, g.d_y_bytes, g.table_bytes, g.accumulate);
+  const Dimensions dimensions(graph);
   const auto y_type = c_type(d_y.dtype, kCudaDialect), table_type = c_type(table.dtype, kCudaDialect);
+  const ir::Shape& tokens = graph.value(node.inputs[0]).shape;
+  const std::string constants = fmt::format(
+      "  constexpr cuda::EmbeddingGradient gradient{{.tokens = {}, .width = {}, .vocabulary = {},\n"
+      "      .d_y_bytes = sizeof({}), .table_bytes = sizeof({}), .accumulate = {}}};\n",
+      dimensions.of(tokens).text, dimensions.of(table.shape[1]).text, dimensions.of(table.shape[0]).text,
+      y_type, table_type, g.accumulate);
   auto head = [](const cuda::EmbeddingLaunch& launch) {
     return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}", launch.threads,
                        launch.blocks_per_sm, kNamePlaceholder);
   };
   const cuda::EmbeddingLaunch runs = embedding_runs_launch(g), borders = embedding_borders_launch(g);
   CudaKernel first, second;
+  ParameterList all, only_table;
+  all.add("const std::int32_t* ids", tokens);
+  all.add("const std::int32_t* order", graph.value(node.inputs[2]).shape);
+  all.add(fmt::format("const {}* d_y", y_type), d_y.shape);
+  for (ParameterList* list : {&all, &only_table}) {
+    list->add(fmt::format("{}* d_table", table_type), table.shape);
+    list->add("float* workspace");
+  }
   first.name = "embedding_gradient_runs";
   first.comment = "d_table[id] += d_y, tokens sorted by id in chunks: what lies within a chunk";
   first.text = fmt::format(
-      "{}(const std::int32_t* ids, const std::int32_t* order, const {}* d_y, {}* d_table, float* workspace) "
-      "{{\n"
-      "  hydrac::cuda::embedding_gradient_runs<{}, {}, {}>(ids, order, d_y, d_table, workspace);\n}}\n",
-      head(runs), y_type, table_type, y_type, table_type, constants);
+      "{}{}{}  cuda::embedding_gradient_runs<{}, {}, gradient>(ids, order, d_y, d_table, workspace);\n}}\n",
+      head(runs), all.text(), constants, y_type, table_type);
   first.arguments = {node.inputs[0], node.inputs[2], node.inputs[1], node.outputs[0]};
-  first.launch = {runs.grid, runs.threads, 0};
+  first.launch = {runs.grid, runs.threads, 0, std::to_string(runs.grid)};
   second.name = "embedding_gradient_borders";
   second.comment = "d_table[id] += d_y: what crosses the borders of chunks";
-  second.text = fmt::format(
-      "{}({}* d_table, float* workspace) {{\n"
-      "  hydrac::cuda::embedding_gradient_borders<{}, {}>(workspace, d_table);\n}}\n",
-      head(borders), table_type, table_type, constants);
+  second.text =
+      fmt::format("{}{}{}  cuda::embedding_gradient_borders<{}, gradient>(workspace, d_table);\n}}\n",
+                  head(borders), only_table.text(), constants, table_type);
   second.arguments = {node.outputs[0]};
-  second.launch = {borders.grid, borders.threads, 0};
+  second.launch = {borders.grid, borders.threads, 0, std::to_string(borders.grid)};
   first.takes_workspace = second.takes_workspace = true;
   first.header = second.header = "cuda/embedding_backward.cuh";
   return {{std::move(first), std::move(second)}, static_cast<int64_t>(embedding_workspace_bytes(g))};

@@ -9,6 +9,8 @@
 #include "codegen/build_calls.h"
 #include "codegen/cuda_body.h"
 #include "codegen/cuda_library.h"
+#include "codegen/dimensions.h"
+#include "codegen/kernel_table.h"
 #include "program/cost.h"
 
 namespace hydrac::codegen {
@@ -27,6 +29,7 @@ class CudaProgramBuilder {
   Program run() {
     for (ir::Function& function : graph_.functions) {
       Function out{function.name, {}};
+      function_ = function.name;
       for (ir::Region& region : function.regions) {
         Section section{region.name, region.layers, region.reverse, {}};
         for (ir::Node& node : region.nodes) add_calls(region, node, section.calls);
@@ -34,6 +37,7 @@ class CudaProgramBuilder {
       }
       program_.functions.push_back(std::move(out));
     }
+    program_.dimensions = Dimensions(graph_).all();
     return std::move(program_);
   }
 
@@ -123,10 +127,13 @@ class CudaProgramBuilder {
       Call call;
       call.arguments = kernel.arguments;
       if (kernel.takes_workspace) call.arguments.push_back(workspace);
-      call.kernel = kernels_.add(kernel.name, kernel.comment, kernel.text, node.origin,
-                                 {kernel.launch.grid, kernel.launch.block, kernel.launch.shared_bytes});
-      program_.kernels[call.kernel].header = kernel.header;
-      program_.kernels[call.kernel].takes_layer = kernel.takes_layer;
+      program::Kernel added{kernel.name, kernel.comment, kernel.text,
+                            node.origin, kernel.header,  kernel.takes_layer};
+      added.launch = {kernel.launch.grid, kernel.launch.block, kernel.launch.shared_bytes};
+      added.grid = kernel.launch.grid_text;
+      const std::string label = graph_.value(node.outputs[0]).name;
+      call.kernel = kernels_.add(std::move(added), {function_, region.name, node.scope, label,
+                                                    source_of(graph_, node), kernel.parameters});
       calls.push_back(std::move(call));
     }
   }
@@ -147,6 +154,7 @@ class CudaProgramBuilder {
   const CudaOptions& options_;
   Program program_;
   KernelTable kernels_{program_.kernels};
+  std::string function_;  // whose calls are being listed
   std::array<ir::ValueId, 2> gemm_workspaces_ = {ir::kNoValue, ir::kNoValue};
   ir::ValueId token_order_ = ir::kNoValue;
   std::set<ir::ValueId> scratch_;
@@ -173,11 +181,12 @@ std::string cuda_includes(const std::vector<const program::Kernel*>& kernels) {
 
 }  // namespace
 
-std::string cuda_source(const std::vector<const program::Kernel*>& kernels) {
-  std::string text = cuda_includes(kernels);
-  for (const program::Kernel* kernel : kernels)
-    text += fmt::format("\n// {}\n{}", kernel->comment, kernel->text);
-  return text;
+std::string cuda_source(const Program& program, const std::vector<const program::Kernel*>& kernels) {
+  std::string definitions;
+  for (const program::Kernel* kernel : kernels) definitions += definition_text(*kernel);
+  const std::string constants = dimension_constants(program.dimensions, definitions);
+  return fmt::format("{}\nnamespace hydrac {{\n\n{}{}\n}}  // namespace hydrac\n", cuda_includes(kernels),
+                     constants, definitions);
 }
 
 }  // namespace hydrac::codegen

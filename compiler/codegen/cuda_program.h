@@ -22,7 +22,7 @@ struct CudaOptions {
 program::Program build_cuda_program(ir::Graph& graph, const CudaOptions& options);
 
 // The CUDA C++ source of some of a Program's kernels: one translation unit of extern "C" kernels over the
-// headers of templates/.
-std::string cuda_source(const std::vector<const program::Kernel*>& kernels);
+// headers of templates/, in namespace hydrac behind the dimensions that they name.
+std::string cuda_source(const program::Program& program, const std::vector<const program::Kernel*>& kernels);
 
 }  // namespace hydrac::codegen

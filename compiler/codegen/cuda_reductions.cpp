@@ -25,7 +25,7 @@ void CudaBodyPrinter::declare_reductions(const Loop& loop) {
       continue;
     }
     const bool is_sum = body_.exprs[id].op == ExprOp::sum;
-    names_[id] = unique(is_sum ? "sum" : "largest");
+    names_[id] = unique(wanted_name(id));
     out_.line(fmt::format("float {} = {};", names_[id], is_sum ? "0.0f" : "minus_infinity()"));
   }
 }
@@ -77,7 +77,7 @@ void CudaBodyPrinter::print_peaks(const Loop& loop) {
     forget_values(loop.space, defined);
     close_elements(loop.space);
     close_chunks(loop.space);
-    out_.line(fmt::format("{} *= hydrac::exp({} - {});", sum, before, peak));
+    out_.line(fmt::format("{} *= exp({} - {});", sum, before, peak));
     taken_.erase(before);
   }
 }
@@ -119,13 +119,13 @@ void CudaBodyPrinter::finish_reductions(const Loop& loop) {
   for (size_t i = 0; i < exponentials.size(); ++i) {
     const std::string& sum = exponentials_[exponentials[i]].second;
     sums.push_back(sum);
-    if (!own.empty()) out_.line(fmt::format("{} *= hydrac::exp({} - {});", sum, own[i].first, own[i].second));
+    if (!own.empty()) out_.line(fmt::format("{} *= exp({} - {});", sum, own[i].first, own[i].second));
   }
   if (is_shared && !sums.empty()) out_.line(fmt::format("lanes.sum({});", fmt::join(sums, ", ")));
   for (ExprId id : exponentials) {
     const auto& [peak, sum] = exponentials_[id];
-    names_[id] = unique("lse");
-    out_.line(fmt::format("const float {} = {} + hydrac::log({});", names_[id], peak, sum));
+    names_[id] = unique(wanted_name(id));
+    out_.line(fmt::format("const float {} = {} + log({});", names_[id], peak, sum));
   }
 }
 

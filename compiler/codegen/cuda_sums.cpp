@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
+#include "codegen/parameter_list.h"
 
 namespace hydrac::codegen {
 
@@ -27,11 +28,10 @@ void CudaBodyPrinter::declare_sums() {
     const std::string name = unique(operand_names_[store.operand] + "_sum");
     if (!sums_in_registers(s)) {
       sum_names_[s] = name;
-      const std::string offset = sum_offset(store) == 0 ? "" : fmt::format(" + {}", sum_offset(store));
-      out_.line(fmt::format("float* {} = workspace + blockIdx.x * std::int64_t{{{}}}{};", name, sum_width_,
-                            offset));
-      out_.line(fmt::format("for (int i = lanes.lane; i < {}; i += {}) {}[i] = 0.0f;", sum_elements(store),
-                            layout_.lanes, name));
+      const std::string offset = sum_offset(store) == 0 ? "" : " + " + sum_offset_size(store).text;
+      out_.line(fmt::format("float* {} = workspace + blockIdx.x * kSums{};", name, offset));
+      out_.line(fmt::format("for (int i = lanes.lane; i < {}; i += kLanes) {}[i] = 0.0f;",
+                            width_of(store.space).text, name));
     } else if (store.space == kRowSpace) {
       sum_names_[s] = name;
       out_.line(fmt::format("float {} = 0.0f;", name));
@@ -50,7 +50,7 @@ void CudaBodyPrinter::add_to_sum(int s) {
   std::string sum = sum_names_.at(s);
   if (!sums_in_registers(s)) {
     const ir::Affine position = sum_position(store) + ir::Affine{-sum_offset(store), {}};
-    sum += fmt::format("[{}]", affine_text(position, variables_));
+    sum += fmt::format("[{}]", position_text(position));
   }
   out_.line(fmt::format("{} += {};", sum, text_.of(store.value)));
 }
@@ -81,6 +81,9 @@ int64_t CudaBodyPrinter::static_shared_bytes() const {
 }
 
 void CudaBodyPrinter::print_partial_sums() {
+  out_.line("");
+  out_.line(sums_are_direct() ? "// This block has seen all rows of its columns."
+                              : "// The sums over this block's rows: one row of the workspace a block.");
   std::vector<std::string> arrays;
   for (int s : sums_) {
     if (sums_in_registers(s)) arrays.push_back(sum_names_.at(s).substr(0, sum_names_.at(s).find('[')));
@@ -108,15 +111,19 @@ void CudaBodyPrinter::print_partial(int s) {
       print_direct(s, sum_names_.at(s));
       if (layout_.lanes > 1) out_.close();
     } else {
-      out_.line(fmt::format("{}workspace[{} * {} + {}] = {};", guard, block, sum_width_, sum_offset(store),
-                            sum_names_.at(s)));
+      const std::string offset = sum_offset(store) == 0 ? "" : " + " + sum_offset_size(store).text;
+      out_.line(
+          fmt::format("{}workspace[{}{}{}] = {};", guard, block, sums_text(), offset, sum_names_.at(s)));
     }
     return;
   }
   const ColumnLayout& layout = columns(store.space);
   declare_columns(store.space);
   open_chunks(store.space);
-  const std::string position = affine_text(sum_position(store), variables_);
+  ir::Affine column = sum_position(store);
+  column.constant = 0;
+  const std::string offset = sum_offset(store) == 0 ? "" : " + " + sum_offset_size(store).text;
+  const std::string place = fmt::format("{}{}{} + {}", block, sums_text(), offset, position_text(column));
   std::string array = sum_names_.at(s);
   if (layout.vector > 1) array = array.substr(0, array.size() - 3);
   if (sums_are_direct()) {
@@ -124,13 +131,12 @@ void CudaBodyPrinter::print_partial(int s) {
     print_direct(s, sum_names_.at(s));
     close_elements(store.space);
   } else if (layout.vector == 1) {
-    out_.line(
-        fmt::format("workspace[{} * std::int64_t{{{}}} + {}] = {};", block, sum_width_, position, array));
+    out_.line(fmt::format("workspace[{}] = {};", place, array));
   } else {
     int64_t width = std::min(4, layout.vector);
     while (sum_width_ % width != 0 || sum_offset(store) % width != 0) width /= 2;
-    out_.line(fmt::format("store_columns<{}>(workspace + {} * std::int64_t{{{}}} + {}, {});", width, block,
-                          sum_width_, position, array));
+    out_.line(fmt::format("store_columns<{}>(workspace + {}, {});",
+                          access_text(store.space, static_cast<int>(width)), place, array));
   }
   close_chunks(store.space);
 }
@@ -140,6 +146,8 @@ void CudaBodyPrinter::print_direct(int s, const std::string& sum) {
   const Store& store = body_.stores[s];
   const std::string to = element(store.operand, store.index);
   const bool adds = store.kind == StoreKind::add_column_sum;
+  if (size_of(body_.operands[store.operand].dtype) == 4)
+    return out_.line(fmt::format("{} {} {};", to, adds ? "+=" : "=", sum));
   out_.line(fmt::format(
       "{} = {};", to,
       narrowed(store.operand, adds ? fmt::format("{} + {}", widened(store.operand, to), sum) : sum)));
@@ -148,42 +156,49 @@ void CudaBodyPrinter::print_direct(int s, const std::string& sum) {
 CudaKernel CudaBodyPrinter::finishing_kernel() {
   CudaKernel kernel;
   std::vector<int> operands;
-  std::vector<std::string> list;
+  ParameterList list;
   for (int s : sums_) {
     const int operand = body_.stores[s].operand;
     if (std::ranges::find(operands, operand) != operands.end()) continue;
     operands.push_back(operand);
     kernel.arguments.push_back(use_of(operand));
-    list.push_back(fmt::format("{}* __restrict__ {}", c_type(operand), operand_names_[operand]));
+    kernel.parameters.push_back(operand_names_[operand]);
+    list.add(fmt::format("{}* __restrict__ {}", c_type(operand), operand_names_[operand]),
+             body_.operands[operand].shape);
   }
-  list.push_back("const float* __restrict__ workspace");
+  list.add("const float* __restrict__ workspace",
+           {{layout_.blocks, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}});
   const int columns_a_block = sum_width_ < 16 ? 8 : 16;
-  kernel.comment = fmt::format("the sums of {} blocks", layout_.blocks);
+  kernel.comment = "The second kernel of the sums: adds the blocks' partial sums, in a fixed order.";
   kernel.takes_workspace = true;
-  kernel.launch = {(sum_width_ + columns_a_block - 1) / columns_a_block, 256, 0};
-  out_ = Writer();
-  out_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__(256) {}({}) {{", kNamePlaceholder,
-                        fmt::join(list, ", ")));
-  out_.line("using namespace hydrac;");
-  out_.line(fmt::format("const int column = blockIdx.x * {0} + threadIdx.x % {0};", columns_a_block));
-  out_.line(fmt::format("const float total = sum_of_partials<{}, {}>(workspace, column, {});",
-                        columns_a_block, layout_.blocks, sum_width_));
-  out_.line(fmt::format("if (threadIdx.x >= {} || column >= {}) return;", columns_a_block, sum_width_));
+  const Size blocks = ceiling_quotient(sums_size(), literal(columns_a_block));
+  kernel.launch = {blocks.value, 256, 0, blocks.text};
+  out_ = Writer(1);
+  out_.line(fmt::format("constexpr int kColumns = {};  // of a block", columns_a_block));
+  out_.line(fmt::format("constexpr int kPartials = {};  // blocks that left sums", layout_.blocks));
+  out_.line(fmt::format("constexpr int kSums = {};", sums_size().text));
+  out_.line("const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;");
+  out_.line("const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);");
+  out_.line("if (threadIdx.x >= kColumns || column >= kSums) return;");
   for (int s : sums_) {
     const Store& store = body_.stores[s];
     const int64_t first = sum_offset(store), end = first + sum_elements(store);
-    if (end < sum_width_) out_.open(fmt::format("if (column < {}) {{", end));
+    const Size end_size = first == 0 ? width_of(store.space) : sum_offset_size(store) + width_of(store.space);
+    if (end < sum_width_) out_.open(fmt::format("if (column < {}) {{", end_size.text));
     const VariableNames saved = variables_;
     if (store.space != kRowSpace) {
       const std::vector<int>& space = body_.spaces[store.space];
-      int64_t below = 1;
+      Size below;
+      const std::string offset = parenthesized(sum_offset_size(store).text);
       for (size_t v = space.size(); v-- > 0;) {
-        const int64_t size = body_.variables[space[v]].size;
-        std::string value = first == 0 ? "column" : fmt::format("(column - {})", first);
-        if (below > 1) value += fmt::format(" / {}", below);
-        if (v > 0) value += fmt::format(" % {}", size);
-        variables_[space[v]] = below > 1 || v > 0 ? "(" + value + ")" : value;
-        below *= size;
+        const Size size = dimensions_.of(body_.variables[space[v]]);
+        const bool is_part = below.value > 1 || v > 0;
+        std::string value = first == 0 ? "column" : fmt::format("column - {}", offset);
+        if (is_part) value = parenthesized(value);
+        if (below.value > 1) value += fmt::format(" / {}", parenthesized(below.text));
+        if (v > 0) value += fmt::format(" % {}", parenthesized(size.text));
+        variables_[space[v]] = is_part ? "(" + value + ")" : value;
+        below = size * below;
       }
     }
     print_direct(s, "total");
@@ -192,8 +207,8 @@ CudaKernel CudaBodyPrinter::finishing_kernel() {
     out_.line("return;");
     out_.close();
   }
-  out_.close();
-  kernel.text = out_.text();
+  kernel.text = fmt::format("extern \"C\" __global__ void __launch_bounds__(256) {}{}{}}}\n",
+                            kNamePlaceholder, list.text(), out_.text());
   return kernel;
 }
 

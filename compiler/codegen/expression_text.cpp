@@ -14,7 +14,9 @@ using ir::ExprType;
 
 enum Precedence { kTernary, kOr, kAnd, kCompare, kAdditive, kMultiplicative, kUnary, kPrimary };
 
-std::string literal(const ir::Expr& expr) {
+}  // namespace
+
+std::string literal_text(const ir::Expr& expr) {
   switch (expr.type) {
     case ExprType::f32: {
       const auto value = static_cast<float>(expr.number);
@@ -34,8 +36,6 @@ std::string literal(const ir::Expr& expr) {
   }
 }
 
-}  // namespace
-
 std::string_view c_type(ExprType type) {
   static constexpr std::string_view names[] = {"float",         "double",       "std::int32_t",
                                                "std::uint32_t", "std::int64_t", "bool"};
@@ -45,20 +45,27 @@ std::string_view c_type(ExprType type) {
 std::string_view c_type(ir::DType dtype, const Dialect& dialect) {
   if (size_of(dtype) == 2 && !dialect.has_16_bits)
     throw std::logic_error("no C++ type for this storage type on this target");
-  static constexpr std::string_view names[] = {"float", "hydrac::bf16", "hydrac::f16", "std::int32_t",
-                                               "std::uint32_t"};
+  static constexpr std::string_view names[] = {"float", "bf16", "f16", "std::int32_t", "std::uint32_t"};
   return names[static_cast<int>(dtype)];
 }
 
-std::string affine_text(const ir::Affine& affine, const VariableNames& variables) {
+std::string affine_text(const ir::Affine& affine, const VariableNames& variables,
+                        const std::function<std::string(int64_t)>& number) {
+  const auto digits = [&](int64_t value) { return number ? number(value) : std::to_string(value); };
   std::string text;
   for (const auto& [variable, coefficient] : affine.terms) {
     if (!text.empty()) text += " + ";
-    text += variables[variable];
-    if (coefficient != 1) text += fmt::format(" * {}", coefficient);
+    const std::string& name = variables[variable];
+    const bool is_sum = coefficient != 1 && name.find(' ') != std::string::npos;
+    text += is_sum ? "(" + name + ")" : name;
+    if (coefficient != 1) text += " * " + digits(coefficient);
   }
-  if (affine.constant != 0 || text.empty())
-    text += fmt::format("{}{}", text.empty() ? "" : " + ", affine.constant);
+  if (affine.constant != 0 || text.empty()) {
+    std::string constant = digits(affine.constant);
+    if (constant.starts_with('(') && constant.find(')') == constant.size() - 1)  // a summand needs none
+      constant = constant.substr(1, constant.size() - 2);
+    text += (text.empty() ? "" : " + ") + constant;
+  }
   return text;
 }
 
@@ -67,8 +74,25 @@ ExpressionText::Piece ExpressionText::text(ir::ExprId id) const {
   return written(id);
 }
 
+ExpressionText::Piece ExpressionText::text_beside(ir::ExprId id, ir::ExprId other) const {
+  if (body_.exprs[id].op != ExprOp::constant) return text(id);
+  const std::string name = constant_(id, other);
+  if (name.empty()) return written(id);
+  return {name, name.find(' ') == std::string::npos ? kPrimary : kMultiplicative};
+}
+
+// C++ compares integers of two widths as the wider one.
+ExpressionText::Piece ExpressionText::comparable(ir::ExprId id) const {
+  const ir::Expr& expr = body_.exprs[id];
+  const bool widens = expr.op == ExprOp::convert && expr.type == ExprType::i64 && named_(id).empty() &&
+                      body_.exprs[expr.args[0]].type == ExprType::i32;
+  return widens ? text(expr.args[0]) : text(id);
+}
+
 ExpressionText::Piece ExpressionText::binary(const ir::Expr& expr, const char* op, int precedence) const {
-  const Piece a = text(expr.args[0]), b = text(expr.args[1]);
+  const bool compares = precedence == kCompare;
+  const Piece a = compares ? comparable(expr.args[0]) : text_beside(expr.args[0], expr.args[1]);
+  const Piece b = compares ? comparable(expr.args[1]) : text_beside(expr.args[1], expr.args[0]);
   const std::string left = a.precedence < precedence ? "(" + a.text + ")" : a.text;
   const std::string right = b.precedence <= precedence ? "(" + b.text + ")" : b.text;
   return {fmt::format("{} {} {}", left, op, right), precedence};
@@ -90,15 +114,21 @@ bool ExpressionText::is_rounded(ir::ExprId id, ir::DType dtype) const {
 
 ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
-  const std::string library(expr.type == ExprType::f64 ? dialect_.math : "hydrac::");
+  const std::string library(expr.type == ExprType::f64 ? dialect_.math : "");
   switch (expr.op) {
     case ExprOp::constant:
-      return {literal(expr), expr.number < 0 ? kUnary : kPrimary};
+      if (std::string name = constant_(id, -1); !name.empty()) return {name, kPrimary};
+      return {literal_text(expr), expr.number < 0 ? kUnary : kPrimary};
     case ExprOp::load:
       return {load_(expr), kPrimary};
-    case ExprOp::position:
-      return {fmt::format("static_cast<std::int64_t>({})", affine_text(expr.index[0].affine, variables_)),
-              kPrimary};
+    case ExprOp::position: {
+      const ir::Affine& affine = expr.index[0].affine;
+      const bool is_sum = affine.terms.size() > 1 || affine.constant != 0 || affine.terms.empty() ||
+                          variables_[affine.terms[0].first].find(' ') != std::string::npos;
+      if (range_of(body_, affine).second < (int64_t{1} << 31))
+        return {position_(affine), is_sum ? kAdditive : kMultiplicative};
+      return {fmt::format("std::int64_t{{{}}}", position_(affine)), kPrimary};
+    }
     case ExprOp::layer:
       return {"layer", kPrimary};
     case ExprOp::neg: {
@@ -117,7 +147,7 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
       return {call(library + std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::rsqrt:
     case ExprOp::sigmoid:
-      return {call("hydrac::" + std::string(to_string(expr.op)), expr), kPrimary};
+      return {call(std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::sqrt:
     case ExprOp::floor:
       return {call(std::string(dialect_.math) + std::string(to_string(expr.op)), expr), kPrimary};
@@ -161,19 +191,17 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
     case ExprOp::convert:
       return {fmt::format("static_cast<{}>({})", c_type(expr.type), text(expr.args[0]).text), kPrimary};
     case ExprOp::random_key: {
-      return {fmt::format("hydrac::random_key({}, {}, static_cast<std::uint32_t>({}))",
-                          text(expr.args[0]).text, text(expr.args[1]).text, text(expr.args[2]).text),
+      return {fmt::format("random_key({}, {}, {})", text(expr.args[0]).text, text(expr.args[1]).text,
+                          text(expr.args[2]).text),
               kPrimary};
     }
     case ExprOp::random_bits: {
-      return {fmt::format("hydrac::random_bits({}, static_cast<std::uint64_t>({}))", text(expr.args[0]).text,
-                          text(expr.args[1]).text),
-              kPrimary};
+      return {fmt::format("random_bits({}, {})", text(expr.args[0]).text, text(expr.args[1]).text), kPrimary};
     }
     case ExprOp::round_to:
       if (is_rounded(expr.args[0], expr.dtype)) return text(expr.args[0]);
       if (!dialect_.has_16_bits) break;
-      return {call(fmt::format("hydrac::round_to<hydrac::{}>", to_string(expr.dtype)), expr), kPrimary};
+      return {call(fmt::format("round_to<{}>", to_string(expr.dtype)), expr), kPrimary};
     case ExprOp::sum:
     case ExprOp::maximum:
     case ExprOp::logsumexp:

@@ -12,8 +12,10 @@ struct KernelSource {
   std::string comment;  // what it computes, over which rows and columns
   // Definition with the placeholder kNamePlaceholder where the kernel's name belongs.
   std::string text;
-  std::vector<ir::Use> arguments;  // the tensors, in the order of the parameters
-  int64_t workspace_bytes = 0;     // passed last, when not 0
+  std::vector<ir::Use> arguments;       // the tensors, in the order of the parameters
+  std::vector<std::string> parameters;  // what the text calls them
+  int64_t workspace_bytes = 0;          // passed behind the tensors, when not 0
+  bool takes_layer = false;             // then `int layer` is last
 };
 
 inline constexpr const char* kNamePlaceholder = "@KERNEL@";

@@ -22,7 +22,9 @@ std::vector<std::string> operand_names(const ir::Graph& graph, const ir::Node& n
       continue;
     }
     const ir::Use use = operand.output >= 0 ? node.outputs[operand.output] : node.inputs[operand.input];
-    const std::string base = use.value == ir::kNoValue ? "none" : identifier(graph.value(use).name);
+    const std::string base = !operand.name.empty()       ? operand.name
+                             : use.value == ir::kNoValue ? "none"
+                                                         : identifier(graph.value(use).name);
     std::string name = base;
     for (int i = 2; !taken.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
     names.push_back(name);

@@ -1,4 +1,4 @@
-// C identifiers for the tensors of a kernel: their names in the model, made unique.
+// C identifiers for the tensors of a kernel: their names in its formula or else in the model, made unique.
 #pragma once
 #include <string>
 #include <vector>

@@ -9,7 +9,7 @@ class Writer {
   explicit Writer(size_t indent = 0) : indent_(indent) {}
 
   void line(const std::string& text) {
-    if (!text.empty() && text[0] != '#') text_.append(indent_ * 2, ' ');
+    if (!text.empty() && text[0] != '#' && text[0] != '\n') text_.append(indent_ * 2, ' ');
     text_ += text + "\n";
   }
   void open(const std::string& text) {

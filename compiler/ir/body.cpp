@@ -36,6 +36,18 @@ ExprId Body::intern(Expr expr) {
   return id;
 }
 
+void Body::name(ExprId id, const std::string& name) {
+  const bool is_constant = exprs[id].op == ExprOp::constant;
+  if (name.empty() && !is_constant) return;
+  const auto [found, is_new] = names.try_emplace(id, name);
+  if (!is_new && is_constant && found->second != name) found->second.clear();
+}
+
+std::string Body::name_of(ExprId id) const {
+  const auto found = names.find(id);
+  return found == names.end() ? "" : found->second;
+}
+
 int Body::space_of(const Shape& extents) {
   for (size_t s = 0; s < spaces.size(); ++s) {
     if (space_shape(static_cast<int>(s)) == extents) return static_cast<int>(s);

@@ -111,6 +111,7 @@ struct Operand {
   int output = -1;
   DType dtype = DType::f32;
   Shape shape;
+  std::string name = {};  // its part in the formula: "x", "d_weight"; empty: the tensor's name in the model
 };
 
 enum class StoreKind {
@@ -134,9 +135,15 @@ struct Body {
   std::vector<Operand> operands;
   std::vector<Expr> exprs;  // arguments stand before their users; no two are equal
   std::vector<Store> stores;
+  // What generated code calls expressions that stand in a variable, and constants; no part of their equality.
+  // Empty for a constant that several formulas mean different things by.
+  std::map<ExprId, std::string> names;
 
   // Adds an expression, or returns the equal one that is there already.
   ExprId intern(Expr expr);
+  // The first name stays, but a constant keeps one only while all its users agree.
+  void name(ExprId id, const std::string& name);
+  std::string name_of(ExprId id) const;
   // The column space with these extents; added, with its variables, where there is none.
   int space_of(const Shape& extents);
 

@@ -81,10 +81,17 @@ Term BodyBuilder::scalar(int input) {
   return load(input, {});
 }
 
-Term BodyBuilder::constant(double number, ExprType type) {
+Term BodyBuilder::constant(double number, ExprType type, const std::string& name) {
   Expr expr{ExprOp::constant, type};
   expr.number = number;
-  return {this, body_.intern(std::move(expr))};
+  const Term term{this, body_.intern(std::move(expr))};
+  body_.name(term.id, name);
+  return term;
+}
+
+Term BodyBuilder::named(const std::string& name, Term term) {
+  body_.name(term.id, name);
+  return term;
 }
 
 Term BodyBuilder::position(Affine affine) {
@@ -110,8 +117,8 @@ Term BodyBuilder::reduce(ExprOp op, Term x) {
   return {this, body_.intern(std::move(expr))};
 }
 
-Term BodyBuilder::mean(Term x) {
-  return sum(x) * (1.0 / static_cast<double>(element_count(body_.space_shape(space_))));
+Term BodyBuilder::mean(Term x, const std::string& sum_name) {
+  return named(sum_name, sum(x)) * (1.0 / static_cast<double>(element_count(body_.space_shape(space_))));
 }
 
 void BodyBuilder::store_at(int output, std::vector<Affine> index, Term value) {

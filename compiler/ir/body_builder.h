@@ -37,13 +37,15 @@ class BodyBuilder {
   Term per_row(int input);                 // input[rows...]
   Term per_column(int input);              // input[columns...]
   Term scalar(int input);                  // input[]
-  Term constant(double number, ExprType type = ExprType::f32);
+  Term constant(double number, ExprType type = ExprType::f32, const std::string& name = "");
+  // What generated code calls the term: "normalized". Of the same expression the first name counts.
+  Term named(const std::string& name, Term term);
   Term position(Affine affine);
   Term flat_position(const Shape& shape, const std::vector<Affine>& index);  // row-major element number
   Term layer();
 
   Term sum(Term x) { return reduce(ExprOp::sum, x); }
-  Term mean(Term x);
+  Term mean(Term x, const std::string& sum_name = "sum");
   Term maximum(Term x) { return reduce(ExprOp::maximum, x); }
   Term logsumexp(Term x) { return reduce(ExprOp::logsumexp, x); }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/words.h"
+
 namespace hydrac::ir {
 
 // Builds the merged body: `first` copied as it is, then `second` translated expression by expression.
@@ -22,6 +24,7 @@ class BodyMerge {
       copy.space = store.space == kRowSpace ? kRowSpace : spaces_[store.space];
       body_.stores.push_back(copy);
     }
+    join_formulas();
     node_.body = std::make_shared<const Body>(std::move(body_));
     return node_;
   }
@@ -56,24 +59,61 @@ class BodyMerge {
     return result;
   }
 
+  Use use_of(const Node& node, const Operand& operand) const {
+    return operand.input >= 0 ? node.inputs[operand.input] : node.outputs[operand.output];
+  }
+
+  // The operand of the merged body, or -1.
+  int find_operand(Use use) const {
+    for (size_t i = 0; i < body_.operands.size(); ++i) {
+      const Operand& known = body_.operands[i];
+      if ((known.input >= 0 || known.output >= 0) && use_of(node_, known) == use) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
   // The merged node's operand for operand `id` of the second body; a tensor both use is one operand.
   int operand_for(int id) {
     const Operand& operand = from().operands[id];
     const bool is_input = operand.input >= 0, is_output = operand.output >= 0;
-    const Use use = is_input ? second_.inputs[operand.input] : second_.outputs[operand.output];
-    for (size_t i = 0; i < body_.operands.size(); ++i) {
-      Operand& known = body_.operands[i];
-      if (known.input < 0 && known.output < 0) continue;
-      if ((known.input >= 0 ? node_.inputs[known.input] : node_.outputs[known.output]) != use) continue;
-      if (is_input && known.input < 0) add_input(known, use);
-      if (is_output && known.output < 0) add_output(known, use);
-      return static_cast<int>(i);
+    const Use use = use_of(second_, operand);
+    if (const int known = find_operand(use); known >= 0) {
+      if (is_input && body_.operands[known].input < 0) add_input(body_.operands[known], use);
+      if (is_output && body_.operands[known].output < 0) add_output(body_.operands[known], use);
+      return known;
     }
-    Operand added{-1, -1, operand.dtype, operand.shape};
+    Operand added{-1, -1, operand.dtype, operand.shape, unique_name(operand.name)};
     if (is_input) add_input(added, use);
     if (is_output) add_output(added, use);
     body_.operands.push_back(added);
     return static_cast<int>(body_.operands.size()) - 1;
+  }
+
+  std::string unique_name(const std::string& wanted) const {
+    std::string name = wanted;
+    auto is_taken = [&](const Operand& operand) {
+      return operand.name == name && (operand.input >= 0 || operand.output >= 0);
+    };
+    for (int i = 2; !wanted.empty() && std::ranges::any_of(body_.operands, is_taken); ++i)
+      name = wanted + "_" + std::to_string(i);
+    return name;
+  }
+
+  // A line for each op; the second node's operands have the names that they have in the merged body.
+  void join_formulas() {
+    const auto more = second_.attributes.find("formula");
+    if (more == second_.attributes.end()) return;
+    std::map<std::string, std::string, std::less<>> renamed;
+    for (const Operand& operand : from().operands) {
+      if (operand.name.empty() || (operand.input < 0 && operand.output < 0)) continue;
+      const int known = find_operand(use_of(second_, operand));
+      if (known >= 0 && !body_.operands[known].name.empty())
+        renamed[operand.name] = body_.operands[known].name;
+    }
+    auto& formula = node_.attributes["formula"];
+    if (!std::holds_alternative<std::string>(formula)) formula = std::string();
+    std::string& lines = std::get<std::string>(formula);
+    lines += (lines.empty() ? "" : "\n") + with_words(std::get<std::string>(more->second), renamed);
   }
 
   void add_input(Operand& operand, Use use) {
@@ -90,6 +130,7 @@ class BodyMerge {
       const std::optional<ExprId> id =
           expr.op == ExprOp::load ? map_load(expr) : std::optional(map_other(expr));
       if (!id) return false;
+      body_.name(*id, from().name_of(static_cast<ExprId>(expressions_.size())));
       expressions_.push_back(*id);
     }
     return true;
@@ -167,7 +208,10 @@ class BodyMerge {
       dim.affine = affine;
       if (dim.gather >= 0) dim.gather = substitute(dim.gather, replacement);
     }
-    return copy == expr ? id : body_.intern(std::move(copy));
+    if (copy == expr) return id;
+    const ExprId replaced = body_.intern(std::move(copy));
+    body_.name(replaced, body_.name_of(id));
+    return replaced;
   }
 
   const Node& second_;

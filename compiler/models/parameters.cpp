@@ -81,7 +81,7 @@ void declare_inputs(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int
         d.matrix("token_embedding", {{vocab, "V"}, C}, 1, m.initializer_range,
                  {{"model.embed_tokens.weight", "transformer.wte.weight", 0, m.vocab_size}}, false);
   } else {
-    p.input_weight = d.matrix("input.weight", {C, {m.num_features, "F"}}, 1, m.initializer_range,
+    p.input_weight = d.matrix("input.weight", {C, {m.num_features, "N"}}, 1, m.initializer_range,
                               {{"model.input_proj.weight", ""}});
     p.input_bias = d.vector("input.bias", C, 1, Init::Kind::zeros, {{"model.input_proj.bias", ""}});
   }
@@ -246,7 +246,7 @@ ir::Value pack_value(const std::string& name, ir::Role role, int64_t elements) {
   ir::Value pack;
   pack.name = name;
   pack.role = role;
-  pack.shape = {{elements / kPackRow, "P/1024"}, {kPackRow, "1024"}};
+  pack.shape = {{elements / kPackRow, "Pack"}, {kPackRow, "1024"}};
   return pack;
 }
 

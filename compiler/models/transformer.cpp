@@ -27,7 +27,7 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   if (m.input == spec::Input::tokens) {
     io.tokens = declare(graph, "tokens", {B, T}, DType::i32, Role::input);
   } else {
-    io.features = declare(graph, "features", {B, T, {m.num_features, "F"}}, DType::f32, Role::input);
+    io.features = declare(graph, "features", {B, T, {m.num_features, "N"}}, DType::f32, Role::input);
   }
   io.targets = m.head == spec::Head::regression
                    ? declare(graph, "targets", {B, T, O}, DType::f32, Role::input)

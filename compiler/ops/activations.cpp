@@ -35,7 +35,7 @@ Term gelu_tanh(Term x) {
   return x * sigmoid(x * (x * x * (2 * kTanhScale * kTanhCubic) + 2 * kTanhScale));
 }
 Term gelu_tanh_derivative(Term x) {
-  const Term s = sigmoid(x * (x * x * (2 * kTanhScale * kTanhCubic) + 2 * kTanhScale));
+  const Term s = x.builder->named("s", sigmoid(x * (x * x * (2 * kTanhScale * kTanhCubic) + 2 * kTanhScale)));
   return s + x * s * (1 - s) * (x * x * (6 * kTanhScale * kTanhCubic) + 2 * kTanhScale);
 }
 
@@ -43,7 +43,7 @@ Term silu(Term x) {
   return x * sigmoid(x);
 }
 Term silu_derivative(Term x) {
-  const Term s = sigmoid(x);
+  const Term s = x.builder->named("s", sigmoid(x));
   return s + x * s * (1 - s);
 }
 
@@ -112,6 +112,14 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
+std::string kernel(const ir::Node& node) {
+  const functions::Function* function = function_of(node);
+  return function ? function->name : std::string(kind_of(node).name);
+}
+std::string backward_kernel(const ir::Node& node) {
+  return kernel(node) + "_backward";
+}
+
 void gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(node.inputs[0], "activation_backward", {*g.of(node.outputs[0]), node.inputs[0]},
                   node.attributes);
@@ -129,10 +137,17 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 
 extern const OpInfo kActivation{.name = "activation",
                                 .formula = "y = act(x)",
+                                .inputs = {"x"},
+                                .outputs = {"y"},
+                                .kernel = kernel,
                                 .body = body,
                                 .gradient = gradient,
                                 .reference = reference};
-extern const OpInfo kActivationBackward{
-    .name = "activation_backward", .formula = "d_x = d_y * act'(x)", .body = backward_body};
+extern const OpInfo kActivationBackward{.name = "activation_backward",
+                                        .formula = "d_x = d_y * act'(x)",
+                                        .inputs = {"d_y", "x"},
+                                        .outputs = {"d_x"},
+                                        .kernel = backward_kernel,
+                                        .body = backward_body};
 
 }  // namespace hydrac::ops

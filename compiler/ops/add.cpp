@@ -30,7 +30,12 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 
 }  // namespace
 
-extern const OpInfo kAdd{
-    .name = "add", .formula = "y = a + b", .body = body, .gradient = gradient, .reference = reference};
+extern const OpInfo kAdd{.name = "add",
+                         .formula = "sum = residual + x",
+                         .inputs = {"residual", "x"},
+                         .outputs = {"sum"},
+                         .body = body,
+                         .gradient = gradient,
+                         .reference = reference};
 
 }  // namespace hydrac::ops

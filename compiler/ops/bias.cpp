@@ -24,9 +24,16 @@ ir::Body bias_gradient_body(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kBiasAdd{
-    .name = "bias_add", .formula = "y = x + b", .body = bias_add_body, .reference = bias_add_reference};
-extern const OpInfo kBiasGradient{
-    .name = "bias_gradient", .formula = "d_b = sum_rows(d_y)", .body = bias_gradient_body};
+extern const OpInfo kBiasAdd{.name = "bias_add",
+                             .formula = "y = x + bias",
+                             .inputs = {"x", "bias"},
+                             .outputs = {"y"},
+                             .body = bias_add_body,
+                             .reference = bias_add_reference};
+extern const OpInfo kBiasGradient{.name = "bias_gradient",
+                                  .formula = "d_bias = sum over rows of d_y",
+                                  .inputs = {"d_y"},
+                                  .outputs = {"d_bias"},
+                                  .body = bias_gradient_body};
 
 }  // namespace hydrac::ops

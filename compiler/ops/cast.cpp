@@ -18,6 +18,11 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 
 }  // namespace
 
-extern const OpInfo kCast{.name = "cast", .formula = "y = x", .body = body, .reference = reference};
+extern const OpInfo kCast{.name = "cast",
+                          .formula = "copy = x",
+                          .inputs = {"x"},
+                          .outputs = {"copy"},
+                          .body = body,
+                          .reference = reference};
 
 }  // namespace hydrac::ops

@@ -35,7 +35,8 @@ struct Classes {
   // `x` in the columns of classes, `padding` in the others.
   Term only(Term x, double padding) const {
     if (!padded) return x;
-    return select(k.position(k.column(0)) < k.constant(count, ExprType::i64), x, k.constant(padding));
+    return select(k.named("is_class", k.position(k.column(0)) < k.constant(count, ExprType::i64, "kClasses")),
+                  x, k.constant(padding));
   }
 
   ir::BodyBuilder& k;
@@ -48,17 +49,17 @@ constexpr double kNoLogit = -1e30;  // its exponential is 0, and no difference w
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const Classes classes(k, graph, node);
-  const Term logits = k.full(0), target = k.per_row(1);
+  const Term logits = k.named("logit", k.full(0)), target = k.named("target", k.per_row(1));
   const Term zero = k.constant(0, ExprType::i32);
   const double e = node.number("label_smoothing");
-  const Term lse = k.logsumexp(classes.only(logits, kNoLogit));
+  const Term lse = k.named("row_lse", k.logsumexp(k.named("class_logit", classes.only(logits, kNoLogit))));
   std::vector<ir::Affine> rows;
   for (size_t i = 0; i < graph.value(node.inputs[1]).shape.size(); ++i)
     rows.push_back(k.row(static_cast<int>(i)));
-  const Term at_target = k.gather(0, max(target, zero), rows, {});
+  const Term at_target = k.named("target_logit", k.gather(0, max(target, zero), rows, {}));
   Term loss = lse - (e > 0 ? (1 - e) * at_target : at_target);
   if (e > 0) loss = loss - e * (k.sum(classes.only(logits, 0)) * (1 / classes.count));
-  k.store_row(0, select(target < zero, k.constant(0), loss));
+  k.store_row(0, select(k.named("is_ignored", target < zero), k.constant(0), loss));
   k.store_row(1, lse);
   return k.take();
 }
@@ -67,10 +68,12 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const Classes classes(k, graph, node);
-  const Term target = k.per_row(1);
+  const Term target = k.named("target", k.per_row(1));
   const double e = node.number("label_smoothing");
-  const Term scale = select(target < k.constant(0, ExprType::i32), k.constant(0), k.per_row(3));
-  Term p = exp(k.full(0) - k.per_row(2));
+  const Term is_ignored = k.named("is_ignored", target < k.constant(0, ExprType::i32));
+  const Term scale = k.named("d_loss", select(is_ignored, k.constant(0), k.per_row(3)));
+  const Term logit = k.named("logit", k.full(0)), lse = k.named("row_lse", k.per_row(2));
+  Term p = k.named("probability", exp(logit - lse));
   if (e > 0) p = p - e / classes.count;
   const Term hit = k.position(k.column(0)) == convert(target, ExprType::i64);
   k.store(0, classes.only((p - select(hit, k.constant(1 - e), k.constant(0))) * scale, 0));
@@ -101,13 +104,19 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 
 }  // namespace
 
-extern const OpInfo kCrossEntropy{.name = "cross_entropy",
-                                  .formula = "loss = logsumexp(x) - (1-e) x[target] - e mean(x)",
-                                  .body = body,
-                                  .gradient = gradient,
-                                  .reference = reference};
-extern const OpInfo kCrossEntropyBackward{.name = "cross_entropy_backward",
-                                          .formula = "d_x = (softmax(x) - (1-e)[c = target] - e/V) d_loss",
-                                          .body = backward_body};
+extern const OpInfo kCrossEntropy{
+    .name = "cross_entropy",
+    .formula = "lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)",
+    .inputs = {"logits", "targets"},
+    .outputs = {"losses", "lse"},
+    .body = body,
+    .gradient = gradient,
+    .reference = reference};
+extern const OpInfo kCrossEntropyBackward{
+    .name = "cross_entropy_backward",
+    .formula = "d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses",
+    .inputs = {"logits", "targets", "lse", "d_losses"},
+    .outputs = {"d_logits"},
+    .body = backward_body};
 
 }  // namespace hydrac::ops

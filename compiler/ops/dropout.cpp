@@ -31,17 +31,22 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   for (size_t i = 0; i + 1 < shape.size(); ++i) index.push_back(k.row(static_cast<int>(i)));
   index.push_back(k.column(0));
   const ir::Term site =
-      k.constant(static_cast<double>(node.integer("site") * kSiteStride), ir::ExprType::i32) + k.layer();
+      k.constant(static_cast<double>(node.integer("site") * kSiteStride), ir::ExprType::i32, "kSite") +
+      k.layer();
   const ir::Term key = random_key(k.scalar(2), k.scalar(1), site);
   const ir::Term bits = random_bits(key, k.flat_position(shape, index));
-  const ir::Term dropped = bits < k.constant(dropout_threshold(p), ir::ExprType::u32);
-  k.store(0, select(dropped, k.constant(0), k.full(0) * (1 / (1 - p))));
+  const ir::Term dropped = bits < k.constant(dropout_threshold(p), ir::ExprType::u32, "kDropBelow");
+  const ir::Term scale = k.constant(1 / (1 - p), ir::ExprType::f32, "kKeepScale");
+  k.store(0, select(dropped, k.constant(0), k.full(0) * scale));
   return k.take();
 }
 
 void gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
-  g.contribute_op(node.inputs[0], "dropout", {dy, node.inputs[1], node.inputs[2]}, node.attributes);
+  ir::Attributes attributes = node.attributes;
+  attributes["input_name"] = "d_y";
+  attributes["output_name"] = "d_x";
+  g.contribute_op(node.inputs[0], "dropout", {dy, node.inputs[1], node.inputs[2]}, std::move(attributes));
 }
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -57,6 +62,8 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 
 extern const OpInfo kDropout{.name = "dropout",
                              .formula = "y = keep(seed, step, site, i) ? x / (1 - p) : 0",
+                             .inputs = {"x", "rng_step", "rng_seed"},
+                             .outputs = {"y"},
                              .body = body,
                              .gradient = gradient,
                              .reference = reference};

@@ -17,7 +17,7 @@ namespace {
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k(graph, node, graph.value(node.inputs[0]).shape);
   k.columns(last(graph.value(node.inputs[1]).shape));
-  k.store(0, k.gather(1, k.per_row(0), {}, {k.column(0)}));
+  k.store(0, k.gather(1, k.named("id", k.per_row(0)), {}, {k.column(0)}));
   return k.take();
 }
 
@@ -44,7 +44,9 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 }  // namespace
 
 extern const OpInfo kEmbedding{.name = "embedding",
-                               .formula = "y = table[id]",
+                               .formula = "embedding = token_table[ids]",
+                               .inputs = {"ids", "token_table"},
+                               .outputs = {"embedding"},
                                .body = body,
                                .gradient = gradient,
                                .reference = reference};

@@ -43,7 +43,8 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& packed = graph.value(node.inputs[0]).shape;
   ir::BodyBuilder k(graph, node, leading(packed));
   k.columns(last(graph.value(node.outputs[0]).shape));
-  const ir::Term gate = k.load(0, half_index(k, packed, 0)), up = k.load(0, half_index(k, packed, 1));
+  const ir::Term gate = k.named("gate", k.load(0, half_index(k, packed, 0)));
+  const ir::Term up = k.named("up", k.load(0, half_index(k, packed, 1)));
   const functions::Function* function = function_of(node);
   k.store(0, function ? call(k, *function, {gate, up}) : gate_of(node).value(gate) * up);
   return k.take();
@@ -54,7 +55,8 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k(graph, node, leading(packed));
   k.columns(last(graph.value(node.inputs[0]).shape));
   const ir::Term dy = k.full(0);
-  const ir::Term gate = k.load(1, half_index(k, packed, 0)), up = k.load(1, half_index(k, packed, 1));
+  const ir::Term gate = k.named("gate", k.load(1, half_index(k, packed, 0)));
+  const ir::Term up = k.named("up", k.load(1, half_index(k, packed, 1)));
   if (const functions::Function* function = function_of(node)) {
     k.store_at(0, half_index(k, packed, 0), dy * call_derivative(k, *function, 0, {gate, up}));
     k.store_at(0, half_index(k, packed, 1), dy * call_derivative(k, *function, 1, {gate, up}));
@@ -63,6 +65,14 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
     k.store_at(0, half_index(k, packed, 1), dy * gate_of(node).value(gate));
   }
   return k.take();
+}
+
+std::string kernel(const ir::Node& node) {
+  const functions::Function* function = function_of(node);
+  return function ? function->name : std::get<std::string>(node.attributes.at("kind"));
+}
+std::string backward_kernel(const ir::Node& node) {
+  return kernel(node) + "_backward";
 }
 
 void gradient(Gradient& g, const ir::Node& node) {
@@ -86,11 +96,17 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 
 extern const OpInfo kGated{.name = "gated",
                            .formula = "y = act(gate) * up",
+                           .inputs = {"gate_up"},
+                           .outputs = {"y"},
+                           .kernel = kernel,
                            .body = body,
                            .gradient = gradient,
                            .reference = reference};
 extern const OpInfo kGatedBackward{.name = "gated_backward",
                                    .formula = "d_gate = d_y * up * act'(gate), d_up = d_y * act(gate)",
+                                   .inputs = {"d_y", "gate_up"},
+                                   .outputs = {"d_gate_up"},
+                                   .kernel = backward_kernel,
                                    .body = backward_body};
 
 }  // namespace hydrac::ops

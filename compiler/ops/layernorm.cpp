@@ -1,4 +1,5 @@
-// Layer norm over the last dimension (Ba et al., 2016): y = (x - mean) * rstd * w + b, biased variance.
+// Layer norm over the last dimension (Ba et al., 2016): normed = (x - mean) rstd norm_weight + norm_bias,
+// rstd = 1 / sqrt(variance + eps), biased variance.
 #include <cmath>
 
 #include "ops/builder.h"
@@ -20,10 +21,12 @@ namespace {
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term x = k.full(0);
-  const ir::Term mean = k.mean(x);
-  const ir::Term centred = x - mean;
-  const ir::Term rstd = rsqrt(k.mean(centred * centred) + node.number("eps"));
-  ir::Term y = centred * rstd * k.per_column(1);
+  const ir::Term mean = k.named("row_mean", k.mean(x));
+  const ir::Term centered = k.named("centered", x - mean);
+  const ir::Term variance = k.mean(centered * centered, "sum_of_squares");
+  const ir::Term epsilon = k.constant(node.number("eps"), ir::ExprType::f32, "kEpsilon");
+  const ir::Term rstd = k.named("row_rstd", rsqrt(variance + epsilon));
+  ir::Term y = centered * rstd * k.per_column(1);
   if (node.inputs[2].value != ir::kNoValue) y = y + k.per_column(2);
   k.store(0, y);
   k.store_row(1, mean);
@@ -32,19 +35,23 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 // With xhat = (x - mean) * rstd and g = d_y * w:
-// d_x = rstd * (g - mean(g) - xhat * mean(g * xhat)),  d_w = sum_rows(d_y * xhat),  d_b = sum_rows(d_y).
+// d_x = rstd * (g - mean(g) - xhat * mean(g * xhat)),  d_norm_weight = sum over rows of d_normed xhat,  d_b =
+// sum_rows(d_y).
 ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
-  const ir::Term rstd = k.per_row(4);
-  const ir::Term xhat = (k.full(1) - k.per_row(3)) * rstd;
-  const ir::Term g = k.full(0) * k.per_column(2);
-  k.store(0, rstd * (g - k.mean(g) - xhat * k.mean(g * xhat)));
+  const ir::Term rstd = k.named("row_rstd", k.per_row(4)), mean = k.named("row_mean", k.per_row(3));
+  const ir::Term xhat = k.named("xhat", (k.full(1) - mean) * rstd);
+  const ir::Term g = k.named("g", k.full(0) * k.per_column(2));
+  const ir::Term mean_g = k.named("mean_g", k.mean(g, "sum_g"));
+  const ir::Term mean_g_xhat = k.named("mean_g_xhat", k.mean(g * xhat, "sum_g_xhat"));
+  k.store(0, rstd * (g - mean_g - xhat * mean_g_xhat));
   return k.take();
 }
 
 ir::Body weight_gradient_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
-  const ir::Term xhat = (k.full(1) - k.per_row(2)) * k.per_row(3);
+  const ir::Term mean = k.named("row_mean", k.per_row(2)), rstd = k.named("row_rstd", k.per_row(3));
+  const ir::Term xhat = k.named("xhat", (k.full(1) - mean) * rstd);
   k.column_sum(0, k.full(0) * xhat, node.flag("accumulate"));
   return k.take();
 }
@@ -61,7 +68,8 @@ void gradient(Gradient& g, const ir::Node& node) {
   }
   if (bias.value != ir::kNoValue && g.wanted(bias)) {
     const ParameterGradient db = g.parameter(bias);
-    g.emit_node("bias_gradient", {dy}, {db.target}, {{"accumulate", db.accumulate}});
+    g.emit_node("bias_gradient", {dy}, {db.target},
+                {{"accumulate", db.accumulate}, {"output_name", "d_norm_bias"}});
   }
 }
 
@@ -86,15 +94,22 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 
 extern const OpInfo kLayernorm{.name = "layernorm",
                                .formula = "y = (x - mean) * rstd * w + b",
+                               .inputs = {"x", "norm_weight", "norm_bias"},
+                               .outputs = {"normed", "mean", "rstd"},
                                .body = body,
                                .gradient = gradient,
                                .reference = reference};
 extern const OpInfo kLayernormBackward{
     .name = "layernorm_backward",
-    .formula = "d_x = rstd * (d_y w - mean(d_y w) - xhat * mean(d_y w xhat))",
+    .formula =
+        "d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight",
+    .inputs = {"d_normed", "x", "norm_weight", "mean", "rstd"},
+    .outputs = {"d_x"},
     .body = backward_body};
 extern const OpInfo kLayernormWeightGradient{.name = "layernorm_weight_gradient",
-                                             .formula = "d_w = sum_rows(d_y * xhat)",
+                                             .formula = "d_norm_weight = sum over rows of d_normed xhat",
+                                             .inputs = {"d_normed", "x", "mean", "rstd"},
+                                             .outputs = {"d_norm_weight"},
                                              .body = weight_gradient_body};
 
 }  // namespace hydrac::ops

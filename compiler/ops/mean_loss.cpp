@@ -40,11 +40,16 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 }  // namespace
 
 extern const OpInfo kMeanLoss{.name = "mean_loss",
-                              .formula = "loss += inv_count * sum(rows)",
+                              .formula = "loss += inv_count * sum of losses",
+                              .inputs = {"losses", "inv_count", "gradient_scale"},
+                              .outputs = {"loss"},
                               .body = body,
                               .gradient = gradient,
                               .reference = reference};
-extern const OpInfo kMeanLossBackward{
-    .name = "mean_loss_backward", .formula = "d_rows = inv_count * gradient_scale", .body = backward_body};
+extern const OpInfo kMeanLossBackward{.name = "mean_loss_backward",
+                                      .formula = "d_losses = inv_count * gradient_scale",
+                                      .inputs = {"inv_count", "gradient_scale"},
+                                      .outputs = {"d_losses"},
+                                      .body = backward_body};
 
 }  // namespace hydrac::ops

@@ -22,8 +22,8 @@ Use pointwise_loss(RegionBuilder& b, const functions::Function& function, Use pr
 namespace {
 
 ir::Term error(ir::BodyBuilder& k) {
-  const ir::Term target = k.full(1);
-  return select(is_nan(target), k.constant(0), k.full(0) - target);
+  const ir::Term target = k.named("target", k.full(1));
+  return k.named("error", select(is_nan(target), k.constant(0), k.full(0) - target));
 }
 
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
@@ -39,6 +39,13 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   const double outputs = static_cast<double>(graph.value(node.inputs[0]).shape.back().size);
   k.store(0, error(k) * (k.per_row(2) * (2 / outputs)));
   return k.take();
+}
+
+std::string function_kernel(const ir::Node& node) {
+  return function_of(node)->name + "_loss";
+}
+std::string function_backward_kernel(const ir::Node& node) {
+  return function_kernel(node) + "_backward";
 }
 
 ir::Body function_body(const ir::Graph& graph, const ir::Node& node) {
@@ -93,19 +100,31 @@ void function_reference(const ir::Node& node, const std::vector<Tensor64>& in, s
 }  // namespace
 
 extern const OpInfo kMse{.name = "mse",
-                         .formula = "loss = mean((y - target)^2)",
+                         .formula = "losses = mean((predictions - targets)^2)",
+                         .inputs = {"predictions", "targets"},
+                         .outputs = {"losses"},
                          .body = body,
                          .gradient = gradient,
                          .reference = reference};
-extern const OpInfo kMseBackward{
-    .name = "mse_backward", .formula = "d_y = 2 (y - target) / n * d_loss", .body = backward_body};
+extern const OpInfo kMseBackward{.name = "mse_backward",
+                                 .formula = "d_predictions = 2 (predictions - targets) / O * d_losses",
+                                 .inputs = {"predictions", "targets", "d_losses"},
+                                 .outputs = {"d_predictions"},
+                                 .body = backward_body};
 extern const OpInfo kPointwiseLoss{.name = "pointwise_loss",
-                                   .formula = "loss = mean(f(y, target))",
+                                   .formula = "losses = mean over outputs of f(predictions, targets)",
+                                   .inputs = {"predictions", "targets"},
+                                   .outputs = {"losses"},
+                                   .kernel = function_kernel,
                                    .body = function_body,
                                    .gradient = function_gradient,
                                    .reference = function_reference};
-extern const OpInfo kPointwiseLossBackward{.name = "pointwise_loss_backward",
-                                           .formula = "d_y = f'(y, target) / n * d_loss",
-                                           .body = function_backward_body};
+extern const OpInfo kPointwiseLossBackward{
+    .name = "pointwise_loss_backward",
+    .formula = "d_predictions = f'(predictions, targets) / O * d_losses",
+    .inputs = {"predictions", "targets", "d_losses"},
+    .outputs = {"d_predictions"},
+    .kernel = function_backward_kernel,
+    .body = function_backward_body};
 
 }  // namespace hydrac::ops

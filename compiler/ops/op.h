@@ -26,7 +26,13 @@ struct Tensor64 {
 
 struct OpInfo {
   std::string_view name;
-  std::string_view formula;  // for dumps and docs
+  // In terms of `inputs` and `outputs`; stands above the kernels that the op is part of.
+  std::string_view formula;
+  // Generated ops: what a kernel calls the operands, in the node's order. A node's attributes "input_name"
+  // and "output_name" name the first ones otherwise, and "of_gradients" puts "d_" before all.
+  std::vector<std::string_view> inputs = {}, outputs = {};
+  // The kernel's name where that is not the op's.
+  std::string (*kernel)(const ir::Node&) = nullptr;
   ir::Body (*body)(const ir::Graph&, const ir::Node&) = nullptr;
   // Emits the gradients of the inputs; null where no gradient flows through the op.
   void (*gradient)(Gradient&, const ir::Node&) = nullptr;

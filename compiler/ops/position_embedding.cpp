@@ -42,11 +42,16 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 }  // namespace
 
 extern const OpInfo kPositionEmbedding{.name = "position_embedding",
-                                       .formula = "y = x + table[t]",
+                                       .formula = "embedded = x + position_table[t]",
+                                       .inputs = {"x", "position_table"},
+                                       .outputs = {"embedded"},
                                        .body = body,
                                        .gradient = gradient,
                                        .reference = reference};
-extern const OpInfo kPositionEmbeddingGradient{
-    .name = "position_embedding_gradient", .formula = "d_table[t] = sum_b(d_y)", .body = gradient_body};
+extern const OpInfo kPositionEmbeddingGradient{.name = "position_embedding_gradient",
+                                               .formula = "d_position_table[t] = sum over b of d_embedded",
+                                               .inputs = {"d_embedded"},
+                                               .outputs = {"d_position_table"},
+                                               .body = gradient_body};
 
 }  // namespace hydrac::ops

@@ -19,7 +19,9 @@ namespace {
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term x = k.full(0);
-  const ir::Term rstd = rsqrt(k.mean(x * x) + node.number("eps"));
+  const ir::Term mean_square = k.mean(x * x, "sum_of_squares");
+  const ir::Term epsilon = k.constant(node.number("eps"), ir::ExprType::f32, "kEpsilon");
+  const ir::Term rstd = k.named("row_rstd", rsqrt(mean_square + epsilon));
   k.store(0, x * rstd * k.per_column(1));
   k.store_row(1, rstd);
   return k.take();
@@ -29,16 +31,19 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 // xhat).
 ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
-  const ir::Term rstd = k.per_row(3);
-  const ir::Term xhat = k.full(1) * rstd;
-  const ir::Term g = k.full(0) * k.per_column(2);
-  k.store(0, rstd * (g - xhat * k.mean(g * xhat)));
+  const ir::Term rstd = k.named("row_rstd", k.per_row(3));
+  const ir::Term xhat = k.named("xhat", k.full(1) * rstd);
+  const ir::Term g = k.named("g", k.full(0) * k.per_column(2));
+  const ir::Term mean_g_xhat = k.named("mean_g_xhat", k.mean(g * xhat, "sum_g_xhat"));
+  k.store(0, rstd * (g - xhat * mean_g_xhat));
   return k.take();
 }
 
 ir::Body weight_gradient_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
-  k.column_sum(0, k.full(0) * (k.full(1) * k.per_row(2)), node.flag("accumulate"));
+  const ir::Term rstd = k.named("row_rstd", k.per_row(2));
+  const ir::Term xhat = k.named("xhat", k.full(1) * rstd);
+  k.column_sum(0, k.full(0) * xhat, node.flag("accumulate"));
   return k.take();
 }
 
@@ -67,14 +72,22 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 }  // namespace
 
 extern const OpInfo kRmsnorm{.name = "rmsnorm",
-                             .formula = "y = x * rstd * w, rstd = rsqrt(mean(x^2) + eps)",
+                             .formula = "normed = x rstd norm_weight, rstd = 1 / sqrt(mean(x^2) + eps)",
+                             .inputs = {"x", "norm_weight"},
+                             .outputs = {"normed", "rstd"},
                              .body = body,
                              .gradient = gradient,
                              .reference = reference};
-extern const OpInfo kRmsnormBackward{.name = "rmsnorm_backward",
-                                     .formula = "d_x = rstd * (d_y w - xhat * mean(d_y w xhat))",
-                                     .body = backward_body};
-extern const OpInfo kRmsnormWeightGradient{
-    .name = "rmsnorm_weight_gradient", .formula = "d_w = sum_rows(d_y * xhat)", .body = weight_gradient_body};
+extern const OpInfo kRmsnormBackward{
+    .name = "rmsnorm_backward",
+    .formula = "d_x = rstd (g - xhat mean(g xhat)), xhat = x rstd, g = d_normed norm_weight",
+    .inputs = {"d_normed", "x", "norm_weight", "rstd"},
+    .outputs = {"d_x"},
+    .body = backward_body};
+extern const OpInfo kRmsnormWeightGradient{.name = "rmsnorm_weight_gradient",
+                                           .formula = "d_norm_weight = sum over rows of d_normed xhat",
+                                           .inputs = {"d_normed", "x", "rstd"},
+                                           .outputs = {"d_norm_weight"},
+                                           .body = weight_gradient_body};
 
 }  // namespace hydrac::ops

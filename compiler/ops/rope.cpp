@@ -30,9 +30,9 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   auto at = [&](int64_t offset) {
     return std::vector<ir::Affine>{k.row(0), k.row(1), k.row(2), k.column(0) + ir::Affine{offset, {}}};
   };
-  const ir::Term x1 = k.load(0, at(0)), x2 = k.load(0, at(half));
-  const ir::Term cos = k.load(1, {k.row(1), k.column(0)});
-  ir::Term sin = k.load(2, {k.row(1), k.column(0)});
+  const ir::Term x1 = k.named("x1", k.load(0, at(0))), x2 = k.named("x2", k.load(0, at(half)));
+  const ir::Term cos = k.named("cos_t", k.load(1, {k.row(1), k.column(0)}));
+  ir::Term sin = k.named("sin_t", k.load(2, {k.row(1), k.column(0)}));
   if (node.flag("inverse")) sin = -sin;
   k.store_at(0, at(0), x1 * cos - x2 * sin);
   k.store_at(0, at(half), x2 * cos + x1 * sin);
@@ -44,7 +44,13 @@ void gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   ir::Attributes attributes = node.attributes;
   attributes["inverse"] = true;
+  attributes["input_name"] = "d_y";
+  attributes["output_name"] = "d_x";
   g.contribute_op(node.inputs[0], "rope", {dy, node.inputs[1], node.inputs[2]}, std::move(attributes));
+}
+
+std::string kernel(const ir::Node& node) {
+  return node.flag("inverse") ? "rope_backward" : "rope";
 }
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -64,7 +70,10 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 }  // namespace
 
 extern const OpInfo kRope{.name = "rope",
-                          .formula = "(y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin)",
+                          .formula = "(y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin), the halves of each head",
+                          .inputs = {"x", "cos_table", "sin_table"},
+                          .outputs = {"y"},
+                          .kernel = kernel,
                           .body = body,
                           .gradient = gradient,
                           .reference = reference};

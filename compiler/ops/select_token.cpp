@@ -26,7 +26,11 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 
 }  // namespace
 
-extern const OpInfo kSelectToken{
-    .name = "select_token", .formula = "y = x[0, position]", .body = body, .reference = reference};
+extern const OpInfo kSelectToken{.name = "select_token",
+                                 .formula = "y = x[0, position]",
+                                 .inputs = {"x", "position"},
+                                 .outputs = {"y"},
+                                 .body = body,
+                                 .reference = reference};
 
 }  // namespace hydrac::ops

@@ -19,6 +19,6 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kZero{.name = "zero", .formula = "y = 0", .body = body};
+extern const OpInfo kZero{.name = "zero", .formula = "y = 0", .outputs = {"y"}, .body = body};
 
 }  // namespace hydrac::ops

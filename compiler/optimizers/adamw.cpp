@@ -37,7 +37,7 @@ Corrections bias_corrections(Update& update) {
   }
   BodyBuilder k(b.graph(), node, {});
   const auto [beta1, beta2] = update.spec.train.optimizer.betas;
-  const Term t = convert(k.scalar(0), ExprType::f64) + 1;
+  const Term t = k.named("t", convert(k.scalar(0), ExprType::f64) + 1);
   auto correction = [&](double beta) {
     return beta == 0 ? k.constant(1, ExprType::f64) : 1 - exp(t * std::log(beta));
   };
@@ -55,20 +55,23 @@ void adamw(Update& update) {
   const auto [beta1, beta2] = options.betas;
   const Corrections corrections = bias_corrections(update);
   const Use p{update.pack.parameters, {}}, g{update.pack.gradients, {}};
-  const Use m = moment(update, "adam.m"), v = moment(update, "adam.v");
-  Node node{.inputs = {p, g, m, v, update.learning_rate, update.clip, corrections.step_size,
+  const Use m_use = moment(update, "adam.m"), v_use = moment(update, "adam.v");
+  Node node{.inputs = {p, g, m_use, v_use, update.learning_rate, update.clip, corrections.step_size,
                        corrections.root_factor},
-            .outputs = {p, m, v}};
+            .outputs = {p, m_use, v_use}};
   if (update.zero_gradients) node.outputs.push_back(g);
   const SkipGuard guard(update.skipped, node);
   const ir::Shape& shape = update.builder.graph().value(update.pack.parameters).shape;
   BodyBuilder k(update.builder.graph(), node, {shape[0]});
   k.columns({shape[1]});
-  const Term gradient = k.full(1) * k.scalar(5);
-  const Term m_new = k.full(2) * beta1 + gradient * (1 - beta1);
-  const Term v_new = k.full(3) * beta2 + gradient * gradient * (1 - beta2);
-  const Term keep = 1 - k.scalar(4) * row_decay(k, update, options.weight_decay);
-  const Term step = k.scalar(6) * (m_new / (sqrt(v_new) * k.scalar(7) + options.eps));
+  const auto number = [&](double value, const char* name) { return k.constant(value, ExprType::f32, name); };
+  const Term gradient = k.named("gradient", k.full(1) * k.scalar(5));
+  const Term m = k.named("m", k.full(2)), v = k.named("v", k.full(3));
+  const Term m_new = k.named("m_new", m * number(beta1, "kBeta1") + gradient * number(1 - beta1, "kShare1"));
+  const Term v_new =
+      k.named("v_new", v * number(beta2, "kBeta2") + gradient * gradient * number(1 - beta2, "kShare2"));
+  const Term keep = k.named("keep", 1 - k.scalar(4) * row_decay(k, update, options.weight_decay));
+  const Term step = k.scalar(6) * (m_new / (sqrt(v_new) * k.scalar(7) + number(options.eps, "kEpsilon")));
   k.store(0, guard(k.full(0), k.full(0) * keep - step));
   k.store(1, guard(k.full(2), m_new));
   k.store(2, guard(k.full(3), v_new));

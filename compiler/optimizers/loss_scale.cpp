@@ -44,7 +44,8 @@ SkipGuard::SkipGuard(Use skipped, Node& node) : input_(static_cast<int>(node.inp
 
 Term SkipGuard::operator()(Term before, Term after) const {
   BodyBuilder& k = *after.builder;
-  return select(k.scalar(input_) == k.constant(0, ExprType::i32), after, before);
+  const Term goes_on = k.named("goes_on", k.scalar(input_) == k.constant(0, ExprType::i32));
+  return select(goes_on, after, before);
 }
 
 }  // namespace hydrac::optimizers

@@ -17,9 +17,9 @@ Use moment(Update& update, const std::string& name) {
 }
 
 Term row_decay(BodyBuilder& k, const Update& update, double decay) {
-  const Term decayed =
-      k.position(k.row(0)) < k.constant(static_cast<double>(update.pack.decayed_rows), ExprType::i64);
-  return select(decayed, k.constant(decay), k.constant(0));
+  const auto rows = static_cast<double>(update.pack.decayed_rows);
+  const Term decayed = k.position(k.row(0)) < k.constant(rows, ExprType::i64, "kDecayedRows");
+  return select(decayed, k.constant(decay, ExprType::f32, "kWeightDecay"), k.constant(0));
 }
 
 namespace {
@@ -76,9 +76,9 @@ Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use
   node.inputs.push_back(scaled ? scaled->scale : s.skipped);
   if (!scaled) node.outputs.push_back(s.skipped);
   BodyBuilder k(b.graph(), node, {});
-  const Term norm = sqrt(k.scalar(1));
+  const Term norm = k.named("norm", sqrt(k.scalar(1)));
   const Term rate = scheduled_learning_rate(k, model.spec, convert(k.scalar(0), ExprType::f64));
-  k.store_row(0, convert(rate, ExprType::f32));
+  k.store_row(0, k.named("rate", convert(rate, ExprType::f32)));
   const Term clip = clip_factor(k, model.spec, norm);
   k.store_row(1, scaled ? clip * (1 / k.scalar(3)) : clip);
   k.store_row(2, norm);

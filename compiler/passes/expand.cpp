@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "ir/words.h"
 #include "ops/op.h"
 #include "ops/shapes.h"
-#include "ops/user_function.h"
 #include "passes/passes.h"
 
 namespace hydrac::passes {
@@ -32,11 +32,30 @@ void unify_operands(Node& node) {
   node.body = std::make_shared<const ir::Body>(std::move(body));
 }
 
+// Operands are called what they are in the op's formula, so that a kernel reads the same wherever it is used.
+void name_operands(const ops::OpInfo& op, const Node& node, ir::Body& body, std::string& formula) {
+  std::map<std::string, std::string, std::less<>> renamed;
+  for (ir::Operand& operand : body.operands) {
+    const bool is_input = operand.input >= 0;
+    const int position = is_input ? operand.input : operand.output;
+    operand.name = (is_input ? op.inputs : op.outputs).at(position);
+    std::string name = operand.name;
+    const auto own = node.attributes.find(is_input ? "input_name" : "output_name");
+    if (position == 0 && own != node.attributes.end()) name = std::get<std::string>(own->second);
+    if (node.optional_flag("of_gradients")) name = "d_" + name;
+    renamed[operand.name] = name;
+    operand.name = std::move(name);
+  }
+  formula = ir::with_words(formula, renamed);
+}
+
 void make_fused(const ir::Graph& graph, Node& node) {
   const ops::OpInfo& op = ops::op_info(node.op);
-  node.body = std::make_shared<const ir::Body>(op.body(graph, node));
-  const functions::Function* function = ops::function_of(node);
-  node.attributes = {{"name", function ? node.op + "." + function->name : node.op}};
+  ir::Body body = op.body(graph, node);
+  std::string formula(op.formula);
+  name_operands(op, node, body, formula);
+  node.body = std::make_shared<const ir::Body>(std::move(body));
+  node.attributes = {{"name", op.kernel ? op.kernel(node) : node.op}, {"formula", formula}};
   node.op = "fused";
 }
 

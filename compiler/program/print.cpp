@@ -13,7 +13,8 @@ std::string name_of(const Program& program, const Call& call) {
     case Call::Kind::gemm:
       return fmt::format("gemm {}{} {}x{}x{}{}{}", call.gemm.transpose_a ? 'T' : 'N',
                          call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
-                         call.gemm.bias ? " + bias" : "", !call.gemm.accumulate        ? ""
+                         call.gemm.bias ? " + bias" : "",
+                         !call.gemm.accumulate        ? ""
                          : call.gemm.first_overwrites ? " +=, first ="
                                                       : " +=");
     case Call::Kind::attention:
@@ -46,9 +47,15 @@ std::string to_text(const ir::Graph& graph, const Program& program) {
     }
   }
   text += "\nkernels\n";
-  for (const Kernel& kernel : program.kernels)
-    text += fmt::format("\n// {}\n{}", kernel.comment, kernel.text);
+  for (const Kernel& kernel : program.kernels) text += definition_text(kernel);
   return text;
+}
+
+std::string definition_text(const Kernel& kernel) {
+  std::string comment = "// " + kernel.comment;
+  for (size_t at = 0; (at = comment.find('\n', at)) != std::string::npos; at += 4)
+    comment.replace(at, 1, "\n// ");
+  return fmt::format("\n{}\n{}", comment, kernel.text);
 }
 
 std::vector<std::string> verify(const ir::Graph& graph, const Program& program) {

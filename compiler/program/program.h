@@ -16,6 +16,12 @@ struct Launch {
   auto operator<=>(const Launch&) const = default;
 };
 
+// A size of the model that kernels' texts name: "B", 64.
+struct Dimension {
+  std::string symbol;
+  int64_t size = 0;
+};
+
 struct Kernel {
   std::string name;
   std::string comment;
@@ -26,6 +32,7 @@ struct Kernel {
   std::string header;
   bool takes_layer = true;  // its last parameter is the layer
   Launch launch;            // on a GPU
+  std::string grid;         // launch.grid as an expression of Program::dimensions: "B * T / 4"
 };
 
 // C[m,n] = op(A) op(B) (+ bias[n]) (+ C), row-major and dense, accumulated in float32.
@@ -91,6 +98,7 @@ struct Function {
 };
 
 struct Program {
+  std::vector<Dimension> dimensions;  // std::int64_t constants that kernels' texts may name
   std::vector<Kernel> kernels;
   std::vector<Function> functions;
 };
@@ -103,5 +111,8 @@ std::string name_of(const Program& program, const Call& call);
 std::vector<std::string> verify(const ir::Graph& graph, const Program& program);
 
 std::string to_text(const ir::Graph& graph, const Program& program);
+
+// A kernel as it stands in source code: its comment's lines, then its text, in namespace hydrac.
+std::string definition_text(const Kernel& kernel);
 
 }  // namespace hydrac::program

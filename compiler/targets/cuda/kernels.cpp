@@ -65,7 +65,7 @@ std::vector<DeviceCode> compile_kernels(const program::Program& program, int cap
   in_parallel(code.size(), [&](size_t k) {
     const program::Kernel& kernel = program.kernels[k];
     CompileRequest request;
-    request.source = codegen::cuda_source({&kernel});
+    request.source = codegen::cuda_source(program, {&kernel});
     request.name = kernel.name + ".cu";
     request.capability = capability;
     request.headers = headers;

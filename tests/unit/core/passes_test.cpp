@@ -138,15 +138,15 @@ TEST(Fusion, OfALlamaBlock) {
                          {.fuse = true, .in_place = true});
   EXPECT_EQ(kernels_of(small, "micro_step", "input"), (Names{"embedding+rmsnorm"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block"),
-            (Names{"gemm", "rope", "rope", "attention", "gemm", "add+rmsnorm", "gemm", "gated", "gemm",
+            (Names{"gemm", "rope", "rope", "attention", "gemm", "add+rmsnorm", "gemm", "swiglu", "gemm",
                    "add+rmsnorm"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "head"),
             (Names{"gemm", "cross_entropy+mean_loss+mean_loss_backward+cross_entropy_backward", "gemm",
                    "gemm", "zero"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block_backward"),
-            (Names{"rmsnorm_backward+add+rmsnorm_weight_gradient", "gemm", "gemm", "gated_backward", "gemm",
+            (Names{"rmsnorm_backward+add+rmsnorm_weight_gradient", "gemm", "gemm", "swiglu_backward", "gemm",
                    "gemm", "rmsnorm_backward+add+rmsnorm_weight_gradient", "gemm", "gemm",
-                   "attention_backward", "rope", "rope", "gemm", "gemm"}));
+                   "attention_backward", "rope_backward", "rope_backward", "gemm", "gemm"}));
 }
 
 TEST(Fusion, OfAGpt2Block) {
@@ -154,10 +154,10 @@ TEST(Fusion, OfAGpt2Block) {
   EXPECT_EQ(kernels_of(small, "micro_step", "input"), (Names{"embedding+position_embedding+layernorm"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block"),
             (Names{"gemm", "bias_add", "attention", "gemm", "bias_add+add+layernorm", "gemm",
-                   "bias_add+activation", "gemm", "bias_add+add+layernorm"}));
+                   "bias_add+gelu_tanh", "gemm", "bias_add+add+layernorm"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block_backward"),
             (Names{"layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm",
-                   "gemm", "activation_backward+bias_gradient", "gemm", "gemm",
+                   "gemm", "gelu_tanh_backward+bias_gradient", "gemm", "gemm",
                    "layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm",
                    "gemm", "attention_backward", "gemm", "gemm", "bias_gradient"}));
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "codegen/dimensions.h"
 #include "cuda/types.cuh"
 #include "gpu_model.h"
 
@@ -57,19 +58,30 @@ std::string kernel_name(const std::string& name, size_t kernel) {
   return fmt::format("{}_{}", name, kernel);
 }
 
-std::string cuda_source_of(const std::vector<std::pair<std::string, codegen::CudaKernels>>& all) {
-  std::string source =
+std::string cuda_source_of(const ir::Graph& graph,
+                           const std::vector<std::pair<std::string, codegen::CudaKernels>>& all) {
+  const std::string includes =
       "#include \"cuda/reduce.cuh\"\n#include \"cuda/vector.cuh\"\n#include \"hydrac/math.h\"\n"
       "#include \"hydrac/random.h\"\n";
+  std::string source;
   for (const auto& [name, kernels] : all) {
     for (size_t k = 0; k < kernels.kernels.size(); ++k) {
       std::string text = kernels.kernels[k].text;
       text.replace(text.find(codegen::kNamePlaceholder), std::strlen(codegen::kNamePlaceholder),
                    kernel_name(name, k));
-      source += fmt::format("\n// {}\n{}", kernels.kernels[k].comment, text);
+      source += program::definition_text({.comment = kernels.kernels[k].comment, .text = text});
+      const codegen::CudaLaunch& launch = kernels.kernels[k].launch;
+      source += fmt::format("static_assert({} == {});\n", launch.grid_text, launch.grid);
     }
   }
-  return source;
+  const std::string constants = codegen::dimension_constants(codegen::Dimensions(graph).all(), source);
+  std::string names;  // the emulator finds kernels outside of namespaces
+  for (const auto& [name, kernels] : all) {
+    for (size_t k = 0; k < kernels.kernels.size(); ++k)
+      names += fmt::format("using hydrac::{};\n", kernel_name(name, k));
+  }
+  return fmt::format("{}namespace hydrac {{\n\n{}{}\n}}  // namespace hydrac\n{}", includes, constants,
+                     source, names);
 }
 
 BodyMemory::BodyMemory(const ir::Graph& graph, Interpreter& state, const codegen::CudaKernels& kernels,

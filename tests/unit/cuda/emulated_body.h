@@ -11,8 +11,10 @@
 
 namespace hydrac::test {
 
-// The source of kernels under the names `NAME_0`, `NAME_1`, ... behind the headers that they need.
-std::string cuda_source_of(const std::vector<std::pair<std::string, codegen::CudaKernels>>& all);
+// The source of kernels of a graph under the names `NAME_0`, `NAME_1`, ... behind the headers and dimensions
+// that they need; it does not compile where a launch is not what its text says.
+std::string cuda_source_of(const ir::Graph& graph,
+                           const std::vector<std::pair<std::string, codegen::CudaKernels>>& all);
 std::string kernel_name(const std::string& name, size_t kernel);
 
 // The tensors that a node's kernels take, as device memory: one buffer a storage and slot, in its storage

@@ -40,7 +40,7 @@ std::string source_of(const std::string& spec, const targets::Target& gpu) {
       }
     }
   }
-  return cuda_source_of(all);
+  return cuda_source_of(model.graph, all);
 }
 
 class CudaResources : public testing::TestWithParam<const char*> {

@@ -52,7 +52,7 @@ Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>
   passes::in_place(graph, log);
   const ir::Node& body = graph.functions[0].regions[0].nodes[1];
   const codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, body, *targets::find("sm_90"));
-  emulation::EmulatedKernels compiled(cuda_source_of({{"body", kernels}}),
+  emulation::EmulatedKernels compiled(cuda_source_of(graph, {{"body", kernels}}),
                                       kernels.kernels.size() == 1
                                           ? std::vector<std::string>{"body_0"}
                                           : std::vector<std::string>{"body_0", "body_1"});

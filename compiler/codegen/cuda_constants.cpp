@@ -1,0 +1,114 @@
+// Names for the numbers of a layout, and the launch as an expression of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "codegen/cuda_body_printer.h"
+#include "ir/words.h"
+
+namespace hydrac::codegen {
+
+using Shape = CudaLayout::Shape;
+
+// Kernels with several column spaces tell their constants apart by the column's variable.
+std::string CudaBodyPrinter::of_space(const std::string& name, int space) const {
+  std::set<int> used;
+  for (const Stage& stage : stages_) {
+    for (const Loop& loop : stage.loops) used.insert(loop.space);
+  }
+  if (used.size() <= 1) return name;
+  const std::string& symbol = body_.variables[body_.spaces[space].back()].symbol;
+  const bool is_letter = symbol.size() == 1 && std::isalpha(static_cast<unsigned char>(symbol[0]));
+  return name + (is_letter ? symbol : std::to_string(space));
+}
+
+Size CudaBodyPrinter::vector(int space) const {
+  return {columns(space).vector, of_space("kVector", space)};
+}
+
+Size CudaBodyPrinter::chunks(int space) const {
+  return {columns(space).chunks, of_space("kChunks", space)};
+}
+
+Size CudaBodyPrinter::step(int space) const {
+  return {int64_t{layout_.lanes} * columns(space).chunks * columns(space).vector, of_space("kStep", space)};
+}
+
+Size CudaBodyPrinter::vectors(int space) const {
+  return {columns(space).width / columns(space).vector, of_space("kVectors", space)};
+}
+
+Size CudaBodyPrinter::tiles() const {
+  return {layout_.tiles, "kTiles"};
+}
+
+std::string CudaBodyPrinter::sums_text() const {
+  return sum_width_ == 1 ? "" : " * kSums";
+}
+
+std::vector<CudaBodyPrinter::Constant> CudaBodyPrinter::constants() const {
+  std::vector<Constant> list;
+  const bool is_flat = layout_.shape == Shape::flat;
+  if (is_flat) list.push_back({"int", "kThreads", std::to_string(layout_.threads()), "of a block"});
+  if (!is_flat) {
+    list.push_back({"int", "kLanes", std::to_string(layout_.lanes), "threads of a row"});
+    list.push_back({"int", "kRows", std::to_string(layout_.rows), "rows of a block, side by side"});
+    list.push_back({"int", "kThreads", "kLanes * kRows", "of a block"});
+    list.push_back({"int", "kBlocks", std::to_string(layout_.blocks),
+                    layout_.shape == Shape::tiles ? "that share the rows of a tile" : "that share the rows"});
+  }
+  for (size_t s = 0; s < body_.spaces.size(); ++s) {
+    const int space = static_cast<int>(s);
+    const ColumnLayout& layout = columns(space);
+    const Size width = width_of(space), one = vector(space);
+    list.push_back({"int", one.text, std::to_string(one.value), "columns that a thread moves at once"});
+    list.push_back({is_flat ? "unsigned" : "int", vectors(space).text,
+                    fmt::format("{} / {}", as_dividend(width), one.text), "of a row"});
+    if (is_flat) continue;
+    const Size pass = lanes() * one;
+    const bool is_whole = layout.steps == 1 && layout_.shape == Shape::rows;
+    list.push_back({"int", chunks(space).text,
+                    is_whole ? ceiling_quotient(width, pass).text : std::to_string(layout.chunks),
+                    "vectors of a thread"});
+    list.push_back({"int", step(space).text, fmt::format("kLanes * {} * {}", chunks(space).text, one.text),
+                    "columns at a time"});
+    if (layout_.shape == Shape::tiles)
+      list.push_back({"int", "kTiles", ceiling_quotient(vectors(space), lanes()).text, "of kLanes vectors"});
+  }
+  if (!sums_.empty()) list.push_back({"std::int64_t", "kSums", sums_size().text, "partial sums of a block"});
+  return list;
+}
+
+std::string CudaBodyPrinter::constants_text(const std::string& body) const {
+  const std::vector<Constant> all = constants();
+  std::vector<std::string> lines;
+  std::string named_by = body;
+  for (size_t i = all.size(); i-- > 0;) {
+    const Constant& c = all[i];
+    if (!ir::has_word(named_by, c.name)) continue;
+    named_by += " " + c.value;
+    lines.push_back(fmt::format("  constexpr {} {} = {};  // {}\n", c.type, c.name, c.value, c.comment));
+  }
+  std::ranges::reverse(lines);
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  for (const std::string& line : named_constants()) text += "  " + line + "\n";
+  return text;
+}
+
+// The number of blocks. Those that share rows are as many as run at once on the GPU.
+Size CudaBodyPrinter::grid() const {
+  if (layout_.shape == Shape::rows && !walks_rows_)
+    return ceiling_quotient(rows_size(), literal(layout_.rows));
+  if (layout_.shape != Shape::flat) return literal(layout_.blocks * layout_.tiles);
+  Size threads = rows_size();
+  for (const Stage& stage : stages_) {
+    for (const Loop& loop : stage.loops)
+      threads = exact_quotient(rows_size() * width_of(loop.space), literal(columns(loop.space).vector));
+  }
+  const Size blocks = ceiling_quotient(threads, literal(layout_.threads()));
+  return blocks.value == 1 ? Size{} : blocks;
+}
+
+}  // namespace hydrac::codegen

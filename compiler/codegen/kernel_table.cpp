@@ -1,0 +1,169 @@
+#include "codegen/kernel_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "codegen/kernel_source.h"
+#include "codegen/operand_names.h"
+
+namespace hydrac::codegen {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+bool holds(const Names& names, const std::string& name) {
+  return std::ranges::count(names, name) > 0;
+}
+
+Names parts_of(const std::string& fused) {
+  Names parts;
+  for (size_t at = 0; at <= fused.size();) {
+    const size_t plus = std::min(fused.find('+', at), fused.size());
+    parts.push_back(fused.substr(at, plus - at));
+    at = plus + 1;
+  }
+  return parts;
+}
+
+// What one of the fused ops adds to the kernel's name. Gradients of parameters that are computed beside an
+// input's, and copies in another type, go without saying.
+std::string short_form(const std::string& part, const Names& all) {
+  const bool has_backward = std::ranges::any_of(all, [](const auto& p) { return p.ends_with("_backward"); });
+  const bool is_loss = holds(all, "mean_loss") && (holds(all, "cross_entropy") || holds(all, "mse"));
+  if (part == "cast" || part == "mean_loss_backward" || part == "adamw_corrections") return "";
+  if ((part.ends_with("_weight_gradient") || part == "bias_gradient") && has_backward) return "";
+  if (part == "mean_loss" && is_loss) return "loss";
+  if (is_loss && (part == "cross_entropy_backward" || part == "mse_backward")) return "and_gradient";
+  if (part == "embedding" && holds(all, "position_embedding")) return "embeddings";
+  if (part == "position_embedding" && holds(all, "embedding")) return "";
+  return part;
+}
+
+constexpr std::string_view kRestrict = "__restrict__ ";
+
+std::string without_restrict(std::string text) {
+  for (size_t at; (at = text.find(kRestrict)) != std::string::npos;) text.erase(at, kRestrict.size());
+  return text;
+}
+
+// Two texts that differ in nothing but __restrict__: it stays where both have it.
+std::string common_restrict(const std::string& a, const std::string& b) {
+  std::string text;
+  for (size_t i = 0, j = 0; i < a.size() || j < b.size();) {
+    const bool in_a = a.compare(i, kRestrict.size(), kRestrict) == 0;
+    const bool in_b = b.compare(j, kRestrict.size(), kRestrict) == 0;
+    if (in_a != in_b) {
+      (in_a ? i : j) += kRestrict.size();
+    } else {
+      text += a[i];
+      ++i, ++j;
+    }
+  }
+  return text;
+}
+
+bool is_statistic(const std::string& name) {
+  return name == "mean" || name == "rstd" || name == "lse";
+}
+
+// How the kernel differs from the one that has the name already, the most telling first.
+Names differences(const KernelPlace& place, const KernelPlace& named) {
+  Names result, missing;
+  const auto add = [&](const std::string& one) {
+    if (!one.empty() && !holds(result, one)) result.push_back(one);
+  };
+  for (const std::string& name : named.parameters) {
+    if (!holds(place.parameters, name)) missing.push_back(name);
+  }
+  if (!missing.empty() && std::ranges::all_of(missing, is_statistic)) add("without_statistics");
+  if (place.function == "generate" && named.function != "generate") add("generate");
+  for (const char* part : {"q", "k", "v"}) {
+    const std::string tail = place.label.substr(place.label.rfind('.') + 1);
+    if (tail.substr(0, tail.find('_')) == part) add(part);
+  }
+  if (place.region != named.region) add(place.region.substr(0, place.region.find("_backward")));
+  if (place.scope != named.scope) add(place.scope);
+  if (place.source != named.source) add(place.source);
+  if (place.function != named.function) add(place.function);
+  return result;
+}
+
+}  // namespace
+
+std::string kernel_name(const std::string& fused) {
+  const Names parts = parts_of(fused);
+  Names forms;
+  for (const std::string& part : parts) {
+    const std::string form = parts.size() == 1 ? part : short_form(part, parts);
+    if (!form.empty()) forms.push_back(form);
+  }
+  if (forms.empty()) forms = parts;
+  constexpr size_t most = 4;
+  if (forms.size() > most) {
+    const size_t more = forms.size() - (most - 1);
+    forms.resize(most - 1);
+    forms.push_back(fmt::format("and_{}_more", more));
+  }
+  return identifier(fmt::format("{}", fmt::join(forms, "_")));
+}
+
+std::string source_of(const ir::Graph& graph, const ir::Node& node) {
+  for (ir::Use use : node.inputs) {
+    if (use.value == ir::kNoValue) continue;
+    const std::string name = graph.value(use).name;
+    const size_t start = name.starts_with("d_") ? 2 : 0, dot = name.find('.');
+    return dot == std::string::npos ? "" : identifier(name.substr(start, dot - start));
+  }
+  return "";
+}
+
+std::string KernelTable::unique(const std::string& wanted, const KernelPlace& place) {
+  const auto taken = by_name_.find(wanted);
+  if (taken == by_name_.end()) return wanted;
+  const Names how = differences(place, entries_[taken->second].place);
+  Names candidates;
+  for (const std::string& one : how) candidates.push_back(wanted + "_" + one);
+  for (size_t i = 0; i < how.size(); ++i) {
+    for (size_t j = i + 1; j < how.size(); ++j)
+      candidates.push_back(fmt::format("{}_{}_{}", wanted, how[i], how[j]));
+  }
+  for (const std::string& name : candidates) {
+    if (!by_name_.contains(name)) return name;
+  }
+  int number = 2;
+  while (by_name_.contains(fmt::format("{}_{}", wanted, number))) ++number;
+  return fmt::format("{}_{}", wanted, number);
+}
+
+void KernelTable::define(int kernel) {
+  std::string text = entries_[kernel].text;
+  const std::string placeholder = kNamePlaceholder;
+  text.replace(text.find(placeholder), placeholder.size(), kernels_[kernel].name);
+  kernels_[kernel].text = std::move(text);
+}
+
+int KernelTable::add(program::Kernel kernel, const KernelPlace& place) {
+  const int position = static_cast<int>(kernels_.size());
+  const auto [found, is_new] = by_text_.try_emplace({without_restrict(kernel.text), kernel.launch}, position);
+  if (!is_new) {
+    Entry& entry = entries_[found->second];
+    const std::string common = common_restrict(entry.text, kernel.text);
+    if (common != entry.text) {
+      kernels_[found->second].comment = kernel.comment;  // it says what shares memory
+      entry.text = common;
+      define(found->second);
+    }
+    return found->second;
+  }
+  kernel.name = unique(kernel.name, place);
+  by_name_[kernel.name] = position;
+  entries_.push_back({kernel.text, place});
+  kernels_.push_back(std::move(kernel));
+  define(position);
+  return position;
+}
+
+}  // namespace hydrac::codegen

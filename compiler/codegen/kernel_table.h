@@ -1,0 +1,50 @@
+// The kernels of a program while it is built: which of them are one, and what each is called.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace hydrac::codegen {
+
+// "cross_entropy+mean_loss+mean_loss_backward+cross_entropy_backward", the ops that were fused, to
+// "cross_entropy_loss_and_gradient".
+std::string kernel_name(const std::string& fused);
+
+// The part of the model that the node's first input belongs to: "mlp" for "mlp.out".
+std::string source_of(const ir::Graph& graph, const ir::Node& node);
+
+// Where a kernel is first called from. Two that differ and would share a name are told apart by it.
+struct KernelPlace {
+  std::string function, region, scope;
+  std::string label;                    // the tensor it computes: "attn.k"
+  std::string source;                   // the part of the model that its first input comes from: "mlp"
+  std::vector<std::string> parameters;  // names of its tensors
+};
+
+// Kernels with the same text are one, if they are launched alike too: a kernel that needs no bounds has the
+// same text for any number of rows. Where one may be called with pointers that alias each other and another
+// may not, the one kernel makes no promise for either.
+class KernelTable {
+ public:
+  explicit KernelTable(std::vector<program::Kernel>& kernels) : kernels_(kernels) {}
+
+  // `kernel`: its text with kNamePlaceholder, its name the one it would like. Returns its position.
+  int add(program::Kernel kernel, const KernelPlace& place);
+
+ private:
+  struct Entry {
+    std::string text;  // with kNamePlaceholder
+    KernelPlace place;
+  };
+  std::string unique(const std::string& wanted, const KernelPlace& place);
+  void define(int kernel);
+
+  std::vector<program::Kernel>& kernels_;
+  std::vector<Entry> entries_;                                      // by position in kernels_
+  std::map<std::pair<std::string, program::Launch>, int> by_text_;  // without __restrict__
+  std::map<std::string, int> by_name_;
+};
+
+}  // namespace hydrac::codegen
