@@ -175,7 +175,7 @@ bool is_written_out(const Expr& expr) {
 bool BodyNames::deserves_name(ExprId id) const {
   const Expr& expr = body_.exprs[id];
   if (expr.op == ExprOp::constant || expr.op == ExprOp::layer || is_written_out(expr)) return false;
-  if (uses_[id] > 1) return true;
+  if (uses_[id] > 1 || (expr.op != ExprOp::load && !body_.name_of(id).empty())) return true;
   return expr.op == ExprOp::load && (deps_[id].space == kRowSpace || reads_after_store(id));
 }
 

@@ -37,7 +37,7 @@ class BodyNames {
 
   std::string unique(const std::string& wanted);
   std::string wanted_name(ir::ExprId id) const;
-  // Used more than once, or a load that must happen before what the same pass stores.
+  // Named by its formula, used more than once, or a load that must happen before what the same pass stores.
   bool deserves_name(ir::ExprId id) const;
   void forget(const std::vector<ir::ExprId>& defined);
 

@@ -61,7 +61,7 @@ class CpuProgramBuilder {
     call.kernel =
         kernels_.add({source.name, source.comment, source.text, node.origin, "", source.takes_layer},
                      {function_, region.name, node.scope, graph_.value(node.outputs[0]).name,
-                      source_of(graph_, node), source.parameters});
+                      sources_of(graph_, node), source.parameters});
     return call;
   }
 

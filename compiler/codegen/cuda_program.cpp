@@ -133,7 +133,7 @@ class CudaProgramBuilder {
       added.grid = kernel.launch.grid_text;
       const std::string label = graph_.value(node.outputs[0]).name;
       call.kernel = kernels_.add(std::move(added), {function_, region.name, node.scope, label,
-                                                    source_of(graph_, node), kernel.parameters});
+                                                    sources_of(graph_, node), kernel.parameters});
       calls.push_back(std::move(call));
     }
   }

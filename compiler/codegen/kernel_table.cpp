@@ -86,7 +86,9 @@ Names differences(const KernelPlace& place, const KernelPlace& named) {
   }
   if (place.region != named.region) add(place.region.substr(0, place.region.find("_backward")));
   if (place.scope != named.scope) add(place.scope);
-  if (place.source != named.source) add(place.source);
+  for (const std::string& source : place.sources) {
+    if (!holds(named.sources, source)) add(source);
+  }
   if (place.function != named.function) add(place.function);
   return result;
 }
@@ -110,14 +112,15 @@ std::string kernel_name(const std::string& fused) {
   return identifier(fmt::format("{}", fmt::join(forms, "_")));
 }
 
-std::string source_of(const ir::Graph& graph, const ir::Node& node) {
+std::vector<std::string> sources_of(const ir::Graph& graph, const ir::Node& node) {
+  Names sources;
   for (ir::Use use : node.inputs) {
     if (use.value == ir::kNoValue) continue;
-    const std::string name = graph.value(use).name;
+    const std::string& name = graph.value(use).name;
     const size_t start = name.starts_with("d_") ? 2 : 0, dot = name.find('.');
-    return dot == std::string::npos ? "" : identifier(name.substr(start, dot - start));
+    if (dot != std::string::npos) sources.push_back(identifier(name.substr(start, dot - start)));
   }
-  return "";
+  return sources;
 }
 
 std::string KernelTable::unique(const std::string& wanted, const KernelPlace& place) {

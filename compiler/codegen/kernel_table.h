@@ -12,14 +12,14 @@ namespace hydrac::codegen {
 // "cross_entropy_loss_and_gradient".
 std::string kernel_name(const std::string& fused);
 
-// The part of the model that the node's first input belongs to: "mlp" for "mlp.out".
-std::string source_of(const ir::Graph& graph, const ir::Node& node);
+// The parts of the model that the node's inputs belong to: "mlp" for "mlp.out".
+std::vector<std::string> sources_of(const ir::Graph& graph, const ir::Node& node);
 
 // Where a kernel is first called from. Two that differ and would share a name are told apart by it.
 struct KernelPlace {
   std::string function, region, scope;
   std::string label;                    // the tensor it computes: "attn.k"
-  std::string source;                   // the part of the model that its first input comes from: "mlp"
+  std::vector<std::string> sources;     // the parts of the model that its inputs come from: "mlp"
   std::vector<std::string> parameters;  // names of its tensors
 };
 

@@ -246,7 +246,7 @@ ir::Value pack_value(const std::string& name, ir::Role role, int64_t elements) {
   ir::Value pack;
   pack.name = name;
   pack.role = role;
-  pack.shape = {{elements / kPackRow, "Pack"}, {kPackRow, "1024"}};
+  pack.shape = {{elements / kPackRow, "Rows"}, {kPackRow, "Width"}};
   return pack;
 }
 

@@ -52,8 +52,11 @@ ir::Node& RegionBuilder::emit_node(const std::string& op, std::vector<ir::Use> i
   return region_.nodes.back();
 }
 
-void RegionBuilder::emit_body(const ir::Node& node, const std::string& name, ir::Body body) {
-  emit_node("fused", node.inputs, node.outputs, {{"name", name}}).body =
+void RegionBuilder::emit_body(const ir::Node& node, const std::string& name, ir::Body body,
+                              const std::string& formula) {
+  ir::Attributes attributes = {{"name", name}};
+  if (!formula.empty()) attributes["formula"] = formula;
+  emit_node("fused", node.inputs, node.outputs, std::move(attributes)).body =
       std::make_shared<const ir::Body>(std::move(body));
 }
 

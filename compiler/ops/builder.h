@@ -31,8 +31,10 @@ class RegionBuilder {
   ir::Node& emit_node(const std::string& op, std::vector<ir::Use> inputs, std::vector<ir::Use> outputs,
                       ir::Attributes attributes = {});
 
-  // A node that runs `body` as it is; `node` brings inputs and outputs, `name` names the kernel.
-  void emit_body(const ir::Node& node, const std::string& name, ir::Body body);
+  // A node that runs `body` as it is; `node` brings inputs and outputs, `name` names the kernel, `formula`
+  // (lines of text) stands above it.
+  void emit_body(const ir::Node& node, const std::string& name, ir::Body body,
+                 const std::string& formula = "");
 
   ir::Graph& graph() { return graph_; }
   ir::Region& region() { return region_; }

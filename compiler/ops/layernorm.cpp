@@ -21,7 +21,7 @@ namespace {
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term x = k.full(0);
-  const ir::Term mean = k.named("row_mean", k.mean(x));
+  const ir::Term mean = k.named("row_mean", k.mean(x, "row_sum"));
   const ir::Term centered = k.named("centered", x - mean);
   const ir::Term variance = k.mean(centered * centered, "sum_of_squares");
   const ir::Term epsilon = k.constant(node.number("eps"), ir::ExprType::f32, "kEpsilon");

@@ -44,7 +44,8 @@ Corrections bias_corrections(Update& update) {
   k.store_row(0, convert(convert(k.scalar(1), ExprType::f64) / correction(beta1), ExprType::f32));
   k.store_row(1, convert(1 / sqrt(correction(beta2)), ExprType::f32));
   if (guard) k.store_row(2, (*guard)(k.scalar(0), k.scalar(0) + 1));
-  b.emit_body(node, "adamw_corrections", k.take());
+  b.emit_body(node, "adamw_corrections", k.take(),
+              "t = step + 1, step_size = learning_rate / (1 - beta1^t), root_factor = 1 / sqrt(1 - beta2^t)");
   return c;
 }
 
@@ -72,11 +73,15 @@ void adamw(Update& update) {
       k.named("v_new", v * number(beta2, "kBeta2") + gradient * gradient * number(1 - beta2, "kShare2"));
   const Term keep = k.named("keep", 1 - k.scalar(4) * row_decay(k, update, options.weight_decay));
   const Term step = k.scalar(6) * (m_new / (sqrt(v_new) * k.scalar(7) + number(options.eps, "kEpsilon")));
-  k.store(0, guard(k.full(0), k.full(0) * keep - step));
+  const Term p_old = k.named("p", k.full(0));
+  k.store(0, k.named("p_new", guard(p_old, p_old * keep - step)));
   k.store(1, guard(k.full(2), m_new));
   k.store(2, guard(k.full(3), v_new));
   if (update.zero_gradients) k.store(3, k.constant(0));
-  update.builder.emit_body(node, "adamw", k.take());
+  update.builder.emit_body(
+      node, "adamw", k.take(),
+      "m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients\n"
+      "p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)");
 }
 
 }  // namespace hydrac::optimizers

@@ -21,14 +21,18 @@ void lion(Update& update) {
   BodyBuilder k(update.builder.graph(), node, {shape[0]});
   k.columns({shape[1]});
   const Term zero = k.constant(0), rate = k.scalar(3);
-  const Term gradient = k.full(1) * k.scalar(4);
-  const Term direction = k.full(2) * beta1 + gradient * (1 - beta1);
-  const Term sign = select(zero < direction, k.constant(1), select(direction < zero, k.constant(-1), zero));
+  const Term gradient = k.named("gradient", k.full(1) * k.scalar(4));
+  const Term direction = k.named("direction", k.full(2) * beta1 + gradient * (1 - beta1));
+  const Term sign = k.named(
+      "sign", select(zero < direction, k.constant(1), select(direction < zero, k.constant(-1), zero)));
   const Term keep = 1 - rate * row_decay(k, update, options.weight_decay);
   k.store(0, guard(k.full(0), k.full(0) * keep - rate * sign));
   k.store(1, guard(k.full(2), k.full(2) * beta2 + gradient * (1 - beta2)));
   if (update.zero_gradients) k.store(2, zero);
-  update.builder.emit_body(node, "lion", k.take());
+  update.builder.emit_body(
+      node, "lion", k.take(),
+      "p = p (1 - learning_rate * weight_decay) - learning_rate * sign(beta1 m + (1 - beta1) g)\n"
+      "m = beta2 m + (1 - beta2) g, g = clip * gradients");
 }
 
 }  // namespace hydrac::optimizers

@@ -25,16 +25,19 @@ ScaledStep adjust_loss_scale(ops::RegionBuilder& b, Use loss_scale, Use square, 
   const Node node{.inputs = {square, loss_scale, good_steps},
                   .outputs = {step.scale, step.skipped, loss_scale, good_steps}};
   BodyBuilder k(b.graph(), node, {});
-  const Term good = is_finite(k.scalar(0)), scale = k.scalar(1);
+  const Term good = k.named("is_good", is_finite(k.scalar(0))), scale = k.scalar(1);
   const Term zero = k.constant(0, ExprType::i32), one = k.constant(1, ExprType::i32);
-  const Term in_a_row = k.scalar(2) + one;
-  const Term grows = in_a_row == k.constant(static_cast<double>(scaling.growth_interval), ExprType::i32);
+  const Term in_a_row = k.named("in_a_row", k.scalar(2) + one);
+  const Term grows = k.named("grows", in_a_row == k.constant(static_cast<double>(scaling.growth_interval),
+                                                             ExprType::i32, "kGrowthInterval"));
   const Term grown = min(scale * scaling.growth, k.constant(kLargestScale));
   k.store_row(0, scale);
   k.store_row(1, select(good, zero, one));
   k.store_row(2, select(good, select(grows, grown, scale), scale * scaling.backoff));
   k.store_row(3, select(good, select(grows, zero, in_a_row), zero));
-  b.emit_body(node, "adjust_loss_scale", k.take());
+  b.emit_body(
+      node, "adjust_loss_scale", k.take(),
+      "A step whose gradients are not finite is skipped and lowers the loss scale; many good ones raise it");
   return step;
 }
 

@@ -20,9 +20,11 @@ Term f64(BodyBuilder& k, double number) {
 }
 
 // min(1, (step - start) / steps), not below 0
-Term progress(BodyBuilder& k, Term step, double start, double steps) {
+Term progress(BodyBuilder& k, Term step, double start, double steps, const std::string& start_name) {
   if (steps == 0) return f64(k, 1);
-  return max(f64(k, 0), min(f64(k, 1), (step - start) / steps));
+  const Term over =
+      (step - k.constant(start, ExprType::f64, start_name)) / k.constant(steps, ExprType::f64, "kDecaySteps");
+  return k.named("progress", max(f64(k, 0), min(f64(k, 1), over)));
 }
 
 // A user's function of (step, max_steps), in the type that it is written in.
@@ -42,11 +44,13 @@ Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
     case spec::Schedule::constant:
       return f64(k, 1);
     case spec::Schedule::linear:
-      return 1 - (1 - low) * progress(k, step, warmup, steps);
+      return 1 - (1 - low) * progress(k, step, warmup, steps, "kWarmupSteps");
     case spec::Schedule::cosine:
-      return (cos(progress(k, step, warmup, steps) * std::numbers::pi) + 1) * ((1 - low) / 2) + low;
+      return (cos(progress(k, step, warmup, steps, "kWarmupSteps") * std::numbers::pi) + 1) *
+                 ((1 - low) / 2) +
+             low;
     case spec::Schedule::wsd:
-      return 1 - (1 - low) * progress(k, step, end - steps, steps);
+      return 1 - (1 - low) * progress(k, step, end - steps, steps, "kDecayStart");
   }
   return f64(k, 1);
 }
@@ -55,9 +59,12 @@ Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
 
 Term scheduled_learning_rate(BodyBuilder& k, const spec::Spec& spec, Term step) {
   const double warmup = static_cast<double>(spec.train.lr_scheduler.warmup_steps);
-  Term factor = decay_factor(k, spec, step);
-  if (warmup > 0) factor = select(step < f64(k, warmup), (step + 1) / warmup, factor);
-  return factor * spec.train.optimizer.learning_rate;
+  Term factor = k.named("decay_factor", decay_factor(k, spec, step));
+  if (warmup > 0) {
+    const Term steps = k.constant(warmup, ExprType::f64, "kWarmupSteps");
+    factor = select(step < steps, (step + 1) / steps, factor);
+  }
+  return factor * k.constant(spec.train.optimizer.learning_rate, ExprType::f64, "kLearningRate");
 }
 
 }  // namespace hydrac::optimizers

@@ -19,12 +19,15 @@ void sgd(Update& update) {
   BodyBuilder k(update.builder.graph(), node, {shape[0]});
   k.columns({shape[1]});
   const Term parameter = k.full(0);
-  const Term gradient = k.full(1) * k.scalar(4) + parameter * row_decay(k, update, options.weight_decay);
-  const Term buffer_new = k.full(2) * options.momentum + gradient;
+  const Term decay = row_decay(k, update, options.weight_decay);
+  const Term gradient = k.named("gradient", k.full(1) * k.scalar(4) + parameter * decay);
+  const Term buffer_new = k.named("buffer_new", k.full(2) * options.momentum + gradient);
   k.store(0, guard(parameter, parameter - k.scalar(3) * buffer_new));
   k.store(1, guard(k.full(2), buffer_new));
   if (update.zero_gradients) k.store(2, k.constant(0));
-  update.builder.emit_body(node, "sgd", k.take());
+  update.builder.emit_body(node, "sgd", k.take(),
+                           "momentum = mu * momentum + clip * gradients + weight_decay * p\n"
+                           "p = p - learning_rate * momentum");
 }
 
 }  // namespace hydrac::optimizers

@@ -42,7 +42,7 @@ Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const mod
   BodyBuilder k = pack_body(b.graph(), node, pack);
   const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
   k.row_sum(0, k.sum(g * g), false);
-  b.emit_body(node, "grad_square", k.take());
+  b.emit_body(node, "grad_square", k.take(), "grad_square = sum of squares of the gradients");
   return square;
 }
 
@@ -86,7 +86,9 @@ Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use
   k.store_row(4, k.constant(0));  // the next step's loss starts anew
   if (!scaled) k.store_row(5, diverged(k, k.scalar(3), k.scalar(1), k.scalar(2)));
   const auto& curve = model.spec.train.lr_scheduler.name.function;
-  b.emit_body(node, curve ? "prepare_update." + curve->function : "prepare_update", k.take());
+  b.emit_body(node, curve ? "prepare_update." + curve->function : "prepare_update", k.take(),
+              "learning_rate of this step, and the clip factor min(1, max_norm / (norm + 1e-6)), norm = "
+              "sqrt(grad_square)");
   return s;
 }
 
@@ -95,7 +97,7 @@ void advance(ops::RegionBuilder& b, Use step) {
   Node node{.inputs = {step}, .outputs = {step}};
   BodyBuilder k(b.graph(), node, {});
   k.store_row(0, k.scalar(0) + k.constant(1, ExprType::i32));
-  b.emit_body(node, "advance_step", k.take());
+  b.emit_body(node, "advance_step", k.take(), "step += 1");
 }
 
 }  // namespace

@@ -61,13 +61,13 @@ TEST(KernelTable, NamesSayHowKernelsDiffer) {
   const auto name = [&](const std::string& wanted, const std::string& text, const KernelPlace& place) {
     return kernels[table.add(kernel(wanted, text), place)].name;
   };
-  const KernelPlace block{"micro_step", "block", "norm", "normed", "attn", {"x", "normed", "rstd"}};
+  const KernelPlace block{"micro_step", "block", "norm", "normed", {"attn"}, {"x", "normed", "rstd"}};
   KernelPlace bare = block, generate = block, first = block, key = block, mlp = block;
   bare.parameters = {"x", "normed"};
   generate.function = "generate";
   first.region = "input_backward";
   key.label = "attn.k_rotated";
-  mlp.source = "mlp";
+  mlp.sources = {"attn", "mlp"};
   EXPECT_EQ(name("norm", "a", block), "norm");
   EXPECT_EQ(name("norm", "b", bare), "norm_without_statistics");
   EXPECT_EQ(name("norm", "c", generate), "norm_generate");

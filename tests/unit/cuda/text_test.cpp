@@ -1,0 +1,91 @@
+// The text of generated kernels is checked into people's repositories: what their reviewers would frown at.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "codegen/cuda_body.h"
+#include "gpu_model.h"
+
+namespace hydrac::test {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line.substr(0, line.find("//")));
+  return lines;
+}
+
+// Every kernel of a shipped spec, in 16 bits.
+std::vector<codegen::CudaKernel> kernels_of(const std::string& spec) {
+  std::vector<std::string> overrides;
+  if (spec == "shakespeare-char" || spec == "chatgot-small-char") overrides = {"model.vocab_size=100"};
+  if (spec == "series") overrides = {"model.num_features=30", "model.num_labels=2"};
+  const targets::Target& gpu = *targets::find(spec == "chatgot-small-char" ? "sm_75" : "sm_90");
+  const GpuModel model(shipped_spec(spec, overrides), gpu.has_bf16() ? ir::DType::bf16 : ir::DType::f16);
+  std::vector<codegen::CudaKernel> all;
+  for (const ir::Function& function : model.graph.functions) {
+    for (const ir::Region& region : function.regions) {
+      for (const ir::Node& node : region.nodes) {
+        if (node.op != "fused") continue;
+        for (codegen::CudaKernel& kernel : codegen::cuda_body_kernels(model.graph, node, gpu).kernels)
+          all.push_back(std::move(kernel));
+      }
+    }
+  }
+  return all;
+}
+
+class KernelText : public testing::TestWithParam<const char*> {};
+
+TEST_P(KernelText, IsShortAndWithoutNoise) {
+  for (const codegen::CudaKernel& kernel : kernels_of(GetParam())) {
+    EXPECT_LE(lines_of(kernel.text).size(), 150u) << kernel.text;
+    for (const char* noise :
+         {"[[maybe_unused]]", "hydrac::", "static_cast<std::int64_t>", "[(", "_value_value"})
+      EXPECT_EQ(kernel.text.find(noise), std::string::npos) << noise << " in\n" << kernel.text;
+  }
+}
+
+// Sizes are symbols or named constants.
+TEST_P(KernelText, HasNoMagicNumbers) {
+  const std::regex number(R"((^|[^\w.])(\d{2,})u?(?![\w.]))");
+  for (const codegen::CudaKernel& kernel : kernels_of(GetParam())) {
+    for (const std::string& line : lines_of(kernel.text)) {
+      if (line.find("constexpr") != std::string::npos ||
+          line.find("__launch_bounds__") != std::string::npos ||
+          line.find("__align__(16)") != std::string::npos)
+        continue;
+      EXPECT_FALSE(std::regex_search(line, number)) << line << "\nin\n" << kernel.text;
+    }
+  }
+}
+
+// A name that is declared is used.
+TEST_P(KernelText, DeclaresWhatItUses) {
+  const std::regex declaration(R"(^ *(?:constexpr|const)?[ \w:<>,*]*?[ *](\w+)(?:\[\w+\])* = .*;)");
+  for (const codegen::CudaKernel& kernel : kernels_of(GetParam())) {
+    for (const std::string& line : lines_of(kernel.text)) {
+      std::smatch match;
+      if (!std::regex_match(line, match, declaration)) continue;
+      const std::regex word("\\b" + match[1].str() + "\\b");
+      const auto uses = std::distance(std::sregex_iterator(kernel.text.begin(), kernel.text.end(), word), {});
+      EXPECT_GE(uses, 2) << line << "\nin\n" << kernel.text;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, KernelText,
+                         testing::Values("gpt2-124m", "llama-1b", "shakespeare-char", "chatgot-small-char",
+                                         "series"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace hydrac::test
