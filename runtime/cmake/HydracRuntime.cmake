@@ -1,8 +1,8 @@
 # How the folders of runtime/ declare themselves, whoever builds them: hydrac, an emitted program that carries runtime/
 # and templates/ along, or a build of the package alone.
 
-# Headers are included as "runtime/train/train.h" and "hydrac/random.h": from the folder that holds runtime/, and from
-# templates/include beside it.
+# Headers are included as "runtime/train/train.h", "cuda/types.cuh" and "hydrac/random.h": from the folder that holds
+# runtime/, from templates/ beside it and from templates/include.
 get_filename_component(HYDRAC_RUNTIME_ROOT ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
 set(HYDRAC_RUNTIME_INCLUDE include/hydrac-runtime)  # where they are installed
 
@@ -26,9 +26,10 @@ function(hydrac_runtime_library name)
   add_library(hydrac::${name} ALIAS ${library})
   target_compile_features(${library} PUBLIC cxx_std_20)
   target_compile_options(${library} PRIVATE -ffp-contract=off ${HYDRAC_WARNINGS})
-  target_include_directories(${library} PUBLIC
-    $<BUILD_INTERFACE:${HYDRAC_RUNTIME_ROOT}> $<BUILD_INTERFACE:${HYDRAC_RUNTIME_ROOT}/templates/include>
-    $<INSTALL_INTERFACE:${HYDRAC_RUNTIME_INCLUDE}> $<INSTALL_INTERFACE:${HYDRAC_RUNTIME_INCLUDE}/templates/include>)
+  foreach(folder "" /templates /templates/include)
+    target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${HYDRAC_RUNTIME_ROOT}${folder}>
+                               $<INSTALL_INTERFACE:${HYDRAC_RUNTIME_INCLUDE}${folder}>)
+  endforeach()
   target_link_libraries(${library} PUBLIC fmt::fmt-header-only ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
   set_target_properties(${library} PROPERTIES EXPORT_NAME ${name})
   set_property(GLOBAL APPEND PROPERTY HYDRAC_RUNTIME_LIBRARIES ${library})

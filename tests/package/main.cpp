@@ -2,6 +2,12 @@
 #include "runtime/app/train_main.h"
 #include "runtime/cpu/idle_threads.h"
 #include "tiny_program.h"
+#ifdef TINY_TEXT
+#include "runtime/text/text_corpus.h"
+constexpr auto kOpenCorpus = hydrac::runtime::open_text;
+#else
+constexpr auto kOpenCorpus = hydrac::runtime::open_shards;
+#endif
 
 using namespace hydrac;
 
@@ -16,6 +22,6 @@ int main(int argc, char** argv) {
   settings.data.sizes.vocab_size = test::kV;
   settings.data.batch_size = test::kB;
   settings.data.sequence_len = test::kT;
-  return runtime::train_main(argc, argv, settings, runtime::open_shards,
+  return runtime::train_main(argc, argv, settings, kOpenCorpus,
                              [] { return std::make_unique<test::TinyProgram>(); });
 }

@@ -64,7 +64,7 @@ TEST_F(Package, AProgramOnTheInstalledOneTrains) {
   const Outcome installed =
       shell("cmake --install " HYDRAC_BINARY_DIR " --component hydrac-runtime --prefix " + prefix.string());
   ASSERT_EQ(installed.code, 0) << installed.output;
-  build("tiny tiny-cuda", "-DCMAKE_PREFIX_PATH=" + prefix.string());
+  build("tiny tiny-text tiny-cuda", "-DCMAKE_PREFIX_PATH=" + prefix.string());
   write_tokens();
   const Outcome trained = run("tiny");
   ASSERT_EQ(trained.code, 0) << trained.output;
@@ -77,6 +77,9 @@ TEST_F(Package, AProgramOnTheInstalledOneTrains) {
   EXPECT_NE(libraries.output.find("libgomp"), std::string::npos) << libraries.output;
   EXPECT_EQ(libraries.output.find("pcre2"), std::string::npos) << libraries.output;
   EXPECT_EQ(libraries.output.find("utf8proc"), std::string::npos) << libraries.output;
+  spill(folder_ / "text.txt", std::string(400, 'x'));
+  const Outcome on_text = run("tiny-text --quiet --data text.txt --output runs/text");
+  EXPECT_EQ(on_text.code, 0) << on_text.output;
   const Outcome wrong = run("tiny --stepz 3");
   EXPECT_EQ(wrong.code, 2);
   EXPECT_EQ(wrong.output, "tiny: error: unknown option --stepz; --help lists them\n");
@@ -85,9 +88,9 @@ TEST_F(Package, AProgramOnTheInstalledOneTrains) {
 // The whole folder is configured, and what a small program needs of it is built.
 TEST_F(Package, AProgramIsBuiltOnACopiedFolder) {
   const fs::path copy = folder_ / "hydrac";
-  fs::create_directories(copy / "templates");
+  fs::create_directory(copy);
   fs::copy(HYDRAC_SOURCE_DIR "/runtime", copy / "runtime", fs::copy_options::recursive);
-  fs::copy(HYDRAC_SOURCE_DIR "/templates/include", copy / "templates/include", fs::copy_options::recursive);
+  fs::copy(HYDRAC_SOURCE_DIR "/templates", copy / "templates", fs::copy_options::recursive);
   build("shards", "-DHYDRAC_RUNTIME=" + copy.string());
   write_tokens();
   const Outcome read = run("shards tokens.bin");
