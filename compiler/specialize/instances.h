@@ -96,8 +96,9 @@ struct Instances {
   std::set<std::string> outside;  // the files out of scope that declare something they name
 };
 
-// From the declarations of namespaces that `is_root` chooses.
+// From the declarations of namespaces that `is_root` chooses. Local variables at the places of `ignored` are
+// passed over.
 Instances instances_of(const Places& places, const std::function<bool(const clang::Decl*)>& is_root,
-                       Bindings& bindings);
+                       Bindings& bindings, const std::set<Place>& ignored = {});
 
 }  // namespace hydrac::specialize

@@ -133,7 +133,8 @@ namespace {
 // Visits the bodies, initializers and types of everything that it finds, as instantiated.
 class Reacher : public RecursiveASTVisitor<Reacher> {
  public:
-  Reacher(const Places& places, Bindings& bindings) : places_(places), bindings_(bindings) {}
+  Reacher(const Places& places, Bindings& bindings, const std::set<Place>& ignored)
+      : places_(places), bindings_(bindings), ignored_(ignored) {}
 
   void reach(Decl* decl) {
     if (auto* function = dyn_cast<FunctionDecl>(decl)) return reach_function(function);
@@ -148,6 +149,10 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
 
   Instances take() { return std::move(instances_); }
 
+  bool TraverseVarDecl(VarDecl* variable) {
+    const auto place = ignored_.empty() ? std::nullopt : places_.of(variable->getLocation());
+    return (place && ignored_.contains(*place)) || RecursiveASTVisitor::TraverseVarDecl(variable);
+  }
   bool VisitDeclRefExpr(DeclRefExpr* expression) {
     reach(expression->getDecl());
     return true;
@@ -316,6 +321,7 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
 
   const Places& places_;
   Bindings& bindings_;
+  const std::set<Place>& ignored_;
   Instances instances_;
   std::set<const Decl*> seen_;
 };
@@ -333,8 +339,8 @@ void reach_roots(Reacher& reacher, const std::function<bool(const Decl*)>& is_ro
 }  // namespace
 
 Instances instances_of(const Places& places, const std::function<bool(const Decl*)>& is_root,
-                       Bindings& bindings) {
-  Reacher reacher(places, bindings);
+                       Bindings& bindings, const std::set<Place>& ignored) {
+  Reacher reacher(places, bindings, ignored);
   reach_roots(reacher, is_root, places.ast().context().getTranslationUnitDecl());
   return reacher.take();
 }

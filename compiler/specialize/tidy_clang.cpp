@@ -15,11 +15,11 @@ using namespace clang;  // NOLINT: these files speak Clang's language
 
 namespace {
 
-// What can go of a text: by where it begins in the text, with the variants in which nothing uses it.
+// What can go of a text, by where it begins.
 struct Unused {
   std::size_t end = 0;
   std::string replacement;
-  int variants = 0;
+  bool operator==(const Unused&) const = default;
 };
 using AllUnused = std::map<std::size_t, Unused>;
 
@@ -44,8 +44,12 @@ bool is_pure(const Stmt* statement) {
 
 class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
  public:
-  UnusedFinder(const Places& places, const Instances& used, AllUnused& unused)
-      : places_(places), text_(places.scope().text(0)), used_(used), unused_(unused) {}
+  UnusedFinder(const Places& places, const Instances& used, AllUnused& unused, std::set<Place>& unused_locals)
+      : places_(places),
+        text_(places.scope().text(0)),
+        used_(used),
+        unused_(unused),
+        unused_locals_(unused_locals) {}
 
   // Returns whether all of the context's declarations in the text go.
   bool find(const DeclContext* context) {
@@ -78,6 +82,10 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
   }
 
   bool VisitDeclStmt(DeclStmt* statement) {
+    for (const Decl* decl : statement->decls()) {
+      const auto place = places_.of(decl->getLocation());
+      if (place && isa<VarDecl>(decl) && may_go(decl) && !is_used(decl)) unused_locals_.insert(*place);
+    }
     if (!llvm::all_of(statement->decls(), [&](const Decl* d) { return may_go(d); })) {
       thin(statement);
       return true;
@@ -176,18 +184,14 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
   }
 
   void note(std::size_t begin, std::size_t end, const std::string& replacement) {
-    Unused& known = unused_[begin];
-    if (known.variants == variant_) known = {end, replacement, known.variants + 1};
+    unused_[begin] = {end, replacement};
   }
 
- public:
-  int variant_ = 0;
-
- private:
   const Places& places_;
   const std::string& text_;
   const Instances& used_;
   AllUnused& unused_;
+  std::set<Place>& unused_locals_;
 };
 
 // Heads that nothing follows but another head or the end of a namespace.
@@ -224,6 +228,26 @@ std::string without_unused_includes(const std::string& text, const std::set<std:
   return result;
 }
 
+// Files out of scope that something used comes from are added to `outside`.
+AllUnused unused_of(const Places& places, const std::set<std::string>& roots,
+                    std::set<std::string>& outside) {
+  const auto is_root = [&](const Decl* decl) {
+    const auto* named = dyn_cast<NamedDecl>(decl);
+    return named && places.contains(decl) && roots.contains(named->getNameAsString());
+  };
+  // What only an unused variable names is unused too.
+  for (std::set<Place> unused_locals;;) {
+    Bindings bindings;
+    const Instances used = instances_of(places, is_root, bindings, unused_locals);
+    AllUnused unused;
+    const std::size_t known = unused_locals.size();
+    UnusedFinder(places, used, unused, unused_locals).find(places.ast().context().getTranslationUnitDecl());
+    if (unused_locals.size() > known) continue;
+    outside.insert(used.outside.begin(), used.outside.end());
+    return unused;
+  }
+}
+
 std::string refusal(const std::vector<Problem>& problems, const std::string& text) {
   std::string message = "specialized code does not parse:";
   for (const Problem& problem : problems) message += "\n  " + text_of(problem);
@@ -243,29 +267,19 @@ std::string tidied(std::string text, ParseRequest request, const std::vector<std
     AllUnused unused;
     std::set<std::string> outside;
     std::vector<Problem> problems;
-    for (std::size_t variant = 0; variant < processors.size(); ++variant) {
-      request.processor = processors[variant];
+    for (const std::string& processor : processors) {
+      request.processor = processor;
       const std::unique_ptr<Ast> ast = Ast::parse(request);
       problems.insert(problems.end(), ast->problems().begin(), ast->problems().end());
-      const Places places(*ast, scope);
-      Bindings bindings;
-      const Instances used = instances_of(
-          places,
-          [&](const Decl* decl) {
-            const auto* named = dyn_cast<NamedDecl>(decl);
-            return named && places.contains(decl) && roots.contains(named->getNameAsString());
-          },
-          bindings);
-      outside.insert(used.outside.begin(), used.outside.end());
-      UnusedFinder finder(places, used, unused);
-      finder.variant_ = static_cast<int>(variant);
-      finder.find(ast->context().getTranslationUnitDecl());
+      const AllUnused of_processor = unused_of(Places(*ast, scope), roots, outside);
+      if (processor == processors.front()) unused = of_processor;
+      std::erase_if(unused, [&](const auto& entry) {
+        const auto same = of_processor.find(entry.first);
+        return same == of_processor.end() || same->second != entry.second;
+      });
     }
     std::vector<Edit> edits;
-    for (const auto& [begin, what] : unused) {
-      if (what.variants == static_cast<int>(processors.size()))
-        edits.push_back({begin, what.end, what.replacement});
-    }
+    for (const auto& [begin, what] : unused) edits.push_back({begin, what.end, what.replacement});
     if (round == 0 || first_problems.empty()) {
       // What nothing uses may be wrong: it goes.
       first_problems = problems;
