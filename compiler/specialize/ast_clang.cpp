@@ -97,6 +97,7 @@ std::vector<std::string> arguments(const ParseRequest& request) {
   } else {
     add({"-x", "c++", "-triple", "x86_64-unknown-linux-gnu", "-target-cpu", request.processor});
   }
+  for (const auto& [name, value] : request.macros) words.push_back(fmt::format("-D{}={}", name, value));
   words.push_back(kSources.str() + request.source.path);
   return words;
 }

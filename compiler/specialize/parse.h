@@ -25,8 +25,10 @@ struct ParseRequest {
   // What #include finds, beside the stand-ins of this library: <cstdint>, <cstddef> and the others of
   // headers/std, and for CUDA what the toolkit declares by itself.
   std::vector<SourceFile> headers;
-  std::string processor =
-      "x86-64";  // for cpp: what its macros such as __AVX2__ say, by Clang's names (x86-64-v3)
+  // Macros with their values, such as {"__forceinline__", "inline"}.
+  std::vector<std::pair<std::string, std::string>> macros;
+  // For cpp: whose macros (__AVX2__) and registers there are, by Clang's names, such as x86-64-v3.
+  std::string processor = "x86-64";
 };
 
 // What Clang finds wrong; line and column count from 1 and are 0 where a problem has no place.

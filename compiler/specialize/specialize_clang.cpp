@@ -61,7 +61,7 @@ class Specializer {
     for (const std::string& processor : processors) {
       PreprocessingWatch watch(scope_);
       asts.push_back(
-          Ast::parse({request_.entry, request_.dialect, request_.capability, request_.headers, processor},
+          Ast::parse({request_.entry, request_.dialect, request_.capability, request_.headers, {}, processor},
                      [&](Preprocessor& preprocessor) { watch.attach(preprocessor); }));
       expect_no_problems(asts.back()->problems(), "templates do not parse with " + request_.entry.path);
       places.emplace_back(*asts.back(), scope_);

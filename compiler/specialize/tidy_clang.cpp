@@ -81,6 +81,23 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
     return all;
   }
 
+  // Calls of functions that do nothing, such as what one product policy needs and another does not.
+  bool VisitCompoundStmt(CompoundStmt* block) {
+    for (const Stmt* statement : block->body()) {
+      const auto* call = dyn_cast<CallExpr>(statement);
+      const FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
+      if (callee) callee = callee->getDefinition();
+      const auto* body = callee ? dyn_cast_or_null<CompoundStmt>(callee->getBody()) : nullptr;
+      if (!body || !body->body_empty() || !places_.contains(callee) || !is_empty_text(body) ||
+          !llvm::all_of(call->arguments(), [](const Expr* argument) { return is_pure(argument); }))
+        continue;
+      const auto begin = places_.of(call->getBeginLoc());
+      if (!begin || text_.find_first_not_of(' ', line_begin(text_, begin->offset)) != begin->offset) continue;
+      const std::size_t end = next_line(text_, statement_end(text_, places_.behind(call->getEndLoc())));
+      note(line_begin(text_, begin->offset), end, "");
+    }
+    return true;
+  }
   bool VisitDeclStmt(DeclStmt* statement) {
     for (const Decl* decl : statement->decls()) {
       const auto place = places_.of(decl->getLocation());
@@ -104,6 +121,12 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
   }
   bool is_used_linkage(const LinkageSpecDecl* linkage) const {
     return llvm::any_of(linkage->decls(), [&](const Decl* d) { return is_used(d); });
+  }
+
+  // An #if may hold what another processor does.
+  bool is_empty_text(const CompoundStmt* body) const {
+    const auto open = places_.of(body->getLBracLoc()), close = places_.of(body->getRBracLoc());
+    return open && close && text_.find_first_not_of(" \n", open->offset + 1) == close->offset;
   }
 
   // Of local declarations.

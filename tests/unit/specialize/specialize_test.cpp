@@ -104,6 +104,15 @@ TEST(Specialize, PolicyClassesAndTraitsBecomeTheTypesAndNumbersTheyStandFor) {
       "__global__ void k(float* x) {\n  hydrac::made::Sum s{};\n  x[0] = s.get<3>() + s.get<4>();\n}\n");
 }
 
+TEST(Specialize, CallsOfFunctionsThatDoNothingGo) {
+  EXPECT_EQ(specialized("struct Plain {\n  __device__ static void wait(int) {}\n};\n"
+                        "template <class P>\n__device__ void f(int* x) {\n  x[0] = 1;\n  P::wait(x[1]);  // "
+                        "why\n  x[0] = 2;\n}\n",
+                        "__global__ void k(int* x) { hydrac::cuda::f<hydrac::cuda::Plain>(x); }\n"),
+            "inline __device__ void f(int* x) {\n  x[0] = 1;\n  x[0] = 2;\n}\n\n"
+            "__global__ void k(int* x) {\n  hydrac::made::f(x);\n}\n");
+}
+
 TEST(Specialize, CodeForOtherArchitecturesGoes) {
   SpecializeRequest wanted = request(
       "__device__ inline int f() {\n#if __CUDA_ARCH__ >= 800\n  return 80;  // new\n#else\n"
