@@ -55,14 +55,15 @@ class Collector : public clang::DiagnosticConsumer {
 llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> virtual_files(const ParseRequest& request) {
   auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
   files->setCurrentWorkingDirectory("/");
-  // Texts outlive the parse: the request's and the binary's own.
-  const auto add = [&](llvm::StringRef root, const SourceFile& file) {
-    files->addFile(root + file.path, 0, llvm::MemoryBuffer::getMemBuffer(file.text, file.path));
+  // The tree's places lead back into the texts, so they are the tree's own; the stand-ins are the binary's.
+  for (const SourceFile& file : stand_in_headers())
+    files->addFile(kStandIns + file.path, 0, llvm::MemoryBuffer::getMemBuffer(file.text, file.path));
+  const auto add = [&](const SourceFile& file) {
+    files->addFile(kSources + file.path, 0, llvm::MemoryBuffer::getMemBufferCopy(file.text, file.path));
   };
-  for (const SourceFile& file : stand_in_headers()) add(kStandIns, file);
-  add(kSources, request.source);
+  add(request.source);
   for (const SourceFile& file : request.headers) {
-    if (file.path != request.source.path) add(kSources, file);
+    if (file.path != request.source.path) add(file);
   }
   return files;
 }
@@ -94,7 +95,7 @@ std::vector<std::string> arguments(const ParseRequest& request) {
          "-fcuda-is-device", "-target-cpu", known, "-target-feature", "+ptx80", "-U__CUDA_ARCH__",
          fmt::format("-D__CUDA_ARCH__={}0", request.capability), "-include", (kStandIns + "cuda.h").str()});
   } else {
-    add({"-x", "c++", "-triple", "x86_64-unknown-linux-gnu"});
+    add({"-x", "c++", "-triple", "x86_64-unknown-linux-gnu", "-target-cpu", request.processor});
   }
   for (const auto& [name, value] : request.macros) words.push_back(fmt::format("-D{}={}", name, value));
   words.push_back(kSources.str() + request.source.path);
@@ -147,8 +148,18 @@ std::string Ast::path_of(clang::SourceLocation location) const {
   return without_root(sources.getFilename(sources.getExpansionLoc(location)));
 }
 
+ParseResult parse(const ParseRequest& request) {
+  const std::unique_ptr<Ast> ast = Ast::parse(request);
+  ParseResult result{ast->problems(), {}};
+  const clang::SourceManager& sources = ast->sources();
+  for (auto file = sources.fileinfo_begin(); file != sources.fileinfo_end(); ++file)
+    result.files.push_back(without_root(file->first.getName()));
+  std::sort(result.files.begin(), result.files.end());
+  return result;
+}
+
 std::vector<Problem> problems_of(const ParseRequest& request) {
-  return Ast::parse(request)->problems();
+  return parse(request).problems;
 }
 
 }  // namespace hydrac::specialize

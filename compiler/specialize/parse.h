@@ -14,7 +14,7 @@ struct SourceFile {
 };
 
 enum class Dialect {
-  cpp,   // C++20 for this machine's processor, with GNU's extensions; OpenMP's pragmas are passed over
+  cpp,   // C++20 for `processor`, with GNU's extensions; OpenMP's pragmas are passed over
   cuda,  // the same for device and host: kernels, PTX, launches <<<>>>
 };
 
@@ -25,8 +25,10 @@ struct ParseRequest {
   // What #include finds, beside the stand-ins of this library: <cstdint>, <cstddef> and the others of
   // headers/std, and for CUDA what the toolkit declares by itself.
   std::vector<SourceFile> headers;
-  // Macros with their values, such as {"__AVX2__", "1"}; for tests and for code of another processor.
+  // Macros with their values, such as {"__forceinline__", "inline"}.
   std::vector<std::pair<std::string, std::string>> macros;
+  // For cpp: whose macros (__AVX2__) and registers there are, by Clang's names, such as x86-64-v3.
+  std::string processor = "x86-64";
 };
 
 // What Clang finds wrong; line and column count from 1 and are 0 where a problem has no place.
@@ -41,7 +43,13 @@ struct Problem {
 // "kernels/attention.cuh:12:5: use of undeclared identifier 'x'"
 std::string text_of(const Problem& problem);
 
-// The errors of a source, in order; none: it parses and type checks completely. Thread-safe.
+struct ParseResult {
+  std::vector<Problem> problems;   // in order; none: the source parses and type checks completely
+  std::vector<std::string> files;  // that were read, the source among them
+};
+
+// Thread-safe.
+ParseResult parse(const ParseRequest& request);
 std::vector<Problem> problems_of(const ParseRequest& request);
 
 // The files of templates/ under the names that code includes them by.

@@ -101,11 +101,10 @@ TEST(Parse, TheCpuTemplatesParseForEveryVectorWidth) {
       "template void hydrac::cpu::attention_forward<64, true, true>(const AttentionShape&, ConstHeads, "
       "ConstHeads,\n"
       "  ConstHeads, MutableHeads, float*, const AttentionDropout&, AttentionWorkspace);\n";
-  using Macros = std::vector<std::pair<std::string, std::string>>;
-  for (const Macros& macros :
-       {Macros{}, Macros{{"__AVX__", "1"}}, Macros{{"__AVX__", "1"}, {"__AVX512F__", "1"}}}) {
-    EXPECT_EQ(problems({.source = {"a.cpp", source}, .headers = template_headers(), .macros = macros}),
-              Texts{});
+  for (const char* processor : {"x86-64", "x86-64-v3", "x86-64-v4"}) {
+    EXPECT_EQ(problems({.source = {"a.cpp", source}, .headers = template_headers(), .processor = processor}),
+              Texts{})
+        << processor;
   }
 }
 

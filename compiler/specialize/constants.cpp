@@ -1,0 +1,103 @@
+#include "specialize/constants.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+namespace hydrac::specialize {
+
+namespace {
+
+constexpr char kBegin = '\1', kField = '\2', kEnd = '\3';
+
+// head_dim and kHeadDim alike become HeadDim.
+std::string camel(const std::string& name) {
+  const bool is_constant =
+      name.size() > 1 && name[0] == 'k' && std::isupper(static_cast<unsigned char>(name[1]));
+  std::string result;
+  bool starts = true;
+  for (const char c : is_constant ? name.substr(1) : name) {
+    if (c == '_') {
+      starts = true;
+    } else {
+      result += starts ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+      starts = false;
+    }
+  }
+  return result;
+}
+
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+}
+
+std::set<std::string> words_of(const std::string& text) {
+  std::set<std::string> words;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == kBegin) i = text.find(kEnd, i);
+    std::size_t end = i;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (end > i) words.insert(text.substr(i, end - i));
+    i = end > i ? end : i + 1;
+  }
+  return words;
+}
+
+Constant constant_at(const std::string& text, std::size_t begin, std::size_t end) {
+  Constant constant;
+  std::string* const fields[] = {&constant.source, &constant.owner, &constant.type, &constant.value,
+                                 &constant.comment};
+  std::size_t at = begin + 1;
+  for (std::string* field : fields) {
+    const std::size_t stop = text.find(kField, at);
+    *field = text.substr(at, stop - at);
+    at = stop + 1;
+  }
+  if (at != end) throw std::logic_error("a constant's mark is damaged");
+  return constant;
+}
+
+}  // namespace
+
+std::string mark_of(const Constant& constant) {
+  std::string mark(1, kBegin);
+  for (const std::string& field :
+       {constant.source, constant.owner, constant.type, constant.value, constant.comment})
+    mark += field + kField;
+  return mark + kEnd;
+}
+
+NamedConstants name_constants(const std::string& text) {
+  const std::set<std::string> taken = words_of(text);
+  std::map<std::string, std::string> values;  // by name
+  NamedConstants result;
+  const auto name_of = [&](const Constant& constant) {
+    const std::string plain = "k" + camel(constant.source),
+                      owned = "k" + camel(constant.owner) + camel(constant.source);
+    for (int attempt = 0;; ++attempt) {
+      const std::string name = attempt == 0   ? plain
+                               : attempt == 1 ? owned
+                                              : fmt::format("{}{}", owned, attempt);
+      if (taken.contains(name)) continue;
+      const auto [found, is_new] = values.try_emplace(name, constant.value);
+      if (is_new) {
+        result.declarations += fmt::format("constexpr {} {} = {};{}{}\n", constant.type, name, constant.value,
+                                           constant.comment.empty() ? "" : "  ", constant.comment);
+      }
+      if (found->second == constant.value) return name;
+    }
+  };
+  std::size_t at = 0;
+  for (std::size_t begin; (begin = text.find(kBegin, at)) != std::string::npos;) {
+    const std::size_t end = text.find(kEnd, begin);
+    result.text.append(text, at, begin - at).append(name_of(constant_at(text, begin, end)));
+    at = end + 1;
+  }
+  result.text.append(text, at);
+  return result;
+}
+
+}  // namespace hydrac::specialize

@@ -1,0 +1,30 @@
+// Changes to a text by ranges of it, so that all that is not touched, comments and layout, stays as it was.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrac::specialize {
+
+// Replaces [begin, end), counted in bytes of the unchanged text.
+struct Edit {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::string text;
+  auto operator<=>(const Edit&) const = default;
+};
+
+// The part [begin, end) of `text` with the edits that lie in it. What an edit covers, edits inside it do not
+// matter for; std::logic_error if two overlap in part.
+std::string edited(std::string_view text, std::size_t begin, std::size_t end, std::vector<Edit> edits);
+
+// Where the line of `at` begins; where the line behind it does.
+std::size_t line_begin(std::string_view text, std::size_t at);
+std::size_t next_line(std::string_view text, std::size_t at);
+// Where the // lines begin that stand directly above the line of `at`; its own begin if there are none.
+std::size_t comment_begin(std::string_view text, std::size_t at);
+// Behind `at`, a semicolon that follows, and a // comment on the same line.
+std::size_t statement_end(std::string_view text, std::size_t at);
+
+}  // namespace hydrac::specialize

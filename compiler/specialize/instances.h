@@ -1,0 +1,104 @@
+// What of the templates a program uses: the functions, classes and variables that its entry reaches, as
+// instantiated, and which template parameters have one value in all of them. Includes Clang's headers: see
+// ast.h.
+#pragma once
+#include <clang/AST/DeclTemplate.h>
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "specialize/ast.h"
+
+namespace hydrac::specialize {
+
+// Which files are specialized; what they include beside these stays an #include. Files are known by their
+// number.
+class Scope {
+ public:
+  explicit Scope(std::vector<SourceFile> files) : files_(std::move(files)) {}
+  // -1: not in scope.
+  int number_of(const std::string& path) const;
+  const std::string& path(int file) const { return files_[file].path; }
+  const std::string& text(int file) const { return files_[file].text; }
+
+ private:
+  std::vector<SourceFile> files_;
+};
+
+// A place in a source file, the same whichever parse it was seen in.
+struct Place {
+  int file = -1;
+  std::size_t offset = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+// Places of one parse.
+class Places {
+ public:
+  Places(Ast& ast, const Scope& scope) : ast_(ast), scope_(scope) {}
+
+  // No value in macros and outside the scope.
+  std::optional<Place> of(clang::SourceLocation location) const;
+  // Of what a macro's use stands for, the place of the use.
+  std::optional<Place> of_use(clang::SourceLocation location) const;
+  bool contains(const clang::Decl* decl) const { return of_use(decl->getLocation()).has_value(); }
+  // Behind the token that begins there.
+  std::size_t behind(clang::SourceLocation location) const;
+
+  // Behind a declaration with its semicolon, attributes included, and a comment on its last line.
+  std::size_t behind_declaration(const clang::Decl* decl) const;
+
+  Ast& ast() const { return ast_; }
+  const Scope& scope() const { return scope_; }
+
+ private:
+  int number_of(clang::FileID file) const;
+  bool is_half(clang::SourceLocation location) const;
+
+  Ast& ast_;
+  const Scope& scope_;
+  mutable std::map<clang::FileID, int> numbers_;
+};
+
+// The values that template parameters were seen with, over all parses. Parameters are known by their place in
+// the template that is a definition.
+class Bindings {
+ public:
+  void see(const Place& parameter, const std::string& value) { values_[parameter].insert(value); }
+  // Packs, and what only lambdas stand for: there is no name to put in their place.
+  void keep(const Place& parameter) { kept_.insert(parameter); }
+  bool bound(const Place& parameter) const {
+    const auto found = values_.find(parameter);
+    return found != values_.end() && found->second.size() == 1 && !kept_.contains(parameter);
+  }
+
+ private:
+  std::map<Place, std::set<std::string>> values_;
+  std::set<Place> kept_;
+};
+
+// The template that `declaration` is written in, behind members of instantiated classes and redeclarations.
+const clang::FunctionTemplateDecl* written(const clang::FunctionTemplateDecl* declaration);
+const clang::ClassTemplateDecl* written(const clang::ClassTemplateDecl* declaration);
+const clang::TypeAliasTemplateDecl* written(const clang::TypeAliasTemplateDecl* declaration);
+const clang::VarTemplateDecl* written(const clang::VarTemplateDecl* declaration);
+// The declaration in the text that `decl` is, or is an instance of.
+const clang::Decl* pattern_of(const clang::Decl* decl);
+// Without parentheses and conversions that the text does not show; a template argument's use stays what it
+// is.
+const clang::Expr* as_written(const clang::Expr* expression);
+
+// What an entry reaches in one parse, in the order of finding.
+struct Instances {
+  std::vector<clang::Decl*> declarations;
+  std::set<Place> patterns;  // of pattern_of() of each, and of the local variables and aliases that they name
+  std::set<std::string> outside;  // the files out of scope that declare something they name
+};
+
+// From the declarations of namespaces that `is_root` chooses. Local variables at the places of `ignored` are
+// passed over.
+Instances instances_of(const Places& places, const std::function<bool(const clang::Decl*)>& is_root,
+                       Bindings& bindings, const std::set<Place>& ignored = {});
+
+}  // namespace hydrac::specialize

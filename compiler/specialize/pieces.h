@@ -1,0 +1,28 @@
+// Which parts of the files in scope a specialized text is made of. Includes Clang's headers: see ast.h.
+#pragma once
+#include "specialize/preprocessing.h"
+
+namespace hydrac::specialize {
+
+// A declaration's range in its file, with the comment above it.
+struct Piece {
+  std::size_t begin = 0, end = 0;
+  std::vector<std::string> space;  // namespaces within the specialized one
+  std::string comment;             // of another declaration of the same, where this one has none
+};
+
+struct Pieces {
+  std::map<int, std::vector<Piece>> of_file;  // by the file's number
+  struct Member {
+    std::size_t end = 0;
+    bool is_reached = false;
+  };
+  std::map<Place, Member> members;  // of the pieces that are classes, by where they begin
+};
+
+// Adds what `instances` reached in one parse. With `keeps_conditionals`, a piece inside an #if grows to all
+// of it.
+void find_pieces(const Places& places, const Instances& instances, const Preprocessing& preprocessing,
+                 bool keeps_conditionals, Pieces& pieces);
+
+}  // namespace hydrac::specialize

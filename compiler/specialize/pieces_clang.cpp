@@ -1,0 +1,155 @@
+#include "specialize/pieces.h"
+
+#include <algorithm>
+
+namespace hydrac::specialize {
+
+using namespace clang;  // NOLINT: these files speak Clang's language
+
+namespace {
+
+class PieceFinder {
+ public:
+  PieceFinder(const Places& places, const Instances& instances, const Preprocessing& preprocessing,
+              bool keeps_conditionals, Pieces& pieces)
+      : places_(places),
+        instances_(instances),
+        preprocessing_(preprocessing),
+        keeps_conditionals_(keeps_conditionals),
+        pieces_(pieces) {}
+
+  void find(const DeclContext* context, const std::vector<std::string>& space) {
+    for (const Decl* decl : context->decls()) {
+      if (const auto* inner = dyn_cast<NamespaceDecl>(decl)) {
+        std::vector<std::string> path = space;
+        path.push_back(inner->getNameAsString());
+        find(inner, path);
+      } else if (const Decl* wanted = wanted_of(decl)) {
+        add(decl, wanted, space);
+      }
+    }
+  }
+
+ private:
+  // The declaration in whose name `decl` is kept; null if it is not.
+  const Decl* wanted_of(const Decl* decl) const {
+    if (const auto* linkage = dyn_cast<LinkageSpecDecl>(decl)) {
+      for (const Decl* inner : linkage->decls()) return wanted_of(inner);
+      return nullptr;
+    }
+    const auto place = places_.of_use(decl->getLocation());
+    if (!place || decl->isImplicit() || isa<ClassTemplatePartialSpecializationDecl, StaticAssertDecl>(decl))
+      return nullptr;
+    if (const auto* variable = dyn_cast<VarTemplateSpecializationDecl>(decl)) {
+      const auto primary = places_.of_use(written(variable->getSpecializedTemplate())->getLocation());
+      return primary && instances_.patterns.contains(*primary) ? decl : nullptr;
+    }
+    return instances_.patterns.contains(*place) ? decl : nullptr;
+  }
+
+  // Members that nothing reaches were not bound either: they go before anyone parses them again.
+  void add_members(const CXXRecordDecl* record) {
+    for (const Decl* member : record->decls()) {
+      const auto place = places_.of_use(member->getLocation());
+      if (member->isImplicit() || !place || isa<FieldDecl, AccessSpecDecl, StaticAssertDecl>(member))
+        continue;
+      const auto begin = begin_of(member);
+      if (!begin) continue;
+      const bool is_reached = instances_.patterns.contains(*place);
+      const std::string& text = places_.scope().text(begin->file);
+      Pieces::Member& known = pieces_.members[{begin->file, comment_begin(text, begin->offset)}];
+      known.end = next_line(text, places_.behind_declaration(member));
+      known.is_reached = known.is_reached || is_reached;
+      if (const CXXRecordDecl* inner = record_of(member); inner && is_reached) add_members(inner);
+    }
+  }
+
+  static const CXXRecordDecl* record_of(const Decl* decl) {
+    if (const auto* described = dyn_cast<ClassTemplateDecl>(decl)) return described->getTemplatedDecl();
+    return dyn_cast<CXXRecordDecl>(decl);
+  }
+
+  std::optional<Place> begin_of(const Decl* decl) const {
+    auto begin = places_.of_use(decl->getBeginLoc());
+    const Decl* plain = decl;
+    if (const auto* described = dyn_cast<TemplateDecl>(decl)) plain = described->getTemplatedDecl();
+    if (begin && plain) {
+      for (const Attr* attribute : plain->attrs()) {
+        const auto place = places_.of_use(attribute->getLocation());
+        if (place && place->file == begin->file && place->offset < begin->offset) begin = place;
+      }
+    }
+    return begin;
+  }
+
+  void add(const Decl* decl, const Decl* wanted, const std::vector<std::string>& space) {
+    const auto begin = begin_of(decl);
+    if (!begin) return;
+    const std::string& text = places_.scope().text(begin->file);
+    Piece piece{comment_begin(text, begin->offset), places_.behind_declaration(wanted),
+                space.size() > 2 ? std::vector(space.begin() + 2, space.end()) : std::vector<std::string>(),
+                ""};
+    if (piece.begin == line_begin(text, begin->offset)) piece.comment = comment_elsewhere(wanted);
+    if (keeps_conditionals_) widen(begin->file, piece);
+    if (const CXXRecordDecl* record = record_of(wanted)) add_members(record);
+    std::vector<Piece>& all = pieces_.of_file[begin->file];
+    const auto same =
+        std::find_if(all.begin(), all.end(), [&](const Piece& p) { return p.begin == piece.begin; });
+    if (same == all.end()) {
+      all.push_back(piece);
+    } else {
+      same->end = std::max(same->end, piece.end);
+    }
+  }
+
+  // To all of an #if ... #endif around it.
+  void widen(int file, Piece& piece) const {
+    const std::string& text = places_.scope().text(file);
+    for (const auto& [place, conditional] : preprocessing_.conditionals) {
+      if (place.file != file) continue;
+      const std::size_t begin = conditional.branches.front().begin;
+      if (begin > piece.begin || conditional.end < piece.end) continue;
+      piece.begin = comment_begin(text, begin);
+      piece.end = conditional.end;
+    }
+  }
+
+  std::string comment_of(const Decl* decl) const {
+    const auto begin = begin_of(decl);
+    if (!begin) return "";
+    const std::string& text = places_.scope().text(begin->file);
+    const std::size_t comment = comment_begin(text, begin->offset);
+    return text.substr(comment, line_begin(text, begin->offset) - comment);
+  }
+
+  std::string comment_elsewhere(const Decl* decl) const {
+    const auto of_others = [&](const auto* first) {
+      for (const Decl* other : first->redecls()) {
+        if (other == decl) continue;
+        if (std::string comment = comment_of(other); !comment.empty()) return comment;
+      }
+      return std::string();
+    };
+    if (const auto* described = dyn_cast<FunctionTemplateDecl>(decl)) return of_others(described);
+    const auto* function = dyn_cast<FunctionDecl>(decl);
+    if (!function) return "";
+    if (const FunctionTemplateDecl* primary = function->getPrimaryTemplate()) return of_others(primary);
+    return of_others(function);
+  }
+
+  const Places& places_;
+  const Instances& instances_;
+  const Preprocessing& preprocessing_;
+  const bool keeps_conditionals_;
+  Pieces& pieces_;
+};
+
+}  // namespace
+
+void find_pieces(const Places& places, const Instances& instances, const Preprocessing& preprocessing,
+                 bool keeps_conditionals, Pieces& pieces) {
+  PieceFinder(places, instances, preprocessing, keeps_conditionals, pieces)
+      .find(places.ast().context().getTranslationUnitDecl(), {});
+}
+
+}  // namespace hydrac::specialize

@@ -1,0 +1,67 @@
+// Checking emitted programs: what is parsed, and the message when something does not.
+#include "specialize/check.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace hydrac::specialize {
+namespace {
+
+std::string refusal(const EmittedProgram& program) {
+  try {
+    check_parses(program);
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const std::string kBegin = "hydrac would write code that does not parse, which is an error of hydrac:";
+
+TEST(Check, AProgramOfHostAndDeviceFilesThatIncludeEachOtherParses) {
+  EXPECT_EQ(
+      refusal({.files = {{"dims.h", "#pragma once\nconstexpr int kTokens = 1024;\n"},
+                         {"kernels/twice.cuh",
+                          "#pragma once\n#include \"dims.h\"\n__global__ void twice(float* x) {\n"
+                          "  if (threadIdx.x < kTokens) x[threadIdx.x] *= 2;\n}\n"},
+                         {"forward.cu",
+                          "#include \"kernels/twice.cuh\"\nvoid forward(float* x, cudaStream_t stream) {\n"
+                          "  twice<<<4, 256, 0, stream>>>(x);\n}\n"},
+                         {"train.cpp",
+                          "#include <cstdint>\n#include \"dims.h\"\n#include \"runtime/train.h\"\n"
+                          "int main() { return runtime::train(std::int64_t{kTokens}); }\n"},
+                         {"PLAN.md", "# not code (\n"}},
+               .runtime_headers = {{"runtime/train.h",
+                                    "#pragma once\nnamespace runtime {\nint train(long tokens);\n}\n"}}}),
+      "");
+}
+
+TEST(Check, EachProblemIsListedOnceWithItsPlace) {
+  const std::string kernel = "#pragma once\n__global__ void k(float* x) {\n  x[0] = y;\n}\n";
+  EXPECT_EQ(refusal({.files = {{"k.cuh", kernel},
+                               {"a.cu", "#include \"k.cuh\"\n"},
+                               {"b.cu", "#include \"k.cuh\"\nint f() { return 1 }\n"}}}),
+            kBegin +
+                "\n  k.cuh:3:10: use of undeclared identifier 'y'\n"
+                "  b.cu:2:19: expected ';' after return statement");
+}
+
+TEST(Check, AHeaderThatNoSourceIncludesIsParsedToo) {
+  EXPECT_EQ(refusal({.files = {{"a.cpp", "int a;\n"}, {"alone.h", "int b = c;\n"}}}),
+            kBegin + "\n  alone.h:1:9: use of undeclared identifier 'c'");
+}
+
+TEST(Check, ACallThatTheRuntimeDoesNotTakeIsFound) {
+  EXPECT_EQ(refusal({.files = {{"a.cpp", "#include \"runtime/x.h\"\nvoid g(float* p) { f(p, 1); }\n"}},
+                     .runtime_headers = {{"runtime/x.h", "void f(float* x);\n"}}}),
+            kBegin + "\n  a.cpp:2:20: no matching function for call to 'f'");
+}
+
+TEST(Check, AnIncludeThatIsNotThereIsFound) {
+  EXPECT_EQ(refusal({.files = {{"a.cpp", "#include \"gone.h\"\n"}}}),
+            kBegin + "\n  a.cpp:1:10: 'gone.h' file not found");
+}
+
+}  // namespace
+}  // namespace hydrac::specialize

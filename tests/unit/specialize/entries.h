@@ -1,0 +1,113 @@
+// Kernels over the templates, as codegen prints them: what the tests specialize.
+#pragma once
+#include <fmt/format.h>
+
+#include <string>
+
+namespace hydrac::specialize::test {
+
+struct CudaAttention {
+  std::string kernel;  // forward, query_gradients, key_gradients
+  int capability = 90;
+  std::string type = "bf16";  // bf16, f16, float
+  int head_dim = 64;
+  bool has_dropout = false;
+  bool causal = true;
+  int tokens = 1024;
+  int kv_heads = 12;
+
+  std::string name() const {
+    return fmt::format("sm_{} {} {} {}{}{}", capability, kernel, type, head_dim,
+                       has_dropout ? " dropout" : "", causal ? "" : " not causal");
+  }
+};
+
+inline std::string cuda_attention_entry(const CudaAttention& a) {
+  const std::string type = a.type == "float" ? "float" : "hydrac::" + a.type;
+  const auto heads = [&](const std::string& pointer) {
+    return fmt::format("{{{}, {}, {}, {}}}", pointer, a.tokens * a.head_dim * 12, a.head_dim * 12,
+                       a.head_dim);
+  };
+  std::string parameters = fmt::format("const {0}* q, const {0}* k, const {0}* v, ", type), arguments;
+  if (a.kernel == "forward") {
+    parameters += fmt::format("{}* out, float* lse", type);
+    arguments = heads("out") + ", lse";
+  } else if (a.kernel == "query_gradients") {
+    parameters += fmt::format(
+        "const {0}* out, const float* lse, const {0}* d_out, {0}* d_q, hydrac::cuda::QueryTerms* terms",
+        type);
+    arguments = heads("out") + ", lse, " + heads("d_out") + ", " + heads("d_q") + ", terms";
+  } else {
+    parameters += fmt::format("const {0}* d_out, {0}* d_k, {0}* d_v, hydrac::cuda::QueryTerms* terms", type);
+    arguments = heads("d_out") + ", terms, " + heads("d_k") + ", " + heads("d_v");
+  }
+  std::string dropout = "constexpr hydrac::cuda::AttentionDropout dropout{0, 0, 1.0f};";
+  if (a.has_dropout) {
+    parameters += ", const std::uint32_t* rng_step, const std::uint32_t* rng_seed, int layer";
+    dropout =
+        "const hydrac::cuda::AttentionDropout dropout{hydrac::random_key(*rng_seed, *rng_step, 7u + layer), "
+        "42949672u, 1.01f};";
+  }
+  return fmt::format(
+      "#include \"cuda/attention/attention.cuh\"\n\n"
+      "// What it computes.\n"
+      "extern \"C\" __global__ void __launch_bounds__(128, 2) attention_{0}({1}) {{\n"
+      "  constexpr hydrac::cuda::AttentionProblem problem{{.capability = {2}, .element_bytes = {3}, .is_bf16 "
+      "= {4},\n"
+      "      .has_dropout = {5}, .batch = 16, .tokens = {6}, .heads = 12, .kv_heads = {7}, .head_dim = "
+      "{8}}};\n"
+      "  using Config = hydrac::cuda::AttentionConfig<{9}, {8}, attention_family(problem),\n"
+      "      attention_tile(problem, hydrac::cuda::AttentionKernel::{0}), {10}, {5}>;\n"
+      "  constexpr hydrac::cuda::AttentionShape shape{{16, {6}, 12, {7}, 0.125f}};\n  {11}\n"
+      "  hydrac::cuda::attention_{0}<Config>(shape, {12}, {13}, {14}, {15}, dropout);\n}}\n",
+      a.kernel, parameters, a.capability, a.type == "float" ? 4 : 2, a.type == "bf16", a.has_dropout,
+      a.tokens, a.kv_heads, a.head_dim, type, a.causal, dropout, heads("q"), heads("k"), heads("v"),
+      arguments);
+}
+
+inline std::string cuda_embedding_entry(const std::string& y_type, const std::string& table_type,
+                                        bool accumulate) {
+  const std::string constants =
+      fmt::format("hydrac::cuda::EmbeddingGradient{{16384, 768, 50304, {}, {}, {}}}",
+                  y_type == "float" ? 4 : 2, table_type == "float" ? 4 : 2, accumulate);
+  return fmt::format(
+      "#include \"cuda/embedding_backward.cuh\"\n\n"
+      "// Within a chunk.\n"
+      "extern \"C\" __global__ void __launch_bounds__(192, 4) embedding_gradient_runs(const std::int32_t* "
+      "ids,\n"
+      "    const std::int32_t* order, const {0}* d_y, {1}* d_table, float* workspace) {{\n"
+      "  hydrac::cuda::embedding_gradient_runs<{0}, {1}, {2}>(ids, order, d_y, d_table, workspace);\n}}\n\n"
+      "// Across the borders of chunks.\n"
+      "extern \"C\" __global__ void __launch_bounds__(256, 4) embedding_gradient_borders({1}* d_table, "
+      "float* workspace) {{\n"
+      "  hydrac::cuda::embedding_gradient_borders<{1}, {2}>(workspace, d_table);\n}}\n",
+      y_type, table_type, constants);
+}
+
+// forward(q, k, v, out, lse, workspace) and backward(..., dout, dq, dk, dv, ...), dense tensors [2, 70, 4 or
+// 2, head_dim].
+inline std::string cpu_attention_entry(int head_dim, bool causal, bool has_dropout) {
+  const auto heads = [&](const std::string& pointer, int count) {
+    return fmt::format("{{{}, {}, {}, {}}}", pointer, 70 * count * head_dim, count * head_dim, head_dim);
+  };
+  return fmt::format(
+      "#include \"cpu/attention.h\"\n\n"
+      "extern \"C\" void forward(const float* q, const float* k, const float* v, float* out, float* lse, "
+      "void* workspace) {{\n"
+      "  constexpr hydrac::cpu::AttentionShape shape{{2, 70, 4, 2, 0.25f}};\n"
+      "  constexpr hydrac::cpu::AttentionDropout dropout{{17, {3}, 1.25f}};\n"
+      "  hydrac::cpu::attention_forward<{0}, {1}, {2}>(shape, {4}, {5}, {6}, {7}, lse, dropout, {{workspace, "
+      "2}});\n}}\n\n"
+      "extern \"C\" void backward(const float* q, const float* k, const float* v, const float* out, const "
+      "float* lse,\n"
+      "    const float* d_out, float* d_q, float* d_k, float* d_v, void* workspace) {{\n"
+      "  constexpr hydrac::cpu::AttentionShape shape{{2, 70, 4, 2, 0.25f}};\n"
+      "  constexpr hydrac::cpu::AttentionDropout dropout{{17, {3}, 1.25f}};\n"
+      "  hydrac::cpu::attention_backward<{0}, {1}, {2}>(shape, {4}, {5}, {6}, {7}, lse, {8}, {9}, {10}, "
+      "{11}, dropout,\n"
+      "      {{workspace, 2}});\n}}\n",
+      head_dim, causal, has_dropout, has_dropout ? 858993459u : 0u, heads("q", 4), heads("k", 2),
+      heads("v", 2), heads("out", 4), heads("d_out", 4), heads("d_q", 4), heads("d_k", 2), heads("d_v", 2));
+}
+
+}  // namespace hydrac::specialize::test

@@ -1,0 +1,221 @@
+// The templates that hydrac ships, specialized: nothing of the templates is left to read, and they compute
+// the same bits.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <regex>
+
+#include "runtime/cuda/nvrtc.h"
+#include "runtime/error.h"
+#include "specialize/format.h"
+#include "specialize/specialize.h"
+#include "targets/cpu/jit.h"
+#include "targets/templates/templates.h"
+#include "tests/unit/specialize/entries.h"
+#include "tests/unit/support/temp_dir.h"
+
+namespace hydrac::specialize {
+namespace {
+
+using test::CudaAttention;
+
+std::string specialized(const std::string& entry, int capability) {
+  SpecializeRequest request;
+  request.entry = {"kernel.cu", entry};
+  request.capability = capability;
+  request.scope = "hydrac::kernel";
+  return specialize(request);
+}
+
+std::vector<CudaAttention> cuda_attentions() {
+  std::vector<CudaAttention> all;
+  for (const char* kernel : {"forward", "query_gradients", "key_gradients"}) {
+    all.push_back({.kernel = kernel});
+    all.push_back({.kernel = kernel, .head_dim = 128, .causal = false, .kv_heads = 4});
+    all.push_back({.kernel = kernel, .has_dropout = true, .tokens = 1000});
+    all.push_back({.kernel = kernel, .capability = 80, .head_dim = 128, .has_dropout = true});
+    all.push_back({.kernel = kernel, .capability = 80, .head_dim = 256, .tokens = 1000});
+    all.push_back({.kernel = kernel, .capability = 75, .type = "f16", .head_dim = 96, .kv_heads = 4});
+    all.push_back({.kernel = kernel, .capability = 75, .type = "float", .causal = false});
+    all.push_back({.kernel = kernel, .capability = 120, .type = "f16", .has_dropout = true});
+  }
+  return all;
+}
+
+std::vector<std::string> cuda_embeddings() {
+  return {test::cuda_embedding_entry("hydrac::bf16", "float", true),
+          test::cuda_embedding_entry("float", "float", false),
+          test::cuda_embedding_entry("hydrac::f16", "hydrac::f16", false)};
+}
+
+// Template arguments such as <64, true> that an entry or the text still spells.
+std::vector<std::string> argument_lists(const std::string& text) {
+  const std::regex list("\\w+<[^<>;(]*\\b(true|false)\\b[^<>;(]*>");
+  std::vector<std::string> found;
+  for (std::sregex_iterator it(text.begin(), text.end(), list), end; it != end; ++it)
+    found.push_back(it->str());
+  return found;
+}
+
+int longest_function(const std::string& text) {
+  int longest = 0, lines = 0;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    lines = line.empty() || line[0] != '}' ? lines + 1 : 0;
+    if (line.empty()) lines = lines == 1 ? 0 : lines;
+    longest = std::max(longest, lines);
+  }
+  return longest;
+}
+
+TEST(Templates, SpecializedTextHasNoConstantsOfTheTemplatesLeft) {
+  for (const CudaAttention& attention : cuda_attentions()) {
+    const std::string text = specialized(test::cuda_attention_entry(attention), attention.capability);
+    EXPECT_EQ(argument_lists(text), std::vector<std::string>{}) << attention.name();
+    for (const char* gone :
+         {"Config", "__CUDA_ARCH__", "typename", "static_assert", "HYDRAC_WGMMA", "ProductOf"})
+      EXPECT_EQ(text.find(gone), std::string::npos) << attention.name() << ": " << gone << "\n" << text;
+    EXPECT_NE(text.find("constexpr int kHeadDim = "), std::string::npos) << attention.name();
+    EXPECT_NE(text.find("// What it computes.\nextern \"C\""), std::string::npos) << attention.name();
+    EXPECT_LT(longest_function(text), 300) << attention.name();
+    EXPECT_EQ(formatted(text), text) << attention.name();
+  }
+}
+
+TEST(Templates, ProcessorTimeOfGpt2sKernels) {
+  const std::clock_t start = std::clock();
+  for (const char* kernel : {"forward", "query_gradients", "key_gradients"})
+    specialized(test::cuda_attention_entry({.kernel = kernel}), 90);
+  specialized(cuda_embeddings()[0], 90);
+  RecordProperty("milliseconds", static_cast<int>(1000 * (std::clock() - start) / CLOCKS_PER_SEC));
+  std::cout << "gpt2's kernels: " << 1000 * (std::clock() - start) / CLOCKS_PER_SEC << " ms\n";
+}
+
+class SameCode : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      runtime::cuda::nvrtc_version();
+    } catch (const runtime::InputError& error) {
+      GTEST_SKIP() << "SKIPPED: " << error.what();
+    }
+  }
+};
+
+// Without what names and the order of declarations decide.
+std::string ptx_of(const std::string& source, int capability) {
+  runtime::cuda::CompileRequest request;
+  request.source = source;
+  request.capability = capability;
+  request.kind = runtime::cuda::CodeKind::ptx;
+  request.options = {"--device-as-default-execution-space"};
+  for (const targets::TemplateFile& file : targets::template_files()) {
+    std::string name = file.path;
+    for (const std::string prefix : {"cuda/nvrtc/", "include/"}) {
+      if (name.starts_with(prefix)) name = name.substr(prefix.size());
+    }
+    if (!name.starts_with("cpu/")) request.headers.emplace_back(name, file.text);
+  }
+  // Constants have a place of their own in memory, which nobody reads.
+  const std::regex constant("\\.global \\.align \\d+ \\.\\w+ \\w+(\\[\\d+\\])?( = [^;]*)?;\n");
+  const std::string ptx = std::regex_replace(runtime::cuda::compile(request).image, constant, "");
+  std::map<std::string, std::string> names;
+  std::string text;
+  const std::regex symbol("_Z[A-Za-z0-9_$]+");
+  std::size_t at = 0;
+  for (std::sregex_iterator it(ptx.begin(), ptx.end(), symbol), end; it != end; ++it) {
+    text.append(ptx, at, it->position() - at);
+    text += names.try_emplace(it->str(), fmt::format("symbol{}", names.size())).first->second;
+    at = it->position() + it->length();
+  }
+  return text.append(ptx, at);
+}
+
+void expect_same_ptx(const std::string& entry, int capability, const std::string& name) {
+  const std::vector<int> known = runtime::cuda::nvrtc_capabilities();
+  if (!std::binary_search(known.begin(), known.end(), capability)) return;
+  const std::string plain = ptx_of(specialized(entry, capability), capability),
+                    original = ptx_of(entry, capability);
+  EXPECT_GT(original.size(), 1000u) << name;
+  EXPECT_TRUE(plain == original) << name << ": the specialized kernel's PTX differs";
+  if (plain != original && std::getenv("HYDRAC_KEEP")) {
+    std::ofstream(std::string(std::getenv("HYDRAC_KEEP")) + "/plain.ptx") << plain;
+    std::ofstream(std::string(std::getenv("HYDRAC_KEEP")) + "/original.ptx") << original;
+  }
+}
+
+TEST_F(SameCode, AttentionKernelsCompileToTheSamePtx) {
+  for (const CudaAttention& attention : cuda_attentions())
+    expect_same_ptx(test::cuda_attention_entry(attention), attention.capability, attention.name());
+}
+
+TEST_F(SameCode, EmbeddingKernelsCompileToTheSamePtx) {
+  for (const std::string& entry : cuda_embeddings()) {
+    for (const int capability : {75, 90}) expect_same_ptx(entry, capability, entry);
+  }
+}
+
+// ---- cpu
+
+struct Tensors {
+  std::vector<float> q, k, v, d_out, out, lse, d_q, d_k, d_v;
+};
+
+Tensors run(const std::string& source, int head_dim, const std::filesystem::path& cache) {
+  const std::size_t rows = 2 * 70 * static_cast<std::size_t>(head_dim);
+  Tensors t;
+  unsigned state = 1;
+  const auto random = [&](std::size_t count) {
+    std::vector<float> values(count);
+    for (float& x : values)
+      x = static_cast<float>(static_cast<int>((state = state * 1664525u + 1013904223u) >> 8) - (1 << 23)) /
+          (1 << 22);
+    return values;
+  };
+  t.q = random(4 * rows), t.k = random(2 * rows), t.v = random(2 * rows), t.d_out = random(4 * rows);
+  t.out.resize(4 * rows), t.d_q.resize(4 * rows), t.d_k.resize(2 * rows), t.d_v.resize(2 * rows);
+  t.lse.resize(2 * 70 * 4);
+  const targets::KernelLibrary library = targets::compile_kernels(source, cache);
+  auto* workspace = static_cast<char*>(std::aligned_alloc(64, 64 << 20));
+  reinterpret_cast<void (*)(const float*, const float*, const float*, float*, float*, void*)>(targets::symbol(
+      library, "forward"))(t.q.data(), t.k.data(), t.v.data(), t.out.data(), t.lse.data(), workspace);
+  reinterpret_cast<void (*)(const float*, const float*, const float*, const float*, const float*,
+                            const float*, float*, float*, float*, void*)>(
+      targets::symbol(library, "backward"))(t.q.data(), t.k.data(), t.v.data(), t.out.data(), t.lse.data(),
+                                            t.d_out.data(), t.d_q.data(), t.d_k.data(), t.d_v.data(),
+                                            workspace);
+  std::free(workspace);
+  return t;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST(Templates, SpecializedCpuAttentionComputesTheSameBits) {
+  const hydrac::test::TempDir cache;
+  for (const auto& [head_dim, causal, has_dropout] :
+       {std::tuple(32, true, false), std::tuple(40, false, true)}) {
+    SpecializeRequest request;
+    request.entry = {"kernels.cpp", test::cpu_attention_entry(head_dim, causal, has_dropout)};
+    request.dialect = Dialect::cpp;
+    request.scope = "hydrac::kernels";
+    const std::string text = specialize(request);
+    EXPECT_EQ(argument_lists(text), std::vector<std::string>{}) << text;
+    const Tensors plain = run(text, head_dim, cache.path()),
+                  original = run(request.entry.text, head_dim, cache.path());
+    EXPECT_TRUE(same_bits(plain.out, original.out));
+    EXPECT_TRUE(same_bits(plain.lse, original.lse));
+    EXPECT_TRUE(same_bits(plain.d_q, original.d_q));
+    EXPECT_TRUE(same_bits(plain.d_k, original.d_k));
+    EXPECT_TRUE(same_bits(plain.d_v, original.d_v));
+    EXPECT_NE(plain.out[5], 0.0f);
+    EXPECT_NE(plain.d_k[5], 0.0f);
+  }
+}
+
+}  // namespace
+}  // namespace hydrac::specialize
