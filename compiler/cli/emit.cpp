@@ -9,6 +9,7 @@
 #include "cli/build_program.h"
 #include "cli/program_memory.h"
 #include "cli/spec_input.h"
+#include "cli/train_settings.h"
 #include "cli/verb.h"
 #include "emit/folder.h"
 #include "runtime/error.h"
@@ -36,7 +37,7 @@ emit::Files emitted_files(const Arguments& arguments, spec::Spec spec) {
                       arguments.overrides};
   if (const auto threads = arguments.value("--threads"))
     origin.overrides.push_back("optimizations.threads=" + *threads);
-  return emit::emit(planned.compiled, origin);
+  return emit::emit(planned.compiled, train_settings(planned.compiled.spec), origin);
 }
 
 int64_t lines_of(const emit::Files& files) {

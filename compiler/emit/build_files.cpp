@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "emit/source_file.h"
 #include "targets/target.h"
 
@@ -25,9 +27,21 @@ endif()
 
 )";
 
+std::string data_target(DataKind data) {
+  switch (data) {
+    case DataKind::shards:
+      return "hydrac::data";
+    case DataKind::text:
+      return "hydrac::text";
+    case DataKind::series:
+      return "hydrac::series";
+  }
+  throw std::logic_error("no such kind of data");
+}
+
 }  // namespace
 
-std::string cmake_lists(const driver::Compiled& compiled, const Origin& origin,
+std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const Origin& origin,
                         const std::vector<std::string>& sources) {
   const targets::Target& target = *targets::find(compiled.spec.target);
   const bool cpu = target.is_cpu();
@@ -61,7 +75,9 @@ std::string cmake_lists(const driver::Compiled& compiled, const Origin& origin,
         "set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS \"${{kernel_options}}\")\n", kernels);
     text += "\n# OpenMP runs kernels on all cores; the BLAS library is opened at run time.\n";
     text += "find_package(OpenMP REQUIRED)\n";
-    text += "target_link_libraries(train PRIVATE hydrac::app hydrac::cpu_program OpenMP::OpenMP_CXX)\n";
+    text +=
+        fmt::format("target_link_libraries(train PRIVATE hydrac::app {} hydrac::cpu OpenMP::OpenMP_CXX)\n",
+                    data_target(data));
   } else {
     text +=
         "\n# No contraction: a * b + c rounds twice wherever it stands, so that fusing kernels changes no "
@@ -69,7 +85,8 @@ std::string cmake_lists(const driver::Compiled& compiled, const Origin& origin,
     text +=
         fmt::format("set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS --fmad=false)\n", kernels);
     text += "\n# CUDA's driver, cuBLASLt and cuDNN are opened at run time.\n";
-    text += "target_link_libraries(train PRIVATE hydrac::app hydrac::cuda_program)\n";
+    text +=
+        fmt::format("target_link_libraries(train PRIVATE hydrac::app {} hydrac::cuda)\n", data_target(data));
   }
   return text;
 }

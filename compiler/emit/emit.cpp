@@ -12,6 +12,7 @@
 #include "emit/memory.h"
 #include "emit/plan_page.h"
 #include "emit/program_class.h"
+#include "emit/settings.h"
 #include "emit/source_file.h"
 #include "specialize/format.h"
 #include "targets/target.h"
@@ -22,8 +23,9 @@ namespace {
 
 class Emitter {
  public:
-  Emitter(const driver::Compiled& compiled, const Origin& origin)
+  Emitter(const driver::Compiled& compiled, const runtime::TrainSettings& settings, const Origin& origin)
       : compiled_(compiled),
+        settings_(settings),
         origin_(origin),
         cpu_(targets::find(compiled.spec.target)->is_cpu()),
         dimensions_(compiled.graph),
@@ -35,11 +37,13 @@ class Emitter {
     add_kernels();
     add_functions();
     add_program();
+    add_main();
     std::vector<std::string> sources;
     for (const auto& [name, text] : files_) {
       if (name.ends_with(".cpp") || name.ends_with(".cu")) sources.push_back(name);
     }
-    files_["CMakeLists.txt"] = cmake_lists(compiled_, origin_, sources);
+    files_["CMakeLists.txt"] =
+        cmake_lists(compiled_, data_kind(settings_.data, compiled_.spec), origin_, sources);
     files_["PLAN.md"] = plan_page(compiled_, tensors_, origin_);
     return std::move(files_);
   }
@@ -57,8 +61,10 @@ class Emitter {
   void add_kernels();
   void add_functions();
   void add_program();
+  void add_main();
 
   const driver::Compiled& compiled_;
+  const runtime::TrainSettings& settings_;
   const Origin& origin_;
   const bool cpu_;
   const Dimensions dimensions_;
@@ -229,10 +235,21 @@ void Emitter::add_program() {
           ""});
 }
 
+void Emitter::add_main() {
+  const DataKind kind = data_kind(settings_.data, compiled_.spec);
+  source("train.cpp", {"main(), and what the spec says about a run.",
+                       {"<memory>", "", "\"program.h\"", "\"runtime/app/train_main.h\"",
+                        "\"" + corpus_header(kind) + "\""},
+                       "using hydrac::runtime::DataSettings;\nusing hydrac::runtime::TrainOptions;\n"
+                       "using hydrac::runtime::TrainSettings;\n\n" +
+                           settings_source(settings_),
+                       main_source(compiled_.spec, kind)});
+}
+
 }  // namespace
 
-Files emit(const driver::Compiled& compiled, const Origin& origin) {
-  return Emitter(compiled, origin).emit();
+Files emit(const driver::Compiled& compiled, const runtime::TrainSettings& settings, const Origin& origin) {
+  return Emitter(compiled, settings, origin).emit();
 }
 
 }  // namespace hydrac::emit

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "driver/compile.h"
+#include "runtime/app/train_run.h"
 
 namespace hydrac::emit {
 
@@ -18,6 +19,6 @@ struct Origin {
 };
 
 // The same program gives the same bytes, wherever and whenever it is emitted.
-Files emit(const driver::Compiled& compiled, const Origin& origin);
+Files emit(const driver::Compiled& compiled, const runtime::TrainSettings& settings, const Origin& origin);
 
 }  // namespace hydrac::emit

@@ -214,7 +214,7 @@ void LayoutText::flop() {
 }
 
 std::string LayoutText::print() {
-  out_.open("ProgramLayout layout() {");
+  out_.open("ProgramLayout program_layout() {");
   out_.line("const Memory m(nullptr);");
   out_.line("ProgramLayout layout;");
   out_.line("layout.arena_bytes = kArenaBytes;");

@@ -89,7 +89,12 @@ std::string cpu_definition(const driver::Compiled& compiled, const Dimensions& d
   out.line("");
   out.line("}  // namespace");
   out.line("");
-  out.line("Program::Program() : CpuStepProgram(layout()), memory_(arena()), blas_(open_blas()) {}");
+  out.open("std::string Program::description() const {");
+  out.line("return \"compiled ahead of time, products by \" + blas_.blas().name() + \", \" +");
+  out.line("       std::to_string(kThreads) + \" threads\";");
+  out.close();
+  out.line("");
+  out.line("Program::Program() : CpuStepProgram(program_layout()), memory_(arena()), blas_(open_blas()) {}");
   out.line("");
   out.open("void Program::execute(Function function) {");
   out.open("switch (function) {");
@@ -192,7 +197,7 @@ std::string cuda_definition(const driver::Compiled& compiled, const Dimensions& 
   const bool tf32 = compiled.spec.optimizations.precision == spec::Precision::tf32;
   const bool two = has_two_branches(compiled);
   out.line("Program::Program()");
-  out.line("    : CudaStepProgram(layout(), context),");
+  out.line("    : CudaStepProgram(program_layout(), context),");
   out.line("      memory_(arena()),");
   out.line(fmt::format("      products_(context, product_options(), {}, {{arena(), kArenaBytes}}),",
                        tf32 ? "/*tf32=*/true" : "/*tf32=*/false"));
@@ -208,6 +213,11 @@ std::string cuda_definition(const driver::Compiled& compiled, const Dimensions& 
   body.line(compiled.spec.optimizations.cuda_graph ? "capture_graphs();" : "use_graphs(false);");
   out.append(body.text());
   out.line("}");
+  out.line("");
+  out.open("std::string Program::description() const {");
+  out.line("return \"compiled ahead of time for \" + context.device().name + \", products by \" +");
+  out.line("       products_.library().version();");
+  out.close();
   out.line("");
   out.open("void Program::enqueue(Function function) {");
   out.line(run_text(compiled));
@@ -234,7 +244,7 @@ std::string cuda_definition(const driver::Compiled& compiled, const Dimensions& 
 std::string program_declaration(const driver::Compiled& compiled) {
   Writer out;
   out.line("// Where everything lies in memory, for the training loop; layout.cpp.");
-  out.line("ProgramLayout layout();");
+  out.line("ProgramLayout program_layout();");
   out.line("");
   if (on_cpu(compiled)) {
     out.open("class Program final : public CpuStepProgram {");
@@ -243,6 +253,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
     out.line("");
     out.line(" private:");
     out.line("void execute(Function function) override;");
+    out.line("std::string description() const override;");
     out.line("");
     out.line("Memory memory_;");
     out.line("Products blas_;");
@@ -260,6 +271,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
   out.line("");
   out.line(" private:");
   out.line("void enqueue(Function function) override;");
+  out.line("std::string description() const override;");
   out.line("");
   out.line("Memory memory_;");
   out.line("Products products_;");

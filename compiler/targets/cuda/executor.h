@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/cuda/cuda_step_program.h"
 #include "driver/floor.h"
+#include "runtime/cuda/cuda_step_program.h"
 #include "targets/cuda/calls.h"
 #include "targets/cuda/kernels.h"
 #include "targets/cuda/machine.h"

@@ -1,0 +1,180 @@
+#include "emit/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "codegen/writer.h"
+#include "emit/source_file.h"
+
+namespace hydrac::emit {
+
+using codegen::Writer;
+
+std::string string_literal(const std::string& text) {
+  std::string literal = "\"";
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') {
+      literal += "\\n";
+      if (i + 1 < text.size()) literal += "\"\n\"";
+    } else if (c == '"' || c == '\\') {
+      literal += '\\';
+      literal += c;
+    } else if (c < ' ' || c > '~') {
+      literal += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+    } else {
+      literal += c;
+    }
+  }
+  return literal + "\"";
+}
+
+namespace {
+
+std::string list_literal(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + string_literal(word);
+  return "{" + list + "}";
+}
+
+// Settings as assignments; those that are as they start are left out.
+class Assignments {
+ public:
+  Assignments(Writer& out, std::string object) : out_(out), object_(std::move(object)) {}
+
+  void number(const std::string& member, double value, double start) {
+    if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, value));
+  }
+  void integer(const std::string& member, int64_t value, int64_t start) {
+    if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, value));
+  }
+  void text(const std::string& member, const std::string& value, const std::string& start = "") {
+    if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, string_literal(value)));
+  }
+  void list(const std::string& member, const std::vector<std::string>& words) {
+    if (!words.empty()) out_.line(fmt::format("{}.{} = {};", object_, member, list_literal(words)));
+  }
+
+ private:
+  Writer& out_;
+  std::string object_;
+};
+
+void print_train(Writer& out, const runtime::TrainOptions& t) {
+  const runtime::TrainOptions start;
+  out.line("TrainOptions& train = settings.train;");
+  Assignments set(out, "train");
+  set.text("run_dir", t.run_dir.generic_string());
+  set.integer("max_steps", t.max_steps, start.max_steps);
+  set.integer("gradient_accumulation_steps", t.gradient_accumulation_steps,
+              start.gradient_accumulation_steps);
+  set.integer("eval_steps", t.eval_steps, start.eval_steps);
+  set.integer("eval_batches", t.eval_batches, start.eval_batches);
+  set.integer("save_steps", t.save_steps, start.save_steps);
+  set.integer("save_total_limit", t.save_total_limit, start.save_total_limit);
+  set.integer("log_steps", t.log_steps, start.log_steps);
+  set.integer("tokens_per_step", t.tokens_per_step, start.tokens_per_step);
+  set.number("peak_flops", t.peak_flops, start.peak_flops);
+  Assignments sample(out, "train.sample");
+  sample.text("prompt", t.sample.prompt, start.sample.prompt);
+  sample.integer("max_new_tokens", t.sample.max_new_tokens, start.sample.max_new_tokens);
+  const auto &sampling = t.sample.sampling, &usual = start.sample.sampling;
+  sample.number("sampling.temperature", static_cast<double>(sampling.temperature),
+                static_cast<double>(usual.temperature));
+  sample.integer("sampling.top_k", sampling.top_k, usual.top_k);
+  sample.number("sampling.top_p", static_cast<double>(sampling.top_p), static_cast<double>(usual.top_p));
+  sample.integer("sampling.seed", static_cast<int64_t>(sampling.seed), static_cast<int64_t>(usual.seed));
+  out.line("");
+}
+
+void print_data(Writer& out, const runtime::DataSettings& d) {
+  const runtime::DataSettings start;
+  out.line("DataSettings& data = settings.data;");
+  Assignments set(out, "data");
+  set.list("path", d.path);
+  set.list("val_path", d.val_path);
+  set.number("val_fraction", d.val_fraction, start.val_fraction);
+  set.text("tokenizer", d.tokenizer, start.tokenizer);
+  set.text("text_key", d.text_key, start.text_key);
+  set.text("cache_dir", d.cache_dir, start.cache_dir);
+  set.list("target", d.target);
+  set.list("features", d.features);
+  if (d.classification) out.line("data.classification = true;");
+  set.integer("sizes.vocab_size", d.sizes.vocab_size, 0);
+  set.integer("sizes.num_features", d.sizes.num_features, 0);
+  set.integer("sizes.num_labels", d.sizes.num_labels, 0);
+  out.line("data.batch_size = B;");
+  out.line("data.sequence_len = T;");
+  set.integer("seed", static_cast<int64_t>(d.seed), 0);
+  out.line("");
+}
+
+void print_files(Writer& out, const runtime::TrainOptions& t) {
+  out.line("// What must be the same when a run is resumed.");
+  out.open("train.identity = {");
+  for (const auto& [key, value] : t.identity)
+    out.line(fmt::format("{{{}, {}}},", string_literal(key), string_literal(value)));
+  out.close("};");
+  for (const auto& [name, text] : t.checkpoint_files) {
+    out.line(fmt::format("train.checkpoint_files[{}] =", string_literal(name)));
+    out.line(string_literal(text) + ";");
+  }
+  out.line("// The spec as it was resolved, for the run's folder.");
+  out.line("train.spec_text =");
+  out.line(string_literal(t.spec_text) + ";");
+}
+
+}  // namespace
+
+std::string settings_source(const runtime::TrainSettings& settings) {
+  Writer out;
+  out.line(
+      "// What the spec says about a run, beside the program itself. The command line may change some of "
+      "it.");
+  out.open("TrainSettings train_settings() {");
+  out.line("TrainSettings settings;");
+  out.line(fmt::format("settings.name = {};", string_literal(settings.name)));
+  out.line("");
+  print_train(out, settings.train);
+  print_data(out, settings.data);
+  print_files(out, settings.train);
+  out.line("return settings;");
+  out.close();
+  return out.text();
+}
+
+DataKind data_kind(const runtime::DataSettings& data, const spec::Spec& spec) {
+  if (spec.model.input == spec::Input::series) return DataKind::series;
+  const auto is_shard = [](const std::string& pattern) { return pattern.ends_with(".bin"); };
+  const bool shards =
+      std::ranges::all_of(data.path, is_shard) && std::ranges::all_of(data.val_path, is_shard);
+  return shards ? DataKind::shards : DataKind::text;
+}
+
+std::string corpus_header(DataKind kind) {
+  switch (kind) {
+    case DataKind::shards:
+      return "runtime/data/corpus.h";
+    case DataKind::text:
+      return "runtime/text/text_corpus.h";
+    case DataKind::series:
+      return "runtime/series/series_corpus.h";
+  }
+  throw std::logic_error("no such kind of data");
+}
+
+std::string main_source(const spec::Spec& spec, DataKind kind) {
+  const std::string name = namespace_of(spec);
+  const std::string open = kind == DataKind::shards ? "open_shards"
+                           : kind == DataKind::text ? "open_text"
+                                                    : "open_series";
+  return fmt::format(
+      "\nint main(int argc, char** argv) {{\n"
+      "  return hydrac::runtime::train_main(argc, argv, {0}::train_settings(), hydrac::runtime::{1},\n"
+      "                                     [] {{ return std::make_unique<{0}::Program>(); }});\n}}\n",
+      name, open);
+}
+
+}  // namespace hydrac::emit

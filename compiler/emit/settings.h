@@ -1,0 +1,24 @@
+// train.cpp of an emitted program: main(), and what the spec says about a run.
+#pragma once
+#include <string>
+
+#include "driver/compile.h"
+#include "runtime/app/train_run.h"
+
+namespace hydrac::emit {
+
+// The body of train.cpp within the program's namespace: a function train_settings().
+std::string settings_source(const runtime::TrainSettings& settings);
+// What reads the data, and therefore what the program links.
+enum class DataKind { shards, text, series };
+DataKind data_kind(const runtime::DataSettings& data, const spec::Spec& spec);
+std::string corpus_header(DataKind kind);  // "runtime/text/text_corpus.h"
+
+// What stands behind the namespace: main().
+std::string main_source(const spec::Spec& spec, DataKind kind);
+
+// A C++ string literal with these bytes, on several lines where the text has some. Nothing in it can end the
+// literal.
+std::string string_literal(const std::string& text);
+
+}  // namespace hydrac::emit
