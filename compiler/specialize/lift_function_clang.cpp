@@ -9,6 +9,7 @@
 #include "diag/suggest.h"
 #include "functions/derivative.h"
 #include "specialize/lift_body.h"
+#include "specialize/lift_guard.h"
 #include "specialize/lift_math.h"
 
 namespace hydrac::specialize {
@@ -162,6 +163,7 @@ LiftedFunction lift(Ast& ast, const clang::FunctionDecl& declaration, Number num
 
 LiftedFunction lift_function(const std::string& path, const std::string& text, const std::string& name,
                              const WantedFunction& wanted) {
+  if (const auto refused = refused_text(text)) return {{}, {*refused}, {}};
   // A file may be shared with code for CUDA.
   const ParseRequest request{.source = {kFile, text},
                              .macros = {{"__device__", ""}, {"__host__", ""}, {"__forceinline__", "inline"}}};

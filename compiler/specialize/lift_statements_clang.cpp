@@ -1,6 +1,7 @@
 // Statements: variables are the expressions that they hold now, and a branch that may return is walked
 // together with everything that comes after it.
 #include <clang/AST/DeclCXX.h>
+#include <clang/AST/ExprCXX.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -112,6 +113,7 @@ void BodyLift::execute(const clang::Stmt& statement, Values& values) {
   } else if (const auto* branch = dyn_cast<clang::IfStmt>(&statement)) {
     choose(*branch, values);
   } else if (const auto* expression = dyn_cast<clang::Expr>(&statement)) {
+    if (const auto* cleanups = dyn_cast<clang::FullExpr>(expression)) expression = cleanups->getSubExpr();
     assign(*expression->IgnoreParens(), values);
   } else if (!isa<clang::NullStmt>(statement)) {
     auto [message, suggestion] = described(statement);

@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t line = input.find('\n');
   const std::string text = line == std::string::npos ? input : input.substr(line + 1);
   if (input.find("extends") != std::string::npos || input.find("from") != std::string::npos) return 0;
+  if (input.find("cpp") != std::string::npos && input.find("text") == std::string::npos) return 0;
 
   diag::Diagnostics diagnostics;
   std::vector<std::string> overrides;

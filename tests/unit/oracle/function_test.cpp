@@ -33,8 +33,10 @@ class OneFunction : public ::testing::Test {
   Numbers value;
 };
 
-json function_of(int parameters, const json& nodes) {
-  return {{"parameters", parameters}, {"nodes", nodes}, {"result", nodes.size() - 1}};
+// Two-element lists that begin with a text would make an object of themselves.
+json function_of(int parameters, std::initializer_list<json> nodes) {
+  return {
+      {"parameters", parameters}, {"nodes", json(std::vector<json>(nodes))}, {"result", nodes.size() - 1}};
 }
 
 struct Unary {
@@ -44,32 +46,38 @@ struct Unary {
 
 TEST_F(OneFunction, UnaryOperationsAndTheirGradients) {
   const double e = std::exp(0.5), c = std::cosh(0.5), s = 1 / (1 + std::exp(-0.5));
-  for (const Unary& u : std::initializer_list<Unary>{
-           {"neg", 0.5, -0.5, -1},
-           {"abs", -0.5, 0.5, -1},
-           {"abs", 0, 0, 0},
-           {"exp", 0.5, e, e},
-           {"expm1", 0.5, std::expm1(0.5), e},
-           {"log", 0.5, std::log(0.5), 2},
-           {"log1p", 0.5, std::log(1.5), 1 / 1.5},
-           {"tanh", 0.5, std::tanh(0.5), 1 / (c * c)},
-           {"erf", 0.5, std::erf(0.5), 2 / std::sqrt(std::acos(-1)) * std::exp(-0.25)},
-           {"sqrt", 0.25, 0.5, 1},
-           {"sigmoid", 0.5, s, s * (1 - s)},
-           {"sin", 0.5, std::sin(0.5), std::cos(0.5)},
-           {"cos", 0.5, std::cos(0.5), -std::sin(0.5)}}) {
-    SCOPED_TRACE(u.op);
-    const json nodes = {{"argument", 0}, {u.op, 0}};
-    const Expression expression = read_expression(JsonReader(function_of(1, nodes), ""));
-    EXPECT_NEAR(evaluate(expression, {u.at}), u.value, 1e-14);
+  const std::vector<Unary> cases = {
+      {"neg", 0.5, -0.5, -1},
+      {"abs", -0.5, 0.5, -1},
+      {"abs", 0, 0, 0},
+      {"exp", 0.5, e, e},
+      {"expm1", 0.5, std::expm1(0.5), e},
+      {"log", 0.5, std::log(0.5), 2},
+      {"log1p", 0.5, std::log(1.5), 1 / 1.5},
+      {"tanh", 0.5, std::tanh(0.5), 1 / (c * c)},
+      {"erf", 0.5, std::erf(0.5), 2 / std::sqrt(std::acos(-1)) * std::exp(-0.25)},
+      {"sqrt", 0.25, 0.5, 1},
+      {"sigmoid", 0.5, s, s * (1 - s)},
+      {"sin", 0.5, std::sin(0.5), std::cos(0.5)},
+      {"cos", 0.5, std::cos(0.5), -std::sin(0.5)}};
+  int sum = -1;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const json function = function_of(1, {{"argument", 0}, {cases[i].op, 0}});
+    EXPECT_NEAR(evaluate(read_expression(JsonReader(function, "")), {cases[i].at}), cases[i].value, 1e-14)
+        << cases[i].op;
+    const int x = job.parameter("x" + std::to_string(i), {1}, {cases[i].at});
+    const int y = job.node("activation", json::object(), {x}, {1});
+    job.root()["graph"]["regions"][0]["nodes"].back()["function"] = function;
+    job.root()["dump"].push_back(job.root()["graph"]["values"][y]["name"]);
+    sum = sum < 0 ? y : job.node("add", json::object(), {sum, y}, {1});
   }
-  const int x = job.parameter("x", {1, 2}, {0.5, 0.25});
-  const Outcome outcome = run(
-      "activation", function_of(1, {{"argument", 0}, {"sin", 0}, {"sqrt", 0}, {"mul", 1, 2}}), {x}, {1, 2});
-  for (const auto& [i, at] : {std::pair{0, 0.5}, std::pair{1, 0.25}}) {
-    EXPECT_NEAR(value[i], std::sin(at) * std::sqrt(at), 1e-14);
-    EXPECT_NEAR(outcome.at("grad.x.0")[i], std::cos(at) * std::sqrt(at) + std::sin(at) / (2 * std::sqrt(at)),
+  job.sum_as_loss(sum);
+  const Outcome outcome = job.write_and_run();
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(cases[i].op);
+    EXPECT_NEAR(outcome.at("act." + job.root()["dump"][i].get<std::string>() + ".0")[0], cases[i].value,
                 1e-14);
+    EXPECT_NEAR(outcome.at("grad.x" + std::to_string(i) + ".0")[0], cases[i].slope, 1e-14);
   }
 }
 
@@ -90,10 +98,18 @@ TEST_F(OneFunction, EqualOnesGiveTheirGradientToTheFirst) {
 
 TEST_F(OneFunction, ChoicesAreDifferentiatedBranchByBranch) {
   const int x = job.parameter("x", {5}, {-2, -1, 0, 1, 2});
-  const json nodes = {{"argument", 0},       {"constant", 1},  {"less", 1, 0},       {"equal", 0, 1},
-                      {"logical_or", 2, 3},  {"constant", -1}, {"less_equal", 0, 5}, {"logical_not", 6},
-                      {"logical_and", 7, 4}, {"pow", 0, 2},    {"select", 8, 9, 0}};
-  const Outcome outcome = run("activation", function_of(1, nodes), {x}, {5});
+  const json function = function_of(1, {{"argument", 0},
+                                        {"constant", 1},
+                                        {"less", 1, 0},
+                                        {"equal", 0, 1},
+                                        {"logical_or", 2, 3},
+                                        {"constant", -1},
+                                        {"less_equal", 0, 5},
+                                        {"logical_not", 6},
+                                        {"logical_and", 7, 4},
+                                        {"pow", 0, 2},
+                                        {"select", 8, 9, 0}});
+  const Outcome outcome = run("activation", function, {x}, {5});
   EXPECT_EQ(value, (Numbers{-2, -1, 0, 1, 4}));
   EXPECT_EQ(outcome.at("grad.x.0"), (Numbers{1, 1, 1, 2, 4}));
 }
@@ -119,7 +135,7 @@ TEST(Expression, WhatIsWrongInIt) {
     return std::string("no error");
   };
   EXPECT_EQ(message_of(function_of(3, {{"argument", 0}})), "f.parameters must be an integer from 1 to 2");
-  EXPECT_EQ(message_of(function_of(1, json::array())), "f.nodes is empty");
+  EXPECT_EQ(message_of(function_of(1, {})), "f.nodes is empty");
   EXPECT_EQ(message_of(function_of(1, {{"argument", 1}})), "f.nodes[0]: there is no such parameter");
   EXPECT_EQ(message_of(function_of(1, {{"argument", 0}, {"exp", 1}})),
             "f.nodes[1]: operands must be earlier nodes");
@@ -127,7 +143,7 @@ TEST(Expression, WhatIsWrongInIt) {
   EXPECT_EQ(message_of(function_of(1, {{"argument", 0}, {"gamma", 0}})),
             "f.nodes[1]: unknown operation \"gamma\"");
   EXPECT_EQ(message_of(function_of(1, {{"constant", "x"}})), "f.nodes[0] must end with a number");
-  EXPECT_EQ(message_of(function_of(1, {7})), "f.nodes[0] must be a list that begins with an operation");
+  EXPECT_EQ(message_of(function_of(1, {json(7)})), "f.nodes[0] must be a list that begins with an operation");
 }
 
 }  // namespace

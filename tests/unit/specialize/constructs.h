@@ -71,6 +71,7 @@ inline float mutable_locals(float x) {
   z /= 4.0f;
   ++z;
   y--;
+  y += std::max(x, 0.5f);
   x = y + z;
   return x;
 }

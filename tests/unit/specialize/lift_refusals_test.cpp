@@ -187,6 +187,25 @@ TEST(Refused, Integers) {
             "5:60: integers that are no constants cannot be lifted into an expression\n  compute in float\n");
 }
 
+TEST(Refused, MacrosAndWhatHidesThem) {
+  const std::string f = "float f(float x) { return x * x; }";
+  EXPECT_EQ(
+      errors_of("#ifndef F_H\n#define F_H\n#define HD __host__ __device__ inline\nHD " + f + "\n#endif\n"),
+      "");
+  const std::string macro =
+      ": a macro with a body cannot be in a function's file\n  write a constexpr variable or a function\n";
+  EXPECT_EQ(errors_of("#define TWO 2.0f\n" + f), "1:1" + macro);
+  EXPECT_EQ(errors_of("// #define\n /* */ %: define F(x) x x\n" + f), "2:8" + macro);
+  EXPECT_EQ(errors_of("#include \"function.cpp\"\n" + f),
+            "1:1: a function's file cannot include other files\n"
+            "  it can include <cmath> and <algorithm>; put what it needs into this file\n");
+  EXPECT_EQ(errors_of("#def\\\nine A B\n" + f),
+            "1:5: a line that goes on in the next one cannot be in a function's file\n  join the two\n");
+  EXPECT_EQ(errors_of("const char* s = R\"(/*)\";\n" + f),
+            "1:17: a raw string cannot be in a function's file\n");
+  EXPECT_EQ(errors_of("constexpr char c = '\\'', d = '\"'; const char* s = \"/* \\\" \"; // \"\n" + f), "");
+}
+
 TEST(Refused, References) {
   EXPECT_EQ(in_body("float f(float x) {\n  const float& y = x;\n  return y;\n}"),
             "3:16: y is of type const float &, and the function computes in float\n  make it float\n");
@@ -254,19 +273,30 @@ TEST(Refused, WhatIsNoCpp) {
   EXPECT_EQ(in_body("float f(float x) { return std::max(x, 1.0f) + std::gamma(x); }"),
             "2:32: no member named 'max' in namespace 'std'\n  add #include <algorithm>\n"
             "2:52: no member named 'gamma' in namespace 'std'\n");
-  EXPECT_EQ(errors_of("#include \"other.h\"\n#include </etc/passwd>\nfloat f(float x) { return x; }"),
-            "1:10: 'other.h' file not found\n  a function's file can include <cmath> and <algorithm>, and no "
+  EXPECT_EQ(errors_of("#include <vector>\n#include </etc/passwd>\nfloat f(float x) { return x; }"),
+            "1:10: 'vector' file not found\n  a function's file can include <cmath> and <algorithm>, and no "
             "other file\n");
 }
 
 // A spec may come from anywhere.
 TEST(Refused, WhatWouldTakeForever) {
-  std::string chain = "float f(float x) {\n", sum = "float f(float x) { return x";
+  std::string chain = "float f(float x) {\n", sum = "float f(float x) { return x", branches;
   for (int i = 0; i < 40; ++i) chain += "if (x > 1.0f) { if (x > 2.0f) return x; x *= 1.5f; }\n";
-  for (int i = 0; i < 5000; ++i) sum += " + x";
+  for (int i = 0; i < 60000; ++i) sum += " + x";
+  for (int i = 0; i < 10000; ++i) branches += "if (x < 1.0f) x = 2.0f; else ";
   EXPECT_EQ(errors_of(chain + "return x; }"), "1:7: the function is too large to be one expression\n");
   EXPECT_EQ(errors_of("#pragma clang __debug crash\nfloat f(float x) { return x; }"), "");
-  EXPECT_EQ(errors_of(sum + "; }"), "1:7: f is nested too deeply\n");
+  const std::string too_long =
+      ": this statement is too long for an expression\n  name parts of it as variables\n";
+  EXPECT_EQ(errors_of(sum + "; }"), "1:4015" + too_long);
+  EXPECT_EQ(errors_of("float f(float x) { return " + std::string(100000, '-') + "x; }"), "1:2021" + too_long);
+  EXPECT_EQ(errors_of("float f(float x) {" + branches + "; return x; }"),
+            "1:14543: this file is too long for a function and what it calls\n");
+  std::string nested = "float f(float x) { ";
+  for (int i = 0; i < 400; ++i) nested += "if (x < 1.0f) x = 2.0f; else ";
+  nested += "x = x";
+  for (int i = 0; i < 700; ++i) nested += " + x";
+  EXPECT_EQ(errors_of(nested + "; return x; }"), "1:7: f is nested too deeply\n");
   EXPECT_EQ(errors_of("#line 7 \"/etc/passwd\"\nfloat f(float x) { while (true); }"),
             "2:20: a loop cannot be lifted into an expression\n  write its steps out, or find a closed form\n"
             "2:34: the end of f is reached without a return\n  return a value on every way through it\n");

@@ -1,0 +1,16 @@
+// A C++ file may come from anywhere, and Clang walks what is nested by recursion: what no hand-written
+// function needs is refused before it is parsed.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "specialize/lift_function.h"
+
+namespace hydrac::specialize {
+
+// Refuses statements of more than 2000 characters, more than 500 of `else` and `for`, macros with a body
+// other than words such as __device__ and inline, includes of anything but <...>, raw strings, and lines that
+// go on in the next one.
+std::optional<FunctionProblem> refused_text(const std::string& text);
+
+}  // namespace hydrac::specialize
