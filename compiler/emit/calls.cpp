@@ -1,4 +1,5 @@
 #include "emit/calls.h"
+#include "emit/sizes.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -42,7 +43,7 @@ std::string section_comment(const std::string& section) {
   return found == comments.end() ? "" : found->second;
 }
 
-CallText::CallText(const driver::Compiled& compiled, const Dimensions& dimensions, const Tensors& tensors,
+CallText::CallText(const driver::Compiled& compiled, const codegen::Dimensions& dimensions, const Tensors& tensors,
                    const program::Function& function)
     : compiled_(compiled),
       dimensions_(dimensions),
@@ -178,9 +179,9 @@ std::string CallText::gemm(const Section& section, const Call& call) const {
   const std::string layer = layer_of(section);
   const ir::Shape& a = compiled_.graph.value(call.arguments[0]).shape;
   const ir::Shape& c = compiled_.graph.value(call.arguments[2]).shape;
-  const std::string m = dimensions_.product({c.begin(), c.end() - 1}), n = dimensions_.text(c.back());
+  const std::string m = elements_text(dimensions_, {c.begin(), c.end() - 1}), n = size_text(dimensions_, c.back());
   const std::string k =
-      g.transpose_a ? dimensions_.product({a.begin(), a.end() - 1}) : dimensions_.text(a.back());
+      g.transpose_a ? elements_text(dimensions_, {a.begin(), a.end() - 1}) : size_text(dimensions_, a.back());
   if (g.transpose_a && g.transpose_b) throw std::logic_error("no product transposes both operands");
   const std::string name = g.transpose_a ? "gemm_tn" : g.transpose_b ? "gemm_nt" : "gemm_nn";
   std::vector<std::string> options;

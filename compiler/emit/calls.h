@@ -11,7 +11,7 @@ namespace hydrac::emit {
 
 class CallText {
  public:
-  CallText(const driver::Compiled& compiled, const Dimensions& dimensions, const Tensors& tensors,
+  CallText(const driver::Compiled& compiled, const codegen::Dimensions& dimensions, const Tensors& tensors,
            const program::Function& function);
 
   // What a section does, once or for one layer, as a function's definition.
@@ -34,7 +34,7 @@ class CallText {
   std::string count_of(const program::Section& section) const;
 
   const driver::Compiled& compiled_;
-  const Dimensions& dimensions_;
+  const codegen::Dimensions& dimensions_;
   const Tensors& tensors_;
   const program::Function& function_;
   const BranchWaits waits_;

@@ -67,7 +67,7 @@ class Emitter {
   const runtime::TrainSettings& settings_;
   const Origin& origin_;
   const bool cpu_;
-  const Dimensions dimensions_;
+  const codegen::Dimensions dimensions_;
   const Tensors tensors_;
   Files files_;
 };
@@ -92,8 +92,11 @@ std::string meaning(const std::string& symbol) {
 
 void Emitter::add_dims() {
   codegen::Writer out;
-  for (const auto& [symbol, size] : dimensions_.sizes())
-    out.line(fmt::format("inline constexpr std::int64_t {} = {};  // {}", symbol, size, meaning(symbol)));
+  for (const program::Dimension& dimension : compiled_.program.dimensions) {
+    const std::string comment = meaning(dimension.symbol);
+    out.line(fmt::format("inline constexpr std::int64_t {} = {};{}", dimension.symbol, dimension.size,
+                         comment.empty() ? "" : "  // " + comment));
+  }
   out.line(fmt::format("inline constexpr int L = {};  // layers", compiled_.spec.model.num_hidden_layers));
   for (const program::Section& section : compiled_.program.functions.front().sections) {
     if (section.name == "head" && section.layers > 0)

@@ -124,7 +124,7 @@ std::string step_declarations(const driver::Compiled& compiled) {
   return out.text();
 }
 
-std::string function_source(const driver::Compiled& compiled, const Dimensions& dimensions,
+std::string function_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                             const Tensors& tensors, const EmittedFunction& function) {
   const CallText text(compiled, dimensions, tensors, *function.source);
   std::string body = "namespace {\n\n";

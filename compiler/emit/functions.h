@@ -22,7 +22,7 @@ std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled)
 // step.h's body: what calls are put on, and the functions' declarations.
 std::string step_declarations(const driver::Compiled& compiled);
 // The body of a function's file.
-std::string function_source(const driver::Compiled& compiled, const Dimensions& dimensions,
+std::string function_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                             const Tensors& tensors, const EmittedFunction& function);
 
 // Whether anything runs beside the main branch; whether cuDNN computes attention.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <sstream>
 #include <set>
 #include <stdexcept>
 
@@ -24,21 +25,9 @@ std::string trimmed(std::string text) {
   return first == std::string::npos ? "" : text.substr(first, last + 1 - first);
 }
 
-std::string without_line_comments(const std::string& text) {
-  std::string result;
-  for (size_t at = 0; at < text.size();) {
-    if (text.compare(at, 2, "//") == 0) {
-      at = std::min(text.find('\n', at), text.size());
-    } else {
-      result += text[at++];
-    }
-  }
-  return result;
-}
-
 struct Signature {
   size_t begin = 0;            // of the name
-  size_t open = 0, close = 0;  // the parentheses of the parameters
+  size_t open = 0, close = 0;  // the parenthesis before the parameters, the end of their last line
 };
 
 Signature signature_of(const Kernel& kernel) {
@@ -48,7 +37,7 @@ Signature signature_of(const Kernel& kernel) {
     throw std::logic_error("kernel " + kernel.name + " does not define itself");
   s.begin += 1;
   s.open = s.begin + kernel.name.size();
-  s.close = kernel.text.find(") {", s.open);
+  s.close = kernel.text.find('\n', kernel.text.find(") {", s.open));
   return s;
 }
 
@@ -60,17 +49,24 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 
 }  // namespace
 
+// One a line: "    const bf16* __restrict__ x,  // [B,T,C]".
 std::vector<Parameter> parameters_of(const Kernel& kernel) {
   const Signature s = signature_of(kernel);
-  const std::string list = without_line_comments(kernel.text.substr(s.open + 1, s.close - s.open - 1));
   std::vector<Parameter> parameters;
-  for (size_t at = 0; at < list.size();) {
-    const size_t comma = std::min(list.find(',', at), list.size());
-    std::string one = trimmed(list.substr(at, comma - at));
-    one = trimmed(replaced(replaced(one, "[[maybe_unused]]", ""), "__restrict__", ""));
-    const size_t name = one.find_last_of(" *") + 1;
-    parameters.push_back({trimmed(one.substr(0, name)), one.substr(name)});
-    at = comma + 1;
+  std::istringstream lines(kernel.text.substr(s.open + 1, s.close - s.open - 1));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t comment = std::min(line.find("//"), line.size());
+    Parameter parameter;
+    if (comment < line.size()) parameter.shape = trimmed(line.substr(comment + 2));
+    std::string declaration = trimmed(replaced(line.substr(0, comment), "__restrict__", ""));
+    for (const char* end : {",", ") {"}) {
+      if (declaration.ends_with(end)) declaration.resize(declaration.size() - std::string(end).size());
+    }
+    if (declaration.empty()) continue;
+    const size_t name = declaration.find_last_of(" *") + 1;
+    parameter.type = trimmed(declaration.substr(0, name));
+    parameter.name = declaration.substr(name);
+    parameters.push_back(std::move(parameter));
   }
   return parameters;
 }
@@ -98,15 +94,20 @@ namespace {
 
 // Scratch memory whose type only the kernel's template knows is any memory to the host.
 bool is_private(const Parameter& parameter) {
-  return parameter.type.find("hydrac::cuda::") != std::string::npos;
+  return parameter.type.find("cuda::") != std::string::npos;
 }
 
+// One a line, so that each can have its shape behind it.
 std::string host_parameters(const Kernel& kernel, bool cpu) {
-  std::vector<std::string> list;
-  for (const Parameter& p : parameters_of(kernel))
-    list.push_back((is_private(p) ? "void*" : p.type) + " " + p.name);
-  if (!cpu) list.push_back("cudaStream_t stream");
-  return fmt::format("{}", fmt::join(list, ", "));
+  std::vector<Parameter> list = parameters_of(kernel);
+  if (!cpu) list.push_back({"cudaStream_t", "stream", ""});
+  std::string text = "\n";
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Parameter& p = list[i];
+    text += fmt::format("    {} {}{}{}\n", is_private(p) ? "void*" : p.type, p.name,
+                        i + 1 < list.size() ? "," : ")", p.shape.empty() ? "" : "  // " + p.shape);
+  }
+  return text;
 }
 
 std::string comment_lines(const std::string& comment) {
@@ -121,7 +122,7 @@ std::string launcher(const Kernel& kernel) {
   std::vector<std::string> names;
   for (const Parameter& p : parameters_of(kernel))
     names.push_back(is_private(p) ? fmt::format("static_cast<{}>({})", p.type, p.name) : p.name);
-  std::string text = fmt::format("void {}({}) {{\n", kernel.name, host_parameters(kernel, false));
+  std::string text = fmt::format("void {}({} {{\n", kernel.name, host_parameters(kernel, false));
   if (kernel.launch.shared_bytes > 48 * 1024)
     text += fmt::format("  allow_shared_memory({}_kernel, {});\n", kernel.name, launch_bytes(kernel));
   text += fmt::format("  {}_kernel<<<{}, {}, {}, stream>>>({});\n", kernel.name, kernel.launch.grid,
@@ -151,8 +152,7 @@ std::string kernel_declarations(const driver::Compiled& compiled) {
     text += fmt::format("// ---- {}.{}\n\n", file, cpu ? "cpp" : "cu");
     for (int k : kernels) {
       const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(k)];
-      text += fmt::format("{}void {}({});\n\n", comment_lines(kernel.comment), kernel.name,
-                          host_parameters(kernel, cpu));
+      text += fmt::format("void {}({};\n\n", kernel.name, host_parameters(kernel, cpu));
     }
   }
   return text;

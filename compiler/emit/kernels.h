@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "driver/compile.h"
-#include "emit/dimensions.h"
+#include "codegen/dimensions.h"
 
 namespace hydrac::emit {
 
 struct Parameter {
   std::string type;  // "const bf16*"
   std::string name;
+  std::string shape;  // "[B,T,C]"; empty where the text does not say
 };
 
 // A kernel's parameters as its text declares them.

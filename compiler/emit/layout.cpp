@@ -1,4 +1,5 @@
 #include "emit/layout.h"
+#include "emit/sizes.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,7 +16,7 @@ namespace {
 
 class LayoutText {
  public:
-  LayoutText(const driver::Compiled& compiled, const Dimensions& dimensions, const Tensors& tensors)
+  LayoutText(const driver::Compiled& compiled, const codegen::Dimensions& dimensions, const Tensors& tensors)
       : compiled_(compiled), dimensions_(dimensions), tensors_(tensors) {}
 
   std::string print();
@@ -40,7 +41,7 @@ class LayoutText {
   void flop();
 
   const driver::Compiled& compiled_;
-  const Dimensions& dimensions_;
+  const codegen::Dimensions& dimensions_;
   const Tensors& tensors_;
   codegen::Writer out_;
 };
@@ -49,7 +50,7 @@ void LayoutText::place(const std::string& member, ir::ValueId id) {
   if (id == ir::kNoValue) return;
   const bool scalar = element_count(value(id).shape) == 1;
   out_.line(fmt::format("layout.{} = place({}{});", member, tensor(id),
-                        scalar ? "" : ", " + dimensions_.elements(value(id).shape)));
+                        scalar ? "" : ", " + elements_text(dimensions_, value(id).shape)));
 }
 
 void LayoutText::inputs() {
@@ -99,7 +100,7 @@ std::string LayoutText::slot(const ir::Value& parameter, const std::string& laye
 }
 
 std::string LayoutText::rows(const ir::Value& parameter, int64_t rows) const {
-  if (rows == parameter.shape[0].size) return dimensions_.text(parameter.shape[0]);
+  if (rows == parameter.shape[0].size) return size_text(dimensions_, parameter.shape[0]);
   return rows == compiled_.spec.model.vocab_size ? "kVocabSize" : std::to_string(rows);
 }
 
@@ -119,10 +120,7 @@ void LayoutText::starts() {
                              : init.kind == ir::Init::Kind::ones ? "ones"
                                                                  : "normal";
     std::string elements = rows(parameter, models::checkpoint_rows(parameter));
-    if (parameter.shape.size() == 2)
-      elements = dimensions_.product({{1, ""}, parameter.shape[1]}) == "1"
-                     ? elements
-                     : elements + " * " + dimensions_.text(parameter.shape[1]);
+    if (parameter.shape.size() == 2) elements += " * " + size_text(dimensions_, parameter.shape[1]);
     const std::string statement =
         fmt::format("layout.starts.push_back({}({}, {}{}));", kind, slot(parameter, "l"), elements,
                     kind == "normal" ? fmt::format(", {}", init.deviation) : "");
@@ -140,7 +138,7 @@ void LayoutText::rope() {
   if (io.rope_cos == ir::kNoValue) return;
   const spec::Model& m = compiled_.spec.model;
   const spec::RopeScaling& s = m.rope_scaling;
-  const std::string elements = dimensions_.elements(value(io.rope_cos).shape);
+  const std::string elements = elements_text(dimensions_, value(io.rope_cos).shape);
   out_.line("layout.rope.emplace();");
   out_.line(fmt::format("layout.rope->cos = place({}, {});", tensor(io.rope_cos), elements));
   out_.line(fmt::format("layout.rope->sin = place({}, {});", tensor(io.rope_sin), elements));
@@ -158,7 +156,7 @@ void LayoutText::checkpoint_part(const ir::Value& parameter, const ir::Checkpoin
   const bool a_layer = part.name.find("{}") != std::string::npos;
   std::string address = "m." + tensors_.text({parameter.id, {a_layer, a_layer ? 0 : part.first_slot}}, "l");
   const bool matrix = parameter.shape.size() == 2;
-  const std::string columns = matrix ? dimensions_.text(parameter.shape[1]) : "";
+  const std::string columns = matrix ? size_text(dimensions_, parameter.shape[1]) : "";
   if (part.first_row > 0) {
     // Rows before this part: multiples of the heads' widths or of the mlp's.
     address += fmt::format(" + {}{}", part.first_row, matrix ? " * " + columns : "");
@@ -191,7 +189,7 @@ void LayoutText::optimizer_state() {
   for (const ir::Value& value : compiled_.graph.values) {
     if (value.role != ir::Role::optimizer_state) continue;
     std::vector<std::string> shape;
-    for (const ir::Dim& dim : value.shape) shape.push_back(dimensions_.text(dim));
+    for (const ir::Dim& dim : value.shape) shape.push_back(size_text(dimensions_, dim));
     out_.line(fmt::format("layout.optimizer_state.push_back(named(\"{}\", {}, {{{}}}));", value.name,
                           tensor(value.id), fmt::join(shape, ", ")));
   }
@@ -207,7 +205,7 @@ void LayoutText::flop() {
         (value.name == "token_embedding" && !compiled_.spec.model.tie_word_embeddings);
     if (only_looked_up) continue;
     weights += fmt::format("{}{}{}", weights.empty() ? "" : " + ", value.slots > 1 ? "L * " : "",
-                           dimensions_.elements(value.shape));
+                           elements_text(dimensions_, value.shape));
   }
   out_.line("// For mfu: 6 flop a weight of matrix products, and attention's.");
   out_.line(fmt::format("layout.flop_per_target = 6.0 * static_cast<double>({} + L * H * D * T);", weights));
@@ -243,7 +241,7 @@ std::string LayoutText::print() {
 
 }  // namespace
 
-std::string layout_source(const driver::Compiled& compiled, const Dimensions& dimensions,
+std::string layout_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                           const Tensors& tensors) {
   return LayoutText(compiled, dimensions, tensors).print();
 }

@@ -8,7 +8,7 @@
 
 namespace hydrac::emit {
 
-std::string layout_source(const driver::Compiled& compiled, const Dimensions& dimensions,
+std::string layout_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                           const Tensors& tensors);
 
 }  // namespace hydrac::emit

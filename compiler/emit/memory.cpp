@@ -1,4 +1,5 @@
 #include "emit/memory.h"
+#include "emit/sizes.h"
 
 #include <fmt/format.h>
 
@@ -40,10 +41,10 @@ std::string grouped(int64_t number) {  // 11'972'356'096
 }
 
 // Bytes from a slot to the next, in elements of the field.
-std::string stride_text(const driver::Compiled& compiled, const Dimensions& dimensions, const Field& field) {
+std::string stride_text(const driver::Compiled& compiled, const codegen::Dimensions& dimensions, const Field& field) {
   const ir::Value& value = compiled.graph.value(field.value);
   const int64_t elements = field.stride / size_of(value.dtype);
-  return elements == element_count(value.shape) ? dimensions.elements(value.shape) : grouped(elements);
+  return elements == element_count(value.shape) ? elements_text(dimensions, value.shape) : grouped(elements);
 }
 
 }  // namespace
@@ -88,7 +89,7 @@ std::string memory_header(const driver::Compiled& compiled, const Tensors& tenso
   return out.text();
 }
 
-std::string memory_source(const driver::Compiled& compiled, const Dimensions& dimensions,
+std::string memory_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                           const Tensors& tensors) {
   codegen::Writer out;
   out.open("Memory::Memory(std::byte* arena) {");

@@ -8,7 +8,7 @@
 namespace hydrac::emit {
 
 std::string memory_header(const driver::Compiled& compiled, const Tensors& tensors);
-std::string memory_source(const driver::Compiled& compiled, const Dimensions& dimensions,
+std::string memory_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                           const Tensors& tensors);
 
 }  // namespace hydrac::emit

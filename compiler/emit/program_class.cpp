@@ -7,6 +7,7 @@
 #include "codegen/writer.h"
 #include "emit/branch_waits.h"
 #include "emit/functions.h"
+#include "emit/sizes.h"
 #include "emit/tensors.h"
 #include "targets/target.h"
 
@@ -47,20 +48,20 @@ struct ProductText {
   std::string sizes;  // "B * T, 3 * H * D, C"
 };
 
-ProductText product_text(const driver::Compiled& compiled, const Dimensions& dimensions, const Call& call) {
+ProductText product_text(const driver::Compiled& compiled, const codegen::Dimensions& dimensions, const Call& call) {
   const ir::Shape& a = compiled.graph.value(call.arguments[0]).shape;
   const ir::Shape& c = compiled.graph.value(call.arguments[2]).shape;
   const program::GemmShape& g = call.gemm;
   const std::string k =
-      g.transpose_a ? dimensions.product({a.begin(), a.end() - 1}) : dimensions.text(a.back());
+      g.transpose_a ? elements_text(dimensions, {a.begin(), a.end() - 1}) : size_text(dimensions, a.back());
   return {
       g.transpose_a   ? "tn"
       : g.transpose_b ? "nt"
                       : "nn",
-      fmt::format("{}, {}, {}", dimensions.product({c.begin(), c.end() - 1}), dimensions.text(c.back()), k)};
+      fmt::format("{}, {}, {}", elements_text(dimensions, {c.begin(), c.end() - 1}), size_text(dimensions, c.back()), k)};
 }
 
-std::string cpu_definition(const driver::Compiled& compiled, const Dimensions& dimensions) {
+std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
   Writer out;
   out.line("namespace {");
   out.line("");
@@ -153,7 +154,7 @@ std::string product_types(const program::GemmShape& shape) {
   return fmt::format("{}, {}", c_type(shape.a), c_type(shape.c));
 }
 
-void plan_products(Writer& out, const driver::Compiled& compiled, const Dimensions& dimensions) {
+void plan_products(Writer& out, const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
   out.line("// Every product of the program. Its algorithm is measured once on a machine, then remembered.");
   out.open("void plan_products(Products& products) {");
   for_each_product(compiled, false, [&](const Call& call, const program::GemmShape& shape) {
@@ -177,7 +178,7 @@ std::string run_text(const driver::Compiled& compiled) {
   return text + "};";
 }
 
-std::string cuda_definition(const driver::Compiled& compiled, const Dimensions& dimensions) {
+std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
   Writer out;
   out.line("namespace {");
   out.line("");
@@ -284,7 +285,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
   return out.text();
 }
 
-std::string program_definition(const driver::Compiled& compiled, const Dimensions& dimensions) {
+std::string program_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
   return on_cpu(compiled) ? cpu_definition(compiled, dimensions) : cuda_definition(compiled, dimensions);
 }
 

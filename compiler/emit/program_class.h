@@ -3,11 +3,11 @@
 #include <string>
 
 #include "driver/compile.h"
-#include "emit/dimensions.h"
+#include "codegen/dimensions.h"
 
 namespace hydrac::emit {
 
 std::string program_declaration(const driver::Compiled& compiled);
-std::string program_definition(const driver::Compiled& compiled, const Dimensions& dimensions);
+std::string program_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions);
 
 }  // namespace hydrac::emit

@@ -172,8 +172,8 @@ std::string main_source(const spec::Spec& spec, DataKind kind) {
                                                     : "open_series";
   return fmt::format(
       "\nint main(int argc, char** argv) {{\n"
-      "  return hydrac::runtime::train_main(argc, argv, {0}::train_settings(), hydrac::runtime::{1},\n"
-      "                                     [] {{ return std::make_unique<{0}::Program>(); }});\n}}\n",
+      "  return hydrac::runtime::train_main(argc, argv, hydrac::{0}::train_settings(), hydrac::runtime::{1},\n"
+      "                                     [] {{ return std::make_unique<hydrac::{0}::Program>(); }});\n}}\n",
       name, open);
 }
 

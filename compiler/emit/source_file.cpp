@@ -44,7 +44,7 @@ std::string text(const spec::Spec& spec, const Origin& origin, const SourceFile&
     text += include.empty() ? "\n" : "#include " + include + "\n";
   if (!file.body.empty()) {
     const std::string name = namespace_of(spec);
-    text += fmt::format("\nnamespace {} {{\n\n{}\n}}  // namespace {}\n", name, file.body, name);
+    text += fmt::format("\nnamespace hydrac::{} {{\n\n{}\n}}  // namespace hydrac::{}\n", name, file.body, name);
   }
   return text + file.after;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "driver/compile.h"
-#include "emit/dimensions.h"
+#include "codegen/dimensions.h"
 
 namespace hydrac::emit {
 
@@ -31,7 +31,7 @@ struct Field {
 
 class Tensors {
  public:
-  Tensors(const driver::Compiled& compiled, const Dimensions& dimensions);
+  Tensors(const driver::Compiled& compiled, const codegen::Dimensions& dimensions);
 
   const std::vector<Group>& groups() const { return groups_; }
   // By group, and in a group in the order of first use (parameters and their like in order of declaration).
@@ -52,7 +52,7 @@ class Tensors {
   void order_by_group();
 
   const driver::Compiled& compiled_;
-  const Dimensions& dimensions_;
+  const codegen::Dimensions& dimensions_;
   std::vector<Group> groups_;
   std::vector<Field> fields_;
   std::map<ir::ValueId, size_t> by_value_;
