@@ -1,24 +1,22 @@
 // `hydrac emit` and `hydrac diff SPEC FOLDER`: the program of a spec as source code.
-#include "emit/emit.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "cli/build_program.h"
+#include "cli/emitted_files.h"
 #include "cli/program_memory.h"
 #include "cli/spec_input.h"
 #include "cli/train_settings.h"
 #include "cli/verb.h"
 #include "emit/folder.h"
+#include "emit/runtime_files.h"
 #include "runtime/error.h"
 
 namespace hydrac::cli {
 
 using runtime::InputError;
-
-namespace {
 
 // The same on every machine: nothing is asked of a GPU that happens to be here.
 emit::Files emitted_files(const Arguments& arguments, spec::Spec spec) {
@@ -37,7 +35,25 @@ emit::Files emitted_files(const Arguments& arguments, spec::Spec spec) {
                       arguments.overrides};
   if (const auto threads = arguments.value("--threads"))
     origin.overrides.push_back("optimizations.threads=" + *threads);
-  return emit::emit(planned.compiled, train_settings(planned.compiled.spec), origin);
+  emit::Files files = emit::emit(planned.compiled, train_settings(planned.compiled.spec), origin);
+  if (arguments.has("--vendor-runtime")) files.merge(emit::carried_runtime());
+  return files;
+}
+
+namespace {
+
+bool is_of_runtime(const std::string& name) {
+  return name.starts_with("runtime/") || name.starts_with("templates/");
+}
+
+emit::Files without_runtime(emit::Files files) {
+  std::erase_if(files, [](const auto& file) { return is_of_runtime(file.first); });
+  return files;
+}
+
+// The runtime's many files are counted, not listed.
+void print_change(const std::string& change, const std::string& name) {
+  if (!is_of_runtime(name)) fmt::print("{:<8} {}\n", change, name);
 }
 
 int64_t lines_of(const emit::Files& files) {
@@ -56,17 +72,22 @@ int emit_verb(const Arguments& arguments) {
   const emit::Files files = emitted_files(arguments, *spec);
   const emit::FolderState before = emit::write(*folder, files);
   if (arguments.has("--quiet")) return kFine;
-  for (const std::string& name : before.missing) fmt::print("new      {}\n", name);
-  for (const std::string& name : before.changed) fmt::print("changed  {}\n", name);
-  for (const std::string& name : before.stale) fmt::print("removed  {}\n", name);
-  fmt::print("{}: {} files, {} lines{}\n", *folder, files.size(), lines_of(files),
-             before.is_current() ? ", all as they were" : "");
+  for (const std::string& name : before.missing) print_change("new", name);
+  for (const std::string& name : before.changed) print_change("changed", name);
+  for (const std::string& name : before.stale) print_change("removed", name);
+  const emit::Files own = without_runtime(files);
+  fmt::print(
+      "{}: {} files, {} lines{}{}\n", *folder, own.size(), lines_of(own),
+      own.size() < files.size() ? fmt::format(", and {} of the runtime", files.size() - own.size()) : "",
+      before.is_current() ? ", all as they were" : "");
   return kFine;
 }
 
 int diff_folder(const Arguments& arguments, const std::string& folder) {
   Arguments of_spec = arguments;
   of_spec.positional.resize(1);
+  if (std::filesystem::exists(std::filesystem::path(folder) / "runtime"))
+    of_spec.options["--vendor-runtime"] = "";
   const std::optional<spec::Spec> spec = load(of_spec);
   if (!spec) return kBadInput;
   if (!std::filesystem::is_directory(folder))

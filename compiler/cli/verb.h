@@ -32,6 +32,7 @@ int run_verb(const Arguments&);
 int check_verb(const Arguments&);
 int explain_verb(const Arguments&);
 int emit_verb(const Arguments&);
+int build_verb(const Arguments&);
 int diff_verb(const Arguments&);
 int verify_verb(const Arguments&);
 int bench_verb(const Arguments&);

@@ -48,6 +48,7 @@ class AttentionText {
                       const std::string& arguments) const {
     KernelSource source;
     source.name = name;
+    source.header = "cpu/attention.h";
     source.workspace_bytes = workspace(threads, name == "attention_backward");
     source.takes_layer = drops();
     ParameterList list;
@@ -158,6 +159,7 @@ KernelSource embedding_backward(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& table = graph.value(node.outputs[0]).shape;
   KernelSource source;
   source.name = "embedding_backward";
+  source.header = "cpu/embedding.h";
   source.comment = "d_table[id] += d_y, rows in order";
   source.arguments = {node.inputs[0], node.inputs[1], node.outputs[0]};
   source.parameters = {"ids", "d_y", "d_table"};

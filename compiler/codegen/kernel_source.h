@@ -14,6 +14,7 @@ struct KernelSource {
   std::string text;
   std::vector<ir::Use> arguments;       // the tensors, in the order of the parameters
   std::vector<std::string> parameters;  // what the text calls them
+  std::string header;                   // the file of templates/ that the text binds to constants, if it does
   int64_t workspace_bytes = 0;          // passed behind the tensors, when not 0
   bool takes_layer = false;             // then `int layer` is last
 };

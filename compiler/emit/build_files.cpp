@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
+#include "emit/functions.h"
 #include "emit/source_file.h"
 #include "targets/target.h"
 
@@ -20,7 +22,8 @@ set(kernel_options -O3 -march=native -ffp-contract=off -fno-math-errno -fno-trap
 constexpr const char* kRuntime = R"(
 # The runtime: carried along in runtime/ (hydrac emit --vendor-runtime), or installed.
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/runtime/CMakeLists.txt)
-  add_subdirectory(runtime)
+  set(HYDRAC_RUNTIME_TEXT @TEXT@)
+  add_subdirectory(runtime EXCLUDE_FROM_ALL)
 else()
   find_package(hydrac-runtime REQUIRED)
 endif()
@@ -42,7 +45,7 @@ std::string data_target(DataKind data) {
 }  // namespace
 
 std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const Origin& origin,
-                        const std::vector<std::string>& sources) {
+                        const std::vector<std::string>& sources, const std::vector<std::string>& generated) {
   const targets::Target& target = *targets::find(compiled.spec.target);
   const bool cpu = target.is_cpu();
   const std::string project = namespace_of(compiled.spec);
@@ -57,17 +60,17 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
     text += fmt::format("set(CMAKE_CUDA_ARCHITECTURES {}{})\n", target.capability,
                         target.capability >= 90 ? "a-real" : "");
   }
-  text += kRuntime;
+  std::string runtime = kRuntime;
+  const std::string placeholder = "@TEXT@";
+  text +=
+      runtime.replace(runtime.find(placeholder), placeholder.size(), data == DataKind::text ? "ON" : "OFF");
   text += "add_executable(train";
   for (const std::string& source : sources) text += "\n  " + source;
   text += ")\n";
   text += "target_include_directories(train PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})\n";
   std::string kernels;
   for (const std::string& source : sources) {
-    const bool is_kernel = source.starts_with("kernels/");
-    // Attention and the embedding's gradient come from templates; nothing is fused into them.
-    const bool is_template = source == "kernels/attention.cu" || source == "kernels/embedding.cu";
-    if (is_kernel && !is_template) kernels += "\n  " + source;
+    if (std::ranges::find(generated, source) != generated.end()) kernels += "\n  " + source;
   }
   if (cpu) {
     text += std::string("\n") + kCpuFlags;
@@ -85,8 +88,8 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
     text +=
         fmt::format("set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS --fmad=false)\n", kernels);
     text += "\n# CUDA's driver, cuBLASLt and cuDNN are opened at run time.\n";
-    text +=
-        fmt::format("target_link_libraries(train PRIVATE hydrac::app {} hydrac::cuda)\n", data_target(data));
+    text += fmt::format("target_link_libraries(train PRIVATE hydrac::app {} hydrac::cuda{})\n",
+                        data_target(data), cudnn_attentions(compiled).empty() ? "" : " hydrac::cudnn");
   }
   return text;
 }

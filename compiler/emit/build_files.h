@@ -8,8 +8,8 @@
 
 namespace hydrac::emit {
 
-// `sources`: the program's source files, sorted.
+// `sources`: the program's source files, sorted; `generated`: those of them that hold generated kernels.
 std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const Origin& origin,
-                        const std::vector<std::string>& sources);
+                        const std::vector<std::string>& sources, const std::vector<std::string>& generated);
 
 }  // namespace hydrac::emit

@@ -43,8 +43,8 @@ std::string section_comment(const std::string& section) {
   return found == comments.end() ? "" : found->second;
 }
 
-CallText::CallText(const driver::Compiled& compiled, const codegen::Dimensions& dimensions, const Tensors& tensors,
-                   const program::Function& function)
+CallText::CallText(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
+                   const Tensors& tensors, const program::Function& function)
     : compiled_(compiled),
       dimensions_(dimensions),
       tensors_(tensors),
@@ -179,7 +179,8 @@ std::string CallText::gemm(const Section& section, const Call& call) const {
   const std::string layer = layer_of(section);
   const ir::Shape& a = compiled_.graph.value(call.arguments[0]).shape;
   const ir::Shape& c = compiled_.graph.value(call.arguments[2]).shape;
-  const std::string m = elements_text(dimensions_, {c.begin(), c.end() - 1}), n = size_text(dimensions_, c.back());
+  const std::string m = elements_text(dimensions_, {c.begin(), c.end() - 1}),
+                    n = size_text(dimensions_, c.back());
   const std::string k =
       g.transpose_a ? elements_text(dimensions_, {a.begin(), a.end() - 1}) : size_text(dimensions_, a.back());
   if (g.transpose_a && g.transpose_b) throw std::logic_error("no product transposes both operands");

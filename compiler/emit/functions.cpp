@@ -76,13 +76,17 @@ bool has_two_branches(const driver::Compiled& compiled) {
   });
 }
 
-std::map<std::string, program::AttentionCall> cudnn_attentions(const driver::Compiled& compiled) {
-  std::map<std::string, program::AttentionCall> attentions;
+std::map<std::string, CudnnAttention> cudnn_attentions(const driver::Compiled& compiled) {
+  std::map<std::string, CudnnAttention> attentions;
   for (const program::Function& function : compiled.program.functions) {
     for (const program::Section& section : function.sections) {
       for (const program::Call& call : section.calls) {
-        if (call.kind == program::Call::Kind::attention)
-          attentions.emplace(attention_name(compiled, call.attention), call.attention);
+        if (call.kind != program::Call::Kind::attention) continue;
+        const ir::Value& workspace = compiled.graph.value(call.arguments.back());
+        const int64_t bytes = element_count(workspace.shape) * size_of(workspace.dtype);
+        CudnnAttention& known = attentions[attention_name(compiled, call.attention)];
+        known.workspace_bytes = known.workspace_bytes == 0 ? bytes : std::min(known.workspace_bytes, bytes);
+        known.call = call.attention;
       }
     }
   }

@@ -28,7 +28,12 @@ std::string function_source(const driver::Compiled& compiled, const codegen::Dim
 // Whether anything runs beside the main branch; whether cuDNN computes attention.
 bool has_two_branches(const driver::Compiled& compiled);
 
-// The attentions that cuDNN computes, by the member of Run that is their plan.
-std::map<std::string, program::AttentionCall> cudnn_attentions(const driver::Compiled& compiled);
+// An attention that cuDNN computes, and the bytes of workspace that the plan gives it.
+struct CudnnAttention {
+  program::AttentionCall call;
+  int64_t workspace_bytes = 0;
+};
+// By the member of Run that is its plan.
+std::map<std::string, CudnnAttention> cudnn_attentions(const driver::Compiled& compiled);
 
 }  // namespace hydrac::emit

@@ -4,10 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 
+#include "codegen/dimensions.h"
+#include "emit/source_file.h"
+#include "ir/words.h"
+#include "specialize/specialize.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -18,6 +22,12 @@ namespace {
 
 bool on_cpu(const driver::Compiled& compiled) {
   return targets::find(compiled.spec.target)->is_cpu();
+}
+
+// Each kernel that is made of a template has a namespace of its own: the same template makes other code for
+// other constants.
+std::string kernel_scope(const Kernel& kernel) {
+  return kernel.name + "_code";
 }
 
 std::string trimmed(std::string text) {
@@ -81,8 +91,7 @@ std::map<std::string, std::vector<int>> kernel_files(const program::Program& pro
         const Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
         const bool of_step = function.name == "micro_step";
         std::string file = of_step ? section.name : function.name == "load" ? "update" : function.name;
-        if (kernel.header.find("attention") != std::string::npos) file = "attention";
-        if (kernel.header.find("embedding") != std::string::npos) file = "embedding";
+        if (!kernel.header.empty()) file = kernel.name;  // its template's code comes with it
         files[file].push_back(call.kernel);
       }
     }
@@ -111,22 +120,24 @@ std::string host_parameters(const Kernel& kernel, bool cpu) {
 }
 
 std::string comment_lines(const std::string& comment) {
+  const size_t first = comment.find_first_not_of('\n');
+  if (first > 0) return comment_lines(comment.substr(first));
   return "// " + replaced(comment, "\n", "\n// ") + "\n";
 }
 
-std::string launch_bytes(const Kernel& kernel) {
-  return fmt::format("{}", kernel.launch.shared_bytes);
-}
-
-std::string launcher(const Kernel& kernel) {
+// `code`: the kernel's qualified name.
+std::string launcher(const Kernel& kernel, const std::string& code) {
   std::vector<std::string> names;
-  for (const Parameter& p : parameters_of(kernel))
-    names.push_back(is_private(p) ? fmt::format("static_cast<{}>({})", p.type, p.name) : p.name);
+  for (const Parameter& p : parameters_of(kernel)) {
+    const std::string type = p.type.substr(p.type.rfind(':') + 1);
+    names.push_back(is_private(p) ? fmt::format("static_cast<{}::{}>({})", kernel_scope(kernel), type, p.name)
+                                  : p.name);
+  }
   std::string text = fmt::format("void {}({} {{\n", kernel.name, host_parameters(kernel, false));
   if (kernel.launch.shared_bytes > 48 * 1024)
-    text += fmt::format("  allow_shared_memory({}_kernel, {});\n", kernel.name, launch_bytes(kernel));
-  text += fmt::format("  {}_kernel<<<{}, {}, {}, stream>>>({});\n", kernel.name, kernel.launch.grid,
-                      kernel.launch.block, launch_bytes(kernel), fmt::join(names, ", "));
+    text += fmt::format("  allow_shared_memory({}, {});\n", code, kernel.launch.shared_bytes);
+  text += fmt::format("  {}<<<{}, {}, {}, stream>>>({});\n", code, kernel.grid, kernel.launch.block,
+                      kernel.launch.shared_bytes, fmt::join(names, ", "));
   return text + fmt::format("  check_launch(\"{}\");\n}}\n", kernel.name);
 }
 
@@ -138,9 +149,27 @@ std::string definition(const Kernel& kernel, bool cpu) {
   } else {
     text.insert(s.open, "_kernel");
     text = replaced(text, "extern \"C\" __global__", "__global__");
-    text = "namespace {\n\n" + text + "\n}  // namespace\n\n" + launcher(kernel);
+    text = "namespace {\n\n" + text + "\n}  // namespace\n\n" + launcher(kernel, kernel.name + "_kernel");
   }
   return comment_lines(kernel.comment) + text;
+}
+
+// Names that the text of a kernel finds in namespace hydrac.
+const std::map<std::string, std::string, std::less<>> kQualified = {{"bf16", "hydrac::bf16"},
+                                                                    {"cpu", "hydrac::cpu"},
+                                                                    {"cuda", "hydrac::cuda"},
+                                                                    {"f16", "hydrac::f16"},
+                                                                    {"random_key", "hydrac::random_key"}};
+
+// The kernel over its template, as the specializer is to see it: outside of all namespaces, which the result
+// is too.
+std::string template_entry(const Kernel& kernel) {
+  const Signature s = signature_of(kernel);
+  std::string text = kernel.text;
+  text.insert(s.open, "_kernel");
+  text = replaced(text, "extern \"C\" __global__", "__global__");
+  return fmt::format("#include \"{}\"\n#include \"dims.h\"\n\n{}{}", kernel.header,
+                     comment_lines(kernel.comment), ir::with_words(text, kQualified));
 }
 
 }  // namespace
@@ -156,6 +185,38 @@ std::string kernel_declarations(const driver::Compiled& compiled) {
     }
   }
   return text;
+}
+
+std::string template_kernel(const driver::Compiled& compiled, const Kernel& kernel) {
+  const bool cpu = on_cpu(compiled);
+  const std::string program = "hydrac::" + namespace_of(compiled.spec),
+                    scope = program + "::" + kernel_scope(kernel);
+  specialize::SpecializeRequest request;
+  request.entry = {fmt::format("kernels/{}.{}", kernel.name, cpu ? "cpp" : "cu"), template_entry(kernel)};
+  request.headers.push_back(
+      {"dims.h", "#pragma once\n#include <cstdint>\n" +
+                     codegen::dimension_constants(compiled.program.dimensions, kernel.text)});
+  request.library.push_back("dims.h");
+  request.dialect = cpu ? specialize::Dialect::cpp : specialize::Dialect::cuda;
+  if (!cpu) request.capability = targets::find(compiled.spec.target)->capability;
+  request.scope = scope;
+  std::string text = specialize::specialize(request);
+  // The kernel stands behind the namespace, and may leave out what it was qualified with.
+  const std::string end = "}  // namespace " + scope + "\n";
+  const size_t behind = text.find(end);
+  if (behind == std::string::npos) throw std::logic_error("specialized code has no namespace " + scope);
+  std::string code = text.substr(0, behind + end.size()), entry = text.substr(behind + end.size());
+  entry = replaced(entry, scope + "::", kernel_scope(kernel) + "::");
+  for (const auto& [name, qualified] : kQualified) entry = replaced(entry, qualified, name);
+  return fmt::format("{}\nusing namespace hydrac;\nusing namespace {};\n{}", code, program, entry);
+}
+
+std::string template_launcher(const driver::Compiled& compiled, const Kernel& kernel) {
+  if (!on_cpu(compiled)) return launcher(kernel, fmt::format("::{}_kernel", kernel.name));
+  std::vector<std::string> names;
+  for (const Parameter& p : parameters_of(kernel)) names.push_back(p.name);
+  return fmt::format("void {0}({1} {{\n  {0}_kernel({2});\n}}\n", kernel.name, host_parameters(kernel, true),
+                     fmt::join(names, ", "));
 }
 
 std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "driver/compile.h"
 #include "codegen/dimensions.h"
+#include "driver/compile.h"
 
 namespace hydrac::emit {
 
@@ -20,13 +20,18 @@ struct Parameter {
 std::vector<Parameter> parameters_of(const program::Kernel& kernel);
 
 // Kernels by the file that holds them, "block" for kernels/block.cu: that of the part of the program which
-// calls them first.
+// calls them first. A kernel that is made of a template has a file of its own.
 std::map<std::string, std::vector<int>> kernel_files(const program::Program& program);
 
 // kernels/kernels.h: a declaration of each, under its comment.
 std::string kernel_declarations(const driver::Compiled& compiled);
 // The body of kernels/FILE.cu, or of kernels/FILE.cpp for the cpu.
 std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels);
+
+// A kernel that binds a template to constants: the template's code for these constants, a whole file but for
+// its first lines, and the host function that launches it, within the program's namespace.
+std::string template_kernel(const driver::Compiled& compiled, const program::Kernel& kernel);
+std::string template_launcher(const driver::Compiled& compiled, const program::Kernel& kernel);
 
 // The member of Run that is the plan of an attention by cuDNN: "attention", "generation_attention".
 std::string attention_name(const driver::Compiled& compiled, const program::AttentionCall& attention);

@@ -41,7 +41,8 @@ std::string grouped(int64_t number) {  // 11'972'356'096
 }
 
 // Bytes from a slot to the next, in elements of the field.
-std::string stride_text(const driver::Compiled& compiled, const codegen::Dimensions& dimensions, const Field& field) {
+std::string stride_text(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
+                        const Field& field) {
   const ir::Value& value = compiled.graph.value(field.value);
   const int64_t elements = field.stride / size_of(value.dtype);
   return elements == element_count(value.shape) ? elements_text(dimensions, value.shape) : grouped(elements);

@@ -48,17 +48,18 @@ struct ProductText {
   std::string sizes;  // "B * T, 3 * H * D, C"
 };
 
-ProductText product_text(const driver::Compiled& compiled, const codegen::Dimensions& dimensions, const Call& call) {
+ProductText product_text(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
+                         const Call& call) {
   const ir::Shape& a = compiled.graph.value(call.arguments[0]).shape;
   const ir::Shape& c = compiled.graph.value(call.arguments[2]).shape;
   const program::GemmShape& g = call.gemm;
   const std::string k =
       g.transpose_a ? elements_text(dimensions, {a.begin(), a.end() - 1}) : size_text(dimensions, a.back());
-  return {
-      g.transpose_a   ? "tn"
-      : g.transpose_b ? "nt"
-                      : "nn",
-      fmt::format("{}, {}, {}", elements_text(dimensions, {c.begin(), c.end() - 1}), size_text(dimensions, c.back()), k)};
+  return {g.transpose_a   ? "tn"
+          : g.transpose_b ? "nt"
+                          : "nn",
+          fmt::format("{}, {}, {}", elements_text(dimensions, {c.begin(), c.end() - 1}),
+                      size_text(dimensions, c.back()), k)};
 }
 
 std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
@@ -119,30 +120,49 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   return out.text();
 }
 
-std::string strides_text(const program::AttentionCall::Strides& s) {
+// Elements from one batch, token and head to the next: of a tensor in whose rows `width` elements lie.
+std::string strides_text(const codegen::Dimensions& dimensions, const ir::Shape& query,
+                         const program::AttentionCall::Strides& s, const ir::Shape& packed) {
+  const int64_t head = query[3].size;
+  const std::string tokens = size_text(dimensions, query[1]), width = size_text(dimensions, query[3]);
+  for (const ir::Shape& row : {packed, ir::Shape{query[2], query[3]}}) {
+    const std::string elements = elements_text(dimensions, row);
+    if (s.token == element_count(row) && s.batch == s.token * query[1].size && s.head == head)
+      return fmt::format("{{{} * {}, {}, {}}}", tokens, elements, elements, width);
+  }
   return fmt::format("{{{}, {}, {}}}", s.batch, s.token, s.head);
 }
 
-void attention_problem(Writer& out, const std::string& name, const program::AttentionCall& a) {
+void attention_problem(Writer& out, const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
+                       const std::string& name, const program::AttentionCall& a) {
+  const spec::Model& m = compiled.spec.model;
+  const ir::Dim T{a.tokens, "T"}, H{a.heads, "H"}, K{a.kv_heads, a.kv_heads == a.heads ? "H" : "K"},
+      D{a.head_dim, "D"};
+  const ir::Shape query = {{a.batch, "B"}, T, H, D},
+                  packed = {{(m.num_attention_heads + 2 * m.num_key_value_heads) * m.head_dim,
+                             a.kv_heads == a.heads ? "3HD" : "(H+2K)D"}};
+  const ir::Shape keys = {{a.batch, "B"}, T, K, D};
   out.open(fmt::format("AttentionProblem {}_problem() {{", name));
   out.line("AttentionProblem problem;");
-  out.line(fmt::format("problem.batch = {};", a.batch == 1 ? "1" : "B"));
-  out.line("problem.tokens = T;");
-  out.line("problem.heads = H;");
-  out.line(fmt::format("problem.kv_heads = {};", a.heads == a.kv_heads ? "H" : "K"));
-  out.line("problem.head_dim = D;");
+  const std::pair<const char*, ir::Dim> sizes[] = {
+      {"batch", {a.batch, "B"}}, {"tokens", T}, {"heads", H}, {"kv_heads", K}, {"head_dim", D}};
+  for (const auto& [member, dim] : sizes)
+    out.line(fmt::format("problem.{} = {};", member, size_text(dimensions, dim)));
   out.line(fmt::format("problem.scale = {}f;", static_cast<float>(a.scale)));
   if (!a.causal) out.line("problem.causal = false;");
   if (a.dtype == ir::DType::f16) out.line("problem.bf16 = false;");
-  out.line(fmt::format("problem.q = {};", strides_text(a.q)));
-  out.line(fmt::format("problem.k = {};", strides_text(a.k)));
-  out.line(fmt::format("problem.v = {};", strides_text(a.v)));
-  out.line(fmt::format("problem.out = {};", strides_text(a.out)));
+  auto strides = [&](const char* member, const ir::Shape& shape, const program::AttentionCall::Strides& s) {
+    out.line(fmt::format("problem.{} = {};", member, strides_text(dimensions, shape, s, packed)));
+  };
+  strides("q", query, a.q);
+  strides("k", keys, a.k);
+  strides("v", keys, a.v);
+  strides("out", query, a.out);
   if (a.backward) {
-    out.line(fmt::format("problem.d_out = {};", strides_text(a.d_out)));
-    out.line(fmt::format("problem.d_q = {};", strides_text(a.d_q)));
-    out.line(fmt::format("problem.d_k = {};", strides_text(a.d_k)));
-    out.line(fmt::format("problem.d_v = {};", strides_text(a.d_v)));
+    strides("d_out", query, a.d_out);
+    strides("d_q", query, a.d_q);
+    strides("d_k", keys, a.d_k);
+    strides("d_v", keys, a.d_v);
   }
   out.line("return problem;");
   out.close();
@@ -184,7 +204,8 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.line("");
   plan_products(out, compiled, dimensions);
   const auto attentions = cudnn_attentions(compiled);
-  for (const auto& [name, attention] : attentions) attention_problem(out, name, attention);
+  for (const auto& [name, attention] : attentions)
+    attention_problem(out, compiled, dimensions, name, attention.call);
   out.open("GemmOptions product_options() {");
   out.line("GemmOptions options;");
   out.line(fmt::format("options.workspace_bytes = {};",
@@ -205,11 +226,13 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir()),");
   for (const auto& [name, attention] : attentions) {
     out.line(fmt::format("      {0}_(cudnn_.{1}({0}_problem())),", name,
-                         attention.backward ? "backward" : "forward"));
+                         attention.call.backward ? "backward" : "forward"));
   }
   out.line(fmt::format("      main_(stream(), products_, memory_.state.gemm_workspace){}", two ? "," : " {"));
   if (two) out.line("      beside_(beside(), products_, memory_.state.gemm_workspace_beside) {");
   Writer body(1);
+  for (const auto& [name, attention] : attentions)
+    body.line(fmt::format("require_workspace({}_, {});", name, attention.workspace_bytes));
   body.line("plan_products(products_);");
   body.line(compiled.spec.optimizations.cuda_graph ? "capture_graphs();" : "use_graphs(false);");
   out.append(body.text());
@@ -269,6 +292,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
   out.open("class Program final : private OnGpu, public CudaStepProgram {");
   out.line(" public:");
   out.line("Program();");
+  out.line("~Program() override { shut_down(); }");
   out.line("");
   out.line(" private:");
   out.line("void enqueue(Function function) override;");

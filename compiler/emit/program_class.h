@@ -2,8 +2,8 @@
 #pragma once
 #include <string>
 
-#include "driver/compile.h"
 #include "codegen/dimensions.h"
+#include "driver/compile.h"
 
 namespace hydrac::emit {
 

@@ -7,6 +7,7 @@
 
 #include "codegen/writer.h"
 #include "emit/source_file.h"
+#include "targets/target.h"
 
 namespace hydrac::emit {
 
@@ -170,11 +171,15 @@ std::string main_source(const spec::Spec& spec, DataKind kind) {
   const std::string open = kind == DataKind::shards ? "open_shards"
                            : kind == DataKind::text ? "open_text"
                                                     : "open_series";
+  // OpenMP's threads would spin while they wait, which slows the others down.
+  const bool cpu = targets::find(spec.target)->is_cpu();
   return fmt::format(
-      "\nint main(int argc, char** argv) {{\n"
-      "  return hydrac::runtime::train_main(argc, argv, hydrac::{0}::train_settings(), hydrac::runtime::{1},\n"
-      "                                     [] {{ return std::make_unique<hydrac::{0}::Program>(); }});\n}}\n",
-      name, open);
+      "\nint main(int argc, char** argv) {{\n{2}"
+      "  return hydrac::runtime::train_main(argc, argv, hydrac::{0}::train_settings(), "
+      "hydrac::runtime::{1},\n"
+      "                                     [] {{ return std::make_unique<hydrac::{0}::Program>(); "
+      "}});\n}}\n",
+      name, open, cpu ? "  hydrac::runtime::let_idle_threads_sleep(argv);\n" : "");
 }
 
 }  // namespace hydrac::emit

@@ -26,12 +26,14 @@ std::string in_comment(const std::string& words) {
 }  // namespace
 
 std::string provenance(const Origin& origin, const std::string& prefix) {
+  return in_comment(fmt::format("{}{}{}. DO NOT EDIT.", prefix, kProvenance, origin.spec)) + "\n" +
+         in_comment(fmt::format("{}Check it with: hydrac diff {} FOLDER", prefix, origin.spec)) + "\n";
+}
+
+std::string overrides_comment(const Origin& origin) {
   std::string overrides;
   for (const std::string& override : origin.overrides) overrides += " " + override;
-  return in_comment(fmt::format("{}{}{}{}. DO NOT EDIT.", prefix, kProvenance, origin.spec, overrides)) +
-         "\n" +
-         in_comment(fmt::format("{}Check it with: hydrac diff {} FOLDER{}", prefix, origin.spec, overrides)) +
-         "\n";
+  return overrides.empty() ? "" : in_comment("// Emitted with:" + overrides) + "\n";
 }
 
 namespace {
@@ -44,7 +46,8 @@ std::string text(const spec::Spec& spec, const Origin& origin, const SourceFile&
     text += include.empty() ? "\n" : "#include " + include + "\n";
   if (!file.body.empty()) {
     const std::string name = namespace_of(spec);
-    text += fmt::format("\nnamespace hydrac::{} {{\n\n{}\n}}  // namespace hydrac::{}\n", name, file.body, name);
+    text +=
+        fmt::format("\nnamespace hydrac::{} {{\n\n{}\n}}  // namespace hydrac::{}\n", name, file.body, name);
   }
   return text + file.after;
 }

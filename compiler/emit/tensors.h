@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "driver/compile.h"
 #include "codegen/dimensions.h"
+#include "driver/compile.h"
 
 namespace hydrac::emit {
 

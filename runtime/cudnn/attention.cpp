@@ -249,4 +249,13 @@ void CudnnAttention::run(const Plan& plan, const BackwardPointers& pointers, voi
   pack.execute(*impl_->library, impl_->handle, p.engine.descriptor, scratch);
 }
 
+void require_workspace(const Plan& plan, std::int64_t bytes) {
+  if (plan.workspace_bytes() <= bytes) return;
+  throw RunError(
+      fmt::format("{} needs {} bytes of workspace, and the program was planned with {}: emit it with "
+                  "attention: generated, "
+                  "or use the version of cuDNN that it was planned for",
+                  plan.description(), plan.workspace_bytes(), bytes));
+}
+
 }  // namespace hydrac::runtime::cudnn

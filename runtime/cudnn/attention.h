@@ -130,4 +130,8 @@ class CudnnAttention {
   std::unique_ptr<Impl> impl_;
 };
 
+// For programs whose memory was planned on another machine: RunError where the plan needs more workspace than
+// the `bytes` that it has.
+void require_workspace(const Plan& plan, std::int64_t bytes);
+
 }  // namespace hydrac::runtime::cudnn

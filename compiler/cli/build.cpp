@@ -1,0 +1,71 @@
+// `hydrac build`: emit a program and compile it ahead of time, by CMake.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "cli/emitted_files.h"
+#include "cli/spec_input.h"
+#include "cli/verb.h"
+#include "emit/folder.h"
+#include "runtime/error.h"
+
+namespace hydrac::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Runs a command, with what it says on the screen; when quiet, only what it says of errors. Its exit code.
+int exit_code_of(std::vector<std::string> command, bool quiet) {
+  std::vector<char*> words;
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) throw runtime::RunError("cannot start " + command[0]);
+  if (child == 0) {
+    if (quiet) dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+    execvp(words[0], words.data());
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+void run(const std::vector<std::string>& command, bool quiet) {
+  if (!quiet) fmt::print("{}\n", fmt::join(command, " "));
+  std::fflush(stdout);
+  const int code = exit_code_of(command, quiet);
+  if (code == 127)
+    throw runtime::InputError(
+        "cmake is not installed, which builds the program (Debian, Ubuntu: apt-get install cmake)");
+  if (code != 0)
+    throw runtime::RunError(fmt::format("{} failed; what it said stands above", fmt::join(command, " ")));
+}
+
+}  // namespace
+
+int build_verb(const Arguments& arguments) {
+  const auto output = arguments.value("--output");
+  if (!output) throw runtime::InputError("where to? Name the folder: hydrac build SPEC -o FOLDER");
+  const std::optional<spec::Spec> spec = load(arguments);
+  if (!spec) return kBadInput;
+  const bool quiet = arguments.has("--quiet");
+  Arguments carrying = arguments;
+  carrying.options["--vendor-runtime"] = "";
+  const fs::path folder = *output, build = folder / "build";
+  emit::write(folder, emitted_files(carrying, *spec));
+  run({"cmake", "-S", folder.string(), "-B", build.string()}, quiet);
+  const unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
+  run({"cmake", "--build", build.string(), "--parallel", std::to_string(jobs)}, quiet);
+  if (!quiet) fmt::print("{}: trains; --help lists its options\n", (build / "train").string());
+  return kFine;
+}
+
+}  // namespace hydrac::cli

@@ -1,0 +1,114 @@
+// A program that was emitted and built ahead of time trains exactly as hydrac itself does.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+
+#include "tests/e2e/cli.h"
+
+namespace hydrac::e2e {
+namespace {
+
+using test::slurp;
+
+// Runs a command in a folder; its output and errors, with the exit code behind them.
+Outcome shell(const fs::path& folder, const std::string& command) {
+  Outcome outcome;
+  const std::string line =
+      "cd '" + folder.string() + "' && HYDRAC_CACHE='" + shared_cache().string() + "' " + command + " 2>&1";
+  std::FILE* pipe = popen(line.c_str(), "r");
+  std::array<char, 4096> chunk;
+  while (const size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe))
+    outcome.out.append(chunk.data(), count);
+  const int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+  return outcome;
+}
+
+// The installed runtime, once for all tests.
+const fs::path& installed_runtime() {
+  static const test::TempDir folder;
+  static const Outcome installed =
+      shell(folder.path(), "cmake --install '" HYDRAC_BINARY_DIR "' --component hydrac-runtime --prefix .");
+  EXPECT_EQ(installed.code, 0) << installed.out;
+  return folder.path();
+}
+
+// Emits base.yaml into program/ and builds program/build/train.
+void build_program(const Workplace& place, const Words& overrides = {}) {
+  Words words = {"emit", "base.yaml", "-o", "program", "-q"};
+  words.insert(words.end(), overrides.begin(), overrides.end());
+  const Outcome emitted = place.run(words);
+  ASSERT_EQ(emitted.code, 0) << emitted.err;
+  const Outcome configured =
+      shell(place.path(), "cmake -S program -B program/build -DCMAKE_CXX_COMPILER=" HYDRAC_COMPILER
+                          " -DCMAKE_CXX_COMPILER_LAUNCHER=" HYDRAC_LAUNCHER " -DCMAKE_PREFIX_PATH='" +
+                              installed_runtime().string() + "'");
+  ASSERT_EQ(configured.code, 0) << configured.out;
+  const Outcome built = shell(place.path(), "cmake --build program/build --parallel 2");
+  ASSERT_EQ(built.code, 0) << built.out;
+}
+
+void expect_equal_runs(const fs::path& a, const fs::path& b, const std::string& checkpoint) {
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+    const std::string first = slurp(a / checkpoint / name);
+    EXPECT_FALSE(first.empty());
+    EXPECT_EQ(first, slurp(b / checkpoint / name)) << name;
+  }
+  EXPECT_EQ(without_timing(slurp(a / "metrics.jsonl")), without_timing(slurp(b / "metrics.jsonl")));
+}
+
+TEST(AheadOfTime, ARunIsThatOfTheJitBitForBitAndEitherResumesTheOther) {
+  const Workplace place;
+  const Words steps = {"train.max_steps=50", "train.eval_steps=25", "train.save_steps=25"};
+  build_program(place, steps);
+  const Outcome run = shell(place.path(), "program/build/train --output runs/built");
+  ASSERT_EQ(run.code, 0) << run.out;
+  EXPECT_NE(run.out.find("compiled ahead of time, products by "), std::string::npos) << run.out;
+
+  Words jit = {"base.yaml", "output.dir=runs/jit", "-q"};
+  jit.insert(jit.end(), steps.begin(), steps.end());
+  ASSERT_EQ(place.run(jit).code, 0);
+  expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-50");
+
+  // The first half by one, the second by the other.
+  for (const bool built_first : {true, false}) {
+    const std::string folder = built_first ? "runs/built-jit" : "runs/jit-built";
+    const std::string half = "program/build/train --quiet --output " + folder;
+    Words other = {"base.yaml", "output.dir=" + folder, "-q"};
+    other.insert(other.end(), steps.begin(), steps.end());
+    if (built_first) {
+      ASSERT_EQ(shell(place.path(), half + " --steps 25").code, 0);
+      other.push_back("--resume");
+      const Outcome rest = place.run(other);
+      ASSERT_EQ(rest.code, 0) << rest.err;
+    } else {
+      ASSERT_EQ(place.run(other).code, 0);
+      fs::remove_all(place / folder / "checkpoint-50");
+      const Outcome rest = shell(place.path(), half + " --resume");
+      ASSERT_EQ(rest.code, 0) << rest.out;
+    }
+    for (const char* name : {"model.safetensors", "optimizer.safetensors"})
+      EXPECT_EQ(slurp(place / folder / "checkpoint-50" / name),
+                slurp(place / "runs/jit/checkpoint-50" / name))
+          << folder << " " << name;
+  }
+}
+
+TEST(AheadOfTime, AProgramWithUsersFunctionsIsBuiltToo) {
+  const Workplace place;
+  test::spill(place / "act.h", "inline float bend(float x) { return x / (1.0f + expf(-1.702f * x)); }\n");
+  std::string spec = base_spec();
+  spec.replace(spec.find("  dropout: 0.1"), 0, "  hidden_act: {cpp: act.h, function: bend}\n");
+  test::spill(place / "base.yaml", spec);
+  build_program(place);
+  const Outcome run = shell(place.path(), "program/build/train --quiet --output runs/built");
+  ASSERT_EQ(run.code, 0) << run.out;
+  ASSERT_EQ(place.run({"base.yaml", "output.dir=runs/jit", "-q"}).code, 0);
+  expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-12");
+}
+
+}  // namespace
+}  // namespace hydrac::e2e

@@ -1,0 +1,193 @@
+// `hydrac emit` and `hydrac diff`: what they write, what they leave alone, and which files a change touches.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "tests/e2e/cli.h"
+
+namespace hydrac::e2e {
+namespace {
+
+using test::slurp;
+using test::spill;
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// The lines of `diff` for a folder that was emitted before, with base.yaml changed.
+std::string difference(const Workplace& place, const Words& overrides) {
+  const Outcome outcome = place.run(with({"diff", "base.yaml", "program"}, overrides));
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.code, outcome.out.empty() ? 0 : 1);
+  return outcome.out;
+}
+
+TEST(Emit, WritesAProgramAndLeavesACurrentOneUntouched) {
+  const Workplace place;
+  const Outcome first = place.run({"emit", "base.yaml", "-o", "program"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  for (const char* name : {"CMakeLists.txt", "PLAN.md", "backward.cpp", "dims.h", "forward.cpp", "layout.cpp",
+                           "memory.cpp", "memory.h", "optimizer.cpp", "program.cpp", "program.h", "train.cpp",
+                           "kernels/kernels.h", "kernels/block.cpp", "kernels/attention_forward.cpp"}) {
+    EXPECT_TRUE(fs::exists(place / "program" / name)) << name;
+    EXPECT_NE(first.out.find(std::string("new      ") + name + "\n"), std::string::npos) << name;
+  }
+  const auto written = fs::last_write_time(place / "program/forward.cpp");
+  const Outcome second = place.run({"emit", "base.yaml", "-o", "program"});
+  EXPECT_NE(second.out.find("all as they were\n"), std::string::npos) << second.out;
+  EXPECT_EQ(fs::last_write_time(place / "program/forward.cpp"), written);
+  EXPECT_EQ(difference(place, {}), "");
+}
+
+TEST(Emit, IsTheSameFromAnyFolderAndInAnyLocale) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
+  fs::create_directories(place / "elsewhere/deep");
+  fs::copy(place / "base.yaml", place / "elsewhere/base.yaml");
+  fs::copy(place / "corpus.txt", place / "elsewhere/corpus.txt");
+  Process elsewhere(place / "elsewhere", {"emit", "base.yaml", "-o", "deep/other"},
+                    {{"LC_ALL", "de_DE.UTF-8"}, {"TZ", "Asia/Tokyo"}, {"OMP_NUM_THREADS", "3"}});
+  ASSERT_EQ(elsewhere.finish().code, 0);
+  const Words files = files_below(place / "program");
+  EXPECT_EQ(files_below(place / "elsewhere/deep/other"), files);
+  for (const std::string& name : files)
+    EXPECT_EQ(slurp(place / "elsewhere/deep/other" / name), slurp(place / "program" / name)) << name;
+}
+
+TEST(Emit, DiffNamesWhatIsChangedMissingAndStale) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
+  std::ofstream(place / "program/forward.cpp", std::ios::app) << "// mine\n";
+  fs::remove(place / "program/kernels/head.cpp");
+  fs::copy(place / "program/kernels/block.cpp", place / "program/kernels/no_more.cpp");
+  spill(place / "program/notes.txt", "the user's own");
+  EXPECT_EQ(difference(place, {}),
+            "changed  forward.cpp\nmissing  kernels/head.cpp\nstale    kernels/no_more.cpp\n");
+  ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
+  EXPECT_EQ(difference(place, {}), "");
+  EXPECT_FALSE(fs::exists(place / "program/kernels/no_more.cpp"));
+  EXPECT_EQ(slurp(place / "program/notes.txt"), "the user's own");
+}
+
+TEST(Emit, OverwritesNoFileThatItDidNotWrite) {
+  const Workplace place;
+  fs::create_directories(place / "program");
+  spill(place / "program/train.cpp", "int main() {}\n");
+  const Outcome outcome = place.run({"emit", "base.yaml", "-o", "program"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(
+      outcome.err,
+      "hydrac: error: program/train.cpp was not written by hydrac: choose another folder, or move it away\n");
+  EXPECT_EQ(files_below(place / "program"), Words{"train.cpp"});
+  EXPECT_EQ(slurp(place / "program/train.cpp"), "int main() {}\n");
+}
+
+TEST(Emit, SaysWhatItNeeds) {
+  const Workplace place;
+  EXPECT_EQ(place.run({"emit", "base.yaml"}).err,
+            "hydrac: error: where to? Name the folder: hydrac emit SPEC -o FOLDER\n");
+  const Outcome threads = place.run({"emit", "base.yaml", "-o", "program", "optimizations.threads=0"});
+  EXPECT_EQ(threads.code, 2);
+  EXPECT_EQ(
+      threads.err,
+      "hydrac: error: optimizations.threads: how many threads run it is part of an emitted program, and 0 is "
+      "as many as this machine has: write a number, such as --threads 8\n");
+  EXPECT_EQ(place.run({"diff", "base.yaml", "nowhere"}).err,
+            "hydrac: error: nowhere is no folder: `hydrac emit` makes one\n");
+  EXPECT_FALSE(fs::exists(place / "program"));
+}
+
+// Which files a change of each kind of key may touch. A reviewer who changes a learning rate wants to read
+// one kernel.
+TEST(Emit, AChangeOfAKeyTouchesFewFiles) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
+  const std::map<std::string, std::string> touched = {
+      {"train.max_steps=24", "changed  kernels/update.cpp\nchanged  train.cpp\n"},
+      {"train.save_steps=3", "changed  train.cpp\n"},
+      {"train.seed=7", "changed  layout.cpp\nchanged  train.cpp\n"},
+      {"train.optimizer.learning_rate=1e-3", "changed  kernels/update.cpp\nchanged  train.cpp\n"},
+      {"train.optimizer.weight_decay=0.05", "changed  kernels/update.cpp\nchanged  train.cpp\n"},
+      {"model.num_hidden_layers=3",
+       "changed  PLAN.md\nchanged  dims.h\nchanged  kernels/input_backward.cpp\nchanged  kernels/update.cpp\n"
+       "changed  layout.cpp\nchanged  memory.cpp\nchanged  memory.h\nchanged  train.cpp\n"},
+  };
+  for (const auto& [override, files] : touched) EXPECT_EQ(difference(place, {override}), files) << override;
+}
+
+TEST(Emit, TwoSpecsAreComparedByKernelsWorkAndMemory) {
+  const Workplace place;
+  std::string wider = base_spec();
+  wider.replace(wider.find("hidden_size: 64"), 15, "hidden_size: 128");
+  spill(place / "wider.yaml", wider);
+  const Outcome outcome = place.run({"diff", "base.yaml", "wider.yaml"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("  model.hidden_size: 64 -> 128\n"), std::string::npos) << outcome.out;
+  for (const char* row :
+       {"\nkernels\n", "\ncalls ", "\nflop ", "\nbytes moved ", "\narena ", "\n  parameter "})
+    EXPECT_NE(outcome.out.find(row), std::string::npos) << row << "\n" << outcome.out;
+}
+
+// Strings of a spec stay strings: nothing in them ends a literal, a comment or a line.
+TEST(Emit, NothingInASpecBecomesCode) {
+  const Workplace place;
+  const std::string hostile = "corpus\\\"); std::system(\\\"touch owned\\\"); (\\\"";
+  std::string spec = base_spec();
+  spec.replace(spec.find("path: corpus.txt"), 16,
+               "path: [corpus.txt, \"" + hostile + "\", \"*/ int x; /*\", \"a\\nb?\"]");
+  spec.replace(
+      spec.find("max_new_tokens: 0"), 17,
+      "max_new_tokens: 0\n  prompt: \")\\\" R\\\"(x\\\\\\nint main() { return 1; }\\n#error owned\"");
+  spill(place / "base.yaml", spec);
+  const Outcome outcome = place.run({"emit", "base.yaml", "-o", "program", "x-note=\n#error owned \\"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;  // every file was parsed
+  for (const std::string& name : files_below(place / "program")) {
+    std::ifstream file(place / "program" / name);
+    for (std::string line; std::getline(file, line);) {
+      EXPECT_FALSE(line.starts_with("#error")) << name;
+      EXPECT_FALSE(line.starts_with("int main() { return 1")) << name;
+      EXPECT_FALSE(line.ends_with("\\")) << name << ": " << line;
+    }
+  }
+  const std::string train = slurp(place / "program/train.cpp");
+  EXPECT_NE(train.find("corpus\\\"); std::system(\\\"touch owned\\\"); (\\\""), std::string::npos);
+  EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program2", "name=a/../b"}).code, 2);
+  EXPECT_FALSE(fs::exists(place / "program2"));
+}
+
+// Every spec that comes with hydrac becomes files that parse, without a GPU.
+TEST(Emit, EveryShippedSpecIsEmitted) {
+  const Workplace place;
+  for (const fs::directory_entry& spec : fs::directory_iterator(fs::path(HYDRAC_SOURCE_DIR) / "specs")) {
+    if (spec.path().extension() != ".yaml") continue;
+    for (const char* target : {"cpu", "h200", "gtx1650ti"}) {
+      const bool cpu = std::string(target) == "cpu", old = std::string(target) == "gtx1650ti";
+      Words words = {"emit",
+                     spec.path().string(),
+                     "-o",
+                     "program",
+                     "--threads",
+                     "4",
+                     "-q",
+                     std::string("target=") + target,
+                     "data.path=corpus.txt",
+                     "data.tokenizer=byte",
+                     "train.micro_batch_size=1",
+                     "train.gradient_accumulation_steps=1"};
+      words.push_back(cpu   ? "optimizations.precision=fp32"
+                      : old ? "optimizations.precision=fp16"
+                            : "optimizations.precision=bf16");
+      if (cpu) words.push_back("optimizations.loss=materialized");
+      const std::string name = spec.path().stem().string();
+      if (name.starts_with("series")) continue;  // its data is made by a test of its own
+      const Outcome outcome = place.run(words);
+      EXPECT_EQ(outcome.code, 0) << name << " on " << target << ": " << outcome.err;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hydrac::e2e
