@@ -55,7 +55,11 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
   text += "if(NOT CMAKE_BUILD_TYPE)\n  set(CMAKE_BUILD_TYPE Release)\nendif()\n";
   text += "set(CMAKE_CXX_STANDARD 20)\nset(CMAKE_CXX_STANDARD_REQUIRED ON)\n";
   if (!cpu) {
-    text += "set(CMAKE_CUDA_STANDARD 20)\n";
+    // CMake before 3.26 does not know that nvcc has C++20.
+    text +=
+        "set(CMAKE_CUDA_STANDARD 20)\nset(CMAKE_CUDA_EXTENSIONS OFF)\nif(NOT "
+        "CMAKE_CUDA20_STANDARD_COMPILE_OPTION)\n"
+        "  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)\nendif()\n";
     // Tensor cores' newest instructions are in no other GPU's code.
     text += fmt::format("set(CMAKE_CUDA_ARCHITECTURES {}{})\n", target.capability,
                         target.capability >= 90 ? "a-real" : "");
