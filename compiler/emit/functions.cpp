@@ -82,8 +82,7 @@ std::map<std::string, CudnnAttention> cudnn_attentions(const driver::Compiled& c
     for (const program::Section& section : function.sections) {
       for (const program::Call& call : section.calls) {
         if (call.kind != program::Call::Kind::attention) continue;
-        const ir::Value& workspace = compiled.graph.value(call.arguments.back());
-        const int64_t bytes = element_count(workspace.shape) * size_of(workspace.dtype);
+        const int64_t bytes = compiled.plan.placements.at(call.arguments.back().value).slot_bytes;
         CudnnAttention& known = attentions[attention_name(compiled, call.attention)];
         known.workspace_bytes = known.workspace_bytes == 0 ? bytes : std::min(known.workspace_bytes, bytes);
         known.call = call.attention;

@@ -63,7 +63,7 @@ runtime::cudnn::AttentionProblem problem_of(const program::AttentionCall& call) 
 // The deterministic backward pass keeps the scores' gradient, a number a query row, and with grouped heads
 // float32 sums.
 int64_t usual_workspace(const program::AttentionCall& call) {
-  if (!call.backward) return 0;
+  if (!call.backward) return 256;
   const int64_t padded = (call.tokens + 63) / 64 * 64, rows = call.batch * call.heads * call.tokens;
   const int64_t grouped = call.kv_heads < call.heads ? 4 * rows * call.head_dim : 0;
   return 2 * call.batch * call.heads * padded * padded + 4 * rows + grouped;
