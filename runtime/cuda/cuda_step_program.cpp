@@ -43,12 +43,6 @@ void CudaStepProgram::shut_down() noexcept {
   graphs_.clear();
 }
 
-void CudaStepProgram::warm_up() {
-  fill_bytes(arena(), 0, arena_bytes(), stream_);
-  for (const Function function : functions_of(layout())) enqueue(function);
-  stream_.synchronize();
-}
-
 void CudaStepProgram::capture(const Sequence& functions) {
   if (graphs_.contains(functions)) return;
   graphs_.emplace(functions, Graph::capture(stream_, [&] {

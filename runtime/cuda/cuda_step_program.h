@@ -43,9 +43,6 @@ class CudaStepProgram : public LaidOutProgram {
   // GPU nor allocate memory of it, and outside of one.
   virtual void enqueue(Function function) = 0;
 
-  // For calls that choose how they run when they first run, as a capture allows no such thing: in memory that
-  // is 0 throughout, runs every function once, and waits. initialize() comes after it.
-  void warm_up();
   // Captures every graph now, so that all memory of the GPU that they take is taken. Otherwise each is
   // captured when it first runs.
   void capture_graphs();

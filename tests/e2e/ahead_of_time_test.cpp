@@ -99,7 +99,8 @@ TEST(AheadOfTime, ARunIsThatOfTheJitBitForBitAndEitherResumesTheOther) {
 
 TEST(AheadOfTime, AProgramWithUsersFunctionsIsBuiltToo) {
   const Workplace place;
-  test::spill(place / "act.h", "inline float bend(float x) { return x / (1.0f + expf(-1.702f * x)); }\n");
+  test::spill(place / "act.h",
+              "#include <cmath>\ninline float bend(float x) { return x / (1.0f + expf(-1.702f * x)); }\n");
   std::string spec = base_spec();
   spec.replace(spec.find("  dropout: 0.1"), 0, "  hidden_act: {cpp: act.h, function: bend}\n");
   test::spill(place / "base.yaml", spec);

@@ -11,7 +11,6 @@ namespace {
 class NoCalls final : public cuda::CudaStepProgram {
  public:
   explicit NoCalls(const cuda::Context& context) : CudaStepProgram(ProgramLayout(), context) {
-    warm_up();
     capture_graphs();
   }
   ~NoCalls() override { shut_down(); }

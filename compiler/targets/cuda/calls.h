@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "driver/compile.h"
-#include "runtime/cudnn/attention.h"
 #include "program/branches.h"
+#include "runtime/cudnn/attention.h"
 #include "targets/cuda/kernels.h"
 #include "targets/cuda/machine.h"
 #include "targets/cuda/products.h"

@@ -17,7 +17,8 @@ std::vector<runtime::cuda::DeviceCode> compile_kernels(const program::Program& p
                                                        runtime::cuda::CodeKind kind,
                                                        const std::filesystem::path& cache_dir);
 
-// Name, registers, spills, shared memory and launch of every kernel, a line each, as the compiler reports them.
+// Name, registers, spills, shared memory and launch of every kernel, a line each, as the compiler reports
+// them.
 std::string kernel_table(const program::Program& program, const std::vector<runtime::cuda::DeviceCode>& code);
 
 // Loaded kernels, by position in Program::kernels.

@@ -86,15 +86,15 @@ HYDRAC_FN constexpr int attention_row_bytes(AttentionFamily family, int head_dim
 }
 
 HYDRAC_FN constexpr std::uint64_t attention_shared_bytes(AttentionFamily family, AttentionKernel kernel,
-                                                       const AttentionTile& tile, int head_dim,
-                                                       int element_bytes) {
+                                                         const AttentionTile& tile, int head_dim,
+                                                         int element_bytes) {
   const std::uint64_t row = attention_row_bytes(family, head_dim, element_bytes);
   const std::uint64_t owned = (kernel == AttentionKernel::forward ? 1 : 2) * tile.rows() * row;
   const std::uint64_t streamed = 2 * static_cast<std::uint64_t>(tile.columns) * row * tile.stages;
   const std::uint64_t terms = kernel == AttentionKernel::query_gradients
-                                ? 8 * static_cast<std::uint64_t>(tile.rows())
-                            : kernel == AttentionKernel::key_gradients ? 8u * tile.columns * tile.stages
-                                                                       : 0;
+                                  ? 8 * static_cast<std::uint64_t>(tile.rows())
+                              : kernel == AttentionKernel::key_gradients ? 8u * tile.columns * tile.stages
+                                                                         : 0;
   return owned + streamed + terms;
 }
 
