@@ -91,9 +91,13 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
         "result.\n";
     text +=
         fmt::format("set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS --fmad=false)\n", kernels);
-    text += "\n# CUDA's driver, cuBLASLt and cuDNN are opened at run time.\n";
-    text += fmt::format("target_link_libraries(train PRIVATE hydrac::app {} hydrac::cuda{})\n",
-                        data_target(data), cudnn_attentions(compiled).empty() ? "" : " hydrac::cudnn");
+    text +=
+        "\n# The CUDA runtime launches kernels; NVTX, which is headers only, names ranges for profilers. The "
+        "driver, "
+        "cuBLASLt\n# and cuDNN are opened at run time.\nfind_package(CUDAToolkit REQUIRED)\n";
+    text += fmt::format(
+        "target_link_libraries(train PRIVATE hydrac::app {} hydrac::cuda{} CUDA::cudart_static)\n",
+        data_target(data), cudnn_attentions(compiled).empty() ? "" : " hydrac::cudnn");
   }
   return text;
 }

@@ -135,6 +135,10 @@ std::string CallText::definition(int index) const {
     for (const std::string& branch : branches)
       out.line(fmt::format("const Queue& {} = run.{};", branch, branch));
   }
+  if (!on_cpu_) {
+    out.line(fmt::format("const nvtx3::scoped_range range{{nvtx3::message{{\"{}\"}}{}}};", section.name,
+                         section.layers == 0 ? "" : ", nvtx3::payload{" + layer_of(section) + "}"));
+  }
   out.line("");
   out.append(body.text());
   out.close();

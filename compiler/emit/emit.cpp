@@ -212,10 +212,11 @@ void Emitter::add_functions() {
   step.body += step_declarations(compiled_);
   header("step.h", step);
   for (const EmittedFunction& function : emitted_functions(compiled_)) {
-    source(function.file, {function.comment,
-                           {"\"kernels/kernels.h\"", "\"step.h\""},
-                           function_source(compiled_, dimensions_, tensors_, function),
-                           ""});
+    source(function.file,
+           {function.comment,
+            cpu_ ? std::vector<std::string>{"\"kernels/kernels.h\"", "\"step.h\""}
+                 : std::vector<std::string>{"<nvtx3/nvtx3.hpp>", "", "\"kernels/kernels.h\"", "\"step.h\""},
+            function_source(compiled_, dimensions_, tensors_, function), ""});
   }
 }
 

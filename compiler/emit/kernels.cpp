@@ -119,6 +119,13 @@ std::string host_parameters(const Kernel& kernel, bool cpu) {
   return text;
 }
 
+std::string comment_lines(const std::string& comment);
+
+// What it computes, and the spec's key that asked for it.
+std::string comment_of(const Kernel& kernel) {
+  return comment_lines(kernel.comment + (kernel.origin.empty() ? "" : "\nSpec: " + kernel.origin + "."));
+}
+
 std::string comment_lines(const std::string& comment) {
   const size_t first = comment.find_first_not_of('\n');
   if (first > 0) return comment_lines(comment.substr(first));
@@ -151,7 +158,7 @@ std::string definition(const Kernel& kernel, bool cpu) {
     text = replaced(text, "extern \"C\" __global__", "__global__");
     text = "namespace {\n\n" + text + "\n}  // namespace\n\n" + launcher(kernel, kernel.name + "_kernel");
   }
-  return comment_lines(kernel.comment) + text;
+  return comment_of(kernel) + text;
 }
 
 // Names that the text of a kernel finds in namespace hydrac.
@@ -168,8 +175,8 @@ std::string template_entry(const Kernel& kernel) {
   std::string text = kernel.text;
   text.insert(s.open, "_kernel");
   text = replaced(text, "extern \"C\" __global__", "__global__");
-  return fmt::format("#include \"{}\"\n#include \"dims.h\"\n\n{}{}", kernel.header,
-                     comment_lines(kernel.comment), ir::with_words(text, kQualified));
+  return fmt::format("#include \"{}\"\n#include \"dims.h\"\n\n{}{}", kernel.header, comment_of(kernel),
+                     ir::with_words(text, kQualified));
 }
 
 }  // namespace

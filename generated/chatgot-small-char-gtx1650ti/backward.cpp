@@ -2,6 +2,8 @@
 // Check it with: hydrac diff chatgot-small-char.yaml FOLDER
 //
 // Backward pass of one micro-batch: adds to the gradients of all parameters.
+#include <nvtx3/nvtx3.hpp>
+
 #include "kernels/kernels.h"
 #include "step.h"
 
@@ -18,6 +20,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   const Activations& act = m.act;
   const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"block_backward"}, nvtx3::payload{l}};
 
   main.wait(run.after_d_attn_qkv_bias);
   layernorm_layernorm_backward_add_dropout(
@@ -135,6 +138,7 @@ void input_backward(const Memory& m, Run& run) {
   const Activations& act = m.act;
   const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"input_backward"}};
 
   main.wait(run.after_d_attn_qkv_bias);
   layernorm_backward_add_dropout_input(
@@ -160,6 +164,7 @@ void input_backward(const Memory& m, Run& run) {
 }  // namespace
 
 void backward(const Memory& m, Run& run) {
+  const nvtx3::scoped_range range{nvtx3::message{"backward"}};
   for (int l = L - 1; l >= 0; --l) block_backward(m, run, l);
   input_backward(m, run);
 }

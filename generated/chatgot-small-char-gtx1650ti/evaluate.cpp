@@ -2,6 +2,8 @@
 // Check it with: hydrac diff chatgot-small-char.yaml FOLDER
 //
 // Loss of one batch, without dropout.
+#include <nvtx3/nvtx3.hpp>
+
 #include "kernels/kernels.h"
 #include "step.h"
 
@@ -16,6 +18,7 @@ void input(const Memory& m, Run& run) {
   const Copies& copies = m.copies;
   const Evaluation& eval = m.eval;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"input"}};
 
   embeddings_layernorm(in.tokens, copies.token_embedding, copies.position_embedding, eval.residual,
                        weights.attn_norm_weight[0], weights.attn_norm_bias[0], eval.normed, main.stream());
@@ -27,6 +30,7 @@ void block(const Memory& m, Run& run, int l) {
   const Copies& copies = m.copies;
   const Evaluation& eval = m.eval;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"block"}, nvtx3::payload{l}};
 
   // attn_qkv = normed · attn_qkv_weightᵀ + attn_qkv_bias    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]
   main.gemm_nt(eval.attn_qkv, eval.normed, copies.attn_qkv_weight[l], B * T, 3 * H * D, C,
@@ -63,6 +67,7 @@ void head(const Memory& m, Run& run) {
   const State& state = m.state;
   const Evaluation& eval = m.eval;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"head"}};
 
   // logits = normed · token_embeddingᵀ    [B,T,C] x [V,C]ᵀ -> [B,T,V]
   main.gemm_nt(eval.logits, eval.normed, copies.token_embedding, B * T, V, C);
@@ -76,6 +81,7 @@ void head(const Memory& m, Run& run) {
 }  // namespace
 
 void evaluate_batch(const Memory& m, Run& run) {
+  const nvtx3::scoped_range range{nvtx3::message{"evaluate_batch"}};
   input(m, run);
   for (int l = 0; l < L; ++l) block(m, run, l);
   head(m, run);

@@ -2,6 +2,8 @@
 // Check it with: hydrac diff chatgot-small-char.yaml FOLDER
 //
 // Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.
+#include <nvtx3/nvtx3.hpp>
+
 #include "kernels/kernels.h"
 #include "step.h"
 
@@ -17,6 +19,7 @@ void input(const Memory& m, Run& run) {
   const State& state = m.state;
   const Activations& act = m.act;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"input"}};
 
   embeddings_dropout_layernorm(in.tokens, copies.token_embedding, copies.position_embedding, state.rng_step,
                                state.rng_seed, act.residual[0], weights.attn_norm_weight[0],
@@ -31,6 +34,7 @@ void block(const Memory& m, Run& run, int l) {
   const State& state = m.state;
   const Activations& act = m.act;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"block"}, nvtx3::payload{l}};
 
   // attn_qkv = normed · attn_qkv_weightᵀ + attn_qkv_bias    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]
   main.gemm_nt(act.attn_qkv, act.normed, copies.attn_qkv_weight[l], B * T, 3 * H * D, C,
@@ -72,6 +76,7 @@ void head(const Memory& m, Run& run) {
   const Activations& act = m.act;
   const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"head"}};
 
   // logits = normed · token_embeddingᵀ    [B,T,C] x [V,C]ᵀ -> [B,T,V]
   main.gemm_nt(act.logits, act.normed, copies.token_embedding, B * T, V, C);
@@ -98,6 +103,7 @@ void head(const Memory& m, Run& run) {
 }  // namespace
 
 void forward(const Memory& m, Run& run) {
+  const nvtx3::scoped_range range{nvtx3::message{"forward"}};
   input(m, run);
   for (int l = 0; l < L; ++l) block(m, run, l);
   head(m, run);

@@ -2,6 +2,8 @@
 // Check it with: hydrac diff chatgot-small-char.yaml FOLDER
 //
 // The end of an optimizer step.
+#include <nvtx3/nvtx3.hpp>
+
 #include "kernels/kernels.h"
 #include "step.h"
 
@@ -18,6 +20,7 @@ void update(const Memory& m, Run& run) {
   const State& state = m.state;
   const Scratch& scratch = m.scratch;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"update"}};
 
   grad_square(grads.all, moments.loss_scale, state.grad_square, scratch.grad_square_workspace, main.stream());
 
@@ -37,6 +40,7 @@ void update(const Memory& m, Run& run) {
 }  // namespace
 
 void update_parameters(const Memory& m, Run& run) {
+  const nvtx3::scoped_range range{nvtx3::message{"update_parameters"}};
   update(m, run);
 }
 

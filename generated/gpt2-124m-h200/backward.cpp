@@ -2,6 +2,8 @@
 // Check it with: hydrac diff gpt2-124m.yaml FOLDER
 //
 // Backward pass of one micro-batch: adds to the gradients of all parameters.
+#include <nvtx3/nvtx3.hpp>
+
 #include "kernels/kernels.h"
 #include "step.h"
 
@@ -17,6 +19,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   const Activations& act = m.act;
   const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"block_backward"}, nvtx3::payload{l}};
 
   main.wait(run.after_d_attn_qkv_bias);
   layernorm_backward_add(act.d_normed, act.residual[l + 1], weights.attn_norm_weight[l + 1],
@@ -104,6 +107,7 @@ void input_backward(const Memory& m, Run& run) {
   const Activations& act = m.act;
   const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"input_backward"}};
 
   layernorm_backward_add_input(act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean,
                                act.normed_rstd, act.d_residual, act.d_residual_sum_2,
@@ -128,6 +132,7 @@ void input_backward(const Memory& m, Run& run) {
 }  // namespace
 
 void backward(const Memory& m, Run& run) {
+  const nvtx3::scoped_range range{nvtx3::message{"backward"}};
   for (int l = L - 1; l >= 0; --l) block_backward(m, run, l);
   input_backward(m, run);
 }

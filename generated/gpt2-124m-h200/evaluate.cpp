@@ -2,6 +2,8 @@
 // Check it with: hydrac diff gpt2-124m.yaml FOLDER
 //
 // Loss of one batch, without dropout.
+#include <nvtx3/nvtx3.hpp>
+
 #include "kernels/kernels.h"
 #include "step.h"
 
@@ -16,6 +18,7 @@ void input(const Memory& m, Run& run) {
   const Copies& copies = m.copies;
   const Evaluation& eval = m.eval;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"input"}};
 
   embeddings_layernorm_without_statistics(in.tokens, copies.token_embedding, copies.position_embedding,
                                           eval.residual, weights.attn_norm_weight[0],
@@ -28,6 +31,7 @@ void block(const Memory& m, Run& run, int l) {
   const Copies& copies = m.copies;
   const Evaluation& eval = m.eval;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"block"}, nvtx3::payload{l}};
 
   // attn_qkv = normed · attn_qkv_weightᵀ + attn_qkv_bias    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]
   main.gemm_nt(eval.attn_qkv, eval.normed, copies.attn_qkv_weight[l], B * T, 3 * H * D, C,
@@ -64,6 +68,7 @@ void block(const Memory& m, Run& run, int l) {
 void before_head(const Memory& m, Run& run) {
   const State& state = m.state;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"before_head"}};
 
   zero_before_head(state.eval_loss, main.stream());
 }
@@ -75,6 +80,7 @@ void head(const Memory& m, Run& run, int part) {
   const State& state = m.state;
   const Evaluation& eval = m.eval;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"head"}, nvtx3::payload{part}};
 
   // logits = normed_part · token_embeddingᵀ    [R,C] x [V,C]ᵀ -> [R,V]
   main.gemm_nt(eval.logits, eval.normed_part[part], copies.token_embedding, R, V, C);
@@ -88,6 +94,7 @@ void head(const Memory& m, Run& run, int part) {
 }  // namespace
 
 void evaluate_batch(const Memory& m, Run& run) {
+  const nvtx3::scoped_range range{nvtx3::message{"evaluate_batch"}};
   input(m, run);
   for (int l = 0; l < L; ++l) block(m, run, l);
   before_head(m, run);

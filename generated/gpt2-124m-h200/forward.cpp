@@ -2,6 +2,8 @@
 // Check it with: hydrac diff gpt2-124m.yaml FOLDER
 //
 // Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.
+#include <nvtx3/nvtx3.hpp>
+
 #include "kernels/kernels.h"
 #include "step.h"
 
@@ -16,6 +18,7 @@ void input(const Memory& m, Run& run) {
   const Copies& copies = m.copies;
   const Activations& act = m.act;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"input"}};
 
   embeddings_layernorm(in.tokens, copies.token_embedding, copies.position_embedding, act.residual[0],
                        weights.attn_norm_weight[0], weights.attn_norm_bias[0], act.normed[0], act.normed_mean,
@@ -28,6 +31,7 @@ void block(const Memory& m, Run& run, int l) {
   const Copies& copies = m.copies;
   const Activations& act = m.act;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"block"}, nvtx3::payload{l}};
 
   // attn_qkv = normed · attn_qkv_weightᵀ + attn_qkv_bias    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]
   main.gemm_nt(act.attn_qkv[l], act.normed[l], copies.attn_qkv_weight[l], B * T, 3 * H * D, C,
@@ -70,6 +74,7 @@ void head(const Memory& m, Run& run, int part) {
   const Activations& act = m.act;
   const Queue& beside = run.beside;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"head"}, nvtx3::payload{part}};
 
   // logits = normed_part · token_embeddingᵀ    [R,C] x [V,C]ᵀ -> [R,V]
   main.wait(run.after_d_token_embedding);
@@ -95,6 +100,7 @@ void head(const Memory& m, Run& run, int part) {
 void after_head(const Memory& m, Run& run) {
   const Activations& act = m.act;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"after_head"}};
 
   main.wait(run.after_d_token_embedding);
   zero(act.d_residual, main.stream());
@@ -103,6 +109,7 @@ void after_head(const Memory& m, Run& run) {
 }  // namespace
 
 void forward(const Memory& m, Run& run) {
+  const nvtx3::scoped_range range{nvtx3::message{"forward"}};
   input(m, run);
   for (int l = 0; l < L; ++l) block(m, run, l);
   for (int part = 0; part < kHeadParts; ++part) head(m, run, part);

@@ -2,6 +2,8 @@
 // Check it with: hydrac diff gpt2-124m.yaml FOLDER
 //
 // Logits of the token after a prompt's position.
+#include <nvtx3/nvtx3.hpp>
+
 #include "kernels/kernels.h"
 #include "step.h"
 
@@ -16,6 +18,7 @@ void input(const Memory& m, Run& run) {
   const Copies& copies = m.copies;
   const Generation& gen = m.gen;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"input"}};
 
   embeddings_layernorm_generate(in.prompt, copies.token_embedding, copies.position_embedding, gen.residual,
                                 weights.attn_norm_weight[0], weights.attn_norm_bias[0], gen.normed,
@@ -28,6 +31,7 @@ void block(const Memory& m, Run& run, int l) {
   const Copies& copies = m.copies;
   const Generation& gen = m.gen;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"block"}, nvtx3::payload{l}};
 
   // attn_qkv = normed · attn_qkv_weightᵀ + attn_qkv_bias    [1,T,C] x [3HD,C]ᵀ -> [1,T,3HD]
   main.gemm_nt(gen.attn_qkv, gen.normed, copies.attn_qkv_weight[l], T, 3 * H * D, C,
@@ -64,6 +68,7 @@ void head(const Memory& m, Run& run) {
   const State& state = m.state;
   const Generation& gen = m.gen;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"head"}};
 
   select_token(gen.normed, in.position, gen.last_hidden, main.stream());
 
@@ -74,6 +79,7 @@ void head(const Memory& m, Run& run) {
 }  // namespace
 
 void next_token_logits(const Memory& m, Run& run) {
+  const nvtx3::scoped_range range{nvtx3::message{"next_token_logits"}};
   input(m, run);
   for (int l = 0; l < L; ++l) block(m, run, l);
   head(m, run);

@@ -2,6 +2,8 @@
 // Check it with: hydrac diff gpt2-124m.yaml FOLDER
 //
 // The copies of the parameters that products read, after parameters were loaded.
+#include <nvtx3/nvtx3.hpp>
+
 #include "kernels/kernels.h"
 #include "step.h"
 
@@ -14,6 +16,7 @@ void load(const Memory& m, Run& run) {
   const Weights& weights = m.weights;
   const Copies& copies = m.copies;
   const Queue& main = run.main;
+  const nvtx3::scoped_range range{nvtx3::message{"load"}};
 
   cast(weights.all, copies.all, main.stream());
 }
@@ -21,6 +24,7 @@ void load(const Memory& m, Run& run) {
 }  // namespace
 
 void copy_weights(const Memory& m, Run& run) {
+  const nvtx3::scoped_range range{nvtx3::message{"copy_weights"}};
   load(m, run);
 }
 

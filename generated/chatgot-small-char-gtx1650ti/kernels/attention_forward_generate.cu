@@ -577,6 +577,7 @@ using namespace hydrac;
 using namespace hydrac::chatgot_small_char_program;
 
 // out = softmax(scale q k^T, causal) v; lse is kept for the backward pass
+// Spec: optimizations.attention.
 __global__ void __launch_bounds__(128, 2) attention_forward_generate_kernel(const f16* q,  // [1,T,H,D]
                                                                             const f16* k,  // [1,T,H,D]
                                                                             const f16* v,  // [1,T,H,D]

@@ -583,6 +583,7 @@ using namespace hydrac;
 using namespace hydrac::chatgot_small_char_program;
 
 // d_k and d_v, the probabilities again from q, k and lse
+// Spec: optimizations.attention.
 __global__ void __launch_bounds__(128, 2)
     attention_key_gradients_kernel(const f16* q,      // [B,T,H,D]
                                    const f16* k,      // [B,T,H,D]

@@ -582,6 +582,7 @@ using namespace hydrac;
 using namespace hydrac::chatgot_small_char_program;
 
 // d_q, and for each query its lse and d_out . out
+// Spec: optimizations.attention.
 __global__ void __launch_bounds__(128, 2)
     attention_query_gradients_kernel(const f16* q,      // [B,T,H,D]
                                      const f16* k,      // [B,T,H,D]

@@ -21,6 +21,7 @@ using hydrac::runtime::cuda::check_launch;
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
+// Spec: model.dropout.
 namespace {
 
 __global__ void __launch_bounds__(128)
@@ -132,6 +133,7 @@ void dropout_add_layernorm(const f16* x,  // [B,T,C]
 // y = act(x)
 // Rows [B,T], columns [F]; reads 1 and writes 1 of [B,T,F].
 // y may lie where x lies.
+// Spec: model.hidden_act.
 namespace {
 
 __global__ void __launch_bounds__(256) gelu_kernel(const f16* x,  // [B,T,F]
@@ -168,6 +170,7 @@ void gelu(const f16* x,  // [B,T,F]
 // sum = residual + y
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
+// Spec: model.dropout.
 namespace {
 
 __global__ void __launch_bounds__(128)

@@ -24,6 +24,7 @@ using hydrac::runtime::cuda::check_launch;
 // d_x_2 = keep(seed, step, site, i) ? d_sum / (1 - p) : 0
 // d_bias = sum over rows of d_x_2
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
+// Spec: model.norm.
 namespace {
 
 __global__ void __launch_bounds__(576, 1)
@@ -166,6 +167,7 @@ void layernorm_layernorm_backward_add_dropout(const float* x,            // [B,T
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: model.norm.
 namespace {
 
 __global__ void __launch_bounds__(256)
@@ -204,6 +206,7 @@ void layernorm_layernorm_backward_add_dropout_sums(float* d_norm_weight,    // [
 
 // y = (x - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 1 and writes 1 of [B,T,C].
+// Spec: model.norm.
 namespace {
 
 __global__ void __launch_bounds__(128) layernorm_kernel(const float* __restrict__ x,            // [B,T,C]
@@ -292,6 +295,7 @@ void layernorm(const float* x,            // [B,T,C]
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
+// Spec: model.dropout.
 namespace {
 
 __global__ void __launch_bounds__(128)
@@ -412,6 +416,7 @@ void dropout_add_layernorm_block(const f16* x,  // [B,T,C]
 // Rows [B,T], columns [F]; reads 2 and writes 2 of [B,T,F].
 // y may lie where x lies.
 // d_x may lie where d_y lies.
+// Spec: model.hidden_act.
 namespace {
 
 __global__ void __launch_bounds__(256, 5)
@@ -479,6 +484,7 @@ void gelu_gelu_backward(const f16* x,      // [B,T,F]
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: model.hidden_act.
 namespace {
 
 __global__ void __launch_bounds__(256)
@@ -510,6 +516,7 @@ void gelu_gelu_backward_sums(float* d_bias,           // [F]
 // d_bias = sum over rows of d_x_2
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
 // d_x_2 may lie where d_normed lies.
+// Spec: model.norm.
 namespace {
 
 __global__ void __launch_bounds__(576, 1)
@@ -631,6 +638,7 @@ void layernorm_backward_add_dropout(const f16* d_normed,       // [B,T,C]
 
 // d_bias = sum over rows of d_y
 // Rows [B,T], columns [3HD]; reads 1 and writes 0 of [B,T,3HD].
+// Spec: model.num_attention_heads.
 namespace {
 
 __global__ void __launch_bounds__(256, 5) bias_gradient_kernel(const f16* __restrict__ d_y,      // [B,T,3HD]
@@ -677,6 +685,7 @@ void bias_gradient(const f16* d_y,    // [B,T,3HD]
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: model.num_attention_heads.
 namespace {
 
 __global__ void __launch_bounds__(256)

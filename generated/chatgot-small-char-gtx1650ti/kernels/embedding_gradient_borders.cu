@@ -121,6 +121,7 @@ using namespace hydrac;
 using namespace hydrac::chatgot_small_char_program;
 
 // d_table[id] += d_y: what crosses the borders of chunks
+// Spec: model.hidden_size.
 __global__ void __launch_bounds__(256, 4) embedding_gradient_borders_kernel(float* d_table,  // [V,C]
                                                                             float* workspace) {
   embedding_gradient_borders_code::embedding_gradient_borders(workspace, d_table);

@@ -154,6 +154,7 @@ using namespace hydrac;
 using namespace hydrac::chatgot_small_char_program;
 
 // d_table[id] += d_y, tokens sorted by id in chunks: what lies within a chunk
+// Spec: model.hidden_size.
 __global__ void __launch_bounds__(192, 4) embedding_gradient_runs_kernel(const std::int32_t* ids,    // [B,T]
                                                                          const std::int32_t* order,  // [BT]
                                                                          const f16* d_y,  // [B,T,C]

@@ -20,6 +20,7 @@ using hydrac::runtime::cuda::check_launch;
 // embedded = embedding + position_table[t]
 // y = (embedded - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(128)
@@ -123,6 +124,7 @@ void embeddings_layernorm(const std::int32_t* ids,    // [B,T]
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(128) add_layernorm_kernel(const float* __restrict__ residual,     // [B,T,C]
@@ -220,6 +222,7 @@ void add_layernorm(const float* residual,     // [B,T,C]
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
 // Rows [B,T], columns [V]; reads 1 and writes 0 of [B,T].
+// Spec: optimizations.loss.
 namespace {
 
 __global__ void __launch_bounds__(512, 2)
@@ -279,6 +282,7 @@ void cross_entropy_loss(const f16* logits,            // [B,T,V]
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: optimizations.loss.
 namespace {
 
 __global__ void __launch_bounds__(256)

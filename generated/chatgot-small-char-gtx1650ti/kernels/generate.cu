@@ -20,6 +20,7 @@ using hydrac::runtime::cuda::check_launch;
 // embedded = embedding + position_table[t]
 // y = (embedded - mean) * rstd * w + b
 // Rows [1,T], columns [C]; reads 1 and writes 2 of [P,C].
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(128)
@@ -122,6 +123,7 @@ void embeddings_layernorm_generate(const std::int32_t* ids,    // [1,T]
 // y = (sum - mean) * rstd * w + b
 // Rows [1,T], columns [C]; reads 2 and writes 2 of [1,T,C].
 // normed may lie where x lies.
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(128)
@@ -220,6 +222,7 @@ void add_layernorm_generate(const float* residual,     // [1,T,C]
 // y = act(x)
 // Rows [1,T], columns [F]; reads 1 and writes 1 of [1,T,F].
 // y may lie where x lies.
+// Spec: model.hidden_act.
 namespace {
 
 __global__ void __launch_bounds__(256) gelu_generate_kernel(const f16* x,  // [1,T,F]
@@ -254,6 +257,7 @@ void gelu_generate(const f16* x,  // [1,T,F]
 
 // y = x[0, position]
 // Rows [1], columns [C]; reads 0 and writes 1 of [1,C].
+// Spec: sample.max_new_tokens.
 namespace {
 
 __global__ void __launch_bounds__(256) select_token_kernel(const f16* __restrict__ x,  // [1,T,C]

@@ -22,6 +22,7 @@ using hydrac::runtime::cuda::check_launch;
 // d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses
 // Rows [B,T], columns [V]; reads 1 and writes 1 of [B,T,V].
 // d_logits may lie where logits lies.
+// Spec: optimizations.loss.
 namespace {
 
 __global__ void __launch_bounds__(512, 2)
@@ -101,6 +102,7 @@ void cross_entropy_loss_and_gradient(const f16* logits,            // [B,T,V]
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: optimizations.loss.
 namespace {
 
 __global__ void __launch_bounds__(256)
@@ -126,6 +128,7 @@ void cross_entropy_loss_and_gradient_sums(float* loss,
 
 // y = 0
 // Rows [B,T], columns [C]; reads 0 and writes 1 of [B,T,C].
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(256) zero_kernel(float* __restrict__ y) {  // [B,T,C]

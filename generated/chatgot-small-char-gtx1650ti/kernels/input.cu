@@ -21,6 +21,7 @@ using hydrac::runtime::cuda::check_launch;
 // y = keep(seed, step, site, i) ? embedded / (1 - p) : 0
 // y = (y - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(128)

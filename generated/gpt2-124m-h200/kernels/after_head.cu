@@ -18,6 +18,7 @@ using hydrac::runtime::cuda::check_launch;
 
 // y = 0
 // Rows [B,T], columns [C]; reads 0 and writes 1 of [B,T,C].
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(256) zero_kernel(float* __restrict__ y) {  // [B,T,C]

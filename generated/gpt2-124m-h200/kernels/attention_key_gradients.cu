@@ -613,6 +613,7 @@ using namespace hydrac;
 using namespace hydrac::gpt2_124m_program;
 
 // d_k and d_v, the probabilities again from q, k and lse
+// Spec: optimizations.attention.
 __global__ void __launch_bounds__(128, 3)
     attention_key_gradients_kernel(const bf16* q,      // [B,T,H,D]
                                    const bf16* k,      // [B,T,H,D]

@@ -610,6 +610,7 @@ using namespace hydrac;
 using namespace hydrac::gpt2_124m_program;
 
 // d_q, and for each query its lse and d_out . out
+// Spec: optimizations.attention.
 __global__ void __launch_bounds__(128, 3)
     attention_query_gradients_kernel(const bf16* q,      // [B,T,H,D]
                                      const bf16* k,      // [B,T,H,D]

@@ -20,6 +20,7 @@ using hydrac::runtime::cuda::check_launch;
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(128) add_layernorm_kernel(const float* __restrict__ residual,     // [B,T,C]
@@ -124,6 +125,7 @@ void add_layernorm(const float* residual,     // [B,T,C]
 // y = act(x)
 // Rows [B,T], columns [F]; reads 1 and writes 1 of [B,T,F].
 // y may lie where x lies.
+// Spec: model.hidden_act.
 namespace {
 
 __global__ void __launch_bounds__(256) gelu_tanh_kernel(const bf16* x,  // [B,T,F]

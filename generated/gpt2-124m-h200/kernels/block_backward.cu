@@ -23,6 +23,7 @@ using hydrac::runtime::cuda::check_launch;
 // copy = d_sum
 // d_bias = sum over rows of d_sum
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
+// Spec: model.norm.
 namespace {
 
 __global__ void __launch_bounds__(768, 1)
@@ -152,6 +153,7 @@ void layernorm_backward_add(const bf16* d_normed,      // [B,T,C]
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: model.norm.
 namespace {
 
 __global__ void __launch_bounds__(256)
@@ -192,6 +194,7 @@ void layernorm_backward_add_sums(float* d_norm_weight,    // [C]
 // d_bias = sum over rows of d_x
 // Rows [B,T], columns [F]; reads 2 and writes 1 of [B,T,F].
 // d_x may lie where d_y lies.
+// Spec: model.hidden_act.
 namespace {
 
 __global__ void __launch_bounds__(256, 5)
@@ -270,6 +273,7 @@ void gelu_tanh_backward(const bf16* d_y,   // [B,T,F]
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: model.hidden_act.
 namespace {
 
 __global__ void __launch_bounds__(256)
@@ -295,6 +299,7 @@ void gelu_tanh_backward_sums(float* d_bias,           // [F]
 
 // d_bias = sum over rows of d_y
 // Rows [B,T], columns [3HD]; reads 1 and writes 0 of [B,T,3HD].
+// Spec: model.num_attention_heads.
 namespace {
 
 __global__ void __launch_bounds__(256, 5) bias_gradient_kernel(const bf16* __restrict__ d_y,     // [B,T,3HD]
@@ -341,6 +346,7 @@ void bias_gradient(const bf16* d_y,   // [B,T,3HD]
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: model.num_attention_heads.
 namespace {
 
 __global__ void __launch_bounds__(256)

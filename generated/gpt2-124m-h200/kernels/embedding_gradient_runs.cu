@@ -154,6 +154,7 @@ using namespace hydrac;
 using namespace hydrac::gpt2_124m_program;
 
 // d_table[id] += d_y, tokens sorted by id in chunks: what lies within a chunk
+// Spec: model.hidden_size.
 __global__ void __launch_bounds__(192, 3) embedding_gradient_runs_kernel(const std::int32_t* ids,    // [B,T]
                                                                          const std::int32_t* order,  // [BT]
                                                                          const float* d_y,  // [B,T,C]

@@ -20,6 +20,7 @@ using hydrac::runtime::cuda::check_launch;
 // embedded = embedding + position_table[t]
 // y = (embedded - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(128)
@@ -123,6 +124,7 @@ void embeddings_layernorm_without_statistics(const std::int32_t* ids,     // [B,
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(128)
@@ -221,6 +223,7 @@ void add_layernorm_without_statistics(const float* residual,     // [B,T,C]
 
 // y = 0
 // Scalars.
+// Spec: optimizations.loss.
 namespace {
 
 __global__ void __launch_bounds__(256) zero_before_head_kernel(float* __restrict__ y) {
@@ -238,6 +241,7 @@ void zero_before_head(float* y, cudaStream_t stream) {
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
 // Rows [R], columns [V]; reads 1 and writes 0 of [R].
+// Spec: optimizations.loss.
 namespace {
 
 __global__ void __launch_bounds__(512, 2)

@@ -22,6 +22,7 @@ using hydrac::runtime::cuda::check_launch;
 // d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses
 // Rows [R], columns [V]; reads 1 and writes 1 of [R,V].
 // d_logits may lie where logits lies.
+// Spec: optimizations.loss.
 namespace {
 
 __global__ void __launch_bounds__(512, 2)
@@ -163,6 +164,7 @@ void cross_entropy_loss_and_gradient(const bf16* logits,           // [R,V]
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: optimizations.loss.
 namespace {
 
 __global__ void __launch_bounds__(256)

@@ -20,6 +20,7 @@ using hydrac::runtime::cuda::check_launch;
 // embedded = embedding + position_table[t]
 // y = (embedded - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
+// Spec: model.hidden_size.
 namespace {
 
 __global__ void __launch_bounds__(128)

@@ -21,6 +21,7 @@ using hydrac::runtime::cuda::check_launch;
 // d_norm_weight = sum over rows of d_normed xhat
 // d_norm_bias = sum over rows of d_normed
 // Rows [B,T], columns [C]; reads 3 and writes 1 of [B,T,C].
+// Spec: model.norm.
 namespace {
 
 __global__ void __launch_bounds__(768, 1)
@@ -137,6 +138,7 @@ void layernorm_backward_add_input(const bf16* d_normed,      // [B,T,C]
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: model.norm.
 namespace {
 
 __global__ void __launch_bounds__(256)
@@ -169,6 +171,7 @@ void layernorm_backward_add_sums_input(float* d_norm_weight,    // [C]
 
 // d_position_table[t] = sum over b of d_embedded
 // Rows [B], columns [T,C]; reads 1 and writes 0 of [B,T,C].
+// Spec: model.position.
 namespace {
 
 __global__ void __launch_bounds__(128, 1)
@@ -212,6 +215,7 @@ void position_embedding_gradient(const float* d_embedded,  // [B,T,C]
 }
 
 // Scalars.
+// Spec: train.seed.
 namespace {
 
 __global__ void __launch_bounds__(256) advance_randomness_kernel(std::uint32_t* __restrict__ rng_step) {

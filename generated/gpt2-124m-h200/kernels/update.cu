@@ -18,6 +18,7 @@ using hydrac::runtime::cuda::check_launch;
 
 // grad_square = sum of squares of the gradients
 // Rows [Rows], columns [Width]; reads 1 and writes 0 of [Rows,Width].
+// Spec: train.max_grad_norm.
 namespace {
 
 __global__ void __launch_bounds__(768, 1)
@@ -71,6 +72,7 @@ void grad_square(const float* gradients,  // [Rows,Width]
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: train.max_grad_norm.
 namespace {
 
 __global__ void __launch_bounds__(256)
@@ -97,6 +99,7 @@ void grad_square_sums(float* grad_square,
 // learning_rate of this step, and the clip factor min(1, max_norm / (norm + 1e-6)), norm = sqrt(grad_square)
 // t = step + 1, step_size = learning_rate / (1 - beta1^t), root_factor = 1 / sqrt(1 - beta2^t)
 // Scalars.
+// Spec: train.lr_scheduler.
 namespace {
 
 __global__ void __launch_bounds__(256)
@@ -146,6 +149,7 @@ void prepare_update(const std::int32_t* step, const float* grad_square, float* l
 // p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)
 // copy = x
 // Rows [Rows], columns [Width]; reads 4 and writes 5 of [Rows,Width].
+// Spec: train.optimizer.
 namespace {
 
 __global__ void __launch_bounds__(256)
@@ -238,6 +242,7 @@ void adamw(float* parameters,  // [Rows,Width]
 
 // step += 1
 // Scalars.
+// Spec: train.max_steps.
 namespace {
 
 __global__ void __launch_bounds__(256) advance_step_kernel(std::int32_t* __restrict__ step) {
@@ -255,6 +260,7 @@ void advance_step(std::int32_t* step, cudaStream_t stream) {
 
 // copy = x
 // Rows [Rows], columns [Width]; reads 1 and writes 1 of [Rows,Width].
+// Spec: optimizations.precision.
 namespace {
 
 __global__ void __launch_bounds__(256) cast_kernel(const float* __restrict__ x,  // [Rows,Width]

@@ -590,6 +590,7 @@ using namespace hydrac;
 using namespace hydrac::shakespeare_char_program;
 
 // d_q, d_k, d_v from d_out, and the probabilities again from q, k and lse
+// Spec: optimizations.attention.
 static void attention_backward_kernel(const float* d_out,  // [B,T,HD]
                                       const float* out,    // [B,T,HD]
                                       const float* lse,    // [B,H,T]

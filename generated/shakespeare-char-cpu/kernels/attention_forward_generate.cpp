@@ -412,6 +412,7 @@ using namespace hydrac;
 using namespace hydrac::shakespeare_char_program;
 
 // out = softmax(scale q k^T, causal) v; lse keeps the softmax's denominators for the backward pass
+// Spec: optimizations.attention.
 static void attention_forward_generate_kernel(const float* q,  // [1,T,H,D]
                                               const float* k,  // [1,T,H,D]
                                               const float* v,  // [1,T,H,D]

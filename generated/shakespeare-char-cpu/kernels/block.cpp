@@ -17,6 +17,7 @@ namespace hydrac::shakespeare_char_program {
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
+// Spec: model.dropout.
 void dropout_add_layernorm(const float* x,  // [B,T,C]
                            const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                            const float* residual,     // [B,T,C]
@@ -70,6 +71,7 @@ void dropout_add_layernorm(const float* x,  // [B,T,C]
 
 // y = act(x)
 // Rows [B,T], columns [F]; reads 1 and writes 1 of [B,T,F].
+// Spec: model.hidden_act.
 void gelu(const float* x,  // [B,T,F]
           float* y) {      // [B,T,F]
 #pragma omp parallel for schedule(static)
@@ -88,6 +90,7 @@ void gelu(const float* x,  // [B,T,F]
 // sum = residual + y
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
+// Spec: model.dropout.
 void dropout_add_layernorm_mlp(const float* x,  // [B,T,C]
                                const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                const float* residual,     // [B,T,C]

@@ -17,6 +17,7 @@ namespace hydrac::shakespeare_char_program {
 // d_norm_weight = sum over rows of d_normed xhat
 // d_x_2 = keep(seed, step, site, i) ? d_sum / (1 - p) : 0
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
+// Spec: model.norm.
 void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
                                     const float* x,            // [B,T,C]
                                     const float* norm_weight,  // [C]
@@ -86,6 +87,7 @@ void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
 // d_x = d_y * act'(x)
 // Rows [B,T], columns [F]; reads 2 and writes 1 of [B,T,F].
 // d_x may lie where d_y lies.
+// Spec: model.hidden_act.
 void gelu_backward(const float* d_y,  // [B,T,F]
                    const float* x,    // [B,T,F]
                    float* d_x) {      // [B,T,F]
@@ -109,6 +111,7 @@ void gelu_backward(const float* d_y,  // [B,T,F]
 // d_x_2 = keep(seed, step, site, i) ? d_sum / (1 - p) : 0
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
 // d_x_2 may lie where d_normed lies.
+// Spec: model.norm.
 void layernorm_backward_add_dropout_mlp_norm(const float* d_normed,     // [B,T,C]
                                              const float* x,            // [B,T,C]
                                              const float* norm_weight,  // [C]

@@ -38,6 +38,7 @@ using namespace hydrac;
 using namespace hydrac::shakespeare_char_program;
 
 // d_table[id] += d_y, rows in order
+// Spec: model.hidden_size.
 static void embedding_backward_kernel(const std::int32_t* ids,  // [B,T]
                                       const float* d_y,         // [B,T,C]
                                       float* d_table) {         // [V,C]

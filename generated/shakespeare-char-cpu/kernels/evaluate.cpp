@@ -16,6 +16,7 @@ namespace hydrac::shakespeare_char_program {
 // embedded = embedding + position_table[t]
 // y = (embedded - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
+// Spec: model.hidden_size.
 void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
                           const float* token_table,     // [V,C]
                           const float* position_table,  // [P,C]
@@ -59,6 +60,7 @@ void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where x lies.
+// Spec: model.hidden_size.
 void add_layernorm(const float* residual,     // [B,T,C]
                    const float* x,            // [B,T,C]
                    float* sum,                // [B,T,C]
@@ -99,6 +101,7 @@ void add_layernorm(const float* residual,     // [B,T,C]
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
 // Rows [B,T], columns [V]; reads 1 and writes 0 of [B,T].
+// Spec: optimizations.loss.
 void cross_entropy_loss(const float* logits,          // [B,T,V]
                         const std::int32_t* targets,  // [B,T]
                         const float* inv_count, float* loss,

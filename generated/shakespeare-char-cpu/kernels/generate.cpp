@@ -16,6 +16,7 @@ namespace hydrac::shakespeare_char_program {
 // embedded = embedding + position_table[t]
 // y = (embedded - mean) * rstd * w + b
 // Rows [1,T], columns [C]; reads 1 and writes 2 of [P,C].
+// Spec: model.hidden_size.
 void embeddings_layernorm_generate(const std::int32_t* ids,      // [1,T]
                                    const float* token_table,     // [V,C]
                                    const float* position_table,  // [P,C]
@@ -58,6 +59,7 @@ void embeddings_layernorm_generate(const std::int32_t* ids,      // [1,T]
 // y = (sum - mean) * rstd * w + b
 // Rows [1,T], columns [C]; reads 2 and writes 2 of [1,T,C].
 // normed may lie where x lies.
+// Spec: model.hidden_size.
 void add_layernorm_generate(const float* residual,     // [1,T,C]
                             const float* x,            // [1,T,C]
                             float* sum,                // [1,T,C]
@@ -98,6 +100,7 @@ void add_layernorm_generate(const float* residual,     // [1,T,C]
 // y = act(x)
 // Rows [1,T], columns [F]; reads 1 and writes 1 of [1,T,F].
 // y may lie where x lies.
+// Spec: model.hidden_act.
 void gelu_generate(const float* x,  // [1,T,F]
                    float* y) {      // [1,T,F]
 #pragma omp parallel for schedule(static)
@@ -114,6 +117,7 @@ void gelu_generate(const float* x,  // [1,T,F]
 
 // y = x[0, position]
 // Rows [1], columns [C]; reads 0 and writes 1 of [1,C].
+// Spec: sample.max_new_tokens.
 void select_token(const float* x,  // [1,T,C]
                   const std::int32_t* position,
                   float* y) {  // [1,C]

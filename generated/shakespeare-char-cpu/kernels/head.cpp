@@ -18,6 +18,7 @@ namespace hydrac::shakespeare_char_program {
 // d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses
 // Rows [B,T], columns [V]; reads 1 and writes 1 of [B,T,V].
 // d_logits may lie where logits lies.
+// Spec: optimizations.loss.
 void cross_entropy_loss_and_gradient(const float* logits,          // [B,T,V]
                                      const std::int32_t* targets,  // [B,T]
                                      const float* inv_count, float* loss,
@@ -69,6 +70,7 @@ void cross_entropy_loss_and_gradient(const float* logits,          // [B,T,V]
 
 // y = 0
 // Rows [B,T], columns [C]; reads 0 and writes 1 of [B,T,C].
+// Spec: model.hidden_size.
 void zero(float* y) {  // [B,T,C]
 #pragma omp parallel for schedule(static)
   for (std::int64_t r = 0; r < B * T; ++r) {

@@ -17,6 +17,7 @@ namespace hydrac::shakespeare_char_program {
 // y = keep(seed, step, site, i) ? embedded / (1 - p) : 0
 // y = (y - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
+// Spec: model.hidden_size.
 void embeddings_dropout_layernorm(const std::int32_t* ids,      // [B,T]
                                   const float* token_table,     // [V,C]
                                   const float* position_table,  // [P,C]

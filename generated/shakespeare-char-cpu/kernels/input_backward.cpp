@@ -17,6 +17,7 @@ namespace hydrac::shakespeare_char_program {
 // d_norm_weight = sum over rows of d_normed xhat
 // d_x_2 = keep(seed, step, site, i) ? d_sum / (1 - p) : 0
 // Rows [B,T], columns [C]; reads 3 and writes 1 of [B,T,C].
+// Spec: model.norm.
 void layernorm_backward_add_dropout_input(const float* d_normed,     // [B,T,C]
                                           const float* x,            // [B,T,C]
                                           const float* norm_weight,  // [C]
@@ -83,6 +84,7 @@ void layernorm_backward_add_dropout_input(const float* d_normed,     // [B,T,C]
 
 // d_position_table[t] = sum over b of d_embedded
 // Rows [B], columns [T,C]; reads 1 and writes 0 of [B,T,C].
+// Spec: model.position.
 void position_embedding_gradient(const float* d_embedded,    // [B,T,C]
                                  float* d_position_table) {  // [P,C]
 #pragma omp parallel for schedule(static)
@@ -99,6 +101,7 @@ void position_embedding_gradient(const float* d_embedded,    // [B,T,C]
 }
 
 // Scalars.
+// Spec: train.seed.
 void advance_randomness(std::uint32_t* rng_step) {
   const std::uint32_t rng_step_value = rng_step[0];
   rng_step[0] = rng_step_value + 1u;

@@ -14,6 +14,7 @@ namespace hydrac::shakespeare_char_program {
 
 // grad_square = sum of squares of the gradients
 // Rows [Rows], columns [Width]; reads 1 and writes 0 of [Rows,Width].
+// Spec: train.max_grad_norm.
 void grad_square(const float* gradients,  // [Rows,Width]
                  float* grad_square,
                  float* workspace) {  // [32,1]
@@ -45,6 +46,7 @@ void grad_square(const float* gradients,  // [Rows,Width]
 // learning_rate of this step, and the clip factor min(1, max_norm / (norm + 1e-6)), norm = sqrt(grad_square)
 // t = step + 1, step_size = learning_rate / (1 - beta1^t), root_factor = 1 / sqrt(1 - beta2^t)
 // Scalars.
+// Spec: train.lr_scheduler.
 void prepare_update(const std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
                     float* learning_rate, float* clip, float* grad_norm, float* step_loss,
                     float* adam_step_size, float* adam_root_factor) {
@@ -78,6 +80,7 @@ void prepare_update(const std::int32_t* step, const float* grad_square, float* l
 // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients
 // p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)
 // Rows [Rows], columns [Width]; reads 4 and writes 3 of [Rows,Width].
+// Spec: train.optimizer.
 void adamw(float* parameters,       // [Rows,Width]
            const float* gradients,  // [Rows,Width]
            float* adam_m,           // [Rows,Width]
@@ -125,6 +128,7 @@ void adamw(float* parameters,       // [Rows,Width]
 
 // step += 1
 // Scalars.
+// Spec: train.max_steps.
 void advance_step(std::int32_t* step) {
   const std::int32_t step_value = step[0];
   step[0] = step_value + 1;
