@@ -119,16 +119,11 @@ std::string host_parameters(const Kernel& kernel, bool cpu) {
   return text;
 }
 
-std::string comment_lines(const std::string& comment);
-
 // What it computes, and the spec's key that asked for it.
 std::string comment_of(const Kernel& kernel) {
-  return comment_lines(kernel.comment + (kernel.origin.empty() ? "" : "\nSpec: " + kernel.origin + "."));
-}
-
-std::string comment_lines(const std::string& comment) {
-  const size_t first = comment.find_first_not_of('\n');
-  if (first > 0) return comment_lines(comment.substr(first));
+  std::string comment =
+      kernel.comment.substr(std::min(kernel.comment.find_first_not_of('\n'), kernel.comment.size()));
+  if (!kernel.origin.empty()) comment += "\nSpec: " + kernel.origin + ".";
   return "// " + replaced(comment, "\n", "\n// ") + "\n";
 }
 
