@@ -78,6 +78,7 @@ std::vector<std::string> arguments(const ParseRequest& request) {
                                     kSources.str(),
                                     "-internal-isystem",
                                     (kStandIns + "std").str(),
+
                                     "-w",
                                     "-ferror-limit",
                                     "100",
@@ -88,6 +89,7 @@ std::vector<std::string> arguments(const ParseRequest& request) {
                                     "-disable-pragma-debug-crash",
                                     "-fgnuc-version=12.0.0"};
   const auto add = [&](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
+  if (request.host_library) add({"-internal-isystem", (kStandIns + "host").str()});
   if (request.dialect == Dialect::cuda) {
     // Clang 19 does not know GPUs newer than Hopper; what it checks does not depend on them.
     const std::string known = fmt::format("sm_{}", std::min(request.capability, 90));

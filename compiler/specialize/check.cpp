@@ -30,6 +30,7 @@ void check_parses(const EmittedProgram& program) {
   const auto check = [&](const SourceFile& file) {
     ParseRequest request{file, is_cuda(file.path) ? Dialect::cuda : Dialect::cpp, program.capability,
                          headers};
+    request.host_library = true;
     ParseResult result = parse(request);
     parsed.insert(result.files.begin(), result.files.end());
     for (Problem& problem : result.problems) {

@@ -12,9 +12,9 @@ namespace hydrac::specialize {
 //
 // Of what is not emitted: `runtime_headers` are the runtime's public headers by the names that they are
 // included by, and checked against like the program's own files. Standard headers come from this library's
-// stand-ins (headers/std), which declare what emitted programs and the runtime's public headers use; one that
-// is missing there is reported like any other problem. So the answer is the same on every machine, and needs
-// no compiler or toolkit.
+// stand-ins (headers/std, headers/host), which declare what emitted programs and the runtime's public headers
+// use; one that is missing there is reported like any other problem. So the answer is the same on every
+// machine, and needs no compiler or toolkit.
 struct EmittedProgram {
   std::vector<SourceFile> files;
   std::vector<SourceFile> runtime_headers;

@@ -29,6 +29,9 @@ struct ParseRequest {
   std::vector<std::pair<std::string, std::string>> macros;
   // For cpp: whose macros (__AVX2__) and registers there are, by Clang's names, such as x86-64-v3.
   std::string processor = "x86-64";
+  // Also what host code of emitted programs and the runtime's public headers use of the standard library, the
+  // CUDA runtime and NVTX: headers/host.
+  bool host_library = false;
 };
 
 // What Clang finds wrong; line and column count from 1 and are 0 where a problem has no place.
