@@ -128,6 +128,39 @@ TEST(Emit, AChangeOfAKeyTouchesFewFiles) {
   for (const auto& [override, files] : touched) EXPECT_EQ(difference(place, {override}), files) << override;
 }
 
+// The same on a GPU, where a precision is the type of most tensors, and an attention by cuDNN has no kernels.
+TEST(Emit, AChangeOfPrecisionOrAttentionTouchesWhatComputesWithIt) {
+  const Workplace place;
+  const auto words = [](const std::string& verb, const std::string& precision, const std::string& attention) {
+    return Words{verb,
+                 "base.yaml",
+                 "target=h100",
+                 "model.num_attention_heads=2",
+                 "model.num_key_value_heads=2",
+                 "model.attention_dropout=0",
+                 "optimizations.loss=fused_linear",
+                 "optimizations.precision=" + precision,
+                 "optimizations.attention=" + attention};
+  };
+  const auto changes = [&](const std::string& precision, const std::string& attention) {
+    Words diff = words("diff", precision, attention);
+    diff.insert(diff.begin() + 2, "program");
+    return place.run(diff).out;
+  };
+  ASSERT_EQ(place.run(with(words("emit", "bf16", "cudnn"), {"-o", "program"})).code, 0);
+  const std::string attention = changes("bf16", "generated");
+  EXPECT_NE(attention.find("missing  kernels/attention_forward.cu\n"), std::string::npos) << attention;
+  EXPECT_NE(attention.find("missing  kernels/attention_key_gradients.cu\n"), std::string::npos) << attention;
+  for (const char* other :
+       {"dims.h", "layout.cpp", "optimizer.cpp", "kernels/block.cu", "kernels/head.cu", "kernels/update.cu"})
+    EXPECT_EQ(attention.find(std::string("  ") + other + "\n"), std::string::npos) << attention;
+  const std::string precision = changes("fp16", "cudnn");
+  for (const char* other :
+       {"CMakeLists.txt", "dims.h", "backward.cpp", "evaluate.cpp", "generate.cpp", "program.h", "step.h"})
+    EXPECT_EQ(precision.find(std::string("  ") + other + "\n"), std::string::npos) << precision;
+  EXPECT_NE(precision.find("changed  kernels/block.cu\n"), std::string::npos) << precision;
+}
+
 TEST(Emit, TwoSpecsAreComparedByKernelsWorkAndMemory) {
   const Workplace place;
   std::string wider = base_spec();
