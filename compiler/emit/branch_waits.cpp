@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "codegen/operand_names.h"
+#include "driver/accesses.h"
 #include "program/branches.h"
+#include "program/for_each_call.h"
 
 namespace hydrac::emit {
 
@@ -18,24 +20,12 @@ struct Unrolled {
 
 Unrolled unroll(const driver::Compiled& compiled, const program::Function& function) {
   Unrolled all;
-  for (size_t s = 0; s < function.sections.size(); ++s) {
-    const program::Section& section = function.sections[s];
-    const int iterations = std::max(section.layers, 1);
-    for (int i = 0; i < iterations; ++i) {
-      const int layer = section.reverse ? iterations - 1 - i : i;
-      for (size_t c = 0; c < section.calls.size(); ++c) {
-        const program::Call& call = section.calls[c];
-        program::BranchStep step{{}, call.branch};
-        for (size_t a = 0; a < call.arguments.size(); ++a) {
-          const int64_t first = plan::address(compiled.graph, compiled.plan, call.arguments[a], layer);
-          step.accesses.push_back(
-              {first, first + plan::extent(compiled.graph, call.arguments[a]), call.writes[a]});
-        }
-        all.steps.push_back(std::move(step));
-        all.positions.emplace_back(static_cast<int>(s), static_cast<int>(c));
-      }
-    }
-  }
+  program::for_each_call(function,
+                         [&](const program::Section& section, const program::Call& call, int, int layer) {
+                           all.steps.push_back({driver::accesses(compiled, call, layer), call.branch});
+                           all.positions.emplace_back(static_cast<int>(&section - function.sections.data()),
+                                                      static_cast<int>(&call - section.calls.data()));
+                         });
   return all;
 }
 

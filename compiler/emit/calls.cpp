@@ -11,6 +11,7 @@
 #include "codegen/operand_names.h"
 #include "codegen/writer.h"
 #include "emit/kernels.h"
+#include "emit/on_cpu.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -50,10 +51,10 @@ CallText::CallText(const driver::Compiled& compiled, const codegen::Dimensions& 
       tensors_(tensors),
       function_(function),
       waits_(branch_waits(compiled, function)),
-      on_cpu_(targets::find(compiled.spec.target)->is_cpu()) {}
+      on_cpu_(on_cpu(compiled)) {}
 
 std::string run_parameter(const driver::Compiled& compiled) {
-  return targets::find(compiled.spec.target)->is_cpu() ? "const Products& blas" : "Run& run";
+  return on_cpu(compiled) ? "const Products& blas" : "Run& run";
 }
 
 std::string run_parameter(const driver::Compiled& compiled, const program::Function& function,
@@ -62,7 +63,7 @@ std::string run_parameter(const driver::Compiled& compiled, const program::Funct
     return std::ranges::any_of(function.sections[static_cast<size_t>(s)].calls,
                                [](const Call& call) { return call.kind == Call::Kind::gemm; });
   });
-  const bool cpu = targets::find(compiled.spec.target)->is_cpu();
+  const bool cpu = on_cpu(compiled);
   return cpu && !used ? "const Products&" : run_parameter(compiled);
 }
 

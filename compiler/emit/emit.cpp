@@ -11,6 +11,7 @@
 #include "emit/kernels.h"
 #include "emit/layout.h"
 #include "emit/memory.h"
+#include "emit/on_cpu.h"
 #include "emit/plan_page.h"
 #include "emit/program_class.h"
 #include "emit/runtime_files.h"
@@ -33,9 +34,9 @@ class Emitter {
       : compiled_(compiled),
         settings_(settings),
         origin_(origin),
-        cpu_(targets::find(compiled.spec.target)->is_cpu()),
+        cpu_(on_cpu(compiled)),
         dimensions_(compiled.graph),
-        tensors_(compiled, dimensions_) {}
+        tensors_(compiled) {}
 
   Files emit() {
     add_dims();

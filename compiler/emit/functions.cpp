@@ -9,15 +9,12 @@
 #include "emit/branch_waits.h"
 #include "emit/calls.h"
 #include "emit/kernels.h"
+#include "emit/on_cpu.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
 
 namespace {
-
-bool on_cpu(const driver::Compiled& compiled) {
-  return targets::find(compiled.spec.target)->is_cpu();
-}
 
 std::vector<int> range(int first, int last) {
   std::vector<int> numbers;

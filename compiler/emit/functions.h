@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/dimensions.h"
 #include "driver/compile.h"
 #include "emit/tensors.h"
 

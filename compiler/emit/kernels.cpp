@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "codegen/dimensions.h"
+#include "emit/on_cpu.h"
 #include "emit/source_file.h"
 #include "ir/words.h"
 #include "specialize/specialize.h"
@@ -19,10 +20,6 @@ namespace hydrac::emit {
 using program::Kernel;
 
 namespace {
-
-bool on_cpu(const driver::Compiled& compiled) {
-  return targets::find(compiled.spec.target)->is_cpu();
-}
 
 // Each kernel that is made of a template has a namespace of its own: the same template makes other code for
 // other constants.

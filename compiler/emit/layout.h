@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "codegen/dimensions.h"
 #include "driver/compile.h"
 #include "emit/tensors.h"
 

@@ -7,6 +7,7 @@
 #include "codegen/writer.h"
 #include "emit/branch_waits.h"
 #include "emit/functions.h"
+#include "emit/on_cpu.h"
 #include "emit/sizes.h"
 #include "emit/tensors.h"
 #include "targets/target.h"
@@ -17,10 +18,6 @@ using codegen::Writer;
 using program::Call;
 
 namespace {
-
-bool on_cpu(const driver::Compiled& compiled) {
-  return targets::find(compiled.spec.target)->is_cpu();
-}
 
 // Calls `visit` with each product that differs, in the order of the program; `micro_step` only where wanted.
 template <class Visit>

@@ -77,8 +77,7 @@ std::string_view c_type(ir::DType dtype) {
   throw std::logic_error("an element type without a name in C++");
 }
 
-Tensors::Tensors(const driver::Compiled& compiled, const codegen::Dimensions& dimensions)
-    : compiled_(compiled), dimensions_(dimensions), groups_(kGroups) {
+Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups_(kGroups) {
   for (const ir::Value& value : compiled.graph.values) {
     const bool placed = compiled.plan.placements.contains(storage_of(compiled.graph, value.id));
     if (placed && value.role != ir::Role::activation) add(value.id, "");

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "codegen/dimensions.h"
 #include "driver/compile.h"
 
 namespace hydrac::emit {
@@ -31,7 +30,7 @@ struct Field {
 
 class Tensors {
  public:
-  Tensors(const driver::Compiled& compiled, const codegen::Dimensions& dimensions);
+  explicit Tensors(const driver::Compiled& compiled);
 
   const std::vector<Group>& groups() const { return groups_; }
   // By group, and in a group in the order of first use (parameters and their like in order of declaration).
@@ -52,7 +51,6 @@ class Tensors {
   void order_by_group();
 
   const driver::Compiled& compiled_;
-  const codegen::Dimensions& dimensions_;
   std::vector<Group> groups_;
   std::vector<Field> fields_;
   std::map<ir::ValueId, size_t> by_value_;

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "driver/accesses.h"
 #include "program/for_each_call.h"
 
 namespace hydrac::targets {
@@ -17,12 +18,9 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, std::byte* arena,
     std::vector<ResolvedCall>& calls = functions_[function.name];
     for_each_call(function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
       ResolvedCall resolved{&section, &call, layer, {}, {}, nullptr, std::nullopt};
-      for (size_t a = 0; a < call.arguments.size(); ++a) {
-        const int64_t first = plan::address(compiled.graph, compiled.plan, call.arguments[a], layer);
-        resolved.arguments.push_back(arena + first);
-        resolved.accesses.push_back(
-            {first, first + plan::extent(compiled.graph, call.arguments[a]), call.writes[a]});
-      }
+      resolved.accesses = driver::accesses(compiled, call, layer);
+      for (const program::Access& access : resolved.accesses)
+        resolved.arguments.push_back(arena + access.first);
       if (call.kind == Call::Kind::gemm) resolved.product = &products.at(shape_at(call.gemm, iteration));
       if (call.kind == Call::Kind::attention) resolved.attention = machine.attention_plan(call.attention);
       calls.push_back(std::move(resolved));

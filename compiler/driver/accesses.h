@@ -1,0 +1,13 @@
+// Which bytes of the arena a call touches.
+#pragma once
+#include <vector>
+
+#include "driver/compile.h"
+#include "program/branches.h"
+
+namespace hydrac::driver {
+
+// One for each of the call's arguments, when its section is at `layer`. Of a program for a GPU.
+std::vector<program::Access> accesses(const Compiled& compiled, const program::Call& call, int layer);
+
+}  // namespace hydrac::driver
