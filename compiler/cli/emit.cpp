@@ -23,8 +23,7 @@ emit::Files emitted_files(const Arguments& arguments, spec::Spec spec) {
   if (spec.target == "cpu" && spec.optimizations.threads == 0) {
     throw InputError(
         "optimizations.threads: how many threads run it is part of an emitted program, and 0 is as many as "
-        "this "
-        "machine has: write a number, such as --threads 8");
+        "this machine has: write a number, such as --threads 8");
   }
   complete_for_planning(spec);
   BuildOptions options = build_options(arguments);

@@ -182,21 +182,14 @@ std::string CallText::accumulation(const Section& section, const Call& call) con
 std::string CallText::gemm(const Section& section, const Call& call) const {
   const program::GemmShape& g = call.gemm;
   const std::string layer = layer_of(section);
-  const ir::Shape& a = compiled_.graph.value(call.arguments[0]).shape;
-  const ir::Shape& c = compiled_.graph.value(call.arguments[2]).shape;
-  const std::string m = elements_text(dimensions_, {c.begin(), c.end() - 1}),
-                    n = size_text(dimensions_, c.back());
-  const std::string k =
-      g.transpose_a ? elements_text(dimensions_, {a.begin(), a.end() - 1}) : size_text(dimensions_, a.back());
-  if (g.transpose_a && g.transpose_b) throw std::logic_error("no product transposes both operands");
-  const std::string name = g.transpose_a ? "gemm_tn" : g.transpose_b ? "gemm_nt" : "gemm_nn";
+  const ProductText text = product_text(compiled_.graph, dimensions_, call);
   std::vector<std::string> options;
   if (g.bias) options.push_back(".bias = " + tensors_.text(call.arguments[4], layer));
   if (const std::string adds = accumulation(section, call); !adds.empty())
     options.push_back(".accumulate = " + adds);
-  return fmt::format("{}.{}({}, {}, {}, {}, {}, {}{});", queue(call), name,
+  return fmt::format("{}.gemm_{}({}, {}, {}, {}, {}, {}{});", queue(call), text.name,
                      tensors_.text(call.arguments[2], layer), tensors_.text(call.arguments[0], layer),
-                     tensors_.text(call.arguments[1], layer), m, n, k,
+                     tensors_.text(call.arguments[1], layer), text.m, text.n, text.k,
                      options.empty() ? "" : fmt::format(", {{{}}}", fmt::join(options, ", ")));
 }
 

@@ -40,25 +40,6 @@ void for_each_product(const driver::Compiled& compiled, bool only_step, const Vi
   }
 }
 
-struct ProductText {
-  std::string name;   // "nt"
-  std::string sizes;  // "B * T, 3 * H * D, C"
-};
-
-ProductText product_text(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
-                         const Call& call) {
-  const ir::Shape& a = compiled.graph.value(call.arguments[0]).shape;
-  const ir::Shape& c = compiled.graph.value(call.arguments[2]).shape;
-  const program::GemmShape& g = call.gemm;
-  const std::string k =
-      g.transpose_a ? elements_text(dimensions, {a.begin(), a.end() - 1}) : size_text(dimensions, a.back());
-  return {g.transpose_a   ? "tn"
-          : g.transpose_b ? "nt"
-                          : "nn",
-          fmt::format("{}, {}, {}", elements_text(dimensions, {c.begin(), c.end() - 1}),
-                      size_text(dimensions, c.back()), k)};
-}
-
 std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
   Writer out;
   out.line("namespace {");
@@ -67,10 +48,8 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.open("std::vector<Gemm> products() {");
   out.open("return {");
   for_each_product(compiled, true, [&](const Call& call, const program::GemmShape& shape) {
-    const std::string sizes = product_text(compiled, dimensions, call).sizes;
-    const size_t first = sizes.find(", "), second = sizes.rfind(", ");
-    out.line(fmt::format("{{.m = {}, .n = {}, .k = {}{}{}{}}},", sizes.substr(0, first),
-                         sizes.substr(first + 2, second - first - 2), sizes.substr(second + 2),
+    const ProductText text = product_text(compiled.graph, dimensions, call);
+    out.line(fmt::format("{{.m = {}, .n = {}, .k = {}{}{}{}}},", text.m, text.n, text.k,
                          shape.transpose_a ? ", .trans_a = true" : "",
                          shape.transpose_b ? ", .trans_b = true" : "",
                          shape.accumulate ? ", .beta = 1.0f" : ""));
@@ -175,12 +154,12 @@ void plan_products(Writer& out, const driver::Compiled& compiled, const codegen:
   out.line("// Every product of the program. Its algorithm is measured once on a machine, then remembered.");
   out.open("void plan_products(Products& products) {");
   for_each_product(compiled, false, [&](const Call& call, const program::GemmShape& shape) {
-    const ProductText text = product_text(compiled, dimensions, call);
+    const ProductText text = product_text(compiled.graph, dimensions, call);
     std::string kind;
     if (shape.bias) kind = ".bias = true";
     if (shape.accumulate) kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
-    out.line(fmt::format("products.plan_{}<{}>({}{});", text.name, product_types(shape), text.sizes,
-                         kind.empty() ? "" : ", {" + kind + "}"));
+    out.line(fmt::format("products.plan_{}<{}>({}, {}, {}{});", text.name, product_types(shape), text.m,
+                         text.n, text.k, kind.empty() ? "" : ", {" + kind + "}"));
   });
   out.close();
   out.line("");

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "codegen/dimensions.h"
+#include "program/program.h"
 
 namespace hydrac::emit {
 
@@ -13,5 +14,14 @@ inline std::string size_text(const codegen::Dimensions& dimensions, const ir::Di
 inline std::string elements_text(const codegen::Dimensions& dimensions, const ir::Shape& shape) {
   return dimensions.of(shape).text;
 }
+
+// A product as emitted code writes it.
+struct ProductText {
+  std::string name;     // by the transposed operand: "nn", "nt", "tn"
+  std::string m, n, k;  // "B * T"
+};
+// std::logic_error where both operands are transposed.
+ProductText product_text(const ir::Graph& graph, const codegen::Dimensions& dimensions,
+                         const program::Call& gemm);
 
 }  // namespace hydrac::emit

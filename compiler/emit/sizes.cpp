@@ -1,0 +1,21 @@
+#include "emit/sizes.h"
+
+#include <stdexcept>
+
+namespace hydrac::emit {
+
+ProductText product_text(const ir::Graph& graph, const codegen::Dimensions& dimensions,
+                         const program::Call& gemm) {
+  const program::GemmShape& g = gemm.gemm;
+  if (g.transpose_a && g.transpose_b) throw std::logic_error("no product transposes both operands");
+  const ir::Shape &a = graph.value(gemm.arguments[0]).shape, &c = graph.value(gemm.arguments[2]).shape;
+  return {.name = g.transpose_a   ? "tn"
+                  : g.transpose_b ? "nt"
+                                  : "nn",
+          .m = elements_text(dimensions, {c.begin(), c.end() - 1}),
+          .n = size_text(dimensions, c.back()),
+          .k = g.transpose_a ? elements_text(dimensions, {a.begin(), a.end() - 1})
+                             : size_text(dimensions, a.back())};
+}
+
+}  // namespace hydrac::emit
