@@ -24,7 +24,7 @@ void demand(const std::string& stage, const std::vector<std::string>& problems) 
 passes::RecomputeChoice recompute_choice(const spec::Spec& spec) {
   const spec::Recompute& r = spec.optimizations.recompute;
   if (r.mode == spec::Recompute::Mode::block) return {.block = true};
-  return {r.norm, r.act, r.attn, r.mlp, false};
+  return {.norm = r.norm, .act = r.act, .attn = r.attn, .mlp = r.mlp, .qk_norm = r.qk_norm};
 }
 
 // `fused_linear` takes the smallest parts whose products are still near their best: the weight's gradient is

@@ -32,12 +32,15 @@ int64_t machine_memory() {
   return bytes;
 }
 
-// Choices that differ in what they compute again, `none` first. The mlp includes its activation.
-std::vector<RecomputeChoice> all_choices() {
+// Choices that differ in what they compute again, `none` first. The mlp includes its activation, attention
+// the norm of queries and keys.
+std::vector<RecomputeChoice> all_choices(const spec::Spec& spec) {
   std::vector<RecomputeChoice> choices;
-  for (const bool attn : {false, true}) {
+  for (const auto& [qk_norm, attn] : {std::pair(false, false), {true, false}, {false, true}}) {
+    if (qk_norm && !spec.model.qk_norm) continue;
     for (const auto& [act, mlp] : {std::pair(false, false), {true, false}, {false, true}}) {
-      for (const bool norm : {false, true}) choices.push_back({norm, act, attn, mlp, false});
+      for (const bool norm : {false, true})
+        choices.push_back({.norm = norm, .act = act, .attn = attn, .mlp = mlp, .qk_norm = qk_norm});
     }
   }
   choices.push_back({.block = true});
@@ -78,7 +81,7 @@ std::vector<Candidate> candidates_of(const spec::Spec& spec, CompileOptions opti
                                      const MemoryLimit& limit) {
   options.dump_dir.clear();
   std::vector<Candidate> candidates;
-  for (const RecomputeChoice& choice : all_choices()) {
+  for (const RecomputeChoice& choice : all_choices(spec)) {
     const Compiled c = compile(spec, choice, options);
     candidates.push_back({choice, work_of(c), c.plan.arena_bytes});
     if (!choice.any() && limit.allows(c.plan.arena_bytes)) break;

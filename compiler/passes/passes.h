@@ -12,12 +12,13 @@ namespace hydrac::passes {
 
 // What the backward pass computes again from what it keeps. Bits equal those of keeping.
 struct RecomputeChoice {
-  bool norm = false;   // outputs of norms
-  bool act = false;    // the mlp's activation
-  bool attn = false;   // everything inside the attention block
-  bool mlp = false;    // everything inside the mlp block
-  bool block = false;  // everything but the residual stream between layers
-  bool any() const { return norm || act || attn || mlp || block; }
+  bool norm = false;     // outputs of norms
+  bool act = false;      // the mlp's activation
+  bool attn = false;     // everything inside the attention block
+  bool mlp = false;      // everything inside the mlp block
+  bool qk_norm = false;  // normed and rotated queries and keys, where queries and keys are normed
+  bool block = false;    // everything but the residual stream between layers
+  bool any() const { return norm || act || attn || mlp || qk_norm || block; }
   bool operator==(const RecomputeChoice&) const = default;
 };
 std::string to_string(const RecomputeChoice& choice);

@@ -22,11 +22,13 @@ bool is_norm(const Node& node) {
 // Whether the choice says that `output` of a forward node is computed again.
 bool is_dropped(const RecomputeChoice& choice, const Node& node, Use output) {
   const std::string& scope = node.scope;
-  const bool attention =
-      scope == "qkv" || scope == "rope" || scope == "attn" || node.origin == "model.qk_norm";
+  const bool first = output == node.outputs[0];  // a norm's others are its rows' statistics
+  const bool rotated = node.origin == "model.qk_norm" || scope == "rope";
+  const bool attention = scope == "qkv" || rotated || scope == "attn";
   if (choice.block) return true;
-  if (choice.norm && is_norm(node) && output == node.outputs[0] && node.origin == "model.norm") return true;
+  if (choice.norm && is_norm(node) && first && node.origin == "model.norm") return true;
   if (choice.act && scope == "act") return true;
+  if (choice.qk_norm && rotated && first) return true;
   if (choice.attn && attention) return true;
   return choice.mlp && (scope == "mlp" || scope == "act");
 }
@@ -35,7 +37,11 @@ bool is_dropped(const RecomputeChoice& choice, const Node& node, Use output) {
 class Recomputer {
  public:
   Recomputer(ir::Graph& graph, const ir::Region& forward, const RecomputeChoice& choice)
-      : graph_(graph), forward_(forward), choice_(choice) {}
+      : graph_(graph), forward_(forward), choice_(choice) {
+    // Without a norm queries and keys are rotated in place: keeping what they were would save nothing.
+    choice_.qk_norm &=
+        std::ranges::any_of(forward.nodes, [](const Node& node) { return node.origin == "model.qk_norm"; });
+  }
 
   // The use that stands for `use` in the backward loop: itself when it is kept, else a copy's output.
   Use available(Use use) {
@@ -101,6 +107,7 @@ std::string to_string(const RecomputeChoice& choice) {
   if (choice.act) parts.push_back("act");
   if (choice.attn) parts.push_back("attn");
   if (choice.mlp) parts.push_back("mlp");
+  if (choice.qk_norm) parts.push_back("qk_norm");
   return parts.empty() ? "none" : fmt::format("[{}]", fmt::join(parts, ", "));
 }
 

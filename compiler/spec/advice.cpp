@@ -42,6 +42,15 @@ void advise_vocabulary(Draft& draft) {
         fmt::format("a multiple of {} wastes nothing", kMultiple));
 }
 
+void advise_recompute(Draft& draft) {
+  const std::string_view key = "optimizations.recompute";
+  if (draft.usable({key, "model.qk_norm"}) && draft.spec.optimizations.recompute.qk_norm &&
+      !draft.spec.model.qk_norm)
+    draft.report(Kind::no_effect, {key},
+                 fmt::format("qk_norm in {} has no effect: model.qk_norm is false", key),
+                 "remove it from the list");
+}
+
 // Keys that change nothing while `idle` holds.
 struct Vain {
   bool idle;
@@ -102,6 +111,7 @@ void advise(Draft& draft) {
   advise_vocabulary(draft);
   // Whether a key is in vain depends on others: with any of them broken it would be a guess.
   if (!draft.broken.empty()) return;
+  advise_recompute(draft);
   advise_vain(draft, vain_model_keys(draft.spec));
   advise_vain(draft, vain_run_keys(draft.spec));
 }

@@ -222,7 +222,8 @@ int convert_word(const Node& node, const KeyRow& key, std::span<const EnumValue>
 bool convert(const Node& node, const KeyRow& key, Recompute& out, diag::Diagnostics& diagnostics) {
   using Mode = Recompute::Mode;
   constexpr std::array<EnumValue, 3> kModes = {{{"none", ""}, {"block", ""}, {"auto", ""}}};
-  constexpr std::array<EnumValue, 4> kParts = {{{"norm", ""}, {"act", ""}, {"attn", ""}, {"mlp", ""}}};
+  constexpr std::array<EnumValue, 5> kParts = {
+      {{"norm", ""}, {"act", ""}, {"attn", ""}, {"mlp", ""}, {"qk_norm", ""}}};
   if (node.kind != Node::Kind::list) {
     const int mode = convert_word(node, key, kModes, diagnostics);
     if (mode >= 0)
@@ -234,7 +235,7 @@ bool convert(const Node& node, const KeyRow& key, Recompute& out, diag::Diagnost
     return false;
   }
   Recompute list{.mode = Mode::list};
-  bool* const parts[] = {&list.norm, &list.act, &list.attn, &list.mlp};
+  bool* const parts[] = {&list.norm, &list.act, &list.attn, &list.mlp, &list.qk_norm};
   bool good = true;
   for (const Node& item : node.items) {
     const int part = convert_word(item, key, kParts, diagnostics);

@@ -87,6 +87,7 @@ std::vector<std::string> parts_of(const Recompute& value) {
   if (value.act) parts.emplace_back("act");
   if (value.attn) parts.emplace_back("attn");
   if (value.mlp) parts.emplace_back("mlp");
+  if (value.qk_norm) parts.emplace_back("qk_norm");
   return parts;
 }
 

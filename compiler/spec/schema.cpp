@@ -66,9 +66,9 @@ Json target_type() {
 }
 
 Json recompute_type() {
-  return {
-      {"anyOf",
-       {{{"enum", {"none", "block", "auto"}}}, list_type({{"enum", {"norm", "act", "attn", "mlp"}}}, 1)}}};
+  return {{"anyOf",
+           {{{"enum", {"none", "block", "auto"}}},
+            list_type({{"enum", {"norm", "act", "attn", "mlp", "qk_norm"}}}, 1)}}};
 }
 
 template <class T>

@@ -21,10 +21,11 @@ using Betas = std::array<double, 2>;
 struct Recompute {
   enum class Mode { none, block, automatic, list };
   Mode mode = Mode::none;
-  bool norm = false;  // norms' outputs
-  bool act = false;   // the mlp's activation
-  bool attn = false;  // the attention block
-  bool mlp = false;   // the mlp block
+  bool norm = false;     // norms' outputs
+  bool act = false;      // the mlp's activation
+  bool attn = false;     // the attention block
+  bool mlp = false;      // the mlp block
+  bool qk_norm = false;  // normed and rotated queries and keys
 
   bool operator==(const Recompute&) const = default;
 };

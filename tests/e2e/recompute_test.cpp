@@ -20,9 +20,9 @@ class Recompute : public testing::TestWithParam<const char*> {};
 
 TEST_P(Recompute, ChangesNoBitOfTheResult) {
   const Workplace place;
-  ASSERT_EQ(place.run({"-q", "base.yaml", "output.dir=runs/none"}).code, 0);
+  ASSERT_EQ(place.run({"-q", "base.yaml", "model.qk_norm=true", "output.dir=runs/none"}).code, 0);
   const std::string key = std::string("optimizations.recompute=") + GetParam();
-  const Outcome outcome = place.run({"-q", "base.yaml", key});
+  const Outcome outcome = place.run({"-q", "base.yaml", "model.qk_norm=true", key});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(slurp(place / "runs/base/checkpoint-12/model.safetensors") ==
               slurp(place / "runs/none/checkpoint-12/model.safetensors"));
@@ -30,7 +30,7 @@ TEST_P(Recompute, ChangesNoBitOfTheResult) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, Recompute,
                          testing::Values("block", "[norm]", "[act]", "[attn]", "[mlp]",
-                                         "[norm, act, attn, mlp]"));
+                                         "[norm, act, attn, mlp]", "[norm, qk_norm]"));
 
 TEST(RecomputeMemory, TheWholeBlockNeedsLessThanNone) {
   const Workplace place;

@@ -113,6 +113,9 @@ TEST_P(Passes, EveryRecomputeChoiceKeepsEveryBit) {
     expect_same_results({.recompute = recompute});
     expect_same_results({.recompute = recompute, .fuse = true, .in_place = true});
   }
+  expect_same_results({.recompute = {.qk_norm = true}});
+  expect_same_results(
+      {.recompute = {.norm = true, .act = true, .qk_norm = true}, .fuse = true, .in_place = true});
   expect_same_results({.recompute = {.block = true}});
   expect_same_results({.recompute = {.block = true}, .fuse = true, .in_place = true});
 }

@@ -214,7 +214,7 @@ TEST(Plan, OfTheShippedSpecsIsTight) {
                                  {"series", {"model.num_features=30"}},
                                  {"series-classify", {"model.num_features=30"}}}) {
     for (const passes::RecomputeChoice recompute :
-         {passes::RecomputeChoice{}, {.norm = true, .act = true}, {.block = true}}) {
+         {passes::RecomputeChoice{}, {.norm = true, .act = true}, {.qk_norm = true}, {.block = true}}) {
       SCOPED_TRACE(std::string(shipped.spec) + " " + to_string(recompute));
       SmallModel model(shipped_spec(shipped.spec, shipped.overrides),
                        {.recompute = recompute, .all_functions = true, .fuse = true, .in_place = true});
@@ -240,6 +240,15 @@ TEST(Plan, RecomputingABlockKeepsLittlePerLayer) {
                 block = activations({.block = true});
   EXPECT_LT(norm, none);
   EXPECT_LT(block, none / 2);
+}
+
+TEST(Plan, RecomputingNormedQueriesAndKeysKeepsTheProjectionAlone) {
+  const auto kept = [](const passes::RecomputeChoice& recompute) {
+    SmallModel model(shipped_spec("hydra-180m"), {.recompute = recompute, .fuse = true, .in_place = true});
+    const plan::Plan plan = plan::make_plan(model.graph);
+    return plan.arena_bytes - plan.persistent_bytes;
+  };
+  EXPECT_LT(kept({.qk_norm = true}), kept({}));
 }
 
 }  // namespace
