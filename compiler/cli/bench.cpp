@@ -1,5 +1,6 @@
 // `hydrac bench`: how long a training step takes, where the time goes, and how it compares.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -145,13 +146,13 @@ class Steps {
   int64_t next_ = 0;
 };
 
-// `began`: when the spec began to be compiled.
-Json measure(targets::Executable& program, int64_t steps, std::chrono::steady_clock::time_point began) {
+Json measure(const BuiltProgram& built, int64_t steps) {
+  targets::Executable& program = *built.program;
   const driver::Compiled& c = program.compiled();
-  program.steps().initialize();
+  std::vector<StartPhase> start = built.phases;
+  start.push_back({"weights", seconds_of([&] { program.steps().initialize(); })});
   Steps run(program);
-  run.run(1);
-  const double first = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  start.push_back({"step", seconds_of([&] { run.run(1); })});
   constexpr int64_t warmup = 3;
   run.run(warmup);
   const std::vector<double> seconds = run.run(steps);
@@ -171,7 +172,14 @@ Json measure(targets::Executable& program, int64_t steps, std::chrono::steady_cl
     result["peak_gflops"] = peak / 1e9;
     result["mfu"] = flops / peak;
   }
+  Json phases;
+  double first = 0;
+  for (const StartPhase& phase : start) {
+    phases[phase.what] = phase.seconds;
+    first += phase.seconds;
+  }
   result["first_step_s"] = first;
+  result["start_s"] = phases;
   result["planned_bytes"] = program.steps().arena_bytes();
   if (const auto bytes = program.measured_bytes()) result["measured_bytes"] = *bytes;
   result["loss"] = run.last_result().loss;
@@ -197,7 +205,11 @@ void print_result(const Json& r, const runtime::StepProgram& program) {
   fmt::print("\n{} of tensor memory planned", runtime::human_bytes(r["planned_bytes"].get<uint64_t>()));
   if (r.contains("measured_bytes"))
     fmt::print(", {} measured", runtime::human_bytes(r["measured_bytes"].get<uint64_t>()));
-  fmt::print("; first step after {:.1f} s; {}\n", r["first_step_s"].get<double>(), program.description());
+  std::vector<std::string> phases;
+  for (const auto& [what, seconds] : r["start_s"].items())
+    phases.push_back(fmt::format("{} {:.2f}", what, seconds.get<double>()));
+  fmt::print("\nfirst step after {:.2f} s: {}\n{}\n", r["first_step_s"].get<double>(),
+             fmt::join(phases, ", "), program.description());
 }
 
 }  // namespace
@@ -209,9 +221,8 @@ int bench_verb(const Arguments& arguments) {
   const int64_t steps = std::max<int64_t>(1, arguments.number("--steps", 20));
   Json result;
   {
-    const auto began = std::chrono::steady_clock::now();
     const BuiltProgram built = build_program(*spec);
-    result = measure(*built.program, steps, began);
+    result = measure(built, steps);
     const driver::Peaks peaks = driver::peaks_of(*targets::find(spec->target), spec->optimizations.precision);
     const std::vector<Row> rows = kernel_rows(*built.program, peaks);
     if (arguments.has("--json")) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "cli/program_memory.h"
 #include "cli/spec_input.h"
@@ -97,14 +98,28 @@ BuildOptions build_options(const Arguments& arguments) {
 
 BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options) {
   BuiltProgram built;
+  const auto timed = [&](const char* what, auto&& work) {
+    const auto began = std::chrono::steady_clock::now();
+    auto made = work();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+    built.phases.push_back({what, taken.count()});
+    return made;
+  };
+  const auto plan = [&](const driver::CompileOptions& compile_options) {
+    return timed("plan", [&] { return fitting(spec, compile_options); });
+  };
   if (target_of(spec).is_cpu()) {
-    built.program = std::make_unique<targets::CpuProgram>(fitting(spec, cpu_options(spec, options)),
-                                                          runtime::cache_dir());
+    driver::Compiled compiled = plan(cpu_options(spec, options));
+    built.program = timed("kernels", [&] {
+      return std::make_unique<targets::CpuProgram>(std::move(compiled), runtime::cache_dir());
+    });
     return built;
   }
-  built.machine = open_gpu(spec);
-  built.program = std::make_unique<targets::CudaProgram>(
-      fitting(spec, gpu_options(*built.machine, spec, options)), *built.machine);
+  built.machine = timed("GPU and libraries", [&] { return open_gpu(spec); });
+  driver::Compiled compiled = plan(gpu_options(*built.machine, spec, options));
+  built.program = timed("kernels and graphs", [&] {
+    return std::make_unique<targets::CudaProgram>(std::move(compiled), *built.machine);
+  });
   return built;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/arguments.h"
 #include "driver/compile.h"
@@ -11,10 +12,17 @@
 
 namespace hydrac::cli {
 
+// A part of the time from a spec to a program that can run, in the order in which they follow each other.
+struct StartPhase {
+  std::string what;
+  double seconds = 0;
+};
+
 // The GPU, if the program runs on one, outlives the program.
 struct BuiltProgram {
   std::unique_ptr<targets::CudaMachine> machine;
   std::unique_ptr<targets::Executable> program;
+  std::vector<StartPhase> phases;
 };
 
 struct BuildOptions {

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "hydrac/random.h"
+#include "runtime/program/normal.h"
 
 namespace hydrac::runtime {
 
@@ -15,14 +16,7 @@ void initialize_parameter(std::span<float> out, const ParameterStart& start, uin
   }
   // Streams of dropout have small site numbers and steps; this constant keeps weights apart from them.
   constexpr uint32_t weights = 0x57454947;
-  const uint32_t key = random_key(seed, weights, stream);
-#pragma omp parallel for schedule(static)
-  for (size_t i = 0; i < out.size(); ++i) {
-    const double u = (random_bits(key, 2 * i) + 1.0) / 4294967297.0;  // never 0
-    const double v = random_bits(key, 2 * i + 1) / 4294967296.0;
-    out[i] = static_cast<float>(start.deviation * std::sqrt(-2 * std::log(u)) *
-                                std::cos(2 * std::numbers::pi * v));
-  }
+  fill_normal(out, static_cast<float>(start.deviation), random_key(seed, weights, stream));
 }
 
 namespace {
