@@ -7,9 +7,10 @@
 
 namespace hydrac::runtime {
 
-// Fills one slot of a parameter. Normal values come from Box-Muller over Philox bits; `stream` numbers the
+// Fills a part of one slot of a parameter: its elements from the even number `first` on. `stream` numbers the
 // slot among all parameters' slots.
-void initialize_parameter(std::span<float> out, const ParameterStart& start, uint32_t seed, uint32_t stream);
+void initialize_parameter(std::span<float> out, int64_t first, const ParameterStart& start, uint32_t seed,
+                          uint32_t stream);
 
 // cos and sin of position t times rope's frequency i, [T, D/2], computed in float64; with Llama 3's scaling.
 void fill_rope_tables(const RopeTables& rope, std::span<float> cos, std::span<float> sin);

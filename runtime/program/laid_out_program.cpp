@@ -1,5 +1,7 @@
 #include "runtime/program/laid_out_program.h"
 
+#include <algorithm>
+
 #include "runtime/program/initialize.h"
 
 namespace hydrac::runtime {
@@ -7,12 +9,7 @@ namespace hydrac::runtime {
 void LaidOutProgram::initialize() {
   clear_persistent();
   uint32_t stream = 0;
-  std::vector<float> data;
-  for (const ParameterStart& start : layout_.starts) {
-    data.resize(static_cast<size_t>(start.place.elements));
-    initialize_parameter(data, start, layout_.seed, stream++);
-    write_floats(start.place, data);
-  }
+  for (const ParameterStart& start : layout_.starts) write_start(start, stream++);
   parameters_changed();
   write_scalar(layout_.state.rng_seed, layout_.seed);
   if (layout_.state.loss_scale) write_scalar(layout_.state.loss_scale, layout_.state.initial_loss_scale);
@@ -21,6 +18,18 @@ void LaidOutProgram::initialize() {
     fill_rope_tables(*layout_.rope, cos, sin);
     write_floats(layout_.rope->cos, cos);
     write_floats(layout_.rope->sin, sin);
+  }
+}
+
+// In pieces that stay in the processor's caches until they are written.
+void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
+  constexpr int64_t kPiece = 1 << 20;
+  std::vector<float> piece(static_cast<size_t>(std::min(kPiece, start.place.elements)));
+  for (int64_t first = 0; first < start.place.elements; first += kPiece) {
+    const int64_t count = std::min(kPiece, start.place.elements - first);
+    const std::span<float> values = std::span(piece).first(static_cast<size_t>(count));
+    initialize_parameter(values, first, start, layout_.seed, stream);
+    write_floats({start.place.offset + first * static_cast<int64_t>(sizeof(float)), count}, values);
   }
 }
 

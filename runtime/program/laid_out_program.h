@@ -58,6 +58,7 @@ class LaidOutProgram : public StepProgram {
   }
 
  private:
+  void write_start(const ParameterStart& start, uint32_t stream);
   void write_floats(Place place, std::span<const float> data) { copy_in(place.offset, std::as_bytes(data)); }
 
   ProgramLayout layout_;

@@ -51,15 +51,15 @@ inline std::array<float, 2> normal_pair(float deviation, std::uint32_t key, std:
 
 }  // namespace
 
-void fill_normal(std::span<float> out, float deviation, std::uint32_t key) {
+void fill_normal(std::span<float> out, std::uint64_t counter, float deviation, std::uint32_t key) {
   const std::size_t pairs = out.size() / 2;
 #pragma omp parallel for simd schedule(static)
   for (std::size_t i = 0; i < pairs; ++i) {
-    const auto [first, second] = normal_pair(deviation, key, i);
+    const auto [first, second] = normal_pair(deviation, key, counter + i);
     out[2 * i] = first;
     out[2 * i + 1] = second;
   }
-  if (out.size() % 2 != 0) out.back() = normal_pair(deviation, key, pairs)[0];
+  if (out.size() % 2 != 0) out.back() = normal_pair(deviation, key, counter + pairs)[0];
 }
 
 }  // namespace hydrac::runtime

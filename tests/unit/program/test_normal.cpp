@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint32_t kKey = 12345;
 
-std::vector<float> values(std::size_t count, float deviation = 1) {
+std::vector<float> values(std::size_t count, float deviation = 1, std::uint64_t counter = 0) {
   std::vector<float> out(count);
-  fill_normal(out, deviation, kKey);
+  fill_normal(out, counter, deviation, kKey);
   return out;
 }
 
@@ -54,6 +54,8 @@ TEST(Normal, DoesNotDependOnHowManyAreWanted) {
     const std::vector<float> some = values(count);
     for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(some[i], all[i]) << i << " of " << count;
   }
+  const std::vector<float> later = values(37, 1, 500);
+  for (std::size_t i = 0; i < later.size(); ++i) ASSERT_EQ(later[i], all[1000 + i]) << i;
 }
 
 }  // namespace
