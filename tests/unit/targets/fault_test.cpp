@@ -156,7 +156,7 @@ TEST_F(FaultTest, OptimizerStateThatIsNotFiniteIsNamed) {
 const std::string kOverflow =
     "gemm NT 16x12x16 for mlp.up.product of layer 1 (model.intermediate_size, small.yaml:3) wrote infinity "
     "to "
-    "mlp.up.product[1] in 8 of 192 elements, the first at [0, 0, 0]; all that it read is finite";
+    "mlp.up.product[1] in 2 of 192 elements, the first at [0, 3, 0]; all that it read is finite";
 
 TEST_F(FaultTest, TheFirstKernelIsNamedWithItsLayerItsKeyAndItsTensor) {
   const auto program = fresh();
