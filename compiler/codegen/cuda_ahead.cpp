@@ -125,20 +125,38 @@ void CudaBodyPrinter::print_fetch() {
   start_.clear();
 }
 
+// Whether a row that is walked in steps comes ahead: each step is a group of copies, and waited for by
+// itself.
+bool CudaBodyPrinter::walks_ahead() const {
+  return !ahead_.empty() && columns(deps_[ahead_.begin()->first].space).steps > 1;
+}
+
 void CudaBodyPrinter::fetch_first() {
   const int space = deps_[ahead_.begin()->first].space;
-  if (columns(space).steps == 1) {
+  if (!walks_ahead()) {
     out_.line(fmt::format("if (first < {}) fetch(first);", rows_size().text));
     return;
   }
-  out_.line(fmt::format("for (int start = 0; start < {}; start += {}) fetch(first, start);",
-                        width_of(space).text, step(space).text));
+  out_.open(
+      fmt::format("for (int start = 0; start < {}; start += {}) {{", width_of(space).text, step(space).text));
+  out_.line("fetch(first, start);");
+  out_.line("commit_copies();");
+  out_.close();
+}
+
+// In a row's first pass. As many groups are under way as a row has steps, and the oldest is this step's.
+// Where the next row's step is not fetched at once, an empty group takes its place, so that the number stays.
+void CudaBodyPrinter::await_step() {
+  out_.line(fmt::format("wait_copies_before<{} - 1>();  // this step's; the next ones stay under way",
+                        steps(deps_[ahead_.begin()->first].space).text));
+  if (last_ahead_ != &stages_[0].loops[0]) out_.line("commit_copies();  // an empty group in its place");
 }
 
 // Once the row, or the step of it, has left shared memory for registers.
 void CudaBodyPrinter::fetch_next() {
   out_.line(fmt::format("if (r + {0} < {1}) fetch(r + {0}{2});", (blocks() * block_rows()).text,
                         rows_size().text, start_.empty() ? "" : ", " + start_));
+  if (walks_ahead()) out_.line("commit_copies();");
 }
 
 }  // namespace hydrac::codegen

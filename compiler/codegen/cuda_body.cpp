@@ -113,6 +113,11 @@ void CudaBodyPrinter::define(ExprId id) {
 // Whether the value carries no more than the precision of a 16-bit number of its own size.
 bool CudaBodyPrinter::has_16_bits(ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
+  if (expr.op == ExprOp::select) {
+    return std::ranges::all_of(expr.args.begin() + 1, expr.args.end(), [&](ExprId arg) {
+      return body_.exprs[arg].op == ExprOp::constant || has_16_bits(arg);
+    });
+  }
   return (expr.op == ExprOp::load && size_of(body_.operands[expr.operand].dtype) == 2) ||
          (expr.op == ExprOp::round_to && size_of(expr.dtype) == 2);
 }
@@ -256,7 +261,7 @@ void CudaBodyPrinter::print_row_walk() {
   const Size step = blocks() * block_rows();
   out_.open(fmt::format("for (std::int64_t r = {}; r < {}; {}) {{", first, rows_size().text,
                         step.value == 1 ? "++r" : "r += " + step.text));
-  if (!ahead_.empty()) out_.line("wait_copies();");
+  if (!ahead_.empty() && !walks_ahead()) out_.line("wait_copies();");
   print_row();
   out_.close();
   print_partial_sums();

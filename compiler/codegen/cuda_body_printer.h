@@ -42,6 +42,7 @@ class CudaBodyPrinter : BodyNames {
   Size vector(int space) const;
   Size chunks(int space) const;
   Size step(int space) const;     // columns of a step
+  Size steps(int space) const;    // of a row
   Size vectors(int space) const;  // of a row
   Size tiles() const;
   std::string sums_text() const;  // the length of a row of partial sums
@@ -76,7 +77,9 @@ class CudaBodyPrinter : BodyNames {
   int64_t bytes_ahead(ir::ExprId id) const;  // of a block
   void declare_ahead();
   void print_fetch();
+  bool walks_ahead() const;
   void fetch_first();
+  void await_step();
   void fetch_next();
   std::string place_ahead(ir::ExprId id) const;  // of the chunk
 

@@ -163,6 +163,7 @@ void CudaBodyPrinter::print_loop(const Loop& loop) {
                           step(loop.space).text));
   }
   declare_columns(loop.space);
+  if (walks_ahead() && &loop == &stages_[0].loops[0]) await_step();
   std::set<ExprId> loads = ids;
   if (layout.steps == 1) loads.insert(reuse_.early.begin(), reuse_.early.end());
   print_loads(loop.space, loads);

@@ -35,6 +35,10 @@ Size CudaBodyPrinter::step(int space) const {
   return {int64_t{layout_.lanes} * columns(space).chunks * columns(space).vector, of_space("kStep", space)};
 }
 
+Size CudaBodyPrinter::steps(int space) const {
+  return {columns(space).steps, of_space("kSteps", space)};
+}
+
 Size CudaBodyPrinter::vectors(int space) const {
   return {columns(space).width / columns(space).vector, of_space("kVectors", space)};
 }
@@ -73,6 +77,7 @@ std::vector<CudaBodyPrinter::Constant> CudaBodyPrinter::constants() const {
                     "vectors of a thread"});
     list.push_back({"int", step(space).text, fmt::format("kLanes * {} * {}", chunks(space).text, one.text),
                     "columns at a time"});
+    list.push_back({"int", steps(space).text, ceiling_quotient(width, step(space)).text, "of a row"});
     if (layout_.shape == Shape::tiles)
       list.push_back({"int", "kTiles", ceiling_quotient(vectors(space), lanes()).text, "of kLanes vectors"});
   }

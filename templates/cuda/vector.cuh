@@ -91,7 +91,7 @@ HYDRAC_FN void store_columns(T* to, const X (&columns)[N]) {
   }
 }
 
-// Copies `bytes` (4, 8 or 16) to shared memory, complete after wait_copies. Before sm_80, at once.
+// Copies `bytes` (4, 8 or 16) to shared memory, complete behind a wait. Before sm_80, at once.
 template <int bytes>
 __device__ inline void copy_to_shared(void* to, const void* from) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -102,6 +102,8 @@ __device__ inline void copy_to_shared(void* to, const void* from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(bytes)
                  : "memory");
   }
+#elif defined(HYDRAC_CUDA_EMULATION)
+  emulation::state.copy_later(to, from, bytes);
 #else
   using Words = Vector<std::uint32_t, bytes / 4>;
   *static_cast<Words*>(to) = *static_cast<const Words*>(from);
@@ -112,6 +114,27 @@ __device__ inline void copy_to_shared(void* to, const void* from) {
 __device__ inline void wait_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");
+#elif defined(HYDRAC_CUDA_EMULATION)
+  emulation::state.wait_copies();
+#endif
+}
+
+// Makes this thread's copies since the last call a group, which may be empty.
+__device__ inline void commit_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#elif defined(HYDRAC_CUDA_EMULATION)
+  emulation::state.commit_copies();
+#endif
+}
+
+// Waits for this thread's groups of copies but the latest `kLater`, which stay under way.
+template <int kLater>
+__device__ inline void wait_copies_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
+#elif defined(HYDRAC_CUDA_EMULATION)
+  emulation::state.wait_copies_before(kLater);
 #endif
 }
 

@@ -29,7 +29,8 @@ struct Tensors {
 
 // Runs write -> body -> read through in_place, and compares the middle one: y and sum from x.
 Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>& write_body,
-              const std::function<double(int64_t)>& value = {}) {
+              const std::function<double(int64_t)>& value = {},
+              const targets::Target& gpu = *targets::find("sm_90")) {
   ir::Graph graph;
   const auto add = [&](const std::string& name, const ir::Shape& shape) {
     ir::Value tensor;
@@ -51,7 +52,7 @@ Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>
   passes::expand(graph, {}, log);
   passes::in_place(graph, log);
   const ir::Node& body = graph.functions[0].regions[0].nodes[1];
-  const codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, body, *targets::find("sm_90"));
+  const codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, body, gpu);
   emulation::EmulatedKernels compiled(cuda_source_of(graph, {{"body", kernels}}),
                                       kernels.kernels.size() == 1
                                           ? std::vector<std::string>{"body_0"}
@@ -158,6 +159,52 @@ TEST_P(CudaSums, OfColumnsAlone) {
   });
   EXPECT_EQ(checked.differences, "") << checked.text;
 }
+
+// A GPU so small that its blocks see several rows.
+targets::Target small_gpu() {
+  targets::Target gpu = *targets::find("sm_90");
+  gpu.sms = 1;
+  return gpu;
+}
+
+// While a block computes on a row, the next one is copied to shared memory: whole, or step by step.
+class CudaRowsAhead : public testing::TestWithParam<int64_t> {};
+
+TEST_P(CudaRowsAhead, AreThereForTheFirstOfTwoPasses) {
+  const int64_t columns = GetParam();
+  Tensors shapes = matrix(9, columns);
+  shapes.sum = {};
+  const Checked checked = check(
+      shapes,
+      [&](ir::BodyBuilder& k) {
+        softmax(k, columns);
+        k.row_sum(1, k.logsumexp(k.full(0)), true);
+      },
+      [](int64_t i) { return static_cast<double>(i * i % 101) / 25; }, small_gpu());
+  EXPECT_EQ(checked.differences, "") << checked.text;
+  EXPECT_TRUE(checked.text.find("copy_columns") != std::string::npos) << checked.text;
+}
+
+TEST_P(CudaRowsAhead, AreThereForTheOnlyPass) {
+  const int64_t columns = GetParam();
+  Tensors shapes = matrix(9, columns);
+  shapes.y = {{9, "B"}};
+  shapes.sum = {};
+  const Checked checked = check(
+      shapes,
+      [&](ir::BodyBuilder& k) {
+        k.columns({{columns, "C"}});
+        const Term sum = k.sum(k.full(0));
+        k.store_row(0, sum);
+        k.row_sum(1, sum, true);
+      },
+      [](int64_t i) { return static_cast<double>(i * i % 101) / 25; }, small_gpu());
+  EXPECT_EQ(checked.differences, "") << checked.text;
+  EXPECT_TRUE(checked.text.find("copy_columns") != std::string::npos) << checked.text;
+}
+
+// In registers; in steps that fill the row, and that do not.
+INSTANTIATE_TEST_SUITE_P(Columns, CudaRowsAhead, testing::Values(768, 24576, 20004));
 
 INSTANTIATE_TEST_SUITE_P(Sizes, CudaSums,
                          testing::Values(std::pair{1, 8}, std::pair{600, 5}, std::pair{70, 37},

@@ -79,6 +79,10 @@ void BlockScheduler::launch(const std::string& what, const Library& library, con
   state_->barrier = wait_barrier;
   state_->named_barrier = wait_named_barrier;
   state_->exchange = wait_exchange;
+  state_->copy_later = copy_later;
+  state_->commit_copies = commit_copies;
+  state_->wait_copies = wait_copies;
+  state_->wait_copies_before = wait_copies_before;
   state_->fail = fail;
   thread_count_ = static_cast<unsigned>(threads);
   prepare_threads();
@@ -118,6 +122,8 @@ void BlockScheduler::run_block() {
   poison_shared_memory();
   for (unsigned i = 0; i < thread_count_; ++i) {
     threads_[i]->waits = Waits::no;
+    threads_[i]->copies.clear();
+    threads_[i]->groups = 0;
     threads_[i]->fiber.start(run_thread, this);
   }
   const unsigned warps = static_cast<unsigned>(warps_.size());
@@ -314,6 +320,30 @@ const std::uint64_t* BlockScheduler::wait_exchange(unsigned mask, std::uint64_t 
   thread.site = site;
   thread.fiber.suspend();
   return active->warps_[warp].exchanged;
+}
+
+void BlockScheduler::copy_later(void* to, const void* from, std::size_t bytes) {
+  Thread& thread = *active->threads_[active->current_];
+  thread.copies.push_back({to, from, bytes, thread.groups});
+}
+
+void BlockScheduler::commit_copies() {
+  ++active->threads_[active->current_]->groups;
+}
+
+void BlockScheduler::wait_copies() {
+  finish_copies(active->threads_[active->current_]->groups + 1);
+}
+
+void BlockScheduler::wait_copies_before(int later) {
+  finish_copies(active->threads_[active->current_]->groups - later);
+}
+
+// Makes the copies of the thread's first `groups` groups.
+void BlockScheduler::finish_copies(int groups) {
+  std::deque<Copy>& copies = active->threads_[active->current_]->copies;
+  for (; !copies.empty() && copies.front().group < groups; copies.pop_front())
+    std::memcpy(copies.front().to, copies.front().from, copies.front().bytes);
 }
 
 void BlockScheduler::fail(const char* what, Site site) {

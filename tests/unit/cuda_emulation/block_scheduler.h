@@ -2,6 +2,7 @@
 // for others, then the next one does. What could hang or give garbage on a GPU ends the launch with an
 // EmulationError instead.
 #pragma once
+#include <deque>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -34,6 +35,12 @@ class BlockScheduler {
 
  private:
   enum class Waits { no, barrier, named_barrier, exchange, returned };
+  struct Copy {
+    void* to;
+    const void* from;
+    std::size_t bytes;
+    int group;
+  };
   struct Thread {
     Fiber fiber;
     uint3 index;
@@ -44,6 +51,8 @@ class BlockScheduler {
     unsigned expected = 0;    // and how many threads it is for
     unsigned mask = 0;        // of the exchange
     std::uint64_t value = 0;  // passed to the exchange
+    std::deque<Copy> copies;  // under way, in their order
+    int groups = 0;           // of copies, committed
   };
   struct Warp {
     std::uint64_t exchanged[kWarp];  // what the lanes passed to the exchange that they just left
@@ -70,6 +79,11 @@ class BlockScheduler {
   static int wait_barrier(int predicate, Site site);
   static void wait_named_barrier(int name, int threads, Site site);
   static const std::uint64_t* wait_exchange(unsigned mask, std::uint64_t value, Site site);
+  static void copy_later(void* to, const void* from, std::size_t bytes);
+  static void commit_copies();
+  static void wait_copies();
+  static void wait_copies_before(int later);
+  static void finish_copies(int groups);
   [[noreturn]] static void fail(const char* what, Site site);
 
   std::string what_;

@@ -57,6 +57,29 @@ std::string error_of(const std::string& body, Geometry geometry = {{1, 1, 1}, {6
   return message_of<EmulationError>([&] { ints_of(body, geometry); });
 }
 
+// A copy arrives as late as it may.
+TEST(CudaEmulation, CopiesArriveWhenTheyAreWaitedFor) {
+  const std::vector<int> out = ints_of(R"(
+  __shared__ int places[3];
+  static const int numbers[3] = {10, 20, 30};
+  using hydrac::emulation::state;
+  for (int i = 0; i < 3; ++i) {
+    state.copy_later(&places[i], &numbers[i], sizeof(int));
+    state.commit_copies();
+  }
+  const int before = places[0];
+  state.wait_copies_before(2);
+  const int first = places[0], second = places[1];
+  state.commit_copies();  // of nothing
+  state.wait_copies_before(2);
+  const int then = places[1], third = places[2];
+  state.wait_copies();
+  out[0] = before, out[1] = first, out[2] = second, out[3] = then, out[4] = third, out[5] = places[2];
+)",
+                                       {{6, 1, 1}, {1, 1, 1}});
+  EXPECT_EQ(out, (std::vector<int>{-1, 10, -1, 20, -1, 30}));
+}
+
 TEST(CudaEmulation, ThreadAndBlockIndicesCountXFirst) {
   const auto out = ints_of(
       "const int b = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);\n"
