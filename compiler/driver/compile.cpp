@@ -114,6 +114,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("layout");
   passes::expand(c.graph, {.bias = !target.is_cpu()}, c.decisions);
   after("expand");
+  if (!target.is_cpu()) {
+    passes::move_biases(c.graph, host_values(c), c.decisions);
+    after("biases");
+  }
   passes::remove_dead(c.graph, host_values(c), c.decisions);
   after("dead-code");
   passes::fuse(c.graph, c.decisions);

@@ -1,6 +1,7 @@
 #include "ir/merge.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "ir/words.h"
 
@@ -113,7 +114,12 @@ class BodyMerge {
     auto& formula = node_.attributes["formula"];
     if (!std::holds_alternative<std::string>(formula)) formula = std::string();
     std::string& lines = std::get<std::string>(formula);
-    lines += (lines.empty() ? "" : "\n") + with_words(std::get<std::string>(more->second), renamed);
+    std::istringstream added(with_words(std::get<std::string>(more->second), renamed));
+    for (std::string line; std::getline(added, line);) {
+      // What both compute, over the same tensors, is computed once.
+      if (("\n" + lines + "\n").find("\n" + line + "\n") != std::string::npos) continue;
+      lines += (lines.empty() ? "" : "\n") + line;
+    }
   }
 
   void add_input(Operand& operand, Use use) {

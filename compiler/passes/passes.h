@@ -68,6 +68,12 @@ struct ProductEpilogues {
 // add the bias. Afterwards only fused and library nodes remain.
 void expand(ir::Graph& graph, const ProductEpilogues& epilogues, Log& log);
 
+// Needs expanded nodes. Where every reader of a product is a fused node over its rows, the product loses its
+// bias, and each reader adds it to what it loads: in f32, so that the sum is not rounded again, and in
+// registers only. A product that a library's call or the host (`kept`) reads keeps its bias. The sums are
+// stores that nobody reads: remove_dead comes next.
+void move_biases(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log);
+
 // Nodes, and stores of fused nodes, whose results nobody reads disappear. `kept`: values the host reads.
 void remove_dead(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log);
 

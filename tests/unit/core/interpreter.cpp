@@ -124,6 +124,8 @@ void Interpreter::run_fused(const ir::Node& node, int layer) {
 void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
   const ops::Tensor64 a = tensor(node.inputs[0], layer), b = tensor(node.inputs[1], layer);
   ops::Tensor64 c = tensor(node.outputs[0], layer);
+  const std::vector<double> bias =
+      node.inputs.size() > 2 ? read(node.inputs[2], layer) : std::vector<double>();
   const bool ta = node.flag("transpose_a"), tb = node.flag("transpose_b");
   const int64_t columns_a = a.shape.back(), columns_b = b.shape.back(), n = c.shape.back();
   const int64_t m = static_cast<int64_t>(c.data.size()) / n;
@@ -136,6 +138,7 @@ void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
         sum += a.data.at(ta ? x * columns_a + i : i * columns_a + x) *
                b.data.at(tb ? j * columns_b + x : x * columns_b + j);
       }
+      if (!bias.empty()) sum += bias.at(j);
       double& target = c.data[i * n + j];
       target = adds ? target + sum : sum;
     }

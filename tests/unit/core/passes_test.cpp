@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "passes/uses.h"
 #include "small_models.h"
 
 namespace hydrac::test {
@@ -120,6 +121,17 @@ TEST_P(Passes, EveryRecomputeChoiceKeepsEveryBit) {
   expect_same_results({.recompute = {.block = true}, .fuse = true, .in_place = true});
 }
 
+TEST_P(Passes, BiasesKeepEveryBitWhereverTheyAreAdded) {
+  expect_same_results({.product_biases = true});
+  for (const passes::RecomputeChoice& recompute :
+       {passes::RecomputeChoice{}, passes::RecomputeChoice{.norm = true, .act = true},
+        passes::RecomputeChoice{.mlp = true}, passes::RecomputeChoice{.block = true}}) {
+    SCOPED_TRACE(to_string(recompute));
+    expect_same_results({.recompute = recompute, .move_biases = true});
+    expect_same_results({.recompute = recompute, .fuse = true, .in_place = true, .move_biases = true});
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Small, Passes, testing::Range(0, 5),
                          [](const auto& info) { return kNames[info.param]; });
 
@@ -163,6 +175,71 @@ TEST(Fusion, OfAGpt2Block) {
                    "gemm", "gelu_tanh_backward+bias_gradient", "gemm", "gemm",
                    "layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm",
                    "gemm", "attention_backward", "gemm", "gemm", "bias_gradient"}));
+}
+
+std::vector<std::string> decisions_of(const SmallModel& small, const std::string& pass) {
+  std::vector<std::string> texts;
+  for (const passes::Decision& decision : small.log) {
+    if (decision.pass == pass) texts.push_back(decision.text);
+  }
+  return texts;
+}
+
+// Columns of the biases that products add, in the order of the region's products.
+std::vector<int64_t> product_biases_of(const SmallModel& small, const std::string& region_name) {
+  std::vector<int64_t> columns;
+  for (const ir::Region& region : small.graph.function("micro_step").regions) {
+    for (const ir::Node& node : region.nodes) {
+      if (region.name == region_name && node.op == "gemm" && node.inputs.size() > 2)
+        columns.push_back(element_count(small.graph.value(node.inputs[2]).shape));
+    }
+  }
+  return columns;
+}
+
+TEST(Biases, GoToTheKernelsThatReadTheProducts) {
+  const SmallModel small(shipped_spec("gpt2-124m"),
+                         {.recompute = {.act = true}, .fuse = true, .in_place = true, .move_biases = true});
+  EXPECT_EQ(
+      decisions_of(small, "biases"),
+      (Names{"micro_step.block: attn.qkv keeps its bias: attention reads it",
+             "micro_step.block: the bias of attn.out is added by add",
+             "micro_step.block: the bias of mlp.up is added by gelu_tanh, gelu_tanh, gelu_tanh_backward",
+             "micro_step.block: the bias of mlp.out is added by add"}));
+  EXPECT_EQ(product_biases_of(small, "block"), (std::vector<int64_t>{3 * 768}));
+  EXPECT_EQ(kernels_of(small, "micro_step", "block"), (Names{"gemm", "attention", "gemm", "add+layernorm",
+                                                             "gemm", "gelu_tanh", "gemm", "add+layernorm"}));
+  EXPECT_EQ(
+      std::get<std::string>(small.fused_node("micro_step", "block", "gelu_tanh").attributes.at("formula")),
+      "x = product + bias\ny = act(x)");
+  // Both of the activation's kernels have found each other, and add the bias once.
+  const ir::Node& backward = small.fused_node("micro_step", "block_backward", "gelu_tanh_backward");
+  EXPECT_EQ(std::get<std::string>(backward.attributes.at("formula")),
+            "x = product + bias\ny = act(x)\nd_x = d_y * act'(x)\nd_bias = sum over rows of d_x");
+}
+
+// Nothing is stored but what was stored before: the sums live in registers.
+TEST(Biases, StoreNoSums) {
+  const SmallModel small(shipped_spec("gpt2-124m"), {.fuse = true, .in_place = true, .move_biases = true});
+  passes::for_each_use(small.graph, [&](const ir::Region&, const ir::Node& node, ir::Use use, bool) {
+    EXPECT_FALSE(small.graph.value(use).exact && small.graph.value(use).name == "mlp.up") << node.op;
+  });
+  EXPECT_EQ(small.fused_node("micro_step", "block", "gelu_tanh").outputs.size(), 1u);
+}
+
+// A result is read by the host; a loss that picks its target's logit needs it in memory.
+TEST(Biases, StayWhereTheProductIsReadAsItIs) {
+  SmallModel gpt2(shipped_spec("gpt2-124m"), {.product_biases = true});
+  passes::Log log;
+  passes::move_biases(gpt2.graph, {gpt2.graph.find("mlp.up")}, log);
+  EXPECT_EQ(log.at(2).text, "micro_step.block: mlp.up keeps its bias: it is a result");
+  const SmallModel classes(small_spec("input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 1, "
+                                      "num_attention_heads: 2, head: classification, num_labels: 2, norm: "
+                                      "layernorm",
+                                      "sequence_len: 5, micro_batch_size: 2", "[y]"),
+                           {.move_biases = true});
+  EXPECT_EQ(decisions_of(classes, "biases").back(),
+            "micro_step.head: logits keeps its bias: cross_entropy reads it");
 }
 
 TEST(Fusion, OfAdamwLeavesFourKernels) {

@@ -27,6 +27,8 @@ struct Stages {
   bool in_place = false;
   std::optional<passes::HeadParts> head_parts = {};  // the head in parts
   optimizers::LossScaling loss_scaling = {};
+  bool product_biases = false;  // products add their biases,
+  bool move_biases = false;     // or leave it to the kernels that read them
 };
 
 // A spec's graph: micro_step differentiated, laid out, packed and expanded; then fused and so on as asked.

@@ -28,6 +28,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::precision(graph, pack, {activations}, log);
   passes::layout(graph, log);
   passes::expand(graph, {.bias = true}, log);
+  passes::move_biases(graph, kept, log);
   passes::remove_dead(graph, kept, log);
   passes::fuse(graph, log);
   passes::remove_dead(graph, kept, log);
