@@ -23,12 +23,19 @@ ir::Use RegionBuilder::exact(ir::Use use) {
 }
 
 ir::Use RegionBuilder::fresh_beside(ir::Use y, const std::string& name, ir::Shape shape) {
-  ir::Use use = exact(fresh(name, std::move(shape)));
-  if (y.slot.per_layer) {
-    graph_.value(use.value).slots = value(y).slots;
-    use.slot = y.slot;
+  for (const ir::Function& function : graph_.functions) {
+    for (const ir::Region& region : function.regions) {
+      for (const ir::Node& node : region.nodes) {
+        if (node.outputs.empty() || node.outputs[0].value != y.value) continue;
+        for (ir::Use beside : node.outputs) {
+          if (value(beside).name == name) return {beside.value, y.slot};
+        }
+      }
+    }
   }
-  return use;
+  const ir::Use use = exact(fresh(name, std::move(shape)));
+  graph_.value(use.value).slots = value(y).slots;
+  return {use.value, y.slot};
 }
 
 ir::Use RegionBuilder::emit(const std::string& op, std::vector<ir::Use> inputs, const std::string& name,

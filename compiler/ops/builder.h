@@ -20,7 +20,8 @@ class RegionBuilder {
                 ir::Role role = ir::Role::activation);
   // Marks a value that stays f32 whatever the precision of activations.
   ir::Use exact(ir::Use use);
-  // A statistic that goes with `y`: in y's slot where y is one of several a layer writes.
+  // A statistic that goes with `y`, in the slot that y has: where other nodes write other slots of y's value,
+  // theirs and this one are slots of one value too.
   ir::Use fresh_beside(ir::Use y, const std::string& name, ir::Shape shape);
   // The next node's first output goes to this use of an existing value instead of a fresh one.
   void into(ir::Use use) { into_ = use; }

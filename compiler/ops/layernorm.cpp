@@ -1,5 +1,5 @@
 // Layer norm over the last dimension (Ba et al., 2016): normed = (x - mean) rstd norm_weight + norm_bias,
-// rstd = 1 / sqrt(variance + eps), biased variance.
+// rstd = 1 / sqrt(variance + eps), biased variance. layernorm_again finds mean and rstd in memory.
 #include <cmath>
 
 #include "ops/builder.h"
@@ -18,6 +18,11 @@ Use layernorm(RegionBuilder& b, Use x, Use weight, Use bias, double epsilon, con
 
 namespace {
 
+ir::Term weighted(ir::BodyBuilder& k, const ir::Node& node, ir::Term xhat) {
+  const ir::Term y = xhat * k.per_column(1);
+  return node.inputs[2].value == ir::kNoValue ? y : y + k.per_column(2);
+}
+
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term x = k.full(0);
@@ -26,11 +31,16 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Term variance = k.mean(centered * centered, "sum_of_squares");
   const ir::Term epsilon = k.constant(node.number("eps"), ir::ExprType::f32, "kEpsilon");
   const ir::Term rstd = k.named("row_rstd", rsqrt(variance + epsilon));
-  ir::Term y = centered * rstd * k.per_column(1);
-  if (node.inputs[2].value != ir::kNoValue) y = y + k.per_column(2);
-  k.store(0, y);
+  k.store(0, weighted(k, node, centered * rstd));
   k.store_row(1, mean);
   k.store_row(2, rstd);
+  return k.take();
+}
+
+ir::Body again_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  const ir::Term mean = k.named("row_mean", k.per_row(3)), rstd = k.named("row_rstd", k.per_row(4));
+  k.store(0, weighted(k, node, k.named("xhat", (k.full(0) - mean) * rstd)));
   return k.take();
 }
 
@@ -90,6 +100,14 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
   }
 }
 
+void again_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const int64_t c = in[0].shape.back();
+  for (size_t i = 0; i < in[0].data.size(); ++i) {
+    const double xhat = (in[0].data[i] - in[3].data[i / c]) * in[4].data[i / c];
+    out[0].data[i] = xhat * in[1].data[i % c] + (in[2].data.empty() ? 0 : in[2].data[i % c]);
+  }
+}
+
 }  // namespace
 
 extern const OpInfo kLayernorm{.name = "layernorm",
@@ -99,6 +117,12 @@ extern const OpInfo kLayernorm{.name = "layernorm",
                                .body = body,
                                .gradient = gradient,
                                .reference = reference};
+extern const OpInfo kLayernormAgain{.name = "layernorm_again",
+                                    .formula = "normed = (x - mean) * rstd * norm_weight + norm_bias",
+                                    .inputs = {"x", "norm_weight", "norm_bias", "mean", "rstd"},
+                                    .outputs = {"normed"},
+                                    .body = again_body,
+                                    .reference = again_reference};
 extern const OpInfo kLayernormBackward{
     .name = "layernorm_backward",
     .formula =

@@ -7,10 +7,10 @@ namespace hydrac::ops {
 
 extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradient, kCast, kCrossEntropy,
     kCrossEntropyBackward, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kJoinQkv,
-    kLayernorm, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse,
-    kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient,
-    kRmsnorm, kRmsnormBackward, kRmsnormWeightGradient, kRope, kSelectToken, kSplitQkv, kActivation,
-    kActivationBackward, kZero;
+    kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
+    kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
+    kPositionEmbeddingGradient, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope,
+    kSelectToken, kSplitQkv, kActivation, kActivationBackward, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -30,6 +30,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kGemm,
       &kJoinQkv,
       &kLayernorm,
+      &kLayernormAgain,
       &kLayernormBackward,
       &kLayernormWeightGradient,
       &kLinear,
@@ -42,6 +43,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kPositionEmbedding,
       &kPositionEmbeddingGradient,
       &kRmsnorm,
+      &kRmsnormAgain,
       &kRmsnormBackward,
       &kRmsnormWeightGradient,
       &kRope,

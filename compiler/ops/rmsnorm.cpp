@@ -1,5 +1,5 @@
 // Root-mean-square norm over the last dimension (Zhang and Sennrich, 2019): y = x * rstd * w, rstd =
-// 1/sqrt(mean(x^2) + eps).
+// 1/sqrt(mean(x^2) + eps). rmsnorm_again finds rstd in memory.
 #include <cmath>
 
 #include "ops/builder.h"
@@ -24,6 +24,13 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Term rstd = k.named("row_rstd", rsqrt(mean_square + epsilon));
   k.store(0, x * rstd * k.per_column(1));
   k.store_row(1, rstd);
+  return k.take();
+}
+
+ir::Body again_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::BodyBuilder k = rowwise(graph, node);
+  const ir::Term rstd = k.named("row_rstd", k.per_row(2));
+  k.store(0, k.named("xhat", k.full(0) * rstd) * k.per_column(1));
   return k.take();
 }
 
@@ -69,6 +76,12 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
   }
 }
 
+void again_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const int64_t c = in[0].shape.back();
+  for (size_t i = 0; i < in[0].data.size(); ++i)
+    out[0].data[i] = in[0].data[i] * in[2].data[i / c] * in[1].data[i % c];
+}
+
 }  // namespace
 
 extern const OpInfo kRmsnorm{.name = "rmsnorm",
@@ -78,6 +91,12 @@ extern const OpInfo kRmsnorm{.name = "rmsnorm",
                              .body = body,
                              .gradient = gradient,
                              .reference = reference};
+extern const OpInfo kRmsnormAgain{.name = "rmsnorm_again",
+                                  .formula = "normed = x rstd norm_weight",
+                                  .inputs = {"x", "norm_weight", "rstd"},
+                                  .outputs = {"normed"},
+                                  .body = again_body,
+                                  .reference = again_reference};
 extern const OpInfo kRmsnormBackward{
     .name = "rmsnorm_backward",
     .formula = "d_x = rstd (g - xhat mean(g xhat)), xhat = x rstd, g = d_normed norm_weight",

@@ -79,6 +79,15 @@ class Recomputer {
       return use;
     };
     Node again = node;
+    // A norm whose statistics are kept needs no sums over its rows.
+    if (is_norm(node) &&
+        std::ranges::none_of(node.outputs.begin() + 1, node.outputs.end(),
+                             [&](Use statistic) { return is_dropped(choice_, node, statistic); })) {
+      again.op += "_again";
+      again.attributes.clear();
+      again.inputs.insert(again.inputs.end(), node.outputs.begin() + 1, node.outputs.end());
+      again.outputs.resize(1);
+    }
     for (Use& input : again.inputs) input = available(shifted(input));
     for (Use& output : again.outputs) {
       const Use original = shifted(output);

@@ -67,6 +67,19 @@ void add_norms(std::vector<OpCase>& cases) {
                      {x(sizes), parameter({c})},
                      [](RegionBuilder& b, const Uses& in) { ops::rmsnorm(b, in[0], in[1], 1e-5, "y"); }});
   }
+  const CaseInput mean = given({2, 3}, {0.5, -1, 2, 0, 1.5, -0.25}),
+                  rstd = given({2, 3}, {1, 0.5, 3, 2, 0.1, 7}), weight = given({2}, {3, -0.5}),
+                  bias = given({2}, {1, 10});
+  const auto again = [](const char* op) {
+    return [op](RegionBuilder& b, const Uses& in) { b.emit(op, in, "y", b.shape(in[0])); };
+  };
+  cases.push_back(
+      {"layernorm_againBias", {x({2, 3, 2}), weight, bias, mean, rstd}, again("layernorm_again"), false});
+  cases.push_back({"layernorm_againNoBias",
+                   {x({2, 3, 2}), weight, absent(), mean, rstd},
+                   again("layernorm_again"),
+                   false});
+  cases.push_back({"rmsnorm_again", {x({2, 3, 2}), weight, rstd}, again("rmsnorm_again"), false});
 }
 
 void add_pointwise(std::vector<OpCase>& cases) {

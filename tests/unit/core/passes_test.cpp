@@ -282,6 +282,24 @@ TEST(Recompute, ANormIsComputedAgainWhereItIsNeeded) {
   EXPECT_EQ(again, 2);  // the one before attention and the one before the mlp
 }
 
+// The statistics are kept: a row of the norm is one number or two.
+TEST(Recompute, ANormTakesNoSumsAgain) {
+  for (const char* spec : {"quickstart", "gpt2-124m"}) {
+    const SmallModel small(shipped_spec(spec, {"model.vocab_size=256"}), {.recompute = {.norm = true}});
+    int again = 0;
+    for (const ir::Region& region : small.graph.function("micro_step").regions) {
+      for (const ir::Node& node : region.nodes) {
+        if (node.op != "fused" || !std::get<std::string>(node.attributes.at("name")).ends_with("norm_again"))
+          continue;
+        ++again;
+        EXPECT_TRUE(
+            std::ranges::none_of(node.body->exprs, [](const ir::Expr& e) { return is_reduction(e.op); }));
+      }
+    }
+    EXPECT_EQ(again, 2) << spec;
+  }
+}
+
 TEST(Recompute, ChoicesHaveNames) {
   EXPECT_EQ(to_string(passes::RecomputeChoice{}), "none");
   EXPECT_EQ(to_string(passes::RecomputeChoice{.block = true}), "block");
