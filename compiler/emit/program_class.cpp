@@ -201,8 +201,11 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
                        tf32 ? "/*tf32=*/true" : "/*tf32=*/false"));
   if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir()),");
   for (const auto& [name, attention] : attentions) {
-    out.line(fmt::format("      {0}_(cudnn_.{1}({0}_problem())),", name,
-                         attention.call.backward ? "backward" : "forward"));
+    const std::string plan =
+        attention.call.backward
+            ? fmt::format("backward({}_problem())", name)
+            : fmt::format("fastest_forward({}_problem(), stream(), arena(), kArenaBytes)", name);
+    out.line(fmt::format("      {}_(cudnn_.{}),", name, plan));
   }
   out.line(fmt::format("      main_(stream(), products_, memory_.state.gemm_workspace){}", two ? "," : " {"));
   if (two) out.line("      beside_(beside(), products_, memory_.state.gemm_workspace_beside) {");

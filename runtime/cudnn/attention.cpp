@@ -10,6 +10,7 @@
 
 #include "runtime/cuda/memory.h"
 #include "runtime/cudnn/attention_graph.h"
+#include "runtime/cudnn/forward_bench.h"
 #include "runtime/cudnn/plan_cache.h"
 #include "runtime/cudnn/planner.h"
 
@@ -17,6 +18,9 @@ namespace hydrac::runtime::cudnn {
 namespace {
 
 constexpr std::int64_t kWorkspaceAlignment = 256;
+constexpr int kMeasuredPlans = 3;
+constexpr double kClearlyFaster = 0.98;  // of the favourite's time: less replaces it
+constexpr const char* kFastest = "the fastest engine";
 
 std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
@@ -141,18 +145,26 @@ struct CudnnAttention::Impl {
     return made;
   }
 
-  EnginePlan make_or_read(const OperationGraph& graph, bool deterministic, const std::string& engine) const {
-    const std::string key = fmt::format(
-        "{}; {}, compute capability {}, {} multiprocessors, driver {}; graph {:016x}{}; {}", library->name(),
-        device.name, device.capability, device.sms, device.driver_version, graph.descriptor.content(),
-        deterministic ? " deterministic" : "", engine.empty() ? "any engine" : engine);
-    if (const std::optional<StoredPlan> stored = cache.read(key)) {
-      try {
-        return plan_from_json(*library, handle, stored->json, stored->engine);
-      } catch (const RunError&) {
-        // cuDNN's own checks found it stale. The plan is made anew below, by the same choice.
-      }
+  std::string cache_key(const OperationGraph& graph, bool deterministic, const std::string& engine) const {
+    return fmt::format("{}; {}, compute capability {}, {} multiprocessors, driver {}; graph {:016x}{}; {}",
+                       library->name(), device.name, device.capability, device.sms, device.driver_version,
+                       graph.descriptor.content(), deterministic ? " deterministic" : "",
+                       engine.empty() ? "any engine" : engine);
+  }
+
+  std::optional<EnginePlan> read(const std::string& key) const {
+    const std::optional<StoredPlan> stored = cache.read(key);
+    if (!stored) return std::nullopt;
+    try {
+      return plan_from_json(*library, handle, stored->json, stored->engine);
+    } catch (const RunError&) {
+      return std::nullopt;  // cuDNN's own checks found it stale: it is made anew, by the same choice
     }
+  }
+
+  EnginePlan make_or_read(const OperationGraph& graph, bool deterministic, const std::string& engine) const {
+    const std::string key = cache_key(graph, deterministic, engine);
+    if (std::optional<EnginePlan> stored = read(key)) return std::move(*stored);
     EnginePlan plan = std::move(make_plans(*library, handle, graph, {deterministic, engine, 1}).front());
     if (cache.on()) cache.write(key, {plan.engine, plan_json(plan)});
     return plan;
@@ -200,6 +212,34 @@ Plan CudnnAttention::forward(const AttentionProblem& problem, const std::string&
 }
 Plan CudnnAttention::backward(const AttentionProblem& problem, const std::string& engine) {
   return impl_->remembered(true, problem, engine);
+}
+Plan CudnnAttention::fastest_forward(const AttentionProblem& problem, const cuda::Stream& stream,
+                                     std::byte* scratch, std::int64_t scratch_bytes) {
+  if (!is_worth_measuring(problem)) return forward(problem);
+  const auto remembered = std::tuple(false, problem, std::string(kFastest));
+  if (const auto found = impl_->plans.find(remembered); found != impl_->plans.end()) return found->second;
+  const OperationGraph graph = impl_->graph_of(false, problem);
+  const std::string key = impl_->cache_key(graph, problem.deterministic, kFastest);
+  if (std::optional<EnginePlan> stored = impl_->read(key)) {
+    Plan plan = impl_->finish(false, problem, std::move(*stored), graph.scalars);
+    return impl_->plans.emplace(remembered, std::move(plan)).first->second;
+  }
+  const std::vector<Plan> plans = forward_plans(problem, kMeasuredPlans);
+  const std::int64_t workspace = plans.front().workspace_bytes();
+  if (ForwardBench::bytes(problem, workspace) > scratch_bytes) return plans.front();
+  const ForwardBench bench(problem, scratch, stream);
+  const Plan* best = nullptr;
+  double best_ms = 0;
+  for (const Plan& plan : plans) {
+    if (plan.workspace_bytes() > workspace) continue;
+    const double ms =
+        bench.ms([&](const ForwardPointers& pointers, void* at) { run(plan, pointers, at, stream); });
+    if (best != nullptr && ms >= kClearlyFaster * best_ms) continue;
+    best = &plan;
+    best_ms = ms;
+  }
+  if (impl_->cache.on()) impl_->cache.write(key, {best->engine(), plan_json(best->impl_->engine)});
+  return impl_->plans.emplace(remembered, *best).first->second;
 }
 std::vector<Plan> CudnnAttention::forward_plans(const AttentionProblem& problem, int count) {
   return impl_->several(false, problem, count);

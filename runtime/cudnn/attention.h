@@ -4,6 +4,7 @@
 // CUDA graph. lse is what templates/cuda/attention computes too: either may follow the other's forward pass.
 #pragma once
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -112,6 +113,13 @@ class CudnnAttention {
   // RunError when cuDNN fails or the cache cannot be written.
   Plan forward(const AttentionProblem& problem, const std::string& engine = {});
   Plan backward(const AttentionProblem& problem, const std::string& engine = {});
+  // The fastest of cuDNN's first few plans that take no more workspace than its favourite, for problems that
+  // are worth it; the favourite for others. Measured once, with the problem's tensors in `scratch` (a
+  // multiple of 256, `scratch_bytes` of it; what is in it is lost), and remembered as forward()'s plan is.
+  // Where the scratch has no room for them: the favourite, and nothing is remembered. Throws as forward()
+  // does.
+  Plan fastest_forward(const AttentionProblem& problem, const cuda::Stream& stream, std::byte* scratch,
+                       std::int64_t scratch_bytes);
   // At most `count` plans, the favourite first: for a tuner, which measures them and remembers the best one's
   // engine(). Throws likewise when there is none.
   std::vector<Plan> forward_plans(const AttentionProblem& problem, int count);

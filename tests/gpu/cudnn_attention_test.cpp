@@ -383,6 +383,37 @@ TEST_F(CudnnAttentionTest, APlanFromTheCacheIsThereAtOnceAndGivesTheSameBits) {
   EXPECT_LT(read, 0.1);
 }
 
+TEST_F(CudnnAttentionTest, TheFastestPlanIsMeasuredOnceAndRemembered) {
+  namespace fs = std::filesystem;
+  const AttentionProblem p = problem({shape(64, 1024, 12, 12, 64)}),
+                         small = problem({shape(2, 256, 4, 4, 64)});
+  const fs::path folder = fs::temp_directory_path() / "hydrac-cudnn-fastest";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const DeviceBuffer scratch(std::int64_t{1} << 30);
+  const auto files = [&] { return std::distance(fs::directory_iterator(folder), fs::directory_iterator()); };
+  std::string engine;
+  {
+    CudnnAttention attention(gpu_->context.device(), folder);
+    // No room to measure in: the favourite, and the next call may still find a faster one.
+    EXPECT_EQ(attention.fastest_forward(p, gpu_->stream, scratch.data(), 1 << 20).engine(),
+              attention.forward_plans(p, 1).front().engine());
+    EXPECT_EQ(files(), 0);
+    const Plan fastest = attention.fastest_forward(p, gpu_->stream, scratch.data(), scratch.bytes());
+    engine = fastest.engine();
+    EXPECT_EQ(files(), 1);
+    EXPECT_LE(fastest.workspace_bytes(), attention.forward(p).workspace_bytes());
+    // Not worth measuring.
+    EXPECT_EQ(attention.fastest_forward(small, gpu_->stream, nullptr, 0).engine(),
+              attention.forward(small).engine());
+  }
+  std::printf("  the favourite: %s, the fastest: %s\n", gpu_->attention.forward(p).engine().c_str(),
+              engine.c_str());
+  CudnnAttention again(gpu_->context.device(), folder);
+  EXPECT_EQ(again.fastest_forward(p, gpu_->stream, nullptr, 0).engine(), engine);
+  fs::remove_all(folder);
+}
+
 TEST_F(CudnnAttentionTest, ATunersChoiceIsFoundAgainByItsEngine) {
   const AttentionProblem p = problem({shape(2, 256, 4, 4, 64)});
   const std::vector<Plan> plans = gpu_->attention.forward_plans(p, 2);

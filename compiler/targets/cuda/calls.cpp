@@ -11,8 +11,9 @@ using program::Call;
 namespace cuda = runtime::cuda;
 namespace cudnn = runtime::cudnn;
 
-ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, std::byte* arena, CudaMachine& machine,
-                             const LoadedKernels& kernels, const Products& products)
+ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange arena, CudaMachine& machine,
+                             const LoadedKernels& kernels, const Products& products,
+                             const cuda::Stream& stream)
     : compiled_(compiled), machine_(machine), kernels_(kernels) {
   for (const program::Function& function : compiled.program.functions) {
     std::vector<ResolvedCall>& calls = functions_[function.name];
@@ -20,9 +21,10 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, std::byte* arena,
       ResolvedCall resolved{&section, &call, layer, {}, {}, nullptr, std::nullopt};
       resolved.accesses = driver::accesses(compiled, call, layer);
       for (const program::Access& access : resolved.accesses)
-        resolved.arguments.push_back(arena + access.first);
+        resolved.arguments.push_back(arena.data + access.first);
       if (call.kind == Call::Kind::gemm) resolved.product = &products.at(shape_at(call.gemm, iteration));
-      if (call.kind == Call::Kind::attention) resolved.attention = machine.attention_plan(call.attention);
+      if (call.kind == Call::Kind::attention)
+        resolved.attention = machine.attention_plan(call.attention, stream, arena);
       calls.push_back(std::move(resolved));
     });
   }

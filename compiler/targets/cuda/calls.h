@@ -27,9 +27,10 @@ struct ResolvedCall {
 
 class ResolvedCalls {
  public:
-  // `arena`: the program's memory on the machine's GPU. All of these must outlive this.
-  ResolvedCalls(const driver::Compiled& compiled, std::byte* arena, CudaMachine& machine,
-                const LoadedKernels& kernels, const Products& products);
+  // `arena`: the program's memory on the machine's GPU. All of these must outlive this. Planning attention
+  // may overwrite the arena, on `stream`.
+  ResolvedCalls(const driver::Compiled& compiled, runtime::cuda::DeviceRange arena, CudaMachine& machine,
+                const LoadedKernels& kernels, const Products& products, const runtime::cuda::Stream& stream);
 
   // Of a function, in the order in which they run.
   const std::vector<ResolvedCall>& of(const std::string& function) const { return functions_.at(function); }

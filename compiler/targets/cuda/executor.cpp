@@ -27,7 +27,7 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
       kernels_(load_for(compiled().program, machine)),
       products_(compiled().program, compiled().spec.optimizations.precision == spec::Precision::tf32,
                 machine.gemms(), stream(), {arena(), arena_bytes()}),
-      calls_(compiled(), arena(), machine, kernels_, products_) {
+      calls_(compiled(), {arena(), arena_bytes()}, machine, kernels_, products_, stream()) {
   use_graphs(compiled().spec.optimizations.cuda_graph);
   if (compiled().spec.optimizations.cuda_graph) capture_graphs();
 }

@@ -106,9 +106,12 @@ runtime::cudnn::CudnnAttention& CudaMachine::attention() {
   return *attention_;
 }
 
-runtime::cudnn::Plan CudaMachine::attention_plan(const program::AttentionCall& call) {
+runtime::cudnn::Plan CudaMachine::attention_plan(const program::AttentionCall& call,
+                                                 const runtime::cuda::Stream& stream,
+                                                 runtime::cuda::DeviceRange scratch) {
   const runtime::cudnn::AttentionProblem problem = problem_of(call);
-  return call.backward ? attention().backward(problem) : attention().forward(problem);
+  return call.backward ? attention().backward(problem)
+                       : attention().fastest_forward(problem, stream, scratch.data, scratch.bytes);
 }
 
 namespace {
@@ -152,7 +155,8 @@ driver::CompileOptions CudaMachine::compile_options(const spec::Spec& spec, cons
   options.dump_dir = dump_dir;
   options.cudnn_workspace = [this, &spec](const program::AttentionCall& call) -> std::optional<int64_t> {
     if (not_by_cudnn(spec, target_.capability, call)) return std::nullopt;
-    return attention_plan(call).workspace_bytes();
+    const runtime::cudnn::AttentionProblem problem = problem_of(call);
+    return (call.backward ? attention().backward(problem) : attention().forward(problem)).workspace_bytes();
   };
   return options;
 }

@@ -39,8 +39,10 @@ class CudaMachine {
   driver::CompileOptions compile_options(const spec::Spec& spec, const std::string& dump_dir);
 
   runtime::cudnn::CudnnAttention& attention();
-  // cuDNN's plan for a call; remembered.
-  runtime::cudnn::Plan attention_plan(const program::AttentionCall& call);
+  // cuDNN's plan for a call; remembered. A forward pass may be measured in `scratch`, and what is in it is
+  // lost.
+  runtime::cudnn::Plan attention_plan(const program::AttentionCall& call, const runtime::cuda::Stream& stream,
+                                      runtime::cuda::DeviceRange scratch);
 
  private:
   const Target& target_;
