@@ -65,9 +65,9 @@ TEST(RecomputeAuto, KeepsEverythingWhereThatFits) {
 
 TEST(RecomputeAuto, TakesTheCheapestThatFits) {
   const spec::Spec spec = small_head({"optimizations.recompute=auto"});
-  const int64_t norm = bytes_of(spec, {.norm = true});
-  ASSERT_LT(norm, bytes_of(spec));
-  EXPECT_EQ(to_string(compile(spec, within(norm)).recompute), "[norm]");
+  const int64_t act = bytes_of(spec, {.act = true});
+  ASSERT_LT(act, bytes_of(spec));
+  EXPECT_EQ(to_string(compile(spec, within(act)).recompute), "[act]");
   const RecomputeChoice both{.norm = true, .act = true};
   EXPECT_EQ(to_string(compile(spec, within(bytes_of(spec, both))).recompute), "[norm, act]");
 }
@@ -169,12 +169,12 @@ TEST(MemoryProblem, NamesEveryKeyThatWouldDo) {
 
 TEST(MemoryProblem, NamesTwoKeysTogetherWhereOneDoesNotDo) {
   const spec::Spec fused = spec_with({"optimizations.loss=fused_linear"});
-  const int64_t limit = bytes_of(fused, {.norm = true});
+  const int64_t limit = bytes_of(fused, {.act = true});
   ASSERT_LT(limit, bytes_of(fused));
   const auto problem = memory_problem(compile(spec_with(), CompileOptions{}), within(limit));
   ASSERT_TRUE(problem.has_value());
   EXPECT_TRUE(problem->suggestion.ends_with(
-      ", or with optimizations.recompute: [norm] and optimizations.loss: fused_linear"))
+      ", or with optimizations.recompute: [act] and optimizations.loss: fused_linear"))
       << problem->suggestion;
 }
 
