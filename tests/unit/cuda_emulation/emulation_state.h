@@ -32,8 +32,9 @@ struct State {
   // Waits for every lane that `mask` names; returns what the 32 lanes passed, valid until the thread waits
   // again.
   const std::uint64_t* (*exchange)(unsigned mask, std::uint64_t value, Site site);
-  // cp.async: a copy of this thread that happens in the last moment, when the thread waits for it. commit_copies
-  // makes a group of those since the last call; the waits are for all, and for all groups but the latest.
+  // cp.async: a copy of this thread that happens in the last moment, when the thread waits for it.
+  // commit_copies makes a group of those since the last call; the waits are for all, and for all groups but
+  // the latest.
   void (*copy_later)(void* to, const void* from, std::size_t bytes);
   void (*commit_copies)();
   void (*wait_copies)();
