@@ -41,7 +41,7 @@ inline bool waits_for_previous(const targets::Target& gpu) {
 // What the text of every kernel begins with, behind its parameters. Pointers to what the kernel before wrote
 // must not be `const __restrict__`: the compiler may then load before the wait.
 inline std::string opening_text(const targets::Target& gpu) {
-  return waits_for_previous(gpu) ? "  wait_for_previous_kernel();\n" : "";
+  return waits_for_previous(gpu) ? "  wait_for_previous_kernel();\n  launch_next_kernel();\n" : "";
 }
 
 // Kernels that run one after another on one stream, and the device memory they share meanwhile.

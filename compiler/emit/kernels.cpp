@@ -162,6 +162,7 @@ const std::map<std::string, std::string, std::less<>> kQualified = {
     {"cpu", "hydrac::cpu"},
     {"cuda", "hydrac::cuda"},
     {"f16", "hydrac::f16"},
+    {"launch_next_kernel", "hydrac::launch_next_kernel"},
     {"random_key", "hydrac::random_key"},
     {"wait_for_previous_kernel", "hydrac::wait_for_previous_kernel"}};
 

@@ -13,4 +13,12 @@ __device__ inline void wait_for_previous_kernel() {
 #endif
 }
 
+// Lets the kernel behind this one be launched as soon as all blocks of this one run: its blocks take the room
+// that these leave, and wait there.
+__device__ inline void launch_next_kernel() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 }  // namespace hydrac

@@ -83,9 +83,12 @@ TEST_P(KernelText, WaitsForTheKernelBeforeItWhereTheGpuStartsItEarly) {
   const bool waits = std::string(GetParam()) != "chatgot-small-char";
   for (const codegen::CudaKernel& kernel : kernels_of(GetParam())) {
     const size_t body = kernel.text.find('\n', kernel.text.find(") {")) + 1;
-    EXPECT_EQ(kernel.text.compare(body, 29, "  wait_for_previous_kernel();") == 0, waits) << kernel.text;
-    EXPECT_EQ(kernel.text.find("wait_for", body + 29), std::string::npos) << kernel.text;
-    if (!waits) continue;
+    const std::string opening = "  wait_for_previous_kernel();\n  launch_next_kernel();\n";
+    EXPECT_EQ(kernel.text.compare(body, opening.size(), opening) == 0, waits) << kernel.text;
+    if (!waits) {
+      EXPECT_EQ(kernel.text.find("_kernel()"), std::string::npos) << kernel.text;
+      continue;
+    }
     for (const std::string& line : lines_of(kernel.text))
       EXPECT_FALSE(line.find("const ") != std::string::npos && line.find("__restrict__") != std::string::npos)
           << "may be loaded before the wait: " << line;
