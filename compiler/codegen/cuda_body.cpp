@@ -61,7 +61,7 @@ CudaKernels CudaBodyPrinter::print() {
     print_rows();
   }
   const std::string constants = constants_text(out_.text());
-  kernel.text = head + constants + out_.text() + "}\n";
+  kernel.text = head + opening_text(gpu_) + constants + out_.text() + "}\n";
   kernel.launch.shared_bytes = ahead_bytes_;
   const bool finishes = kernel.takes_workspace;
   if (finishes) kernels.workspace_bytes = layout_.blocks * sum_width_ * 4;
@@ -77,6 +77,7 @@ std::string CudaBodyPrinter::launch_bounds() const {
 }
 
 // Pointers that alias nothing which is written say so; of the others, a kernel loads first and stores then.
+// What a kernel only reads says nothing where it waits for the kernel that writes it: see opening_text.
 std::string CudaBodyPrinter::parameters(CudaKernel& kernel) {
   ParameterList list;
   for (size_t o = 0; o < body_.operands.size(); ++o) {
@@ -90,7 +91,7 @@ std::string CudaBodyPrinter::parameters(CudaKernel& kernel) {
       is_read_elsewhere |= live_[i] && expr.op == ExprOp::load && expr.operand != operand &&
                            storage_of(graph_, use_of(expr.operand).value) == memory;
     }
-    const bool aliases = is_written ? is_read_elsewhere : is_overwritten(operand);
+    const bool aliases = is_written ? is_read_elsewhere : is_overwritten(operand) || waits_for_previous(gpu_);
     list.add(fmt::format("{}{}* {}{}", is_written ? "" : "const ", c_type(operand),
                          aliases ? "" : "__restrict__ ", operand_names_[o]),
              body_.operands[o].shape);

@@ -6,6 +6,7 @@
 
 #include "codegen/kernel_source.h"
 #include "ir/graph.h"
+#include "targets/target.h"
 
 namespace hydrac::codegen {
 
@@ -30,6 +31,18 @@ struct CudaKernel {
   bool takes_layer = false;             // then `int layer` is last
   CudaLaunch launch;
 };
+
+// Whether kernels for this GPU wait for the kernel before them, so that they may be launched while it runs
+// (cuda/previous_kernel.cuh).
+inline bool waits_for_previous(const targets::Target& gpu) {
+  return gpu.capability >= 90;
+}
+
+// What the text of every kernel begins with, behind its parameters. Pointers to what the kernel before wrote
+// must not be `const __restrict__`: the compiler may then load before the wait.
+inline std::string opening_text(const targets::Target& gpu) {
+  return waits_for_previous(gpu) ? "  wait_for_previous_kernel();\n  launch_next_kernel();\n" : "";
+}
 
 // Kernels that run one after another on one stream, and the device memory they share meanwhile.
 struct CudaKernels {

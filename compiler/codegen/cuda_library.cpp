@@ -23,7 +23,7 @@ using program::AttentionCall;
 class AttentionText {
  public:
   AttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
-      : graph_(graph), node_(node), dimensions_(graph), call_(attention_call(graph, node)) {
+      : graph_(graph), node_(node), gpu_(gpu), dimensions_(graph), call_(attention_call(graph, node)) {
     const AttentionCall& a = call_.attention;
     problem_ = {.capability = gpu.capability,
                 .element_bytes = static_cast<int>(ir::size_of(a.dtype)),
@@ -75,10 +75,10 @@ class AttentionText {
     if (kernel.takes_workspace) list.add("cuda::QueryTerms* terms");
     if (drops()) list.add("int layer");
     kernel.text = fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}  cuda::{}<Config>(shape, {}, "
+        "extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}  cuda::{}<Config>(shape, {}, "
         "dropout);\n}}\n",
-        launch.threads, launch.blocks_per_sm, kNamePlaceholder, list.text(), setup(which), function,
-        arguments);
+        launch.threads, launch.blocks_per_sm, kNamePlaceholder, list.text(), opening_text(gpu_), setup(which),
+        function, arguments);
     return kernel;
   }
 
@@ -127,6 +127,7 @@ class AttentionText {
 
   const ir::Graph& graph_;
   const ir::Node& node_;
+  const targets::Target& gpu_;
   const Dimensions dimensions_;
   program::Call call_;
   cuda::AttentionProblem problem_{};
@@ -168,7 +169,7 @@ CudaKernels attention_backward(const ir::Graph& graph, const ir::Node& node, con
 }
 
 // Inputs: ids, d_y, order of the tokens.
-CudaKernels embedding_backward(const ir::Graph& graph, const ir::Node& node) {
+CudaKernels embedding_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   const ir::Value &d_y = graph.value(node.inputs[1]), &table = graph.value(node.outputs[0]);
   const cuda::EmbeddingGradient g{static_cast<int>(element_count(graph.value(node.inputs[0]).shape)),
                                   static_cast<int>(table.shape[1].size),
@@ -179,6 +180,7 @@ CudaKernels embedding_backward(const ir::Graph& graph, const ir::Node& node) {
   const Dimensions dimensions(graph);
   const auto y_type = c_type(d_y.dtype, kCudaDialect), table_type = c_type(table.dtype, kCudaDialect);
   const ir::Shape& tokens = graph.value(node.inputs[0]).shape;
+  const std::string opening = opening_text(gpu);
   const std::string constants = fmt::format(
       "  constexpr cuda::EmbeddingGradient gradient{{.tokens = {}, .width = {}, .vocabulary = {},\n"
       "      .d_y_bytes = sizeof({}), .table_bytes = sizeof({}), .accumulate = {}}};\n",
@@ -201,15 +203,15 @@ CudaKernels embedding_backward(const ir::Graph& graph, const ir::Node& node) {
   first.name = "embedding_gradient_runs";
   first.comment = "d_table[id] += d_y, tokens sorted by id in chunks: what lies within a chunk";
   first.text = fmt::format(
-      "{}{}{}  cuda::embedding_gradient_runs<{}, {}, gradient>(ids, order, d_y, d_table, workspace);\n}}\n",
-      head(runs), all.text(), constants, y_type, table_type);
+      "{}{}{}{}  cuda::embedding_gradient_runs<{}, {}, gradient>(ids, order, d_y, d_table, workspace);\n}}\n",
+      head(runs), all.text(), opening, constants, y_type, table_type);
   first.arguments = {node.inputs[0], node.inputs[2], node.inputs[1], node.outputs[0]};
   first.launch = {runs.grid, runs.threads, 0, std::to_string(runs.grid)};
   second.name = "embedding_gradient_borders";
   second.comment = "d_table[id] += d_y: what crosses the borders of chunks";
   second.text =
-      fmt::format("{}{}{}  cuda::embedding_gradient_borders<{}, gradient>(workspace, d_table);\n}}\n",
-                  head(borders), only_table.text(), constants, table_type);
+      fmt::format("{}{}{}{}  cuda::embedding_gradient_borders<{}, gradient>(workspace, d_table);\n}}\n",
+                  head(borders), only_table.text(), opening, constants, table_type);
   second.arguments = {node.outputs[0]};
   second.launch = {borders.grid, borders.threads, 0, std::to_string(borders.grid)};
   first.takes_workspace = second.takes_workspace = true;
@@ -222,7 +224,7 @@ CudaKernels embedding_backward(const ir::Graph& graph, const ir::Node& node) {
 CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   if (node.op == "attention") return attention_forward(graph, node, gpu);
   if (node.op == "attention_backward") return attention_backward(graph, node, gpu);
-  if (node.op == "embedding_backward") return embedding_backward(graph, node);
+  if (node.op == "embedding_backward") return embedding_backward(graph, node, gpu);
   throw std::logic_error("no cuda kernel for " + node.op);
 }
 

@@ -131,6 +131,7 @@ class CudaProgramBuilder {
                             node.origin, kernel.header,  kernel.takes_layer};
       added.launch = {kernel.launch.grid, kernel.launch.block, kernel.launch.shared_bytes};
       added.grid = kernel.launch.grid_text;
+      added.waits_for_previous = waits_for_previous(*options_.gpu);
       const std::string label = graph_.value(node.outputs[0]).name;
       call.kernel = kernels_.add(std::move(added), {function_, region.name, node.scope, label,
                                                     sources_of(graph_, node), kernel.parameters});
@@ -169,8 +170,8 @@ Program build_cuda_program(ir::Graph& graph, const CudaOptions& options) {
 namespace {
 
 std::string cuda_includes(const std::vector<const program::Kernel*>& kernels) {
-  std::set<std::string> headers = {"cuda/reduce.cuh", "cuda/types.cuh", "cuda/vector.cuh", "hydrac/math.h",
-                                   "hydrac/random.h"};
+  std::set<std::string> headers = {"cuda/previous_kernel.cuh", "cuda/reduce.cuh", "cuda/types.cuh",
+                                   "cuda/vector.cuh",          "hydrac/math.h",   "hydrac/random.h"};
   for (const program::Kernel* kernel : kernels) {
     if (!kernel->header.empty()) headers.insert(kernel->header);
   }

@@ -166,7 +166,7 @@ CudaKernel CudaBodyPrinter::finishing_kernel() {
     list.add(fmt::format("{}* __restrict__ {}", c_type(operand), operand_names_[operand]),
              body_.operands[operand].shape);
   }
-  list.add("const float* __restrict__ workspace",
+  list.add(fmt::format("const float* {}workspace", waits_for_previous(gpu_) ? "" : "__restrict__ "),
            {{layout_.blocks, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}});
   const int columns_a_block = sum_width_ < 16 ? 8 : 16;
   kernel.comment = "The second kernel of the sums: adds the blocks' partial sums, in a fixed order.";
@@ -207,8 +207,8 @@ CudaKernel CudaBodyPrinter::finishing_kernel() {
     out_.line("return;");
     out_.close();
   }
-  kernel.text = fmt::format("extern \"C\" __global__ void __launch_bounds__(256) {}{}{}}}\n",
-                            kNamePlaceholder, list.text(), out_.text());
+  kernel.text = fmt::format("extern \"C\" __global__ void __launch_bounds__(256) {}{}{}{}}}\n",
+                            kNamePlaceholder, list.text(), opening_text(gpu_), out_.text());
   return kernel;
 }
 

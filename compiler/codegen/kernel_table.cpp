@@ -33,7 +33,8 @@ Names parts_of(const std::string& fused) {
 std::string short_form(const std::string& part, const Names& all) {
   const bool has_backward = std::ranges::any_of(all, [](const auto& p) { return p.ends_with("_backward"); });
   const bool is_loss = holds(all, "mean_loss") && (holds(all, "cross_entropy") || holds(all, "mse"));
-  if (part == "cast" || part == "mean_loss_backward" || part == "adamw_corrections") return "";
+  if (part == "cast" || part == "mean_loss_backward" || part == "adamw_corrections" || part == "advance_step")
+    return "";
   if ((part.ends_with("_weight_gradient") || part == "bias_gradient") && has_backward) return "";
   if (part == "mean_loss" && is_loss) return "loss";
   if (is_loss && (part == "cross_entropy_backward" || part == "mse_backward")) return "and_gradient";

@@ -10,6 +10,7 @@
 #include "codegen/cuda_program.h"
 #include "driver/dump.h"
 #include "driver/fit_memory.h"
+#include "plan/roomy_plan.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -54,6 +55,20 @@ passes::Precision precision_of(const spec::Spec& spec) {
     default:
       return {ir::DType::f32};
   }
+}
+
+// Storages that calls of the second branch read or write.
+std::set<ir::ValueId> touched_beside(const Compiled& c) {
+  std::set<ir::ValueId> storages;
+  for (const program::Function& function : c.program.functions) {
+    for (const program::Section& section : function.sections) {
+      for (const program::Call& call : section.calls) {
+        if (call.branch == 0) continue;
+        for (ir::Use use : call.arguments) storages.insert(storage_of(c.graph, use.value));
+      }
+    }
+  }
+  return storages;
 }
 
 program::Program build_program(Compiled& c, const targets::Target& target, const CompileOptions& options) {
@@ -131,7 +146,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   c.program = build_program(c, target, options);
   demand("program", program::verify(c.graph, c.program));
   dump.stage("program", to_text(c.graph, c.program));
-  c.plan = plan::make_plan(c.graph);
+  // Room costs little where a model is small, and then only.
+  c.plan = plan::roomy_plan(c.graph, touched_beside(c),
+                            static_cast<int64_t>(target.memory_gib / 2 * (int64_t{1} << 30)));
   demand("plan", plan::verify(c.graph, c.plan));
   dump.stage("plan", to_text(c.graph, c.plan));
   return c;

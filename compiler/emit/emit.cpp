@@ -26,7 +26,8 @@ namespace hydrac::emit {
 namespace {
 
 constexpr const char* kLaunchUsings =
-    "using hydrac::runtime::cuda::allow_shared_memory;\nusing hydrac::runtime::cuda::check_launch;\n\n";
+    "using hydrac::runtime::cuda::allow_shared_memory;\nusing hydrac::runtime::cuda::check_launch;\n"
+    "using hydrac::runtime::cuda::launch_behind_kernel;\n\n";
 
 class Emitter {
  public:
@@ -173,6 +174,8 @@ void Emitter::add_kernels() {
       text.includes.insert(text.includes.end(),
                            {"\"cuda/reduce.cuh\"", "\"cuda/types.cuh\"", "\"cuda/vector.cuh\"",
                             "\"hydrac/math.h\"", "\"hydrac/random.h\"", "\"runtime/cuda/launch.cuh\""});
+      if (first.waits_for_previous)
+        text.includes.insert(text.includes.begin() + 2, "\"cuda/previous_kernel.cuh\"");
       text.body = kLaunchUsings;
     }
     text.body += kernel_definitions(compiled_, kernels);

@@ -135,7 +135,10 @@ std::string launcher(const Kernel& kernel, const std::string& code) {
   std::string text = fmt::format("void {}({} {{\n", kernel.name, host_parameters(kernel, false));
   if (kernel.launch.shared_bytes > 48 * 1024)
     text += fmt::format("  allow_shared_memory({}, {});\n", code, kernel.launch.shared_bytes);
-  text += fmt::format("  {}<<<{}, {}, {}, stream>>>({});\n", code, kernel.grid, kernel.launch.block,
+  const std::string format = kernel.waits_for_previous
+                                 ? "  launch_behind_kernel({}, {}, {}, {}, stream, {});\n"
+                                 : "  {}<<<{}, {}, {}, stream>>>({});\n";
+  text += fmt::format(fmt::runtime(format), code, kernel.grid, kernel.launch.block,
                       kernel.launch.shared_bytes, fmt::join(names, ", "));
   return text + fmt::format("  check_launch(\"{}\");\n}}\n", kernel.name);
 }
@@ -154,11 +157,14 @@ std::string definition(const Kernel& kernel, bool cpu) {
 }
 
 // Names that the text of a kernel finds in namespace hydrac.
-const std::map<std::string, std::string, std::less<>> kQualified = {{"bf16", "hydrac::bf16"},
-                                                                    {"cpu", "hydrac::cpu"},
-                                                                    {"cuda", "hydrac::cuda"},
-                                                                    {"f16", "hydrac::f16"},
-                                                                    {"random_key", "hydrac::random_key"}};
+const std::map<std::string, std::string, std::less<>> kQualified = {
+    {"bf16", "hydrac::bf16"},
+    {"cpu", "hydrac::cpu"},
+    {"cuda", "hydrac::cuda"},
+    {"f16", "hydrac::f16"},
+    {"launch_next_kernel", "hydrac::launch_next_kernel"},
+    {"random_key", "hydrac::random_key"},
+    {"wait_for_previous_kernel", "hydrac::wait_for_previous_kernel"}};
 
 // The kernel over its template, as the specializer is to see it: outside of all namespaces, which the result
 // is too.
@@ -167,8 +173,9 @@ std::string template_entry(const Kernel& kernel) {
   std::string text = kernel.text;
   text.insert(s.open, "_kernel");
   text = replaced(text, "extern \"C\" __global__", "__global__");
-  return fmt::format("#include \"{}\"\n#include \"dims.h\"\n\n{}{}", kernel.header, comment_of(kernel),
-                     ir::with_words(text, kQualified));
+  return fmt::format("{}#include \"{}\"\n#include \"dims.h\"\n\n{}{}",
+                     kernel.waits_for_previous ? "#include \"cuda/previous_kernel.cuh\"\n" : "",
+                     kernel.header, comment_of(kernel), ir::with_words(text, kQualified));
 }
 
 }  // namespace

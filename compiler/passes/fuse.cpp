@@ -41,19 +41,29 @@ bool is_full_size(const ir::Graph& graph, const Node& node, Use use) {
          element_count(graph.value(use).shape) >= node.body->row_count() * space;
 }
 
+// One thread's work: what it costs is being launched.
+bool is_scalar(const Node& node) {
+  return node.body->row_count() == 1 && node.body->spaces.empty();
+}
+
 bool worthwhile(const ir::Graph& graph, const Node& group, const Node& node) {
+  const bool both_scalar = is_scalar(group) && is_scalar(node);
   return std::ranges::any_of(node.inputs, [&](Use input) {
     if (input.value == ir::kNoValue) return false;
     return std::ranges::count(group.outputs, input) > 0 ||
-           (std::ranges::count(group.inputs, input) > 0 && is_full_size(graph, node, input));
+           (std::ranges::count(group.inputs, input) > 0 && (both_scalar || is_full_size(graph, node, input)));
   });
 }
 
 // Whether inside one kernel an order would be lost: `node` overwrites what the group reads or writes, or
-// reads under another name what the group writes.
+// reads under another name what the group writes. Scalars are all read before one is written, so that what
+// the group reads may be counted on by `node`.
 bool conflicts(const ir::Graph& graph, const Node& group, const Node& node) {
+  const bool both_scalar = is_scalar(group) && is_scalar(node);
   const bool overwrites = std::ranges::any_of(node.outputs, [&](Use output) {
-    return touches(graph, group.inputs, output) || touches(graph, group.outputs, output);
+    const bool is_read = touches(graph, group.inputs, output);
+    const bool in_place = both_scalar && std::ranges::count(group.inputs, output) > 0;
+    return (is_read && !in_place) || touches(graph, group.outputs, output);
   });
   return overwrites || std::ranges::any_of(node.inputs, [&](Use input) {
            return input.value != ir::kNoValue && touches(graph, group.outputs, input) &&

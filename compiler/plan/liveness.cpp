@@ -24,9 +24,18 @@ void touch(const ir::Graph& graph, Liveness& liveness, ir::Use use, int layer, c
   if (!is_new) found->second.last = liveness.steps + 1;
 }
 
+// Half of the longest layer, in steps.
+int half_a_layer(const ir::Function& function) {
+  size_t nodes = 0;
+  for (const ir::Region& region : function.regions) {
+    if (region.layers > 1) nodes = std::max(nodes, region.nodes.size());
+  }
+  return static_cast<int>(nodes / 2);
+}
+
 }  // namespace
 
-Liveness liveness_of(const ir::Graph& graph) {
+Liveness liveness_of(const ir::Graph& graph, const std::set<ir::ValueId>& lingers) {
   Liveness liveness;
   for (const ir::Function& function : graph.functions) {
     for (const ir::Region& region : function.regions) {
@@ -39,6 +48,11 @@ Liveness liveness_of(const ir::Graph& graph) {
           ++liveness.steps;
         }
       }
+    }
+    for (auto& [storage, life] : liveness.lives) {
+      if (life.function != function.name || !lingers.contains(storage)) continue;
+      for (auto& [slot, interval] : life.slots)
+        interval.last = std::min(interval.last + half_a_layer(function), liveness.steps);
     }
   }
   return liveness;

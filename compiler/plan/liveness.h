@@ -1,5 +1,7 @@
 // When each storage is alive, over the program with its loops unrolled.
 #pragma once
+#include <set>
+
 #include "plan/plan.h"
 
 namespace hydrac::plan {
@@ -15,7 +17,8 @@ struct Liveness {
   int steps = 0;
 };
 
-Liveness liveness_of(const ir::Graph& graph);
+// What `lingers` (storages) stays alive for half a layer's steps longer, at most to the function's end.
+Liveness liveness_of(const ir::Graph& graph, const std::set<ir::ValueId>& lingers = {});
 
 // How many physical slots keep all of a life's slots apart, and the intervals they are used in, in time
 // order.

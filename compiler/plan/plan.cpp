@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "plan/liveness.h"
+#include "plan/roomy_plan.h"
 
 namespace hydrac::plan {
 
@@ -91,12 +92,10 @@ void count_live_bytes(const Liveness& liveness, const std::vector<Block>& blocks
   }
 }
 
-}  // namespace
-
-Plan make_plan(const ir::Graph& graph) {
+Plan plan_with(const ir::Graph& graph, const std::set<ir::ValueId>& lingers) {
   Plan plan;
   plan.persistent_bytes = plan.arena_bytes = place_persistent(graph, plan);
-  const Liveness liveness = liveness_of(graph);
+  const Liveness liveness = liveness_of(graph, lingers);
   std::vector<Block> blocks;
   for (const auto& [id, life] : liveness.lives) {
     Placement& placement = plan.placements[id];
@@ -108,6 +107,20 @@ Plan make_plan(const ir::Graph& graph) {
   count_live_bytes(liveness, blocks, plan);
   place_activations(plan, std::move(blocks));
   return plan;
+}
+
+}  // namespace
+
+Plan make_plan(const ir::Graph& graph) {
+  return plan_with(graph, {});
+}
+
+Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes) {
+  constexpr int64_t little = int64_t{256} << 20;
+  Plan tight = make_plan(graph);
+  if (beside.empty()) return tight;
+  Plan roomy = plan_with(graph, beside);
+  return roomy.arena_bytes <= std::min(tight.arena_bytes + little, most_bytes) ? roomy : tight;
 }
 
 int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer) {

@@ -31,8 +31,10 @@ struct Kernel {
   // without contraction of products and sums, so that fusing never changes a result.
   std::string header;
   bool takes_layer = true;  // its last parameter is the layer
-  Launch launch;            // on a GPU
-  std::string grid;         // launch.grid as an expression of Program::dimensions: "B * T / 4"
+  // Waits itself for the kernel before it, so that it may be launched while that one still runs.
+  bool waits_for_previous = false;
+  Launch launch;     // on a GPU
+  std::string grid;  // launch.grid as an expression of Program::dimensions: "B * T / 4"
 };
 
 // C[m,n] = op(A) op(B) (+ bias[n]) (+ C), row-major and dense, accumulated in float32.

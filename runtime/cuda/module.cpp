@@ -153,7 +153,7 @@ void launch(const Kernel& kernel, const LaunchShape& shape, void* const* argumen
     attribute.id = abi::kLaunchClusterDimension;
     attribute.value.cluster = {static_cast<unsigned>(shape.cluster), 1, 1};
   }
-  if (shape.overlap_previous) {
+  if (shape.overlap_previous && follows_one_kernel(stream.handle())) {
     abi::CUlaunchAttribute& attribute = attributes[config.attribute_count++];
     attribute.id = abi::kLaunchProgrammaticSerialization;
     attribute.value.programmatic_serialization = 1;

@@ -59,8 +59,8 @@ struct LaunchShape {
   Dim3 grid, block;  // grid: up to 2^31-1, 65535, 65535
   std::int64_t dynamic_shared_bytes = 0;
   int cluster = 1;  // blocks of grid.x that form one cluster (capability 90 and newer); divides grid.x
-  // The kernel may start while its predecessor on the stream still runs, and itself waits for it with
-  // griddepcontrol.wait (capability 90 and newer).
+  // The kernel itself waits for its predecessor on the stream, with griddepcontrol.wait (capability 90 and
+  // newer), and may be launched while that one still runs. Done where follows_one_kernel() says so.
   bool overlap_previous = false;
 };
 

@@ -23,6 +23,19 @@ struct RecordedGraph {
 
 }  // namespace
 
+bool follows_one_kernel(abi::CUstream stream) {
+  int status = 0;
+  abi::CUgraph graph = nullptr;
+  const abi::CUgraphNode* nodes = nullptr;
+  std::size_t count = 0;
+  check(driver().cuStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, &nodes, &count),
+        "cuStreamGetCaptureInfo");
+  if (status != abi::kCaptureActive || count != 1) return false;
+  int type = 0;
+  check(driver().cuGraphNodeGetType(nodes[0], &type), "cuGraphNodeGetType");
+  return type == abi::kGraphNodeKernel;
+}
+
 Stream::Stream() {
   check(driver().cuStreamCreate(&stream_, abi::kStreamNonBlocking), "cuStreamCreate");
 }

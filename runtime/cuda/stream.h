@@ -9,6 +9,11 @@ namespace hydrac::runtime::cuda {
 
 class Event;
 
+// Whether a graph is being captured from `stream` and what comes next follows one kernel and nothing else.
+// Only then a kernel that waits for its predecessor itself is launched early: copies, fills and the kernels
+// of another branch are waited for as a whole.
+bool follows_one_kernel(abi::CUstream stream);
+
 // A queue of work; runs beside other streams and beside the default stream (non-blocking).
 class Stream {
  public:

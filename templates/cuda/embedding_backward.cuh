@@ -83,8 +83,8 @@ __device__ void finish_embedding_row(ColumnSums<columns>& sums, U* __restrict__ 
 
 // Blocks behind those of the chunks: zeros for the rows that no token names.
 template <typename U, EmbeddingGradient g>
-__device__ void clear_absent_embedding_rows(const int* __restrict__ ids, const int* __restrict__ order,
-                                            int block, U* __restrict__ d_table) {
+__device__ void clear_absent_embedding_rows(const int* ids, const int* order, int block,
+                                            U* __restrict__ d_table) {
   constexpr EmbeddingTile tile = EmbeddingConfig<g>::tile;
   __shared__ bool absent[kEmbeddingClearedRows];
   const int first = block * kEmbeddingClearedRows;
@@ -116,9 +116,8 @@ __device__ void clear_absent_embedding_rows(const int* __restrict__ ids, const i
 // ascending. d_y T [tokens, width], d_table U [vocabulary, width]; dense, aligned to 16 bytes. Launched as
 // embedding_runs_launch(g) says; embedding_gradient_borders follows.
 template <typename T, typename U, EmbeddingGradient g>
-__device__ void embedding_gradient_runs(const int* __restrict__ ids, const int* __restrict__ order,
-                                        const T* __restrict__ d_y, U* __restrict__ d_table,
-                                        float* __restrict__ workspace) {
+__device__ void embedding_gradient_runs(const int* ids, const int* order, const T* d_y,
+                                        U* __restrict__ d_table, float* __restrict__ workspace) {
   static_assert(sizeof(T) == g.d_y_bytes && sizeof(U) == g.table_bytes);
   using Config = EmbeddingConfig<g>;
   constexpr EmbeddingTile tile = Config::tile;
@@ -198,7 +197,7 @@ __device__ void embedding_gradient_runs(const int* __restrict__ ids, const int* 
 // Adds the partial sums of the runs that cross borders of chunks. The block that finds where a run begins
 // owns it: each warp sums every eighth part of it, then the warps' sums are added in order.
 template <typename U, EmbeddingGradient g>
-__device__ void embedding_gradient_borders(float* __restrict__ workspace, U* __restrict__ d_table) {
+__device__ void embedding_gradient_borders(float* workspace, U* __restrict__ d_table) {
   constexpr EmbeddingTile tile = EmbeddingConfig<g>::tile;
   constexpr int kWarps = kEmbeddingBorderWarps, kThreads = 32 * kWarps;
   constexpr int tiles = EmbeddingConfig<g>::border_tiles, steps = EmbeddingConfig<g>::border_steps;

@@ -149,7 +149,7 @@ __device__ void add_rows(const RowLanes<kLanes, kRows>& lanes, Sums&... sums) {
 // The sum of column `column` over kPartials rows of `width` floats. Every thread of the block (256) calls it:
 // thread t with the column t % kColumns of the block's; the result is right where t < kColumns.
 template <int kColumns, int kPartials>
-__device__ float sum_of_partials(const float* __restrict__ workspace, int column, int width) {
+__device__ float sum_of_partials(const float* workspace, int column, int width) {
   constexpr int kParts = 256 / kColumns, kMine = (kPartials + kParts - 1) / kParts, kAtOnce = 16;
   __shared__ float exchange[kParts][kColumns];
   const int part = threadIdx.x / kColumns;

@@ -53,6 +53,18 @@ extern "C" __global__ void lookup(int* x, int at) {
 }
 
 extern "C" __global__ void store_at(int* x) { *x = 1; }
+
+// y[i] = x[i + 1 mod n] + 1, so that blocks read what other blocks of the kernel before have written, late; lets
+// the next kernel start at once.
+extern "C" __global__ void shift(const int* x, int* y, int n) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (blockIdx.x % 2 == 0) __nanosleep(5000);
+  if (i < n) y[i] = x[(i + 1) % n] + 1;
+}
 )";
 
 TEST_F(GpuRuntime, DevicesAreDescribedWithoutAContext) {
@@ -299,6 +311,47 @@ TEST_F(GpuGraphs, ClustersAndOverlappingLaunchesAreCaptured) {
   const Graph graph = Graph::capture(*stream, [&] { queue_add(x, 3, *stream, shape); });
   graph.launch(*stream);
   EXPECT_EQ(on_host<int>(x), std::vector<int>(1024, 3));
+}
+
+// Kernels that wait themselves, behind one another, behind a fill, and at forks and joins of branches.
+TEST_F(GpuGraphs, OverlappingKernelsSeeWhatTheOnesBeforeThemWrote) {
+  if (capability() < 90) GTEST_SKIP() << "SKIPPED: needs compute capability 9.0";
+  constexpr int n = 1 << 14, rounds = 20;
+  const DeviceBuffer a(n * 4), b(n * 4), c(n * 4), d(n * 4);
+  const auto shift = [&](const DeviceBuffer& from, const DeviceBuffer& to, const Stream& on) {
+    LaunchShape shape{{n / 256}, {256}};
+    shape.overlap_previous = true;
+    void *x = from.data(), *y = to.data();
+    int count = n;
+    void* arguments[] = {&x, &y, &count};
+    launch(module_->kernel("shift"), shape, arguments, on);
+  };
+  const Stream other;
+  const Event fork, join;
+  const Graph graph = Graph::capture(*stream, [&] {
+    EXPECT_FALSE(follows_one_kernel(stream->handle()));
+    fill_bytes(a.data(), 0, a.bytes(), *stream);
+    EXPECT_FALSE(follows_one_kernel(stream->handle()));
+    for (int i = 0; i < rounds; ++i) {
+      shift(a, b, *stream);
+      EXPECT_TRUE(follows_one_kernel(stream->handle()));
+      shift(b, a, *stream);
+    }
+    fork.record(*stream);
+    other.wait(fork);
+    shift(a, c, other);
+    shift(a, b, *stream);
+    shift(c, d, other);
+    join.record(other);
+    stream->wait(join);
+    EXPECT_FALSE(follows_one_kernel(stream->handle()));
+    shift(d, c, *stream);
+    shift(b, a, *stream);
+  });
+  EXPECT_FALSE(follows_one_kernel(stream->handle()));
+  for (int i = 0; i < 50; ++i) graph.launch(*stream);
+  EXPECT_EQ(on_host<int>(a), std::vector<int>(n, 2 * rounds + 2));
+  EXPECT_EQ(on_host<int>(c), std::vector<int>(n, 2 * rounds + 3));
 }
 
 TEST_F(GpuGraphs, EventsMeasureTheTimeBetweenThem) {

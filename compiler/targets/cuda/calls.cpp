@@ -51,6 +51,7 @@ void ResolvedCalls::launch(const ResolvedCall& call, const cuda::Stream& stream)
   shape.grid.x = kernel.launch.grid;
   shape.block.x = kernel.launch.block;
   shape.dynamic_shared_bytes = kernel.launch.shared_bytes;
+  shape.overlap_previous = kernel.waits_for_previous;
   cuda::launch(kernels_.kernels[call.call->kernel], shape, parameters.data(), stream);
 }
 

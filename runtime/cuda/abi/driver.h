@@ -49,6 +49,8 @@ constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
 constexpr int kCaptureThreadLocal = 1;
+constexpr int kCaptureActive = 1;
+constexpr int kGraphNodeKernel = 0;
 
 constexpr int kLaunchClusterDimension = 4;
 constexpr int kLaunchProgrammaticSerialization = 6;
@@ -112,6 +114,8 @@ struct CUlaunchConfig {
   X(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                         \
   X(cuStreamBeginCapture_v2, (CUstream stream, int mode))                                                        \
   X(cuStreamEndCapture, (CUstream stream, CUgraph* graph))                                                       \
+  X(cuStreamGetCaptureInfo_v2, (CUstream stream, int* status, unsigned long long* id, CUgraph* graph,            \
+                                const CUgraphNode** nodes, std::size_t* count))                                  \
   X(cuEventCreate, (CUevent* event, unsigned flags))                                                             \
   X(cuEventDestroy_v2, (CUevent event))                                                                          \
   X(cuEventRecord, (CUevent event, CUstream stream))                                                             \
@@ -120,6 +124,7 @@ struct CUlaunchConfig {
   X(cuEventElapsedTime, (float* ms, CUevent start, CUevent end))                                                 \
   X(cuGraphInstantiateWithFlags, (CUgraphExec* exec, CUgraph graph, unsigned long long flags))                   \
   X(cuGraphGetNodes, (CUgraph graph, CUgraphNode* nodes, std::size_t* count))                                    \
+  X(cuGraphNodeGetType, (CUgraphNode node, int* type))                                                           \
   X(cuGraphDestroy, (CUgraph graph))                                                                             \
   X(cuGraphExecDestroy, (CUgraphExec exec))                                                                      \
   X(cuGraphLaunch, (CUgraphExec exec, CUstream stream))                                                          \

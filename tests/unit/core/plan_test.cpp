@@ -8,6 +8,7 @@
 
 #include "codegen/cpu_program.h"
 #include "plan/liveness.h"
+#include "plan/roomy_plan.h"
 #include "small_models.h"
 
 namespace hydrac::test {
@@ -240,6 +241,26 @@ TEST(Plan, RecomputingABlockKeepsLittlePerLayer) {
                 block = activations({.block = true});
   EXPECT_LT(norm, none);
   EXPECT_LT(block, none / 2);
+}
+
+// What the second branch reads is not overwritten at once: half a layer longer in each of twelve layers.
+TEST(Plan, LeavesRoomForTheSecondBranchWhereThatIsCheap) {
+  const SmallModel model(shipped_spec("gpt2-124m", {"train.micro_batch_size=1", "train.sequence_len=64"}),
+                         {.all_functions = true, .fuse = true, .in_place = true});
+  const ir::ValueId read_beside = storage_of(model.graph, model.graph.find("d_mlp.up"));
+  const auto steps_alive = [&](const plan::Plan& plan) {
+    EXPECT_EQ(plan::verify(model.graph, plan), std::vector<std::string>{});
+    int steps = 0;
+    for (const Interval& interval : plan.intervals.at(read_beside)) steps += interval.last - interval.first;
+    return steps;
+  };
+  const int64_t much = int64_t{1} << 40;
+  const plan::Plan tight = plan::make_plan(model.graph);
+  const plan::Plan roomy = plan::roomy_plan(model.graph, {read_beside}, much);
+  EXPECT_EQ(steps_alive(roomy), steps_alive(tight) + 12 * 6);
+  EXPECT_EQ(steps_alive(plan::roomy_plan(model.graph, {read_beside}, roomy.arena_bytes - 1)),
+            steps_alive(tight));
+  EXPECT_EQ(steps_alive(plan::roomy_plan(model.graph, {}, much)), steps_alive(tight));
 }
 
 TEST(Plan, RecomputingNormedQueriesAndKeysKeepsTheProjectionAlone) {

@@ -61,7 +61,8 @@ std::string kernel_name(const std::string& name, size_t kernel) {
 std::string cuda_source_of(const ir::Graph& graph,
                            const std::vector<std::pair<std::string, codegen::CudaKernels>>& all) {
   const std::string includes =
-      "#include \"cuda/reduce.cuh\"\n#include \"cuda/vector.cuh\"\n#include \"hydrac/math.h\"\n"
+      "#include \"cuda/previous_kernel.cuh\"\n#include \"cuda/reduce.cuh\"\n#include "
+      "\"cuda/vector.cuh\"\n#include \"hydrac/math.h\"\n"
       "#include \"hydrac/random.h\"\n";
   std::string source;
   for (const auto& [name, kernels] : all) {

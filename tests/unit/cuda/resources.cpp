@@ -23,15 +23,25 @@ std::vector<std::pair<std::string, std::string>> device_headers() {
   return headers;
 }
 
-}  // namespace
-
-std::vector<runtime::cuda::KernelResources> resources_of(const std::string& source, int capability) {
+runtime::cuda::CompileRequest request_of(const std::string& source, int capability) {
   runtime::cuda::CompileRequest request;
   request.source = source;
   request.capability = capability;
   request.headers = device_headers();
   request.options = {"--device-as-default-execution-space", "--fmad=false"};
-  return runtime::cuda::compile(request).kernels;
+  return request;
+}
+
+}  // namespace
+
+std::vector<runtime::cuda::KernelResources> resources_of(const std::string& source, int capability) {
+  return runtime::cuda::compile(request_of(source, capability)).kernels;
+}
+
+std::string ptx_of(const std::string& source, int capability) {
+  runtime::cuda::CompileRequest request = request_of(source, capability);
+  request.kind = runtime::cuda::CodeKind::ptx;
+  return runtime::cuda::compile(request).image;
 }
 
 std::string to_table(const std::vector<runtime::cuda::KernelResources>& kernels) {

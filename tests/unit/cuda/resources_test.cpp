@@ -7,9 +7,11 @@
 #include <cctype>
 #include <future>
 #include <iostream>
+#include <regex>
 #include <set>
 
 #include "codegen/cuda_body.h"
+#include "codegen/cuda_program.h"
 #include "emulated_body.h"
 #include "gpu_model.h"
 #include "runtime/error.h"
@@ -17,14 +19,19 @@
 namespace hydrac::test {
 namespace {
 
-// All fused kernels of a shipped spec, in 16 bits.
-std::string source_of(const std::string& spec, const targets::Target& gpu) {
+// A shipped spec, in 16 bits.
+GpuModel model_of(const std::string& spec, const targets::Target& gpu) {
   std::vector<std::string> overrides;
   // What the spec leaves to its data, which is not here.
   if (spec == "quickstart" || spec == "shakespeare-char" || spec == "chatgot-small-char")
     overrides.push_back("model.vocab_size=256");
   if (spec.starts_with("series")) overrides = {"model.num_features=30", "model.num_labels=2"};
-  const GpuModel model(shipped_spec(spec, overrides), gpu.has_bf16() ? ir::DType::bf16 : ir::DType::f16);
+  return GpuModel(shipped_spec(spec, overrides), gpu.has_bf16() ? ir::DType::bf16 : ir::DType::f16);
+}
+
+// All fused kernels of it.
+std::string source_of(const std::string& spec, const targets::Target& gpu) {
+  const GpuModel model = model_of(spec, gpu);
   std::vector<std::pair<std::string, codegen::CudaKernels>> all;
   std::set<std::string> seen;
   for (const ir::Function& function : model.graph.functions) {
@@ -41,6 +48,19 @@ std::string source_of(const std::string& spec, const targets::Target& gpu) {
     }
   }
   return cuda_source_of(model.graph, all);
+}
+
+// All kernels of it, those of templates included.
+std::string program_source(const std::string& spec, const targets::Target& gpu) {
+  GpuModel model = model_of(spec, gpu);
+  codegen::CudaOptions options;
+  options.gpu = &gpu;
+  options.cudnn_workspace = [](const program::AttentionCall&) { return std::nullopt; };
+  options.gemm_workspace_bytes = 4;
+  const program::Program program = codegen::build_cuda_program(model.graph, options);
+  std::vector<const program::Kernel*> kernels;
+  for (const program::Kernel& kernel : program.kernels) kernels.push_back(&kernel);
+  return codegen::cuda_source(program, kernels);
 }
 
 class CudaResources : public testing::TestWithParam<const char*> {
@@ -74,6 +94,28 @@ TEST_P(CudaResources, NoKernelSpillsOnAnyArchitecture) {
       EXPECT_EQ(kernel.spill_load_bytes, 0) << arch << ": " << kernel.kernel;
     }
   }
+}
+
+// It may run beside the kernel that writes what it reads. Loads of read-only data (ld.global.nc) are not held
+// back by the wait; those of tables that the library's cos() brings along need not be.
+TEST_P(CudaResources, NoKernelTouchesMemoryBeforeItWaitsForTheOneBeforeIt) {
+  const std::string ptx = ptx_of(program_source(GetParam(), *targets::find("sm_90")), 90);
+  const std::regex access(R"(\b(ld|st|red|atom|cp)\.(?!param)[^;]*;)");
+  int kernels = 0;
+  for (size_t entry = ptx.find(".entry "), next; entry != std::string::npos; entry = next, ++kernels) {
+    next = ptx.find(".entry ", entry + 1);
+    const std::string text = ptx.substr(entry, next - entry);
+    const std::string name = text.substr(0, text.find('('));
+    const size_t wait = text.find("griddepcontrol.wait");
+    ASSERT_NE(wait, std::string::npos) << name;
+    std::smatch early;
+    const std::string before = text.substr(0, wait);
+    EXPECT_FALSE(std::regex_search(before, early, access)) << name << ": " << early.str();
+    if (text.find("__cudart_") == std::string::npos) {
+      EXPECT_EQ(text.find("ld.global.nc"), std::string::npos) << name;
+    }
+  }
+  EXPECT_GT(kernels, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, CudaResources,

@@ -78,6 +78,23 @@ TEST_P(KernelText, DeclaresWhatItUses) {
   }
 }
 
+// From sm_90 on it may be launched while that one still runs.
+TEST_P(KernelText, WaitsForTheKernelBeforeItWhereTheGpuStartsItEarly) {
+  const bool waits = std::string(GetParam()) != "chatgot-small-char";
+  for (const codegen::CudaKernel& kernel : kernels_of(GetParam())) {
+    const size_t body = kernel.text.find('\n', kernel.text.find(") {")) + 1;
+    const std::string opening = "  wait_for_previous_kernel();\n  launch_next_kernel();\n";
+    EXPECT_EQ(kernel.text.compare(body, opening.size(), opening) == 0, waits) << kernel.text;
+    if (!waits) {
+      EXPECT_EQ(kernel.text.find("_kernel()"), std::string::npos) << kernel.text;
+      continue;
+    }
+    for (const std::string& line : lines_of(kernel.text))
+      EXPECT_FALSE(line.find("const ") != std::string::npos && line.find("__restrict__") != std::string::npos)
+          << "may be loaded before the wait: " << line;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shipped, KernelText,
                          testing::Values("gpt2-124m", "llama-1b", "shakespeare-char", "chatgot-small-char",
                                          "series"),

@@ -10,7 +10,8 @@
 #include "runtime/cuda/abi/nvml.h"
 #include "runtime/cuda/abi/nvrtc.h"
 
-// After ours: cuda.h turns some names into macros.
+// After ours: cuda.h turns some names into macros, unless all versions of its functions are asked for.
+#define __CUDA_API_VERSION_INTERNAL
 #include <cublasLt.h>
 #include <cuda.h>
 #include <nvrtc.h>
@@ -106,6 +107,8 @@ TEST(CudaAbi, DriverValuesAreThoseOfTheHeader) {
       HYDRAC_VALUE(kEventDefault, CU_EVENT_DEFAULT),
       HYDRAC_VALUE(kEventDisableTiming, CU_EVENT_DISABLE_TIMING),
       HYDRAC_VALUE(kCaptureThreadLocal, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+      HYDRAC_VALUE(kCaptureActive, CU_STREAM_CAPTURE_STATUS_ACTIVE),
+      HYDRAC_VALUE(kGraphNodeKernel, CU_GRAPH_NODE_TYPE_KERNEL),
       HYDRAC_VALUE(kLaunchClusterDimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION),
       HYDRAC_VALUE(kLaunchProgrammaticSerialization, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION),
   });
