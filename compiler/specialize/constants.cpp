@@ -70,34 +70,89 @@ std::string mark_of(const Constant& constant) {
   return mark + kEnd;
 }
 
-NamedConstants name_constants(const std::string& text) {
-  const std::set<std::string> taken = words_of(text);
-  std::map<std::string, std::string> values;  // by name
-  NamedConstants result;
-  const auto name_of = [&](const Constant& constant) {
-    const std::string plain = "k" + camel(constant.source),
-                      owned = "k" + camel(constant.owner) + camel(constant.source);
-    for (int attempt = 0;; ++attempt) {
-      const std::string name = attempt == 0   ? plain
-                               : attempt == 1 ? owned
-                                              : fmt::format("{}{}", owned, attempt);
-      if (taken.contains(name)) continue;
-      const auto [found, is_new] = values.try_emplace(name, constant.value);
-      if (is_new) {
-        result.declarations += fmt::format("constexpr {} {} = {};{}{}\n", constant.type, name, constant.value,
-                                           constant.comment.empty() ? "" : "  ", constant.comment);
-      }
-      if (found->second == constant.value) return name;
+namespace {
+
+class Names {
+ public:
+  explicit Names(const std::vector<TextPart>& parts) : parts_(parts) {
+    for (const TextPart& part : parts) {
+      const std::set<std::string> words = words_of(part.text);
+      taken_.insert(words.begin(), words.end());
+      for_marks(part.text, [&](const Constant& constant, std::size_t, std::size_t) {
+        wanted_[plain_name(constant)].insert(constant.value);
+      });
     }
-  };
-  std::size_t at = 0;
-  for (std::size_t begin; (begin = text.find(kBegin, at)) != std::string::npos;) {
-    const std::size_t end = text.find(kEnd, begin);
-    result.text.append(text, at, begin - at).append(name_of(constant_at(text, begin, end)));
-    at = end + 1;
   }
-  result.text.append(text, at);
-  return result;
+
+  std::vector<NamedConstants> run() {
+    std::vector<NamedConstants> result(parts_.size());
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      const std::string& text = parts_[part].text;
+      std::size_t at = 0;
+      for_marks(text, [&](const Constant& constant, std::size_t begin, std::size_t end) {
+        result[part].text.append(text, at, begin - at).append(name_of(constant, part));
+        at = end;
+      });
+      result[part].text.append(text, at);
+    }
+    for (const std::string& name : order_) {
+      const Named& named = named_.at(name);
+      const Constant& c = named.constant;
+      result[named.parts.size() == 1 ? *named.parts.begin() : 0].declarations +=
+          fmt::format("constexpr {} {} = {};{}{}\n", c.type, name, c.value, c.comment.empty() ? "" : "  ",
+                      c.comment);
+    }
+    return result;
+  }
+
+ private:
+  struct Named {
+    Constant constant;
+    std::set<std::size_t> parts;  // that use it
+  };
+
+  static std::string plain_name(const Constant& constant) { return "k" + camel(constant.source); }
+
+  template <typename Visit>
+  static void for_marks(const std::string& text, Visit visit) {
+    for (std::size_t at = 0, begin; (begin = text.find(kBegin, at)) != std::string::npos;) {
+      const std::size_t end = text.find(kEnd, begin);
+      visit(constant_at(text, begin, end), begin, end + 1);
+      at = end + 1;
+    }
+  }
+
+  std::string name_of(const Constant& constant, std::size_t part) {
+    const std::string& part_name = parts_[part].name;
+    const std::string owned = "k" + camel(constant.owner) + camel(constant.source);
+    std::vector<std::string> candidates;
+    if (part_name.empty() || wanted_.at(plain_name(constant)).size() == 1)
+      candidates.push_back(plain_name(constant));
+    if (!part_name.empty()) candidates.push_back("k" + camel(part_name) + camel(constant.source));
+    candidates.push_back(owned);
+    for (std::size_t attempt = 0;; ++attempt) {
+      const std::string name =
+          attempt < candidates.size() ? candidates[attempt] : fmt::format("{}{}", owned, attempt);
+      if (taken_.contains(name)) continue;
+      const auto [found, is_new] = named_.try_emplace(name, Named{constant, {}});
+      if (is_new) order_.push_back(name);
+      if (found->second.constant.value != constant.value) continue;
+      found->second.parts.insert(part);
+      return name;
+    }
+  }
+
+  const std::vector<TextPart>& parts_;
+  std::set<std::string> taken_;
+  std::map<std::string, std::set<std::string>> wanted_;  // the values of constants, by their plain names
+  std::map<std::string, Named> named_;
+  std::vector<std::string> order_;  // of first use
+};
+
+}  // namespace
+
+std::vector<NamedConstants> name_constants(const std::vector<TextPart>& parts) {
+  return Names(parts).run();
 }
 
 }  // namespace hydrac::specialize

@@ -18,13 +18,20 @@ struct Constant {
 // Stands in a text for a constant until all names are known.
 std::string mark_of(const Constant& constant);
 
+// A part of a text. A program has one that others may stand behind, and others that do not see each other.
+struct TextPart {
+  std::string name;  // what its constants can be told apart by: "forward"; may be empty
+  std::string text;
+};
+
 struct NamedConstants {
   std::string declarations;  // a line each, in the order of first use
   std::string text;          // with names in the place of marks
 };
 
-// Gives each marked constant a name that nothing in `text` has yet: kHeadDim, else kAttentionConfigHeadDim.
-// Equal names with equal values are one constant.
-NamedConstants name_constants(const std::string& text);
+// Gives each marked constant a name that nothing in the parts has yet: kHeadDim; kForwardHeadDim where parts
+// have other values for it; else kAttentionConfigHeadDim. Equal names with equal values are one constant,
+// declared in the part that uses it, or in the first where several do.
+std::vector<NamedConstants> name_constants(const std::vector<TextPart>& parts);
 
 }  // namespace hydrac::specialize

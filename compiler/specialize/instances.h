@@ -13,17 +13,20 @@
 namespace hydrac::specialize {
 
 // Which files are specialized; what they include beside these stays an #include. Files are known by their
-// number.
+// number. The first `entries` of them are what uses the others.
 class Scope {
  public:
-  explicit Scope(std::vector<SourceFile> files) : files_(std::move(files)) {}
+  explicit Scope(std::vector<SourceFile> files, int entries = 0)
+      : files_(std::move(files)), entries_(entries) {}
   // -1: not in scope.
   int number_of(const std::string& path) const;
   const std::string& path(int file) const { return files_[file].path; }
   const std::string& text(int file) const { return files_[file].text; }
+  bool is_entry(int file) const { return file < entries_; }
 
  private:
   std::vector<SourceFile> files_;
+  int entries_;
 };
 
 // A place in a source file, the same whichever parse it was seen in.

@@ -11,11 +11,12 @@ namespace {
 class PieceFinder {
  public:
   PieceFinder(const Places& places, const Instances& instances, const Preprocessing& preprocessing,
-              bool keeps_conditionals, Pieces& pieces)
+              bool keeps_conditionals, int entry, Pieces& pieces)
       : places_(places),
         instances_(instances),
         preprocessing_(preprocessing),
         keeps_conditionals_(keeps_conditionals),
+        entry_(entry),
         pieces_(pieces) {}
 
   void find(const DeclContext* context, const std::vector<std::string>& space) {
@@ -88,7 +89,7 @@ class PieceFinder {
     const std::string& text = places_.scope().text(begin->file);
     Piece piece{comment_begin(text, begin->offset), places_.behind_declaration(wanted),
                 space.size() > 2 ? std::vector(space.begin() + 2, space.end()) : std::vector<std::string>(),
-                ""};
+                "", {entry_}};
     if (piece.begin == line_begin(text, begin->offset)) piece.comment = comment_elsewhere(wanted);
     if (keeps_conditionals_) widen(begin->file, piece);
     if (const CXXRecordDecl* record = record_of(wanted)) add_members(record);
@@ -99,6 +100,7 @@ class PieceFinder {
       all.push_back(piece);
     } else {
       same->end = std::max(same->end, piece.end);
+      same->entries.insert(entry_);
     }
   }
 
@@ -141,14 +143,15 @@ class PieceFinder {
   const Instances& instances_;
   const Preprocessing& preprocessing_;
   const bool keeps_conditionals_;
+  const int entry_;
   Pieces& pieces_;
 };
 
 }  // namespace
 
 void find_pieces(const Places& places, const Instances& instances, const Preprocessing& preprocessing,
-                 bool keeps_conditionals, Pieces& pieces) {
-  PieceFinder(places, instances, preprocessing, keeps_conditionals, pieces)
+                 bool keeps_conditionals, int entry, Pieces& pieces) {
+  PieceFinder(places, instances, preprocessing, keeps_conditionals, entry, pieces)
       .find(places.ast().context().getTranslationUnitDecl(), {});
 }
 

@@ -6,7 +6,6 @@
 
 #include "specialize/bind.h"
 #include "specialize/constants.h"
-#include "specialize/format.h"
 #include "specialize/pieces.h"
 #include "specialize/specialize.h"
 #include "specialize/tidy.h"
@@ -45,54 +44,64 @@ void expect_no_problems(const std::vector<Problem>& problems, const std::string&
   throw std::logic_error(message);
 }
 
+// What several file names begin with, up to an underscore.
+std::string common_prefix(const std::vector<std::string>& names) {
+  std::string prefix = names.front();
+  for (const std::string& name : names) {
+    while (!name.starts_with(prefix)) prefix.pop_back();
+  }
+  const std::size_t underscore = prefix.rfind('_');
+  return underscore == std::string::npos ? "" : prefix.substr(0, underscore + 1);
+}
+
 class Specializer {
  public:
   explicit Specializer(const SpecializeRequest& request)
-      : request_(request), scope_(files(request)), entry_(scope_.number_of(request.entry.path)) {}
+      : request_(request), scope_(files(request), static_cast<int>(request.entries.size())) {}
 
-  std::string run() {
+  Specialized run() {
     const std::vector<std::string> processors = processors_of(request_.dialect);
-    std::vector<std::unique_ptr<Ast>> asts;
-    std::vector<Places> places;
-    std::vector<Instances> instances;
-    std::vector<Preprocessing> preprocessings;
+    std::vector<std::unique_ptr<View>> views;
     Bindings bindings;
-    places.reserve(processors.size());
-    for (const std::string& processor : processors) {
-      PreprocessingWatch watch(scope_);
-      asts.push_back(
-          Ast::parse({request_.entry, request_.dialect, request_.capability, request_.headers, {}, processor},
-                     [&](Preprocessor& preprocessor) { watch.attach(preprocessor); }));
-      expect_no_problems(asts.back()->problems(), "templates do not parse with " + request_.entry.path);
-      places.emplace_back(*asts.back(), scope_);
-      preprocessings.push_back(watch.result(places.back()));
-      const auto is_of_entry = [&](const Decl* decl) {
-        const auto place = places.back().of_use(decl->getLocation());
-        if (!place || place->file != entry_) return false;
-        if (const auto* named = dyn_cast<NamedDecl>(decl)) roots_.insert(named->getNameAsString());
-        return true;
-      };
-      instances.push_back(instances_of(places.back(), is_of_entry, bindings));
-    }
+    for (const std::string& processor : processors) views.push_back(look(processor, bindings));
     Proposals proposals;
     Pieces pieces;
-    for (std::size_t i = 0; i < asts.size(); ++i) {
-      propose_bindings(places[i], instances[i], entry_, request_.scope, bindings, proposals);
-      find_pieces(places[i], instances[i], preprocessings[i], !is_cuda(), pieces);
+    for (const auto& view : views) {
+      std::vector<Decl*> declarations;
+      std::set<const Decl*> seen;
+      for (int entry = 0; entry < entries(); ++entry) {
+        for (Decl* decl : view->instances[entry].declarations) {
+          if (seen.insert(decl).second) declarations.push_back(decl);
+        }
+        find_pieces(view->places, view->instances[entry], view->preprocessing, !is_cuda(), entry, pieces);
+      }
+      propose_bindings(view->places, declarations, request_.scope, bindings, proposals);
     }
-    const std::string text = assembled(preprocessings[0], pieces, proposals.agreed());
-    ParseRequest parse{{request_.entry.path, ""}, request_.dialect, request_.capability, {}, {}};
+    const std::string text = assembled(views[0]->preprocessing, pieces, proposals.agreed());
+    ParseRequest parse{{kSource, ""}, request_.dialect, request_.capability, {}, {}};
     for (const SourceFile& file : request_.headers) {
       if (scope_.number_of(file.path) < 0) parse.headers.push_back(file);
     }
-    return tidied(text, parse, processors, roots_);
+    return in_parts(tidied(text, parse, processors, roots_));
   }
 
  private:
+  // The entries as one processor sees them.
+  struct View {
+    View(std::unique_ptr<Ast> tree, const Scope& scope) : ast(std::move(tree)), places(*ast, scope) {}
+    std::unique_ptr<Ast> ast;
+    Places places;
+    Preprocessing preprocessing;
+    std::vector<Instances> instances;  // by entry
+  };
+
+  static constexpr const char* kSource = "specialized";  // that includes all entries
+
   bool is_cuda() const { return request_.dialect == Dialect::cuda; }
+  int entries() const { return static_cast<int>(request_.entries.size()); }
 
   static std::vector<SourceFile> files(const SpecializeRequest& request) {
-    std::vector<SourceFile> files = {request.entry};
+    std::vector<SourceFile> files = request.entries;
     for (const SourceFile& file : request.headers) {
       if (std::find(request.library.begin(), request.library.end(), file.path) == request.library.end())
         files.push_back(file);
@@ -100,14 +109,53 @@ class Specializer {
     return files;
   }
 
+  std::unique_ptr<View> look(const std::string& processor, Bindings& bindings) {
+    ParseRequest parse{{kSource, ""}, request_.dialect, request_.capability, request_.headers, {}, processor};
+    std::string names;
+    for (const SourceFile& entry : request_.entries) {
+      parse.source.text += fmt::format("#include \"{}\"\n", entry.path);
+      names += (names.empty() ? "" : ", ") + entry.path;
+      parse.headers.push_back(entry);
+    }
+    PreprocessingWatch watch(scope_);
+    auto view = std::make_unique<View>(
+        Ast::parse(parse, [&](Preprocessor& preprocessor) { watch.attach(preprocessor); }), scope_);
+    expect_no_problems(view->ast->problems(), "templates do not parse with " + names);
+    view->preprocessing = watch.result(view->places);
+    for (int entry = 0; entry < entries(); ++entry) {
+      const auto is_of_entry = [&](const Decl* decl) {
+        const auto place = view->places.of_use(decl->getLocation());
+        if (!place || place->file != entry) return false;
+        if (const auto* named = dyn_cast<NamedDecl>(decl)) roots_.insert(named->getNameAsString());
+        return true;
+      };
+      view->instances.push_back(instances_of(view->places, is_of_entry, bindings));
+    }
+    return view;
+  }
+
+  // A part for what is shared, and one for each entry.
+  std::vector<std::string> part_names() const {
+    std::vector<std::string> stems, names = {""};
+    for (const SourceFile& entry : request_.entries) {
+      const std::size_t begin = entry.path.rfind('/') + 1;
+      stems.push_back(entry.path.substr(begin, entry.path.rfind('.') - begin));
+    }
+    const std::size_t prefix = common_prefix(stems).size();
+    for (const std::string& stem : stems) names.push_back(entries() == 1 ? "" : stem.substr(prefix));
+    return names;
+  }
+
+  int part_of(const Piece& piece) const {
+    return piece.entries.size() > 1 ? 0 : 1 + *piece.entries.begin();
+  }
+
   std::string assembled(const Preprocessing& preprocessing, Pieces& pieces,
                         std::map<int, std::vector<Edit>> edits) const {
     for (const auto& [place, member] : pieces.members) {
       if (!member.is_reached) edits[place.file].push_back({place.offset, member.end, ""});
     }
-    const auto text_of = [&](int file) {
-      std::vector<Piece>& of_file = pieces.of_file[file];
-      if (of_file.empty()) return std::string();
+    for (auto& [file, of_file] : pieces.of_file) {
       std::sort(of_file.begin(), of_file.end(),
                 [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
       std::vector<Edit>& all = edits[file];
@@ -117,14 +165,58 @@ class Specializer {
       }
       if (const auto found = preprocessing.expansions.find(file); found != preprocessing.expansions.end())
         all.insert(all.end(), found->second.begin(), found->second.end());
-      return text_of_file(file, of_file, all);
+    }
+    std::vector<TextPart> parts;
+    for (const std::string& name : part_names()) parts.push_back({name, ""});
+    for (const int file : preprocessing.files) {
+      if (scope_.is_entry(file)) continue;
+      for (std::size_t part = 0; part < parts.size(); ++part)
+        parts[part].text += text_of_file(file, static_cast<int>(part), pieces.of_file[file], edits[file]);
+    }
+    const std::vector<NamedConstants> named = name_constants(parts);
+    std::string text = includes(preprocessing.includes);
+    for (int part = 0; part <= entries(); ++part) {
+      text += fmt::format("{0}\n{1}{2}\n{3}\n{4}{0}\n", kPartMark, opening({request_.scope}),
+                          named[part].declarations, named[part].text, closing({request_.scope}));
+      if (part > 0) text += text_of_file(part - 1, part, pieces.of_file[part - 1], edits[part - 1]);
+    }
+    return text;
+  }
+
+  // What assembled() put together.
+  Specialized in_parts(const std::string& text) const {
+    std::vector<std::string> parts(1);
+    const std::string mark = kPartMark;
+    std::size_t at = 0;
+    for (std::size_t next; (next = text.find(mark, at)) != std::string::npos; at = next + mark.size()) {
+      parts.back() = text.substr(at, next - at);
+      parts.emplace_back();
+    }
+    parts.back() = text.substr(at);
+    const auto inside = [&](const std::string& part) {
+      const std::string begin = opening({request_.scope}), end = closing({request_.scope});
+      const std::size_t from = part.find(begin), to = part.rfind(end.substr(0, end.size() - 1));
+      return from == std::string::npos ? "" : part.substr(from + begin.size(), to - from - begin.size());
     };
-    std::string body;
-    for (const int file : preprocessing.files) body += text_of(file);
-    const NamedConstants constants = name_constants(body);
-    return fmt::format("{}\nnamespace {} {{\n\n{}\n{}\n}}  // namespace {}\n\n{}{}",
-                       includes(preprocessing.includes), request_.scope, constants.declarations,
-                       constants.text, request_.scope, kHeadMark, text_of(entry_));
+    // includes, shared, nothing, and for each entry: own, text
+    Specialized result{included(parts[0]), inside(parts[1]), {}};
+    for (int entry = 0; entry < entries(); ++entry)
+      result.entries.push_back({inside(parts[3 + 2 * entry]), parts[4 + 2 * entry]});
+    return result;
+  }
+
+  static std::vector<std::string> included(const std::string& lines) {
+    std::vector<std::string> names;
+    const std::string directive = "#include ";
+    for (std::size_t at = 0; at < lines.size(); at = next_line(lines, at)) {
+      if (lines.compare(at, directive.size(), directive) != 0) {
+        names.emplace_back();
+      } else {
+        at += directive.size();
+        names.push_back(lines.substr(at, lines.find('\n', at) - at));
+      }
+    }
+    return names;
   }
 
   // The standard library's first.
@@ -140,12 +232,20 @@ class Specializer {
     return text;
   }
 
-  std::string text_of_file(int file, const std::vector<Piece>& pieces, const std::vector<Edit>& edits) const {
+  // What of a file belongs to a part.
+  std::string text_of_file(int file, int part, const std::vector<Piece>& pieces,
+                           const std::vector<Edit>& edits) const {
     const std::string& text = scope_.text(file);
-    std::string result = file == entry_ ? "" : head_comment(text);
+    const auto is_of = [&](int wanted) {
+      return [&, wanted](const Piece& piece) { return part_of(piece) == wanted; };
+    };
+    if (std::none_of(pieces.begin(), pieces.end(), is_of(part))) return "";
+    const bool is_first = part == 0 || std::none_of(pieces.begin(), pieces.end(), is_of(0));
+    std::string result = scope_.is_entry(file) || !is_first ? "" : head_comment(text);
     std::vector<std::string> space;
     std::size_t end = 0;
     for (const Piece& piece : pieces) {
+      if (part_of(piece) != part) continue;
       if (piece.space != space) {
         result += closing(space) + opening(piece.space);
         space = piece.space;
@@ -160,14 +260,13 @@ class Specializer {
 
   const SpecializeRequest& request_;
   const Scope scope_;
-  const int entry_;
-  std::set<std::string> roots_;  // what the entry declares
+  std::set<std::string> roots_;  // what the entries declare
 };
 
 }  // namespace
 
-std::string specialize(const SpecializeRequest& request) {
-  return formatted(Specializer(request).run());
+Specialized specialize(const SpecializeRequest& request) {
+  return Specializer(request).run();
 }
 
 }  // namespace hydrac::specialize

@@ -9,6 +9,8 @@ namespace hydrac::specialize {
 
 // Stands before a comment that is about all that follows it up to the next such comment.
 constexpr char kHeadMark[] = "//\4\n";
+// Stands between the parts of a text; it stays.
+constexpr char kPartMark[] = "//\5\n";
 
 // `roots` names what is used from outside. Declarations that they do not reach, local constants and aliases
 // that nothing names, calls of functions that do nothing, includes that nothing is used of and comments at

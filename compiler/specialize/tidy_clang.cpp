@@ -217,20 +217,21 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
   std::set<Place>& unused_locals_;
 };
 
-// Heads that nothing follows but another head or the end of a namespace.
+// Heads that nothing follows but another head or the end of a namespace or of a part.
 std::string without_empty_heads(const std::string& text, bool keeps_marks) {
   std::string result;
   std::size_t at = 0;
-  const std::string mark = kHeadMark;
+  const std::string mark = kHeadMark, part = kPartMark;
+  const auto is_mark = [&](std::size_t place) {
+    return text.compare(place, mark.size(), mark) == 0 || text.compare(place, part.size(), part) == 0;
+  };
   for (std::size_t begin; (begin = text.find(mark, at)) != std::string::npos;) {
     result.append(text, at, begin - at);
     std::size_t end = begin + mark.size();
     const std::size_t comment = end;
-    while (text.compare(end, 2, "//") == 0 && text.compare(end, mark.size(), mark) != 0)
-      end = next_line(text, end);
+    while (text.compare(end, 2, "//") == 0 && !is_mark(end)) end = next_line(text, end);
     const std::size_t next = text.find_first_not_of(" \n", end);
-    const bool is_empty =
-        next == std::string::npos || text[next] == '}' || text.compare(next, mark.size(), mark) == 0;
+    const bool is_empty = next == std::string::npos || text[next] == '}' || is_mark(next);
     if (!is_empty) result.append(text, keeps_marks ? begin : comment, end - (keeps_marks ? begin : comment));
     at = end;
   }

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "specialize/format.h"
+#include "tests/unit/specialize/whole_text.h"
 
 namespace hydrac::specialize {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 SpecializeRequest request(const std::string& header, const std::string& entry,
                           Dialect dialect = Dialect::cuda) {
   SpecializeRequest request;
-  request.entry = {"entry.cu", "#include \"lib.h\"\n" + entry};
+  request.entries = {{"entry.cu", "#include \"lib.h\"\n" + entry}};
   request.headers = {
       {"lib.h", "#pragma once\nnamespace hydrac::cuda {\n" + header + "}  // namespace hydrac::cuda\n"}};
   request.library = {};
@@ -23,7 +23,7 @@ SpecializeRequest request(const std::string& header, const std::string& entry,
 // What stands in the namespace, and the entry behind it.
 std::string specialized(const std::string& header, const std::string& entry,
                         Dialect dialect = Dialect::cuda) {
-  const std::string text = specialize(request(header, entry, dialect));
+  const std::string text = test::whole_text(request(header, entry, dialect));
   const std::string begin = "namespace hydrac::made {\n\n", end = "}  // namespace hydrac::made\n\n";
   std::string result = text.substr(text.find(begin) + begin.size());
   return result.erase(result.find(end), end.size());
@@ -119,9 +119,9 @@ TEST(Specialize, CodeForOtherArchitecturesGoes) {
       "  return 75;  // old\n#endif\n}\n",
       "__global__ void k(int* x) { x[0] = hydrac::cuda::f(); }\n");
   wanted.capability = 75;
-  EXPECT_NE(specialize(wanted).find("inline int f() {\n  return 75;  // old\n}\n"), std::string::npos);
+  EXPECT_NE(test::whole_text(wanted).find("inline int f() {\n  return 75;  // old\n}\n"), std::string::npos);
   wanted.capability = 80;
-  EXPECT_NE(specialize(wanted).find("inline int f() {\n  return 80;  // new\n}\n"), std::string::npos);
+  EXPECT_NE(test::whole_text(wanted).find("inline int f() {\n  return 80;  // new\n}\n"), std::string::npos);
 }
 
 TEST(Specialize, MacrosOfTheTemplatesAreWrittenOut) {
@@ -167,7 +167,7 @@ TEST(Specialize, LibraryHeadersStayIncludes) {
       {"two.h", "#pragma once\nnamespace hydrac {\n__device__ inline int two() { return 2; }\n}\n"});
   wanted.headers.push_back({"three.h", "#pragma once\n"});
   wanted.library = {"two.h", "three.h"};
-  const std::string text = specialize(wanted);
+  const std::string text = test::whole_text(wanted);
   EXPECT_EQ(text.find("#include \"two.h\"\n"), 0u) << text;
   EXPECT_EQ(text.find("three.h"), std::string::npos) << text;
   EXPECT_EQ(formatted(text), text);

@@ -10,11 +10,10 @@
 
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
-#include "specialize/format.h"
-#include "specialize/specialize.h"
 #include "targets/cpu/jit.h"
 #include "targets/templates/templates.h"
 #include "tests/unit/specialize/entries.h"
+#include "tests/unit/specialize/whole_text.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::specialize {
@@ -24,10 +23,10 @@ using test::CudaAttention;
 
 std::string specialized(const std::string& entry, int capability) {
   SpecializeRequest request;
-  request.entry = {"kernel.cu", entry};
+  request.entries = {{"kernel.cu", entry}};
   request.capability = capability;
   request.scope = "hydrac::kernel";
-  return specialize(request);
+  return test::whole_text(request);
 }
 
 std::vector<CudaAttention> cuda_attentions() {
@@ -200,13 +199,13 @@ TEST(Templates, SpecializedCpuAttentionComputesTheSameBits) {
   for (const auto& [head_dim, causal, has_dropout] :
        {std::tuple(32, true, false), std::tuple(40, false, true)}) {
     SpecializeRequest request;
-    request.entry = {"kernels.cpp", test::cpu_attention_entry(head_dim, causal, has_dropout)};
+    request.entries = {{"kernels.cpp", test::cpu_attention_entry(head_dim, causal, has_dropout)}};
     request.dialect = Dialect::cpp;
     request.scope = "hydrac::kernels";
-    const std::string text = specialize(request);
+    const std::string text = test::whole_text(request);
     EXPECT_EQ(argument_lists(text), std::vector<std::string>{}) << text;
     const Tensors plain = run(text, head_dim, cache.path()),
-                  original = run(request.entry.text, head_dim, cache.path());
+                  original = run(request.entries[0].text, head_dim, cache.path());
     EXPECT_TRUE(same_bits(plain.out, original.out));
     EXPECT_TRUE(same_bits(plain.lse, original.lse));
     EXPECT_TRUE(same_bits(plain.d_q, original.d_q));
