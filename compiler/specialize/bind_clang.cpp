@@ -17,6 +17,13 @@ void Proposals::propose(const Place& place, char kind, std::vector<Edit> edits, 
     found->second.disputed = true;
 }
 
+void Proposals::add(const Proposals& other) {
+  for (const auto& [key, proposal] : other.proposals_) {
+    auto [found, is_new] = proposals_.try_emplace(key, proposal);
+    if (proposal.disputed || found->second.edits != proposal.edits) found->second.disputed = true;
+  }
+}
+
 std::map<int, std::vector<Edit>> Proposals::agreed() const {
   std::map<int, std::vector<Edit>> edits;
   for (const auto& [key, proposal] : proposals_) {
@@ -688,10 +695,10 @@ class Binder : public RecursiveASTVisitor<Binder> {
 
 }  // namespace
 
-void propose_bindings(const Places& places, const std::vector<Decl*>& declarations, const std::string& scope,
+void propose_bindings(const Places& places, const Instances& instances, const std::string& scope,
                       const Bindings& bindings, Proposals& proposals) {
   Binder binder(places, scope, bindings, proposals);
-  for (Decl* decl : declarations) binder.run(decl);
+  for (Decl* decl : instances.declarations) binder.run(decl);
 }
 
 }  // namespace hydrac::specialize

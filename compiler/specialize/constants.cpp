@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
-#include <map>
-#include <set>
 #include <stdexcept>
 
 namespace hydrac::specialize {
@@ -34,18 +33,6 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
 }
 
-std::set<std::string> words_of(const std::string& text) {
-  std::set<std::string> words;
-  for (std::size_t i = 0; i < text.size();) {
-    if (text[i] == kBegin) i = text.find(kEnd, i);
-    std::size_t end = i;
-    while (end < text.size() && is_word(text[end])) ++end;
-    if (end > i) words.insert(text.substr(i, end - i));
-    i = end > i ? end : i + 1;
-  }
-  return words;
-}
-
 Constant constant_at(const std::string& text, std::size_t begin, std::size_t end) {
   Constant constant;
   std::string* const fields[] = {&constant.source, &constant.owner, &constant.type, &constant.value,
@@ -62,6 +49,19 @@ Constant constant_at(const std::string& text, std::size_t begin, std::size_t end
 
 }  // namespace
 
+std::set<std::string> words_of(const std::string& text) {
+  std::set<std::string> words;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == kBegin) i = text.find(kEnd, i);
+    if (text.compare(i, 2, "//") == 0) i = std::min(text.find('\n', i), text.size());
+    std::size_t end = i;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (end > i) words.insert(text.substr(i, end - i));
+    i = end > i ? end : i + 1;
+  }
+  return words;
+}
+
 std::string mark_of(const Constant& constant) {
   std::string mark(1, kBegin);
   for (const std::string& field :
@@ -70,89 +70,37 @@ std::string mark_of(const Constant& constant) {
   return mark + kEnd;
 }
 
-namespace {
-
-class Names {
- public:
-  explicit Names(const std::vector<TextPart>& parts) : parts_(parts) {
-    for (const TextPart& part : parts) {
-      const std::set<std::string> words = words_of(part.text);
-      taken_.insert(words.begin(), words.end());
-      for_marks(part.text, [&](const Constant& constant, std::size_t, std::size_t) {
-        wanted_[plain_name(constant)].insert(constant.value);
-      });
+NamedConstants name_constants(const std::string& text, const NamedConstants& before) {
+  std::set<std::string> taken = words_of(text);
+  taken.merge(words_of(before.text));
+  for (const auto& [name, value] : before.values) taken.erase(name);
+  NamedConstants result;
+  std::map<std::string, std::string> values = before.values;
+  const auto name_of = [&](const Constant& constant) {
+    const std::string plain = "k" + camel(constant.source),
+                      owned = "k" + camel(constant.owner) + camel(constant.source);
+    for (int attempt = 0;; ++attempt) {
+      const std::string name = attempt == 0   ? plain
+                               : attempt == 1 ? owned
+                                              : fmt::format("{}{}", owned, attempt);
+      if (taken.contains(name)) continue;
+      const auto [found, is_new] = values.try_emplace(name, constant.value);
+      if (is_new) {
+        result.declarations += fmt::format("constexpr {} {} = {};{}{}\n", constant.type, name, constant.value,
+                                           constant.comment.empty() ? "" : "  ", constant.comment);
+        result.values[name] = constant.value;
+      }
+      if (found->second == constant.value) return name;
     }
-  }
-
-  std::vector<NamedConstants> run() {
-    std::vector<NamedConstants> result(parts_.size());
-    for (std::size_t part = 0; part < parts_.size(); ++part) {
-      const std::string& text = parts_[part].text;
-      std::size_t at = 0;
-      for_marks(text, [&](const Constant& constant, std::size_t begin, std::size_t end) {
-        result[part].text.append(text, at, begin - at).append(name_of(constant, part));
-        at = end;
-      });
-      result[part].text.append(text, at);
-    }
-    for (const std::string& name : order_) {
-      const Named& named = named_.at(name);
-      const Constant& c = named.constant;
-      result[named.parts.size() == 1 ? *named.parts.begin() : 0].declarations +=
-          fmt::format("constexpr {} {} = {};{}{}\n", c.type, name, c.value, c.comment.empty() ? "" : "  ",
-                      c.comment);
-    }
-    return result;
-  }
-
- private:
-  struct Named {
-    Constant constant;
-    std::set<std::size_t> parts;  // that use it
   };
-
-  static std::string plain_name(const Constant& constant) { return "k" + camel(constant.source); }
-
-  template <typename Visit>
-  static void for_marks(const std::string& text, Visit visit) {
-    for (std::size_t at = 0, begin; (begin = text.find(kBegin, at)) != std::string::npos;) {
-      const std::size_t end = text.find(kEnd, begin);
-      visit(constant_at(text, begin, end), begin, end + 1);
-      at = end + 1;
-    }
+  std::size_t at = 0;
+  for (std::size_t begin; (begin = text.find(kBegin, at)) != std::string::npos;) {
+    const std::size_t end = text.find(kEnd, begin);
+    result.text.append(text, at, begin - at).append(name_of(constant_at(text, begin, end)));
+    at = end + 1;
   }
-
-  std::string name_of(const Constant& constant, std::size_t part) {
-    const std::string& part_name = parts_[part].name;
-    const std::string owned = "k" + camel(constant.owner) + camel(constant.source);
-    std::vector<std::string> candidates;
-    if (part_name.empty() || wanted_.at(plain_name(constant)).size() == 1)
-      candidates.push_back(plain_name(constant));
-    if (!part_name.empty()) candidates.push_back("k" + camel(part_name) + camel(constant.source));
-    candidates.push_back(owned);
-    for (std::size_t attempt = 0;; ++attempt) {
-      const std::string name =
-          attempt < candidates.size() ? candidates[attempt] : fmt::format("{}{}", owned, attempt);
-      if (taken_.contains(name)) continue;
-      const auto [found, is_new] = named_.try_emplace(name, Named{constant, {}});
-      if (is_new) order_.push_back(name);
-      if (found->second.constant.value != constant.value) continue;
-      found->second.parts.insert(part);
-      return name;
-    }
-  }
-
-  const std::vector<TextPart>& parts_;
-  std::set<std::string> taken_;
-  std::map<std::string, std::set<std::string>> wanted_;  // the values of constants, by their plain names
-  std::map<std::string, Named> named_;
-  std::vector<std::string> order_;  // of first use
-};
-
-}  // namespace
-
-std::vector<NamedConstants> name_constants(const std::vector<TextPart>& parts) {
-  return Names(parts).run();
+  result.text.append(text, at);
+  return result;
 }
 
 }  // namespace hydrac::specialize

@@ -1,5 +1,7 @@
 // Named constants for the values that template parameters were bound to.
 #pragma once
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,20 +20,18 @@ struct Constant {
 // Stands in a text for a constant until all names are known.
 std::string mark_of(const Constant& constant);
 
-// A part of a text. A program has one that others may stand behind, and others that do not see each other.
-struct TextPart {
-  std::string name;  // what its constants can be told apart by: "forward"; may be empty
-  std::string text;
-};
+// The words of code outside of // comments and marks.
+std::set<std::string> words_of(const std::string& text);
 
 struct NamedConstants {
   std::string declarations;  // a line each, in the order of first use
   std::string text;          // with names in the place of marks
+  std::map<std::string, std::string> values = {};  // of the declared, by name
 };
 
-// Gives each marked constant a name that nothing in the parts has yet: kHeadDim; kForwardHeadDim where parts
-// have other values for it; else kAttentionConfigHeadDim. Equal names with equal values are one constant,
-// declared in the part that uses it, or in the first where several do.
-std::vector<NamedConstants> name_constants(const std::vector<TextPart>& parts);
+// Gives each marked constant a name that nothing in `text` and `before` has yet: kHeadDim, else
+// kAttentionConfigHeadDim. Equal names with equal values are one constant, also where `before`, the text that
+// this one stands behind, has declared it.
+NamedConstants name_constants(const std::string& text, const NamedConstants& before = {});
 
 }  // namespace hydrac::specialize

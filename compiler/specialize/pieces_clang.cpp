@@ -60,7 +60,7 @@ class PieceFinder {
       const std::string& text = places_.scope().text(begin->file);
       Pieces::Member& known = pieces_.members[{begin->file, comment_begin(text, begin->offset)}];
       known.end = next_line(text, places_.behind_declaration(member));
-      known.is_reached = known.is_reached || is_reached;
+      if (is_reached) known.entries.insert(entry_);
       if (const CXXRecordDecl* inner = record_of(member); inner && is_reached) add_members(inner);
     }
   }
@@ -89,7 +89,8 @@ class PieceFinder {
     const std::string& text = places_.scope().text(begin->file);
     Piece piece{comment_begin(text, begin->offset), places_.behind_declaration(wanted),
                 space.size() > 2 ? std::vector(space.begin() + 2, space.end()) : std::vector<std::string>(),
-                "", {entry_}};
+                "", {}, {entry_}};
+    if (const auto* named = dyn_cast<NamedDecl>(wanted)) piece.names.insert(named->getNameAsString());
     if (piece.begin == line_begin(text, begin->offset)) piece.comment = comment_elsewhere(wanted);
     if (keeps_conditionals_) widen(begin->file, piece);
     if (const CXXRecordDecl* record = record_of(wanted)) add_members(record);
@@ -101,6 +102,7 @@ class PieceFinder {
     } else {
       same->end = std::max(same->end, piece.end);
       same->entries.insert(entry_);
+      same->names.merge(piece.names);
     }
   }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <stdexcept>
 
 #include "specialize/bind.h"
@@ -37,21 +38,17 @@ std::string head_comment(const std::string& text) {
   return end == 0 ? "" : kHeadMark + text.substr(0, end) + "\n";
 }
 
+std::string word_at(const std::string& text, std::size_t at) {
+  std::size_t end = at;
+  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
+  return text.substr(at, end - at);
+}
+
 void expect_no_problems(const std::vector<Problem>& problems, const std::string& what) {
   if (problems.empty()) return;
   std::string message = what + ":";
   for (const Problem& problem : problems) message += "\n  " + text_of(problem);
   throw std::logic_error(message);
-}
-
-// What several file names begin with, up to an underscore.
-std::string common_prefix(const std::vector<std::string>& names) {
-  std::string prefix = names.front();
-  for (const std::string& name : names) {
-    while (!name.starts_with(prefix)) prefix.pop_back();
-  }
-  const std::size_t underscore = prefix.rfind('_');
-  return underscore == std::string::npos ? "" : prefix.substr(0, underscore + 1);
 }
 
 class Specializer {
@@ -62,27 +59,26 @@ class Specializer {
   Specialized run() {
     const std::vector<std::string> processors = processors_of(request_.dialect);
     std::vector<std::unique_ptr<View>> views;
-    Bindings bindings;
-    for (const std::string& processor : processors) views.push_back(look(processor, bindings));
-    Proposals proposals;
-    Pieces pieces;
+    for (const std::string& processor : processors) views.push_back(look(processor));
+    std::vector<Proposals> proposals(request_.entries.size());
     for (const auto& view : views) {
-      std::vector<Decl*> declarations;
-      std::set<const Decl*> seen;
       for (int entry = 0; entry < entries(); ++entry) {
-        for (Decl* decl : view->instances[entry].declarations) {
-          if (seen.insert(decl).second) declarations.push_back(decl);
-        }
-        find_pieces(view->places, view->instances[entry], view->preprocessing, !is_cuda(), entry, pieces);
+        propose_bindings(view->places, view->instances[entry], request_.scope, bindings_, proposals[entry]);
+        find_pieces(view->places, view->instances[entry], view->preprocessing, !is_cuda(), entry, pieces_);
       }
-      propose_bindings(view->places, declarations, request_.scope, bindings, proposals);
     }
-    const std::string text = assembled(views[0]->preprocessing, pieces, proposals.agreed());
+    Proposals of_all;
+    for (const Proposals& of_entry : proposals) of_all.add(of_entry);
+    edits_.push_back(all_edits(of_all, std::nullopt, views[0]->preprocessing));
+    for (int entry = 0; entry < entries(); ++entry)
+      edits_.push_back(all_edits(proposals[entry], entry, views[0]->preprocessing));
+    share();
+
     ParseRequest parse{{kSource, ""}, request_.dialect, request_.capability, {}, {}};
     for (const SourceFile& file : request_.headers) {
       if (scope_.number_of(file.path) < 0) parse.headers.push_back(file);
     }
-    return in_parts(tidied(text, parse, processors, roots_));
+    return in_parts(tidied(assembled(views[0]->preprocessing), parse, processors));
   }
 
  private:
@@ -109,7 +105,7 @@ class Specializer {
     return files;
   }
 
-  std::unique_ptr<View> look(const std::string& processor, Bindings& bindings) {
+  std::unique_ptr<View> look(const std::string& processor) {
     ParseRequest parse{{kSource, ""}, request_.dialect, request_.capability, request_.headers, {}, processor};
     std::string names;
     for (const SourceFile& entry : request_.entries) {
@@ -126,38 +122,23 @@ class Specializer {
       const auto is_of_entry = [&](const Decl* decl) {
         const auto place = view->places.of_use(decl->getLocation());
         if (!place || place->file != entry) return false;
-        if (const auto* named = dyn_cast<NamedDecl>(decl)) roots_.insert(named->getNameAsString());
+        if (const auto* named = dyn_cast<NamedDecl>(decl)) roots_[entry].insert(named->getNameAsString());
         return true;
       };
-      view->instances.push_back(instances_of(view->places, is_of_entry, bindings));
+      view->instances.push_back(instances_of(view->places, is_of_entry, bindings_, entry));
     }
     return view;
   }
 
-  // A part for what is shared, and one for each entry.
-  std::vector<std::string> part_names() const {
-    std::vector<std::string> stems, names = {""};
-    for (const SourceFile& entry : request_.entries) {
-      const std::size_t begin = entry.path.rfind('/') + 1;
-      stems.push_back(entry.path.substr(begin, entry.path.rfind('.') - begin));
+  // What is to be done to the files, as all entries want it or as one does.
+  std::map<int, std::vector<Edit>> all_edits(const Proposals& proposals, std::optional<int> entry,
+                                             const Preprocessing& preprocessing) const {
+    std::map<int, std::vector<Edit>> edits = proposals.agreed();
+    for (const auto& [place, member] : pieces_.members) {
+      const bool is_reached = entry ? member.entries.contains(*entry) : !member.entries.empty();
+      if (!is_reached) edits[place.file].push_back({place.offset, member.end, ""});
     }
-    const std::size_t prefix = common_prefix(stems).size();
-    for (const std::string& stem : stems) names.push_back(entries() == 1 ? "" : stem.substr(prefix));
-    return names;
-  }
-
-  int part_of(const Piece& piece) const {
-    return piece.entries.size() > 1 ? 0 : 1 + *piece.entries.begin();
-  }
-
-  std::string assembled(const Preprocessing& preprocessing, Pieces& pieces,
-                        std::map<int, std::vector<Edit>> edits) const {
-    for (const auto& [place, member] : pieces.members) {
-      if (!member.is_reached) edits[place.file].push_back({place.offset, member.end, ""});
-    }
-    for (auto& [file, of_file] : pieces.of_file) {
-      std::sort(of_file.begin(), of_file.end(),
-                [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+    for (const auto& [file, of_file] : pieces_.of_file) {
       std::vector<Edit>& all = edits[file];
       if (is_cuda()) {
         const std::vector<Edit> of_conditionals = conditional_edits(preprocessing, file, scope_.text(file));
@@ -166,42 +147,103 @@ class Specializer {
       if (const auto found = preprocessing.expansions.find(file); found != preprocessing.expansions.end())
         all.insert(all.end(), found->second.begin(), found->second.end());
     }
-    std::vector<TextPart> parts;
-    for (const std::string& name : part_names()) parts.push_back({name, ""});
-    for (const int file : preprocessing.files) {
+    return edits;
+  }
+
+  // Decides which pieces are shared: those of several entries that say the same for all of them. What says
+  // something else for each, and what names such a thing, is each entry's own.
+  void share() {
+    struct Candidate {
+      Piece* piece;
+      std::set<std::string> words;  // of its text for all entries
+      bool is_own = false;
+    };
+    std::vector<Candidate> all;
+    for (auto& [file, of_file] : pieces_.of_file) {
+      std::sort(of_file.begin(), of_file.end(),
+                [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
       if (scope_.is_entry(file)) continue;
-      for (std::size_t part = 0; part < parts.size(); ++part)
-        parts[part].text += text_of_file(file, static_cast<int>(part), pieces.of_file[file], edits[file]);
+      const std::string& text = scope_.text(file);
+      for (Piece& piece : of_file) {
+        Candidate candidate{&piece, words_of(edited(text, piece.begin, piece.end, edits_[0][file]))};
+        for (const Place& parameter : bindings_.bound_by_entry()) {
+          if (parameter.file == file && parameter.offset >= piece.begin && parameter.offset < piece.end)
+            candidate.is_own = candidate.is_own || candidate.words.contains(word_at(text, parameter.offset));
+        }
+        all.push_back(std::move(candidate));
+      }
     }
-    const std::vector<NamedConstants> named = name_constants(parts);
-    std::string text = includes(preprocessing.includes);
-    for (int part = 0; part <= entries(); ++part) {
-      text += fmt::format("{0}\n{1}{2}\n{3}\n{4}{0}\n", kPartMark, opening({request_.scope}),
-                          named[part].declarations, named[part].text, closing({request_.scope}));
-      if (part > 0) text += text_of_file(part - 1, part, pieces.of_file[part - 1], edits[part - 1]);
+    const auto names_one_of = [](const Candidate& candidate, const std::set<std::string>& names) {
+      return std::any_of(names.begin(), names.end(),
+                         [&](const std::string& name) { return candidate.words.contains(name); });
+    };
+    for (bool changes = true; changes;) {
+      changes = false;
+      for (const Candidate& own : all) {
+        if (!own.is_own) continue;
+        for (Candidate& other : all) {
+          if (other.is_own || !names_one_of(other, own.piece->names)) continue;
+          other.is_own = changes = true;
+        }
+      }
     }
-    return text;
+    for (Candidate& candidate : all)
+      candidate.piece->is_shared = !candidate.is_own && candidate.piece->entries.size() > 1;
+    for (bool changes = true; changes;) {
+      changes = false;
+      for (const Candidate& shared : all) {
+        if (!shared.piece->is_shared) continue;
+        for (Candidate& other : all) {
+          if (other.is_own || other.piece->is_shared || !names_one_of(shared, other.piece->names)) continue;
+          other.piece->is_shared = changes = true;
+        }
+      }
+    }
+  }
+
+  // Of a part: nothing for what is shared, or an entry.
+  static bool is_of(const Piece& piece, std::optional<int> entry) {
+    return entry ? !piece.is_shared && piece.entries.contains(*entry) : piece.is_shared;
+  }
+
+  Texts assembled(const Preprocessing& preprocessing) {
+    const auto body_of = [&](std::optional<int> entry) {
+      std::string body;
+      for (const int file : preprocessing.files) {
+        if (!scope_.is_entry(file)) body += text_of_file(file, entry);
+      }
+      return body;
+    };
+    const auto in_namespace = [&](const NamedConstants& constants) {
+      return fmt::format("\n{}{}\n{}\n{}", opening({request_.scope}), constants.declarations, constants.text,
+                         closing({request_.scope}));
+    };
+    const NamedConstants shared = name_constants(body_of(std::nullopt));
+    Texts texts{includes(preprocessing.includes) + kPartMark + in_namespace(shared), {}};
+    for (int entry = 0; entry < entries(); ++entry) {
+      texts.own.push_back({in_namespace(name_constants(body_of(entry), shared)) + kPartMark + "\n" +
+                               text_of_file(entry, entry),
+                           roots_[entry]});
+    }
+    return texts;
   }
 
   // What assembled() put together.
-  Specialized in_parts(const std::string& text) const {
-    std::vector<std::string> parts(1);
+  Specialized in_parts(const Texts& texts) const {
     const std::string mark = kPartMark;
-    std::size_t at = 0;
-    for (std::size_t next; (next = text.find(mark, at)) != std::string::npos; at = next + mark.size()) {
-      parts.back() = text.substr(at, next - at);
-      parts.emplace_back();
-    }
-    parts.back() = text.substr(at);
     const auto inside = [&](const std::string& part) {
       const std::string begin = opening({request_.scope}), end = closing({request_.scope});
       const std::size_t from = part.find(begin), to = part.rfind(end.substr(0, end.size() - 1));
       return from == std::string::npos ? "" : part.substr(from + begin.size(), to - from - begin.size());
     };
-    // includes, shared, nothing, and for each entry: own, text
-    Specialized result{included(parts[0]), inside(parts[1]), {}};
-    for (int entry = 0; entry < entries(); ++entry)
-      result.entries.push_back({inside(parts[3 + 2 * entry]), parts[4 + 2 * entry]});
+    const std::size_t behind_includes = texts.shared.find(mark);
+    Specialized result{included(texts.shared.substr(0, behind_includes)),
+                       inside(texts.shared.substr(behind_includes)),
+                       {}};
+    for (const Texts::Own& own : texts.own) {
+      const std::size_t behind = own.text.find(mark);
+      result.entries.push_back({inside(own.text.substr(0, behind)), own.text.substr(behind + mark.size())});
+    }
     return result;
   }
 
@@ -232,20 +274,21 @@ class Specializer {
     return text;
   }
 
-  // What of a file belongs to a part.
-  std::string text_of_file(int file, int part, const std::vector<Piece>& pieces,
-                           const std::vector<Edit>& edits) const {
+  // What of a file is shared, or an entry's own.
+  std::string text_of_file(int file, std::optional<int> entry) {
     const std::string& text = scope_.text(file);
-    const auto is_of = [&](int wanted) {
-      return [&, wanted](const Piece& piece) { return part_of(piece) == wanted; };
+    const std::vector<Piece>& pieces = pieces_.of_file[file];
+    const std::vector<Edit>& edits = edits_[entry ? 1 + *entry : 0][file];
+    const auto has_part = [&](std::optional<int> part) {
+      return std::any_of(pieces.begin(), pieces.end(), [&](const Piece& p) { return is_of(p, part); });
     };
-    if (std::none_of(pieces.begin(), pieces.end(), is_of(part))) return "";
-    const bool is_first = part == 0 || std::none_of(pieces.begin(), pieces.end(), is_of(0));
-    std::string result = scope_.is_entry(file) || !is_first ? "" : head_comment(text);
+    if (!has_part(entry)) return "";
+    const bool has_head = !scope_.is_entry(file) && (!entry || !has_part(std::nullopt));
+    std::string result = has_head ? head_comment(text) : "";
     std::vector<std::string> space;
     std::size_t end = 0;
     for (const Piece& piece : pieces) {
-      if (part_of(piece) != part) continue;
+      if (!is_of(piece, entry)) continue;
       if (piece.space != space) {
         result += closing(space) + opening(piece.space);
         space = piece.space;
@@ -260,7 +303,10 @@ class Specializer {
 
   const SpecializeRequest& request_;
   const Scope scope_;
-  std::set<std::string> roots_;  // what the entries declare
+  Bindings bindings_;
+  Pieces pieces_;
+  std::vector<std::map<int, std::vector<Edit>>> edits_;  // by file: for all entries, then for each
+  std::map<int, std::set<std::string>> roots_;           // what each entry declares
 };
 
 }  // namespace

@@ -262,7 +262,7 @@ AllUnused unused_of(const Places& places, const std::set<std::string>& roots,
   // What only an unused variable names is unused too.
   for (std::set<Place> unused_locals;;) {
     Bindings bindings;
-    const Instances used = instances_of(places, is_root, bindings, unused_locals);
+    const Instances used = instances_of(places, is_root, bindings, 0, unused_locals);
     AllUnused unused;
     const std::size_t known = unused_locals.size();
     UnusedFinder(places, used, unused, unused_locals).find(places.ast().context().getTranslationUnitDecl());
@@ -270,6 +270,50 @@ AllUnused unused_of(const Places& places, const std::set<std::string>& roots,
     outside.insert(used.outside.begin(), used.outside.end());
     return unused;
   }
+}
+
+// Whether it goes, or all of something that it is part of.
+bool goes(const AllUnused& unused, std::size_t begin, const Unused& what) {
+  for (const auto& [other_begin, other] : unused) {
+    if (other_begin > begin) return false;
+    if (other_begin == begin && other == what) return true;
+    if (other.end >= what.end && other.replacement.empty()) return true;
+  }
+  return false;
+}
+
+AllUnused common(const AllUnused& a, const AllUnused& b) {
+  AllUnused both;
+  for (const auto& [begin, what] : a) {
+    if (goes(b, begin, what)) both[begin] = what;
+  }
+  for (const auto& [begin, what] : b) {
+    if (goes(a, begin, what)) both.try_emplace(begin, what);
+  }
+  return both;
+}
+
+// What is unused for each processor.
+AllUnused unused_for_all(ParseRequest& request, const std::vector<std::string>& processors,
+                         const std::set<std::string>& roots, std::set<std::string>& outside,
+                         std::vector<Problem>& problems) {
+  const Scope scope({request.source});
+  AllUnused unused;
+  for (const std::string& processor : processors) {
+    request.processor = processor;
+    const std::unique_ptr<Ast> ast = Ast::parse(request);
+    problems.insert(problems.end(), ast->problems().begin(), ast->problems().end());
+    const AllUnused of_processor = unused_of(Places(*ast, scope), roots, outside);
+    unused = processor == processors.front() ? of_processor : common(unused, of_processor);
+  }
+  return unused;
+}
+
+// `text` stands at `place` of what was looked at.
+std::string without(const AllUnused& unused, const std::string& text, std::size_t place) {
+  std::vector<Edit> edits;
+  for (const auto& [begin, what] : unused) edits.push_back({begin - place, what.end - place, what.replacement});
+  return edited(text, 0, text.size(), edits);
 }
 
 std::string refusal(const std::vector<Problem>& problems, const std::string& text) {
@@ -280,40 +324,41 @@ std::string refusal(const std::vector<Problem>& problems, const std::string& tex
 
 }  // namespace
 
-std::string tidied(std::string text, ParseRequest request, const std::vector<std::string>& processors,
-                   const std::set<std::string>& roots) {
+Texts tidied(Texts texts, ParseRequest request, const std::vector<std::string>& processors) {
   constexpr int kRounds = 12;
   std::vector<Problem> first_problems;
   std::string first_text;
   for (int round = 0; round < kRounds; ++round) {
-    request.source.text = text;
-    const Scope scope({request.source});
-    AllUnused unused;
-    std::set<std::string> outside;
     std::vector<Problem> problems;
-    for (const std::string& processor : processors) {
-      request.processor = processor;
-      const std::unique_ptr<Ast> ast = Ast::parse(request);
-      problems.insert(problems.end(), ast->problems().begin(), ast->problems().end());
-      const AllUnused of_processor = unused_of(Places(*ast, scope), roots, outside);
-      if (processor == processors.front()) unused = of_processor;
-      std::erase_if(unused, [&](const auto& entry) {
-        const auto same = of_processor.find(entry.first);
-        return same == of_processor.end() || same->second != entry.second;
-      });
+    std::set<std::string> outside;
+    AllUnused of_shared;
+    std::vector<AllUnused> of_own(texts.own.size());
+    bool is_settled = true;
+    for (std::size_t i = 0; i < texts.own.size(); ++i) {
+      request.source.text = texts.shared + texts.own[i].text;
+      AllUnused unused = unused_for_all(request, processors, texts.own[i].roots, outside, problems);
+      const auto behind = unused.lower_bound(texts.shared.size());
+      of_own[i] = AllUnused(behind, unused.end());
+      unused.erase(behind, unused.end());
+      of_shared = i == 0 ? unused : common(of_shared, unused);
+      is_settled = is_settled && of_own[i].empty();
     }
-    std::vector<Edit> edits;
-    for (const auto& [begin, what] : unused) edits.push_back({begin, what.end, what.replacement});
+    is_settled = is_settled && of_shared.empty();
     if (round == 0 || first_problems.empty()) {
       // What nothing uses may be wrong: it goes.
       first_problems = problems;
-      first_text = text;
+      first_text = request.source.text;
     }
-    if (edits.empty()) {
-      if (!problems.empty()) throw std::logic_error(refusal(first_problems, first_text));
-      return without_unused_includes(without_empty_heads(text, false), outside);
+    if (is_settled && !problems.empty()) throw std::logic_error(refusal(first_problems, first_text));
+    for (std::size_t i = 0; i < texts.own.size(); ++i) {
+      texts.own[i].text =
+          without_empty_heads(without(of_own[i], texts.own[i].text, texts.shared.size()), !is_settled);
     }
-    text = without_empty_heads(edited(text, 0, text.size(), edits), true);
+    texts.shared = without_empty_heads(without(of_shared, texts.shared, 0), !is_settled);
+    if (is_settled) {
+      texts.shared = without_unused_includes(texts.shared, outside);
+      return texts;
+    }
   }
   throw std::logic_error("tidying does not settle");
 }
