@@ -70,12 +70,21 @@ std::string mark_of(const Constant& constant) {
   return mark + kEnd;
 }
 
+std::string NamedConstants::declarations() const {
+  std::string lines;
+  for (const Declared& constant : declared) lines += constant.line;
+  return lines;
+}
+
 NamedConstants name_constants(const std::string& text, const NamedConstants& before) {
   std::set<std::string> taken = words_of(text);
   taken.merge(words_of(before.text));
-  for (const auto& [name, value] : before.values) taken.erase(name);
   NamedConstants result;
-  std::map<std::string, std::string> values = before.values;
+  std::map<std::string, std::string> values;  // by name
+  for (const NamedConstants::Declared& declared : before.declared) {
+    values[declared.name] = declared.value;
+    taken.erase(declared.name);
+  }
   const auto name_of = [&](const Constant& constant) {
     const std::string plain = "k" + camel(constant.source),
                       owned = "k" + camel(constant.owner) + camel(constant.source);
@@ -86,9 +95,10 @@ NamedConstants name_constants(const std::string& text, const NamedConstants& bef
       if (taken.contains(name)) continue;
       const auto [found, is_new] = values.try_emplace(name, constant.value);
       if (is_new) {
-        result.declarations += fmt::format("constexpr {} {} = {};{}{}\n", constant.type, name, constant.value,
-                                           constant.comment.empty() ? "" : "  ", constant.comment);
-        result.values[name] = constant.value;
+        const char* gap = constant.comment.empty() ? "" : "  ";
+        result.declared.push_back({name, constant.value,
+                                   fmt::format("constexpr {} {} = {};{}{}\n", constant.type, name,
+                                               constant.value, gap, constant.comment)});
       }
       if (found->second == constant.value) return name;
     }

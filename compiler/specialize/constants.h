@@ -24,9 +24,14 @@ std::string mark_of(const Constant& constant);
 std::set<std::string> words_of(const std::string& text);
 
 struct NamedConstants {
-  std::string declarations;  // a line each, in the order of first use
-  std::string text;          // with names in the place of marks
-  std::map<std::string, std::string> values = {};  // of the declared, by name
+  struct Declared {
+    std::string name, value;
+    std::string line;  // its declaration
+  };
+  std::vector<Declared> declared;  // in the order of first use
+  std::string text;                // with names in the place of marks
+
+  std::string declarations() const;
 };
 
 // Gives each marked constant a name that nothing in `text` and `before` has yet: kHeadDim, else

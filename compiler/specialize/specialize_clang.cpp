@@ -206,6 +206,7 @@ class Specializer {
     return entry ? !piece.is_shared && piece.entries.contains(*entry) : piece.is_shared;
   }
 
+  // Entries stand in one source, behind each other, unless two of them have things of their own under one name.
   Texts assembled(const Preprocessing& preprocessing) {
     const auto body_of = [&](std::optional<int> entry) {
       std::string body;
@@ -215,35 +216,68 @@ class Specializer {
       return body;
     };
     const auto in_namespace = [&](const NamedConstants& constants) {
-      return fmt::format("\n{}{}\n{}\n{}", opening({request_.scope}), constants.declarations, constants.text,
-                         closing({request_.scope}));
+      return fmt::format("{0}\n{1}{2}\n{3}\n{4}{0}\n", kPartMark, opening({request_.scope}),
+                         constants.declarations(), constants.text, closing({request_.scope}));
     };
-    const NamedConstants shared = name_constants(body_of(std::nullopt));
-    Texts texts{includes(preprocessing.includes) + kPartMark + in_namespace(shared), {}};
+    NamedConstants shared = name_constants(body_of(std::nullopt));
+    std::vector<NamedConstants> own;
+    for (int entry = 0; entry < entries(); ++entry) own.push_back(name_constants(body_of(entry), shared));
+    bool clash = share_constants(shared, own);
+    for (const auto& [file, pieces] : pieces_.of_file) {
+      clash = clash || std::any_of(pieces.begin(), pieces.end(),
+                                   [](const Piece& p) { return !p.is_shared && p.entries.size() > 1; });
+    }
+    Texts texts{includes(preprocessing.includes) + in_namespace(shared), {}};
     for (int entry = 0; entry < entries(); ++entry) {
-      texts.own.push_back({in_namespace(name_constants(body_of(entry), shared)) + kPartMark + "\n" +
-                               text_of_file(entry, entry),
-                           roots_[entry]});
+      if (entry == 0 || clash) texts.own.emplace_back();
+      texts.own.back().text += in_namespace(own[entry]) + text_of_file(entry, entry);
+      texts.own.back().roots.insert(roots_[entry].begin(), roots_[entry].end());
     }
     return texts;
   }
 
+  // Constants that several entries have for themselves become shared. Returns whether some differ.
+  static bool share_constants(NamedConstants& shared, std::vector<NamedConstants>& own) {
+    std::map<std::string, std::vector<NamedConstants::Declared>> by_name;
+    for (const NamedConstants& constants : own) {
+      for (const NamedConstants::Declared& constant : constants.declared)
+        by_name[constant.name].push_back(constant);
+    }
+    bool clash = false;
+    for (const auto& [name, all] : by_name) {
+      if (all.size() == 1) continue;
+      const auto differs = [&](const auto& constant) { return constant.value != all.front().value; };
+      if (std::any_of(all.begin(), all.end(), differs)) {
+        clash = true;
+        continue;
+      }
+      shared.declared.push_back(all.front());
+      for (NamedConstants& constants : own)
+        std::erase_if(constants.declared, [&](const auto& constant) { return constant.name == name; });
+    }
+    return clash;
+  }
+
   // What assembled() put together.
   Specialized in_parts(const Texts& texts) const {
+    std::vector<std::string> parts(1);  // includes, shared, nothing, and for each entry: own, text
+    std::string text = texts.shared;
+    for (const Texts::Own& own : texts.own) text += own.text;
     const std::string mark = kPartMark;
+    std::size_t at = 0;
+    for (std::size_t next; (next = text.find(mark, at)) != std::string::npos; at = next + mark.size()) {
+      parts.back() = text.substr(at, next - at);
+      parts.emplace_back();
+    }
+    parts.back() = text.substr(at);
     const auto inside = [&](const std::string& part) {
       const std::string begin = opening({request_.scope}), end = closing({request_.scope});
       const std::size_t from = part.find(begin), to = part.rfind(end.substr(0, end.size() - 1));
       return from == std::string::npos ? "" : part.substr(from + begin.size(), to - from - begin.size());
     };
-    const std::size_t behind_includes = texts.shared.find(mark);
-    Specialized result{included(texts.shared.substr(0, behind_includes)),
-                       inside(texts.shared.substr(behind_includes)),
-                       {}};
-    for (const Texts::Own& own : texts.own) {
-      const std::size_t behind = own.text.find(mark);
-      result.entries.push_back({inside(own.text.substr(0, behind)), own.text.substr(behind + mark.size())});
-    }
+    Specialized result{included(parts[0]), inside(parts[1]), {}};
+    for (int entry = 0; entry < entries(); ++entry)
+      result.entries.push_back({inside(parts[3 + 2 * entry]), parts[4 + 2 * entry]});
     return result;
   }
 

@@ -1,6 +1,7 @@
 #include "specialize/tidy.h"
 
 #include <algorithm>
+#include <future>
 #include <stdexcept>
 
 #include "specialize/edits.h"
@@ -81,13 +82,27 @@ AllUnused unused_for_all(ParseRequest& request, const std::vector<std::string>& 
                          const std::set<std::string>& roots, std::set<std::string>& outside,
                          std::vector<Problem>& problems) {
   const Scope scope({request.source});
-  AllUnused unused;
+  struct Answer {
+    AllUnused unused;
+    std::set<std::string> outside;
+    std::vector<Problem> problems;
+  };
+  std::vector<std::future<Answer>> answers;
   for (const std::string& processor : processors) {
     request.processor = processor;
-    const std::unique_ptr<Ast> ast = Ast::parse(request);
-    problems.insert(problems.end(), ast->problems().begin(), ast->problems().end());
-    const AllUnused of_processor = unused_of(Places(*ast, scope), roots, outside);
-    unused = processor == processors.front() ? of_processor : common(unused, of_processor);
+    answers.push_back(std::async(std::launch::async, [&scope, &roots, request] {
+      const std::unique_ptr<Ast> ast = Ast::parse(request);
+      Answer answer{{}, {}, ast->problems()};
+      answer.unused = unused_of(Places(*ast, scope), roots, answer.outside);
+      return answer;
+    }));
+  }
+  AllUnused unused;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    Answer answer = answers[i].get();
+    unused = i == 0 ? std::move(answer.unused) : common(unused, answer.unused);
+    outside.merge(answer.outside);
+    problems.insert(problems.end(), answer.problems.begin(), answer.problems.end());
   }
   return unused;
 }
