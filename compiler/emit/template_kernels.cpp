@@ -42,8 +42,11 @@ bool is_blank(const std::string& text) {
   return text.find_first_not_of(" \n") == std::string::npos;
 }
 
+// `name` may be empty.
 std::string in_namespace(const std::string& name, const std::string& text) {
-  return is_blank(text) ? "" : fmt::format("namespace {0} {{\n\n{1}\n}}  // namespace {0}\n\n", name, text);
+  if (is_blank(text)) return "";
+  const std::string space = name.empty() ? "namespace" : "namespace " + name;
+  return fmt::format("{0} {{\n\n{1}\n}}  // {0}\n\n", space, text);
 }
 
 }  // namespace
@@ -109,8 +112,7 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
       file.body += text;
     } else {
       file.includes.push_back("\"runtime/cuda/launch.cuh\"");
-      file.body += launch_usings({&kernel}) + "namespace {\n\n" + text + "\n}  // namespace\n\n" +
-                   launcher(kernel, space);
+      file.body += launch_usings({&kernel}) + in_namespace("", text) + launcher(kernel, space);
     }
   }
   return files;

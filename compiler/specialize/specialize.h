@@ -27,7 +27,9 @@ struct SpecializeRequest {
 // Plain source in parts, none of them formatted: each is meant to become a part of a file.
 struct Specialized {
   struct Entry {
-    std::string own;   // what it alone uses, for the inside of the namespace; stands behind `shared`
+    // What it alone uses, for the inside of the namespace; stands behind `shared`. What other entries have
+    // other versions of is within an unnamed namespace: entries are meant for different files.
+    std::string own;
     std::string text;  // what it declares, which names the rest with its namespace
   };
   std::vector<std::string> includes;  // "<cstdint>"; "" is an empty line

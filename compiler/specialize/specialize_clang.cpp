@@ -187,8 +187,10 @@ class Specializer {
         }
       }
     }
-    for (Candidate& candidate : all)
+    for (Candidate& candidate : all) {
       candidate.piece->is_shared = !candidate.is_own && candidate.piece->entries.size() > 1;
+      has_versions_ = has_versions_ || (candidate.is_own && candidate.piece->entries.size() > 1);
+    }
     for (bool changes = true; changes;) {
       changes = false;
       for (const Candidate& shared : all) {
@@ -222,11 +224,7 @@ class Specializer {
     NamedConstants shared = name_constants(body_of(std::nullopt));
     std::vector<NamedConstants> own;
     for (int entry = 0; entry < entries(); ++entry) own.push_back(name_constants(body_of(entry), shared));
-    bool clash = share_constants(shared, own);
-    for (const auto& [file, pieces] : pieces_.of_file) {
-      clash = clash || std::any_of(pieces.begin(), pieces.end(),
-                                   [](const Piece& p) { return !p.is_shared && p.entries.size() > 1; });
-    }
+    const bool clash = share_constants(shared, own) || has_versions_;
     Texts texts{includes(preprocessing.includes) + in_namespace(shared), {}};
     for (int entry = 0; entry < entries(); ++entry) {
       if (entry == 0 || clash) texts.own.emplace_back();
@@ -319,12 +317,17 @@ class Specializer {
     if (!has_part(entry)) return "";
     const bool has_head = !scope_.is_entry(file) && (!entry || !has_part(std::nullopt));
     std::string result = has_head ? head_comment(text) : "";
+    // What other entries have other versions of must not meet theirs when a program is linked.
+    const bool is_internal = entry && has_versions_ && !scope_.is_entry(file);
+    const std::string begin = is_internal ? "namespace {\n\n" : "",
+                      behind = is_internal ? "}  // namespace\n\n" : "";
     std::vector<std::string> space;
+    result += begin;
     std::size_t end = 0;
     for (const Piece& piece : pieces) {
       if (!is_of(piece, entry)) continue;
       if (piece.space != space) {
-        result += closing(space) + opening(piece.space);
+        result += behind + closing(space) + opening(piece.space) + begin;
         space = piece.space;
       } else if (end > 0 && piece.begin >= end && text.substr(end, piece.begin - end) == "\n") {
         result.pop_back();  // the two stand together
@@ -332,13 +335,14 @@ class Specializer {
       result += piece.comment + edited(text, piece.begin, piece.end, edits) + "\n\n";
       end = piece.end;
     }
-    return result + closing(space);
+    return result + behind + closing(space);
   }
 
   const SpecializeRequest& request_;
   const Scope scope_;
   Bindings bindings_;
   Pieces pieces_;
+  bool has_versions_ = false;  // something that entries share by name but not by text
   std::vector<std::map<int, std::vector<Edit>>> edits_;  // by file: for all entries, then for each
   std::map<int, std::set<std::string>> roots_;           // what each entry declares
 };

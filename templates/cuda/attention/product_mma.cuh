@@ -2,29 +2,19 @@
 // registers.
 #pragma once
 #include "cuda/attention/config.cuh"
+#include "cuda/attention/fragment.cuh"
 #include "cuda/attention/ptx.cuh"
 
 namespace hydrac::cuda {
 
-// A product is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
-// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and settle
-// order products that run on their own (product_wgmma.cuh); here they cost nothing.
-template <class Config>
-struct MmaProduct {
-  using Storage = typename Config::Storage;
-  static constexpr int row_tiles = Config::row_tiles;
-
-  // What stands left of a product in registers: a fragment [rows, K] rounded to Storage.
+// What stands left of a product of 16-bit numbers in registers.
+template <class Storage, int row_tiles>
+struct RoundedFragments {
+  // A fragment [rows, K] rounded to Storage.
   template <int K>
   struct Weights {
     std::uint32_t at[row_tiles][K / 16][4];
   };
-
-  // Byte offset of 16-byte chunk `chunk` of row `row`.
-  template <int rows>
-  static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
-    return row * Config::row_bytes + chunk * 16;
-  }
 
   // From sums to what a product takes.
   template <int K>
@@ -40,6 +30,24 @@ struct MmaProduct {
         }
       }
     }
+  }
+};
+
+// A product is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
+// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and settle
+// order products that run on their own (product_wgmma.cuh); here they cost nothing.
+template <class Config>
+struct MmaProduct : RoundedFragments<typename Config::Storage, Config::row_tiles> {
+  using Storage = typename Config::Storage;
+  static constexpr int row_tiles = Config::row_tiles;
+
+  template <int K>
+  using Weights = typename RoundedFragments<Storage, row_tiles>::template Weights<K>;
+
+  // Byte offset of 16-byte chunk `chunk` of row `row`.
+  template <int rows>
+  static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
+    return row * Config::row_bytes + chunk * 16;
   }
 
   // c = a . b^T over the head dimension: this warp's rows of tile a, all N rows of tile b.

@@ -151,6 +151,36 @@ TEST_F(SameCode, AttentionKernelsCompileToTheSamePtx) {
     expect_same_ptx(test::cuda_attention_entry(attention), attention.capability, attention.name());
 }
 
+// As a program emits them: a header for what they share, and a source for each.
+TEST_F(SameCode, KernelsThatShareAHeaderCompileToTheSamePtx) {
+  for (CudaAttention attention :
+       {CudaAttention{}, CudaAttention{.has_dropout = true}, CudaAttention{.head_dim = 128},
+        CudaAttention{.capability = 80, .head_dim = 128, .has_dropout = true},
+        CudaAttention{.capability = 75, .type = "f16", .head_dim = 64, .has_dropout = true}}) {
+    const std::vector<int> known = runtime::cuda::nvrtc_capabilities();
+    if (!std::binary_search(known.begin(), known.end(), attention.capability)) continue;
+    SpecializeRequest request;
+    for (const char* kernel : {"forward", "query_gradients", "key_gradients"}) {
+      attention.kernel = kernel;
+      request.entries.push_back({fmt::format("{}.cu", kernel), test::cuda_attention_entry(attention)});
+    }
+    request.capability = attention.capability;
+    request.scope = "hydrac::kernel";
+    const Specialized parts = specialize(request);
+    EXPECT_NE(parts.shared.find("Fragment"), std::string::npos) << attention.name();
+    for (std::size_t i = 0; i < parts.entries.size(); ++i) {
+      EXPECT_EQ(parts.entries[i].own.find("struct Heads"), std::string::npos) << attention.name();
+      std::string text = test::include_lines(parts);
+      for (const std::string& code : {parts.shared, parts.entries[i].own})
+        text += "namespace hydrac::kernel {\n" + code + "}\n";
+      text += parts.entries[i].text;
+      EXPECT_TRUE(ptx_of(text, attention.capability) ==
+                  ptx_of(request.entries[i].text, attention.capability))
+          << attention.name() << " " << request.entries[i].path;
+    }
+  }
+}
+
 TEST_F(SameCode, EmbeddingKernelsCompileToTheSamePtx) {
   for (const std::string& entry : cuda_embeddings()) {
     for (const int capability : {75, 90}) expect_same_ptx(entry, capability, entry);

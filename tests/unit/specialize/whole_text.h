@@ -9,6 +9,13 @@
 
 namespace hydrac::specialize::test {
 
+inline std::string include_lines(const Specialized& parts) {
+  std::string text;
+  for (const std::string& include : parts.includes)
+    text += include.empty() ? "\n" : "#include " + include + "\n";
+  return text;
+}
+
 inline std::string whole_text(const SpecializeRequest& request) {
   const Specialized parts = specialize(request);
   const auto inside = [&](const std::string& code) {
@@ -16,9 +23,7 @@ inline std::string whole_text(const SpecializeRequest& request) {
                ? ""
                : fmt::format("namespace {0} {{\n\n{1}\n}}  // namespace {0}\n\n", request.scope, code);
   };
-  std::string text;
-  for (const std::string& include : parts.includes) text += include.empty() ? "\n" : "#include " + include + "\n";
-  text += "\n" + inside(parts.shared);
+  std::string text = include_lines(parts) + "\n" + inside(parts.shared);
   for (const Specialized::Entry& entry : parts.entries) text += inside(entry.own) + entry.text + "\n";
   return formatted(text);
 }
