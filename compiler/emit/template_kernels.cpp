@@ -82,9 +82,8 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
         {fmt::format("kernels/{}.{}", kernel->name, cpu ? "cpp" : "cu"), entry_text(*kernel, cpu)});
     texts += kernel->text;
   }
-  request.headers.push_back(
-      {"dims.h", "#pragma once\n#include <cstdint>\n" +
-                     codegen::dimension_constants(compiled.program.dimensions, texts)});
+  request.headers.push_back({"dims.h", "#pragma once\n#include <cstdint>\n" +
+                                           codegen::dimension_constants(compiled.program.dimensions, texts)});
   request.library.push_back("dims.h");
   request.dialect = cpu ? specialize::Dialect::cpp : specialize::Dialect::cuda;
   if (!cpu) request.capability = targets::find(compiled.spec.target)->capability;

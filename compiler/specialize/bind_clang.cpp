@@ -83,7 +83,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
     } else if (auto* record = dyn_cast<CXXRecordDecl>(decl)) {
       thin_record(record, pattern);
       record_ = record;
-      for (const CXXBaseSpecifier& base : record->bases()) TraverseTypeLoc(base.getTypeSourceInfo()->getTypeLoc());
+      for (const CXXBaseSpecifier& base : record->bases())
+        TraverseTypeLoc(base.getTypeSourceInfo()->getTypeLoc());
       for (Decl* member : record->decls()) {
         if (isa<FieldDecl, StaticAssertDecl, TypedefNameDecl>(member)) TraverseDecl(member);
       }
@@ -175,7 +176,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
     if (const auto* logical = dyn_cast<BinaryOperator>(expression->getSubExpr());
         logical && logical->isLogicalOp())
       return propose_bare(expression, logical);
-    if (const auto* sum = dyn_cast<BinaryOperator>(expression->getSubExpr())) return propose_folded(expression, sum);
+    if (const auto* sum = dyn_cast<BinaryOperator>(expression->getSubExpr()))
+      return propose_folded(expression, sum);
     // Around what is one word when folded.
     const auto* operation = dyn_cast<ConditionalOperator>(expression->getSubExpr());
     const auto open = places_.of(expression->getLParen()), close = places_.of(expression->getRParen());
@@ -219,7 +221,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
     const auto open = places_.of(expression->getLParen()), close = places_.of(expression->getRParen());
     if (!open || !close || operation->isValueDependent()) return true;
     std::vector<Edit> edits;
-    if (folds(operation)) edits = {{open->offset, open->offset + 1, ""}, {close->offset, close->offset + 1, ""}};
+    if (folds(operation))
+      edits = {{open->offset, open->offset + 1, ""}, {close->offset, close->offset + 1, ""}};
     proposals_.propose(*open, '(', edits);
     return true;
   }

@@ -87,9 +87,12 @@ class PieceFinder {
     const auto begin = begin_of(decl);
     if (!begin) return;
     const std::string& text = places_.scope().text(begin->file);
-    Piece piece{comment_begin(text, begin->offset), places_.behind_declaration(wanted),
+    Piece piece{comment_begin(text, begin->offset),
+                places_.behind_declaration(wanted),
                 space.size() > 2 ? std::vector(space.begin() + 2, space.end()) : std::vector<std::string>(),
-                "", {}, {entry_}};
+                "",
+                {},
+                {entry_}};
     if (const auto* named = dyn_cast<NamedDecl>(wanted)) piece.names.insert(named->getNameAsString());
     if (piece.begin == line_begin(text, begin->offset)) piece.comment = comment_elsewhere(wanted);
     if (keeps_conditionals_) widen(begin->file, piece);

@@ -33,8 +33,8 @@ struct Specialized {
     std::string text;  // what it declares, which names the rest with its namespace
   };
   std::vector<std::string> includes;  // "<cstdint>"; "" is an empty line
-  std::string shared;          // what several entries use, for the inside of the namespace
-  std::vector<Entry> entries;  // in the order of the request
+  std::string shared;                 // what several entries use, for the inside of the namespace
+  std::vector<Entry> entries;         // in the order of the request
 };
 
 // A parameter that has one value wherever the entries' code reaches becomes a named constant (`kHeadDim`) or

@@ -31,16 +31,23 @@ std::string closing(const std::vector<std::string>& space) {
   return space.empty() ? "" : fmt::format("}}  // namespace {}\n\n", fmt::join(space, "::"));
 }
 
-// The comment that a file opens with.
+// The comment that a file opens with. A line becomes a heading, which what follows has its own comment
+// behind.
 std::string head_comment(const std::string& text) {
   std::size_t end = 0;
   while (text.compare(end, 2, "//") == 0) end = next_line(text, end);
-  return end == 0 ? "" : kHeadMark + text.substr(0, end) + "\n";
+  std::string comment = text.substr(0, end);
+  if (end > 0 && end == next_line(text, 0) && comment.starts_with("// ")) {
+    while (comment.ends_with('\n') || comment.ends_with('.')) comment.pop_back();
+    comment = "// ---- " + comment.substr(3) + "\n";
+  }
+  return kHeadMark + comment + "\n";
 }
 
 std::string word_at(const std::string& text, std::size_t at) {
   std::size_t end = at;
-  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
+  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
+    ++end;
   return text.substr(at, end - at);
 }
 
@@ -208,7 +215,8 @@ class Specializer {
     return entry ? !piece.is_shared && piece.entries.contains(*entry) : piece.is_shared;
   }
 
-  // Entries stand in one source, behind each other, unless two of them have things of their own under one name.
+  // Entries stand in one source, behind each other, unless two of them have things of their own under one
+  // name.
   Texts assembled(const Preprocessing& preprocessing) {
     const auto body_of = [&](std::optional<int> entry) {
       std::string body;
@@ -271,12 +279,28 @@ class Specializer {
     const auto inside = [&](const std::string& part) {
       const std::string begin = opening({request_.scope}), end = closing({request_.scope});
       const std::size_t from = part.find(begin), to = part.rfind(end.substr(0, end.size() - 1));
-      return from == std::string::npos ? "" : part.substr(from + begin.size(), to - from - begin.size());
+      return from == std::string::npos
+                 ? ""
+                 : one_unnamed(part.substr(from + begin.size(), to - from - begin.size()));
     };
     Specialized result{included(parts[0]), inside(parts[1]), {}};
     for (int entry = 0; entry < entries(); ++entry)
       result.entries.push_back({inside(parts[3 + 2 * entry]), parts[4 + 2 * entry]});
     return result;
+  }
+
+  // Unnamed namespaces with nothing between them become one.
+  static std::string one_unnamed(std::string text) {
+    const std::string end = "}  // namespace\n", begin = "namespace {\n";
+    for (std::size_t at = 0; (at = text.find(end, at)) != std::string::npos;) {
+      const std::size_t next = text.find_first_not_of('\n', at + end.size());
+      if (next != std::string::npos && text.compare(next, begin.size(), begin) == 0) {
+        text.erase(at, next + begin.size() - at);
+      } else {
+        at += end.size();
+      }
+    }
+    return text;
   }
 
   static std::vector<std::string> included(const std::string& lines) {
@@ -316,7 +340,7 @@ class Specializer {
     };
     if (!has_part(entry)) return "";
     const bool has_head = !scope_.is_entry(file) && (!entry || !has_part(std::nullopt));
-    std::string result = has_head ? head_comment(text) : "";
+    std::string result = has_head ? head_comment(text) : kHeadMark + std::string("\n");
     // What other entries have other versions of must not meet theirs when a program is linked.
     const bool is_internal = entry && has_versions_ && !scope_.is_entry(file);
     const std::string begin = is_internal ? "namespace {\n\n" : "",

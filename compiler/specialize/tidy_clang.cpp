@@ -110,7 +110,8 @@ AllUnused unused_for_all(ParseRequest& request, const std::vector<std::string>& 
 // `text` stands at `place` of what was looked at.
 std::string without(const AllUnused& unused, const std::string& text, std::size_t place) {
   std::vector<Edit> edits;
-  for (const auto& [begin, what] : unused) edits.push_back({begin - place, what.end - place, what.replacement});
+  for (const auto& [begin, what] : unused)
+    edits.push_back({begin - place, what.end - place, what.replacement});
   return edited(text, 0, text.size(), edits);
 }
 

@@ -20,8 +20,7 @@ using AllUnused = std::map<std::size_t, Unused>;
 // Of a scope with one file, what `roots` do not need: declarations, local constants and aliases, calls of
 // functions that do nothing, parameters. Files out of scope that something used comes from are added to
 // `outside`.
-AllUnused unused_of(const Places& places, const std::set<std::string>& roots,
-                    std::set<std::string>& outside);
+AllUnused unused_of(const Places& places, const std::set<std::string>& roots, std::set<std::string>& outside);
 
 // Adds parameters that their functions do not name, with the arguments of all calls.
 void find_unused_parameters(const Places& places, const std::set<std::string>& roots, AllUnused& unused);

@@ -96,7 +96,8 @@ class ParameterFinder : public RecursiveASTVisitor<ParameterFinder> {
     std::vector<std::vector<std::optional<Range>>> given;
     for (const CallExpr* call : calls) {
       given.emplace_back();
-      for (const Expr* argument : call->arguments()) given.back().push_back(range_of(argument->getSourceRange()));
+      for (const Expr* argument : call->arguments())
+        given.back().push_back(range_of(argument->getSourceRange()));
     }
     const auto is_known = [](const auto& list) {
       return llvm::all_of(list, [](const auto& range) { return range.has_value(); });
@@ -113,7 +114,8 @@ class ParameterFinder : public RecursiveASTVisitor<ParameterFinder> {
     if (parameter->getName().empty()) return false;
     const auto begin = places_.of_use(function->getBody()->getBeginLoc());
     const std::size_t end = places_.behind(function->getBody()->getEndLoc());
-    return !begin || words_of(text_.substr(begin->offset, end - begin->offset)).contains(parameter->getName().str());
+    return !begin ||
+           words_of(text_.substr(begin->offset, end - begin->offset)).contains(parameter->getName().str());
   }
 
   std::optional<Range> range_of(SourceRange range) const {

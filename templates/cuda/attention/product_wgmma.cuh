@@ -2,7 +2,8 @@
 // their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
 // unfinished, and settle() stands before sums are read or written.
 #pragma once
-#include "cuda/attention/product_mma.cuh"
+#include "cuda/attention/config.cuh"
+#include "cuda/attention/rounded_fragment.cuh"
 #include "cuda/attention/wgmma.cuh"
 
 namespace hydrac::cuda {

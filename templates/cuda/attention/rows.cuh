@@ -45,8 +45,8 @@ class RowLoader {
 #pragma unroll 2
     for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += Config::threads) {
       const int row = index / kChunks, chunk = index % kChunks;
-      const bool valid =
-          row < valid_rows && (Config::head_dim == Config::padded_dim || chunk * kElements < Config::head_dim);
+      const bool valid = row < valid_rows &&
+                         (Config::head_dim == Config::padded_dim || chunk * kElements < Config::head_dim);
       ptx::copy_to_shared<16>(tile + Product::template offset<rows>(row, chunk),
                               valid ? from + row * token_stride_ + chunk * kElements : from, valid);
     }

@@ -200,7 +200,8 @@ TEST(Specialize, WhatATypeMakesDifferentIsEachEntrysOwnWithAllThatNamesIt) {
       "  static constexpr bool causal = causal_;\n};\n"
       "template <class Config>\n__device__ int plain(int x) {\n  return x + 1;\n}\n"
       "template <class Config>\n__device__ int rows(int x) {\n  return x % Config::rows;\n}\n"
-      "template <class Config>\n__device__ int both(int x) {\n  return plain<Config>(x) + rows<Config>(x);\n}\n",
+      "template <class Config>\n__device__ int both(int x) {\n  return plain<Config>(x) + "
+      "rows<Config>(x);\n}\n",
       "__global__ void k(int* x) { x[0] = hydrac::cuda::both<hydrac::cuda::Config<8, true>>(3); }\n",
       "__global__ void l(int* x) { x[0] = hydrac::cuda::both<hydrac::cuda::Config<9, true>>(3); }\n");
   EXPECT_EQ(both.shared, "inline __device__ int plain(int x) {\n  return x + 1;\n}\n");
@@ -212,10 +213,11 @@ TEST(Specialize, WhatATypeMakesDifferentIsEachEntrysOwnWithAllThatNamesIt) {
 }
 
 TEST(Specialize, ParametersThatNothingReadsGoWithTheirArguments) {
-  EXPECT_EQ(specialized("struct Dropout {\n  int key;\n};\ntemplate <bool drops>\n__device__ int f(int x, const "
-                        "Dropout& dropout, int y) {\n  if constexpr (drops) x += dropout.key;\n  return x * y;\n}\n",
-                        "__global__ void k(int* x) {\n  constexpr hydrac::cuda::Dropout dropout{3};\n"
-                        "  x[0] = hydrac::cuda::f<false>(1, dropout, 2);\n}\n"),
+  EXPECT_EQ(specialized(
+                "struct Dropout {\n  int key;\n};\ntemplate <bool drops>\n__device__ int f(int x, const "
+                "Dropout& dropout, int y) {\n  if constexpr (drops) x += dropout.key;\n  return x * y;\n}\n",
+                "__global__ void k(int* x) {\n  constexpr hydrac::cuda::Dropout dropout{3};\n"
+                "  x[0] = hydrac::cuda::f<false>(1, dropout, 2);\n}\n"),
             "inline __device__ int f(int x, int y) {\n  return x * y;\n}\n\n"
             "__global__ void k(int* x) {\n  x[0] = hydrac::made::f(1, 2);\n}\n");
 }

@@ -174,8 +174,7 @@ TEST_F(SameCode, KernelsThatShareAHeaderCompileToTheSamePtx) {
       for (const std::string& code : {parts.shared, parts.entries[i].own})
         text += "namespace hydrac::kernel {\n" + code + "}\n";
       text += parts.entries[i].text;
-      EXPECT_TRUE(ptx_of(text, attention.capability) ==
-                  ptx_of(request.entries[i].text, attention.capability))
+      EXPECT_TRUE(ptx_of(text, attention.capability) == ptx_of(request.entries[i].text, attention.capability))
           << attention.name() << " " << request.entries[i].path;
     }
   }
