@@ -94,7 +94,8 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
   std::map<std::string, SourceFile> files;
   const std::string& header = group.kernels.front()->header;
   const std::string path = fmt::format("kernels/{}.{}", group.name, cpu ? "h" : "cuh");
-  if (!is_blank(code.shared)) {
+  const bool is_shared = !is_blank(code.shared);
+  if (is_shared) {
     files[path] = {header + " for the sizes of this program: what its kernels share.", code.includes,
                    in_namespace(space, code.shared), ""};
     code.includes = {"\"" + path + "\""};
@@ -104,8 +105,9 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
     const std::string text = unqualified(code.entries[i].text, program);
     SourceFile& file = files[request.entries[i].path];
     file.comment = header + " for the sizes of this program.";
-    file.includes = {"\"kernels/kernels.h\"", ""};
-    file.includes.insert(file.includes.end(), code.includes.begin(), code.includes.end());
+    file.includes = code.includes;
+    file.includes.insert(file.includes.begin() + (is_shared ? 1 : 0), "\"kernels/kernels.h\"");
+    if (!is_shared) file.includes.insert(file.includes.begin() + 1, "");
     file.body = in_namespace(space, code.entries[i].own);
     if (cpu) {
       file.body += text;
