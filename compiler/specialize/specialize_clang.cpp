@@ -8,6 +8,7 @@
 #include "specialize/bind.h"
 #include "specialize/constants.h"
 #include "specialize/pieces.h"
+#include "specialize/sharing.h"
 #include "specialize/specialize.h"
 #include "specialize/tidy.h"
 
@@ -157,56 +158,30 @@ class Specializer {
     return edits;
   }
 
-  // Decides which pieces are shared: those of several entries that say the same for all of them. What says
-  // something else for each, and what names such a thing, is each entry's own.
   void share() {
-    struct Candidate {
-      Piece* piece;
-      std::set<std::string> words;  // of its text for all entries
-      bool is_own = false;
-    };
-    std::vector<Candidate> all;
+    std::vector<Candidate> candidates;
+    std::vector<Piece*> all;
     for (auto& [file, of_file] : pieces_.of_file) {
       std::sort(of_file.begin(), of_file.end(),
                 [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
       if (scope_.is_entry(file)) continue;
       const std::string& text = scope_.text(file);
       for (Piece& piece : of_file) {
-        Candidate candidate{&piece, words_of(edited(text, piece.begin, piece.end, edits_[0][file]))};
+        Candidate candidate{piece.names, words_of(edited(text, piece.begin, piece.end, edits_[0][file])),
+                            static_cast<int>(piece.entries.size())};
         for (const Place& parameter : bindings_.bound_by_entry()) {
           if (parameter.file == file && parameter.offset >= piece.begin && parameter.offset < piece.end)
-            candidate.is_own = candidate.is_own || candidate.words.contains(word_at(text, parameter.offset));
+            candidate.differs =
+                candidate.differs || candidate.words.contains(word_at(text, parameter.offset));
         }
-        all.push_back(std::move(candidate));
+        candidates.push_back(std::move(candidate));
+        all.push_back(&piece);
       }
     }
-    const auto names_one_of = [](const Candidate& candidate, const std::set<std::string>& names) {
-      return std::any_of(names.begin(), names.end(),
-                         [&](const std::string& name) { return candidate.words.contains(name); });
-    };
-    for (bool changes = true; changes;) {
-      changes = false;
-      for (const Candidate& own : all) {
-        if (!own.is_own) continue;
-        for (Candidate& other : all) {
-          if (other.is_own || !names_one_of(other, own.piece->names)) continue;
-          other.is_own = changes = true;
-        }
-      }
-    }
-    for (Candidate& candidate : all) {
-      candidate.piece->is_shared = !candidate.is_own && candidate.piece->entries.size() > 1;
-      has_versions_ = has_versions_ || (candidate.is_own && candidate.piece->entries.size() > 1);
-    }
-    for (bool changes = true; changes;) {
-      changes = false;
-      for (const Candidate& shared : all) {
-        if (!shared.piece->is_shared) continue;
-        for (Candidate& other : all) {
-          if (other.is_own || other.piece->is_shared || !names_one_of(shared, other.piece->names)) continue;
-          other.piece->is_shared = changes = true;
-        }
-      }
+    decide_sharing(candidates);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i]->is_shared = candidates[i].is_shared;
+      has_versions_ = has_versions_ || (candidates[i].differs && candidates[i].entries > 1);
     }
   }
 
