@@ -17,6 +17,7 @@
 #include "emit/runtime_files.h"
 #include "emit/settings.h"
 #include "emit/source_file.h"
+#include "emit/template_kernels.h"
 #include "specialize/check.h"
 #include "specialize/format.h"
 #include "targets/target.h"
@@ -24,10 +25,6 @@
 namespace hydrac::emit {
 
 namespace {
-
-constexpr const char* kLaunchUsings =
-    "using hydrac::runtime::cuda::allow_shared_memory;\nusing hydrac::runtime::cuda::check_launch;\n"
-    "using hydrac::runtime::cuda::launch_behind_kernel;\n\n";
 
 class Emitter {
  public:
@@ -68,7 +65,7 @@ class Emitter {
   void add_dims();
   void add_memory();
   void add_kernels();
-  std::string template_file(const program::Kernel& kernel) const;
+  Files template_group(const TemplateKernels& group) const;
   void add_functions();
   void add_program();
   void add_main();
@@ -154,18 +151,15 @@ void Emitter::add_kernels() {
          {cpu_ ? "The kernels of the program."
                : "The kernels of the program, as functions that launch them on a stream.",
           includes, usings + kernel_declarations(compiled_), ""});
-  std::map<std::string, std::future<std::string>> templates;
+  // Clang takes tenths of a second for each group.
+  std::vector<std::future<Files>> templates;
+  for (const TemplateKernels& group : template_kernels(compiled_))
+    templates.push_back(std::async(std::launch::async, [this, group] { return template_group(group); }));
   for (const auto& [file, kernels] : kernel_files(compiled_.program)) {
     const std::string name = "kernels/" + file + (cpu_ ? ".cpp" : ".cu");
-    const program::Kernel& first = compiled_.program.kernels[static_cast<size_t>(kernels.front())];
-    if (!first.header.empty()) {
-      // Clang takes tenths of a second for each.
-      templates.emplace(name,
-                        std::async(std::launch::async, [this, &first] { return template_file(first); }));
-      if (cpu_) generated_.push_back(name);
-      continue;
-    }
-    generated_.push_back(name);
+    const bool is_generated = compiled_.program.kernels[static_cast<size_t>(kernels.front())].header.empty();
+    if (is_generated || cpu_) generated_.push_back(name);
+    if (!is_generated) continue;
     SourceFile text{"Kernels: " + file + ".", {"\"kernels/kernels.h\"", ""}, "", ""};
     if (cpu_) {
       text.includes.insert(text.includes.end(),
@@ -174,26 +168,26 @@ void Emitter::add_kernels() {
       text.includes.insert(text.includes.end(),
                            {"\"cuda/reduce.cuh\"", "\"cuda/types.cuh\"", "\"cuda/vector.cuh\"",
                             "\"hydrac/math.h\"", "\"hydrac/random.h\"", "\"runtime/cuda/launch.cuh\""});
-      if (first.waits_for_previous)
+      std::vector<const program::Kernel*> all;
+      for (int kernel : kernels) all.push_back(&compiled_.program.kernels[static_cast<size_t>(kernel)]);
+      text.body = launch_usings(all);
+      if (all.front()->waits_for_previous)
         text.includes.insert(text.includes.begin() + 2, "\"cuda/previous_kernel.cuh\"");
-      text.body = kLaunchUsings;
     }
     text.body += kernel_definitions(compiled_, kernels);
     source(name, text);
   }
-  for (auto& [name, text] : templates) files_[name] = text.get();
+  for (std::future<Files>& files : templates) files_.merge(files.get());
 }
 
-std::string Emitter::template_file(const program::Kernel& kernel) const {
-  std::string text = provenance(origin_, "// ");
-  text += "//\n// " + kernel.header + " for the sizes of this program.\n";
-  text += "#include \"kernels/kernels.h\"\n";
-  if (!cpu_) text += "#include \"runtime/cuda/launch.cuh\"\n";
-  text += template_kernel(compiled_, kernel);
-  const std::string scope = "hydrac::" + namespace_of(compiled_.spec);
-  text += fmt::format("\nnamespace {} {{\n\n{}{}\n}}  // namespace {}\n", scope, cpu_ ? "" : kLaunchUsings,
-                      template_launcher(compiled_, kernel), scope);
-  return specialize::formatted(text);
+Files Emitter::template_group(const TemplateKernels& group) const {
+  Files files;
+  for (const auto& [name, file] : template_files(compiled_, group)) {
+    const bool is_source = name.ends_with(".cpp") || name.ends_with(".cu");
+    files[name] = specialize::formatted(is_source ? source_text(compiled_.spec, origin_, file)
+                                                  : header_text(compiled_.spec, origin_, file));
+  }
+  return files;
 }
 
 void Emitter::add_functions() {

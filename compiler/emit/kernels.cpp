@@ -8,24 +8,13 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "codegen/dimensions.h"
 #include "emit/on_cpu.h"
-#include "emit/source_file.h"
-#include "ir/words.h"
-#include "specialize/specialize.h"
-#include "targets/target.h"
 
 namespace hydrac::emit {
 
 using program::Kernel;
 
 namespace {
-
-// Each kernel that is made of a template has a namespace of its own: the same template makes other code for
-// other constants.
-std::string kernel_scope(const Kernel& kernel) {
-  return kernel.name + "_code";
-}
 
 std::string trimmed(std::string text) {
   const size_t first = text.find_first_not_of(" \n"), last = text.find_last_not_of(" \n");
@@ -48,13 +37,13 @@ Signature signature_of(const Kernel& kernel) {
   return s;
 }
 
+}  // namespace
+
 std::string replaced(std::string text, const std::string& what, const std::string& with) {
   for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
     text.replace(at, what.size(), with);
   return text;
 }
-
-}  // namespace
 
 // One a line: "    const bf16* __restrict__ x,  // [B,T,C]".
 std::vector<Parameter> parameters_of(const Kernel& kernel) {
@@ -103,6 +92,11 @@ bool is_private(const Parameter& parameter) {
   return parameter.type.find("cuda::") != std::string::npos;
 }
 
+// Dynamic shared memory that must be asked for.
+bool needs_shared_memory(const Kernel& kernel) {
+  return kernel.launch.shared_bytes > 48 * 1024;
+}
+
 // One a line, so that each can have its shape behind it.
 std::string host_parameters(const Kernel& kernel, bool cpu) {
   std::vector<Parameter> list = parameters_of(kernel);
@@ -124,16 +118,35 @@ std::string comment_of(const Kernel& kernel) {
   return "// " + replaced(comment, "\n", "\n// ") + "\n";
 }
 
-// `code`: the kernel's qualified name.
-std::string launcher(const Kernel& kernel, const std::string& code) {
+// How emitted code declares a kernel: on a GPU a function launches it that has the kernel's name.
+std::string declared(const Kernel& kernel, bool cpu) {
+  std::string text = kernel.text;
+  if (cpu) return replaced(text, "static void " + kernel.name, "void " + kernel.name);
+  text.insert(signature_of(kernel).open, "_kernel");
+  return replaced(text, "extern \"C\" __global__", "__global__");
+}
+
+std::string definition(const Kernel& kernel, bool cpu) {
+  const std::string text = declared(kernel, cpu);
+  return comment_of(kernel) +
+         (cpu ? text : "namespace {\n\n" + text + "\n}  // namespace\n\n" + launcher(kernel, ""));
+}
+
+}  // namespace
+
+std::string commented_definition(const Kernel& kernel, bool cpu) {
+  return comment_of(kernel) + declared(kernel, cpu);
+}
+
+std::string launcher(const Kernel& kernel, const std::string& space) {
+  const std::string code = kernel.name + "_kernel";
   std::vector<std::string> names;
   for (const Parameter& p : parameters_of(kernel)) {
     const std::string type = p.type.substr(p.type.rfind(':') + 1);
-    names.push_back(is_private(p) ? fmt::format("static_cast<{}::{}>({})", kernel_scope(kernel), type, p.name)
-                                  : p.name);
+    names.push_back(is_private(p) ? fmt::format("static_cast<{}::{}>({})", space, type, p.name) : p.name);
   }
   std::string text = fmt::format("void {}({} {{\n", kernel.name, host_parameters(kernel, false));
-  if (kernel.launch.shared_bytes > 48 * 1024)
+  if (needs_shared_memory(kernel))
     text += fmt::format("  allow_shared_memory({}, {});\n", code, kernel.launch.shared_bytes);
   const std::string format = kernel.waits_for_previous
                                  ? "  launch_behind_kernel({}, {}, {}, {}, stream, {});\n"
@@ -143,42 +156,15 @@ std::string launcher(const Kernel& kernel, const std::string& code) {
   return text + fmt::format("  check_launch(\"{}\");\n}}\n", kernel.name);
 }
 
-std::string definition(const Kernel& kernel, bool cpu) {
-  const Signature s = signature_of(kernel);
-  std::string text = kernel.text;
-  if (cpu) {
-    text = replaced(text, "static void " + kernel.name, "void " + kernel.name);
-  } else {
-    text.insert(s.open, "_kernel");
-    text = replaced(text, "extern \"C\" __global__", "__global__");
-    text = "namespace {\n\n" + text + "\n}  // namespace\n\n" + launcher(kernel, kernel.name + "_kernel");
-  }
-  return comment_of(kernel) + text;
+std::string launch_usings(const std::vector<const Kernel*>& kernels) {
+  std::string text;
+  if (std::any_of(kernels.begin(), kernels.end(), [](const Kernel* k) { return needs_shared_memory(*k); }))
+    text += "using hydrac::runtime::cuda::allow_shared_memory;\n";
+  text += "using hydrac::runtime::cuda::check_launch;\n";
+  if (std::any_of(kernels.begin(), kernels.end(), [](const Kernel* k) { return k->waits_for_previous; }))
+    text += "using hydrac::runtime::cuda::launch_behind_kernel;\n";
+  return text + "\n";
 }
-
-// Names that the text of a kernel finds in namespace hydrac.
-const std::map<std::string, std::string, std::less<>> kQualified = {
-    {"bf16", "hydrac::bf16"},
-    {"cpu", "hydrac::cpu"},
-    {"cuda", "hydrac::cuda"},
-    {"f16", "hydrac::f16"},
-    {"launch_next_kernel", "hydrac::launch_next_kernel"},
-    {"random_key", "hydrac::random_key"},
-    {"wait_for_previous_kernel", "hydrac::wait_for_previous_kernel"}};
-
-// The kernel over its template, as the specializer is to see it: outside of all namespaces, which the result
-// is too.
-std::string template_entry(const Kernel& kernel) {
-  const Signature s = signature_of(kernel);
-  std::string text = kernel.text;
-  text.insert(s.open, "_kernel");
-  text = replaced(text, "extern \"C\" __global__", "__global__");
-  return fmt::format("{}#include \"{}\"\n#include \"dims.h\"\n\n{}{}",
-                     kernel.waits_for_previous ? "#include \"cuda/previous_kernel.cuh\"\n" : "",
-                     kernel.header, comment_of(kernel), ir::with_words(text, kQualified));
-}
-
-}  // namespace
 
 std::string kernel_declarations(const driver::Compiled& compiled) {
   const bool cpu = on_cpu(compiled);
@@ -191,38 +177,6 @@ std::string kernel_declarations(const driver::Compiled& compiled) {
     }
   }
   return text;
-}
-
-std::string template_kernel(const driver::Compiled& compiled, const Kernel& kernel) {
-  const bool cpu = on_cpu(compiled);
-  const std::string program = "hydrac::" + namespace_of(compiled.spec),
-                    scope = program + "::" + kernel_scope(kernel);
-  specialize::SpecializeRequest request;
-  request.entry = {fmt::format("kernels/{}.{}", kernel.name, cpu ? "cpp" : "cu"), template_entry(kernel)};
-  request.headers.push_back(
-      {"dims.h", "#pragma once\n#include <cstdint>\n" +
-                     codegen::dimension_constants(compiled.program.dimensions, kernel.text)});
-  request.library.push_back("dims.h");
-  request.dialect = cpu ? specialize::Dialect::cpp : specialize::Dialect::cuda;
-  if (!cpu) request.capability = targets::find(compiled.spec.target)->capability;
-  request.scope = scope;
-  std::string text = specialize::specialize(request);
-  // The kernel stands behind the namespace, and may leave out what it was qualified with.
-  const std::string end = "}  // namespace " + scope + "\n";
-  const size_t behind = text.find(end);
-  if (behind == std::string::npos) throw std::logic_error("specialized code has no namespace " + scope);
-  std::string code = text.substr(0, behind + end.size()), entry = text.substr(behind + end.size());
-  entry = replaced(entry, scope + "::", kernel_scope(kernel) + "::");
-  for (const auto& [name, qualified] : kQualified) entry = replaced(entry, qualified, name);
-  return fmt::format("{}\nusing namespace hydrac;\nusing namespace {};\n{}", code, program, entry);
-}
-
-std::string template_launcher(const driver::Compiled& compiled, const Kernel& kernel) {
-  if (!on_cpu(compiled)) return launcher(kernel, fmt::format("::{}_kernel", kernel.name));
-  std::vector<std::string> names;
-  for (const Parameter& p : parameters_of(kernel)) names.push_back(p.name);
-  return fmt::format("void {0}({1} {{\n  {0}_kernel({2});\n}}\n", kernel.name, host_parameters(kernel, true),
-                     fmt::join(names, ", "));
 }
 
 std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels) {

@@ -28,10 +28,16 @@ std::string kernel_declarations(const driver::Compiled& compiled);
 // The body of kernels/FILE.cu, or of kernels/FILE.cpp for the cpu.
 std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels);
 
-// A kernel that binds a template to constants: the template's code for these constants, a whole file but for
-// its first lines, and the host function that launches it, within the program's namespace.
-std::string template_kernel(const driver::Compiled& compiled, const program::Kernel& kernel);
-std::string template_launcher(const driver::Compiled& compiled, const program::Kernel& kernel);
+// One kernel as it stands in these bodies, under its comment. On a GPU it has `_kernel` behind its name.
+std::string commented_definition(const program::Kernel& kernel, bool cpu);
+// The host function that launches a kernel. `space`: the namespace of the types that only the kernel's
+// template knows.
+std::string launcher(const program::Kernel& kernel, const std::string& space);
+// What the launchers of these kernels use of the runtime.
+std::string launch_usings(const std::vector<const program::Kernel*>& kernels);
+
+// `text` with every `what` become `with`.
+std::string replaced(std::string text, const std::string& what, const std::string& with);
 
 // The member of Run that is the plan of an attention by cuDNN: "attention", "generation_attention".
 std::string attention_name(const driver::Compiled& compiled, const program::AttentionCall& attention);

@@ -11,6 +11,8 @@ class Proposals {
  public:
   // `kind` keeps apart what may be proposed at one place. `witness` is compared too: what the edits rely on.
   void propose(const Place& place, char kind, std::vector<Edit> edits, const std::string& witness = "");
+  // Proposes all that `other` does, whatever it relies on.
+  void add(const Proposals& other);
   std::map<int, std::vector<Edit>> agreed() const;
 
  private:
@@ -25,7 +27,7 @@ class Proposals {
 // Proposes for each instance: parameters and arguments that are bound go; their uses become constants (marks
 // of constants.h); conditions that became constant are pruned with the branches they rule out; aliases that
 // depended on parameters become the types they mean. All of `bindings` must have been seen before.
-void propose_bindings(const Places& places, const Instances& instances, int entry, const std::string& scope,
+void propose_bindings(const Places& places, const Instances& instances, const std::string& scope,
                       const Bindings& bindings, Proposals& proposals);
 
 }  // namespace hydrac::specialize

@@ -17,6 +17,13 @@ void Proposals::propose(const Place& place, char kind, std::vector<Edit> edits, 
     found->second.disputed = true;
 }
 
+void Proposals::add(const Proposals& other) {
+  for (const auto& [key, proposal] : other.proposals_) {
+    auto [found, is_new] = proposals_.try_emplace(key, proposal);
+    if (proposal.disputed || found->second.edits != proposal.edits) found->second.disputed = true;
+  }
+}
+
 std::map<int, std::vector<Edit>> Proposals::agreed() const {
   std::map<int, std::vector<Edit>> edits;
   for (const auto& [key, proposal] : proposals_) {
@@ -49,11 +56,9 @@ class Branches : public RecursiveASTVisitor<Branches> {
 
 class Binder : public RecursiveASTVisitor<Binder> {
  public:
-  Binder(const Places& places, int entry, const std::string& scope, const Bindings& bindings,
-         Proposals& proposals)
+  Binder(const Places& places, const std::string& scope, const Bindings& bindings, Proposals& proposals)
       : places_(places),
         context_(places.ast().context()),
-        entry_(entry),
         scope_(scope),
         bindings_(bindings),
         proposals_(proposals),
@@ -78,6 +83,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
     } else if (auto* record = dyn_cast<CXXRecordDecl>(decl)) {
       thin_record(record, pattern);
       record_ = record;
+      for (const CXXBaseSpecifier& base : record->bases())
+        TraverseTypeLoc(base.getTypeSourceInfo()->getTypeLoc());
       for (Decl* member : record->decls()) {
         if (isa<FieldDecl, StaticAssertDecl, TypedefNameDecl>(member)) TraverseDecl(member);
       }
@@ -169,6 +176,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
     if (const auto* logical = dyn_cast<BinaryOperator>(expression->getSubExpr());
         logical && logical->isLogicalOp())
       return propose_bare(expression, logical);
+    if (const auto* sum = dyn_cast<BinaryOperator>(expression->getSubExpr()))
+      return propose_folded(expression, sum);
     // Around what is one word when folded.
     const auto* operation = dyn_cast<ConditionalOperator>(expression->getSubExpr());
     const auto open = places_.of(expression->getLParen()), close = places_.of(expression->getRParen());
@@ -208,9 +217,18 @@ class Binder : public RecursiveASTVisitor<Binder> {
     proposals_.propose(*open, '(', edits);
     return true;
   }
+  bool propose_folded(const ParenExpr* expression, const BinaryOperator* operation) {
+    const auto open = places_.of(expression->getLParen()), close = places_.of(expression->getRParen());
+    if (!open || !close || operation->isValueDependent()) return true;
+    std::vector<Edit> edits;
+    if (folds(operation))
+      edits = {{open->offset, open->offset + 1, ""}, {close->offset, close->offset + 1, ""}};
+    proposals_.propose(*open, '(', edits);
+    return true;
+  }
   // It held when the template was parsed with its arguments.
   bool VisitStaticAssertDecl(StaticAssertDecl* declaration) {
-    if (const auto place = places_.of(declaration->getLocation()); place && place->file != entry_) {
+    if (const auto place = places_.of(declaration->getLocation()); place && !of_entry(*place)) {
       const std::string& text = places_.scope().text(place->file);
       const std::size_t begin = comment_begin(text, place->offset);
       proposals_.propose(
@@ -262,6 +280,7 @@ class Binder : public RecursiveASTVisitor<Binder> {
  private:
   // ---- what is written in the text
 
+  bool of_entry(const Place& place) const { return places_.scope().is_entry(place.file); }
   Edit replaced(SourceRange range, const std::string& text) const {
     return {places_.of(range.getBegin())->offset, places_.behind(range.getEnd()), text};
   }
@@ -376,7 +395,7 @@ class Binder : public RecursiveASTVisitor<Binder> {
       qualifier = qualifier.getPrefix();
     const NamespaceDecl* space = qualifier.getNestedNameSpecifier()->getAsNamespace();
     const auto place = places_.of(qualifier.getBeginLoc());
-    if (!space || !place || place->file != entry_) return;
+    if (!space || !place || !of_entry(*place)) return;
     const auto* outer = dyn_cast<NamespaceDecl>(space->getDeclContext());
     if (!outer || !outer->getDeclContext()->isTranslationUnit())
       return;  // `hydrac` alone, or a namespace within
@@ -402,7 +421,7 @@ class Binder : public RecursiveASTVisitor<Binder> {
     const auto* variable = dyn_cast<VarDecl>(reference->getDecl());
     if (!variable || !variable->isConstexpr()) return false;
     const auto place = places_.of(variable->getLocation());
-    return place && place->file != entry_ && (variable->isLocalVarDecl() || variable->isStaticDataMember());
+    return place && !of_entry(*place) && (variable->isLocalVarDecl() || variable->isStaticDataMember());
   }
 
   std::optional<std::string> value_of(const Expr* expression) const {
@@ -480,14 +499,14 @@ class Binder : public RecursiveASTVisitor<Binder> {
   std::optional<std::string> initial_constant(const VarDecl* variable) const {
     if (!variable->isLocalVarDecl() && !variable->isStaticDataMember()) return std::nullopt;
     const auto place = places_.of(variable->getLocation());
-    if (!place || place->file == entry_) return std::nullopt;
+    if (!place || of_entry(*place)) return std::nullopt;
     const Expr* initial = variable->getAnyInitializer();
     return initial ? constant_text(as_written(initial)) : std::nullopt;
   }
 
   void propose_constant(const Expr* expression, SourceLocation begin, SourceLocation end) {
     const auto place = places_.of(begin);
-    if (!place || !places_.of(end) || place->file == entry_) return;
+    if (!place || !places_.of(end) || of_entry(*place)) return;
     const auto text = constant_text(expression);
     std::vector<Edit> edits;
     if (text) edits.push_back({place->offset, places_.behind(end), *text});
@@ -679,7 +698,6 @@ class Binder : public RecursiveASTVisitor<Binder> {
 
   const Places& places_;
   ASTContext& context_;
-  const int entry_;
   const std::string& scope_;
   const Bindings& bindings_;
   Proposals& proposals_;
@@ -690,9 +708,9 @@ class Binder : public RecursiveASTVisitor<Binder> {
 
 }  // namespace
 
-void propose_bindings(const Places& places, const Instances& instances, int entry, const std::string& scope,
+void propose_bindings(const Places& places, const Instances& instances, const std::string& scope,
                       const Bindings& bindings, Proposals& proposals) {
-  Binder binder(places, entry, scope, bindings, proposals);
+  Binder binder(places, scope, bindings, proposals);
   for (Decl* decl : instances.declarations) binder.run(decl);
 }
 

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
-#include <map>
-#include <set>
 #include <stdexcept>
 
 namespace hydrac::specialize {
@@ -34,18 +33,6 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
 }
 
-std::set<std::string> words_of(const std::string& text) {
-  std::set<std::string> words;
-  for (std::size_t i = 0; i < text.size();) {
-    if (text[i] == kBegin) i = text.find(kEnd, i);
-    std::size_t end = i;
-    while (end < text.size() && is_word(text[end])) ++end;
-    if (end > i) words.insert(text.substr(i, end - i));
-    i = end > i ? end : i + 1;
-  }
-  return words;
-}
-
 Constant constant_at(const std::string& text, std::size_t begin, std::size_t end) {
   Constant constant;
   std::string* const fields[] = {&constant.source, &constant.owner, &constant.type, &constant.value,
@@ -62,6 +49,19 @@ Constant constant_at(const std::string& text, std::size_t begin, std::size_t end
 
 }  // namespace
 
+std::set<std::string> words_of(const std::string& text) {
+  std::set<std::string> words;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == kBegin) i = text.find(kEnd, i);
+    if (text.compare(i, 2, "//") == 0) i = std::min(text.find('\n', i), text.size());
+    std::size_t end = i;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (end > i) words.insert(text.substr(i, end - i));
+    i = end > i ? end : i + 1;
+  }
+  return words;
+}
+
 std::string mark_of(const Constant& constant) {
   std::string mark(1, kBegin);
   for (const std::string& field :
@@ -70,10 +70,21 @@ std::string mark_of(const Constant& constant) {
   return mark + kEnd;
 }
 
-NamedConstants name_constants(const std::string& text) {
-  const std::set<std::string> taken = words_of(text);
-  std::map<std::string, std::string> values;  // by name
+std::string NamedConstants::declarations() const {
+  std::string lines;
+  for (const Declared& constant : declared) lines += constant.line;
+  return lines;
+}
+
+NamedConstants name_constants(const std::string& text, const NamedConstants& before) {
+  std::set<std::string> taken = words_of(text);
+  taken.merge(words_of(before.text));
   NamedConstants result;
+  std::map<std::string, std::string> values;  // by name
+  for (const NamedConstants::Declared& declared : before.declared) {
+    values[declared.name] = declared.value;
+    taken.erase(declared.name);
+  }
   const auto name_of = [&](const Constant& constant) {
     const std::string plain = "k" + camel(constant.source),
                       owned = "k" + camel(constant.owner) + camel(constant.source);
@@ -84,8 +95,10 @@ NamedConstants name_constants(const std::string& text) {
       if (taken.contains(name)) continue;
       const auto [found, is_new] = values.try_emplace(name, constant.value);
       if (is_new) {
-        result.declarations += fmt::format("constexpr {} {} = {};{}{}\n", constant.type, name, constant.value,
-                                           constant.comment.empty() ? "" : "  ", constant.comment);
+        const char* gap = constant.comment.empty() ? "" : "  ";
+        result.declared.push_back({name, constant.value,
+                                   fmt::format("constexpr {} {} = {};{}{}\n", constant.type, name,
+                                               constant.value, gap, constant.comment)});
       }
       if (found->second == constant.value) return name;
     }

@@ -1,5 +1,7 @@
 // Named constants for the values that template parameters were bound to.
 #pragma once
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,13 +20,23 @@ struct Constant {
 // Stands in a text for a constant until all names are known.
 std::string mark_of(const Constant& constant);
 
+// The words of code outside of // comments and marks.
+std::set<std::string> words_of(const std::string& text);
+
 struct NamedConstants {
-  std::string declarations;  // a line each, in the order of first use
-  std::string text;          // with names in the place of marks
+  struct Declared {
+    std::string name, value;
+    std::string line;  // its declaration
+  };
+  std::vector<Declared> declared;  // in the order of first use
+  std::string text;                // with names in the place of marks
+
+  std::string declarations() const;
 };
 
-// Gives each marked constant a name that nothing in `text` has yet: kHeadDim, else kAttentionConfigHeadDim.
-// Equal names with equal values are one constant.
-NamedConstants name_constants(const std::string& text);
+// Gives each marked constant a name that nothing in `text` and `before` has yet: kHeadDim, else
+// kAttentionConfigHeadDim. Equal names with equal values are one constant, also where `before`, the text that
+// this one stands behind, has declared it.
+NamedConstants name_constants(const std::string& text, const NamedConstants& before = {});
 
 }  // namespace hydrac::specialize

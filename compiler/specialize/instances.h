@@ -13,17 +13,20 @@
 namespace hydrac::specialize {
 
 // Which files are specialized; what they include beside these stays an #include. Files are known by their
-// number.
+// number. The first `entries` of them are what uses the others.
 class Scope {
  public:
-  explicit Scope(std::vector<SourceFile> files) : files_(std::move(files)) {}
+  explicit Scope(std::vector<SourceFile> files, int entries = 0)
+      : files_(std::move(files)), entries_(entries) {}
   // -1: not in scope.
   int number_of(const std::string& path) const;
   const std::string& path(int file) const { return files_[file].path; }
   const std::string& text(int file) const { return files_[file].text; }
+  bool is_entry(int file) const { return file < entries_; }
 
  private:
   std::vector<SourceFile> files_;
+  int entries_;
 };
 
 // A place in a source file, the same whichever parse it was seen in.
@@ -61,20 +64,49 @@ class Places {
   mutable std::map<clang::FileID, int> numbers_;
 };
 
-// The values that template parameters were seen with, over all parses. Parameters are known by their place in
-// the template that is a definition.
+// The values that template parameters were seen with, over all entries and parses. Parameters are known by
+// their place in the template that is a definition.
 class Bindings {
  public:
-  void see(const Place& parameter, const std::string& value) { values_[parameter].insert(value); }
+  // `is_number`: as a parameter that stays one, which code with several values of it can share.
+  void see(const Place& parameter, const std::string& value, bool is_number, int entry) {
+    Values& values = values_[parameter];
+    values.of_entry[entry].insert(value);
+    values.of_all.insert(value);
+    values.are_numbers = is_number;
+  }
   // Packs, and what only lambdas stand for: there is no name to put in their place.
   void keep(const Place& parameter) { kept_.insert(parameter); }
+  // To one value, at least in each entry.
   bool bound(const Place& parameter) const {
     const auto found = values_.find(parameter);
-    return found != values_.end() && found->second.size() == 1 && !kept_.contains(parameter);
+    return found != values_.end() && !kept_.contains(parameter) &&
+           (found->second.of_all.size() == 1 || differs(found->second));
+  }
+  // Those that are bound, to different values in different entries.
+  std::vector<Place> bound_by_entry() const {
+    std::vector<Place> all;
+    for (const auto& [place, values] : values_) {
+      if (bound(place) && differs(values)) all.push_back(place);
+    }
+    return all;
   }
 
  private:
-  std::map<Place, std::set<std::string>> values_;
+  struct Values {
+    std::map<int, std::set<std::string>> of_entry;
+    std::set<std::string> of_all;
+    bool are_numbers = false;
+  };
+  static bool differs(const Values& values) {
+    if (values.are_numbers || values.of_all.size() == 1) return false;
+    for (const auto& [entry, own] : values.of_entry) {
+      if (own.size() != 1) return false;
+    }
+    return true;
+  }
+
+  std::map<Place, Values> values_;
   std::set<Place> kept_;
 };
 
@@ -96,9 +128,9 @@ struct Instances {
   std::set<std::string> outside;  // the files out of scope that declare something they name
 };
 
-// From the declarations of namespaces that `is_root` chooses. Local variables at the places of `ignored` are
-// passed over.
+// From the declarations of namespaces that `is_root` chooses, for `bindings` those of entry number `entry`.
+// Local variables at the places of `ignored` are passed over.
 Instances instances_of(const Places& places, const std::function<bool(const clang::Decl*)>& is_root,
-                       Bindings& bindings, const std::set<Place>& ignored = {});
+                       Bindings& bindings, int entry = 0, const std::set<Place>& ignored = {});
 
 }  // namespace hydrac::specialize

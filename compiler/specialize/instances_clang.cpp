@@ -133,8 +133,8 @@ namespace {
 // Visits the bodies, initializers and types of everything that it finds, as instantiated.
 class Reacher : public RecursiveASTVisitor<Reacher> {
  public:
-  Reacher(const Places& places, Bindings& bindings, const std::set<Place>& ignored)
-      : places_(places), bindings_(bindings), ignored_(ignored) {}
+  Reacher(const Places& places, Bindings& bindings, int entry, const std::set<Place>& ignored)
+      : places_(places), bindings_(bindings), entry_(entry), ignored_(ignored) {}
 
   void reach(Decl* decl) {
     if (auto* function = dyn_cast<FunctionDecl>(decl)) return reach_function(function);
@@ -293,7 +293,9 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
           argument.getKind() == TemplateArgument::Pack || is_lambda(argument)) {
         bindings_.keep(*place);
       } else {
-        bindings_.see(*place, value_of(argument));
+        const bool is_number = argument.getKind() == TemplateArgument::Integral ||
+                               argument.getKind() == TemplateArgument::Expression;
+        bindings_.see(*place, value_of(argument), is_number, entry_);
       }
     }
   }
@@ -321,6 +323,7 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
 
   const Places& places_;
   Bindings& bindings_;
+  const int entry_;
   const std::set<Place>& ignored_;
   Instances instances_;
   std::set<const Decl*> seen_;
@@ -339,8 +342,8 @@ void reach_roots(Reacher& reacher, const std::function<bool(const Decl*)>& is_ro
 }  // namespace
 
 Instances instances_of(const Places& places, const std::function<bool(const Decl*)>& is_root,
-                       Bindings& bindings, const std::set<Place>& ignored) {
-  Reacher reacher(places, bindings, ignored);
+                       Bindings& bindings, int entry, const std::set<Place>& ignored) {
+  Reacher reacher(places, bindings, entry, ignored);
   reach_roots(reacher, is_root, places.ast().context().getTranslationUnitDecl());
   return reacher.take();
 }

@@ -11,11 +11,12 @@ namespace {
 class PieceFinder {
  public:
   PieceFinder(const Places& places, const Instances& instances, const Preprocessing& preprocessing,
-              bool keeps_conditionals, Pieces& pieces)
+              bool keeps_conditionals, int entry, Pieces& pieces)
       : places_(places),
         instances_(instances),
         preprocessing_(preprocessing),
         keeps_conditionals_(keeps_conditionals),
+        entry_(entry),
         pieces_(pieces) {}
 
   void find(const DeclContext* context, const std::vector<std::string>& space) {
@@ -59,7 +60,7 @@ class PieceFinder {
       const std::string& text = places_.scope().text(begin->file);
       Pieces::Member& known = pieces_.members[{begin->file, comment_begin(text, begin->offset)}];
       known.end = next_line(text, places_.behind_declaration(member));
-      known.is_reached = known.is_reached || is_reached;
+      if (is_reached) known.entries.insert(entry_);
       if (const CXXRecordDecl* inner = record_of(member); inner && is_reached) add_members(inner);
     }
   }
@@ -86,9 +87,13 @@ class PieceFinder {
     const auto begin = begin_of(decl);
     if (!begin) return;
     const std::string& text = places_.scope().text(begin->file);
-    Piece piece{comment_begin(text, begin->offset), places_.behind_declaration(wanted),
+    Piece piece{comment_begin(text, begin->offset),
+                places_.behind_declaration(wanted),
                 space.size() > 2 ? std::vector(space.begin() + 2, space.end()) : std::vector<std::string>(),
-                ""};
+                "",
+                {},
+                {entry_}};
+    if (const auto* named = dyn_cast<NamedDecl>(wanted)) piece.names.insert(named->getNameAsString());
     if (piece.begin == line_begin(text, begin->offset)) piece.comment = comment_elsewhere(wanted);
     if (keeps_conditionals_) widen(begin->file, piece);
     if (const CXXRecordDecl* record = record_of(wanted)) add_members(record);
@@ -99,6 +104,8 @@ class PieceFinder {
       all.push_back(piece);
     } else {
       same->end = std::max(same->end, piece.end);
+      same->entries.insert(entry_);
+      same->names.merge(piece.names);
     }
   }
 
@@ -141,14 +148,15 @@ class PieceFinder {
   const Instances& instances_;
   const Preprocessing& preprocessing_;
   const bool keeps_conditionals_;
+  const int entry_;
   Pieces& pieces_;
 };
 
 }  // namespace
 
 void find_pieces(const Places& places, const Instances& instances, const Preprocessing& preprocessing,
-                 bool keeps_conditionals, Pieces& pieces) {
-  PieceFinder(places, instances, preprocessing, keeps_conditionals, pieces)
+                 bool keeps_conditionals, int entry, Pieces& pieces) {
+  PieceFinder(places, instances, preprocessing, keeps_conditionals, entry, pieces)
       .find(places.ast().context().getTranslationUnitDecl(), {});
 }
 

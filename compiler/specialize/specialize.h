@@ -9,9 +9,9 @@
 namespace hydrac::specialize {
 
 struct SpecializeRequest {
-  // What instantiates: kernels or functions over the headers, such as a __global__ wrapper. All that it
-  // declares is kept.
-  SourceFile entry;
+  // What instantiates: kernels or functions over the headers, such as a __global__ wrapper. All that they
+  // declare is kept. Several are one program's uses of one template, and share what they have in common.
+  std::vector<SourceFile> entries;
   std::vector<SourceFile> headers = template_headers();
   // Those of `headers` that stay #include lines; the others are specialized into the text.
   std::vector<std::string> library = {"cuda/previous_kernel.cuh", "cuda/reduce.cuh", "cuda/types.cuh",
@@ -24,11 +24,24 @@ struct SpecializeRequest {
   std::string scope;
 };
 
-// A parameter that has one value wherever the entry's code reaches becomes a named constant (`kHeadDim`) or
+// Plain source in parts, none of them formatted: each is meant to become a part of a file.
+struct Specialized {
+  struct Entry {
+    // What it alone uses, for the inside of the namespace; stands behind `shared`. What other entries have
+    // other versions of is within an unnamed namespace: entries are meant for different files.
+    std::string own;
+    std::string text;  // what it declares, which names the rest with its namespace
+  };
+  std::vector<std::string> includes;  // "<cstdint>"; "" is an empty line
+  std::string shared;                 // what several entries use, for the inside of the namespace
+  std::vector<Entry> entries;         // in the order of the request
+};
+
+// A parameter that has one value wherever the entries' code reaches becomes a named constant (`kHeadDim`) or
 // the type it stands for; one that varies stays a template parameter. Conditions that are constant then are
-// pruned, what nothing uses is dropped, comments stay, macros of the templates are expanded. Formatted.
-// Computes the same bits. Throws std::logic_error, with the places, when the entry does not parse, or the
-// result would not.
-std::string specialize(const SpecializeRequest& request);
+// pruned, what nothing uses is dropped, comments stay, macros of the templates are expanded. Computes the
+// same bits. Throws std::logic_error, with the places, when the entries do not parse, or the result would
+// not.
+Specialized specialize(const SpecializeRequest& request);
 
 }  // namespace hydrac::specialize

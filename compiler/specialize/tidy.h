@@ -9,13 +9,24 @@ namespace hydrac::specialize {
 
 // Stands before a comment that is about all that follows it up to the next such comment.
 constexpr char kHeadMark[] = "//\4\n";
+// Stands between the parts of a text; it stays.
+constexpr char kPartMark[] = "//\5\n";
 
-// `roots` names what is used from outside. Declarations that they do not reach, local constants and aliases
-// that nothing names, calls of functions that do nothing, includes that nothing is used of and comments at
-// heads of nothing go. A thing goes when it is unused for each of `processors`. `request` is what to parse
-// with; its own text and processor do not matter. std::logic_error, with the problems, when the result does
-// not parse.
-std::string tidied(std::string text, ParseRequest request, const std::vector<std::string>& processors,
-                   const std::set<std::string>& roots);
+// Sources that begin alike: each is `shared` and behind it its own text.
+struct Texts {
+  std::string shared;
+  struct Own {
+    std::string text;
+    std::set<std::string> roots;  // names of what is used from outside
+  };
+  std::vector<Own> own;
+};
+
+// Declarations that the roots do not reach, local constants and aliases that nothing names, calls of
+// functions that do nothing, includes that nothing is used of and comments at heads of nothing go. A thing
+// goes when it is unused for each of `processors`, and what is shared when it is unused in each source.
+// `request` is what to parse with; its own text and processor do not matter. std::logic_error, with the
+// problems, when the result does not parse.
+Texts tidied(Texts texts, ParseRequest request, const std::vector<std::string>& processors);
 
 }  // namespace hydrac::specialize

@@ -54,7 +54,7 @@ inline void store(float* to, Vector<lanes> value) {
 template <int count, class Body>
 [[gnu::always_inline]] inline void unrolled(Body body) {
   [&]<int... index>(std::integer_sequence<int, index...>) __attribute__((always_inline)) {
-    (body(std::integral_constant<int, index>{}), ...);
+    (body(index), ...);
   }
   (std::make_integer_sequence<int, count>{});
 }
@@ -93,7 +93,7 @@ template <Start start, int lanes, int rows, int vectors>
 inline void product_block(std::int64_t depth, Left a, const float* b, std::int64_t b_stride, float* c,
                           std::int64_t c_stride, const float* row_scale) {
   Vector<lanes> sum[rows * vectors];
-  unrolled<rows * vectors>([&](auto i) __attribute__((always_inline)) {
+  unrolled<rows * vectors>([&](int i) __attribute__((always_inline)) {
     if constexpr (start == Start::zero) {
       sum[i] = Vector<lanes>{};
     } else {
@@ -105,13 +105,13 @@ inline void product_block(std::int64_t depth, Left a, const float* b, std::int64
     const float* left = a.data + step * a.step_stride;
     const float* right_row = b + step * b_stride;
     Vector<lanes> right[vectors];
-    unrolled<vectors>([&](auto v)
+    unrolled<vectors>([&](int v)
                           __attribute__((always_inline)) { right[v] = load<lanes>(right_row + v * lanes); });
-    unrolled<rows * vectors>([&](auto i) __attribute__((always_inline)) {
+    unrolled<rows * vectors>([&](int i) __attribute__((always_inline)) {
       sum[i] = multiply_add<lanes>(left[i / vectors * a.row_stride], right[i % vectors], sum[i]);
     });
   }
-  unrolled<rows * vectors>([&](auto i) __attribute__((always_inline)) {
+  unrolled<rows * vectors>([&](int i) __attribute__((always_inline)) {
     store<lanes>(c + i / vectors * c_stride + i % vectors * lanes, sum[i]);
   });
 }
@@ -161,8 +161,8 @@ template <int size, int lanes>
 
 template <int size, int lanes>
 [[gnu::always_inline]] inline void transpose_square(Vector<lanes> (&square)[lanes]) {
-  unrolled<lanes / 2>([&](auto pair) __attribute__((always_inline)) {
-    constexpr int row = pair / size * 2 * size + pair % size;
+  unrolled<lanes / 2>([&](int pair) __attribute__((always_inline)) {
+    const int row = pair / size * 2 * size + pair % size;
     swap_blocks<size, lanes>(square[row], square[row + size]);
   });
   if constexpr (2 * size < lanes) transpose_square<2 * size, lanes>(square);
@@ -178,12 +178,12 @@ inline void transpose(int rows, const float* from, std::int64_t from_stride, flo
   for (int row = 0; row < padded; row += lanes) {
     for (int column = 0; column < columns; column += lanes) {
       Vector<lanes> square[lanes];
-      unrolled<lanes>([&](auto i) __attribute__((always_inline)) {
+      unrolled<lanes>([&](int i) __attribute__((always_inline)) {
         square[i] = Vector<lanes>{};
         if (row + i < rows) square[i] = load<lanes>(from + (row + i) * from_stride + column) * factor;
       });
       transpose_square<1, lanes>(square);
-      unrolled<lanes>([&](auto i) __attribute__((always_inline)) {
+      unrolled<lanes>([&](int i) __attribute__((always_inline)) {
         store<lanes>(to + (column + i) * to_stride + row, square[i]);
       });
     }

@@ -116,10 +116,12 @@ TEST(Emit, AChangeOfAKeyTouchesFewFiles) {
        "changed  PLAN.md\nchanged  kernels/kernels.h\nchanged  kernels/update.cpp\nchanged  "
        "layout.cpp\nchanged  "
        "memory.cpp\nchanged  memory.h\nchanged  optimizer.cpp\nchanged  train.cpp\n"},
+      // The width of a head, in what attention's kernels share and in their scratch memory.
       {"model.hidden_size=128",
-       "changed  PLAN.md\nchanged  dims.h\nchanged  kernels/attention_backward.cpp\nchanged  "
-       "kernels/attention_forward.cpp\nchanged  kernels/attention_forward_evaluate.cpp\nchanged  "
-       "kernels/attention_forward_generate.cpp\nchanged  kernels/update.cpp\nchanged  layout.cpp\nchanged  "
+       "changed  PLAN.md\nchanged  dims.h\nchanged  kernels/attention.h\nchanged  "
+       "kernels/attention_backward.cpp\nchanged  kernels/attention_forward.cpp\nchanged  "
+       "kernels/attention_forward_evaluate.cpp\nchanged  kernels/attention_forward_generate.cpp\nchanged  "
+       "kernels/attention_without_dropout.h\nchanged  kernels/update.cpp\nchanged  layout.cpp\nchanged  "
        "memory.cpp\nchanged  memory.h\nchanged  program.cpp\nchanged  train.cpp\n"},
       {"model.num_hidden_layers=3",
        "changed  PLAN.md\nchanged  dims.h\nchanged  kernels/update.cpp\n"

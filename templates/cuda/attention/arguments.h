@@ -1,5 +1,4 @@
-// What the attention kernels take: strided views of tensors, the problem's shape, dropout, and the two
-// numbers of each query that the backward pass needs. Plain data that host and device share.
+// What the attention kernels take: plain data that host and device share.
 #pragma once
 #include <cstdint>
 

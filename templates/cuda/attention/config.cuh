@@ -1,4 +1,4 @@
-// The compile-time description of one attention kernel, and where its threads stand.
+// The compile-time description of one attention kernel.
 #pragma once
 #include "cuda/attention/arguments.h"
 #include "cuda/attention/geometry.h"
@@ -26,64 +26,5 @@ struct AttentionConfig {
   static constexpr int row_bytes = attention_row_bytes(family, head_dim, sizeof(Storage));
   static_assert(head_dim % 8 == 0 && head_dim >= 32 && head_dim <= 256);
 };
-
-// All kernels see products [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
-// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
-// % 2.
-template <int row_tiles, int N>
-struct Fragment {
-  float at[row_tiles][N / 8][4];
-
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) at[m][n][e] = 0.0f;
-      }
-    }
-  }
-
-  __device__ __forceinline__ void scale_rows(const float (&factor)[row_tiles][2]) {
-#pragma unroll
-    for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) at[m][n][e] *= factor[m][e / 2];
-      }
-    }
-  }
-};
-
-// Where a thread's elements lie in its block's tile.
-struct Place {
-  int warp, lane;
-
-  __device__ __forceinline__ Place() {
-    // The shuffle tells the compiler that the whole warp agrees, so that what follows from it stays uniform.
-    warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
-    lane = static_cast<int>(threadIdx.x) % 32;
-  }
-  template <int row_tiles>
-  __device__ __forceinline__ int row(int m, int half) const {
-    return (warp * row_tiles + m) * 16 + lane / 4 + 8 * half;
-  }
-  __device__ __forceinline__ int column(int n, int e) const { return n * 8 + lane % 4 * 2 + e % 2; }
-};
-
-// Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
-template <int row_tiles, int N, class Visit>
-__device__ __forceinline__ void for_elements(Visit visit) {
-#pragma unroll
-  for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) visit(m, n, e);
-    }
-  }
-}
 
 }  // namespace hydrac::cuda

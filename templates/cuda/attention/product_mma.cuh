@@ -3,6 +3,7 @@
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/ptx.cuh"
+#include "cuda/attention/rounded_fragment.cuh"
 
 namespace hydrac::cuda {
 
@@ -10,36 +11,17 @@ namespace hydrac::cuda {
 // by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and settle
 // order products that run on their own (product_wgmma.cuh); here they cost nothing.
 template <class Config>
-struct MmaProduct {
+struct MmaProduct : RoundedFragments<typename Config::Storage, Config::row_tiles> {
   using Storage = typename Config::Storage;
   static constexpr int row_tiles = Config::row_tiles;
 
-  // What stands left of a product in registers: a fragment [rows, K] rounded to Storage.
   template <int K>
-  struct Weights {
-    std::uint32_t at[row_tiles][K / 16][4];
-  };
+  using Weights = typename RoundedFragments<Storage, row_tiles>::template Weights<K>;
 
   // Byte offset of 16-byte chunk `chunk` of row `row`.
   template <int rows>
   static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
     return row * Config::row_bytes + chunk * 16;
-  }
-
-  // From sums to what a product takes.
-  template <int K>
-  static __device__ __forceinline__ void round(Weights<K>& weights, const Fragment<row_tiles, K>& c) {
-#pragma unroll
-    for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-      for (int k = 0; k < K / 16; ++k) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int n = 2 * k + i / 2, e = i % 2 * 2;
-          weights.at[m][k][i] = ptx::pack<Storage>(c.at[m][n][e], c.at[m][n][e + 1]);
-        }
-      }
-    }
   }
 
   // c = a . b^T over the head dimension: this warp's rows of tile a, all N rows of tile b.

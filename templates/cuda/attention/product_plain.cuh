@@ -2,6 +2,7 @@
 // fitting mma. Nothing is rounded but what memory holds. The policy is product_mma.cuh's.
 #pragma once
 #include "cuda/attention/config.cuh"
+#include "cuda/attention/fragment.cuh"
 #include "cuda/attention/ptx.cuh"
 
 namespace hydrac::cuda {

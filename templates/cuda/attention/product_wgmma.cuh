@@ -2,29 +2,25 @@
 // their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
 // unfinished, and settle() stands before sums are read or written.
 #pragma once
-#include "cuda/attention/product_mma.cuh"
+#include "cuda/attention/config.cuh"
+#include "cuda/attention/rounded_fragment.cuh"
 #include "cuda/attention/wgmma.cuh"
 
 namespace hydrac::cuda {
 
 // Tiles are panels of 64 columns: rows of 128 bytes whose 16-byte chunks are swizzled by their row.
 template <class Config>
-struct WgmmaProduct {
+struct WgmmaProduct : RoundedFragments<typename Config::Storage, Config::row_tiles> {
   using Storage = typename Config::Storage;
   static constexpr int row_tiles = Config::row_tiles;
   static_assert(row_tiles == 1 && Config::tile.warps % 4 == 0 && Config::head_dim % 64 == 0);
 
   template <int K>
-  using Weights = typename MmaProduct<Config>::template Weights<K>;
+  using Weights = typename RoundedFragments<Storage, row_tiles>::template Weights<K>;
 
   template <int rows>
   static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
     return chunk / 8 * (rows * 128) + row * 128 + (chunk % 8 ^ row % 8) * 16;
-  }
-
-  template <int K>
-  static __device__ __forceinline__ void round(Weights<K>& weights, const Fragment<1, K>& c) {
-    MmaProduct<Config>::round(weights, c);
   }
 
   template <int N>
@@ -57,18 +53,20 @@ struct WgmmaProduct {
   template <int N>
   static __device__ __forceinline__ void clear(Fragment<1, N>&) {}
 
+  // Makes shared memory that this thread wrote visible to products.
   static __device__ __forceinline__ void publish_tiles() {
-    wgmma::publish();
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
+  // Orders accesses to registers and shared memory before the products that follow.
   static __device__ __forceinline__ void begin() {
-    wgmma::fence();
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
   }
   static __device__ __forceinline__ void commit() {
-    wgmma::commit();
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   }
   template <int pending>
   static __device__ __forceinline__ void wait() {
-    wgmma::wait<pending>();
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
   }
   template <int N>
   static __device__ __forceinline__ void settle(Fragment<1, N>& c) {

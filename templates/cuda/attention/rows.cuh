@@ -1,6 +1,7 @@
 // Rows of q, k, v between device memory, shared memory and registers.
 #pragma once
 #include "cuda/attention/config.cuh"
+#include "cuda/attention/fragment.cuh"
 #include "cuda/attention/ptx.cuh"
 
 namespace hydrac::cuda {
@@ -44,7 +45,8 @@ class RowLoader {
 #pragma unroll 2
     for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += Config::threads) {
       const int row = index / kChunks, chunk = index % kChunks;
-      const bool valid = row < valid_rows && chunk * kElements < Config::head_dim;
+      const bool valid = row < valid_rows &&
+                         (Config::head_dim == Config::padded_dim || chunk * kElements < Config::head_dim);
       ptx::copy_to_shared<16>(tile + Product::template offset<rows>(row, chunk),
                               valid ? from + row * token_stride_ + chunk * kElements : from, valid);
     }
@@ -89,19 +91,19 @@ __device__ __forceinline__ void store_rows(typename Config::Storage* to, std::in
       Storage* row_to = to + row * token_stride;
       const float f = factor[m][half];
       if constexpr (sizeof(Storage) == 2) {
+        constexpr int blocks = N / 8;
 #pragma unroll
-        for (int n = 0; n < N / 8; n += 4) {
+        for (int n = 0; n < blocks; n += 4) {
           std::uint32_t x[4];
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            x[i] = n + i < N / 8 ? ptx::pack<Storage>(c.at[m][(n + i) % (N / 8)][2 * half] * f,
-                                                      c.at[m][(n + i) % (N / 8)][2 * half + 1] * f)
-                                 : 0u;
+            const int from = blocks % 4 == 0 ? n + i : (n + i) % blocks;  // past the end anything
+            x[i] = ptx::pack<Storage>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
           }
           transpose_quad(x, place.lane);
           const int block = n + place.lane % 4;
           const int column = first_column + block * 8;
-          if (row < valid_rows && block < N / 8 && column < Config::head_dim) {
+          if (row < valid_rows && (blocks % 4 == 0 || block < blocks) && column < Config::head_dim) {
             store(reinterpret_cast<std::uint32_t*>(row_to + column),
                   Vector<std::uint32_t, 4>{{x[0], x[1], x[2], x[3]}});
           }

@@ -1,6 +1,7 @@
 // What happens to a fragment of scores between two products: masks, the running softmax, dropout.
 #pragma once
 #include "cuda/attention/config.cuh"
+#include "cuda/attention/fragment.cuh"
 #include "cuda/attention/ptx.cuh"
 #include "hydrac/random.h"
 

@@ -6,23 +6,6 @@
 
 namespace hydrac::cuda::wgmma {
 
-// Orders register and shared-memory accesses before the products that follow.
-__device__ __forceinline__ void fence() {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void commit() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-// Until at most `pending` committed groups are unfinished.
-template <int pending>
-__device__ __forceinline__ void wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-}
-// Makes shared memory that this thread wrote visible to the products.
-__device__ __forceinline__ void publish() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 // Describes an operand: rows of 128 bytes, swizzled in groups of eight rows, 1024 bytes each. `panel_bytes`
 // is the distance to the next 64 columns; only operands read across rows (transposed) that are wider use it.
 // `offset` bytes are added to the address. Shared memory ends below 2^18, so the fields of the low word do

@@ -242,7 +242,6 @@ TEST(Biases, StayWhereTheProductIsReadAsItIs) {
             "micro_step.head: logits keeps its bias: cross_entropy reads it");
 }
 
-TEST(Fusion, OfAdamwLeavesFourKernels) {
 // The step counter advances where it is read: all are scalars.
 TEST(Fusion, OfAdamwLeavesThreeKernels) {
   const SmallModel small(shipped_spec("gpt2-124m"), {.all_functions = true, .fuse = true, .in_place = true});

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "specialize/format.h"
+#include "tests/unit/specialize/whole_text.h"
 
 namespace hydrac::specialize {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 SpecializeRequest request(const std::string& header, const std::string& entry,
                           Dialect dialect = Dialect::cuda) {
   SpecializeRequest request;
-  request.entry = {"entry.cu", "#include \"lib.h\"\n" + entry};
+  request.entries = {{"entry.cu", "#include \"lib.h\"\n" + entry}};
   request.headers = {
       {"lib.h", "#pragma once\nnamespace hydrac::cuda {\n" + header + "}  // namespace hydrac::cuda\n"}};
   request.library = {};
@@ -23,7 +23,7 @@ SpecializeRequest request(const std::string& header, const std::string& entry,
 // What stands in the namespace, and the entry behind it.
 std::string specialized(const std::string& header, const std::string& entry,
                         Dialect dialect = Dialect::cuda) {
-  const std::string text = specialize(request(header, entry, dialect));
+  const std::string text = test::whole_text(request(header, entry, dialect));
   const std::string begin = "namespace hydrac::made {\n\n", end = "}  // namespace hydrac::made\n\n";
   std::string result = text.substr(text.find(begin) + begin.size());
   return result.erase(result.find(end), end.size());
@@ -119,9 +119,9 @@ TEST(Specialize, CodeForOtherArchitecturesGoes) {
       "  return 75;  // old\n#endif\n}\n",
       "__global__ void k(int* x) { x[0] = hydrac::cuda::f(); }\n");
   wanted.capability = 75;
-  EXPECT_NE(specialize(wanted).find("inline int f() {\n  return 75;  // old\n}\n"), std::string::npos);
+  EXPECT_NE(test::whole_text(wanted).find("inline int f() {\n  return 75;  // old\n}\n"), std::string::npos);
   wanted.capability = 80;
-  EXPECT_NE(specialize(wanted).find("inline int f() {\n  return 80;  // new\n}\n"), std::string::npos);
+  EXPECT_NE(test::whole_text(wanted).find("inline int f() {\n  return 80;  // new\n}\n"), std::string::npos);
 }
 
 TEST(Specialize, MacrosOfTheTemplatesAreWrittenOut) {
@@ -159,6 +159,69 @@ TEST(Specialize, NamesOfConstantsThatAreTakenAreMadeLonger) {
   EXPECT_NE(text.find("return kFRows * kRows;"), std::string::npos) << text;
 }
 
+// What two entries share and what each has for itself, formatted.
+struct Both {
+  std::string shared, first, second;
+};
+
+Both specialized_together(const std::string& header, const std::string& first, const std::string& second) {
+  SpecializeRequest both = request(header, first);
+  both.entries.push_back({"other.cu", "#include \"lib.h\"\n" + second});
+  const Specialized parts = specialize(both);
+  return {formatted(parts.shared), formatted(parts.entries.at(0).own), formatted(parts.entries.at(1).own)};
+}
+
+TEST(Specialize, EntriesShareWhatIsTheSameForThem) {
+  const Both both = specialized_together(
+      "// Doubles.\ntemplate <int width>\n__device__ int twice(int x) {\n  return 2 * x + width;\n}\n"
+      "template <int width>\n__device__ int f(int x) {\n  return twice<width>(x) + 1;\n}\n"
+      "template <int width>\n__device__ int g(int x) {\n  return twice<width>(x) + 2;\n}\n",
+      "__global__ void k(int* x) { x[0] = hydrac::cuda::f<8>(3); }\n",
+      "__global__ void l(int* x) { x[0] = hydrac::cuda::g<8>(3); }\n");
+  EXPECT_EQ(both.shared,
+            "constexpr int kWidth = 8;\n\n// Doubles.\ninline __device__ int twice(int x) {\n"
+            "  return 2 * x + kWidth;\n}\n");
+  EXPECT_EQ(both.first, "inline __device__ int f(int x) {\n  return twice(x) + 1;\n}\n");
+  EXPECT_EQ(both.second, "inline __device__ int g(int x) {\n  return twice(x) + 2;\n}\n");
+}
+
+TEST(Specialize, ANumberThatEntriesHaveOtherValuesForStaysAParameter) {
+  const Both both = specialized_together(
+      "template <int width, bool twice>\n__device__ int f(int x) {\n  return twice ? 2 * x : x + width;\n}\n",
+      "__global__ void k(int* x) { x[0] = hydrac::cuda::f<8, false>(3); }\n",
+      "__global__ void l(int* x) { x[0] = hydrac::cuda::f<9, false>(3); }\n");
+  EXPECT_EQ(both.shared, "template <int width>\n__device__ int f(int x) {\n  return x + width;\n}\n");
+  EXPECT_EQ(both.first + both.second, "");
+}
+
+TEST(Specialize, WhatATypeMakesDifferentIsEachEntrysOwnWithAllThatNamesIt) {
+  const Both both = specialized_together(
+      "template <int rows_, bool causal_>\nstruct Config {\n  static constexpr int rows = rows_;\n"
+      "  static constexpr bool causal = causal_;\n};\n"
+      "template <class Config>\n__device__ int plain(int x) {\n  return x + 1;\n}\n"
+      "template <class Config>\n__device__ int rows(int x) {\n  return x % Config::rows;\n}\n"
+      "template <class Config>\n__device__ int both(int x) {\n  return plain<Config>(x) + "
+      "rows<Config>(x);\n}\n",
+      "__global__ void k(int* x) { x[0] = hydrac::cuda::both<hydrac::cuda::Config<8, true>>(3); }\n",
+      "__global__ void l(int* x) { x[0] = hydrac::cuda::both<hydrac::cuda::Config<9, true>>(3); }\n");
+  EXPECT_EQ(both.shared, "inline __device__ int plain(int x) {\n  return x + 1;\n}\n");
+  const std::string rest =
+      "namespace {\n\ninline __device__ int rows(int x) {\n  return x % kRows;\n}\n"
+      "inline __device__ int both(int x) {\n  return plain(x) + rows(x);\n}\n\n}  // namespace\n";
+  EXPECT_EQ(both.first, "constexpr int kRows = 8;\n\n" + rest);
+  EXPECT_EQ(both.second, "constexpr int kRows = 9;\n\n" + rest);
+}
+
+TEST(Specialize, ParametersThatNothingReadsGoWithTheirArguments) {
+  EXPECT_EQ(specialized(
+                "struct Dropout {\n  int key;\n};\ntemplate <bool drops>\n__device__ int f(int x, const "
+                "Dropout& dropout, int y) {\n  if constexpr (drops) x += dropout.key;\n  return x * y;\n}\n",
+                "__global__ void k(int* x) {\n  constexpr hydrac::cuda::Dropout dropout{3};\n"
+                "  x[0] = hydrac::cuda::f<false>(1, dropout, 2);\n}\n"),
+            "inline __device__ int f(int x, int y) {\n  return x * y;\n}\n\n"
+            "__global__ void k(int* x) {\n  x[0] = hydrac::made::f(1, 2);\n}\n");
+}
+
 TEST(Specialize, LibraryHeadersStayIncludes) {
   SpecializeRequest wanted = request("template <int n>\n__device__ int f() {\n  return n + two();\n}\n",
                                      "__global__ void k(int* x) { x[0] = hydrac::cuda::f<7>(); }\n");
@@ -167,7 +230,7 @@ TEST(Specialize, LibraryHeadersStayIncludes) {
       {"two.h", "#pragma once\nnamespace hydrac {\n__device__ inline int two() { return 2; }\n}\n"});
   wanted.headers.push_back({"three.h", "#pragma once\n"});
   wanted.library = {"two.h", "three.h"};
-  const std::string text = specialize(wanted);
+  const std::string text = test::whole_text(wanted);
   EXPECT_EQ(text.find("#include \"two.h\"\n"), 0u) << text;
   EXPECT_EQ(text.find("three.h"), std::string::npos) << text;
   EXPECT_EQ(formatted(text), text);

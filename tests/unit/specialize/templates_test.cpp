@@ -10,11 +10,10 @@
 
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
-#include "specialize/format.h"
-#include "specialize/specialize.h"
 #include "targets/cpu/jit.h"
 #include "targets/templates/templates.h"
 #include "tests/unit/specialize/entries.h"
+#include "tests/unit/specialize/whole_text.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::specialize {
@@ -24,10 +23,10 @@ using test::CudaAttention;
 
 std::string specialized(const std::string& entry, int capability) {
   SpecializeRequest request;
-  request.entry = {"kernel.cu", entry};
+  request.entries = {{"kernel.cu", entry}};
   request.capability = capability;
   request.scope = "hydrac::kernel";
-  return specialize(request);
+  return test::whole_text(request);
 }
 
 std::vector<CudaAttention> cuda_attentions() {
@@ -152,6 +151,35 @@ TEST_F(SameCode, AttentionKernelsCompileToTheSamePtx) {
     expect_same_ptx(test::cuda_attention_entry(attention), attention.capability, attention.name());
 }
 
+// As a program emits them: a header for what they share, and a source for each.
+TEST_F(SameCode, KernelsThatShareAHeaderCompileToTheSamePtx) {
+  for (CudaAttention attention :
+       {CudaAttention{}, CudaAttention{.has_dropout = true}, CudaAttention{.head_dim = 128},
+        CudaAttention{.capability = 80, .head_dim = 128, .has_dropout = true},
+        CudaAttention{.capability = 75, .type = "f16", .head_dim = 64, .has_dropout = true}}) {
+    const std::vector<int> known = runtime::cuda::nvrtc_capabilities();
+    if (!std::binary_search(known.begin(), known.end(), attention.capability)) continue;
+    SpecializeRequest request;
+    for (const char* kernel : {"forward", "query_gradients", "key_gradients"}) {
+      attention.kernel = kernel;
+      request.entries.push_back({fmt::format("{}.cu", kernel), test::cuda_attention_entry(attention)});
+    }
+    request.capability = attention.capability;
+    request.scope = "hydrac::kernel";
+    const Specialized parts = specialize(request);
+    EXPECT_NE(parts.shared.find("Fragment"), std::string::npos) << attention.name();
+    for (std::size_t i = 0; i < parts.entries.size(); ++i) {
+      EXPECT_EQ(parts.entries[i].own.find("struct Heads"), std::string::npos) << attention.name();
+      std::string text = test::include_lines(parts);
+      for (const std::string& code : {parts.shared, parts.entries[i].own})
+        text += "namespace hydrac::kernel {\n" + code + "}\n";
+      text += parts.entries[i].text;
+      EXPECT_TRUE(ptx_of(text, attention.capability) == ptx_of(request.entries[i].text, attention.capability))
+          << attention.name() << " " << request.entries[i].path;
+    }
+  }
+}
+
 TEST_F(SameCode, EmbeddingKernelsCompileToTheSamePtx) {
   for (const std::string& entry : cuda_embeddings()) {
     for (const int capability : {75, 90}) expect_same_ptx(entry, capability, entry);
@@ -200,13 +228,13 @@ TEST(Templates, SpecializedCpuAttentionComputesTheSameBits) {
   for (const auto& [head_dim, causal, has_dropout] :
        {std::tuple(32, true, false), std::tuple(40, false, true)}) {
     SpecializeRequest request;
-    request.entry = {"kernels.cpp", test::cpu_attention_entry(head_dim, causal, has_dropout)};
+    request.entries = {{"kernels.cpp", test::cpu_attention_entry(head_dim, causal, has_dropout)}};
     request.dialect = Dialect::cpp;
     request.scope = "hydrac::kernels";
-    const std::string text = specialize(request);
+    const std::string text = test::whole_text(request);
     EXPECT_EQ(argument_lists(text), std::vector<std::string>{}) << text;
     const Tensors plain = run(text, head_dim, cache.path()),
-                  original = run(request.entry.text, head_dim, cache.path());
+                  original = run(request.entries[0].text, head_dim, cache.path());
     EXPECT_TRUE(same_bits(plain.out, original.out));
     EXPECT_TRUE(same_bits(plain.lse, original.lse));
     EXPECT_TRUE(same_bits(plain.d_q, original.d_q));

@@ -1,0 +1,127 @@
+#include "emit/template_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "codegen/dimensions.h"
+#include "emit/kernels.h"
+#include "emit/on_cpu.h"
+#include "ir/words.h"
+#include "specialize/specialize.h"
+#include "targets/target.h"
+
+namespace hydrac::emit {
+
+using program::Kernel;
+
+namespace {
+
+// Names that the text of a kernel finds in namespace hydrac.
+const std::map<std::string, std::string, std::less<>> kQualified = {
+    {"bf16", "hydrac::bf16"},
+    {"cpu", "hydrac::cpu"},
+    {"cuda", "hydrac::cuda"},
+    {"f16", "hydrac::f16"},
+    {"launch_next_kernel", "hydrac::launch_next_kernel"},
+    {"random_key", "hydrac::random_key"},
+    {"wait_for_previous_kernel", "hydrac::wait_for_previous_kernel"}};
+
+// The kernel over its template, as the specializer is to see it: outside of all namespaces.
+std::string entry_text(const Kernel& kernel, bool cpu) {
+  return fmt::format("{}#include \"{}\"\n#include \"dims.h\"\n\n{}",
+                     kernel.waits_for_previous ? "#include \"cuda/previous_kernel.cuh\"\n" : "",
+                     kernel.header,
+                     ir::with_words(commented_definition(kernel, cpu), kQualified));
+}
+
+// The same in the program's namespace, where names need less.
+std::string unqualified(std::string text, const std::string& program) {
+  text = replaced(text, program + "::", "");
+  for (const auto& [name, qualified] : kQualified) text = replaced(text, qualified, name);
+  return text;
+}
+
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \n") == std::string::npos;
+}
+
+// `name` may be empty.
+std::string in_namespace(const std::string& name, const std::string& text) {
+  if (is_blank(text)) return "";
+  const std::string space = name.empty() ? "namespace" : "namespace " + name;
+  return fmt::format("{0} {{\n\n{1}\n}}  // {0}\n\n", space, text);
+}
+
+}  // namespace
+
+std::vector<TemplateKernels> template_kernels(const driver::Compiled& compiled) {
+  std::map<std::pair<std::string, bool>, TemplateKernels> groups;  // by header, and whether they draw numbers
+  for (const auto& [file, kernels] : kernel_files(compiled.program)) {
+    const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(kernels.front())];
+    if (kernel.header.empty()) continue;
+    const std::vector<Parameter> parameters = parameters_of(kernel);
+    const bool draws = std::any_of(parameters.begin(), parameters.end(),
+                                   [](const Parameter& p) { return p.name == "rng_seed"; });
+    TemplateKernels& group = groups[{kernel.header, draws}];
+    group.name = std::filesystem::path(kernel.header).stem().string();
+    group.kernels.push_back(&kernel);
+  }
+  std::vector<TemplateKernels> all;
+  for (auto& [key, group] : groups) {
+    if (!key.second && groups.contains({key.first, true})) group.name += "_without_dropout";
+    all.push_back(std::move(group));
+  }
+  return all;
+}
+
+std::map<std::string, SourceFile> template_files(const driver::Compiled& compiled,
+                                                 const TemplateKernels& group) {
+  const bool cpu = on_cpu(compiled);
+  const std::string program = "hydrac::" + namespace_of(compiled.spec), space = group.name + "_code";
+  specialize::SpecializeRequest request;
+  std::string texts;
+  for (const Kernel* kernel : group.kernels) {
+    request.entries.push_back(
+        {fmt::format("kernels/{}.{}", kernel->name, cpu ? "cpp" : "cu"), entry_text(*kernel, cpu)});
+    texts += kernel->text;
+  }
+  request.headers.push_back({"dims.h", "#pragma once\n#include <cstdint>\n" +
+                                           codegen::dimension_constants(compiled.program.dimensions, texts)});
+  request.library.push_back("dims.h");
+  request.dialect = cpu ? specialize::Dialect::cpp : specialize::Dialect::cuda;
+  if (!cpu) request.capability = targets::find(compiled.spec.target)->capability;
+  request.scope = program + "::" + space;
+  specialize::Specialized code = specialize::specialize(request);
+  std::erase(code.includes, "\"dims.h\"");  // kernels.h has it
+
+  std::map<std::string, SourceFile> files;
+  const std::string& header = group.kernels.front()->header;
+  const std::string path = fmt::format("kernels/{}.{}", group.name, cpu ? "h" : "cuh");
+  const bool is_shared = !is_blank(code.shared);
+  if (is_shared) {
+    files[path] = {header + " for the sizes of this program: what its kernels share.", code.includes,
+                   in_namespace(space, code.shared), ""};
+    code.includes = {"\"" + path + "\""};
+  }
+  for (size_t i = 0; i < group.kernels.size(); ++i) {
+    const Kernel& kernel = *group.kernels[i];
+    const std::string text = unqualified(code.entries[i].text, program);
+    SourceFile& file = files[request.entries[i].path];
+    file.comment = header + " for the sizes of this program.";
+    file.includes = code.includes;
+    file.includes.insert(file.includes.begin() + (is_shared ? 1 : 0), "\"kernels/kernels.h\"");
+    if (!is_shared) file.includes.insert(file.includes.begin() + 1, "");
+    file.body = in_namespace(space, code.entries[i].own);
+    if (cpu) {
+      file.body += text;
+    } else {
+      file.includes.push_back("\"runtime/cuda/launch.cuh\"");
+      file.body += launch_usings({&kernel}) + in_namespace("", text) + launcher(kernel, space);
+    }
+  }
+  return files;
+}
+
+}  // namespace hydrac::emit

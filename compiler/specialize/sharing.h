@@ -1,0 +1,22 @@
+// Which parts of a template several entries share.
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+namespace hydrac::specialize {
+
+// Some declarations that stay together.
+struct Candidate {
+  std::set<std::string> names;  // that it declares
+  std::set<std::string> words;  // of its text as all entries would have it
+  int entries = 0;              // that reach it
+  bool differs = false;         // has a text for each entry
+  bool is_shared = false;
+};
+
+// What several entries reach is shared, and what that names. What differs is not, nor is what names something
+// that differs: it is made to differ.
+void decide_sharing(std::vector<Candidate>& candidates);
+
+}  // namespace hydrac::specialize

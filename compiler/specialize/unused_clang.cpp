@@ -1,0 +1,227 @@
+#include <clang/AST/RecursiveASTVisitor.h>
+
+#include "specialize/edits.h"
+#include "specialize/unused.h"
+
+namespace hydrac::specialize {
+
+using namespace clang;  // NOLINT: these files speak Clang's language
+
+bool is_pure(const Stmt* statement) {
+  if (!statement) return true;
+  if (isa<CXXNewExpr, CXXThrowExpr, LambdaExpr, AsmStmt, CompoundAssignOperator>(statement)) return false;
+  if (const auto* operation = dyn_cast<UnaryOperator>(statement);
+      operation && operation->isIncrementDecrementOp())
+    return false;
+  if (const auto* operation = dyn_cast<BinaryOperator>(statement); operation && operation->isAssignmentOp())
+    return false;
+  if (const auto* call = dyn_cast<CallExpr>(statement)) {
+    const FunctionDecl* callee = call->getDirectCallee();
+    if (callee) callee = callee->getDefinition();
+    const auto* body = callee ? dyn_cast_or_null<CompoundStmt>(callee->getBody()) : nullptr;
+    if (!body || body->size() != 1 || !isa<ReturnStmt>(body->body_front()) || !is_pure(body->body_front()))
+      return false;
+  }
+  return llvm::all_of(statement->children(), [](const Stmt* child) { return is_pure(child); });
+}
+
+namespace {
+
+class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
+ public:
+  UnusedFinder(const Places& places, const Instances& used, AllUnused& unused, std::set<Place>& unused_locals)
+      : places_(places),
+        text_(places.scope().text(0)),
+        used_(used),
+        unused_(unused),
+        unused_locals_(unused_locals) {}
+
+  // Returns whether all of the context's declarations in the text go.
+  bool find(const DeclContext* context) {
+    bool all = true;
+    for (Decl* decl : context->decls()) {
+      const auto place = places_.of_use(decl->getLocation());
+      if (!place || decl->isImplicit()) continue;
+      if (const auto* space = dyn_cast<NamespaceDecl>(decl)) {
+        if (find(space)) {
+          drop(space->getBeginLoc(), space->getRBraceLoc());
+        } else {
+          all = false;
+        }
+        continue;
+      }
+      if (isa<LinkageSpecDecl>(decl)) {
+        if (is_used_linkage(cast<LinkageSpecDecl>(decl))) all = false;
+        TraverseDecl(decl);
+        continue;
+      }
+      if (is_used(decl)) {
+        all = false;
+        if (const auto* record = record_of(decl)) find_members(record);
+        TraverseDecl(decl);
+      } else {
+        drop_declaration(decl);
+      }
+    }
+    return all;
+  }
+
+  // Calls of functions that do nothing, such as what one product policy needs and another does not.
+  bool VisitCompoundStmt(CompoundStmt* block) {
+    for (const Stmt* statement : block->body()) {
+      const auto* call = dyn_cast<CallExpr>(statement);
+      const FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
+      if (callee) callee = callee->getDefinition();
+      const auto* body = callee ? dyn_cast_or_null<CompoundStmt>(callee->getBody()) : nullptr;
+      if (!body || !body->body_empty() || !places_.contains(callee) || !is_empty_text(body) ||
+          !llvm::all_of(call->arguments(), [](const Expr* argument) { return is_pure(argument); }))
+        continue;
+      const auto begin = places_.of(call->getBeginLoc());
+      if (!begin || text_.find_first_not_of(' ', line_begin(text_, begin->offset)) != begin->offset) continue;
+      const std::size_t end = next_line(text_, statement_end(text_, places_.behind(call->getEndLoc())));
+      note(line_begin(text_, begin->offset), end, "");
+    }
+    return true;
+  }
+  bool VisitDeclStmt(DeclStmt* statement) {
+    for (const Decl* decl : statement->decls()) {
+      const auto place = places_.of(decl->getLocation());
+      if (place && isa<VarDecl>(decl) && may_go(decl) && !is_used(decl)) unused_locals_.insert(*place);
+    }
+    if (!llvm::all_of(statement->decls(), [&](const Decl* d) { return may_go(d); })) {
+      thin(statement);
+      return true;
+    }
+    if (llvm::none_of(statement->decls(), [&](const Decl* d) { return is_used(d); }))
+      drop(statement->getBeginLoc(), statement->getEndLoc());
+    else
+      thin(statement);
+    return true;
+  }
+
+ private:
+  bool is_used(const Decl* decl) const {
+    const auto place = places_.of_use(decl->getLocation());
+    return !place || used_.patterns.contains(*place);
+  }
+  bool is_used_linkage(const LinkageSpecDecl* linkage) const {
+    return llvm::any_of(linkage->decls(), [&](const Decl* d) { return is_used(d); });
+  }
+
+  // An #if may hold what another processor does.
+  bool is_empty_text(const CompoundStmt* body) const {
+    const auto open = places_.of(body->getLBracLoc()), close = places_.of(body->getRBracLoc());
+    return open && close && text_.find_first_not_of(" \n", open->offset + 1) == close->offset;
+  }
+
+  // Of local declarations.
+  static bool may_go(const Decl* decl) {
+    if (isa<TypedefNameDecl>(decl)) return true;
+    const auto* variable = dyn_cast<VarDecl>(decl);
+    if (!variable || !variable->isLocalVarDecl() || variable->hasGlobalStorage()) return false;
+    return variable->isConstexpr() || (variable->getType().isConstQualified() &&
+                                       variable->getType()->isScalarType() && is_pure(variable->getInit()));
+  }
+
+  static const CXXRecordDecl* record_of(const Decl* decl) {
+    if (const auto* described = dyn_cast<ClassTemplateDecl>(decl)) return described->getTemplatedDecl();
+    return dyn_cast<CXXRecordDecl>(decl);
+  }
+
+  void find_members(const CXXRecordDecl* record) {
+    const AccessSpecDecl* access = nullptr;  // that nothing stands behind yet
+    for (const Decl* member : record->decls()) {
+      if (member->isImplicit()) continue;
+      if (const auto* next = dyn_cast<AccessSpecDecl>(member)) {
+        if (access) drop(access->getBeginLoc(), access->getEndLoc());
+        access = next;
+      } else if (isa<FieldDecl, StaticAssertDecl>(member) || is_used(member)) {
+        access = nullptr;
+        if (const auto* inner = record_of(member)) find_members(inner);
+      } else {
+        drop_declaration(member);
+      }
+    }
+    if (access) drop(access->getBeginLoc(), access->getEndLoc());
+  }
+
+  void drop_declaration(const Decl* decl) {
+    SourceLocation begin = decl->getBeginLoc();
+    const Decl* plain = decl;
+    if (const auto* described = dyn_cast<TemplateDecl>(decl)) plain = described->getTemplatedDecl();
+    for (const Attr* attribute : plain->attrs()) {
+      const auto place = places_.of_use(attribute->getLocation()), first = places_.of_use(begin);
+      if (place && first && place->offset < first->offset) begin = attribute->getLocation();
+    }
+    const auto place = places_.of_use(begin);
+    if (place)
+      note(comment_begin(text_, place->offset), next_line(text_, places_.behind_declaration(decl)), "");
+  }
+
+  void drop(SourceLocation first, SourceLocation last) {
+    const auto begin = places_.of_use(first);
+    if (!begin) return;
+    const std::size_t end = next_line(text_, statement_end(text_, places_.behind(last)));
+    note(comment_begin(text_, begin->offset), end, "");
+  }
+
+  // Of `constexpr int a = 1, b = 2;` what is used.
+  void thin(const DeclStmt* statement) {
+    if (statement->isSingleDecl()) return;
+    const auto begin = places_.of(statement->getBeginLoc());
+    std::string kept;
+    bool changes = false;
+    for (const Decl* decl : statement->decls()) {
+      const auto* variable = dyn_cast<VarDecl>(decl);
+      const auto name = places_.of(decl->getLocation());
+      if (!variable || !name || !begin) return;
+      if (!is_used(decl) && may_go(decl)) {
+        changes = true;
+        continue;
+      }
+      const std::size_t end = places_.behind(decl->getEndLoc());
+      if (kept.empty()) {
+        const auto first = places_.of((*statement->decl_begin())->getLocation());
+        kept = text_.substr(begin->offset, first->offset - begin->offset);
+      } else {
+        kept += ", ";
+      }
+      kept += text_.substr(name->offset, end - name->offset);
+    }
+    if (changes) note(begin->offset, places_.behind(statement->getEndLoc()), kept + ";");
+  }
+
+  void note(std::size_t begin, std::size_t end, const std::string& replacement) {
+    unused_[begin] = {end, replacement};
+  }
+
+  const Places& places_;
+  const std::string& text_;
+  const Instances& used_;
+  AllUnused& unused_;
+  std::set<Place>& unused_locals_;
+};
+
+}  // namespace
+
+AllUnused unused_of(const Places& places, const std::set<std::string>& roots,
+                    std::set<std::string>& outside) {
+  const auto is_root = [&](const Decl* decl) {
+    const auto* named = dyn_cast<NamedDecl>(decl);
+    return named && places.contains(decl) && roots.contains(named->getNameAsString());
+  };
+  // What only an unused variable names is unused too.
+  for (std::set<Place> unused_locals;;) {
+    Bindings bindings;
+    const Instances used = instances_of(places, is_root, bindings, 0, unused_locals);
+    AllUnused unused;
+    const std::size_t known = unused_locals.size();
+    UnusedFinder(places, used, unused, unused_locals).find(places.ast().context().getTranslationUnitDecl());
+    if (unused_locals.size() > known) continue;
+    find_unused_parameters(places, roots, unused);
+    outside.insert(used.outside.begin(), used.outside.end());
+    return unused;
+  }
+}
+
+}  // namespace hydrac::specialize

@@ -1,0 +1,172 @@
+#include <clang/AST/RecursiveASTVisitor.h>
+
+#include "specialize/constants.h"
+#include "specialize/unused.h"
+
+namespace hydrac::specialize {
+
+using namespace clang;  // NOLINT: these files speak Clang's language
+
+namespace {
+
+struct Range {
+  std::size_t begin = 0, end = 0;
+};
+
+class ParameterFinder : public RecursiveASTVisitor<ParameterFinder> {
+ public:
+  ParameterFinder(const Places& places, const std::set<std::string>& roots, AllUnused& unused)
+      : places_(places), text_(places.scope().text(0)), roots_(roots), unused_(unused) {}
+
+  void run() {
+    TraverseAST(places_.ast().context());
+    for (const auto& [place, function] : functions_) consider(place, function);
+  }
+
+  bool VisitFunctionDecl(FunctionDecl* function) {
+    const auto place = places_.of(function->getLocation());
+    if (place && may_change(function)) functions_[*place] = function;
+    return true;
+  }
+  bool VisitCallExpr(CallExpr* call) {
+    const FunctionDecl* callee = call->getDirectCallee();
+    if (const auto place = callee ? written_place(callee) : std::nullopt) calls_[*place].push_back(call);
+    return true;
+  }
+  bool VisitDeclRefExpr(DeclRefExpr* expression) {
+    count(expression->getDecl());
+    return true;
+  }
+  bool VisitMemberExpr(MemberExpr* expression) {
+    count(expression->getMemberDecl());
+    return true;
+  }
+  // Calls in templates that will be known when these are instantiated.
+  bool VisitOverloadExpr(OverloadExpr* expression) {
+    unresolved_.insert(expression->getName().getAsString());
+    return true;
+  }
+  bool VisitCXXDependentScopeMemberExpr(CXXDependentScopeMemberExpr* expression) {
+    unresolved_.insert(expression->getMember().getAsString());
+    return true;
+  }
+  bool VisitDependentScopeDeclRefExpr(DependentScopeDeclRefExpr* expression) {
+    unresolved_.insert(expression->getDeclName().getAsString());
+    return true;
+  }
+
+ private:
+  std::optional<Place> written_place(const FunctionDecl* function) const {
+    return places_.of(pattern_of(function)->getLocation());
+  }
+  void count(const ValueDecl* named) {
+    const auto* function = dyn_cast<FunctionDecl>(named);
+    if (const auto place = function ? written_place(function) : std::nullopt) ++uses_[*place];
+  }
+
+  // Whether all that a change of its parameters asks for is to change its calls.
+  bool may_change(const FunctionDecl* function) const {
+    if (!function->doesThisDeclarationHaveABody() || function->isVariadic() || function->isExternC() ||
+        function->isOverloadedOperator() || roots_.contains(function->getNameAsString()) ||
+        isa<CXXConstructorDecl, CXXDestructorDecl, CXXConversionDecl>(function))
+      return false;
+    const auto* method = dyn_cast<CXXMethodDecl>(function);
+    if (method && (method->isVirtual() || method->getParent()->isLambda())) return false;
+    if (!function->getDeclContext()->lookup(function->getDeclName()).isSingleResult()) return false;
+    const auto redeclarations = function->redecls();
+    return std::distance(redeclarations.begin(), redeclarations.end()) == 1 &&
+           llvm::none_of(function->parameters(), [](const ParmVarDecl* p) { return p->hasDefaultArg(); });
+  }
+
+  void consider(const Place& place, const FunctionDecl* function) {
+    const std::vector<const CallExpr*>& calls = calls_[place];
+    if (static_cast<std::size_t>(uses_[place]) != calls.size() ||
+        unresolved_.contains(function->getNameAsString()))
+      return;
+    std::vector<bool> goes;
+    for (unsigned i = 0; i < function->getNumParams(); ++i) {
+      goes.push_back(!is_named(function, i) && llvm::all_of(calls, [&](const CallExpr* call) {
+        return i < call->getNumArgs() && is_pure(call->getArg(i));
+      }));
+    }
+    if (llvm::none_of(goes, [](bool b) { return b; })) return;
+    std::vector<std::optional<Range>> declared;
+    for (const ParmVarDecl* parameter : function->parameters())
+      declared.push_back(range_of(parameter->getSourceRange()));
+    std::vector<std::vector<std::optional<Range>>> given;
+    for (const CallExpr* call : calls) {
+      given.emplace_back();
+      for (const Expr* argument : call->arguments())
+        given.back().push_back(range_of(argument->getSourceRange()));
+    }
+    const auto is_known = [](const auto& list) {
+      return llvm::all_of(list, [](const auto& range) { return range.has_value(); });
+    };
+    if (!is_known(declared) || !llvm::all_of(given, is_known)) return;
+    const std::vector<std::size_t> of_declaration = thin(declared, goes, {});
+    for (const auto& list : given) thin(list, goes, of_declaration);
+  }
+
+  // As text: what the parser does not see, such as pragmas and code for other processors, counts too.
+  bool is_named(const FunctionDecl* function, unsigned i) const {
+    const ParmVarDecl* parameter = function->getParamDecl(i);
+    if (parameter->getType()->isDependentType()) return true;  // something may be deduced from it
+    if (parameter->getName().empty()) return false;
+    const auto begin = places_.of_use(function->getBody()->getBeginLoc());
+    const std::size_t end = places_.behind(function->getBody()->getEndLoc());
+    return !begin ||
+           words_of(text_.substr(begin->offset, end - begin->offset)).contains(parameter->getName().str());
+  }
+
+  std::optional<Range> range_of(SourceRange range) const {
+    const auto begin = places_.of(range.getBegin());
+    if (!begin || !places_.of(range.getEnd())) return std::nullopt;
+    return Range{begin->offset, places_.behind(range.getEnd())};
+  }
+
+  // Takes out of a list what goes, each stretch of it together with one of the declaration's. Returns where
+  // the stretches begin.
+  std::vector<std::size_t> thin(const std::vector<std::optional<Range>>& list, const std::vector<bool>& goes,
+                                const std::vector<std::size_t>& of_declaration) {
+    std::vector<std::size_t> begins;
+    const auto note = [&](std::size_t begin, std::size_t end, const char* instead) {
+      unused_[begin] = {end, instead, of_declaration.empty() ? 0 : of_declaration.at(begins.size())};
+      begins.push_back(begin);
+    };
+    std::size_t kept_end = 0;  // of the one before
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!goes[i]) {
+        kept_end = list[i]->end;
+        continue;
+      }
+      std::size_t next = i;
+      while (next < list.size() && goes[next]) ++next;
+      if (next == list.size()) {
+        note(kept_end == 0 ? list[i]->begin : kept_end, list.back()->end, "");
+      } else if (kept_end == 0) {
+        note(list[i]->begin, list[next]->begin, "");
+      } else {
+        note(kept_end, list[next]->begin, ", ");
+      }
+      i = next - 1;
+    }
+    return begins;
+  }
+
+  const Places& places_;
+  const std::string& text_;
+  const std::set<std::string>& roots_;
+  AllUnused& unused_;
+  std::map<Place, const FunctionDecl*> functions_;
+  std::map<Place, std::vector<const CallExpr*>> calls_;
+  std::map<Place, int> uses_;
+  std::set<std::string> unresolved_;
+};
+
+}  // namespace
+
+void find_unused_parameters(const Places& places, const std::set<std::string>& roots, AllUnused& unused) {
+  ParameterFinder(places, roots, unused).run();
+}
+
+}  // namespace hydrac::specialize
