@@ -238,7 +238,6 @@ std::string BodyNames::rows_text(const Affine& rows, const Numbers& numbers) con
   bool flat = true;
   std::map<int, int64_t> coefficients(rows.terms.begin(), rows.terms.end());
   for (int v = body_.row_variables; v-- > 0;) {
-    if (body_.variables[v].size == 1) continue;
     const int64_t coefficient = coefficients.contains(v) ? coefficients[v] : 0;
     if (below == 1) step = coefficient;
     flat = flat && coefficient == step * below;

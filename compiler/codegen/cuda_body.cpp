@@ -40,9 +40,9 @@ CudaKernels CudaBodyPrinter::print() {
   kernel.takes_workspace = !sums_.empty() && !sums_are_direct();
   for (size_t i = 0; i < body_.exprs.size(); ++i)
     kernel.takes_layer |= live_[i] && body_.exprs[i].op == ExprOp::layer;
-  const Size blocks = grid();
-  kernel.launch = {blocks.value, layout_.threads(), 0, blocks.text};
-  if (layout_.shape == Shape::flat && blocks.value == 1) {
+  kernel.launch.block = layout_.threads();
+  lay_out_grid(kernel.launch);
+  if (layout_.shape == Shape::flat && kernel.launch.grid == 1) {
     int64_t threads = body_.row_count();
     for (const Stage& stage : stages_) {
       for (const Loop& loop : stage.loops) threads *= vectors(loop.space).value;

@@ -48,7 +48,8 @@ class CudaBodyPrinter : BodyNames {
   std::string of_space(const std::string& name, int space) const;
   std::vector<Constant> constants() const;
   std::string constants_text(const std::string& body) const;
-  Size grid() const;
+  Size grid(const Size& rows) const;
+  void lay_out_grid(CudaLaunch& launch) const;
 
   // cuda_body.cpp: the kernel around a row.
   std::string parameters(CudaKernel& kernel);

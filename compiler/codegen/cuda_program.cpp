@@ -129,10 +129,11 @@ class CudaProgramBuilder {
       if (kernel.takes_workspace) call.arguments.push_back(workspace);
       program::Kernel added{kernel.name, kernel.comment, kernel.text,
                             node.origin, kernel.header,  kernel.takes_layer};
-      added.launch = {kernel.launch.grid, kernel.launch.block, kernel.launch.shared_bytes};
-      added.grid = kernel.launch.grid_text;
+      added.block = {kernel.launch.block, kernel.launch.shared_bytes};
+      added.blocks_of_rows = kernel.launch.grid_of_rows;
+      call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
       const std::string label = graph_.value(node.outputs[0]).name;
-      call.kernel = kernels_.add(std::move(added), {function_, region.name, node.scope, label,
+      call.kernel = kernels_.add(std::move(added), call.grid.blocks, {function_, region.name, node.scope, label,
                                                     sources_of(graph_, node), kernel.parameters});
       calls.push_back(std::move(call));
     }

@@ -167,6 +167,7 @@ std::string CallText::launch(const Section& section, const Call& call) const {
   std::vector<std::string> arguments;
   for (ir::Use use : call.arguments) arguments.push_back(tensors_.text(use, layer_of(section)));
   if (kernel.takes_layer) arguments.push_back(section.layers == 0 ? "0" : layer_of(section));
+  if (takes_rows(compiled_.program, call.kernel)) arguments.push_back(call.grid.rows);
   if (!on_cpu_) arguments.push_back(queue(call) + ".stream()");
   return fmt::format("{}({});", kernel.name, fmt::join(arguments, ", "));
 }

@@ -25,8 +25,7 @@ namespace hydrac::emit {
 
 namespace {
 
-constexpr const char* kLaunchUsings =
-    "using hydrac::runtime::cuda::allow_shared_memory;\nusing hydrac::runtime::cuda::check_launch;\n\n";
+constexpr const char* kLaunchUsing = "using hydrac::runtime::cuda::launch_kernel;\n\n";
 
 class Emitter {
  public:
@@ -67,7 +66,7 @@ class Emitter {
   void add_dims();
   void add_memory();
   void add_kernels();
-  std::string template_file(const program::Kernel& kernel) const;
+  std::string template_file(int kernel) const;
   void add_functions();
   void add_program();
   void add_main();
@@ -156,11 +155,11 @@ void Emitter::add_kernels() {
   std::map<std::string, std::future<std::string>> templates;
   for (const auto& [file, kernels] : kernel_files(compiled_.program)) {
     const std::string name = "kernels/" + file + (cpu_ ? ".cpp" : ".cu");
-    const program::Kernel& first = compiled_.program.kernels[static_cast<size_t>(kernels.front())];
-    if (!first.header.empty()) {
+    const int first = kernels.front();
+    if (!compiled_.program.kernels[static_cast<size_t>(first)].header.empty()) {
       // Clang takes tenths of a second for each.
       templates.emplace(name,
-                        std::async(std::launch::async, [this, &first] { return template_file(first); }));
+                        std::async(std::launch::async, [this, first] { return template_file(first); }));
       if (cpu_) generated_.push_back(name);
       continue;
     }
@@ -173,7 +172,7 @@ void Emitter::add_kernels() {
       text.includes.insert(text.includes.end(),
                            {"\"cuda/reduce.cuh\"", "\"cuda/types.cuh\"", "\"cuda/vector.cuh\"",
                             "\"hydrac/math.h\"", "\"hydrac/random.h\"", "\"runtime/cuda/launch.cuh\""});
-      text.body = kLaunchUsings;
+      text.body = kLaunchUsing;
     }
     text.body += kernel_definitions(compiled_, kernels);
     source(name, text);
@@ -181,15 +180,16 @@ void Emitter::add_kernels() {
   for (auto& [name, text] : templates) files_[name] = text.get();
 }
 
-std::string Emitter::template_file(const program::Kernel& kernel) const {
+std::string Emitter::template_file(int index) const {
+  const program::Kernel& kernel = compiled_.program.kernels[static_cast<size_t>(index)];
   std::string text = provenance(origin_, "// ");
   text += "//\n// " + kernel.header + " for the sizes of this program.\n";
   text += "#include \"kernels/kernels.h\"\n";
   if (!cpu_) text += "#include \"runtime/cuda/launch.cuh\"\n";
   text += template_kernel(compiled_, kernel);
   const std::string scope = "hydrac::" + namespace_of(compiled_.spec);
-  text += fmt::format("\nnamespace {} {{\n\n{}{}\n}}  // namespace {}\n", scope, cpu_ ? "" : kLaunchUsings,
-                      template_launcher(compiled_, kernel), scope);
+  text += fmt::format("\nnamespace {} {{\n\n{}{}\n}}  // namespace {}\n", scope, cpu_ ? "" : kLaunchUsing,
+                      template_launcher(compiled_, index), scope);
   return specialize::formatted(text);
 }
 

@@ -78,6 +78,11 @@ std::vector<Parameter> parameters_of(const Kernel& kernel) {
   return parameters;
 }
 
+bool takes_rows(const program::Program& program, int kernel) {
+  const std::vector<program::Grid> grids = grids_of(program, kernel);
+  return std::ranges::any_of(grids, [&](const program::Grid& g) { return g.blocks != grids[0].blocks; });
+}
+
 std::map<std::string, std::vector<int>> kernel_files(const program::Program& program) {
   std::map<std::string, std::vector<int>> files;
   std::set<int> seen;
@@ -103,17 +108,33 @@ bool is_private(const Parameter& parameter) {
   return parameter.type.find("cuda::") != std::string::npos;
 }
 
+// What a host function takes: the kernel's parameters, on a GPU also the stream.
+std::vector<Parameter> host_parameters(const driver::Compiled& compiled, int kernel) {
+  std::vector<Parameter> list = parameters_of(compiled.program.kernels[static_cast<size_t>(kernel)]);
+  for (Parameter& p : list) {
+    if (is_private(p)) p.type = "void*";
+  }
+  if (on_cpu(compiled)) return list;
+  if (takes_rows(compiled.program, kernel)) list.push_back({"std::int64_t", "rows", ""});
+  list.push_back({"cudaStream_t", "stream", ""});
+  return list;
+}
+
 // One a line, so that each can have its shape behind it.
-std::string host_parameters(const Kernel& kernel, bool cpu) {
-  std::vector<Parameter> list = parameters_of(kernel);
-  if (!cpu) list.push_back({"cudaStream_t", "stream", ""});
+std::string with_shapes(const std::vector<Parameter>& parameters) {
   std::string text = "\n";
-  for (size_t i = 0; i < list.size(); ++i) {
-    const Parameter& p = list[i];
-    text += fmt::format("    {} {}{}{}\n", is_private(p) ? "void*" : p.type, p.name,
-                        i + 1 < list.size() ? "," : ")", p.shape.empty() ? "" : "  // " + p.shape);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& p = parameters[i];
+    text += fmt::format("    {} {}{}{}\n", p.type, p.name, i + 1 < parameters.size() ? "," : ")",
+                        p.shape.empty() ? "" : "  // " + p.shape);
   }
   return text;
+}
+
+std::string without_shapes(const std::vector<Parameter>& parameters) {
+  std::string text;
+  for (const Parameter& p : parameters) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", p.type, p.name);
+  return text + ")";
 }
 
 // What it computes, and the spec's key that asked for it.
@@ -125,30 +146,35 @@ std::string comment_of(const Kernel& kernel) {
 }
 
 // `code`: the kernel's qualified name.
-std::string launcher(const Kernel& kernel, const std::string& code) {
-  std::vector<std::string> names;
+std::string launcher(const driver::Compiled& compiled, int index, const std::string& code) {
+  const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(index)];
+  std::string names;
   for (const Parameter& p : parameters_of(kernel)) {
     const std::string type = p.type.substr(p.type.rfind(':') + 1);
-    names.push_back(is_private(p) ? fmt::format("static_cast<{}::{}>({})", kernel_scope(kernel), type, p.name)
-                                  : p.name);
+    names += ", " + (is_private(p) ? fmt::format("static_cast<{}::{}>({})", kernel_scope(kernel), type, p.name)
+                                   : p.name);
   }
-  std::string text = fmt::format("void {}({} {{\n", kernel.name, host_parameters(kernel, false));
-  if (kernel.launch.shared_bytes > 48 * 1024)
-    text += fmt::format("  allow_shared_memory({}, {});\n", code, kernel.launch.shared_bytes);
-  text += fmt::format("  {}<<<{}, {}, {}, stream>>>({});\n", code, kernel.grid, kernel.launch.block,
-                      kernel.launch.shared_bytes, fmt::join(names, ", "));
-  return text + fmt::format("  check_launch(\"{}\");\n}}\n", kernel.name);
+  const std::string blocks = takes_rows(compiled.program, index)
+                                 ? kernel.blocks_of_rows
+                                 : grids_of(compiled.program, index).at(0).text;
+  const std::string shared =
+      kernel.block.shared_bytes == 0 ? "" : fmt::format(", {}", kernel.block.shared_bytes);
+  return fmt::format("void {0}({1} {{\n  launch_kernel(\"{0}\", {2}, {{{3}, {4}{5}}}, stream{6});\n}}\n",
+                     kernel.name, without_shapes(host_parameters(compiled, index)), code, blocks,
+                     kernel.block.threads, shared, names);
 }
 
-std::string definition(const Kernel& kernel, bool cpu) {
+std::string definition(const driver::Compiled& compiled, int index) {
+  const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(index)];
   const Signature s = signature_of(kernel);
   std::string text = kernel.text;
-  if (cpu) {
+  if (on_cpu(compiled)) {
     text = replaced(text, "static void " + kernel.name, "void " + kernel.name);
   } else {
     text.insert(s.open, "_kernel");
     text = replaced(text, "extern \"C\" __global__", "__global__");
-    text = "namespace {\n\n" + text + "\n}  // namespace\n\n" + launcher(kernel, kernel.name + "_kernel");
+    text = "namespace {\n\n" + text + "\n}  // namespace\n\n" +
+           launcher(compiled, index, kernel.name + "_kernel");
   }
   return comment_of(kernel) + text;
 }
@@ -180,7 +206,7 @@ std::string kernel_declarations(const driver::Compiled& compiled) {
     text += fmt::format("// ---- {}.{}\n\n", file, cpu ? "cpp" : "cu");
     for (int k : kernels) {
       const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(k)];
-      text += fmt::format("void {}({};\n\n", kernel.name, host_parameters(kernel, cpu));
+      text += fmt::format("void {}({};\n\n", kernel.name, with_shapes(host_parameters(compiled, k)));
     }
   }
   return text;
@@ -210,18 +236,18 @@ std::string template_kernel(const driver::Compiled& compiled, const Kernel& kern
   return fmt::format("{}\nusing namespace hydrac;\nusing namespace {};\n{}", code, program, entry);
 }
 
-std::string template_launcher(const driver::Compiled& compiled, const Kernel& kernel) {
-  if (!on_cpu(compiled)) return launcher(kernel, fmt::format("::{}_kernel", kernel.name));
+std::string template_launcher(const driver::Compiled& compiled, int index) {
+  const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(index)];
+  if (!on_cpu(compiled)) return launcher(compiled, index, fmt::format("::{}_kernel", kernel.name));
   std::vector<std::string> names;
   for (const Parameter& p : parameters_of(kernel)) names.push_back(p.name);
-  return fmt::format("void {0}({1} {{\n  {0}_kernel({2});\n}}\n", kernel.name, host_parameters(kernel, true),
-                     fmt::join(names, ", "));
+  return fmt::format("void {0}({1} {{\n  {0}_kernel({2});\n}}\n", kernel.name,
+                     without_shapes(host_parameters(compiled, index)), fmt::join(names, ", "));
 }
 
 std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels) {
   std::string text;
-  for (int k : kernels)
-    text += "\n" + definition(compiled.program.kernels[static_cast<size_t>(k)], on_cpu(compiled));
+  for (int k : kernels) text += "\n" + definition(compiled, k);
   return text;
 }
 

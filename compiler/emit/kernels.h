@@ -19,6 +19,9 @@ struct Parameter {
 // A kernel's parameters as its text declares them.
 std::vector<Parameter> parameters_of(const program::Kernel& kernel);
 
+// Whether calls differ in their rows: then the function that launches the kernel takes `rows`.
+bool takes_rows(const program::Program& program, int kernel);
+
 // Kernels by the file that holds them, "block" for kernels/block.cu: that of the part of the program which
 // calls them first. A kernel that is made of a template has a file of its own.
 std::map<std::string, std::vector<int>> kernel_files(const program::Program& program);
@@ -31,7 +34,7 @@ std::string kernel_definitions(const driver::Compiled& compiled, const std::vect
 // A kernel that binds a template to constants: the template's code for these constants, a whole file but for
 // its first lines, and the host function that launches it, within the program's namespace.
 std::string template_kernel(const driver::Compiled& compiled, const program::Kernel& kernel);
-std::string template_launcher(const driver::Compiled& compiled, const program::Kernel& kernel);
+std::string template_launcher(const driver::Compiled& compiled, int kernel);
 
 // The member of Run that is the plan of an attention by cuDNN: "attention", "generation_attention".
 std::string attention_name(const driver::Compiled& compiled, const program::AttentionCall& attention);

@@ -68,8 +68,16 @@ struct ProductEpilogues {
 // add the bias. Afterwards only fused and library nodes remain.
 void expand(ir::Graph& graph, const ProductEpilogues& epilogues, Log& log);
 
-// Nodes, and stores of fused nodes, whose results nobody reads disappear. `kept`: values the host reads.
-void remove_dead(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log);
+// What must outlive `remove_dead` besides what is read.
+struct Kept {
+  std::set<ir::ValueId> by_host;     // values the host reads
+  std::set<ir::ValueId> statistics;  // stored as long as their node has another result: OpInfo
+};
+// The statistics of a graph of op-level nodes.
+std::set<ir::ValueId> statistics(const ir::Graph& graph);
+
+// Nodes, and stores of fused nodes, whose results nobody reads disappear.
+void remove_dead(ir::Graph& graph, const Kept& kept, Log& log);
 
 // Fused nodes over the same rows of one region merge where one reads what another computes, or both read the
 // same tensor. Results do not change: a value that stays in registers is rounded to its type as memory would

@@ -46,9 +46,9 @@ void ResolvedCalls::launch(const ResolvedCall& call, const cuda::Stream& stream)
   int layer = call.layer;
   if (kernel.takes_layer) parameters.push_back(&layer);
   cuda::LaunchShape shape;
-  shape.grid.x = kernel.launch.grid;
-  shape.block.x = kernel.launch.block;
-  shape.dynamic_shared_bytes = kernel.launch.shared_bytes;
+  shape.grid.x = call.call->grid.blocks;
+  shape.block.x = kernel.block.threads;
+  shape.dynamic_shared_bytes = kernel.block.shared_bytes;
   cuda::launch(kernels_.kernels[call.call->kernel], shape, parameters.data(), stream);
 }
 

@@ -86,7 +86,8 @@ std::string kernel_table(const program::Program& program, const std::vector<Devi
       text +=
           fmt::format("{:<48} {:>9} {:>7} {:>7} {:>8} {:>10} {:>7}\n", r.kernel, r.registers,
                       r.spill_store_bytes + r.spill_load_bytes, r.stack_bytes,
-                      r.shared_bytes + kernel.launch.shared_bytes, kernel.launch.grid, kernel.launch.block);
+                      r.shared_bytes + kernel.block.shared_bytes,
+                      grids_of(program, static_cast<int>(k)).at(0).blocks, kernel.block.threads);
     }
   }
   return text;

@@ -56,11 +56,12 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
   passes::recompute(graph, stages.recompute, log);
   if (stages.head_parts) passes::chunk_head(graph, *stages.head_parts, log);
   passes::layout(graph, log);
+  const passes::Kept kept{{}, passes::statistics(graph)};
   passes::expand(graph, {}, log);
   if (stages.fuse) {
-    passes::remove_dead(graph, {}, log);
+    passes::remove_dead(graph, kept, log);
     passes::fuse(graph, log);
-    passes::remove_dead(graph, {}, log);
+    passes::remove_dead(graph, kept, log);
   }
   if (stages.in_place) passes::in_place(graph, log);
 }
