@@ -106,9 +106,9 @@ Names differences(const KernelPlace& place, const KernelPlace& named) {
   }
   if (!missing.empty() && std::ranges::all_of(missing, is_statistic)) add("without_statistics");
   if (place.function == "generate" && named.function != "generate") add("generate");
-  for (const char* part : {"q", "k", "v"}) {
-    const std::string tail = place.label.substr(place.label.rfind('.') + 1);
-    if (tail.substr(0, tail.find('_')) == part) add(part);
+  for (const char* part : {"q", "k", "v"}) {  // of "attn.k" or "attn.k_normed.rstd"
+    const std::string in_block = place.label.substr(place.label.find('.') + 1);
+    if (in_block.substr(0, in_block.find_first_of("._")) == part) add(part);
   }
   if (place.region != named.region) add(place.region.substr(0, place.region.find("_backward")));
   if (place.scope != named.scope) add(place.scope);

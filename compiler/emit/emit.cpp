@@ -125,19 +125,16 @@ void Emitter::add_dims() {
 }
 
 void Emitter::add_memory() {
-  std::string usings = "using hydrac::runtime::Slots;\n";
+  std::string usings =
+      "using hydrac::runtime::Arena;\nusing hydrac::runtime::Pack;\nusing hydrac::runtime::Slots;\n";
   std::vector<std::string> includes = {"<cstddef>", "<cstdint>", "", "\"dims.h\"",
                                        "\"runtime/program/slots.h\""};
   if (!cpu_) {
     usings = "using hydrac::bf16;\nusing hydrac::f16;\n" + usings;
     includes.insert(includes.end() - 2, "\"cuda/types.cuh\"");
   }
-  header("memory.h", {"Every tensor of the program: a field, its shape, and what it shares its bytes with.",
-                      includes, usings + "\n" + memory_header(compiled_, tensors_), ""});
-  source("memory.cpp", {"The arena's map: where each tensor lies, in bytes from its start.",
-                        {"\"memory.h\""},
-                        "using hydrac::runtime::Arena;\n\n" + memory_source(compiled_, dimensions_, tensors_),
-                        ""});
+  header("memory.h", {"Every tensor of the program: its place, its shape, and what it shares its bytes with.",
+                      includes, usings + "\n" + memory_header(compiled_, dimensions_, tensors_), ""});
 }
 
 void Emitter::add_kernels() {
