@@ -153,6 +153,8 @@ void CudaBodyPrinter::print_flat() {
   const Size rows = rows_size();
   const Size a_row = space == kRowSpace ? Size{} : vectors(space);
   const int64_t chunks = rows.value * a_row.value;
+  // With one space, variables are those of the rows and then the columns: what the flat index counts.
+  counts_elements_ = chunks > 1 && static_cast<int>(body_.spaces.size()) == (space == kRowSpace ? 0 : 1);
   Writer outside = std::move(out_);
   out_ = Writer(outside.indent());
   print_row();
@@ -168,6 +170,11 @@ void CudaBodyPrinter::print_flat() {
     if (chunks % layout_.threads() != 0) out_.line(fmt::format("if (i >= {}) return;", all.text));
   }
   const std::string index = chunks == 1 ? "0" : "i";
+  if (ir::has_word(row, "first")) {
+    const bool is_vector = space != kRowSpace && vector(space).value > 1;
+    out_.line(is_vector ? fmt::format("const std::int64_t first = std::int64_t{{i}} * {};", vector(space).text)
+                        : "const std::int64_t first = i;");
+  }
   if (ir::has_word(row, "r"))
     out_.line(fmt::format("const std::int64_t r = {};",
                           a_row.value == 1 ? index : fmt::format("{} / {}", index, a_row.text)));

@@ -137,6 +137,10 @@ void Emitter::add_memory() {
                       includes, usings + "\n" + memory_header(compiled_, dimensions_, tensors_), ""});
 }
 
+bool draws_random_numbers(const std::string& kernels) {
+  return kernels.find("random_") != std::string::npos;
+}
+
 void Emitter::add_kernels() {
   std::vector<std::string> includes = {"<cstdint>", ""};
   std::string usings;
@@ -161,17 +165,18 @@ void Emitter::add_kernels() {
       continue;
     }
     generated_.push_back(name);
+    const std::string definitions = kernel_definitions(compiled_, kernels);
     SourceFile text{"Kernels: " + file + ".", {"\"kernels/kernels.h\"", ""}, "", ""};
     if (cpu_) {
       text.includes.insert(text.includes.end(),
                            {"<algorithm>", "<cmath>", "", "\"hydrac/math.h\"", "\"hydrac/random.h\""});
     } else {
-      text.includes.insert(text.includes.end(),
-                           {"\"cuda/reduce.cuh\"", "\"cuda/types.cuh\"", "\"cuda/vector.cuh\"",
-                            "\"hydrac/math.h\"", "\"hydrac/random.h\"", "\"runtime/cuda/launch.cuh\""});
+      text.includes.insert(text.includes.end(), {"\"cuda/reduce.cuh\"", "\"cuda/vector.cuh\""});
+      if (draws_random_numbers(definitions)) text.includes.push_back("\"hydrac/random.h\"");
+      text.includes.push_back("\"runtime/cuda/launch.cuh\"");
       text.body = kLaunchUsing;
     }
-    text.body += kernel_definitions(compiled_, kernels);
+    text.body += definitions;
     source(name, text);
   }
   for (auto& [name, text] : templates) files_[name] = text.get();

@@ -80,8 +80,8 @@ std::vector<const Field*> MemoryText::fields(size_t group) const {
 std::string MemoryText::slots(const Field& field, int64_t from, int64_t unit) const {
   const std::string offset = grouped((field.offset - from) / unit);
   if (field.count == 1) return offset;
-  return fmt::format("{}, {}, {}", offset, stride_text(compiled_, dimensions_, field),
-                     layers_text(compiled_, field.count));
+  return fmt::format("{}, {}, {}", stride_text(compiled_, dimensions_, field),
+                     layers_text(compiled_, field.count), offset);
 }
 
 // What is packed likewise is a struct of the same type.
@@ -132,9 +132,9 @@ void MemoryText::group(size_t group) {
 }
 
 void MemoryText::memory() {
-  out_.line("// The tensors of the program, each at its place in the arena: bytes from its start, and from a");
-  out_.line("// layer's tensor to the next one's in elements. Activations that are never alive at the same time");
-  out_.line("// share bytes; PLAN.md draws the map.");
+  out_.line("// The tensors of the program, each at its place in the arena, in bytes from its start. Slots: elements");
+  out_.line("// from one to the next, how many lie apart, and the place of the first. Activations that are never");
+  out_.line("// alive at the same time share bytes; PLAN.md draws the map.");
   out_.open("struct Memory {");
   out_.line("explicit Memory(std::byte* arena) : at{arena} {}");
   out_.line("");

@@ -25,7 +25,7 @@ struct Pack {
     return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(start) +
                                 static_cast<std::uintptr_t>(offset) * sizeof(T));
   }
-  Slots<T> slots(std::int64_t offset, std::int64_t stride, int count) const {
+  Slots<T> slots(std::int64_t stride, int count, std::int64_t offset) const {
     return {tensor(offset), stride, count};
   }
 };
@@ -40,7 +40,7 @@ struct Arena {
                                 static_cast<std::uintptr_t>(offset));
   }
   template <class T>
-  Slots<T> slots(std::int64_t offset, std::int64_t stride, int count) const {
+  Slots<T> slots(std::int64_t stride, int count, std::int64_t offset) const {
     return {tensor<T>(offset), stride, count};
   }
   template <class T>
