@@ -172,9 +172,8 @@ std::string definition(const driver::Compiled& compiled, int index) {
     text = replaced(text, "static void " + kernel.name, "void " + kernel.name);
   } else {
     text.insert(s.open, "_kernel");
-    text = replaced(text, "extern \"C\" __global__", "__global__");
-    text = "namespace {\n\n" + text + "\n}  // namespace\n\n" +
-           launcher(compiled, index, kernel.name + "_kernel");
+    text = replaced(text, "extern \"C\" __global__", "static __global__");
+    text += "\n" + launcher(compiled, index, kernel.name + "_kernel");
   }
   return comment_of(kernel) + text;
 }

@@ -104,7 +104,11 @@ void MemoryText::parameters() {
   }
   out_.close("};");
   out_.line("");
-  for (const size_t group : {kGradients, kCopies}) {
+  for (const size_t group : {kWeights, kGradients, kCopies}) {
+    if (fields(group).empty()) continue;
+    const Group& g = tensors_.groups()[group];
+    out_.line(fmt::format("// {}", g.comment));
+    out_.line(fmt::format("using {} = Parameters<{}>;", g.type, fields(group)[0]->type));
     for (const Field* field : fields(group)) {
       const int64_t bytes = size_of(compiled_.graph.value(field->value).dtype);
       const auto found = weights.find(field->name);
@@ -114,6 +118,7 @@ void MemoryText::parameters() {
         throw std::logic_error(field->name + " is not packed as the parameter is");
     }
   }
+  out_.line("");
 }
 
 void MemoryText::group(size_t group) {
@@ -143,7 +148,6 @@ void MemoryText::memory() {
     if (fields(g).empty()) continue;
     const Group& group = tensors_.groups()[g];
     if (is_packed(g)) {
-      out_.line(fmt::format("// {}", group.comment));
       out_.line(fmt::format("{} {}{{at.pack<{}>({})}};", group.type, group.variable, fields(g)[0]->type,
                             grouped(tensors_.pack(g))));
     } else {

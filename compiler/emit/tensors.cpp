@@ -16,9 +16,9 @@ namespace {
 const std::vector<Group> kGroups = {
     {"Inputs", "in", "What the host writes before a step; in the arena they lie together, at its start."},
     {"Tables", "tables", "Filled at the start and never written again."},
-    {"Parameters<float>", "weights", "The parameters themselves."},
-    {"Parameters<float>", "grads", "Their gradients; micro-batches add to them."},
-    {"", "copies", "The parameters in the type that products read; the optimizer writes them."},
+    {"Weights", "weights", "The parameters themselves."},
+    {"Gradients", "grads", "Their gradients; micro-batches add to them."},
+    {"Copies", "copies", "The parameters in the type that products read; the optimizer writes them."},
     {"Moments", "moments", "Of the optimizer."},
     {"State", "state", "Scalars that live on the device, and scratch memory of products."},
     {"Activations", "act", "Of a training step, forward and backward: of the layer at hand, where there are no slots."},
@@ -90,9 +90,6 @@ Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups
     }
   }
   order_by_group();
-  for (const Field& field : fields_) {
-    if (field.group == static_cast<int>(kCopies)) groups_[kCopies].type = fmt::format("Parameters<{}>", field.type);
-  }
 }
 
 void Tensors::add(ir::ValueId id, const std::string& function) {

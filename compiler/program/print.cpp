@@ -20,6 +20,8 @@ std::string name_of(const Program& program, const Call& call) {
                                                       : " +=");
     case Call::Kind::attention:
       return call.attention.backward ? "cudnn attention backward" : "cudnn attention";
+    case Call::Kind::zero:
+      return "zero";
   }
   throw std::logic_error("no such kind of call");
 }

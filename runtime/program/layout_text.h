@@ -84,6 +84,11 @@ class CheckpointNames {
     for (int l = 0; l < layers; ++l)
       add(std::string(name).replace(name.find("{}"), 2, std::to_string(l)), tensors[l], shape, form);
   }
+  // Of a program with one layer.
+  void add_layers(int layers, const std::string& name, float* tensor, const std::vector<int64_t>& shape,
+                  InMemory form = {}) {
+    add_layers(layers, name, Slots<float>{tensor}, shape, form);
+  }
 
  private:
   std::vector<NamedTensor>& list_;

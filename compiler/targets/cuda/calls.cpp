@@ -4,6 +4,7 @@
 
 #include "driver/accesses.h"
 #include "program/for_each_call.h"
+#include "runtime/cuda/memory.h"
 
 namespace hydrac::targets {
 
@@ -36,6 +37,8 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
       return multiply(call, stream);
     case Call::Kind::attention:
       return attend(call, stream);
+    case Call::Kind::zero:
+      return cuda::fill_bytes(call.arguments[0], 0, call.accesses[0].last - call.accesses[0].first, stream);
   }
 }
 
