@@ -102,7 +102,7 @@ void BodyNames::name_variables() {
     if (letter)
       wanted = std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(symbol[0]))));
     if (row && body_.variables[v].size == 1) wanted = "b";  // one sequence's rows read like a batch's
-    if (wanted == "k") wanted = "kv";  // key and value heads; k counts chunks
+    if (wanted == "k") wanted = "kv";                       // key and value heads; k counts chunks
     variables_.push_back(unique(wanted));
   }
 }

@@ -172,8 +172,9 @@ void CudaBodyPrinter::print_flat() {
   const std::string index = chunks == 1 ? "0" : "i";
   if (ir::has_word(row, "first")) {
     const bool is_vector = space != kRowSpace && vector(space).value > 1;
-    out_.line(is_vector ? fmt::format("const std::int64_t first = std::int64_t{{i}} * {};", vector(space).text)
-                        : "const std::int64_t first = i;");
+    out_.line(is_vector
+                  ? fmt::format("const std::int64_t first = std::int64_t{{i}} * {};", vector(space).text)
+                  : "const std::int64_t first = i;");
   }
   if (ir::has_word(row, "r"))
     out_.line(fmt::format("const std::int64_t r = {};",

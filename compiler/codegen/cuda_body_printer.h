@@ -162,10 +162,10 @@ class CudaBodyPrinter : BodyNames {
   Writer outside_;  // of the chunk that is open
   ExpressionText text_;
   CudaReuse reuse_;
-  std::map<std::pair<int, std::string>, std::string> row_pointers_;         // (operand, row offset) -> name
-  std::map<ir::ExprId, Columns> columns_;                                   // loads at hand
+  std::map<std::pair<int, std::string>, std::string> row_pointers_;  // (operand, row offset) -> name
+  std::map<ir::ExprId, Columns> columns_;                            // loads at hand
   std::map<int, std::string> kept_rows_;  // by store: the statements that store arrays of a pass
-  std::map<int, std::string> sum_names_;                                    // by store
+  std::map<int, std::string> sum_names_;  // by store
   std::map<ir::ExprId, std::pair<std::string, std::string>> exponentials_;  // logsumexp: its peak and sum
   std::map<ir::ExprId, std::string>
       ahead_;  // loads that fetch brings to shared memory, in the thread's places

@@ -189,8 +189,8 @@ bool CudaBodyPrinter::moves_row(int space) const {
 // Where a row begins whose columns follow each other: "x + r * C".
 std::optional<std::string> CudaBodyPrinter::row_start(int operand, const ir::Index& index) {
   const Address at = address(operand, index, text_);
-  const bool follow = at.columns.constant == 0 && at.columns.terms.size() == 1 &&
-                      at.columns.terms.begin()->second == 1;
+  const bool follow =
+      at.columns.constant == 0 && at.columns.terms.size() == 1 && at.columns.terms.begin()->second == 1;
   if (!follow) return std::nullopt;
   std::string text = operand_names_[operand];
   for (const std::string& part : {at.gathered, rows_text(operand, at.rows)}) {
@@ -303,7 +303,8 @@ std::map<int, std::string> CudaBodyPrinter::declare_outputs(const Loop& loop) {
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];
     if (store.kind != StoreKind::store || columns(loop.space).vector == 1) continue;
-    if (column_access(graph_, node_, store.operand, store.index, loop.space, deps_).kind != Kind::consecutive ||
+    if (column_access(graph_, node_, store.operand, store.index, loop.space, deps_).kind !=
+            Kind::consecutive ||
         kept_rows_.contains(s))
       continue;
     outputs[s] = unique(operand_names_[store.operand] + "_out");

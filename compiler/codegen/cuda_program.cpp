@@ -149,8 +149,9 @@ class CudaProgramBuilder {
       added.blocks_of_rows = kernel.launch.grid_of_rows;
       call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
       const std::string label = graph_.value(node.outputs[0]).name;
-      call.kernel = kernels_.add(std::move(added), call.grid.blocks, {function_, region.name, node.scope, label,
-                                                    sources_of(graph_, node), kernel.parameters});
+      call.kernel = kernels_.add(
+          std::move(added), call.grid.blocks,
+          {function_, region.name, node.scope, label, sources_of(graph_, node), kernel.parameters});
       calls.push_back(std::move(call));
     }
   }

@@ -24,8 +24,8 @@ struct KernelPlace {
 };
 
 // Kernels with the same text are one; comments are no part of it. How many blocks a launch has belongs to the
-// call, because a kernel that needs no bounds has the same text for any number of rows. Where one may be called
-// with pointers that alias each other and another may not, the one kernel makes no promise for either.
+// call, because a kernel that needs no bounds has the same text for any number of rows. Where one may be
+// called with pointers that alias each other and another may not, the one kernel makes no promise for either.
 class KernelTable {
  public:
   explicit KernelTable(std::vector<program::Kernel>& kernels) : kernels_(kernels) {}

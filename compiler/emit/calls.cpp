@@ -103,8 +103,9 @@ std::string CallText::statement(int index) const {
 
 std::string CallText::definition(int index) const {
   const Section& section = function_.sections[static_cast<size_t>(index)];
-  const std::string parameters = fmt::format("{}{}", needs_run(section) ? ", " + run_parameter(compiled_) : "",
-                                             section.layers == 0 ? "" : ", int " + layer_of(section));
+  const std::string parameters =
+      fmt::format("{}{}", needs_run(section) ? ", " + run_parameter(compiled_) : "",
+                  section.layers == 0 ? "" : ", int " + layer_of(section));
   return definition(index, codegen::identifier(section.name), parameters);
 }
 

@@ -159,8 +159,7 @@ void Emitter::add_kernels() {
     const int first = kernels.front();
     if (!compiled_.program.kernels[static_cast<size_t>(first)].header.empty()) {
       // Clang takes tenths of a second for each.
-      templates.emplace(name,
-                        std::async(std::launch::async, [this, first] { return template_file(first); }));
+      templates.emplace(name, std::async(std::launch::async, [this, first] { return template_file(first); }));
       if (cpu_) generated_.push_back(name);
       continue;
     }

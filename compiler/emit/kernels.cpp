@@ -133,7 +133,8 @@ std::string with_shapes(const std::vector<Parameter>& parameters) {
 
 std::string without_shapes(const std::vector<Parameter>& parameters) {
   std::string text;
-  for (const Parameter& p : parameters) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", p.type, p.name);
+  for (const Parameter& p : parameters)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", p.type, p.name);
   return text + ")";
 }
 
@@ -151,8 +152,9 @@ std::string launcher(const driver::Compiled& compiled, int index, const std::str
   std::string names;
   for (const Parameter& p : parameters_of(kernel)) {
     const std::string type = p.type.substr(p.type.rfind(':') + 1);
-    names += ", " + (is_private(p) ? fmt::format("static_cast<{}::{}>({})", kernel_scope(kernel), type, p.name)
-                                   : p.name);
+    names +=
+        ", " +
+        (is_private(p) ? fmt::format("static_cast<{}::{}>({})", kernel_scope(kernel), type, p.name) : p.name);
   }
   const std::string blocks = takes_rows(compiled.program, index)
                                  ? kernel.blocks_of_rows

@@ -128,8 +128,9 @@ void MemoryText::group(size_t group) {
   out_.line("Arena at;");
   for (const Field* field : fields(group)) {
     const bool one = field->count == 1;
-    out_.line(fmt::format("{} {} = at.{}<{}>({});  // {}", one ? field->type + "*" : fmt::format("Slots<{}>", field->type),
-                          field->name, one ? "tensor" : "slots", field->type, slots(*field, 0, 1),
+    out_.line(fmt::format("{} {} = at.{}<{}>({});  // {}",
+                          one ? field->type + "*" : fmt::format("Slots<{}>", field->type), field->name,
+                          one ? "tensor" : "slots", field->type, slots(*field, 0, 1),
                           field_comment(compiled_, tensors_, *field)));
   }
   out_.close("};");
@@ -137,8 +138,11 @@ void MemoryText::group(size_t group) {
 }
 
 void MemoryText::memory() {
-  out_.line("// The tensors of the program, each at its place in the arena, in bytes from its start. Slots: elements");
-  out_.line("// from one to the next, how many lie apart, and the place of the first. Activations that are never");
+  out_.line(
+      "// The tensors of the program, each at its place in the arena, in bytes from its start. Slots: "
+      "elements");
+  out_.line(
+      "// from one to the next, how many lie apart, and the place of the first. Activations that are never");
   out_.line("// alive at the same time share bytes; PLAN.md draws the map.");
   out_.open("struct Memory {");
   out_.line("explicit Memory(std::byte* arena) : at{arena} {}");

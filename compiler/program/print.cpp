@@ -100,9 +100,11 @@ std::vector<std::string> verify(const ir::Graph& graph, const Program& program) 
   }
   for (size_t k = 0; k < program.kernels.size(); ++k) {
     const std::vector<Grid> grids = grids_of(program, static_cast<int>(k));
-    const bool differ = std::ranges::any_of(grids, [&](const Grid& g) { return g.blocks != grids[0].blocks; });
+    const bool differ =
+        std::ranges::any_of(grids, [&](const Grid& g) { return g.blocks != grids[0].blocks; });
     if (differ && program.kernels[k].blocks_of_rows.empty())
-      problems.push_back(program.kernels[k].name + ": launched with different grids, but its text says the rows");
+      problems.push_back(program.kernels[k].name +
+                         ": launched with different grids, but its text says the rows");
   }
   return problems;
 }

@@ -16,8 +16,8 @@ struct KernelLaunch {
   int shared_bytes = 0;
 };
 
-// Puts a kernel on a stream. RunError that names it when CUDA refuses; what fails while it runs is reported by
-// a later synchronization.
+// Puts a kernel on a stream. RunError that names it when CUDA refuses; what fails while it runs is reported
+// by a later synchronization.
 template <class... Parameters, class... Arguments>
 void launch_kernel(const char* name, void (*kernel)(Parameters...), const KernelLaunch& launch,
                    cudaStream_t stream, Arguments... arguments) {
@@ -26,7 +26,8 @@ void launch_kernel(const char* name, void (*kernel)(Parameters...), const Kernel
     error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, launch.shared_bytes);
   if (error == cudaSuccess) {
-    kernel<<<static_cast<unsigned>(launch.blocks), launch.threads, launch.shared_bytes, stream>>>(arguments...);
+    kernel<<<static_cast<unsigned>(launch.blocks), launch.threads, launch.shared_bytes, stream>>>(
+        arguments...);
     error = cudaGetLastError();
   }
   if (error != cudaSuccess)

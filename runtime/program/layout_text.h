@@ -60,8 +60,8 @@ NamedTensor named(std::string name, const T* tensor, std::vector<int64_t> shape)
   return result;
 }
 
-// How a checkpoint's tensor lies in memory: `offset` elements into the program's, and there as [out, in] where
-// it is [in, out] in the checkpoint.
+// How a checkpoint's tensor lies in memory: `offset` elements into the program's, and there as [out, in]
+// where it is [in, out] in the checkpoint.
 struct InMemory {
   int64_t offset = 0;
   bool transposed = false;

@@ -14,17 +14,18 @@ using program::Call;
 
 Compiled compiled_for_gpu(const std::string& norm) {
   diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text(
-      "test.yaml",
-      "name: test\n"
-      "target: h100\n"
-      "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 256, position: learned, norm: " +
-          norm +
-          "}\n"
-          "data: {path: corpus.txt}\n"
-          "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
-          "optimizations: {precision: bf16, loss: fused_linear}\n",
-      {}, diagnostics);
+  std::optional<spec::Spec> spec =
+      spec::load_spec_text("test.yaml",
+                           "name: test\n"
+                           "target: h100\n"
+                           "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, "
+                           "vocab_size: 256, position: learned, norm: " +
+                               norm +
+                               "}\n"
+                               "data: {path: corpus.txt}\n"
+                               "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
+                               "optimizations: {precision: bf16, loss: fused_linear}\n",
+                           {}, diagnostics);
   if (!spec) throw std::runtime_error(diagnostics.render());
   return compile(*spec, passes::RecomputeChoice{}, {});
 }
@@ -78,7 +79,8 @@ TEST(SharedKernels, WhatOnlyWritesZerosIsNone) {
     }
   }
   EXPECT_TRUE(zeroed.contains("d_residual"));
-  for (const program::Kernel& kernel : compiled.program.kernels) EXPECT_FALSE(kernel.name.starts_with("zero"));
+  for (const program::Kernel& kernel : compiled.program.kernels)
+    EXPECT_FALSE(kernel.name.starts_with("zero"));
 }
 
 }  // namespace
