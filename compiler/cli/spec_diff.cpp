@@ -80,18 +80,34 @@ void print_keys(const driver::Compiled& a, const driver::Compiled& b) {
   }
 }
 
+// What a kernel is and how it is launched.
+struct LaunchedKernel {
+  std::string text;
+  program::Block block;
+  std::vector<program::Grid> grids;
+  bool operator==(const LaunchedKernel&) const = default;
+};
+
+std::map<std::string, LaunchedKernel> launched_kernels(const program::Program& program) {
+  std::map<std::string, LaunchedKernel> kernels;
+  for (size_t k = 0; k < program.kernels.size(); ++k) {
+    const program::Kernel& kernel = program.kernels[k];
+    kernels[kernel.name] = {kernel.text, kernel.block, grids_of(program, static_cast<int>(k))};
+  }
+  return kernels;
+}
+
 // Kernels by what they compute: their names, and whether text or launch differ.
 void print_kernels(const driver::Compiled& a, const driver::Compiled& b) {
-  std::map<std::string, const program::Kernel*> before, after;
-  for (const program::Kernel& kernel : a.program.kernels) before[kernel.name] = &kernel;
-  for (const program::Kernel& kernel : b.program.kernels) after[kernel.name] = &kernel;
+  const std::map<std::string, LaunchedKernel> before = launched_kernels(a.program),
+                                              after = launched_kernels(b.program);
   fmt::print("\nkernels\n");
   int same = 0;
   for (const auto& [name, kernel] : before) {
     const auto found = after.find(name);
     if (found == after.end()) {
       fmt::print("  gone     {}\n", name);
-    } else if (found->second->text != kernel->text || found->second->launch != kernel->launch) {
+    } else if (found->second != kernel) {
       fmt::print("  changed  {}\n", name);
     } else {
       ++same;

@@ -101,7 +101,8 @@ void BodyNames::name_variables() {
     std::string wanted = row ? "row" : "c";
     if (letter)
       wanted = std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(symbol[0]))));
-    if (wanted == "k") wanted = "kv";  // key and value heads; k counts chunks
+    if (row && body_.variables[v].size == 1) wanted = "b";  // one sequence's rows read like a batch's
+    if (wanted == "k") wanted = "kv";                       // key and value heads; k counts chunks
     variables_.push_back(unique(wanted));
   }
 }
@@ -238,7 +239,6 @@ std::string BodyNames::rows_text(const Affine& rows, const Numbers& numbers) con
   bool flat = true;
   std::map<int, int64_t> coefficients(rows.terms.begin(), rows.terms.end());
   for (int v = body_.row_variables; v-- > 0;) {
-    if (body_.variables[v].size == 1) continue;
     const int64_t coefficient = coefficients.contains(v) ? coefficients[v] : 0;
     if (below == 1) step = coefficient;
     flat = flat && coefficient == step * below;

@@ -59,7 +59,7 @@ class CpuProgramBuilder {
     if (source.workspace_bytes > 0)
       call.arguments.push_back(add_workspace(graph_, region, node, source.name, source.workspace_bytes));
     call.kernel = kernels_.add(
-        {source.name, source.comment, source.text, node.origin, source.header, source.takes_layer},
+        {source.name, source.comment, source.text, node.origin, source.header, source.takes_layer}, 1,
         {function_, region.name, node.scope, graph_.value(node.outputs[0]).name, sources_of(graph_, node),
          source.parameters});
     return call;

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <map>
+
 #include "codegen/cuda_body_printer.h"
 
 namespace hydrac::codegen {
@@ -11,9 +13,25 @@ std::string CudaBodyPrinter::c_type(int operand) const {
   return std::string(codegen::c_type(body_.operands[operand].dtype, kCudaDialect));
 }
 
+// Whether the address is that of the thread's first element in a tensor which lies as the flat index counts.
+bool CudaBodyPrinter::is_dense(const Address& at) const {
+  if (!counts_elements_ || !at.gathered.empty() || at.columns.constant != 0) return false;
+  std::map<int, int64_t> coefficients(at.rows.terms.begin(), at.rows.terms.end());
+  coefficients.insert(at.columns.terms.begin(), at.columns.terms.end());
+  int64_t below = 1;
+  for (int v = static_cast<int>(body_.variables.size()); v-- > 0;) {
+    const bool is_last = v + 1 == static_cast<int>(body_.variables.size());
+    if (is_last && variables_[v].ends_with(" + j")) return false;
+    if (body_.variables[v].size > 1 && (!coefficients.contains(v) || coefficients[v] != below)) return false;
+    below *= body_.variables[v].size;
+  }
+  return true;
+}
+
 // Pointers to rows are declared once; what expressions or columns add stands where it is used.
 std::string CudaBodyPrinter::pointer(int operand, const ir::Index& index) {
   const Address at = address(operand, index, text_);
+  if (is_dense(at)) return operand_names_[operand] + " + first";
   const std::string columns = at.columns == ir::Affine{} ? "" : affine(operand, at.columns);
   const std::string rows = rows_text(operand, at.rows);
   std::string text = operand_names_[operand];

@@ -40,9 +40,9 @@ CudaKernels CudaBodyPrinter::print() {
   kernel.takes_workspace = !sums_.empty() && !sums_are_direct();
   for (size_t i = 0; i < body_.exprs.size(); ++i)
     kernel.takes_layer |= live_[i] && body_.exprs[i].op == ExprOp::layer;
-  const Size blocks = grid();
-  kernel.launch = {blocks.value, layout_.threads(), 0, blocks.text};
-  if (layout_.shape == Shape::flat && blocks.value == 1) {
+  kernel.launch.block = layout_.threads();
+  lay_out_grid(kernel.launch);
+  if (layout_.shape == Shape::flat && kernel.launch.grid == 1) {
     int64_t threads = body_.row_count();
     for (const Stage& stage : stages_) {
       for (const Loop& loop : stage.loops) threads *= vectors(loop.space).value;
@@ -159,6 +159,8 @@ void CudaBodyPrinter::print_flat() {
   const Size rows = rows_size();
   const Size a_row = space == kRowSpace ? Size{} : vectors(space);
   const int64_t chunks = rows.value * a_row.value;
+  // With one space, variables are those of the rows and then the columns: what the flat index counts.
+  counts_elements_ = chunks > 1 && static_cast<int>(body_.spaces.size()) == (space == kRowSpace ? 0 : 1);
   Writer outside = std::move(out_);
   out_ = Writer(outside.indent());
   print_row();
@@ -174,6 +176,12 @@ void CudaBodyPrinter::print_flat() {
     if (chunks % layout_.threads() != 0) out_.line(fmt::format("if (i >= {}) return;", all.text));
   }
   const std::string index = chunks == 1 ? "0" : "i";
+  if (ir::has_word(row, "first")) {
+    const bool is_vector = space != kRowSpace && vector(space).value > 1;
+    out_.line(is_vector
+                  ? fmt::format("const std::int64_t first = std::int64_t{{i}} * {};", vector(space).text)
+                  : "const std::int64_t first = i;");
+  }
   if (ir::has_word(row, "r"))
     out_.line(fmt::format("const std::int64_t r = {};",
                           a_row.value == 1 ? index : fmt::format("{} / {}", index, a_row.text)));

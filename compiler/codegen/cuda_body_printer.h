@@ -1,6 +1,7 @@
 // The printer behind cuda_body_kernels: one Body, one layout, the text of its kernels.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,7 +50,8 @@ class CudaBodyPrinter : BodyNames {
   std::string of_space(const std::string& name, int space) const;
   std::vector<Constant> constants() const;
   std::string constants_text(const std::string& body) const;
-  Size grid() const;
+  Size grid(const Size& rows) const;
+  void lay_out_grid(CudaLaunch& launch) const;
 
   // cuda_body.cpp: the kernel around a row.
   std::string parameters(CudaKernel& kernel);
@@ -91,6 +93,7 @@ class CudaBodyPrinter : BodyNames {
   std::string narrowed(int operand, const std::string& text) const;
   std::string load_text(const ir::Expr& expr);
   std::string row_pointer(int operand, const std::string& rows);
+  bool is_dense(const Address& at) const;
 
   // cuda_columns.cpp: passes over the columns of a space.
   void print_loop(const Loop& loop);
@@ -110,6 +113,12 @@ class CudaBodyPrinter : BodyNames {
   void print_values(const std::set<ir::ExprId>& ids, std::vector<ir::ExprId>& defined);
   void print_outputs(const Loop& loop, const std::map<int, std::string>& outputs);
   std::map<int, std::string> declare_outputs(const Loop& loop);
+  bool moves_row(int space) const;
+  std::optional<std::string> row_start(int operand, const ir::Index& index);
+  std::string row_end(int space) const;
+  std::string load_definition(int space, ir::ExprId id);
+  std::string kept_row(int store) const;
+  void find_kept_rows(const Loop& loop);
   void declare_kept(int space, const std::set<ir::ExprId>& ids);
   std::set<ir::ExprId> in_pass(const Loop& loop) const;
   void forget_loads(const std::set<ir::ExprId>& ids);
@@ -156,15 +165,17 @@ class CudaBodyPrinter : BodyNames {
   Writer outside_;  // of the chunk that is open
   ExpressionText text_;
   CudaReuse reuse_;
-  std::map<std::pair<int, std::string>, std::string> row_pointers_;         // (operand, row offset) -> name
-  std::map<ir::ExprId, Columns> columns_;                                   // loads at hand
-  std::map<int, std::string> sum_names_;                                    // by store
+  std::map<std::pair<int, std::string>, std::string> row_pointers_;  // (operand, row offset) -> name
+  std::map<ir::ExprId, Columns> columns_;                            // loads at hand
+  std::map<int, std::string> kept_rows_;  // by store: the statements that store arrays of a pass
+  std::map<int, std::string> sum_names_;  // by store
   std::map<ir::ExprId, std::pair<std::string, std::string>> exponentials_;  // logsumexp: its peak and sum
   std::map<ir::ExprId, std::string>
       ahead_;  // loads that fetch brings to shared memory, in the thread's places
   int64_t ahead_bytes_ = 0;
   std::string ahead_offset_;          // ahead_bytes_ as an expression
   const Loop* last_ahead_ = nullptr;  // the last pass that reads them there
+  bool counts_elements_ = false;      // a flat kernel's text may name `first`, its first element
   std::set<int> declared_spaces_;     // whose column variables stand before the row
   std::string start_;                 // the step's first column, in a row that is walked in steps
 };

@@ -180,6 +180,51 @@ void CudaBodyPrinter::print_loop(const Loop& loop) {
   forget_loads(ids);
 }
 
+// Whether the thread's chunks of a row are moved by one call, which finds them by the lane.
+bool CudaBodyPrinter::moves_row(int space) const {
+  const ColumnLayout& layout = columns(space);
+  return layout_.shape == CudaLayout::Shape::rows && layout.chunks > 1 && layout.steps == 1 &&
+         layout.vector > 1 && body_.spaces[space].size() == 1;
+}
+
+// Where a row begins whose columns follow each other: "x + r * C".
+std::optional<std::string> CudaBodyPrinter::row_start(int operand, const ir::Index& index) {
+  const Address at = address(operand, index, text_);
+  const bool follow =
+      at.columns.constant == 0 && at.columns.terms.size() == 1 && at.columns.terms.begin()->second == 1;
+  if (!follow) return std::nullopt;
+  std::string text = operand_names_[operand];
+  for (const std::string& part : {at.gathered, rows_text(operand, at.rows)}) {
+    if (!part.empty()) text += " + " + part;
+  }
+  return text;
+}
+
+std::string CudaBodyPrinter::row_end(int space) const {
+  return guards(space) ? ", " + width_of(space).text : "";
+}
+
+// The one-line definition of what a pass loads; empty where it takes a loop or a condition.
+std::string CudaBodyPrinter::load_definition(int space, ExprId id) {
+  const ir::Expr& expr = body_.exprs[id];
+  const Columns& load = columns_[id];
+  const ColumnLayout& layout = columns(space);
+  if (load.access.kind != Kind::consecutive || layout.vector == 1) return "";
+  const int width = std::min(load.access.width, layout.vector);
+  const std::string access = width == layout.vector ? "" : fmt::format(", {}", width);
+  const auto ahead = ahead_.find(id);
+  if (moves_row(space) && ahead == ahead_.end()) {
+    const std::optional<std::string> row = row_start(expr.operand, expr.index);
+    if (!row) return "";
+    return fmt::format("const auto {} = load_row<{}, {}{}>({}, lanes{});", load.name, chunks(space).text,
+                       vector(space).text, access, *row, row_end(space));
+  }
+  if (layout.chunks > 1 || layout.steps > 1 || guards(space) || declares_columns(space)) return "";
+  if (ahead != ahead_.end()) return fmt::format("const auto {} = {};", load.name, place_ahead(id));
+  return fmt::format("const auto {} = load_columns<{}{}>({});", load.name, vector(space).text, access,
+                     pointer(expr.operand, expr.index));
+}
+
 // Every load of a pass stands before everything the pass stores, and all of them are under way together.
 void CudaBodyPrinter::print_loads(int space, const std::set<ExprId>& ids) {
   std::vector<ExprId> loads;
@@ -188,13 +233,17 @@ void CudaBodyPrinter::print_loads(int space, const std::set<ExprId>& ids) {
     if (expr.op != ExprOp::load || deps_[id].space != space || columns_.contains(id)) continue;
     const ColumnAccess access = column_access(graph_, node_, expr.operand, expr.index, space, deps_);
     if (access.kind == Kind::gathered) continue;
-    const bool is_array = access.kind != Kind::constant && columns(space).vector > 1;
     const std::string name = unique(operand_names_[expr.operand] + "_in");
+    columns_[id] = {name, access};
+    if (const std::string definition = load_definition(space, id); !definition.empty()) {
+      out_.line(definition);
+      continue;
+    }
+    const bool is_array = access.kind != Kind::constant && columns(space).vector > 1;
     const std::string type = c_type(expr.operand);
     const std::string array = columns(space).chunks > 1 ? fmt::format("[{}]", chunks(space).text) : "";
     out_.line(is_array ? fmt::format("Vector<{}, {}> {}{};", type, vector(space).text, name, array)
                        : fmt::format("{} {}{};", type, name, array));
-    columns_[id] = {name, access};
     loads.push_back(id);
   }
   if (loads.empty()) return;
@@ -242,12 +291,22 @@ void CudaBodyPrinter::declare_kept(int space, const std::set<ExprId>& ids) {
   }
 }
 
+// The array that already holds what a store writes, of all the thread's columns.
+std::string CudaBodyPrinter::kept_row(int s) const {
+  const Store& store = body_.stores[s];
+  const std::string& name = names_[store.value];
+  if (!moves_row(store.space) || !reuse_.values.contains(store.value)) return "";
+  return name.substr(0, name.find('['));
+}
+
 std::map<int, std::string> CudaBodyPrinter::declare_outputs(const Loop& loop) {
   std::map<int, std::string> outputs;
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];
     if (store.kind != StoreKind::store || columns(loop.space).vector == 1) continue;
-    if (column_access(graph_, node_, store.operand, store.index, loop.space, deps_).kind != Kind::consecutive)
+    if (column_access(graph_, node_, store.operand, store.index, loop.space, deps_).kind !=
+            Kind::consecutive ||
+        kept_rows_.contains(s))
       continue;
     outputs[s] = unique(operand_names_[store.operand] + "_out");
     const ir::ExprType type = body_.exprs[store.value].type;
@@ -256,7 +315,24 @@ std::map<int, std::string> CudaBodyPrinter::declare_outputs(const Loop& loop) {
   return outputs;
 }
 
+// Stores of values that are kept anyway wait until the pass has found all of them.
+void CudaBodyPrinter::find_kept_rows(const Loop& loop) {
+  kept_rows_.clear();
+  for (int s : loop.stores) {
+    const Store& store = body_.stores[s];
+    if (store.kind != StoreKind::store || kept_row(s).empty()) continue;
+    const ColumnAccess access = column_access(graph_, node_, store.operand, store.index, loop.space, deps_);
+    if (access.kind != Kind::consecutive) continue;
+    const std::optional<std::string> row = row_start(store.operand, store.index);
+    if (!row) continue;
+    const int width = std::min(access.width, columns(loop.space).vector);
+    kept_rows_[s] = fmt::format("store_row<{}>({}, {}, lanes{});", access_text(loop.space, width), *row,
+                                kept_row(s), row_end(loop.space));
+  }
+}
+
 void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& ids) {
+  find_kept_rows(loop);
   open_chunks(loop.space);
   const std::map<int, std::string> outputs = declare_outputs(loop);
   open_elements(loop.space);
@@ -267,6 +343,8 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
     const Store& store = body_.stores[s];
     if (store.kind != StoreKind::store) {
       add_to_sum(s);
+    } else if (kept_rows_.contains(s)) {
+      continue;
     } else if (outputs.contains(s)) {
       out_.line(fmt::format("{}[j] = {};", outputs.at(s), text_.of(store.value)));
     } else {
@@ -278,6 +356,7 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
   close_elements(loop.space);
   print_outputs(loop, outputs);
   close_chunks(loop.space);
+  for (const auto& [s, statement] : kept_rows_) out_.line(statement);
 }
 
 void CudaBodyPrinter::print_outputs(const Loop& loop, const std::map<int, std::string>& outputs) {

@@ -103,17 +103,26 @@ std::string CudaBodyPrinter::constants_text(const std::string& body) const {
 }
 
 // The number of blocks. Those that share rows are as many as run at once on the GPU.
-Size CudaBodyPrinter::grid() const {
-  if (layout_.shape == Shape::rows && !walks_rows_)
-    return ceiling_quotient(rows_size(), literal(layout_.rows));
+Size CudaBodyPrinter::grid(const Size& rows) const {
+  if (layout_.shape == Shape::rows && !walks_rows_) return ceiling_quotient(rows, literal(layout_.rows));
   if (layout_.shape != Shape::flat) return literal(layout_.blocks * layout_.tiles);
-  Size threads = rows_size();
+  Size threads = rows;
   for (const Stage& stage : stages_) {
     for (const Loop& loop : stage.loops)
-      threads = exact_quotient(rows_size() * width_of(loop.space), literal(columns(loop.space).vector));
+      threads = exact_quotient(rows * width_of(loop.space), literal(columns(loop.space).vector));
   }
   const Size blocks = ceiling_quotient(threads, literal(layout_.threads()));
   return blocks.value == 1 ? Size{} : blocks;
+}
+
+void CudaBodyPrinter::lay_out_grid(CudaLaunch& launch) const {
+  const Size blocks = grid(rows_size());
+  launch.grid = blocks.value;
+  launch.grid_text = blocks.text;
+  const std::string of_rows = grid({rows_size().value, "rows"}).text;
+  if (!ir::has_word(of_rows, "rows")) return;
+  launch.rows = rows_size().text;
+  launch.grid_of_rows = of_rows;
 }
 
 }  // namespace hydrac::codegen

@@ -16,6 +16,9 @@ struct CudaLaunch {
   int block = 128;
   int64_t shared_bytes = 0;
   std::string grid_text = {};  // as an expression of dimensions
+  // Where the kernel's text is the same for other numbers of rows: how many these are, as an expression of
+  // dimensions, and the grid as an expression of "rows".
+  std::string rows = {}, grid_of_rows = {};
 };
 
 struct CudaKernel {

@@ -10,6 +10,7 @@
 #include "codegen/cuda_body.h"
 #include "codegen/cuda_library.h"
 #include "codegen/dimensions.h"
+#include "codegen/expression_text.h"
 #include "codegen/kernel_table.h"
 #include "program/cost.h"
 
@@ -21,6 +22,19 @@ using program::Call;
 using program::Function;
 using program::Program;
 using program::Section;
+
+// Whether the node does nothing else than to write zeros to a whole tensor whose elements lie together.
+bool zeroes_a_tensor(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "fused" || node.outputs.size() != 1 || node.body->stores.size() != 1) return false;
+  const ir::Store& store = node.body->stores[0];
+  const ir::Expr& value = node.body->exprs[store.value];
+  if (store.kind != ir::StoreKind::store || value.op != ir::ExprOp::constant || literal_text(value) != "0.0f")
+    return false;
+  int64_t written = node.body->row_count();
+  if (store.space != ir::kRowSpace) written *= element_count(node.body->space_shape(store.space));
+  const ir::Value& tensor = graph.value(node.outputs[0]);
+  return !tensor.view && written == element_count(tensor.shape);
+}
 
 class CudaProgramBuilder {
  public:
@@ -50,6 +64,8 @@ class CudaProgramBuilder {
     const size_t first = calls.size();
     if (node.op == "gemm") {
       calls.push_back(gemm(node));
+    } else if (zeroes_a_tensor(graph_, node)) {
+      calls.push_back({.kind = Call::Kind::zero, .arguments = node.outputs});
     } else if (!add_cudnn_attention(region, node, calls)) {
       add_launches(region, node, calls);
     }
@@ -129,12 +145,14 @@ class CudaProgramBuilder {
       if (kernel.takes_workspace) call.arguments.push_back(workspace);
       program::Kernel added{kernel.name, kernel.comment, kernel.text,
                             node.origin, kernel.header,  kernel.takes_layer};
-      added.launch = {kernel.launch.grid, kernel.launch.block, kernel.launch.shared_bytes};
-      added.grid = kernel.launch.grid_text;
       added.waits_for_previous = waits_for_previous(*options_.gpu);
+      added.block = {kernel.launch.block, kernel.launch.shared_bytes};
+      added.blocks_of_rows = kernel.launch.grid_of_rows;
+      call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
       const std::string label = graph_.value(node.outputs[0]).name;
-      call.kernel = kernels_.add(std::move(added), {function_, region.name, node.scope, label,
-                                                    sources_of(graph_, node), kernel.parameters});
+      call.kernel = kernels_.add(
+          std::move(added), call.grid.blocks,
+          {function_, region.name, node.scope, label, sources_of(graph_, node), kernel.parameters});
       calls.push_back(std::move(call));
     }
   }

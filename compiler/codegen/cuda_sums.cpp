@@ -184,7 +184,10 @@ CudaKernel CudaBodyPrinter::finishing_kernel() {
     const Store& store = body_.stores[s];
     const int64_t first = sum_offset(store), end = first + sum_elements(store);
     const Size end_size = first == 0 ? width_of(store.space) : sum_offset_size(store) + width_of(store.space);
-    if (end < sum_width_) out_.open(fmt::format("if (column < {}) {{", end_size.text));
+    const bool is_last = end == sum_width_;
+    if (!is_last && first == 0) out_.open(fmt::format("if (column < {}) {{", end_size.text));
+    if (!is_last && first > 0) out_.open(fmt::format("}} else if (column < {}) {{", end_size.text));
+    if (is_last && first > 0) out_.open("} else {");
     const VariableNames saved = variables_;
     if (store.space != kRowSpace) {
       const std::vector<int>& space = body_.spaces[store.space];
@@ -203,9 +206,8 @@ CudaKernel CudaBodyPrinter::finishing_kernel() {
     }
     print_direct(s, "total");
     variables_ = saved;
-    if (end == sum_width_) break;
-    out_.line("return;");
-    out_.close();
+    if (is_last && first > 0) out_.close();
+    if (!is_last) out_.outdent();
   }
   kernel.text = fmt::format("extern \"C\" __global__ void __launch_bounds__(256) {}{}{}{}}}\n",
                             kNamePlaceholder, list.text(), opening_text(gpu_), out_.text());

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "codegen/kernel_source.h"
 #include "codegen/operand_names.h"
@@ -50,7 +51,19 @@ std::string without_restrict(std::string text) {
   return text;
 }
 
-// Two texts that differ in nothing but __restrict__: it stays where both have it.
+// Where the comment that starts at `at` ends; `at` where none does.
+size_t behind_comment(const std::string& text, size_t at) {
+  return text.compare(at, 2, "//") == 0 ? std::min(text.find('\n', at), text.size()) : at;
+}
+
+std::string without_comments(const std::string& text) {
+  std::string code;
+  for (size_t at = 0; (at = behind_comment(text, at)) < text.size(); ++at) code += text[at];
+  return code;
+}
+
+// Two texts that differ in nothing but __restrict__ and comments: the first one's comments, and __restrict__
+// where both have it.
 std::string common_restrict(const std::string& a, const std::string& b) {
   std::string text;
   for (size_t i = 0, j = 0; i < a.size() || j < b.size();) {
@@ -58,12 +71,25 @@ std::string common_restrict(const std::string& a, const std::string& b) {
     const bool in_b = b.compare(j, kRestrict.size(), kRestrict) == 0;
     if (in_a != in_b) {
       (in_a ? i : j) += kRestrict.size();
-    } else {
-      text += a[i];
-      ++i, ++j;
+      continue;
     }
+    const size_t end = behind_comment(a, i);
+    text += a.substr(i, end - i);
+    i = end, j = behind_comment(b, j);
+    if (i < a.size()) text += a[i];
+    ++i, ++j;
   }
   return text;
+}
+
+// What a comment says of tensors that share memory, one a line.
+Names sharing(const std::string& comment) {
+  Names lines;
+  std::istringstream text(comment);
+  for (std::string line; std::getline(text, line);) {
+    if (line.find(" may lie where ") != std::string::npos) lines.push_back(line);
+  }
+  return lines;
 }
 
 bool is_statistic(const std::string& name) {
@@ -81,9 +107,9 @@ Names differences(const KernelPlace& place, const KernelPlace& named) {
   }
   if (!missing.empty() && std::ranges::all_of(missing, is_statistic)) add("without_statistics");
   if (place.function == "generate" && named.function != "generate") add("generate");
-  for (const char* part : {"q", "k", "v"}) {
-    const std::string tail = place.label.substr(place.label.rfind('.') + 1);
-    if (tail.substr(0, tail.find('_')) == part) add(part);
+  for (const char* part : {"q", "k", "v"}) {  // of "attn.k" or "attn.k_normed.rstd"
+    const std::string in_block = place.label.substr(place.label.find('.') + 1);
+    if (in_block.substr(0, in_block.find_first_of("._")) == part) add(part);
   }
   if (place.region != named.region) add(place.region.substr(0, place.region.find("_backward")));
   if (place.scope != named.scope) add(place.scope);
@@ -149,17 +175,19 @@ void KernelTable::define(int kernel) {
   kernels_[kernel].text = std::move(text);
 }
 
-int KernelTable::add(program::Kernel kernel, const KernelPlace& place) {
+int KernelTable::add(program::Kernel kernel, int64_t blocks, const KernelPlace& place) {
   const int position = static_cast<int>(kernels_.size());
-  const auto [found, is_new] = by_text_.try_emplace({without_restrict(kernel.text), kernel.launch}, position);
+  const Key key{without_comments(without_restrict(kernel.text)), kernel.block, kernel.blocks_of_rows,
+                kernel.blocks_of_rows.empty() ? blocks : 0};
+  const auto [found, is_new] = by_key_.try_emplace(key, position);
   if (!is_new) {
     Entry& entry = entries_[found->second];
-    const std::string common = common_restrict(entry.text, kernel.text);
-    if (common != entry.text) {
-      kernels_[found->second].comment = kernel.comment;  // it says what shares memory
-      entry.text = common;
-      define(found->second);
+    std::string& comment = kernels_[found->second].comment;
+    for (const std::string& line : sharing(kernel.comment)) {
+      if (!holds(sharing(comment), line)) comment += "\n" + line;
     }
+    entry.text = common_restrict(entry.text, kernel.text);
+    define(found->second);
     return found->second;
   }
   kernel.name = unique(kernel.name, place);

@@ -23,27 +23,35 @@ struct KernelPlace {
   std::vector<std::string> parameters;  // names of its tensors
 };
 
-// Kernels with the same text are one, if they are launched alike too: a kernel that needs no bounds has the
-// same text for any number of rows. Where one may be called with pointers that alias each other and another
-// may not, the one kernel makes no promise for either.
+// Kernels with the same text are one; comments are no part of it. How many blocks a launch has belongs to the
+// call, because a kernel that needs no bounds has the same text for any number of rows. Where one may be
+// called with pointers that alias each other and another may not, the one kernel makes no promise for either.
 class KernelTable {
  public:
   explicit KernelTable(std::vector<program::Kernel>& kernels) : kernels_(kernels) {}
 
-  // `kernel`: its text with kNamePlaceholder, its name the one it would like. Returns its position.
-  int add(program::Kernel kernel, const KernelPlace& place);
+  // `kernel`: its text with kNamePlaceholder, its name the one it would like. `blocks`: of this launch; those
+  // of a kernel without blocks_of_rows are the same in all calls. Returns its position.
+  int add(program::Kernel kernel, int64_t blocks, const KernelPlace& place);
 
  private:
   struct Entry {
     std::string text;  // with kNamePlaceholder
     KernelPlace place;
   };
+  struct Key {
+    std::string text;  // without __restrict__ and comments
+    program::Block block;
+    std::string blocks_of_rows;
+    int64_t blocks = 0;  // of all launches, where they are the same
+    auto operator<=>(const Key&) const = default;
+  };
   std::string unique(const std::string& wanted, const KernelPlace& place);
   void define(int kernel);
 
   std::vector<program::Kernel>& kernels_;
-  std::vector<Entry> entries_;                                      // by position in kernels_
-  std::map<std::pair<std::string, program::Launch>, int> by_text_;  // without __restrict__
+  std::vector<Entry> entries_;  // by position in kernels_
+  std::map<Key, int> by_key_;
   std::map<std::string, int> by_name_;
 };
 

@@ -20,6 +20,8 @@ class Writer {
     --indent_;
     line(text);
   }
+  // Before a line that closes one block and opens the next.
+  void outdent() { --indent_; }
   // Text that is indented already.
   void append(const std::string& text) { text_ += text; }
 

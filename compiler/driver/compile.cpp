@@ -38,10 +38,11 @@ passes::HeadParts head_parts(const spec::Spec& spec) {
   return parts;
 }
 
-// Values the host reads, which no pass may find dead.
-std::set<ir::ValueId> host_values(const Compiled& c) {
-  return {c.interface.loss, c.interface.eval_loss, c.interface.logits, c.metrics.step_loss,
-          c.metrics.grad_norm};
+// Values that no pass may find dead; of op-level nodes.
+passes::Kept kept_values(const Compiled& c) {
+  return {
+      {c.interface.loss, c.interface.eval_loss, c.interface.logits, c.metrics.step_loss, c.metrics.grad_norm},
+      passes::statistics(c.graph)};
 }
 
 // The cpu computes in f32: a spec that asks it for something else was refused.
@@ -127,17 +128,18 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("chunk-head");
   passes::layout(c.graph, c.decisions);
   after("layout");
+  const passes::Kept kept = kept_values(c);
   passes::expand(c.graph, {.bias = !target.is_cpu()}, c.decisions);
   after("expand");
   if (!target.is_cpu()) {
-    passes::move_biases(c.graph, host_values(c), c.decisions);
+    passes::move_biases(c.graph, kept.by_host, c.decisions);
     after("biases");
   }
-  passes::remove_dead(c.graph, host_values(c), c.decisions);
+  passes::remove_dead(c.graph, kept, c.decisions);
   after("dead-code");
   passes::fuse(c.graph, c.decisions);
   after("fuse");
-  passes::remove_dead(c.graph, host_values(c), c.decisions);
+  passes::remove_dead(c.graph, kept, c.decisions);
   after("dead-stores");
   passes::in_place(c.graph, c.decisions);
   after("in-place");

@@ -103,6 +103,18 @@ std::string CallText::statement(int index) const {
 
 std::string CallText::definition(int index) const {
   const Section& section = function_.sections[static_cast<size_t>(index)];
+  const std::string parameters =
+      fmt::format("{}{}", needs_run(section) ? ", " + run_parameter(compiled_) : "",
+                  section.layers == 0 ? "" : ", int " + layer_of(section));
+  return definition(index, codegen::identifier(section.name), parameters);
+}
+
+std::string CallText::definition(int index, const std::string& name) const {
+  return definition(index, name, ", " + run_parameter(compiled_, function_, {index}));
+}
+
+std::string CallText::definition(int index, const std::string& name, const std::string& parameters) const {
+  const Section& section = function_.sections[static_cast<size_t>(index)];
   std::set<std::string> groups, branches;
   codegen::Writer body(1);
   for (size_t c = 0; c < section.calls.size(); ++c) {
@@ -125,9 +137,7 @@ std::string CallText::definition(int index) const {
   }
   codegen::Writer out;
   if (const std::string comment = section_comment(section.name); !comment.empty()) out.line("// " + comment);
-  out.open(fmt::format("void {}(const Memory& m{}{}) {{", codegen::identifier(section.name),
-                       needs_run(section) ? ", " + run_parameter(compiled_) : "",
-                       section.layers == 0 ? "" : ", int " + layer_of(section)));
+  out.open(fmt::format("void {}(const Memory& m{}) {{", name, parameters));
   for (const Group& group : tensors_.groups()) {
     if (groups.contains(group.variable))
       out.line(fmt::format("const {}& {} = m.{};", group.type, group.variable, group.variable));
@@ -137,7 +147,7 @@ std::string CallText::definition(int index) const {
       out.line(fmt::format("const Queue& {} = run.{};", branch, branch));
   }
   if (!on_cpu_) {
-    out.line(fmt::format("const nvtx3::scoped_range range{{nvtx3::message{{\"{}\"}}{}}};", section.name,
+    out.line(fmt::format("const nvtx3::scoped_range range{{nvtx3::message{{\"{}\"}}{}}};", name,
                          section.layers == 0 ? "" : ", nvtx3::payload{" + layer_of(section) + "}"));
   }
   out.line("");
@@ -158,6 +168,9 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
       return gemm(section, call);
     case Call::Kind::attention:
       return attention(section, call);
+    case Call::Kind::zero:
+      return fmt::format("{}.zero({}, {});", queue(call), tensors_.text(call.arguments[0], layer_of(section)),
+                         elements_text(dimensions_, compiled_.graph.value(call.arguments[0]).shape));
   }
   throw std::logic_error("no such kind of call");
 }
@@ -167,6 +180,7 @@ std::string CallText::launch(const Section& section, const Call& call) const {
   std::vector<std::string> arguments;
   for (ir::Use use : call.arguments) arguments.push_back(tensors_.text(use, layer_of(section)));
   if (kernel.takes_layer) arguments.push_back(section.layers == 0 ? "0" : layer_of(section));
+  if (takes_rows(compiled_.program, call.kernel)) arguments.push_back(call.grid.rows);
   if (!on_cpu_) arguments.push_back(queue(call) + ".stream()");
   return fmt::format("{}({});", kernel.name, fmt::join(arguments, ", "));
 }

@@ -17,10 +17,13 @@ class CallText {
 
   // What a section does, once or for one layer, as a function's definition.
   std::string definition(int section) const;
+  // The same where the section is all that function `name` of the program does.
+  std::string definition(int section, const std::string& name) const;
   // The statement that runs a section: a call, in a loop over layers where it is one.
   std::string statement(int section) const;
 
  private:
+  std::string definition(int section, const std::string& name, const std::string& parameters) const;
   // Whether a section needs to be told what to put its calls on; a cpu's kernels do not.
   bool needs_run(const program::Section& section) const;
   std::string arguments(const program::Section& section) const;

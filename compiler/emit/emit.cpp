@@ -124,19 +124,20 @@ void Emitter::add_dims() {
 }
 
 void Emitter::add_memory() {
-  std::string usings = "using hydrac::runtime::Slots;\n";
+  std::string usings =
+      "using hydrac::runtime::Arena;\nusing hydrac::runtime::Pack;\nusing hydrac::runtime::Slots;\n";
   std::vector<std::string> includes = {"<cstddef>", "<cstdint>", "", "\"dims.h\"",
                                        "\"runtime/program/slots.h\""};
   if (!cpu_) {
     usings = "using hydrac::bf16;\nusing hydrac::f16;\n" + usings;
     includes.insert(includes.end() - 2, "\"cuda/types.cuh\"");
   }
-  header("memory.h", {"Every tensor of the program: a field, its shape, and what it shares its bytes with.",
-                      includes, usings + "\n" + memory_header(compiled_, tensors_), ""});
-  source("memory.cpp", {"The arena's map: where each tensor lies, in bytes from its start.",
-                        {"\"memory.h\""},
-                        "using hydrac::runtime::Arena;\n\n" + memory_source(compiled_, dimensions_, tensors_),
-                        ""});
+  header("memory.h", {"Every tensor of the program: its place, its shape, and what it shares its bytes with.",
+                      includes, usings + "\n" + memory_header(compiled_, dimensions_, tensors_), ""});
+}
+
+bool draws_random_numbers(const std::string& kernels) {
+  return kernels.find("random_") != std::string::npos;
 }
 
 void Emitter::add_kernels() {
@@ -160,21 +161,21 @@ void Emitter::add_kernels() {
     const bool is_generated = compiled_.program.kernels[static_cast<size_t>(kernels.front())].header.empty();
     if (is_generated || cpu_) generated_.push_back(name);
     if (!is_generated) continue;
+    const std::string definitions = kernel_definitions(compiled_, kernels);
     SourceFile text{"Kernels: " + file + ".", {"\"kernels/kernels.h\"", ""}, "", ""};
     if (cpu_) {
       text.includes.insert(text.includes.end(),
                            {"<algorithm>", "<cmath>", "", "\"hydrac/math.h\"", "\"hydrac/random.h\""});
     } else {
-      text.includes.insert(text.includes.end(),
-                           {"\"cuda/reduce.cuh\"", "\"cuda/types.cuh\"", "\"cuda/vector.cuh\"",
-                            "\"hydrac/math.h\"", "\"hydrac/random.h\"", "\"runtime/cuda/launch.cuh\""});
-      std::vector<const program::Kernel*> all;
-      for (int kernel : kernels) all.push_back(&compiled_.program.kernels[static_cast<size_t>(kernel)]);
-      text.body = launch_usings(all);
-      if (all.front()->waits_for_previous)
-        text.includes.insert(text.includes.begin() + 2, "\"cuda/previous_kernel.cuh\"");
+      text.includes.insert(text.includes.end(), {"\"cuda/reduce.cuh\"", "\"cuda/vector.cuh\""});
+      const program::Kernel& first = compiled_.program.kernels[static_cast<size_t>(kernels.front())];
+      if (first.waits_for_previous)
+        text.includes.insert(text.includes.end() - 2, "\"cuda/previous_kernel.cuh\"");
+      if (draws_random_numbers(definitions)) text.includes.push_back("\"hydrac/random.h\"");
+      text.includes.push_back("\"runtime/cuda/launch.cuh\"");
+      text.body = launch_using(first);
     }
-    text.body += kernel_definitions(compiled_, kernels);
+    text.body += definitions;
     source(name, text);
   }
   for (std::future<Files>& files : templates) files_.merge(files.get());

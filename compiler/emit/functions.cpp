@@ -127,6 +127,9 @@ std::string step_declarations(const driver::Compiled& compiled) {
 std::string function_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                             const Tensors& tensors, const EmittedFunction& function) {
   const CallText text(compiled, dimensions, tensors, *function.source);
+  const int first = function.sections.front();
+  if (function.sections.size() == 1 && function.source->sections[static_cast<size_t>(first)].layers == 0)
+    return text.definition(first, function.name);
   std::string body = "namespace {\n\n";
   for (int section : function.sections) body += text.definition(section) + "\n";
   body += fmt::format("}}  // namespace\n\nvoid {}(const Memory& m, {}) {{\n", function.name,

@@ -67,6 +67,11 @@ std::vector<Parameter> parameters_of(const Kernel& kernel) {
   return parameters;
 }
 
+bool takes_rows(const program::Program& program, int kernel) {
+  const std::vector<program::Grid> grids = grids_of(program, kernel);
+  return std::ranges::any_of(grids, [&](const program::Grid& g) { return g.blocks != grids[0].blocks; });
+}
+
 std::map<std::string, std::vector<int>> kernel_files(const program::Program& program) {
   std::map<std::string, std::vector<int>> files;
   std::set<int> seen;
@@ -92,22 +97,34 @@ bool is_private(const Parameter& parameter) {
   return parameter.type.find("cuda::") != std::string::npos;
 }
 
-// Dynamic shared memory that must be asked for.
-bool needs_shared_memory(const Kernel& kernel) {
-  return kernel.launch.shared_bytes > 48 * 1024;
+// What a host function takes: the kernel's parameters, on a GPU also the stream.
+std::vector<Parameter> host_parameters(const driver::Compiled& compiled, int kernel) {
+  std::vector<Parameter> list = parameters_of(compiled.program.kernels[static_cast<size_t>(kernel)]);
+  for (Parameter& p : list) {
+    if (is_private(p)) p.type = "void*";
+  }
+  if (on_cpu(compiled)) return list;
+  if (takes_rows(compiled.program, kernel)) list.push_back({"std::int64_t", "rows", ""});
+  list.push_back({"cudaStream_t", "stream", ""});
+  return list;
 }
 
 // One a line, so that each can have its shape behind it.
-std::string host_parameters(const Kernel& kernel, bool cpu) {
-  std::vector<Parameter> list = parameters_of(kernel);
-  if (!cpu) list.push_back({"cudaStream_t", "stream", ""});
+std::string with_shapes(const std::vector<Parameter>& parameters) {
   std::string text = "\n";
-  for (size_t i = 0; i < list.size(); ++i) {
-    const Parameter& p = list[i];
-    text += fmt::format("    {} {}{}{}\n", is_private(p) ? "void*" : p.type, p.name,
-                        i + 1 < list.size() ? "," : ")", p.shape.empty() ? "" : "  // " + p.shape);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& p = parameters[i];
+    text += fmt::format("    {} {}{}{}\n", p.type, p.name, i + 1 < parameters.size() ? "," : ")",
+                        p.shape.empty() ? "" : "  // " + p.shape);
   }
   return text;
+}
+
+std::string without_shapes(const std::vector<Parameter>& parameters) {
+  std::string text;
+  for (const Parameter& p : parameters)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", p.type, p.name);
+  return text + ")";
 }
 
 // What it computes, and the spec's key that asked for it.
@@ -118,18 +135,17 @@ std::string comment_of(const Kernel& kernel) {
   return "// " + replaced(comment, "\n", "\n// ") + "\n";
 }
 
+// The runtime's function that launches it.
+std::string launch_function(const Kernel& kernel) {
+  return kernel.waits_for_previous ? "launch_behind_kernel" : "launch_kernel";
+}
+
 // How emitted code declares a kernel: on a GPU a function launches it that has the kernel's name.
 std::string declared(const Kernel& kernel, bool cpu) {
   std::string text = kernel.text;
   if (cpu) return replaced(text, "static void " + kernel.name, "void " + kernel.name);
   text.insert(signature_of(kernel).open, "_kernel");
-  return replaced(text, "extern \"C\" __global__", "__global__");
-}
-
-std::string definition(const Kernel& kernel, bool cpu) {
-  const std::string text = declared(kernel, cpu);
-  return comment_of(kernel) +
-         (cpu ? text : "namespace {\n\n" + text + "\n}  // namespace\n\n" + launcher(kernel, ""));
+  return replaced(text, "extern \"C\" __global__", "static __global__");
 }
 
 }  // namespace
@@ -138,32 +154,25 @@ std::string commented_definition(const Kernel& kernel, bool cpu) {
   return comment_of(kernel) + declared(kernel, cpu);
 }
 
-std::string launcher(const Kernel& kernel, const std::string& space) {
-  const std::string code = kernel.name + "_kernel";
-  std::vector<std::string> names;
+std::string launcher(const driver::Compiled& compiled, int index, const std::string& space) {
+  const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(index)];
+  std::string names;
   for (const Parameter& p : parameters_of(kernel)) {
     const std::string type = p.type.substr(p.type.rfind(':') + 1);
-    names.push_back(is_private(p) ? fmt::format("static_cast<{}::{}>({})", space, type, p.name) : p.name);
+    names += ", " + (is_private(p) ? fmt::format("static_cast<{}::{}>({})", space, type, p.name) : p.name);
   }
-  std::string text = fmt::format("void {}({} {{\n", kernel.name, host_parameters(kernel, false));
-  if (needs_shared_memory(kernel))
-    text += fmt::format("  allow_shared_memory({}, {});\n", code, kernel.launch.shared_bytes);
-  const std::string format = kernel.waits_for_previous
-                                 ? "  launch_behind_kernel({}, {}, {}, {}, stream, {});\n"
-                                 : "  {}<<<{}, {}, {}, stream>>>({});\n";
-  text += fmt::format(fmt::runtime(format), code, kernel.grid, kernel.launch.block,
-                      kernel.launch.shared_bytes, fmt::join(names, ", "));
-  return text + fmt::format("  check_launch(\"{}\");\n}}\n", kernel.name);
+  const std::string blocks = takes_rows(compiled.program, index)
+                                 ? kernel.blocks_of_rows
+                                 : grids_of(compiled.program, index).at(0).text;
+  const std::string shared =
+      kernel.block.shared_bytes == 0 ? "" : fmt::format(", {}", kernel.block.shared_bytes);
+  return fmt::format("void {0}({1} {{\n  {2}(\"{0}\", {0}_kernel, {{{3}, {4}{5}}}, stream{6});\n}}\n",
+                     kernel.name, without_shapes(host_parameters(compiled, index)), launch_function(kernel),
+                     blocks, kernel.block.threads, shared, names);
 }
 
-std::string launch_usings(const std::vector<const Kernel*>& kernels) {
-  std::string text;
-  if (std::any_of(kernels.begin(), kernels.end(), [](const Kernel* k) { return needs_shared_memory(*k); }))
-    text += "using hydrac::runtime::cuda::allow_shared_memory;\n";
-  text += "using hydrac::runtime::cuda::check_launch;\n";
-  if (std::any_of(kernels.begin(), kernels.end(), [](const Kernel* k) { return k->waits_for_previous; }))
-    text += "using hydrac::runtime::cuda::launch_behind_kernel;\n";
-  return text + "\n";
+std::string launch_using(const Kernel& kernel) {
+  return fmt::format("using hydrac::runtime::cuda::{};\n\n", launch_function(kernel));
 }
 
 std::string kernel_declarations(const driver::Compiled& compiled) {
@@ -173,7 +182,7 @@ std::string kernel_declarations(const driver::Compiled& compiled) {
     text += fmt::format("// ---- {}.{}\n\n", file, cpu ? "cpp" : "cu");
     for (int k : kernels) {
       const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(k)];
-      text += fmt::format("void {}({};\n\n", kernel.name, host_parameters(kernel, cpu));
+      text += fmt::format("void {}({};\n\n", kernel.name, with_shapes(host_parameters(compiled, k)));
     }
   }
   return text;
@@ -181,8 +190,11 @@ std::string kernel_declarations(const driver::Compiled& compiled) {
 
 std::string kernel_definitions(const driver::Compiled& compiled, const std::vector<int>& kernels) {
   std::string text;
-  for (int k : kernels)
-    text += "\n" + definition(compiled.program.kernels[static_cast<size_t>(k)], on_cpu(compiled));
+  const bool cpu = on_cpu(compiled);
+  for (int k : kernels) {
+    text += "\n" + commented_definition(compiled.program.kernels[static_cast<size_t>(k)], cpu);
+    if (!cpu) text += "\n" + launcher(compiled, k, "");
+  }
   return text;
 }
 

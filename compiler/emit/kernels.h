@@ -19,6 +19,9 @@ struct Parameter {
 // A kernel's parameters as its text declares them.
 std::vector<Parameter> parameters_of(const program::Kernel& kernel);
 
+// Whether calls differ in their rows: then the function that launches the kernel takes `rows`.
+bool takes_rows(const program::Program& program, int kernel);
+
 // Kernels by the file that holds them, "block" for kernels/block.cu: that of the part of the program which
 // calls them first. A kernel that is made of a template has a file of its own.
 std::map<std::string, std::vector<int>> kernel_files(const program::Program& program);
@@ -32,9 +35,9 @@ std::string kernel_definitions(const driver::Compiled& compiled, const std::vect
 std::string commented_definition(const program::Kernel& kernel, bool cpu);
 // The host function that launches a kernel. `space`: the namespace of the types that only the kernel's
 // template knows.
-std::string launcher(const program::Kernel& kernel, const std::string& space);
-// What the launchers of these kernels use of the runtime.
-std::string launch_usings(const std::vector<const program::Kernel*>& kernels);
+std::string launcher(const driver::Compiled& compiled, int kernel, const std::string& space);
+// What that function uses of the runtime.
+std::string launch_using(const program::Kernel& kernel);
 
 // `text` with every `what` become `with`.
 std::string replaced(std::string text, const std::string& what, const std::string& with);

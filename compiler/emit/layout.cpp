@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "codegen/writer.h"
 #include "models/parameters.h"
@@ -24,8 +25,7 @@ class LayoutText {
  private:
   const ir::Value& value(ir::ValueId id) const { return compiled_.graph.value(id); }
   std::string tensor(ir::ValueId id) const { return "m." + tensors_.text({id, {}}, ""); }
-  // "m.weights.attn_qkv_weight[l]", or [0] where only one slot is meant.
-  std::string slot(const ir::Value& parameter, const std::string& layer) const;
+  std::string field(const ir::Value& parameter) const;  // "m.weights.attn_qkv_weight", all its slots
   std::string rows(const ir::Value& parameter, int64_t rows) const;
 
   void place(const std::string& member, ir::ValueId id);
@@ -36,7 +36,6 @@ class LayoutText {
   void rope();
   void checkpoint();
   void checkpoint_part(const ir::Value& parameter, const ir::CheckpointPart& part);
-  void loop(int first, int last, const std::string& statement);
   void optimizer_state();
   void flop();
 
@@ -95,8 +94,8 @@ void LayoutText::results() {
   out_.line("");
 }
 
-std::string LayoutText::slot(const ir::Value& parameter, const std::string& layer) const {
-  return "m." + tensors_.text({parameter.id, {parameter.slots > 1, 0}}, layer);
+std::string LayoutText::field(const ir::Value& parameter) const {
+  return fmt::format("m.{}.{}", tensors_.group_of(parameter.id).variable, tensors_.field(parameter.id).name);
 }
 
 std::string LayoutText::rows(const ir::Value& parameter, int64_t rows) const {
@@ -104,15 +103,9 @@ std::string LayoutText::rows(const ir::Value& parameter, int64_t rows) const {
   return rows == compiled_.spec.model.vocab_size ? "kVocabSize" : std::to_string(rows);
 }
 
-// `statement` for the layers first to last, which it calls l.
-void LayoutText::loop(int first, int last, const std::string& statement) {
-  const int layers = static_cast<int>(compiled_.spec.model.num_hidden_layers);
-  const std::string end = last + 1 == layers ? "L" : last == layers ? "L + 1" : std::to_string(last + 1);
-  out_.line(fmt::format("for (int l = {}; l < {}; ++l) {}", first, end, statement));
-}
-
 void LayoutText::starts() {
   out_.line("// In this order parameters are numbered for their random numbers.");
+  out_.line("Starts starts(layout.starts);");
   for (const ir::Value& parameter : compiled_.graph.values) {
     if (!parameter.parameter) continue;
     const ir::Init& init = parameter.parameter->init;
@@ -121,14 +114,8 @@ void LayoutText::starts() {
                                                                  : "normal";
     std::string elements = rows(parameter, models::checkpoint_rows(parameter));
     if (parameter.shape.size() == 2) elements += " * " + size_text(dimensions_, parameter.shape[1]);
-    const std::string statement =
-        fmt::format("layout.starts.push_back({}({}, {}{}));", kind, slot(parameter, "l"), elements,
-                    kind == "normal" ? fmt::format(", {}", init.deviation) : "");
-    if (parameter.slots == 1) {
-      out_.line(statement);
-    } else {
-      loop(0, parameter.slots - 1, statement);
-    }
+    out_.line(fmt::format("starts.{}({}, {}{});", kind, field(parameter), elements,
+                          kind == "normal" ? fmt::format(", {}", init.deviation) : ""));
   }
   out_.line("");
 }
@@ -154,30 +141,30 @@ void LayoutText::rope() {
 
 void LayoutText::checkpoint_part(const ir::Value& parameter, const ir::CheckpointPart& part) {
   const bool a_layer = part.name.find("{}") != std::string::npos;
-  std::string address = "m." + tensors_.text({parameter.id, {a_layer, a_layer ? 0 : part.first_slot}}, "l");
   const bool matrix = parameter.shape.size() == 2;
   const std::string columns = matrix ? size_text(dimensions_, parameter.shape[1]) : "";
-  if (part.first_row > 0) {
-    // Rows before this part: multiples of the heads' widths or of the mlp's.
-    address += fmt::format(" + {}{}", part.first_row, matrix ? " * " + columns : "");
-  }
-  std::vector<std::string> shape = {rows(parameter, part.rows)};
+  std::vector<std::string> shape = {rows(parameter, part.rows)}, form;
   if (matrix) shape.push_back(columns);
   if (part.transposed) std::swap(shape.front(), shape.back());
-  const std::string name =
-      a_layer ? fmt::format("of_layer(l, \"{}\")", part.name) : fmt::format("\"{}\"", part.name);
-  const std::string statement =
-      fmt::format("layout.parameters.push_back({}({}, {}, {{{}}}));",
-                  part.transposed ? "transposed" : "named", name, address, fmt::join(shape, ", "));
+  // Rows before this part: multiples of the heads' widths or of the mlp's.
+  if (part.first_row > 0)
+    form.push_back(fmt::format(".offset = {}{}", part.first_row, matrix ? " * " + columns : ""));
+  if (part.transposed) form.push_back(".transposed = true");
+  std::string name = fmt::format("add(\"{}\"", part.name), tensor = field(parameter);
   if (a_layer) {
-    loop(part.first_slot, part.last_slot, statement);
+    if (part.first_slot != 0) throw std::logic_error(part.name + " does not begin with the first layer");
+    const bool all = part.last_slot + 1 == compiled_.spec.model.num_hidden_layers;
+    name = fmt::format("add_layers({}, \"{}\"", all ? "L" : std::to_string(part.last_slot + 1), part.name);
   } else {
-    out_.line(statement);
+    tensor = "m." + tensors_.text({parameter.id, {false, part.first_slot}}, "");
   }
+  out_.line(fmt::format("parameters.{}, {}, {{{}}}{});", name, tensor, fmt::join(shape, ", "),
+                        form.empty() ? "" : fmt::format(", {{{}}}", fmt::join(form, ", "))));
 }
 
 void LayoutText::checkpoint() {
   out_.line("// Under the names that Hugging Face's checkpoints have.");
+  out_.line("CheckpointNames parameters(layout.parameters);");
   for (const ir::Value& parameter : compiled_.graph.values) {
     if (!parameter.parameter) continue;
     for (const ir::CheckpointPart& part : parameter.parameter->checkpoint) checkpoint_part(parameter, part);

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <utility>
 
 #include "codegen/writer.h"
 
@@ -18,14 +21,11 @@ std::string layers_text(const driver::Compiled& compiled, int slots) {
   return std::to_string(slots);
 }
 
-// "[B,T,3HD] x L", and where it lies if that is inside another tensor.
+// "[B,T,3HD]", and where it lies if that is inside another tensor.
 std::string field_comment(const driver::Compiled& compiled, const Tensors& tensors, const Field& field) {
   const ir::Value& value = compiled.graph.value(field.value);
   std::string text = value.shape.empty() ? "scalar" : symbols_of(value.shape);
-  if (field.count > 1) text += " x " + layers_text(compiled, field.count);
-  const bool one_at_a_time = field.count < value.slots;
-  if (one_at_a_time && field.count == 1) text += ", one layer's at a time";
-  if (one_at_a_time && field.count > 1) text += ", in turn";
+  if (field.count > 1 && field.count < value.slots) text += ", in turn";
   if (value.view) {
     const std::string base = tensors.field(storage_of(compiled.graph, field.value)).name;
     if (base != "all") text += ", inside " + base;
@@ -36,7 +36,7 @@ std::string field_comment(const driver::Compiled& compiled, const Tensors& tenso
 std::string grouped(int64_t number) {  // 11'972'356'096
   std::string digits = std::to_string(number);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), "'");
+    digits.insert(static_cast<size_t>(at), 1, '\'');
   return digits;
 }
 
@@ -48,66 +48,143 @@ std::string stride_text(const driver::Compiled& compiled, const codegen::Dimensi
   return elements == element_count(value.shape) ? elements_text(dimensions, value.shape) : grouped(elements);
 }
 
-}  // namespace
+class MemoryText {
+ public:
+  MemoryText(const driver::Compiled& compiled, const codegen::Dimensions& dimensions, const Tensors& tensors)
+      : compiled_(compiled), dimensions_(dimensions), tensors_(tensors) {}
 
-std::string memory_header(const driver::Compiled& compiled, const Tensors& tensors) {
-  codegen::Writer out;
-  for (size_t g = 0; g < tensors.groups().size(); ++g) {
-    const Group& group = tensors.groups()[g];
-    const auto in_group = [&](const Field& field) { return field.group == static_cast<int>(g); };
-    if (std::ranges::none_of(tensors.fields(), in_group)) continue;
-    out.line("// " + group.comment);
-    out.open(fmt::format("struct {} {{", group.type));
-    for (const Field& field : tensors.fields()) {
-      if (!in_group(field)) continue;
-      const std::string type = field.count == 1 ? field.type + "*" : "Slots<" + field.type + ">";
-      out.line(fmt::format("{} {};  // {}", type, field.name, field_comment(compiled, tensors, field)));
-    }
-    out.close("};");
-    out.line("");
+  std::string print();
+
+ private:
+  std::vector<const Field*> fields(size_t group) const;
+  void parameters();
+  void group(size_t group);
+  void memory();
+  // Where a field's slots lie: in the arena, or by elements in the pack that `from` bytes into it begins.
+  std::string slots(const Field& field, int64_t from, int64_t unit) const;
+
+  const driver::Compiled& compiled_;
+  const codegen::Dimensions& dimensions_;
+  const Tensors& tensors_;
+  codegen::Writer out_;
+};
+
+std::vector<const Field*> MemoryText::fields(size_t group) const {
+  std::vector<const Field*> result;
+  for (const Field& field : tensors_.fields()) {
+    if (field.group == static_cast<int>(group)) result.push_back(&field);
   }
-  out.line(
-      "// The tensors of the program, each at its place in the arena. Activations that are never alive at "
-      "the");
-  out.line("// same time share bytes; PLAN.md draws the map.");
-  out.open("struct Memory {");
-  out.line("explicit Memory(std::byte* arena);");
-  out.line("");
-  for (size_t g = 0; g < tensors.groups().size(); ++g) {
-    const Group& group = tensors.groups()[g];
-    if (std::ranges::any_of(tensors.fields(), [&](const Field& f) { return f.group == static_cast<int>(g); }))
-      out.line(fmt::format("{} {};", group.type, group.variable));
-  }
-  out.close("};");
-  out.line("");
-  out.line(
-      fmt::format("inline constexpr std::int64_t kArenaBytes = {};", grouped(compiled.plan.arena_bytes)));
-  out.line(fmt::format(
-      "inline constexpr std::int64_t kPersistentBytes = {};  // of which live as long as the program",
-      grouped(compiled.plan.persistent_bytes)));
-  out.line(fmt::format("inline constexpr std::int64_t kInputBytes = {};  // of which are inputs",
-                       grouped(compiled.plan.input_bytes)));
-  return out.text();
+  return result;
 }
 
-std::string memory_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
-                          const Tensors& tensors) {
-  codegen::Writer out;
-  out.open("Memory::Memory(std::byte* arena) {");
-  out.line("const Arena at{arena};");
-  int group = -1;
-  for (const Field& field : tensors.fields()) {
-    if (std::exchange(group, field.group) != field.group) out.line("");
-    const std::string name = tensors.groups()[static_cast<size_t>(field.group)].variable + "." + field.name;
-    if (field.count == 1) {
-      out.line(fmt::format("{} = at.tensor<{}>({});", name, field.type, grouped(field.offset)));
-    } else {
-      out.line(fmt::format("{} = at.slots<{}>({}, {}, {});", name, field.type, grouped(field.offset),
-                           stride_text(compiled, dimensions, field), layers_text(compiled, field.count)));
+std::string MemoryText::slots(const Field& field, int64_t from, int64_t unit) const {
+  const std::string offset = grouped((field.offset - from) / unit);
+  if (field.count == 1) return offset;
+  return fmt::format("{}, {}, {}", stride_text(compiled_, dimensions_, field),
+                     layers_text(compiled_, field.count), offset);
+}
+
+// What is packed likewise is a struct of the same type.
+void MemoryText::parameters() {
+  const int64_t start = tensors_.pack(kWeights);
+  std::map<std::string, const Field*> weights;
+  out_.line("// All parameters, or one value for each of them, in one pack.");
+  out_.line("template <class Float>");
+  out_.open("struct Parameters {");
+  out_.line("Pack<Float> pack;");
+  out_.line(fmt::format("Float* all = pack.tensor(0);  // {}",
+                        symbols_of(compiled_.graph.value(compiled_.pack.parameters).shape)));
+  for (const Field* field : fields(kWeights)) {
+    weights[field->name] = field;
+    if (field->name == "all") continue;
+    const bool one = field->count == 1;
+    out_.line(fmt::format("{} {} = pack.{}({});  // {}", one ? "Float*" : "Slots<Float>", field->name,
+                          one ? "tensor" : "slots", slots(*field, start, 4),
+                          field_comment(compiled_, tensors_, *field)));
+  }
+  out_.close("};");
+  out_.line("");
+  for (const size_t group : {kWeights, kGradients, kCopies}) {
+    if (fields(group).empty()) continue;
+    const Group& g = tensors_.groups()[group];
+    out_.line(fmt::format("// {}", g.comment));
+    out_.line(fmt::format("using {} = Parameters<{}>;", g.type, fields(group)[0]->type));
+    for (const Field* field : fields(group)) {
+      const int64_t bytes = size_of(compiled_.graph.value(field->value).dtype);
+      const auto found = weights.find(field->name);
+      if (found == weights.end() || found->second->count != field->count ||
+          (field->offset - tensors_.pack(group)) / bytes != (found->second->offset - start) / 4 ||
+          field->stride / bytes != found->second->stride / 4)
+        throw std::logic_error(field->name + " is not packed as the parameter is");
     }
   }
-  out.close();
-  return out.text();
+  out_.line("");
+}
+
+void MemoryText::group(size_t group) {
+  const Group& g = tensors_.groups()[group];
+  out_.line(fmt::format("// {}", g.comment));
+  out_.open(fmt::format("struct {} {{", g.type));
+  out_.line("Arena at;");
+  for (const Field* field : fields(group)) {
+    const bool one = field->count == 1;
+    out_.line(fmt::format("{} {} = at.{}<{}>({});  // {}",
+                          one ? field->type + "*" : fmt::format("Slots<{}>", field->type), field->name,
+                          one ? "tensor" : "slots", field->type, slots(*field, 0, 1),
+                          field_comment(compiled_, tensors_, *field)));
+  }
+  out_.close("};");
+  out_.line("");
+}
+
+void MemoryText::memory() {
+  out_.line(
+      "// The tensors of the program, each at its place in the arena, in bytes from its start. Slots: "
+      "elements");
+  out_.line(
+      "// from one to the next, how many lie apart, and the place of the first. Activations that are never");
+  out_.line("// alive at the same time share bytes; PLAN.md draws the map.");
+  out_.open("struct Memory {");
+  out_.line("explicit Memory(std::byte* arena) : at{arena} {}");
+  out_.line("");
+  out_.line("Arena at;");
+  for (size_t g = 0; g < tensors_.groups().size(); ++g) {
+    if (fields(g).empty()) continue;
+    const Group& group = tensors_.groups()[g];
+    if (is_packed(g)) {
+      out_.line(fmt::format("{} {}{{at.pack<{}>({})}};", group.type, group.variable, fields(g)[0]->type,
+                            grouped(tensors_.pack(g))));
+    } else {
+      out_.line(fmt::format("{} {}{{at}};", group.type, group.variable));
+    }
+  }
+  out_.close("};");
+  out_.line("");
+}
+
+std::string MemoryText::print() {
+  bool is_first = true;
+  for (size_t g = 0; g < tensors_.groups().size(); ++g) {
+    if (fields(g).empty()) continue;
+    if (!is_packed(g)) group(g);
+    if (is_packed(g) && std::exchange(is_first, false)) parameters();
+  }
+  memory();
+  out_.line(
+      fmt::format("inline constexpr std::int64_t kArenaBytes = {};", grouped(compiled_.plan.arena_bytes)));
+  out_.line(fmt::format(
+      "inline constexpr std::int64_t kPersistentBytes = {};  // of which live as long as the program",
+      grouped(compiled_.plan.persistent_bytes)));
+  out_.line(fmt::format("inline constexpr std::int64_t kInputBytes = {};  // of which are inputs",
+                        grouped(compiled_.plan.input_bytes)));
+  return out_.text();
+}
+
+}  // namespace
+
+std::string memory_header(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
+                          const Tensors& tensors) {
+  return MemoryText(compiled, dimensions, tensors).print();
 }
 
 }  // namespace hydrac::emit

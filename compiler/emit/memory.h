@@ -1,4 +1,4 @@
-// memory.h and memory.cpp of an emitted program: every tensor as a field, and its place in the arena.
+// memory.h of an emitted program: every tensor as a field, with its place in the arena.
 #pragma once
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace hydrac::emit {
 
-std::string memory_header(const driver::Compiled& compiled, const Tensors& tensors);
-std::string memory_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
+// Throws logic_error where gradients or copies are not packed as the parameters are.
+std::string memory_header(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                           const Tensors& tensors);
 
 }  // namespace hydrac::emit

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "codegen/writer.h"
@@ -109,6 +110,7 @@ std::string strides_text(const codegen::Dimensions& dimensions, const ir::Shape&
   return fmt::format("{{{}, {}, {}}}", s.batch, s.token, s.head);
 }
 
+// As a function of the batch: "attention_problem(B)".
 void attention_problem(Writer& out, const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                        const std::string& name, const program::AttentionCall& a) {
   const spec::Model& m = compiled.spec.model;
@@ -118,17 +120,27 @@ void attention_problem(Writer& out, const driver::Compiled& compiled, const code
                   packed = {{(m.num_attention_heads + 2 * m.num_key_value_heads) * m.head_dim,
                              a.kv_heads == a.heads ? "3HD" : "(H+2K)D"}};
   const ir::Shape keys = {{a.batch, "B"}, T, K, D};
-  out.open(fmt::format("AttentionProblem {}_problem() {{", name));
+  out.open(fmt::format("AttentionProblem {}_problem(std::int64_t batch) {{", name));
   out.line("AttentionProblem problem;");
+  out.line("problem.batch = batch;");
   const std::pair<const char*, ir::Dim> sizes[] = {
-      {"batch", {a.batch, "B"}}, {"tokens", T}, {"heads", H}, {"kv_heads", K}, {"head_dim", D}};
+      {"tokens", T}, {"heads", H}, {"kv_heads", K}, {"head_dim", D}};
   for (const auto& [member, dim] : sizes)
     out.line(fmt::format("problem.{} = {};", member, size_text(dimensions, dim)));
   out.line(fmt::format("problem.scale = {}f;", static_cast<float>(a.scale)));
   if (!a.causal) out.line("problem.causal = false;");
   if (a.dtype == ir::DType::f16) out.line("problem.bf16 = false;");
-  auto strides = [&](const char* member, const ir::Shape& shape, const program::AttentionCall::Strides& s) {
-    out.line(fmt::format("problem.{} = {};", member, strides_text(dimensions, shape, s, packed)));
+  // Tensors that lie alike are assigned together: "problem.q = problem.k = problem.v = {...};".
+  std::vector<std::pair<std::string, std::string>> alike;
+  const auto strides = [&](const std::string& member, const ir::Shape& shape,
+                           const program::AttentionCall::Strides& s) {
+    const std::string text = strides_text(dimensions, shape, s, packed);
+    const auto same = std::ranges::find(alike, text, &std::pair<std::string, std::string>::first);
+    if (same == alike.end()) {
+      alike.emplace_back(text, "problem." + member);
+    } else {
+      same->second += " = problem." + member;
+    }
   };
   strides("q", query, a.q);
   strides("k", keys, a.k);
@@ -140,9 +152,21 @@ void attention_problem(Writer& out, const driver::Compiled& compiled, const code
     strides("d_k", keys, a.d_k);
     strides("d_v", keys, a.d_v);
   }
+  for (const auto& [text, members] : alike) out.line(fmt::format("{} = {};", members, text));
   out.line("return problem;");
   out.close();
   out.line("");
+}
+
+// The attention that differs from `attention` in nothing but its batch and is defined before it: its name, or
+// the name of `attention`.
+std::string problem_of(const std::map<std::string, CudnnAttention>& attentions, const std::string& name) {
+  for (const auto& [other, attention] : attentions) {
+    program::AttentionCall call = attention.call;
+    call.batch = attentions.at(name).call.batch;
+    if (other == name || call == attentions.at(name).call) return other;
+  }
+  return name;
 }
 
 // The element type of A and B, then C's: "bf16, float".
@@ -180,8 +204,10 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.line("");
   plan_products(out, compiled, dimensions);
   const auto attentions = cudnn_attentions(compiled);
-  for (const auto& [name, attention] : attentions)
-    attention_problem(out, compiled, dimensions, name, attention.call);
+  for (const auto& [name, attention] : attentions) {
+    if (problem_of(attentions, name) == name)
+      attention_problem(out, compiled, dimensions, name, attention.call);
+  }
   out.open("GemmOptions product_options() {");
   out.line("GemmOptions options;");
   out.line(fmt::format("options.workspace_bytes = {};",
@@ -201,10 +227,11 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
                        tf32 ? "/*tf32=*/true" : "/*tf32=*/false"));
   if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir()),");
   for (const auto& [name, attention] : attentions) {
-    const std::string plan =
-        attention.call.backward
-            ? fmt::format("backward({}_problem())", name)
-            : fmt::format("fastest_forward({}_problem(), stream(), arena(), kArenaBytes)", name);
+    const std::string problem =
+        fmt::format("{}({})", problem_of(attentions, name), size_text(dimensions, {attention.call.batch, "B"}));
+    const std::string plan = attention.call.backward
+                                 ? fmt::format("backward({})", problem)
+                                 : fmt::format("fastest_forward({}, stream(), arena(), kArenaBytes)", problem);
     out.line(fmt::format("      {}_(cudnn_.{}),", name, plan));
   }
   out.line(fmt::format("      main_(stream(), products_, memory_.state.gemm_workspace){}", two ? "," : " {"));

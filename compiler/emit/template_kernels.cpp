@@ -66,7 +66,7 @@ std::vector<TemplateKernels> template_kernels(const driver::Compiled& compiled) 
                                    [](const Parameter& p) { return p.name == "rng_seed"; });
     TemplateKernels& group = groups[{kernel.header, draws}];
     group.name = std::filesystem::path(kernel.header).stem().string();
-    group.kernels.push_back(&kernel);
+    group.kernels.push_back(kernels.front());
   }
   std::vector<TemplateKernels> all;
   for (auto& [key, group] : groups) {
@@ -82,10 +82,11 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
   const std::string program = "hydrac::" + namespace_of(compiled.spec), space = group.name + "_code";
   specialize::SpecializeRequest request;
   std::string texts;
-  for (const Kernel* kernel : group.kernels) {
+  for (const int k : group.kernels) {
+    const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(k)];
     request.entries.push_back(
-        {fmt::format("kernels/{}.{}", kernel->name, cpu ? "cpp" : "cu"), entry_text(*kernel, cpu)});
-    texts += kernel->text;
+        {fmt::format("kernels/{}.{}", kernel.name, cpu ? "cpp" : "cu"), entry_text(kernel, cpu)});
+    texts += kernel.text;
   }
   request.headers.push_back({"dims.h", "#pragma once\n#include <cstdint>\n" +
                                            codegen::dimension_constants(compiled.program.dimensions, texts)});
@@ -97,7 +98,7 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
   std::erase(code.includes, "\"dims.h\"");  // kernels.h has it
 
   std::map<std::string, SourceFile> files;
-  const std::string& header = group.kernels.front()->header;
+  const std::string& header = compiled.program.kernels[static_cast<size_t>(group.kernels.front())].header;
   const std::string path = fmt::format("kernels/{}.{}", group.name, cpu ? "h" : "cuh");
   const bool is_shared = !is_blank(code.shared);
   if (is_shared) {
@@ -106,7 +107,7 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
     code.includes = {"\"" + path + "\""};
   }
   for (size_t i = 0; i < group.kernels.size(); ++i) {
-    const Kernel& kernel = *group.kernels[i];
+    const int index = group.kernels[i];
     const std::string text = unqualified(code.entries[i].text, program);
     SourceFile& file = files[request.entries[i].path];
     file.comment = header + " for the sizes of this program.";
@@ -118,7 +119,8 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
       file.body += text;
     } else {
       file.includes.push_back("\"runtime/cuda/launch.cuh\"");
-      file.body += launch_usings({&kernel}) + in_namespace("", text) + launcher(kernel, space);
+      file.body += launch_using(compiled.program.kernels[static_cast<size_t>(index)]) + text + "\n" +
+                   launcher(compiled, index, space);
     }
   }
   return files;

@@ -13,7 +13,7 @@ namespace hydrac::emit {
 // dropout asks of the template has one answer.
 struct TemplateKernels {
   std::string name;  // of what they share: "attention" for kernels/attention.cuh
-  std::vector<const program::Kernel*> kernels;
+  std::vector<int> kernels;  // of the program
 };
 
 std::vector<TemplateKernels> template_kernels(const driver::Compiled& compiled);

@@ -16,29 +16,30 @@ namespace {
 const std::vector<Group> kGroups = {
     {"Inputs", "in", "What the host writes before a step; in the arena they lie together, at its start."},
     {"Tables", "tables", "Filled at the start and never written again."},
-    {"Weights", "weights", "Parameters, in float32. `all` is the pack of all of them."},
-    {"Gradients", "grads", "Of the parameters, packed likewise; micro-batches add to them."},
+    {"Weights", "weights", "The parameters themselves."},
+    {"Gradients", "grads", "Their gradients; micro-batches add to them."},
     {"Copies", "copies", "The parameters in the type that products read; the optimizer writes them."},
     {"Moments", "moments", "Of the optimizer."},
     {"State", "state", "Scalars that live on the device, and scratch memory of products."},
-    {"Activations", "act", "Of a training step, forward and backward."},
+    {"Activations", "act",
+     "Of a training step, forward and backward: of the layer at hand, where there are no slots."},
     {"Evaluation", "eval", "Activations of evaluating a batch."},
     {"Generation", "gen", "Activations of the next token's logits."},
     {"Scratch", "scratch", "Of the optimizer's kernels."},
 };
 
-int group_of_role(ir::Role role, const std::string& function) {
+size_t group_of_role(ir::Role role, const std::string& function) {
   switch (role) {
     case ir::Role::input:
       return 0;
     case ir::Role::constant:
       return 1;
     case ir::Role::parameter:
-      return 2;
+      return kWeights;
     case ir::Role::gradient:
-      return 3;
+      return kGradients;
     case ir::Role::working_copy:
-      return 4;
+      return kCopies;
     case ir::Role::optimizer_state:
       return 5;
     case ir::Role::state:
@@ -97,7 +98,8 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
   const ir::Value& value = compiled_.graph.value(id);
   Field field;
   field.value = id;
-  field.group = group_of_role(compiled_.graph.value(storage_of(compiled_.graph, id)).role, function);
+  const ir::Role role = compiled_.graph.value(storage_of(compiled_.graph, id)).role;
+  field.group = static_cast<int>(group_of_role(role, function));
   field.name = name_for(value);
   field.type = c_type(value.dtype);
   place(field);
@@ -149,6 +151,14 @@ const Field& Tensors::field(ir::ValueId value) const {
   if (found == by_value_.end())
     throw std::logic_error(compiled_.graph.value(value).name + " has no place in memory");
   return fields_[found->second];
+}
+
+int64_t Tensors::pack(size_t group) const {
+  const auto found = std::ranges::find_if(fields_, [&](const Field& field) {
+    return field.group == static_cast<int>(group) && field.name == "all";
+  });
+  if (found == fields_.end()) throw std::logic_error(groups_[group].variable + " have no pack");
+  return found->offset;
 }
 
 const Group& Tensors::group_of(ir::ValueId value) const {

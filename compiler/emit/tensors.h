@@ -28,6 +28,12 @@ struct Field {
   int count = 1;
 };
 
+// Positions in Tensors::groups() of what is packed as the parameters are.
+inline constexpr size_t kWeights = 2, kGradients = 3, kCopies = 4;
+inline bool is_packed(size_t group) {
+  return group >= kWeights && group <= kCopies;
+}
+
 class Tensors {
  public:
   explicit Tensors(const driver::Compiled& compiled);
@@ -36,6 +42,7 @@ class Tensors {
   // By group, and in a group in the order of first use (parameters and their like in order of declaration).
   const std::vector<Field>& fields() const { return fields_; }
   const Field& field(ir::ValueId value) const;
+  int64_t pack(size_t group) const;  // where the pack of such a group begins, in bytes
 
   // "act.attn_qkv[l]", where `layer` is the text of the region's layer.
   std::string text(ir::Use use, const std::string& layer) const;

@@ -114,6 +114,7 @@ extern const OpInfo kLayernorm{.name = "layernorm",
                                .formula = "y = (x - mean) * rstd * w + b",
                                .inputs = {"x", "norm_weight", "norm_bias"},
                                .outputs = {"normed", "mean", "rstd"},
+                               .stores_statistics = true,
                                .body = body,
                                .gradient = gradient,
                                .reference = reference};

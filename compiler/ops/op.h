@@ -31,6 +31,9 @@ struct OpInfo {
   // Generated ops: what a kernel calls the operands, in the node's order. A node's attributes "input_name"
   // and "output_name" name the first ones otherwise, and "of_gradients" puts "d_" before all.
   std::vector<std::string_view> inputs = {}, outputs = {};
+  // The outputs behind the first are a value a row. Kernels store them in every function, also where nobody
+  // reads them: then training, evaluation and generation run the same kernel.
+  bool stores_statistics = false;
   // The kernel's name where that is not the op's.
   std::string (*kernel)(const ir::Node&) = nullptr;
   ir::Body (*body)(const ir::Graph&, const ir::Node&) = nullptr;

@@ -88,6 +88,7 @@ extern const OpInfo kRmsnorm{.name = "rmsnorm",
                              .formula = "normed = x rstd norm_weight, rstd = 1 / sqrt(mean(x^2) + eps)",
                              .inputs = {"x", "norm_weight"},
                              .outputs = {"normed", "rstd"},
+                             .stores_statistics = true,
                              .body = body,
                              .gradient = gradient,
                              .reference = reference};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/op.h"
 #include "passes/passes.h"
 #include "passes/uses.h"
 
@@ -44,13 +45,26 @@ void drop_outputs(ir::Node& node, const std::vector<bool>& dead) {
 
 }  // namespace
 
-void remove_dead(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log) {
+std::set<ir::ValueId> statistics(const ir::Graph& graph) {
+  std::set<ir::ValueId> result;
+  for (const ir::Function& function : graph.functions) {
+    for (const ir::Region& region : function.regions) {
+      for (const ir::Node& node : region.nodes) {
+        if (node.op == "fused" || !ops::op_info(node.op).stores_statistics) continue;
+        for (size_t o = 1; o < node.outputs.size(); ++o) result.insert(node.outputs[o].value);
+      }
+    }
+  }
+  return result;
+}
+
+void remove_dead(ir::Graph& graph, const Kept& kept, Log& log) {
   for (bool changed = true; changed;) {
     changed = false;
     const std::set<ir::ValueId> read = read_storages(graph);
     auto is_dead = [&](ir::Use use) {
       const ir::ValueId storage = storage_of(graph, use.value);
-      return is_activation(graph, storage) && !read.contains(storage) && !kept.contains(storage);
+      return is_activation(graph, storage) && !read.contains(storage) && !kept.by_host.contains(storage);
     };
     for (ir::Function& function : graph.functions) {
       for (ir::Region& region : function.regions) {
@@ -62,9 +76,11 @@ void remove_dead(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log) 
             changed = true;
             return true;
           }
-          if (node.op != "fused" || std::ranges::none_of(node.outputs, is_dead)) return false;
+          if (node.op != "fused") return false;
           std::vector<bool> dead;
-          for (ir::Use output : node.outputs) dead.push_back(is_dead(output));
+          for (ir::Use output : node.outputs)
+            dead.push_back(is_dead(output) && !kept.statistics.contains(output.value));
+          if (std::ranges::count(dead, true) == 0) return false;
           drop_outputs(node, dead);
           return false;
         });

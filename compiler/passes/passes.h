@@ -70,12 +70,20 @@ void expand(ir::Graph& graph, const ProductEpilogues& epilogues, Log& log);
 
 // Needs expanded nodes. Where every reader of a product is a fused node over its rows, the product loses its
 // bias, and each reader adds it to what it loads: in f32, so that the sum is not rounded again, and in
-// registers only. A product that a library's call or the host (`kept`) reads keeps its bias. The sums are
+// registers only. A product that a library's call or the host (`by_host`) reads keeps its bias. The sums are
 // stores that nobody reads: remove_dead comes next.
-void move_biases(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log);
+void move_biases(ir::Graph& graph, const std::set<ir::ValueId>& by_host, Log& log);
 
-// Nodes, and stores of fused nodes, whose results nobody reads disappear. `kept`: values the host reads.
-void remove_dead(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log);
+// What must outlive `remove_dead` besides what is read.
+struct Kept {
+  std::set<ir::ValueId> by_host;     // values the host reads
+  std::set<ir::ValueId> statistics;  // stored as long as their node has another result: OpInfo
+};
+// The statistics of a graph of op-level nodes.
+std::set<ir::ValueId> statistics(const ir::Graph& graph);
+
+// Nodes, and stores of fused nodes, whose results nobody reads disappear.
+void remove_dead(ir::Graph& graph, const Kept& kept, Log& log);
 
 // Fused nodes over the same rows of one region merge where one reads what another computes, or both read the
 // same tensor. Results do not change: a value that stays in registers is rounded to its type as memory would

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "program/program.h"
@@ -19,8 +20,24 @@ std::string name_of(const Program& program, const Call& call) {
                                                       : " +=");
     case Call::Kind::attention:
       return call.attention.backward ? "cudnn attention backward" : "cudnn attention";
+    case Call::Kind::zero:
+      return "zero";
   }
   throw std::logic_error("no such kind of call");
+}
+
+std::vector<Grid> grids_of(const Program& program, int kernel) {
+  std::vector<Grid> grids;
+  for (const Function& function : program.functions) {
+    for (const Section& section : function.sections) {
+      for (const Call& call : section.calls) {
+        if (call.kind == Call::Kind::launch && call.kernel == kernel &&
+            std::ranges::count(grids, call.grid) == 0)
+          grids.push_back(call.grid);
+      }
+    }
+  }
+  return grids;
 }
 
 namespace {
@@ -80,6 +97,14 @@ std::vector<std::string> verify(const ir::Graph& graph, const Program& program) 
         }
       }
     }
+  }
+  for (size_t k = 0; k < program.kernels.size(); ++k) {
+    const std::vector<Grid> grids = grids_of(program, static_cast<int>(k));
+    const bool differ =
+        std::ranges::any_of(grids, [&](const Grid& g) { return g.blocks != grids[0].blocks; });
+    if (differ && program.kernels[k].blocks_of_rows.empty())
+      problems.push_back(program.kernels[k].name +
+                         ": launched with different grids, but its text says the rows");
   }
   return problems;
 }

@@ -8,12 +8,19 @@
 
 namespace hydrac::program {
 
-// How a GPU starts a kernel. One-dimensional; `shared_bytes` is dynamic shared memory a block.
-struct Launch {
-  int64_t grid = 1;
-  int block = 1;
+// A block of a GPU's kernel: its threads, and the dynamic shared memory that it needs.
+struct Block {
+  int threads = 1;
   int64_t shared_bytes = 0;
-  auto operator<=>(const Launch&) const = default;
+  auto operator<=>(const Block&) const = default;
+};
+
+// The blocks of one launch.
+struct Grid {
+  int64_t blocks = 1;
+  std::string text;  // as an expression of Program::dimensions: "B * T / 4"
+  std::string rows;  // of the rows that the launch works on, likewise: "B * T"
+  bool operator==(const Grid&) const = default;
 };
 
 // A size of the model that kernels' texts name: "B", 64.
@@ -33,8 +40,10 @@ struct Kernel {
   bool takes_layer = true;  // its last parameter is the layer
   // Waits itself for the kernel before it, so that it may be launched while that one still runs.
   bool waits_for_previous = false;
-  Launch launch;     // on a GPU
-  std::string grid;  // launch.grid as an expression of Program::dimensions: "B * T / 4"
+  Block block;  // on a GPU
+  // How many blocks work on `rows` rows, as an expression of them: "rows / 4". Empty where the text itself
+  // says the rows, so that all calls have the same grid.
+  std::string blocks_of_rows;
 };
 
 // C[m,n] = op(A) op(B) (+ bias[n]) (+ C), row-major and dense, accumulated in float32.
@@ -67,13 +76,14 @@ struct AttentionCall {
 };
 
 struct Call {
-  enum class Kind { launch, gemm, attention } kind = Kind::launch;
+  enum class Kind { launch, gemm, attention, zero } kind = Kind::launch;
   int kernel = -1;  // launch: position in Program::kernels
   // launch: in the kernel's order. gemm: A, B, C, workspace, then the bias if there is one (a GPU's; the
   // cpu's are A, B, C). attention: q, k, v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q,
-  // d_k, d_v, workspace.
+  // d_k, d_v, workspace. zero: the tensor whose bytes become zero; a GPU's.
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
+  Grid grid;                 // launch: on a GPU
   // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
   std::vector<ir::Use> operands, results;
   int branch = 0;  // of a GPU's graph: 1 may run beside what follows it
@@ -104,6 +114,9 @@ struct Program {
   std::vector<Kernel> kernels;
   std::vector<Function> functions;
 };
+
+// The grids with which a kernel is launched, each once, in the order of the program.
+std::vector<Grid> grids_of(const Program& program, int kernel);
 
 // "gemm NT 8192x768x3072", or the kernel's name.
 std::string name_of(const Program& program, const Call& call);

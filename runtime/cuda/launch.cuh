@@ -12,42 +12,48 @@
 
 namespace hydrac::runtime::cuda {
 
-// To be called right after a launch. RunError that names the kernel when CUDA refused it; what fails while a
-// kernel runs is reported by a later synchronization.
-inline void check_launch(const char* kernel) {
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess)
-    throw RunError(std::string("kernel ") + kernel + " was not launched: " + cudaGetErrorString(error));
-}
+// One-dimensional; `shared_bytes` is dynamic shared memory of a block.
+struct KernelLaunch {
+  std::int64_t blocks = 1;
+  int threads = 1;  // of a block
+  int shared_bytes = 0;
+  bool overlaps_previous = false;  // it waits itself for the kernel before it
+};
 
-// Blocks get 48 KiB of shared memory unless a kernel says that it wants more.
-template <class... Arguments>
-void allow_shared_memory(void (*kernel)(Arguments...), int bytes) {
-  const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                                 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  if (error != cudaSuccess)
-    throw RunError("a kernel cannot have " + std::to_string(bytes) +
-                   " bytes of shared memory a block: " + cudaGetErrorString(error));
-}
-
-// kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...) for a kernel that begins with
-// wait_for_previous_kernel(): in a graph it may be launched while the kernel before it still runs.
+// Puts a kernel on a stream. RunError that names it when CUDA refuses; what fails while it runs is reported
+// by a later synchronization.
 template <class... Parameters>
-void launch_behind_kernel(void (*kernel)(Parameters...), std::int64_t blocks, int threads, int shared_bytes,
+void launch_kernel(const char* name, void (*kernel)(Parameters...), const KernelLaunch& launch,
+                   cudaStream_t stream, std::type_identity_t<Parameters>... arguments) {
+  const auto code = reinterpret_cast<const void*>(kernel);
+  cudaError_t error = cudaSuccess;
+  if (launch.shared_bytes > 48 * 1024)  // more than a block gets unasked
+    error = cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.shared_bytes);
+  if (error == cudaSuccess) {
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim.x = static_cast<unsigned>(launch.blocks);
+    config.blockDim.x = static_cast<unsigned>(launch.threads);
+    config.dynamicSmemBytes = static_cast<std::size_t>(launch.shared_bytes);
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = launch.overlaps_previous ? 1 : 0;
+    void* pointers[] = {&arguments...};
+    error = cudaLaunchKernelExC(&config, code, pointers);
+  }
+  if (error != cudaSuccess)
+    throw RunError(std::string("kernel ") + name + " was not launched: " + cudaGetErrorString(error));
+}
+
+// The same for a kernel that begins with wait_for_previous_kernel(): in a graph it may be launched while the
+// kernel before it still runs.
+template <class... Parameters>
+void launch_behind_kernel(const char* name, void (*kernel)(Parameters...), KernelLaunch launch,
                           cudaStream_t stream, std::type_identity_t<Parameters>... arguments) {
-  cudaLaunchAttribute overlap = {};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim.x = static_cast<unsigned>(blocks);
-  config.blockDim.x = static_cast<unsigned>(threads);
-  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
-  config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = follows_one_kernel(stream) ? 1 : 0;
-  void* pointers[] = {&arguments...};
-  cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel),
-                      pointers);  // check_launch() has its error
+  launch.overlaps_previous = follows_one_kernel(stream);
+  launch_kernel(name, kernel, launch, stream, arguments...);
 }
 
 }  // namespace hydrac::runtime::cuda

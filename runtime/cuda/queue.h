@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "runtime/cuda/memory.h"
 #include "runtime/cuda/products.h"
 #include "runtime/cuda/stream.h"
 
@@ -35,6 +36,12 @@ class Queue {
 
   // What follows starts after all that `other` has by now: how a branch forks, and joins again.
   void follow(const Queue& other) const;
+
+  // Makes a tensor's elements zero.
+  template <class T>
+  void zero(T* tensor, std::int64_t elements) const {
+    fill_bytes(tensor, 0, elements * static_cast<std::int64_t>(sizeof(T)), stream_);
+  }
 
   // C[m,n] = A[m,k] · B[n,k]ᵀ: a layer's outputs from its inputs and its weight.
   template <class AB, class C>

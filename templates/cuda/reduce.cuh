@@ -49,6 +49,7 @@ class RowLanes {
  public:
   __device__ RowLanes() : lane(threadIdx.x % kLanes), row(threadIdx.x / kLanes) {}
 
+  static constexpr int count = kLanes;
   const int lane;
   const int row;  // in the block
 

@@ -59,6 +59,38 @@ HYDRAC_FN void load_columns(Vector<T, N>& columns, const T* from) {
     }
   }
 }
+template <int N, int A = N, typename T>
+HYDRAC_FN Vector<T, N> load_columns(const T* from) {
+  Vector<T, N> columns;
+  load_columns<A>(columns, from);
+  return columns;
+}
+
+// A lane's columns of a row: vector k of lane i begins at column (k * lanes + i) * N.
+template <typename T, int N, int K>
+struct RowVectors {
+  Vector<T, N> vectors[K];
+
+  HYDRAC_FN const Vector<T, N>& operator[](int k) const { return vectors[k]; }
+};
+template <int K, int N, int A = N, typename T, typename Lanes>
+HYDRAC_FN RowVectors<T, N, K> load_row(const T* row, const Lanes& lanes) {
+  RowVectors<T, N, K> result;
+#pragma unroll
+  for (int k = 0; k < K; ++k) load_columns<A>(result.vectors[k], row + (k * Lanes::count + lanes.lane) * N);
+  return result;
+}
+// Of a row with `width` columns: what lies behind its end is not loaded.
+template <int K, int N, int A = N, typename T, typename Lanes>
+HYDRAC_FN RowVectors<T, N, K> load_row(const T* row, const Lanes& lanes, int width) {
+  RowVectors<T, N, K> result;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int column = (k * Lanes::count + lanes.lane) * N;
+    if (column < width) load_columns<A>(result.vectors[k], row + column);
+  }
+  return result;
+}
 
 // Element i as a float. Of 16 bits the compiler sees words and takes each half in one instruction.
 template <typename T, int N>
@@ -88,6 +120,20 @@ HYDRAC_FN void store_columns(T* to, const X (&columns)[N]) {
       for (int j = 0; j < A; ++j) part.at[j] = narrow<T>(columns[i * A + j]);
     }
     store(to + i * A, part);
+  }
+}
+
+template <int A, int N, int K, typename T, typename X, typename Lanes>
+HYDRAC_FN void store_row(T* row, const X (&columns)[K][N], const Lanes& lanes) {
+#pragma unroll
+  for (int k = 0; k < K; ++k) store_columns<A>(row + (k * Lanes::count + lanes.lane) * N, columns[k]);
+}
+template <int A, int N, int K, typename T, typename X, typename Lanes>
+HYDRAC_FN void store_row(T* row, const X (&columns)[K][N], const Lanes& lanes, int width) {
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int column = (k * Lanes::count + lanes.lane) * N;
+    if (column < width) store_columns<A>(row + column, columns[k]);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "driver/accesses.h"
 #include "program/for_each_call.h"
+#include "runtime/cuda/memory.h"
 
 namespace hydrac::targets {
 
@@ -38,6 +39,8 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
       return multiply(call, stream);
     case Call::Kind::attention:
       return attend(call, stream);
+    case Call::Kind::zero:
+      return cuda::fill_bytes(call.arguments[0], 0, call.accesses[0].last - call.accesses[0].first, stream);
   }
 }
 
@@ -48,9 +51,9 @@ void ResolvedCalls::launch(const ResolvedCall& call, const cuda::Stream& stream)
   int layer = call.layer;
   if (kernel.takes_layer) parameters.push_back(&layer);
   cuda::LaunchShape shape;
-  shape.grid.x = kernel.launch.grid;
-  shape.block.x = kernel.launch.block;
-  shape.dynamic_shared_bytes = kernel.launch.shared_bytes;
+  shape.grid.x = call.call->grid.blocks;
+  shape.block.x = kernel.block.threads;
+  shape.dynamic_shared_bytes = kernel.block.shared_bytes;
   shape.overlap_previous = kernel.waits_for_previous;
   cuda::launch(kernels_.kernels[call.call->kernel], shape, parameters.data(), stream);
 }

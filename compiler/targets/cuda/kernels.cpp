@@ -83,10 +83,10 @@ std::string kernel_table(const program::Program& program, const std::vector<Devi
   for (size_t k = 0; k < code.size(); ++k) {
     const program::Kernel& kernel = program.kernels[k];
     for (const runtime::cuda::KernelResources& r : code[k].kernels) {
-      text +=
-          fmt::format("{:<48} {:>9} {:>7} {:>7} {:>8} {:>10} {:>7}\n", r.kernel, r.registers,
-                      r.spill_store_bytes + r.spill_load_bytes, r.stack_bytes,
-                      r.shared_bytes + kernel.launch.shared_bytes, kernel.launch.grid, kernel.launch.block);
+      text += fmt::format("{:<48} {:>9} {:>7} {:>7} {:>8} {:>10} {:>7}\n", r.kernel, r.registers,
+                          r.spill_store_bytes + r.spill_load_bytes, r.stack_bytes,
+                          r.shared_bytes + kernel.block.shared_bytes,
+                          grids_of(program, static_cast<int>(k)).at(0).blocks, kernel.block.threads);
     }
   }
   return text;

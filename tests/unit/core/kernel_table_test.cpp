@@ -7,35 +7,49 @@
 namespace hydrac::codegen {
 namespace {
 
-program::Kernel kernel(const std::string& name, const std::string& parameters, program::Launch launch = {}) {
+program::Kernel kernel(const std::string& name, const std::string& parameters,
+                       const std::string& blocks_of_rows = "") {
   program::Kernel kernel;
   kernel.name = name;
   kernel.comment = "of " + parameters;
   kernel.text = std::string("void ") + kNamePlaceholder + "(" + parameters + ") {}\n";
-  kernel.launch = launch;
+  kernel.blocks_of_rows = blocks_of_rows;
   return kernel;
 }
 
 TEST(KernelTable, EqualTextIsOneKernel) {
   std::vector<program::Kernel> kernels;
   KernelTable table(kernels);
-  EXPECT_EQ(table.add(kernel("add_rmsnorm", "float* x"), {}), 0);
-  EXPECT_EQ(table.add(kernel("add_rmsnorm", "float* x"), {}), 0);
+  EXPECT_EQ(table.add(kernel("add_rmsnorm", "float* x"), 1, {}), 0);
+  EXPECT_EQ(table.add(kernel("add_rmsnorm", "float* x"), 1, {}), 0);
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_EQ(kernels[0].name, "add_rmsnorm");
   EXPECT_EQ(kernels[0].text, "void add_rmsnorm(float* x) {}\n");
 }
 
-// A GPU's kernel that needs no bounds has the same text for a batch and for one sequence.
+// A GPU's kernel that needs no bounds has the same text for a batch and for one sequence: the call says how
+// many blocks.
+TEST(KernelTable, EqualTextForOtherRowsIsOneKernel) {
+  std::vector<program::Kernel> kernels;
+  KernelTable table(kernels);
+  EXPECT_EQ(table.add(kernel("rope", "float* x  // [B,T]\n", "rows / 4"), 64, {}), 0);
+  EXPECT_EQ(table.add(kernel("rope", "float* x  // [1,T]\n", "rows / 4"), 4, {}), 0);
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_EQ(kernels[0].text, "void rope(float* x  // [B,T]\n) {}\n");
+}
+
+// Where nobody knows how rows and blocks belong together, another number of blocks is another kernel.
 TEST(KernelTable, EqualTextLaunchedDifferentlyIsTwoKernels) {
   std::vector<program::Kernel> kernels;
   KernelTable table(kernels);
-  EXPECT_EQ(table.add(kernel("rope", "", {64, 128, 0}), {.function = "micro_step"}), 0);
-  EXPECT_EQ(table.add(kernel("rope", "", {4, 128, 0}), {.function = "generate"}), 1);
-  EXPECT_EQ(table.add(kernel("rope", "", {64, 128, 0}), {.function = "evaluate"}), 0);
-  ASSERT_EQ(kernels.size(), 2u);
-  EXPECT_EQ(kernels[0].launch.grid, 64);
-  EXPECT_EQ(kernels[1].launch.grid, 4);
+  EXPECT_EQ(table.add(kernel("rope", ""), 64, {.function = "micro_step"}), 0);
+  EXPECT_EQ(table.add(kernel("rope", ""), 4, {.function = "generate"}), 1);
+  EXPECT_EQ(table.add(kernel("rope", ""), 64, {.function = "evaluate"}), 0);
+  EXPECT_EQ(table.add(kernel("rope", "", "rows / 4"), 64, {.function = "evaluate"}), 2);
+  program::Kernel wide = kernel("rope", "");
+  wide.block.threads = 256;
+  EXPECT_EQ(table.add(wide, 64, {.function = "update"}), 3);
+  ASSERT_EQ(kernels.size(), 4u);
   EXPECT_EQ(kernels[1].name, "rope_generate");
 }
 
@@ -45,12 +59,14 @@ TEST(KernelTable, PointersAreRestrictedWhereAllCallsAllowIt) {
   KernelTable table(kernels);
   const char* apart = "const float* __restrict__ x, float* __restrict__ w, float* __restrict__ y";
   const char* in_place = "const float* x, float* __restrict__ w, float* y";
-  EXPECT_EQ(table.add(kernel("norm", apart), {}), 0);
+  EXPECT_EQ(table.add(kernel("norm", apart), 1, {}), 0);
   EXPECT_EQ(kernels[0].text, std::string("void norm(") + apart + ") {}\n");
-  EXPECT_EQ(table.add(kernel("norm", in_place), {}), 0);
+  program::Kernel overwriting = kernel("norm", in_place);
+  overwriting.comment += "\ny may lie where x lies.";
+  EXPECT_EQ(table.add(overwriting, 1, {}), 0);
   EXPECT_EQ(kernels[0].text, std::string("void norm(") + in_place + ") {}\n");
-  EXPECT_EQ(kernels[0].comment, std::string("of ") + in_place);
-  EXPECT_EQ(table.add(kernel("norm", apart), {}), 0);
+  EXPECT_EQ(kernels[0].comment, std::string("of ") + apart + "\ny may lie where x lies.");
+  EXPECT_EQ(table.add(kernel("norm", apart), 1, {}), 0);
   EXPECT_EQ(kernels[0].text, std::string("void norm(") + in_place + ") {}\n");
   EXPECT_EQ(kernels.size(), 1u);
 }
@@ -59,7 +75,7 @@ TEST(KernelTable, NamesSayHowKernelsDiffer) {
   std::vector<program::Kernel> kernels;
   KernelTable table(kernels);
   const auto name = [&](const std::string& wanted, const std::string& text, const KernelPlace& place) {
-    return kernels[table.add(kernel(wanted, text), place)].name;
+    return kernels[table.add(kernel(wanted, text), 1, place)].name;
   };
   const KernelPlace block{"micro_step", "block", "norm", "normed", {"attn"}, {"x", "normed", "rstd"}};
   KernelPlace bare = block, generate = block, first = block, key = block, mlp = block;

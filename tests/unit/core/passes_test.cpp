@@ -268,12 +268,15 @@ TEST(InPlace, WhatTheBackwardPassReadsIsNotOverwritten) {
             memory_of(small, "mlp.up.product"));  // the bias is added where the product lies
 }
 
-TEST(DeadCode, StatisticsThatOnlyTheBackwardPassReadsDisappearFromEvaluation) {
+// What only the backward pass reads.
+TEST(DeadCode, EvaluationStoresANormsStatisticsSoThatItRunsTrainingsKernelAndNothingElse) {
   const SmallModel small(shipped_spec("gpt2-124m"), {.all_functions = true, .fuse = true});
   const ir::Node& training = small.fused_node("micro_step", "block", "layernorm");
   const ir::Node& evaluation = small.fused_node("evaluate", "block", "layernorm");
-  EXPECT_EQ(training.outputs.size(), 4u);    // the sum, the norm, mean and rstd
-  EXPECT_EQ(evaluation.outputs.size(), 2u);  // without the statistics
+  EXPECT_EQ(training.outputs.size(), 4u);  // the sum, the norm, mean and rstd
+  EXPECT_EQ(evaluation.outputs.size(), 4u);
+  const ir::Node& loss = small.fused_node("evaluate", "head", "cross_entropy");
+  EXPECT_EQ(loss.outputs.size(), 1u);  // without the rows' losses and lse
 }
 
 TEST(Recompute, ANormIsComputedAgainWhereItIsNeeded) {

@@ -56,12 +56,13 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
   passes::recompute(graph, stages.recompute, log);
   if (stages.head_parts) passes::chunk_head(graph, *stages.head_parts, log);
   passes::layout(graph, log);
+  const passes::Kept kept{{}, passes::statistics(graph)};
   passes::expand(graph, {.bias = stages.product_biases || stages.move_biases}, log);
   if (stages.move_biases) passes::move_biases(graph, {model->interface.logits}, log);
   if (stages.fuse) {
-    passes::remove_dead(graph, {}, log);
+    passes::remove_dead(graph, kept, log);
     passes::fuse(graph, log);
-    passes::remove_dead(graph, {}, log);
+    passes::remove_dead(graph, kept, log);
   }
   if (stages.in_place) passes::in_place(graph, log);
 }

@@ -73,6 +73,9 @@ std::string cuda_source_of(const ir::Graph& graph,
       source += program::definition_text({.comment = kernels.kernels[k].comment, .text = text});
       const codegen::CudaLaunch& launch = kernels.kernels[k].launch;
       source += fmt::format("static_assert({} == {});\n", launch.grid_text, launch.grid);
+      if (!launch.rows.empty())
+        source += fmt::format("static_assert([](std::int64_t rows) {{ return {}; }}({}) == {});\n",
+                              launch.grid_of_rows, launch.rows, launch.grid);
     }
   }
   const std::string constants = codegen::dimension_constants(codegen::Dimensions(graph).all(), source);

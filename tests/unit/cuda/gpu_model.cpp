@@ -21,12 +21,13 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   models::advance_randomness(model);
   const optimizers::Metrics metrics = optimizers::build_update(model, pack);
   interface = model.interface;
-  const std::set<ir::ValueId> kept{interface.loss, interface.eval_loss, interface.logits, metrics.step_loss,
-                                   metrics.grad_norm};
   passes::Log log;
   passes::recompute(graph, recompute, log);
   passes::precision(graph, pack, {activations}, log);
   passes::layout(graph, log);
+  const passes::Kept kept{
+      {interface.loss, interface.eval_loss, interface.logits, metrics.step_loss, metrics.grad_norm},
+      passes::statistics(graph)};
   passes::expand(graph, {.bias = true}, log);
   passes::move_biases(graph, kept, log);
   passes::remove_dead(graph, kept, log);

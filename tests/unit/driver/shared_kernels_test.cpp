@@ -1,0 +1,87 @@
+// Which kernels of a GPU's program its functions share, and what is no kernel.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "driver/compile.h"
+#include "spec/load.h"
+
+namespace hydrac::driver {
+namespace {
+
+using program::Call;
+
+Compiled compiled_for_gpu(const std::string& norm) {
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec =
+      spec::load_spec_text("test.yaml",
+                           "name: test\n"
+                           "target: h100\n"
+                           "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, "
+                           "vocab_size: 256, position: learned, norm: " +
+                               norm +
+                               "}\n"
+                               "data: {path: corpus.txt}\n"
+                               "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
+                               "optimizations: {precision: bf16, loss: fused_linear}\n",
+                           {}, diagnostics);
+  if (!spec) throw std::runtime_error(diagnostics.render());
+  return compile(*spec, passes::RecomputeChoice{}, {});
+}
+
+// The launches of a function's sections that training's forward pass has too.
+std::map<std::string, program::Grid> launches(const Compiled& compiled, const std::string& function) {
+  std::map<std::string, program::Grid> grids;
+  for (const program::Function& f : compiled.program.functions) {
+    if (f.name != function) continue;
+    for (const program::Section& section : f.sections) {
+      for (const Call& call : section.calls) {
+        const bool shared = section.name == "input" || section.name == "block";
+        if (shared && call.kind == Call::Kind::launch && compiled.program.kernels[call.kernel].header.empty())
+          grids[compiled.program.kernels[call.kernel].name] = call.grid;
+      }
+    }
+  }
+  return grids;
+}
+
+TEST(SharedKernels, EvaluationAndGenerationLaunchThoseOfTraining) {
+  for (const char* norm : {"layernorm", "rmsnorm"}) {
+    const Compiled compiled = compiled_for_gpu(norm);
+    const auto training = launches(compiled, "micro_step"), evaluation = launches(compiled, "evaluate"),
+               generation = launches(compiled, "generate");
+    ASSERT_GE(training.size(), 3u);
+    std::set<std::string> names;
+    for (const auto& [name, grid] : training) names.insert(name);
+    for (const auto& [name, grid] : evaluation) {
+      EXPECT_TRUE(names.contains(name)) << norm << ": " << name;
+      EXPECT_EQ(grid, training.at(name)) << name;
+    }
+    for (const auto& [name, grid] : generation) {
+      EXPECT_TRUE(names.contains(name)) << norm << ": " << name;
+      EXPECT_EQ(grid.rows, "T") << name;
+      EXPECT_EQ(grid.blocks * 16, training.at(name).blocks) << name;  // of a batch of 16 sequences
+    }
+  }
+}
+
+TEST(SharedKernels, WhatOnlyWritesZerosIsNone) {
+  const Compiled compiled = compiled_for_gpu("rmsnorm");
+  std::set<std::string> zeroed;
+  for (const program::Function& function : compiled.program.functions) {
+    for (const program::Section& section : function.sections) {
+      for (const Call& call : section.calls) {
+        if (call.kind != Call::Kind::zero) continue;
+        zeroed.insert(compiled.graph.value(call.arguments.at(0)).name);
+        EXPECT_EQ(call.writes, std::vector<bool>{true});
+      }
+    }
+  }
+  EXPECT_TRUE(zeroed.contains("d_residual"));
+  for (const program::Kernel& kernel : compiled.program.kernels)
+    EXPECT_FALSE(kernel.name.starts_with("zero"));
+}
+
+}  // namespace
+}  // namespace hydrac::driver
