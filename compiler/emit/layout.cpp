@@ -234,9 +234,9 @@ std::string LayoutText::print() {
                                           [](const program::Function& f) { return f.name == "load"; });
   if (copies) out_.line("layout.working_copies = true;");
   flop();
-  out_.line("return layout;");
-  out_.close();
-  return out_.text();
+  out_.line("// For messages: what each call reads and makes, and the key of the spec that it comes from.");
+  // An #include begins its line.
+  return out_.text() + "  layout.calls = CallTable(\n#include \"calls.inc\"\n  );\n  return layout;\n}\n";
 }
 
 }  // namespace

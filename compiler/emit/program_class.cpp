@@ -68,11 +68,11 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.line("}  // namespace");
   out.line("");
   out.open("std::string Program::description() const {");
-  out.line("return \"compiled ahead of time, products by \" + blas_.blas().name() + \", \" +");
+  out.line("return \"compiled ahead of time, products by \" + run_.blas().name() + \", \" +");
   out.line("       std::to_string(kThreads) + \" threads\";");
   out.close();
   out.line("");
-  out.line("Program::Program() : CpuStepProgram(program_layout()), memory_(arena()), blas_(open_blas()) {}");
+  out.line("Program::Program() : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas()) {}");
   out.line("");
   out.open("void Program::execute(Function function) {");
   out.open("switch (function) {");
@@ -85,7 +85,7 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
     std::string statements;
     for (const EmittedFunction& emitted : emitted_functions(compiled)) {
       if (emitted.source == &function)
-        statements += fmt::format("{}{}(memory_, blas_);", statements.empty() ? "" : "\n  ", emitted.name);
+        statements += fmt::format("{}{}(memory_, run_);", statements.empty() ? "" : "\n  ", emitted.name);
     }
     entry(function.name, statements);
   }
@@ -256,7 +256,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
     out.line("std::string description() const override;");
     out.line("");
     out.line("Memory memory_;");
-    out.line("Products blas_;");
+    out.line("Run run_;");
     out.close("};");
     return out.text();
   }

@@ -8,6 +8,7 @@
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/error.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::runtime::cuda {
 namespace {
@@ -162,6 +163,7 @@ void GemmLibrary::run(const Gemm& gemm, const GemmArguments& arguments, const St
     throw RunError(fmt::format("cuBLASLt refuses the matrix product {}: {}", gemm.problem().text(),
                                cublaslt().cublasLtGetStatusName(status)));
   }
+  after_call();
 }
 
 }  // namespace hydrac::runtime::cuda

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/error.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::runtime::cuda {
 
@@ -14,6 +15,7 @@ inline void check_launch(const char* kernel) {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess)
     throw RunError(std::string("kernel ") + kernel + " was not launched: " + cudaGetErrorString(error));
+  after_call();
 }
 
 // Blocks get 48 KiB of shared memory unless a kernel says that it wants more.

@@ -9,6 +9,7 @@
 
 #include "runtime/cuda/library.h"
 #include "runtime/error.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::runtime::cuda {
 namespace {
@@ -161,6 +162,7 @@ void launch(const Kernel& kernel, const LaunchShape& shape, void* const* argumen
   const abi::CUresult result =
       driver().cuLaunchKernelEx(&config, kernel.handle(), const_cast<void**>(arguments), nullptr);
   if (result != abi::kCudaSuccess) check(result, described(kernel, shape));
+  after_call();
 }
 
 }  // namespace hydrac::runtime::cuda

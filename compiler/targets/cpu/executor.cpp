@@ -10,6 +10,7 @@
 
 #include "codegen/cpu_program.h"
 #include "program/for_each_call.h"
+#include "runtime/program/after_call.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::targets {
@@ -102,47 +103,15 @@ void CpuProgram::resolve() {
 void CpuProgram::execute(const Step& step) const {
   if (step.launch) {
     step.launch(step.arguments.data(), step.layer);
+    runtime::after_call();
     return;
   }
   blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]),
               static_cast<const float*>(step.arguments[1]), static_cast<float*>(step.arguments[2]));
 }
 
-// For last_run().
-void CpuProgram::keep_inputs(Function function) {
-  switch (function) {
-    case Function::micro_step:
-      if (std::exchange(step_ended_, false)) inputs_.clear();
-      inputs_.emplace_back(arena(), arena() + layout().input_bytes);
-      return;
-    case Function::update:
-      step_ended_ = true;
-      return;
-    case Function::evaluate:
-      inputs_.clear();
-      return;
-    case Function::generate:
-    case Function::load:
-      return;
-  }
-}
-
 void CpuProgram::execute(Function function) {
-  keep_inputs(function);
-  const std::string name(to_string(function));
-  if (checking()) return run_checked(name);
-  for (const Step& step : steps_.at(name)) execute(step);
-}
-
-void CpuProgram::step_through(const std::string& function, const AfterCall& go_on) {
-  for (const Step& step : steps_.at(function)) {
-    execute(step);
-    if (!go_on({*step.section, *step.call, step.layer})) return;
-  }
-}
-
-Executable::LastRun CpuProgram::last_run() const {
-  return {{inputs_.begin(), inputs_.end()}, 0};
+  for (const Step& step : steps_.at(std::string(to_string(function)))) execute(step);
 }
 
 std::vector<CallTime> CpuProgram::timed(const std::string& function) {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "models/parameters.h"
+#include "targets/executable/call_table.h"
 #include "targets/executable/checkpoint_tensors.h"
 
 namespace hydrac::targets {
@@ -152,6 +153,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.gradient_accumulation_steps = compiled_.spec.train.gradient_accumulation_steps;
   layout.context_length = compiled_.spec.train.sequence_len;
   layout.flop_per_target = flop_per_target();
+  layout.calls = runtime::CallTable(call_table(compiled_, SpecPaths::whole));
   return layout;
 }
 
