@@ -45,11 +45,11 @@ void ResolvedCalls::launch(const ResolvedCall& call, const cuda::Stream& stream)
   for (void* const& pointer : call.arguments) parameters.push_back(const_cast<void**>(&pointer));
   int layer = call.layer;
   if (kernel.takes_layer) parameters.push_back(&layer);
-  cuda::LaunchShape shape;
+  device_code::LaunchShape shape;
   shape.grid.x = kernel.launch.grid;
   shape.block.x = kernel.launch.block;
   shape.dynamic_shared_bytes = kernel.launch.shared_bytes;
-  cuda::launch(kernels_.kernels[call.call->kernel], shape, parameters.data(), stream);
+  device_code::launch(kernels_.kernels[call.call->kernel], shape, parameters.data(), stream);
 }
 
 void ResolvedCalls::multiply(const ResolvedCall& call, const cuda::Stream& stream) const {

@@ -13,7 +13,8 @@ namespace {
 // PTX of an older arch runs on a newer GPU; its machine code would not.
 LoadedKernels load_for(const program::Program& program, const CudaMachine& machine) {
   const int capability = machine.target().capability;
-  const auto kind = machine.device().capability == capability ? cuda::CodeKind::cubin : cuda::CodeKind::ptx;
+  const auto kind =
+      machine.device().capability == capability ? device_code::CodeKind::cubin : device_code::CodeKind::ptx;
   return load_kernels(program, capability, kind, machine.cache_dir());
 }
 

@@ -25,18 +25,18 @@ std::vector<std::pair<std::string, std::string>> device_headers() {
 
 }  // namespace
 
-std::vector<runtime::cuda::KernelResources> resources_of(const std::string& source, int capability) {
-  runtime::cuda::CompileRequest request;
+std::vector<device_code::KernelResources> resources_of(const std::string& source, int capability) {
+  device_code::CompileRequest request;
   request.source = source;
   request.capability = capability;
   request.headers = device_headers();
   request.options = {"--device-as-default-execution-space", "--fmad=false"};
-  return runtime::cuda::compile(request).kernels;
+  return device_code::compile(request).kernels;
 }
 
-std::string to_table(const std::vector<runtime::cuda::KernelResources>& kernels) {
+std::string to_table(const std::vector<device_code::KernelResources>& kernels) {
   std::string table;
-  for (const runtime::cuda::KernelResources& kernel : kernels) {
+  for (const device_code::KernelResources& kernel : kernels) {
     table += fmt::format("{:<72} {:>3} registers {:>4} bytes spilled {:>6} bytes shared\n", kernel.kernel,
                          kernel.registers, kernel.spill_store_bytes + kernel.spill_load_bytes,
                          kernel.shared_bytes);

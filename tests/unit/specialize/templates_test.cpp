@@ -8,11 +8,11 @@
 #include <fstream>
 #include <regex>
 
-#include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "specialize/format.h"
 #include "specialize/specialize.h"
 #include "targets/cpu/jit.h"
+#include "targets/device_code/nvrtc.h"
 #include "targets/templates/templates.h"
 #include "tests/unit/specialize/entries.h"
 #include "tests/unit/support/temp_dir.h"
@@ -98,7 +98,7 @@ class SameCode : public testing::Test {
  protected:
   void SetUp() override {
     try {
-      runtime::cuda::nvrtc_version();
+      device_code::nvrtc_version();
     } catch (const runtime::InputError& error) {
       GTEST_SKIP() << "SKIPPED: " << error.what();
     }
@@ -107,10 +107,10 @@ class SameCode : public testing::Test {
 
 // Without what names and the order of declarations decide.
 std::string ptx_of(const std::string& source, int capability) {
-  runtime::cuda::CompileRequest request;
+  device_code::CompileRequest request;
   request.source = source;
   request.capability = capability;
-  request.kind = runtime::cuda::CodeKind::ptx;
+  request.kind = device_code::CodeKind::ptx;
   request.options = {"--device-as-default-execution-space"};
   for (const targets::TemplateFile& file : targets::template_files()) {
     std::string name = file.path;
@@ -121,7 +121,7 @@ std::string ptx_of(const std::string& source, int capability) {
   }
   // Constants have a place of their own in memory, which nobody reads.
   const std::regex constant("\\.global \\.align \\d+ \\.\\w+ \\w+(\\[\\d+\\])?( = [^;]*)?;\n");
-  const std::string ptx = std::regex_replace(runtime::cuda::compile(request).image, constant, "");
+  const std::string ptx = std::regex_replace(device_code::compile(request).image, constant, "");
   std::map<std::string, std::string> names;
   std::string text;
   const std::regex symbol("_Z[A-Za-z0-9_$]+");
@@ -135,7 +135,7 @@ std::string ptx_of(const std::string& source, int capability) {
 }
 
 void expect_same_ptx(const std::string& entry, int capability, const std::string& name) {
-  const std::vector<int> known = runtime::cuda::nvrtc_capabilities();
+  const std::vector<int> known = device_code::nvrtc_capabilities();
   if (!std::binary_search(known.begin(), known.end(), capability)) return;
   const std::string plain = ptx_of(specialized(entry, capability), capability),
                     original = ptx_of(entry, capability);

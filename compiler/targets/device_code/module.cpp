@@ -1,4 +1,4 @@
-#include "runtime/cuda/module.h"
+#include "targets/device_code/module.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,13 @@
 #include "runtime/error.h"
 #include "runtime/program/after_call.h"
 
-namespace hydrac::runtime::cuda {
+namespace hydrac::device_code {
+
+namespace abi = runtime::cuda::abi;
+using runtime::RunError;
+using runtime::cuda::check;
+using runtime::cuda::driver;
+
 namespace {
 
 int attribute(const Kernel& kernel, int which) {
@@ -137,7 +143,8 @@ void* Module::global(const std::string& name, std::int64_t* bytes) const {
   return reinterpret_cast<void*>(address);
 }
 
-void launch(const Kernel& kernel, const LaunchShape& shape, void* const* arguments, const Stream& stream) {
+void launch(const Kernel& kernel, const LaunchShape& shape, void* const* arguments,
+            const runtime::cuda::Stream& stream) {
   abi::CUlaunchAttribute attributes[2] = {};
   abi::CUlaunchConfig config = {};
   config.grid_x = grid_size(kernel, shape.grid.x, 0x7fffffff, 'x');
@@ -162,7 +169,7 @@ void launch(const Kernel& kernel, const LaunchShape& shape, void* const* argumen
   const abi::CUresult result =
       driver().cuLaunchKernelEx(&config, kernel.handle(), const_cast<void**>(arguments), nullptr);
   if (result != abi::kCudaSuccess) check(result, described(kernel, shape));
-  after_call();
+  runtime::after_call();
 }
 
-}  // namespace hydrac::runtime::cuda
+}  // namespace hydrac::device_code
