@@ -28,12 +28,11 @@ cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
   problem.k = shape.k;
   problem.transpose_a = shape.transpose_a;
   problem.transpose_b = shape.transpose_b;
-  problem.a = element_type(shape.a);
-  problem.b = element_type(shape.b);
-  problem.c = problem.d = element_type(shape.c);
+  problem.operands = element_type(shape.a);
+  problem.result = element_type(shape.c);
   problem.tf32 = tf32;
-  problem.beta = shape.accumulate ? 1.0f : 0.0f;
-  problem.epilogue = shape.bias ? cuda::Epilogue::bias : cuda::Epilogue::none;
+  problem.accumulate = shape.accumulate;
+  problem.bias = shape.bias;
   return problem;
 }
 
