@@ -135,8 +135,8 @@ Gemm GemmLibrary::plan(const GemmProblem& problem, const Stream& stream, DeviceR
     }
     choice = search_gemm(state_->search, problem, planned->descriptors, stream, scratch);
     if (!choice) {
-      throw RunError(fmt::format("{} has no algorithm for the matrix product {} on this GPU",
-                                 state_->version, problem.text()));
+      throw RunError(fmt::format("{} has no algorithm for the matrix product {} on this GPU", state_->version,
+                                 problem.text()));
     }
     state_->choices.remember(state_->key(problem), *choice);
   }

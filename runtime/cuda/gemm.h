@@ -16,8 +16,8 @@ enum class ElementType { f32, bf16, f16 };
 int element_bytes(ElementType type);
 const char* name(ElementType type);  // "bf16"
 
-// D[m,n] = op(A)[m,k] * op(B)[k,n], everything row-major and dense, sums in float32; plus D itself, plus a row
-// of n elements to each row. A weight's gradient dW[out,in] = dY^T X is {m = out, n = in, k = tokens,
+// D[m,n] = op(A)[m,k] * op(B)[k,n], everything row-major and dense, sums in float32; plus D itself, plus a
+// row of n elements to each row. A weight's gradient dW[out,in] = dY^T X is {m = out, n = in, k = tokens,
 // transpose_a}.
 struct GemmProblem {
   std::int64_t m = 0, n = 0, k = 0;
@@ -25,8 +25,8 @@ struct GemmProblem {
   bool transpose_b = false;  // B is stored [n, k] instead of [k, n]
   ElementType operands = ElementType::f32;
   ElementType result = ElementType::f32;  // of D and the bias: the operands' type or f32
-  bool tf32 = false;                      // f32 operands are rounded to tf32 (10 bits of mantissa): much faster
-  bool accumulate = false;                // adds to what D holds
+  bool tf32 = false;        // f32 operands are rounded to tf32 (10 bits of mantissa): much faster
+  bool accumulate = false;  // adds to what D holds
   bool bias = false;
 
   double flop() const { return 2.0 * double(m) * double(n) * double(k); }
@@ -105,13 +105,13 @@ class GemmLibrary {
   std::int64_t scratch_bytes(const GemmProblem& problem) const;
 
   // Chooses an algorithm: the remembered one, or the fastest of those that cuBLASLt's heuristics propose
-  // and of the best one's variants (other tiles, clusters, splits of k, swizzles), by the median of three or more timed runs on random data in `scratch`
-  // (overwritten; allocated for the time of the call when its data is nullptr). A candidate whose first run
-  // is far slower than the best one's is given up; one that is less than 1% faster than an earlier one does
-  // not replace it. Only deterministic algorithms: partial sums of a split k are float32, lie in the
-  // workspace and are added in a fixed order; schemes that add in place or in the output's type are left out.
-  // Throws RunError when a product is malformed, when cuBLASLt has no algorithm for it, or when `scratch` is
-  // too small.
+  // and of the best one's variants (other tiles, clusters, splits of k, swizzles), by the median of three or
+  // more timed runs on random data in `scratch` (overwritten; allocated for the time of the call when its
+  // data is nullptr). A candidate whose first run is far slower than the best one's is given up; one that is
+  // less than 1% faster than an earlier one does not replace it. Only deterministic algorithms: partial sums
+  // of a split k are float32, lie in the workspace and are added in a fixed order; schemes that add in place
+  // or in the output's type are left out. Throws RunError when a product is malformed, when cuBLASLt has no
+  // algorithm for it, or when `scratch` is too small.
   Gemm plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch = {});
 
   // Queues the product. Allocates nothing, and can be captured once it has run: the first run of an algorithm

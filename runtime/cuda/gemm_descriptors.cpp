@@ -207,8 +207,8 @@ abi::cublasStatus_t GemmDescriptors::run(abi::cublasLtHandle_t handle,
   set_bias(arguments.bias);
   const float alpha = 1, beta = problem_.accumulate ? 1 : 0;
   return cublaslt().cublasLtMatmul(handle, desc_.get(), &alpha, arguments.b, b_.get(), arguments.a, a_.get(),
-                                   &beta, arguments.d, d_.get(), arguments.d, d_.get(), &algorithm,
-                                   workspace, static_cast<std::size_t>(workspace_bytes), stream.handle());
+                                   &beta, arguments.d, d_.get(), arguments.d, d_.get(), &algorithm, workspace,
+                                   static_cast<std::size_t>(workspace_bytes), stream.handle());
 }
 
 }  // namespace hydrac::runtime::cuda

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -88,7 +87,7 @@ struct CudnnAttention::Impl {
   cuda::DeviceInfo device;
   PlanCache cache;
   abi::Handle handle = nullptr;
-  std::map<std::tuple<bool, AttentionProblem, std::string>, Plan> plans;  // by pass, problem and engine
+  std::map<std::pair<bool, AttentionProblem>, Plan> plans;  // by pass and problem
 
   ~Impl() {
     if (handle != nullptr) library->destroy(handle);
@@ -133,20 +132,11 @@ struct CudnnAttention::Impl {
     plan.workspace_bytes = plan.lengths_at + (plan.with_lengths ? aligned(lengths_bytes(plan.problem)) : 0);
   }
 
-  std::vector<Plan> several(bool backward, const AttentionProblem& problem, int count) const {
-    const OperationGraph graph = graph_of(backward, problem);
-    std::vector<Plan> made;
-    for (EnginePlan& engine : make_plans(*library, handle, graph, {problem.deterministic, {}, count})) {
-      made.push_back(finish(backward, problem, std::move(engine), graph.scalars));
-    }
-    return made;
-  }
-
-  EnginePlan make_or_read(const OperationGraph& graph, bool deterministic, const std::string& engine) const {
+  EnginePlan make_or_read(const OperationGraph& graph, bool deterministic) const {
     const std::string key = fmt::format(
-        "{}; {}, compute capability {}, {} multiprocessors, driver {}; graph {:016x}{}; {}", library->name(),
-        device.name, device.capability, device.sms, device.driver_version, graph.descriptor.content(),
-        deterministic ? " deterministic" : "", engine.empty() ? "any engine" : engine);
+        "{}; {}, compute capability {}, {} multiprocessors, driver {}; graph {:016x}{}; any engine",
+        library->name(), device.name, device.capability, device.sms, device.driver_version,
+        graph.descriptor.content(), deterministic ? " deterministic" : "");
     if (const std::optional<StoredPlan> stored = cache.read(key)) {
       try {
         return plan_from_json(*library, handle, stored->json, stored->engine);
@@ -154,17 +144,17 @@ struct CudnnAttention::Impl {
         // cuDNN's own checks found it stale. The plan is made anew below, by the same choice.
       }
     }
-    EnginePlan plan = std::move(make_plans(*library, handle, graph, {deterministic, engine, 1}).front());
+    EnginePlan plan = make_plan(*library, handle, graph, deterministic);
     if (cache.on()) cache.write(key, {plan.engine, plan_json(plan)});
     return plan;
   }
 
-  Plan remembered(bool backward, const AttentionProblem& problem, const std::string& engine) {
-    const auto key = std::tuple(backward, problem, engine);
+  Plan remembered(bool backward, const AttentionProblem& problem) {
+    const auto key = std::pair(backward, problem);
     const auto found = plans.find(key);
     if (found != plans.end()) return found->second;
     const OperationGraph graph = graph_of(backward, problem);
-    EnginePlan plan = make_or_read(graph, problem.deterministic, engine);
+    EnginePlan plan = make_or_read(graph, problem.deterministic);
     return plans.emplace(key, finish(backward, problem, std::move(plan), graph.scalars)).first->second;
   }
 
@@ -196,17 +186,11 @@ std::string CudnnAttention::name() const {
   return impl_->library->name();
 }
 
-Plan CudnnAttention::forward(const AttentionProblem& problem, const std::string& engine) {
-  return impl_->remembered(false, problem, engine);
+Plan CudnnAttention::forward(const AttentionProblem& problem) {
+  return impl_->remembered(false, problem);
 }
-Plan CudnnAttention::backward(const AttentionProblem& problem, const std::string& engine) {
-  return impl_->remembered(true, problem, engine);
-}
-std::vector<Plan> CudnnAttention::forward_plans(const AttentionProblem& problem, int count) {
-  return impl_->several(false, problem, count);
-}
-std::vector<Plan> CudnnAttention::backward_plans(const AttentionProblem& problem, int count) {
-  return impl_->several(true, problem, count);
+Plan CudnnAttention::backward(const AttentionProblem& problem) {
+  return impl_->remembered(true, problem);
 }
 
 void CudnnAttention::run(const Plan& plan, const ForwardPointers& pointers, void* workspace,

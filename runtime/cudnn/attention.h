@@ -106,16 +106,12 @@ class CudnnAttention {
   CudnnAttention(CudnnAttention&&) noexcept;
   CudnnAttention& operator=(CudnnAttention&&) noexcept;
 
-  // cuDNN's favourite, or the plan of `engine` as Plan::engine() named it. Made at the first call and
-  // remembered; that takes about half a second for the first of its kind, some milliseconds from the cache.
-  // Throws UnsupportedError with unsupported_reason() or with what cuDNN says of every engine that it has;
-  // RunError when cuDNN fails or the cache cannot be written.
-  Plan forward(const AttentionProblem& problem, const std::string& engine = {});
-  Plan backward(const AttentionProblem& problem, const std::string& engine = {});
-  // At most `count` plans, the favourite first: for a tuner, which measures them and remembers the best one's
-  // engine(). Throws likewise when there is none.
-  std::vector<Plan> forward_plans(const AttentionProblem& problem, int count);
-  std::vector<Plan> backward_plans(const AttentionProblem& problem, int count);
+  // The first of cuDNN's favourites that works here. Made at the first call and remembered; that takes about
+  // half a second for the first of its kind, some milliseconds from the cache. Throws UnsupportedError with
+  // unsupported_reason() or with what cuDNN says of every engine that it has; RunError when cuDNN fails or
+  // the cache cannot be written.
+  Plan forward(const AttentionProblem& problem);
+  Plan backward(const AttentionProblem& problem);
 
   // Queues the work. `workspace` is a multiple of 256 and holds workspace_bytes(). Throws RunError when cuDNN
   // refuses, std::logic_error for a plan of the other pass and for addresses that are null or not aligned.

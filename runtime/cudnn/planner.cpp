@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -81,19 +82,16 @@ Descriptor new_plan(const Library& library, abi::Handle handle) {
   return plan;
 }
 
-// Collects plans until there are enough, and why others are none.
+// Looks for a plan, and collects why others are none.
 class PlanSearch {
  public:
-  PlanSearch(const Library& library, abi::Handle handle, const OperationGraph& graph,
-             const PlanRequest& request)
-      : library_(library), handle_(handle), graph_(graph), request_(request) {}
-
-  bool done() const { return static_cast<int>(plans.size()) >= request_.count; }
+  PlanSearch(const Library& library, abi::Handle handle, const OperationGraph& graph, bool deterministic)
+      : library_(library), handle_(handle), graph_(graph), deterministic_(deterministic) {}
 
   void search(abi::HeuristicsMode mode, const char* mode_name) {
     try {
       for (const Descriptor& config : engine_configs(library_, graph_, mode)) {
-        if (done()) return;
+        if (plan) return;
         consider(config);
       }
     } catch (const UnsupportedError& refusal) {
@@ -101,7 +99,7 @@ class PlanSearch {
     }
   }
 
-  std::vector<EnginePlan> plans;
+  std::optional<EnginePlan> plan;
   std::string refusals;
 
  private:
@@ -109,13 +107,11 @@ class PlanSearch {
     const Engine engine = describe(library_, config);
     // The fallbacks repeat engines of mode A.
     if (!seen_.insert(engine.name).second) return;
-    if (!request_.engine.empty() && engine.name != request_.engine)
-      return refuse(engine.name, "is not the one wanted");
-    if (request_.deterministic && !engine.deterministic) return refuse(engine.name, "is not deterministic");
+    if (deterministic_ && !engine.deterministic) return refuse(engine.name, "is not deterministic");
     try {
-      Descriptor plan = new_plan(library_, handle_);
-      plan.set(Attribute::plan_engine_config, config);
-      plans.push_back(finished(std::move(plan), engine.name));
+      Descriptor made = new_plan(library_, handle_);
+      made.set(Attribute::plan_engine_config, config);
+      plan = finished(std::move(made), engine.name);
     } catch (const UnsupportedError& refusal) {
       refuse(engine.name, refusal.what());
     }
@@ -126,21 +122,21 @@ class PlanSearch {
   const Library& library_;
   abi::Handle handle_;
   const OperationGraph& graph_;
-  const PlanRequest& request_;
+  const bool deterministic_;
   std::set<std::string> seen_;
 };
 
 }  // namespace
 
-std::vector<EnginePlan> make_plans(const Library& library, abi::Handle handle, const OperationGraph& graph,
-                                   const PlanRequest& request) {
-  PlanSearch search(library, handle, graph, request);
+EnginePlan make_plan(const Library& library, abi::Handle handle, const OperationGraph& graph,
+                     bool deterministic) {
+  PlanSearch search(library, handle, graph, deterministic);
   search.search(abi::HeuristicsMode::a, "heuristics");
-  if (!search.done()) search.search(abi::HeuristicsMode::fallback, "fallback heuristics");
-  if (!search.plans.empty()) return std::move(search.plans);
-  throw UnsupportedError(fmt::format(
-      "{} has no {} for this graph{}", library.name(), request.engine.empty() ? "engine" : request.engine,
-      search.refusals.empty() ? "; its heuristics name none" : ":" + search.refusals));
+  if (!search.plan) search.search(abi::HeuristicsMode::fallback, "fallback heuristics");
+  if (search.plan) return std::move(*search.plan);
+  throw UnsupportedError(
+      fmt::format("{} has no engine for this graph{}", library.name(),
+                  search.refusals.empty() ? "; its heuristics name none" : ":" + search.refusals));
 }
 
 std::string plan_json(const EnginePlan& plan) {

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "runtime/cudnn/graph.h"
 
@@ -14,18 +13,12 @@ struct EnginePlan {
   std::string engine;                // "engine 4 (knobs 24=6)"
 };
 
-struct PlanRequest {
-  bool deterministic = true;  // engines that say they are not are passed over
-  std::string engine;         // only this one; empty: any
-  int count = 1;              // at least one is made, at most this many
-};
-
-// Plans for the graph, in the order that cuDNN's heuristics give (mode A, then fallbacks), leaving out
-// engines that refuse it. `handle` is the one that the graph was built with and that will run the plans.
-// Throws UnsupportedError that names every engine passed over and why when there is no plan; RunError when
-// cuDNN fails otherwise.
-std::vector<EnginePlan> make_plans(const Library& library, abi::Handle handle, const OperationGraph& graph,
-                                   const PlanRequest& request);
+// A plan for the graph: of the first engine, in the order that cuDNN's heuristics give (mode A, then
+// fallbacks), that does not refuse it. `deterministic`: engines that say they are not are passed over.
+// `handle` is the one that the graph was built with and that will run the plan. Throws UnsupportedError that
+// names every engine passed over and why when there is no plan; RunError when cuDNN fails otherwise.
+EnginePlan make_plan(const Library& library, abi::Handle handle, const OperationGraph& graph,
+                     bool deterministic);
 
 // All of a plan, compiled code included, for this version of cuDNN and this GPU.
 std::string plan_json(const EnginePlan& plan);

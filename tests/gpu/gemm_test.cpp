@@ -216,8 +216,8 @@ TEST_F(GpuGemmSearch, TheChosenAlgorithmsAreRightDeterministicAndNoSlowerThanThe
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     const Gemm first = naive.plan(p, *stream, scratch_range());
     const Gemm longer = thorough.plan(p, *stream, scratch_range());
-    std::printf("%-58s %9.4f %9.4f %9.4f %9.0f\n  searched %.0f ms: %s\n  longer: %s\n",
-                p.text().c_str(), first.ms(), best.ms(), longer.ms(), p.flop() / best.ms() * 1e-9, took,
+    std::printf("%-58s %9.4f %9.4f %9.4f %9.0f\n  searched %.0f ms: %s\n  longer: %s\n", p.text().c_str(),
+                first.ms(), best.ms(), longer.ms(), p.flop() / best.ms() * 1e-9, took,
                 best.description().c_str(), longer.description().c_str());
     EXPECT_LT(best.ms(), first.ms() * 1.1) << p.text();  // 1.1: two measurements of one thing differ
     EXPECT_LT(longer.ms(), best.ms() * 1.1) << p.text();
