@@ -9,6 +9,7 @@
 #include "codegen/writer.h"
 #include "models/parameters.h"
 #include "optimizers/loss_scale.h"
+#include "targets/executable/program_layout.h"
 
 namespace hydrac::emit {
 
@@ -199,11 +200,7 @@ void LayoutText::optimizer_state() {
 void LayoutText::flop() {
   std::string weights;
   for (const ir::Value& value : compiled_.graph.values) {
-    if (!value.parameter || value.shape.size() != 2) continue;
-    const bool only_looked_up =
-        value.name == "position_embedding" ||
-        (value.name == "token_embedding" && !compiled_.spec.model.tie_word_embeddings);
-    if (only_looked_up) continue;
+    if (!value.parameter || !targets::is_multiplied_by(compiled_, value)) continue;
     weights += fmt::format("{}{}{}", weights.empty() ? "" : " + ", value.slots > 1 ? "L * " : "",
                            elements_text(dimensions_, value.shape));
   }

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <set>
-
 #include "codegen/writer.h"
 #include "emit/branch_waits.h"
 #include "emit/functions.h"
 #include "emit/on_cpu.h"
 #include "emit/sizes.h"
 #include "emit/tensors.h"
+#include "program/for_each_product.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -19,27 +18,6 @@ using program::Call;
 
 namespace {
 
-// Calls `visit` with each product that differs, in the order of the program; `micro_step` only where wanted.
-template <class Visit>
-void for_each_product(const driver::Compiled& compiled, bool only_step, const Visit& visit) {
-  std::set<program::GemmShape> seen;
-  for (const program::Function& function : compiled.program.functions) {
-    if (only_step && function.name != "micro_step") continue;
-    for (const program::Section& section : function.sections) {
-      for (const Call& call : section.calls) {
-        if (call.kind != Call::Kind::gemm) continue;
-        for (int iteration : {0, 1}) {
-          program::GemmShape shape = call.gemm;
-          shape.accumulate = shape.accumulates(iteration);
-          shape.first_overwrites = false;
-          if (only_step && iteration == 0) continue;
-          if (seen.insert(shape).second) visit(call, shape);
-        }
-      }
-    }
-  }
-}
-
 std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
   Writer out;
   out.line("namespace {");
@@ -47,13 +25,14 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.line("// What the BLAS libraries are timed with, once on a machine: each product of a step.");
   out.open("std::vector<Gemm> products() {");
   out.open("return {");
-  for_each_product(compiled, true, [&](const Call& call, const program::GemmShape& shape) {
-    const ProductText text = product_text(compiled.graph, dimensions, call);
-    out.line(fmt::format("{{.m = {}, .n = {}, .k = {}{}{}{}}},", text.m, text.n, text.k,
-                         shape.transpose_a ? ", .trans_a = true" : "",
-                         shape.transpose_b ? ", .trans_b = true" : "",
-                         shape.accumulate ? ", .beta = 1.0f" : ""));
-  });
+  for_each_product(compiled.program, program::Products::step,
+                   [&](const Call& call, const program::GemmShape& shape) {
+                     const ProductText text = product_text(compiled.graph, dimensions, call);
+                     out.line(fmt::format("{{.m = {}, .n = {}, .k = {}{}{}{}}},", text.m, text.n, text.k,
+                                          shape.transpose_a ? ", .trans_a = true" : "",
+                                          shape.transpose_b ? ", .trans_b = true" : "",
+                                          shape.accumulate ? ", .beta = 1.0f" : ""));
+                   });
   out.close("};");
   out.close();
   out.line("");
@@ -153,14 +132,15 @@ std::string product_types(const program::GemmShape& shape) {
 void plan_products(Writer& out, const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
   out.line("// Every product of the program. Its algorithm is measured once on a machine, then remembered.");
   out.open("void plan_products(Products& products) {");
-  for_each_product(compiled, false, [&](const Call& call, const program::GemmShape& shape) {
-    const ProductText text = product_text(compiled.graph, dimensions, call);
-    std::string kind;
-    if (shape.bias) kind = ".bias = true";
-    if (shape.accumulate) kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
-    out.line(fmt::format("products.plan_{}<{}>({}, {}, {}{});", text.name, product_types(shape), text.m,
-                         text.n, text.k, kind.empty() ? "" : ", {" + kind + "}"));
-  });
+  for_each_product(
+      compiled.program, program::Products::all, [&](const Call& call, const program::GemmShape& shape) {
+        const ProductText text = product_text(compiled.graph, dimensions, call);
+        std::string kind;
+        if (shape.bias) kind = ".bias = true";
+        if (shape.accumulate) kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
+        out.line(fmt::format("products.plan_{}<{}>({}, {}, {}{});", text.name, product_types(shape), text.m,
+                             text.n, text.k, kind.empty() ? "" : ", {" + kind + "}"));
+      });
   out.close();
   out.line("");
 }

@@ -107,7 +107,4 @@ struct ProgramLayout {
   CallTable calls;  // of every function; empty: faults are not traced to calls
 };
 
-// The functions of a program with this layout.
-std::vector<Function> functions_of(const ProgramLayout& layout);
-
 }  // namespace hydrac::runtime

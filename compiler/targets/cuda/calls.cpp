@@ -4,6 +4,7 @@
 
 #include "driver/accesses.h"
 #include "program/for_each_call.h"
+#include "program/for_each_product.h"
 
 namespace hydrac::targets {
 

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "program/for_each_product.h"
+
 namespace hydrac::targets {
 
 namespace cuda = runtime::cuda;
@@ -38,28 +40,14 @@ cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
 
 }  // namespace
 
-program::GemmShape shape_at(program::GemmShape shape, int iteration) {
-  shape.accumulate = shape.accumulates(iteration);
-  shape.first_overwrites = false;
-  return shape;
-}
-
 Products::Products(const program::Program& program, bool tf32, cuda::GemmLibrary& gemms,
                    const cuda::Stream& stream, cuda::DeviceRange scratch) {
-  auto plan = [&](const program::GemmShape& shape) {
-    if (plans_.contains(shape)) return;
-    const cuda::GemmProblem problem = problem_of(shape, tf32);
-    const bool fits = gemms.remembers(problem) || gemms.scratch_bytes(problem) <= scratch.bytes;
-    plans_.emplace(shape, gemms.plan(problem, stream, fits ? scratch : cuda::DeviceRange{}));
-  };
-  for (const program::Function& function : program.functions) {
-    for (const program::Section& section : function.sections) {
-      for (const program::Call& call : section.calls) {
-        if (call.kind != program::Call::Kind::gemm) continue;
-        for (int iteration : {0, 1}) plan(shape_at(call.gemm, iteration));
-      }
-    }
-  }
+  program::for_each_product(
+      program, program::Products::all, [&](const program::Call&, const program::GemmShape& shape) {
+        const cuda::GemmProblem problem = problem_of(shape, tf32);
+        const bool fits = gemms.remembers(problem) || gemms.scratch_bytes(problem) <= scratch.bytes;
+        plans_.emplace(shape, gemms.plan(problem, stream, fits ? scratch : cuda::DeviceRange{}));
+      });
 }
 
 }  // namespace hydrac::targets

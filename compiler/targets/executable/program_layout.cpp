@@ -123,11 +123,8 @@ runtime::RopeTables LayoutMaker::rope() const {
 double LayoutMaker::flop_per_target() const {
   double weights = 0;
   for (const ir::Value& value : graph_.values) {
-    if (!value.parameter || value.shape.size() != 2) continue;
-    const bool only_looked_up =
-        value.name == "position_embedding" ||
-        (value.name == "token_embedding" && !compiled_.spec.model.tie_word_embeddings);
-    if (!only_looked_up) weights += static_cast<double>(element_count(value.shape) * value.slots);
+    if (value.parameter && is_multiplied_by(compiled_, value))
+      weights += static_cast<double>(element_count(value.shape) * value.slots);
   }
   const spec::Model& m = compiled_.spec.model;
   return 6 * weights + 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads * m.head_dim *
@@ -158,6 +155,19 @@ runtime::ProgramLayout LayoutMaker::make() const {
 }
 
 }  // namespace
+
+int64_t parameter_count(const driver::Compiled& compiled) {
+  int64_t count = 0;
+  for (const ir::Value& value : compiled.graph.values) {
+    if (value.parameter) count += element_count(value.shape) * value.slots;
+  }
+  return count;
+}
+
+bool is_multiplied_by(const driver::Compiled& compiled, const ir::Value& parameter) {
+  if (parameter.shape.size() != 2 || parameter.name == "position_embedding") return false;
+  return parameter.name != "token_embedding" || compiled.spec.model.tie_word_embeddings;
+}
 
 runtime::ProgramLayout layout_of(const driver::Compiled& compiled) {
   return LayoutMaker(compiled).make();
