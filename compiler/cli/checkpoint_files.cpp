@@ -139,10 +139,15 @@ std::string config_json(const spec::Spec& spec) {
   return config.dump(2) + "\n";
 }
 
-std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
+std::map<std::string, std::string> all_keys(const spec::Spec& spec) {
   std::map<std::string, std::string> keys;
   flatten(Json::parse(spec::to_json(spec)), "", keys);
   identify_functions(spec, keys);
+  return keys;
+}
+
+std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
+  std::map<std::string, std::string> keys = all_keys(spec);
   std::erase_if(keys, [](const auto& entry) { return !decides_results(entry.first); });
   return keys;
 }

@@ -10,7 +10,10 @@ namespace hydrac::cli {
 // Hugging Face's config.json of the architecture (see models::checkpoint_architecture).
 std::string config_json(const spec::Spec& spec);
 
-// Spec keys, as "train.seed" -> "1337", that must be equal for a run to be resumed: all but those that only
+// Every key of a resolved spec, as "train.seed" -> "1337"; of a user's function what it computes.
+std::map<std::string, std::string> all_keys(const spec::Spec& spec);
+
+// Of these, those that must be equal for a run to be resumed: all but those that only
 // say where results go, how often something is reported or saved, and how the same results are computed.
 std::map<std::string, std::string> result_keys(const spec::Spec& spec);
 

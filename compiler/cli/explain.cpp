@@ -19,7 +19,7 @@ void print_kernels(const driver::Compiled& compiled) {
   const targets::Target& target = *targets::find(compiled.spec.target);
   if (target.is_cpu()) throw runtime::InputError("--kernels: the cpu's kernels have no registers to count");
   const auto code = targets::compile_kernels(compiled.program, target.capability,
-                                             runtime::cuda::CodeKind::cubin, runtime::cache_dir());
+                                             device_code::CodeKind::cubin, runtime::cache_dir());
   fmt::print("{}", targets::kernel_table(compiled.program, code));
 }
 

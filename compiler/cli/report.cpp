@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/log/units.h"
+#include "targets/executable/program_layout.h"
 
 namespace hydrac::cli {
 
@@ -27,14 +28,6 @@ std::string interval_text(const std::vector<plan::Interval>& intervals) {
 
 }  // namespace
 
-int64_t parameter_count(const driver::Compiled& c) {
-  int64_t count = 0;
-  for (const ir::Value& value : c.graph.values) {
-    if (value.parameter) count += element_count(value.shape) * value.slots;
-  }
-  return count;
-}
-
 std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
   std::map<ir::Role, int64_t> bytes;
   for (const auto& [id, placement] : c.plan.placements) {
@@ -46,7 +39,7 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
 }
 
 std::string memory_summary(const driver::Compiled& c, const std::string& prefix) {
-  std::string text = fmt::format("{}{} parameters\n", prefix, parameter_count(c));
+  std::string text = fmt::format("{}{} parameters\n", prefix, targets::parameter_count(c));
   text += fmt::format("{}{:<16} {:>16} bytes   {}\n", prefix, "arena", c.plan.arena_bytes,
                       bytes_text(c.plan.arena_bytes));
   for (const auto& [role, bytes] : bytes_by_role(c)) {

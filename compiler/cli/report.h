@@ -7,8 +7,6 @@
 
 namespace hydrac::cli {
 
-int64_t parameter_count(const driver::Compiled& compiled);
-
 // The arena's bytes, all of them.
 std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& compiled);
 

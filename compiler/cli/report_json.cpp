@@ -5,6 +5,7 @@
 
 #include "cli/report.h"
 #include "spec/print.h"
+#include "targets/executable/program_layout.h"
 
 namespace hydrac::cli {
 
@@ -100,7 +101,7 @@ Json decisions_json(const driver::Compiled& c) {
 
 Json common_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
   return {{"spec", Json::parse(spec::to_json(c.spec))},
-          {"parameters", parameter_count(c)},
+          {"parameters", targets::parameter_count(c)},
           {"recompute", to_string(c.recompute)},
           {"memory", memory_json(c, limit)}};
 }

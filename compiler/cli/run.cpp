@@ -18,7 +18,7 @@ int run_verb(const Arguments& arguments) {
   BuiltProgram built;
   train_run(std::move(settings), corpus, [&]() -> runtime::StepProgram& {
     built = build_program(*spec, build_options(arguments));
-    if (arguments.has("--check-kernels")) built.program->check_kernels();
+    if (arguments.has("--check-kernels")) built.program->steps().check_kernels();
     return built.program->steps();
   });
   return kFine;

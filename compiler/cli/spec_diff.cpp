@@ -5,12 +5,12 @@
 #include <set>
 
 #include "cli/build_program.h"
+#include "cli/checkpoint_files.h"
 #include "cli/report.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "driver/floor.h"
 #include "runtime/log/units.h"
-#include "spec/print.h"
 
 namespace hydrac::cli {
 
@@ -42,32 +42,8 @@ void bytes_row(const std::string& name, int64_t a, int64_t b) {
       change(static_cast<double>(a), static_cast<double>(b)));
 }
 
-// "train.seed" -> "1337", of every key. Sections open with a line that ends in a colon.
-std::map<std::string, std::string> keys_of(const spec::Spec& spec) {
-  std::map<std::string, std::string> keys;
-  std::vector<std::string> path;
-  const std::string yaml = spec::to_yaml(spec);
-  for (size_t at = 0; at < yaml.size();) {
-    const size_t end = std::min(yaml.find('\n', at), yaml.size());
-    const std::string line = yaml.substr(at, end - at);
-    at = end + 1;
-    const size_t indent = line.find_first_not_of(' '), colon = line.find(':');
-    if (indent == std::string::npos || colon == std::string::npos || line[indent] == '#') continue;
-    path.resize(indent / 2);
-    const std::string key = line.substr(indent, colon - indent);
-    if (colon + 1 == line.size()) {
-      path.push_back(key);
-      continue;
-    }
-    std::string name;
-    for (const std::string& part : path) name += part + ".";
-    keys[name + key] = line.substr(colon + 2);
-  }
-  return keys;
-}
-
 void print_keys(const driver::Compiled& a, const driver::Compiled& b) {
-  auto before = keys_of(a.spec), after = keys_of(b.spec);
+  auto before = all_keys(a.spec), after = all_keys(b.spec);
   fmt::print("keys\n");
   std::set<std::string> names;
   for (const auto* keys : {&before, &after}) {

@@ -54,22 +54,7 @@ CallText::CallText(const driver::Compiled& compiled, const codegen::Dimensions& 
       on_cpu_(on_cpu(compiled)) {}
 
 std::string run_parameter(const driver::Compiled& compiled) {
-  return on_cpu(compiled) ? "const Products& blas" : "Run& run";
-}
-
-std::string run_parameter(const driver::Compiled& compiled, const program::Function& function,
-                          const std::vector<int>& sections) {
-  const bool used = std::ranges::any_of(sections, [&](int s) {
-    return std::ranges::any_of(function.sections[static_cast<size_t>(s)].calls,
-                               [](const Call& call) { return call.kind == Call::Kind::gemm; });
-  });
-  const bool cpu = on_cpu(compiled);
-  return cpu && !used ? "const Products&" : run_parameter(compiled);
-}
-
-bool CallText::needs_run(const Section& section) const {
-  return !on_cpu_ ||
-         std::ranges::any_of(section.calls, [](const Call& call) { return call.kind == Call::Kind::gemm; });
+  return on_cpu(compiled) ? "const Run& run" : "Run& run";
 }
 
 std::string CallText::layer_of(const Section& section) const {
@@ -81,8 +66,7 @@ std::string CallText::count_of(const Section& section) const {
 }
 
 std::string CallText::arguments(const Section& section) const {
-  std::string list = "m";
-  if (needs_run(section)) list += on_cpu_ ? ", blas" : ", run";
+  std::string list = "m, run";
   if (section.layers > 0) list += ", " + layer_of(section);
   return list;
 }
@@ -103,17 +87,15 @@ std::string CallText::statement(int index) const {
 
 std::string CallText::definition(int index) const {
   const Section& section = function_.sections[static_cast<size_t>(index)];
-  const std::string parameters =
-      fmt::format("{}{}", needs_run(section) ? ", " + run_parameter(compiled_) : "",
-                  section.layers == 0 ? "" : ", int " + layer_of(section));
-  return definition(index, codegen::identifier(section.name), parameters);
+  return definition(index, codegen::identifier(section.name),
+                    section.layers == 0 ? "" : ", int " + layer_of(section));
 }
 
 std::string CallText::definition(int index, const std::string& name) const {
-  return definition(index, name, ", " + run_parameter(compiled_, function_, {index}));
+  return definition(index, name, "");
 }
 
-std::string CallText::definition(int index, const std::string& name, const std::string& parameters) const {
+std::string CallText::definition(int index, const std::string& name, const std::string& layer) const {
   const Section& section = function_.sections[static_cast<size_t>(index)];
   std::set<std::string> groups, branches;
   codegen::Writer body(1);
@@ -137,7 +119,7 @@ std::string CallText::definition(int index, const std::string& name, const std::
   }
   codegen::Writer out;
   if (const std::string comment = section_comment(section.name); !comment.empty()) out.line("// " + comment);
-  out.open(fmt::format("void {}(const Memory& m{}) {{", name, parameters));
+  out.open(fmt::format("void {}(const Memory& m, {}{}) {{", name, run_parameter(compiled_), layer));
   for (const Group& group : tensors_.groups()) {
     if (groups.contains(group.variable))
       out.line(fmt::format("const {}& {} = m.{};", group.type, group.variable, group.variable));
@@ -157,7 +139,7 @@ std::string CallText::definition(int index, const std::string& name, const std::
 }
 
 std::string CallText::queue(const Call& call) const {
-  return on_cpu_ ? "blas" : call.branch == 1 ? "beside" : "main";
+  return on_cpu_ ? "run" : call.branch == 1 ? "beside" : "main";
 }
 
 std::string CallText::call_text(const Section& section, const Call& call) const {
@@ -181,8 +163,11 @@ std::string CallText::launch(const Section& section, const Call& call) const {
   for (ir::Use use : call.arguments) arguments.push_back(tensors_.text(use, layer_of(section)));
   if (kernel.takes_layer) arguments.push_back(section.layers == 0 ? "0" : layer_of(section));
   if (takes_rows(compiled_.program, call.kernel)) arguments.push_back(call.grid.rows);
-  if (!on_cpu_) arguments.push_back(queue(call) + ".stream()");
-  return fmt::format("{}({});", kernel.name, fmt::join(arguments, ", "));
+  if (on_cpu_)
+    arguments.insert(arguments.begin(), kernel.name);
+  else
+    arguments.push_back(queue(call) + ".stream()");
+  return fmt::format("{}({});", on_cpu_ ? "run" : kernel.name, fmt::join(arguments, ", "));
 }
 
 // Whether C is added to: always, never, or not in the first iteration.

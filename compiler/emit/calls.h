@@ -23,9 +23,8 @@ class CallText {
   std::string statement(int section) const;
 
  private:
-  std::string definition(int section, const std::string& name, const std::string& parameters) const;
-  // Whether a section needs to be told what to put its calls on; a cpu's kernels do not.
-  bool needs_run(const program::Section& section) const;
+  // `layer`: the parameter that says which, behind a comma, or nothing.
+  std::string definition(int section, const std::string& name, const std::string& layer) const;
   std::string arguments(const program::Section& section) const;
   std::string call_text(const program::Section& section, const program::Call& call) const;
   std::string launch(const program::Section& section, const program::Call& call) const;
@@ -45,11 +44,8 @@ class CallText {
   const bool on_cpu_;
 };
 
-// What functions are given to put their calls on, "Run& run" or the cpu's products; without a name where
-// nothing of `sections` needs it.
+// What functions are given to make their calls with: "Run& run".
 std::string run_parameter(const driver::Compiled& compiled);
-std::string run_parameter(const driver::Compiled& compiled, const program::Function& function,
-                          const std::vector<int>& sections);
 
 // "block_backward" -> what such a section is, as a comment.
 std::string section_comment(const std::string& section);

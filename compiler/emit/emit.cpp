@@ -20,6 +20,7 @@
 #include "emit/template_kernels.h"
 #include "specialize/check.h"
 #include "specialize/format.h"
+#include "targets/executable/call_table.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -194,8 +195,8 @@ Files Emitter::template_group(const TemplateKernels& group) const {
 void Emitter::add_functions() {
   SourceFile step{"What a step is made of.", {"\"memory.h\""}, "", ""};
   if (cpu_) {
-    step.includes.push_back("\"runtime/cpu/products.h\"");
-    step.body = "using hydrac::runtime::Products;\n\n";
+    step.includes.push_back("\"runtime/cpu/run.h\"");
+    step.body = "using hydrac::runtime::Run;\n\n";
   } else {
     step.includes.push_back("\"runtime/cuda/queue.h\"");
     step.body = "using hydrac::runtime::cuda::Mark;\nusing hydrac::runtime::cuda::Queue;\n";
@@ -224,10 +225,10 @@ void Emitter::add_program() {
   SourceFile definition{"How the program runs its functions.", {"\"program.h\"", ""}, "", ""};
   if (cpu_) {
     declaration.includes.insert(declaration.includes.end(),
-                                {"\"runtime/cpu/cpu_step_program.h\"", "\"runtime/cpu/products.h\""});
+                                {"\"runtime/cpu/cpu_step_program.h\"", "\"runtime/cpu/run.h\""});
     declaration.body =
         "using hydrac::runtime::CpuStepProgram;\nusing hydrac::runtime::Function;\n"
-        "using hydrac::runtime::Products;\nusing hydrac::runtime::ProgramLayout;\n\n";
+        "using hydrac::runtime::ProgramLayout;\nusing hydrac::runtime::Run;\n\n";
     definition.includes.insert(definition.includes.end(), {"<omp.h>", "", "<stdexcept>", "<vector>", "",
                                                            "\"runtime/program/cache_dir.h\"", "\"step.h\""});
     definition.body =
@@ -262,6 +263,9 @@ void Emitter::add_program() {
           {"\"program.h\"", "\"runtime/program/layout_text.h\""},
           "using namespace hydrac::runtime;\n\n" + layout_source(compiled_, dimensions_, tensors_),
           ""});
+  files_["calls.inc"] = provenance(origin_, "// ") +
+                        "//\n// Every call of the program, as runtime/program/call_table.h says.\nR\"(" +
+                        call_table(compiled_, targets::SpecPaths::file_names) + ")\"\n";
 }
 
 // hydrac writes nothing that does not parse.

@@ -133,7 +133,7 @@ std::string function_source(const driver::Compiled& compiled, const codegen::Dim
   std::string body = "namespace {\n\n";
   for (int section : function.sections) body += text.definition(section) + "\n";
   body += fmt::format("}}  // namespace\n\nvoid {}(const Memory& m, {}) {{\n", function.name,
-                      run_parameter(compiled, *function.source, function.sections));
+                      run_parameter(compiled));
   if (!on_cpu(compiled))
     body += fmt::format("  const nvtx3::scoped_range range{{nvtx3::message{{\"{}\"}}}};\n", function.name);
   for (int section : function.sections) body += text.statement(section);

@@ -10,6 +10,7 @@
 #include "codegen/writer.h"
 #include "models/parameters.h"
 #include "optimizers/loss_scale.h"
+#include "targets/executable/program_layout.h"
 
 namespace hydrac::emit {
 
@@ -186,11 +187,7 @@ void LayoutText::optimizer_state() {
 void LayoutText::flop() {
   std::string weights;
   for (const ir::Value& value : compiled_.graph.values) {
-    if (!value.parameter || value.shape.size() != 2) continue;
-    const bool only_looked_up =
-        value.name == "position_embedding" ||
-        (value.name == "token_embedding" && !compiled_.spec.model.tie_word_embeddings);
-    if (only_looked_up) continue;
+    if (!value.parameter || !targets::is_multiplied_by(compiled_, value)) continue;
     weights += fmt::format("{}{}{}", weights.empty() ? "" : " + ", value.slots > 1 ? "L * " : "",
                            elements_text(dimensions_, value.shape));
   }
@@ -221,9 +218,9 @@ std::string LayoutText::print() {
                                           [](const program::Function& f) { return f.name == "load"; });
   if (copies) out_.line("layout.working_copies = true;");
   flop();
-  out_.line("return layout;");
-  out_.close();
-  return out_.text();
+  out_.line("// For messages: what each call reads and makes, and the key of the spec that it comes from.");
+  // An #include begins its line.
+  return out_.text() + "  layout.calls = CallTable(\n#include \"calls.inc\"\n  );\n  return layout;\n}\n";
 }
 
 }  // namespace

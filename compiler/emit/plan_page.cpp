@@ -8,6 +8,7 @@
 #include "emit/functions.h"
 #include "emit/source_file.h"
 #include "runtime/log/units.h"
+#include "targets/executable/program_layout.h"
 
 namespace hydrac::emit {
 
@@ -52,17 +53,13 @@ class PlanPage {
 };
 
 void PlanPage::summary() {
-  int64_t parameters = 0;
-  for (const ir::Value& value : compiled_.graph.values) {
-    if (value.parameter) parameters += element_count(value.shape) * value.slots;
-  }
   const spec::Train& t = compiled_.spec.train;
   const driver::StepWork work = driver::step_work(compiled_);
   line(fmt::format("# {} on {}", compiled_.spec.name, target_.name));
   line();
   line("| | |");
   line("| --- | ---: |");
-  line(fmt::format("| parameters | {} |", parameters));
+  line(fmt::format("| parameters | {} |", targets::parameter_count(compiled_)));
   line(fmt::format("| tokens of an optimizer step | {} |",
                    t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps));
   line(fmt::format("| calls of a step | {} |", work.calls));

@@ -11,6 +11,7 @@
 #include "emit/on_cpu.h"
 #include "emit/sizes.h"
 #include "emit/tensors.h"
+#include "program/for_each_product.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -20,27 +21,6 @@ using program::Call;
 
 namespace {
 
-// Calls `visit` with each product that differs, in the order of the program; `micro_step` only where wanted.
-template <class Visit>
-void for_each_product(const driver::Compiled& compiled, bool only_step, const Visit& visit) {
-  std::set<program::GemmShape> seen;
-  for (const program::Function& function : compiled.program.functions) {
-    if (only_step && function.name != "micro_step") continue;
-    for (const program::Section& section : function.sections) {
-      for (const Call& call : section.calls) {
-        if (call.kind != Call::Kind::gemm) continue;
-        for (int iteration : {0, 1}) {
-          program::GemmShape shape = call.gemm;
-          shape.accumulate = shape.accumulates(iteration);
-          shape.first_overwrites = false;
-          if (only_step && iteration == 0) continue;
-          if (seen.insert(shape).second) visit(call, shape);
-        }
-      }
-    }
-  }
-}
-
 std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
   Writer out;
   out.line("namespace {");
@@ -48,13 +28,14 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.line("// What the BLAS libraries are timed with, once on a machine: each product of a step.");
   out.open("std::vector<Gemm> products() {");
   out.open("return {");
-  for_each_product(compiled, true, [&](const Call& call, const program::GemmShape& shape) {
-    const ProductText text = product_text(compiled.graph, dimensions, call);
-    out.line(fmt::format("{{.m = {}, .n = {}, .k = {}{}{}{}}},", text.m, text.n, text.k,
-                         shape.transpose_a ? ", .trans_a = true" : "",
-                         shape.transpose_b ? ", .trans_b = true" : "",
-                         shape.accumulate ? ", .beta = 1.0f" : ""));
-  });
+  for_each_product(compiled.program, program::Products::step,
+                   [&](const Call& call, const program::GemmShape& shape) {
+                     const ProductText text = product_text(compiled.graph, dimensions, call);
+                     out.line(fmt::format("{{.m = {}, .n = {}, .k = {}{}{}{}}},", text.m, text.n, text.k,
+                                          shape.transpose_a ? ", .trans_a = true" : "",
+                                          shape.transpose_b ? ", .trans_b = true" : "",
+                                          shape.accumulate ? ", .beta = 1.0f" : ""));
+                   });
   out.close("};");
   out.close();
   out.line("");
@@ -69,11 +50,11 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.line("}  // namespace");
   out.line("");
   out.open("std::string Program::description() const {");
-  out.line("return \"compiled ahead of time, products by \" + blas_.blas().name() + \", \" +");
+  out.line("return \"compiled ahead of time, products by \" + run_.blas().name() + \", \" +");
   out.line("       std::to_string(kThreads) + \" threads\";");
   out.close();
   out.line("");
-  out.line("Program::Program() : CpuStepProgram(program_layout()), memory_(arena()), blas_(open_blas()) {}");
+  out.line("Program::Program() : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas()) {}");
   out.line("");
   out.open("void Program::execute(Function function) {");
   out.open("switch (function) {");
@@ -86,7 +67,7 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
     std::string statements;
     for (const EmittedFunction& emitted : emitted_functions(compiled)) {
       if (emitted.source == &function)
-        statements += fmt::format("{}{}(memory_, blas_);", statements.empty() ? "" : "\n  ", emitted.name);
+        statements += fmt::format("{}{}(memory_, run_);", statements.empty() ? "" : "\n  ", emitted.name);
     }
     entry(function.name, statements);
   }
@@ -177,14 +158,15 @@ std::string product_types(const program::GemmShape& shape) {
 void plan_products(Writer& out, const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
   out.line("// Every product of the program. Its algorithm is measured once on a machine, then remembered.");
   out.open("void plan_products(Products& products) {");
-  for_each_product(compiled, false, [&](const Call& call, const program::GemmShape& shape) {
-    const ProductText text = product_text(compiled.graph, dimensions, call);
-    std::string kind;
-    if (shape.bias) kind = ".bias = true";
-    if (shape.accumulate) kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
-    out.line(fmt::format("products.plan_{}<{}>({}, {}, {}{});", text.name, product_types(shape), text.m,
-                         text.n, text.k, kind.empty() ? "" : ", {" + kind + "}"));
-  });
+  for_each_product(
+      compiled.program, program::Products::all, [&](const Call& call, const program::GemmShape& shape) {
+        const ProductText text = product_text(compiled.graph, dimensions, call);
+        std::string kind;
+        if (shape.bias) kind = ".bias = true";
+        if (shape.accumulate) kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
+        out.line(fmt::format("products.plan_{}<{}>({}, {}, {}{});", text.name, product_types(shape), text.m,
+                             text.n, text.k, kind.empty() ? "" : ", {" + kind + "}"));
+      });
   out.close();
   out.line("");
 }
@@ -286,7 +268,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
     out.line("std::string description() const override;");
     out.line("");
     out.line("Memory memory_;");
-    out.line("Products blas_;");
+    out.line("Run run_;");
     out.close("};");
     return out.text();
   }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "codegen/operand_names.h"
+#include "driver/slot_places.h"
 
 namespace hydrac::emit {
 
@@ -102,7 +103,10 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
   field.group = static_cast<int>(group_of_role(role, function));
   field.name = name_for(value);
   field.type = c_type(value.dtype);
-  place(field);
+  const driver::SlotPlaces places = driver::slot_places(compiled_, id);
+  field.offset = places.offset;
+  field.stride = places.stride;
+  field.count = places.apart;
   by_value_[id] = fields_.size();
   fields_.push_back(std::move(field));
 }
@@ -116,22 +120,6 @@ std::string Tensors::name_for(const ir::Value& value) const {
   if (role == ir::Role::gradient) name = without(name, "d_", "");
   if (role == ir::Role::working_copy) name = without(name, "", "." + std::string(to_string(value.dtype)));
   return codegen::identifier(name);
-}
-
-void Tensors::place(Field& field) const {
-  const int slots = compiled_.graph.value(field.value).slots;
-  std::vector<int64_t> at;
-  for (int slot = 0; slot < slots; ++slot)
-    at.push_back(plan::address(compiled_.graph, compiled_.plan, {field.value, {false, slot}}, 0));
-  field.offset = at[0];
-  for (field.count = 1; field.count <= slots; ++field.count) {
-    field.stride = field.count > 1 ? at[1] - at[0] : 0;
-    bool regular = true;
-    for (int slot = 0; slot < slots; ++slot)
-      regular &= at[slot] == field.offset + slot % field.count * field.stride;
-    if (regular) return;
-  }
-  throw std::logic_error(compiled_.graph.value(field.value).name + ": its slots lie at no regular distance");
 }
 
 void Tensors::order_by_group() {

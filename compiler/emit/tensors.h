@@ -54,7 +54,6 @@ class Tensors {
   void add(ir::ValueId value, const std::string& function);
   int group_for(const ir::Value& value, const std::string& function);
   std::string name_for(const ir::Value& value) const;
-  void place(Field& field) const;
   void order_by_group();
 
   const driver::Compiled& compiled_;

@@ -15,7 +15,7 @@ bool is_source(const std::string& path) {
   return path.ends_with(".cu") || path.ends_with(".cpp");
 }
 bool is_code(const std::string& path) {
-  return is_source(path) || path.ends_with(".cuh") || path.ends_with(".h");
+  return is_source(path) || path.ends_with(".cuh") || path.ends_with(".h") || path.ends_with(".inc");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct CommandLine {
   std::vector<std::string> data, val_data;
   std::string tokenizer, output;
   int64_t steps = 0;
-  bool resume = false, quiet = false, help = false;
+  bool resume = false, quiet = false, check_kernels = false, help = false;
 };
 
 struct Option {
@@ -53,6 +53,9 @@ constexpr Option kOptions[] = {
      [](CommandLine& line, const std::string&) { line.resume = true; }},
     {"--quiet", "", "print nothing but errors",
      [](CommandLine& line, const std::string&) { line.quiet = true; }},
+    {"--check-kernels", "",
+     "wait for every kernel and name the first that fails or writes NaN or infinity; slow",
+     [](CommandLine& line, const std::string&) { line.check_kernels = true; }},
     {"--help", "", "print this", [](CommandLine& line, const std::string&) { line.help = true; }},
 };
 
@@ -127,9 +130,10 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
     TrainSettings changed = settings;
     apply(line, changed);
     const Corpus corpus = open_corpus(changed.data, line.quiet);
-    std::unique_ptr<StepProgram> program;
+    std::unique_ptr<LaidOutProgram> program;
     train_run(std::move(changed), corpus, [&]() -> StepProgram& {
       program = make_program();
+      if (line.check_kernels) program->check_kernels();
       return *program;
     });
     return kExitFine;

@@ -4,11 +4,12 @@
 #include <memory>
 
 #include "runtime/app/train_run.h"
+#include "runtime/program/laid_out_program.h"
 
 namespace hydrac::runtime {
 
 // Makes the program; called once, after data and run folder were checked.
-using MakeProgram = std::function<std::unique_ptr<StepProgram>()>;
+using MakeProgram = std::function<std::unique_ptr<LaidOutProgram>()>;
 
 // Trains as `settings` say, changed by the options in argv (see --help). Returns the exit code: 0 fine, 2 bad
 // input, 3 the run failed; errors are on stderr then. The program is destroyed before it returns.

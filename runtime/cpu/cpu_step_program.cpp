@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "runtime/error.h"
 #include "runtime/program/transfer.h"
@@ -44,13 +45,15 @@ void CpuStepProgram::clear_persistent() {
 void CpuStepProgram::micro_step(const Batch& batch, float inv_count) {
   refresh_working_copies();
   fill_inputs(layout().inputs, batch, inv_count, arena_);
-  execute(Function::micro_step);
+  if (std::exchange(step_ended_, false)) inputs_.clear();
+  inputs_.emplace_back(arena_, arena_ + layout().input_bytes);
+  perform(Function::micro_step);
 }
 
 void CpuStepProgram::update() {
   if (unread_result_) throw std::logic_error("update() before the last step's result was read");
-  execute(Function::update);
-  unread_result_ = true;
+  perform(Function::update);
+  unread_result_ = step_ended_ = true;
 }
 
 StepResult CpuStepProgram::finish_step() {
@@ -62,7 +65,8 @@ StepResult CpuStepProgram::finish_step() {
 double CpuStepProgram::evaluate(const Batch& batch) {
   refresh_working_copies();
   fill_inputs(layout().inputs, batch, 1.0f, arena_);
-  execute(Function::evaluate);
+  inputs_.clear();
+  perform(Function::evaluate);
   return *at<float>(layout().results.eval_loss);
 }
 
@@ -72,7 +76,7 @@ std::span<const float> CpuStepProgram::next_logits(std::span<const int32_t> prom
   std::fill_n(tokens, context_length(), 0);
   std::ranges::copy(prompt, tokens);
   *at<int32_t>(layout().inputs.position) = static_cast<int32_t>(position);
-  execute(Function::generate);
+  perform(Function::generate);
   return {at<float>(layout().results.logits), static_cast<size_t>(layout().results.vocab_size)};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "runtime/program/laid_out_program.h"
 
@@ -26,7 +27,8 @@ class CpuStepProgram : public LaidOutProgram {
   std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
 
  protected:
-  // Does the calls of a function, one after another; they are done when it returns.
+  // Does the calls of a function, one after another, and says so by after_call(); they are done when it
+  // returns.
   virtual void execute(Function function) = 0;
 
   // Page-aligned; where it lies never changes.
@@ -35,6 +37,10 @@ class CpuStepProgram : public LaidOutProgram {
  private:
   void clear_persistent() override;
   void run(Function function) override { execute(function); }
+  void wait() const override {}
+  LastRun last_run() const override { return {{inputs_.begin(), inputs_.end()}, 0}; }
+  // A function, with its inputs in the arena.
+  void perform(Function function) { checking() ? run_checked(function) : execute(function); }
 
   template <typename T>
   T* at(Place place) const {
@@ -43,6 +49,9 @@ class CpuStepProgram : public LaidOutProgram {
 
   std::byte* arena_ = nullptr;
   bool unread_result_ = false;  // update() ran, and finish_step() did not
+  // The inputs of each micro-batch of the newest step, while no batch has been evaluated after it.
+  std::vector<std::vector<std::byte>> inputs_;
+  bool step_ended_ = false;
 };
 
 }  // namespace hydrac::runtime

@@ -9,6 +9,7 @@
 #include "runtime/cpu/blas_choice.h"
 #include "runtime/cpu/blas_library.h"
 #include "runtime/error.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::runtime {
 namespace {
@@ -138,6 +139,7 @@ void Blas::gemm(const Gemm& product, const float* a, const float* b, float* c) c
     throw RunError(fmt::format("{} refused a matrix product with m {}, n {}, k {} (status {})", name(), p.m,
                                p.n, p.k, status));
   }
+  after_call();
 }
 
 const std::string& Blas::name() const {

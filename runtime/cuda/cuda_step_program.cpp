@@ -64,7 +64,7 @@ void CudaStepProgram::capture_graphs() {
 
 void CudaStepProgram::launch(const Sequence& functions) {
   if (!graphs_in_use_) {
-    for (const Function function : functions) enqueue(function);
+    for (const Function function : functions) checking() ? run_checked(function) : enqueue(function);
     return;
   }
   capture(functions);
@@ -76,8 +76,25 @@ void CudaStepProgram::run(Function function) {
   stream_.synchronize();
 }
 
+void CudaStepProgram::wait() const {
+  stream_.synchronize();
+  beside_.synchronize();
+}
+
+// A capture must not wait for calls.
+void CudaStepProgram::check_kernels() {
+  LaidOutProgram::check_kernels();
+  use_graphs(false);
+}
+
+LaidOutProgram::LastRun CudaStepProgram::last_run() const {
+  if (evaluated_) return {};
+  return {staging_.finished_inputs(), staging_.later_steps() * layout().gradient_accumulation_steps};
+}
+
 // A step of one micro-batch waits with its forward and backward pass for update().
 void CudaStepProgram::micro_step(const Batch& batch, float inv_count) {
+  evaluated_ = false;
   flush();
   refresh_working_copies();
   staging_.upload(batch, inv_count, arena(), stream_);
@@ -101,11 +118,17 @@ void CudaStepProgram::flush() {
   if (std::exchange(pending_, false)) launch({Function::micro_step});
 }
 
+// What fails on the GPU shows where the host next waits for it; by then nobody knows which call it was.
 StepResult CudaStepProgram::finish_step() {
-  return staging_.oldest_result();
+  try {
+    return staging_.oldest_result();
+  } catch (const RunError& error) {
+    throw RunError(fmt::format("{}\na run with --check-kernels names the kernel that fails", error.what()));
+  }
 }
 
 double CudaStepProgram::evaluate(const Batch& batch) {
+  evaluated_ = true;
   flush();
   refresh_working_copies();
   staging_.upload(batch, 1.0f, arena(), stream_);

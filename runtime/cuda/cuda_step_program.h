@@ -31,6 +31,7 @@ class CudaStepProgram : public LaidOutProgram {
   double evaluate(const Batch& batch) override;
   std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
   std::optional<DeviceLoad> device_load() override;
+  void check_kernels() override;
 
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.
   std::vector<double> take_step_times() { return staging_.take_step_times(); }
@@ -55,11 +56,7 @@ class CudaStepProgram : public LaidOutProgram {
   const Stream& stream() const { return stream_; }
   const Stream& beside() const { return beside_; }
   std::byte* arena() const { return arena_.data(); }  // 256-byte aligned; where it lies never changes
-  const Staging& staging() const { return staging_; }
   const GpuMonitor& monitor() const { return monitor_; }
-
-  // Runs a micro-batch that waits for update() to be one graph with it.
-  void flush();
 
  private:
   static constexpr int kInFlight = 2;
@@ -68,6 +65,10 @@ class CudaStepProgram : public LaidOutProgram {
 
   void clear_persistent() override;
   void run(Function function) override;
+  void wait() const override;
+  LastRun last_run() const override;
+  // Runs a micro-batch that waits for update() to be one graph with it.
+  void flush();
   void capture(const Sequence& functions);
   void launch(const Sequence& functions);
   // A step of one micro-batch is one graph.
@@ -79,6 +80,7 @@ class CudaStepProgram : public LaidOutProgram {
   Staging staging_;
   GpuMonitor monitor_;
   bool graphs_in_use_ = true;
+  bool evaluated_ = false;  // since the last micro_step()
   std::map<Sequence, Graph> graphs_;
   // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
   // memory before that makes it run.

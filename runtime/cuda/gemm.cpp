@@ -8,6 +8,7 @@
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/error.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::runtime::cuda {
 namespace {
@@ -19,7 +20,7 @@ std::string library_version() {
 }
 
 void check_argument(const GemmProblem& problem, const char* name, const void* address,
-                    std::int64_t alignment) {
+                    std::int64_t alignment = kOperandAlignment) {
   const auto number = reinterpret_cast<std::uintptr_t>(address);
   if (number != 0 && number % static_cast<std::uintptr_t>(alignment) == 0) return;
   throw RunError(
@@ -29,14 +30,10 @@ void check_argument(const GemmProblem& problem, const char* name, const void* ad
 
 void check_arguments(const Gemm& gemm, const GemmArguments& arguments, const void* workspace) {
   const GemmProblem& p = gemm.problem();
-  check_argument(p, "a", arguments.a, p.alignment);
-  check_argument(p, "b", arguments.b, p.alignment);
-  check_argument(p, "d", arguments.d, p.alignment);
-  if (arguments.c != nullptr) check_argument(p, "c", arguments.c, p.alignment);
-  if (uses_bias(p.epilogue)) check_argument(p, "bias", arguments.bias, p.alignment);
-  if (uses_aux(p.epilogue)) check_argument(p, "aux", arguments.aux, p.alignment);
-  if (arguments.scale_a != nullptr) check_argument(p, "scale_a", arguments.scale_a, 16);
-  if (arguments.scale_b != nullptr) check_argument(p, "scale_b", arguments.scale_b, 16);
+  check_argument(p, "a", arguments.a);
+  check_argument(p, "b", arguments.b);
+  check_argument(p, "d", arguments.d);
+  if (p.bias) check_argument(p, "bias", arguments.bias);
   if (gemm.workspace_bytes() > 0) check_argument(p, "workspace", workspace, 256);
 }
 
@@ -78,7 +75,6 @@ struct GemmLibrary::State {
     search.l2_bytes = device.l2_bytes;
     search.candidates = options.candidates;
     search.budget_ms = options.search_ms;
-    search.variants = options.variants;
     machine = fmt::format("{}; driver {}; {}; workspace {}", device.name, device.driver_version, version,
                           search.workspace_bytes);
     check_blas(cublaslt().cublasLtCreate(&search.handle), "cublasLtCreate");
@@ -122,8 +118,7 @@ std::int64_t GemmLibrary::scratch_bytes(const GemmProblem& problem) const {
   return (state_->search.workspace_bytes + 255) / 256 * 256 + operand_bytes(problem);
 }
 
-std::optional<Gemm> GemmLibrary::try_plan(const GemmProblem& problem, const Stream& stream,
-                                          DeviceRange scratch) {
+Gemm GemmLibrary::plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch) {
   auto planned = std::make_unique<Gemm::State>(problem);
   auto choice = state_->remembered(problem, planned->descriptors);
   if (!choice) {
@@ -139,18 +134,15 @@ std::optional<Gemm> GemmLibrary::try_plan(const GemmProblem& problem, const Stre
                                  problem.text(), least, scratch.bytes));
     }
     choice = search_gemm(state_->search, problem, planned->descriptors, stream, scratch);
-    if (!choice) return std::nullopt;
+    if (!choice) {
+      throw RunError(fmt::format("{} has no algorithm for the matrix product {} on this GPU", state_->version,
+                                 problem.text()));
+    }
     state_->choices.remember(state_->key(problem), *choice);
   }
   planned->choice = *choice;
   planned->description = describe(*choice);
   return Gemm(std::move(planned));
-}
-
-Gemm GemmLibrary::plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch) {
-  if (auto gemm = try_plan(problem, stream, scratch)) return std::move(*gemm);
-  throw RunError(fmt::format("{} has no algorithm for the matrix product {} on this GPU", state_->version,
-                             problem.text()));
 }
 
 void GemmLibrary::run(const Gemm& gemm, const GemmArguments& arguments, const Stream& stream,
@@ -162,6 +154,7 @@ void GemmLibrary::run(const Gemm& gemm, const GemmArguments& arguments, const St
     throw RunError(fmt::format("cuBLASLt refuses the matrix product {}: {}", gemm.problem().text(),
                                cublaslt().cublasLtGetStatusName(status)));
   }
+  after_call();
 }
 
 }  // namespace hydrac::runtime::cuda

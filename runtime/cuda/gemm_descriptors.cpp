@@ -18,54 +18,20 @@ int blas_type(ElementType type) {
       return abi::kType16BF;
     case ElementType::f16:
       return abi::kType16F;
-    case ElementType::fp8_e4m3:
-      return abi::kType8FE4M3;
-    case ElementType::fp8_e5m2:
-      return abi::kType8FE5M2;
   }
   return abi::kType32F;
-}
-
-std::uint32_t blas_epilogue(Epilogue epilogue) {
-  switch (epilogue) {
-    case Epilogue::none:
-      return abi::kEpilogueDefault;
-    case Epilogue::bias:
-      return abi::kEpilogueBias;
-    case Epilogue::relu:
-      return abi::kEpilogueRelu;
-    case Epilogue::relu_bias:
-      return abi::kEpilogueReluBias;
-    case Epilogue::gelu:
-      return abi::kEpilogueGelu;
-    case Epilogue::gelu_bias:
-      return abi::kEpilogueGeluBias;
-    case Epilogue::gelu_aux:
-      return abi::kEpilogueGeluAux;
-    case Epilogue::gelu_aux_bias:
-      return abi::kEpilogueGeluAuxBias;
-    case Epilogue::dgelu:
-      return abi::kEpilogueDgelu;
-    case Epilogue::dgelu_bias_gradient:
-      return abi::kEpilogueDgeluBiasGradient;
-    case Epilogue::bias_gradient_a:  // ours and theirs are swapped
-      return abi::kEpilogueBiasGradientB;
-    case Epilogue::bias_gradient_b:
-      return abi::kEpilogueBiasGradientA;
-  }
-  return abi::kEpilogueDefault;
 }
 
 // How cuBLASLt is to search.
 class Preference {
  public:
-  Preference(const GemmProblem& problem, std::int64_t workspace_bytes) {
+  explicit Preference(std::int64_t workspace_bytes) {
     check_blas(cublaslt().cublasLtMatmulPreferenceCreate(&preference_), "cublasLtMatmulPreferenceCreate");
     set(abi::kPreferenceWorkspaceBytes, static_cast<std::uint64_t>(workspace_bytes));
     set(abi::kPreferenceReductionMask, abi::kReductionComputeType);
     for (int which : {abi::kPreferenceAlignmentA, abi::kPreferenceAlignmentB, abi::kPreferenceAlignmentC,
                       abi::kPreferenceAlignmentD}) {
-      set(which, static_cast<std::uint32_t>(problem.alignment));
+      set(which, static_cast<std::uint32_t>(kOperandAlignment));
     }
   }
   ~Preference() { cublaslt().cublasLtMatmulPreferenceDestroy(preference_); }
@@ -130,22 +96,14 @@ void GemmDescriptors::Deleter::operator()(abi::cublasLtMatrixLayout_t layout) co
 }
 
 // A row-major matrix as the column-major one that has the same memory.
-GemmDescriptors::Layout GemmDescriptors::layout_of(const StoredMatrix& matrix, std::int64_t batch) {
+GemmDescriptors::Layout GemmDescriptors::layout_of(const StoredMatrix& matrix) {
   const abi::CublasLtApi& api = cublaslt();
   abi::cublasLtMatrixLayout_t made = nullptr;
   check_blas(api.cublasLtMatrixLayoutCreate(&made, blas_type(matrix.type),
                                             static_cast<std::uint64_t>(matrix.columns),
-                                            static_cast<std::uint64_t>(matrix.rows), matrix.ld),
+                                            static_cast<std::uint64_t>(matrix.rows), matrix.columns),
              "cublasLtMatrixLayoutCreate");
-  Layout layout(made);
-  if (batch == 1) return layout;
-  const auto count = static_cast<std::int32_t>(batch);
-  check_blas(api.cublasLtMatrixLayoutSetAttribute(made, abi::kLayoutBatchCount, &count, sizeof count),
-             "cublasLtMatrixLayoutSetAttribute");
-  check_blas(api.cublasLtMatrixLayoutSetAttribute(made, abi::kLayoutBatchStride, &matrix.stride,
-                                                  sizeof matrix.stride),
-             "cublasLtMatrixLayoutSetAttribute");
-  return layout;
+  return Layout(made);
 }
 
 GemmDescriptors::GemmDescriptors(const GemmProblem& problem) : problem_(problem) {
@@ -156,22 +114,13 @@ GemmDescriptors::GemmDescriptors(const GemmProblem& problem) : problem_(problem)
   desc_.reset(made);
   const std::int32_t first = problem.transpose_b ? abi::kOpT : abi::kOpN;
   const std::int32_t second = problem.transpose_a ? abi::kOpT : abi::kOpN;
-  const std::uint32_t epilogue = blas_epilogue(problem.epilogue);
+  const std::uint32_t epilogue = problem.bias ? abi::kEpilogueBias : abi::kEpilogueDefault;
   set(abi::kDescTransA, &first, sizeof first);
   set(abi::kDescTransB, &second, sizeof second);
   set(abi::kDescEpilogue, &epilogue, sizeof epilogue);
-  if (uses_aux(problem.epilogue)) {
-    const std::int64_t ld = aux_ld(problem);
-    set(abi::kDescAuxLd, &ld, sizeof ld);
-  }
-  if (problem.fast_accumulate) {
-    const std::int8_t fast = 1;
-    set(abi::kDescFastAccumulation, &fast, sizeof fast);
-  }
-  a_ = layout_of(stored_a(problem), problem.batch);
-  b_ = layout_of(stored_b(problem), problem.batch);
-  c_ = layout_of(stored_c(problem), problem.batch);
-  d_ = layout_of(stored_d(problem), problem.batch);
+  a_ = layout_of(stored_a(problem));
+  b_ = layout_of(stored_b(problem));
+  d_ = layout_of(stored_d(problem));
 }
 
 void GemmDescriptors::set(int attribute, const void* value, std::size_t bytes) {
@@ -179,30 +128,23 @@ void GemmDescriptors::set(int attribute, const void* value, std::size_t bytes) {
              "cublasLtMatmulDescSetAttribute");
 }
 
-void GemmDescriptors::set_pointers(const GemmArguments& arguments) {
-  if (uses_bias(problem_.epilogue)) set(abi::kDescBiasPointer, &arguments.bias, sizeof arguments.bias);
-  if (uses_aux(problem_.epilogue)) set(abi::kDescAuxPointer, &arguments.aux, sizeof arguments.aux);
-  if (!is_fp8(problem_)) return;
-  set(abi::kDescScaleA, &arguments.scale_b, sizeof arguments.scale_b);
-  set(abi::kDescScaleB, &arguments.scale_a, sizeof arguments.scale_a);
+void GemmDescriptors::set_bias(const void* bias) {
+  if (problem_.bias) set(abi::kDescBiasPointer, &bias, sizeof bias);
 }
 
-void GemmDescriptors::set_stand_in_pointers() {
-  GemmArguments stand_in;
-  stand_in.bias = stand_in.aux = reinterpret_cast<void*>(problem_.alignment);
-  stand_in.scale_a = stand_in.scale_b = reinterpret_cast<const float*>(std::uintptr_t{16});
-  set_pointers(stand_in);
+void GemmDescriptors::set_stand_in_bias() {
+  set_bias(reinterpret_cast<const void*>(kOperandAlignment));
 }
 
 std::vector<abi::cublasLtMatmulHeuristicResult_t> GemmDescriptors::propose(abi::cublasLtHandle_t handle,
                                                                            std::int64_t workspace_bytes,
                                                                            int wanted) {
-  const Preference preference(problem_, workspace_bytes);
-  set_stand_in_pointers();
+  const Preference preference(workspace_bytes);
+  set_stand_in_bias();
   std::vector<abi::cublasLtMatmulHeuristicResult_t> results(wanted);
   int found = 0;
   const auto status =
-      cublaslt().cublasLtMatmulAlgoGetHeuristic(handle, desc_.get(), b_.get(), a_.get(), c_.get(), d_.get(),
+      cublaslt().cublasLtMatmulAlgoGetHeuristic(handle, desc_.get(), b_.get(), a_.get(), d_.get(), d_.get(),
                                                 preference.handle(), wanted, results.data(), &found);
   if (status == abi::kBlasNotSupported || status == abi::kBlasInvalidValue ||
       status == abi::kBlasArchMismatch)
@@ -250,9 +192,9 @@ std::vector<abi::cublasLtMatmulHeuristicResult_t> GemmDescriptors::variants(
 
 bool GemmDescriptors::accepts(abi::cublasLtHandle_t handle, const abi::cublasLtMatmulAlgo_t& algorithm,
                               std::int64_t* workspace_bytes) {
-  set_stand_in_pointers();
+  set_stand_in_bias();
   abi::cublasLtMatmulHeuristicResult_t result = {};
-  const auto status = cublaslt().cublasLtMatmulAlgoCheck(handle, desc_.get(), b_.get(), a_.get(), c_.get(),
+  const auto status = cublaslt().cublasLtMatmulAlgoCheck(handle, desc_.get(), b_.get(), a_.get(), d_.get(),
                                                          d_.get(), &algorithm, &result);
   *workspace_bytes = static_cast<std::int64_t>(result.workspace_bytes);
   return status == abi::kBlasSuccess && result.state == abi::kBlasSuccess;
@@ -262,11 +204,11 @@ abi::cublasStatus_t GemmDescriptors::run(abi::cublasLtHandle_t handle,
                                          const abi::cublasLtMatmulAlgo_t& algorithm,
                                          const GemmArguments& arguments, const Stream& stream,
                                          void* workspace, std::int64_t workspace_bytes) {
-  set_pointers(arguments);
-  const void* c = problem_.beta == 0 || arguments.c == nullptr ? arguments.d : arguments.c;
-  return cublaslt().cublasLtMatmul(handle, desc_.get(), &problem_.alpha, arguments.b, b_.get(), arguments.a,
-                                   a_.get(), &problem_.beta, c, c_.get(), arguments.d, d_.get(), &algorithm,
-                                   workspace, static_cast<std::size_t>(workspace_bytes), stream.handle());
+  set_bias(arguments.bias);
+  const float alpha = 1, beta = problem_.accumulate ? 1 : 0;
+  return cublaslt().cublasLtMatmul(handle, desc_.get(), &alpha, arguments.b, b_.get(), arguments.a, a_.get(),
+                                   &beta, arguments.d, d_.get(), arguments.d, d_.get(), &algorithm, workspace,
+                                   static_cast<std::size_t>(workspace_bytes), stream.handle());
 }
 
 }  // namespace hydrac::runtime::cuda

@@ -1,7 +1,6 @@
 #include "runtime/cuda/gemm_search.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <vector>
 
@@ -19,7 +18,6 @@ constexpr int kSamples = 5;              // shorter ones so often ...
 constexpr double kSampleMs = 0.25;       // ... and each time repeated to fill this
 constexpr int kMostRepeats = 32;
 constexpr std::int64_t kMostSets = 16;
-constexpr std::int64_t kScalesBytes = 256;
 
 std::int64_t rounded(std::int64_t bytes) {
   return (bytes + 255) / 256 * 256;
@@ -27,7 +25,7 @@ std::int64_t rounded(std::int64_t bytes) {
 
 // Where the operands of one product lie in one set, in bytes from its start.
 struct SetLayout {
-  std::int64_t a = 0, b = 0, c = 0, d = 0, bias = 0, aux = 0, scales = 0, bytes = 0;
+  std::int64_t a = 0, b = 0, d = 0, bias = 0, bytes = 0;
 
   explicit SetLayout(const GemmProblem& p) {
     const auto place = [&](std::int64_t size) {
@@ -35,14 +33,10 @@ struct SetLayout {
       bytes += rounded(size);
       return at;
     };
-    a = place(stored_a(p).bytes(p.batch));
-    b = place(stored_b(p).bytes(p.batch));
-    d = place(stored_d(p).bytes(p.batch));
-    // Sums are mostly added in place, and so they are measured.
-    c = stored_c(p) == stored_d(p) ? d : place(stored_c(p).bytes(p.batch));
-    bias = place(uses_bias(p.epilogue) ? bias_length(p) * element_bytes(p.d) : 0);
-    aux = place(uses_aux(p.epilogue) ? p.m * aux_ld(p) * element_bytes(p.d) : 0);
-    scales = place(is_fp8(p) ? kScalesBytes : 0);
+    a = place(stored_a(p).bytes());
+    b = place(stored_b(p).bytes());
+    d = place(stored_d(p).bytes());
+    bias = place(p.bias ? p.n * element_bytes(p.result) : 0);
   }
 };
 
@@ -72,10 +66,6 @@ std::vector<std::byte> random_pattern(ElementType type) {
       return bytes(random_words<std::uint16_t>(count, 0x807f, 0x3f00, 0x0080));
     case ElementType::f16:
       return bytes(random_words<std::uint16_t>(count, 0x83ff, 0x3800, 0x0400));
-    case ElementType::fp8_e4m3:
-      return bytes(random_words<std::uint8_t>(count, 0x87, 0x30, 0x08));
-    case ElementType::fp8_e5m2:
-      return bytes(random_words<std::uint8_t>(count, 0x83, 0x38, 0x04));
   }
   return {};
 }
@@ -94,21 +84,14 @@ void fill_random(std::byte* device, std::int64_t bytes, ElementType type, const 
 }
 
 void fill_operands(const GemmProblem& p, const SetLayout& layout, std::byte* set, const Stream& stream) {
-  fill_random(set + layout.a, stored_a(p).bytes(p.batch), p.a, stream);
-  fill_random(set + layout.b, stored_b(p).bytes(p.batch), p.b, stream);
-  fill_random(set + layout.d, stored_d(p).bytes(p.batch), p.d, stream);
-  if (layout.c != layout.d) fill_random(set + layout.c, stored_c(p).bytes(p.batch), stored_c(p).type, stream);
-  fill_random(set + layout.bias, layout.aux - layout.bias, p.d, stream);
-  fill_random(set + layout.aux, layout.scales - layout.aux, p.d, stream);
-  fill_words(set + layout.scales, std::bit_cast<std::uint32_t>(1.0f), layout.bytes - layout.scales, stream);
+  fill_random(set + layout.a, stored_a(p).bytes(), p.operands, stream);
+  fill_random(set + layout.b, stored_b(p).bytes(), p.operands, stream);
+  fill_random(set + layout.d, stored_d(p).bytes(), p.result, stream);
+  fill_random(set + layout.bias, layout.bytes - layout.bias, p.result, stream);
 }
 
 GemmArguments operands(const SetLayout& layout, std::byte* set) {
-  GemmArguments arguments{set + layout.a, set + layout.b,    set + layout.c,
-                          set + layout.d, set + layout.bias, set + layout.aux};
-  arguments.scale_a = reinterpret_cast<const float*>(set + layout.scales);
-  arguments.scale_b = arguments.scale_a + 16;
-  return arguments;
+  return {set + layout.a, set + layout.b, set + layout.d, set + layout.bias};
 }
 
 // Measures candidates on operands in scratch memory.

@@ -15,7 +15,6 @@ struct GemmSearch {
   std::int64_t l2_bytes = 0;
   int candidates = 0;
   double budget_ms = 0;
-  bool variants = false;
 };
 
 // Bytes of one set of operands, every one of them at a multiple of 256.

@@ -9,6 +9,7 @@
 
 #include "runtime/cuda/stream.h"
 #include "runtime/error.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::runtime::cuda {
 
@@ -45,6 +46,7 @@ void launch_kernel(const char* name, void (*kernel)(Parameters...), const Kernel
   }
   if (error != cudaSuccess)
     throw RunError(std::string("kernel ") + name + " was not launched: " + cudaGetErrorString(error));
+  after_call();
 }
 
 // The same for a kernel that begins with wait_for_previous_kernel(): in a graph it may be launched while the

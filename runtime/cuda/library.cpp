@@ -120,25 +120,20 @@ int installed_driver_version() {
   return version != nullptr && version(&number) == abi::kCudaSuccess ? number : 0;
 }
 
-template <class Function>
-void find(void* library, const LibraryQuery& query, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
-  if (function == nullptr)
-    throw InputError(fmt::format("{} is too old: it has no {}.\n{}", query.what, name, query.install));
-}
-
 abi::DriverApi open_driver() {
   const LibraryQuery query{"the CUDA driver (libcuda.so.1)", {"libcuda.so.1"}, kInstallDriver};
   void* library = open_library(query);
   abi::DriverApi api;
-  find(library, query, "cuDriverGetVersion", api.cuDriverGetVersion);
+  api.cuDriverGetVersion =
+      reinterpret_cast<decltype(api.cuDriverGetVersion)>(function_of(library, query, "cuDriverGetVersion"));
   int version = 0;
   if (api.cuDriverGetVersion(&version) == abi::kCudaSuccess && version < kOldestDriver) {
     throw InputError(
         fmt::format("the NVIDIA driver here is for CUDA {}.{}: too old, CUDA 12.0 is needed.\n{}",
                     version / 1000, version % 1000 / 10, kInstallDriver));
   }
-#define HYDRAC_FIND(name, parameters) find(library, query, #name, api.name);
+#define HYDRAC_FIND(name, parameters) \
+  api.name = reinterpret_cast<decltype(api.name)>(function_of(library, query, #name));
   HYDRAC_DRIVER_FUNCTIONS(HYDRAC_FIND)
 #undef HYDRAC_FIND
   const abi::CUresult result = api.cuInit(0);
@@ -175,25 +170,13 @@ std::string toolkit_install(std::string_view package, int driver_version) {
       limited ? fmt::format(" (this driver is for CUDA {}.{})", major, minor) : "", package, major, minor);
 }
 
-abi::NvrtcApi open_nvrtc() {
-  const int version = installed_driver_version();
-  const LibraryQuery query{"NVRTC, CUDA's run-time compiler,", toolkit_files("libnvrtc", version),
-                           toolkit_install("cuda-nvrtc", version)};
-  void* library = open_library(query);
-  abi::NvrtcApi api;
-#define HYDRAC_FIND(result, name, parameters) find(library, query, #name, api.name);
-  HYDRAC_NVRTC_FUNCTIONS(HYDRAC_FIND)
-#undef HYDRAC_FIND
-  return api;
-}
-
 abi::CublasLtApi open_cublaslt() {
-  const int version = installed_driver_version();
-  const LibraryQuery query{"cuBLASLt, CUDA's library of matrix products,",
-                           toolkit_files("libcublasLt", version), toolkit_install("libcublas", version)};
+  const LibraryQuery query =
+      toolkit_query("cuBLASLt, CUDA's library of matrix products,", "libcublasLt", "libcublas");
   void* library = open_library(query);
   abi::CublasLtApi api;
-#define HYDRAC_FIND(result, name, parameters) find(library, query, #name, api.name);
+#define HYDRAC_FIND(result, name, parameters) \
+  api.name = reinterpret_cast<decltype(api.name)>(function_of(library, query, #name));
   HYDRAC_CUBLASLT_FUNCTIONS(HYDRAC_FIND)
 #undef HYDRAC_FIND
   return api;
@@ -205,7 +188,8 @@ abi::NvmlApi open_nvml() {
                            "Install the driver's package of tools (Debian: apt-get install libnvidia-ml1)."};
   void* library = open_library(query);
   abi::NvmlApi api;
-#define HYDRAC_FIND(result, name, parameters) find(library, query, #name, api.name);
+#define HYDRAC_FIND(result, name, parameters) \
+  api.name = reinterpret_cast<decltype(api.name)>(function_of(library, query, #name));
   HYDRAC_NVML_FUNCTIONS(HYDRAC_FIND)
 #undef HYDRAC_FIND
   if (const auto result = api.nvmlInit_v2(); result != abi::kNvmlSuccess)
@@ -231,6 +215,16 @@ std::vector<std::string> toolkit_files(std::string_view stem, int driver_version
   return files;
 }
 
+LibraryQuery toolkit_query(std::string_view what, std::string_view stem, std::string_view package) {
+  const int version = installed_driver_version();
+  return {std::string(what), toolkit_files(stem, version), toolkit_install(package, version)};
+}
+
+void* function_of(void* library, const LibraryQuery& query, const char* name) {
+  if (void* function = dlsym(library, name)) return function;
+  throw InputError(fmt::format("{} is too old: it has no {}.\n{}", query.what, name, query.install));
+}
+
 void* open_library(const LibraryQuery& query) {
   std::vector<std::string> refusals;
   if (void* library = search_library(query.files, refusals)) return library;
@@ -241,11 +235,6 @@ void* open_library(const LibraryQuery& query) {
 
 const abi::DriverApi& driver() {
   static const abi::DriverApi api = open_driver();
-  return api;
-}
-
-const abi::NvrtcApi& nvrtc() {
-  static const abi::NvrtcApi api = open_nvrtc();
   return api;
 }
 

@@ -9,21 +9,19 @@
 #include "runtime/cuda/abi/cublaslt.h"
 #include "runtime/cuda/abi/driver.h"
 #include "runtime/cuda/abi/nvml.h"
-#include "runtime/cuda/abi/nvrtc.h"
 
 namespace hydrac::runtime::cuda {
 
 // The tables of functions. Each throws InputError that says what to install when its library is missing or
 // too old. driver() has run cuInit.
 const abi::DriverApi& driver();
-const abi::NvrtcApi& nvrtc();
 const abi::CublasLtApi& cublaslt();
 const abi::NvmlApi& nvml();
 
 // How one library is looked for.
 struct LibraryQuery {
-  std::string what;                // "NVRTC, CUDA's run-time compiler"
-  std::vector<std::string> files;  // in order of preference: "libnvrtc.so.13", "libnvrtc.so.12"
+  std::string what;                // "cuBLASLt, CUDA's library of matrix products,"
+  std::vector<std::string> files;  // in order of preference: "libcublasLt.so.13", "libcublasLt.so.12"
   std::string install;             // the last line of the message: what to do when there is none
 };
 
@@ -37,6 +35,13 @@ std::vector<std::filesystem::path> library_folders();
 // the other folders after it. Throws InputError with the loader's words for each file that is there but does
 // not load.
 void* open_library(const LibraryQuery& query);
+
+// A library of CUDA's toolkit: the newest that the driver runs, or any where there is no driver. `package`
+// is how NVIDIA's packages of it begin: "libcublas".
+LibraryQuery toolkit_query(std::string_view what, std::string_view stem, std::string_view package);
+
+// A function of an opened library. Throws InputError when the library is too old to have it.
+void* function_of(void* library, const LibraryQuery& query, const char* name);
 
 // The names "libX.so.13", "libX.so.12" that a driver for CUDA `driver_version` (13000 is 13.0; 0: no driver)
 // runs.

@@ -41,10 +41,10 @@ GemmProblem product(bool transpose_a, bool transpose_b, std::int64_t m, std::int
   problem.k = k;
   problem.transpose_a = transpose_a;
   problem.transpose_b = transpose_b;
-  problem.a = problem.b = element_type<AB>();
-  problem.c = problem.d = element_type<C>();
-  problem.beta = kind.accumulate ? 1.0f : 0.0f;
-  problem.epilogue = kind.bias ? Epilogue::bias : Epilogue::none;
+  problem.operands = element_type<AB>();
+  problem.result = element_type<C>();
+  problem.accumulate = kind.accumulate;
+  problem.bias = kind.bias;
   return problem;
 }
 

@@ -23,7 +23,7 @@ void Queue::run(const GemmProblem& problem, void* c, const void* a, const void* 
   arguments.a = a;
   arguments.b = b;
   arguments.d = c;
-  arguments.bias = const_cast<void*>(options.bias);  // an epilogue may write it; this one reads
+  arguments.bias = options.bias;
   products_.run(problem, arguments, stream_, workspace_);
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/products.h"
 #include "runtime/cuda/stream.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::runtime::cuda {
 
@@ -41,6 +42,7 @@ class Queue {
   template <class T>
   void zero(T* tensor, std::int64_t elements) const {
     fill_bytes(tensor, 0, elements * static_cast<std::int64_t>(sizeof(T)), stream_);
+    after_call();
   }
 
   // C[m,n] = A[m,k] · B[n,k]ᵀ: a layer's outputs from its inputs and its weight.

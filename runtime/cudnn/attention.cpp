@@ -13,6 +13,7 @@
 #include "runtime/cudnn/forward_bench.h"
 #include "runtime/cudnn/plan_cache.h"
 #include "runtime/cudnn/planner.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::runtime::cudnn {
 namespace {
@@ -260,6 +261,7 @@ void CudnnAttention::run(const Plan& plan, const ForwardPointers& pointers, void
   pack.add(kLse, pointers.lse);
   for (const Scalar& scalar : p.scalars) pack.add(scalar);
   pack.execute(*impl_->library, impl_->handle, p.engine.descriptor, workspace);
+  after_call();
 }
 
 void CudnnAttention::run(const Plan& plan, const BackwardPointers& pointers, void* workspace,
@@ -287,6 +289,7 @@ void CudnnAttention::run(const Plan& plan, const BackwardPointers& pointers, voi
   }
   for (const Scalar& scalar : p.scalars) pack.add(scalar);
   pack.execute(*impl_->library, impl_->handle, p.engine.descriptor, scratch);
+  after_call();
 }
 
 void require_workspace(const Plan& plan, std::int64_t bytes) {

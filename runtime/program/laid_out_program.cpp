@@ -1,8 +1,13 @@
 #include "runtime/program/laid_out_program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "runtime/error.h"
+#include "runtime/program/after_call.h"
 #include "runtime/program/initialize.h"
+#include "runtime/program/non_finite.h"
 
 namespace hydrac::runtime {
 
@@ -36,7 +41,7 @@ void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
 void LaidOutProgram::refresh_working_copies() {
   if (!stale_) return;
   stale_ = false;
-  run(Function::load);
+  checking() ? run_checked(Function::load) : run(Function::load);
 }
 
 void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to) {
@@ -55,6 +60,58 @@ Counters LaidOutProgram::counters() {
 void LaidOutProgram::set_counters(const Counters& counters) {
   write_scalar(layout_.state.step, static_cast<int32_t>(counters.step));
   write_scalar(layout_.state.rng_step, static_cast<uint32_t>(counters.rng_step));
+}
+
+std::optional<std::string> LaidOutProgram::step_through(Function function, bool look) {
+  const std::vector<TracedCall> calls = layout_.calls.of(to_string(function));
+  const ReadArena read = [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
+  struct Found {};
+  std::optional<std::string> found;
+  size_t next = 0;
+  const CallListener listener([&] {
+    wait();
+    if (look && (found = non_finite_results(calls.at(next), read))) throw Found();
+    ++next;
+  });
+  try {
+    run(function);
+  } catch (const Found&) {
+  } catch (const RunError& error) {
+    if (next == calls.size()) throw;
+    throw RunError(fmt::format("{} failed: {}", calls[next].text, error.what()));
+  }
+  return found;
+}
+
+void LaidOutProgram::run_checked(Function function) {
+  if (const auto found = step_through(function, !layout_.state.loss_scale)) throw RunError(*found);
+}
+
+// The update that follows ends where it would change parameters: at the first number that is not finite, or
+// never, when all are.
+std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
+  if (run.inputs.empty()) return step_through(Function::evaluate, true);
+  const auto micro_batches = static_cast<int64_t>(run.inputs.size());
+  Counters now = counters();
+  now.rng_step -= run.later_micro_batches + micro_batches;
+  set_counters(now);
+  for (int64_t i = 0; i < micro_batches; ++i) {
+    copy_in(0, run.inputs[static_cast<size_t>(i)]);
+    if (const auto found = step_through(Function::micro_step, true)) {
+      return micro_batches == 1 ? *found
+                                : fmt::format("in micro-batch {} of {}, {}", i + 1, micro_batches, *found);
+    }
+  }
+  return step_through(Function::update, true);
+}
+
+std::string LaidOutProgram::explain_divergence() {
+  if (layout_.calls.empty()) return "";
+  const ReadArena read = [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
+  if (const auto found = non_finite_tensor(layout_.parameters, "parameter", read)) return *found;
+  if (const auto found = non_finite_tensor(layout_.optimizer_state, "optimizer state", read)) return *found;
+  if (const auto found = repeat(last_run())) return "first, " + *found;
+  return "repeated call by call it gives finite numbers only: a fault of the hardware, or of hydrac";
 }
 
 }  // namespace hydrac::runtime

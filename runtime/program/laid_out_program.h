@@ -4,7 +4,9 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/program/layout.h"
@@ -36,12 +38,33 @@ class LaidOutProgram : public StepProgram {
   void set_counters(const Counters& counters) override;
   int64_t arena_bytes() const override { return layout_.arena_bytes; }
   double flop_per_target() const override { return layout_.flop_per_target; }
+  std::string explain_divergence() override;
+
+  // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
+  // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which
+  // overflow belongs, only calls that fail. Slow.
+  virtual void check_kernels() { checking_ = true; }
 
  protected:
   // The arena's persistent_bytes become 0.
   virtual void clear_persistent() = 0;
-  // Runs a function once and waits for it.
+  // Runs a function once and waits for it, call by call where somebody listens to after_call().
   virtual void run(Function function) = 0;
+  // Waits for the calls made so far. RunError when one failed.
+  virtual void wait() const = 0;
+
+  // What ran last.
+  struct LastRun {
+    // The input_bytes of each micro-batch of the step finished last; empty: a batch was evaluated, and the
+    // arena still holds it.
+    std::vector<std::span<const std::byte>> inputs;
+    int64_t later_micro_batches = 0;  // of steps begun after that one
+  };
+  virtual LastRun last_run() const = 0;
+
+  bool checking() const { return checking_; }
+  // run(), as check_kernels() says.
+  void run_checked(Function function);
 
   // To be called before a function that reads working copies of parameters.
   void refresh_working_copies();
@@ -61,7 +84,13 @@ class LaidOutProgram : public StepProgram {
   void write_start(const ParameterStart& start, uint32_t stream);
   void write_floats(Place place, std::span<const float> data) { copy_in(place.offset, std::as_bytes(data)); }
 
+  // Runs a function call by call, each waited for. RunError that names the call when one fails. `look`: it
+  // ends at the first that writes NaN or infinity, which is described.
+  std::optional<std::string> step_through(Function function, bool look);
+  std::optional<std::string> repeat(const LastRun& run);
+
   ProgramLayout layout_;
+  bool checking_ = false;
   bool stale_ = false;  // parameters changed, and their working copies were not made anew
 };
 

@@ -20,11 +20,4 @@ std::string_view to_string(Function function) {
   throw std::logic_error("no function of a program");
 }
 
-std::vector<Function> functions_of(const ProgramLayout& layout) {
-  std::vector<Function> functions = {Function::micro_step, Function::update, Function::evaluate};
-  if (layout.results.logits) functions.push_back(Function::generate);
-  if (layout.working_copies) functions.push_back(Function::load);
-  return functions;
-}
-
 }  // namespace hydrac::runtime

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/program/call_table.h"
 #include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
@@ -102,9 +103,8 @@ struct ProgramLayout {
   int64_t gradient_accumulation_steps = 1;
   int64_t context_length = 0;  // T
   double flop_per_target = 0;  // model flop a trained token
-};
 
-// The functions of a program with this layout.
-std::vector<Function> functions_of(const ProgramLayout& layout);
+  CallTable calls;  // of every function; empty: faults are not traced to calls
+};
 
 }  // namespace hydrac::runtime

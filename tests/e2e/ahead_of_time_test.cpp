@@ -111,5 +111,25 @@ TEST(AheadOfTime, AProgramWithUsersFunctionsIsBuiltToo) {
   expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-12");
 }
 
+TEST(AheadOfTime, AFaultIsTracedToItsCallAsByTheJit) {
+  const Workplace place;
+  const Words diverging = {"train.optimizer.learning_rate=100", "train.optimizer.weight_decay=1",
+                           "train.lr_scheduler.warmup_steps=0", "train.eval_steps=0"};
+  build_program(place, diverging);
+  for (const std::string option : {"", "--check-kernels"}) {
+    Words jit = {"base.yaml", "-q", "output.dir=runs/base"};
+    jit.insert(jit.end(), diverging.begin(), diverging.end());
+    if (!option.empty()) jit.push_back(option);
+    const Outcome expected = place.run(jit);
+    EXPECT_EQ(expected.code, 3);
+    EXPECT_NE(expected.err.find(" of layer 0 (optimizations.attention, "), std::string::npos) << expected.err;
+    fs::remove_all(place / "runs/base");
+    const Outcome built = shell(place.path(), "program/build/train --quiet " + option);
+    EXPECT_EQ(built.code, 3);
+    EXPECT_EQ(built.out, "train" + expected.err.substr(expected.err.find(':'))) << option;
+    fs::remove_all(place / "runs/base");
+  }
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

@@ -9,9 +9,9 @@
 
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/memory.h"
-#include "runtime/cuda/nvrtc.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/error.h"
+#include "targets/device_code/nvrtc.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::test {
@@ -46,11 +46,11 @@ class GpuTest : public testing::Test {
     return values;
   }
 
-  runtime::cuda::DeviceCode compiled(const std::string& source) const {
-    runtime::cuda::CompileRequest request;
+  device_code::DeviceCode compiled(const std::string& source) const {
+    device_code::CompileRequest request;
     request.source = source;
     request.capability = capability();
-    return runtime::cuda::compile(request);
+    return device_code::compile(request);
   }
 
   std::unique_ptr<runtime::cuda::Context> context;

@@ -7,12 +7,14 @@
 #include <stdexcept>
 #include <thread>
 
-#include "runtime/cuda/module.h"
 #include "runtime/cuda/monitor.h"
+#include "targets/device_code/module.h"
 #include "tests/gpu/gpu_test.h"
 
 namespace hydrac::runtime::cuda {
 namespace {
+
+using namespace device_code;
 
 using test::message_of;
 

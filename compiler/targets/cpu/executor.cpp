@@ -4,12 +4,12 @@
 #include <omp.h>
 
 #include <chrono>
-#include <set>
-#include <tuple>
 #include <utility>
 
 #include "codegen/cpu_program.h"
 #include "program/for_each_call.h"
+#include "program/for_each_product.h"
+#include "runtime/program/after_call.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::targets {
@@ -21,14 +21,14 @@ namespace {
 
 using Launch = void (*)(void* const* arguments, int layer);
 
-runtime::Gemm product_of(const Call& call, int iteration) {
+runtime::Gemm product_of(const program::GemmShape& shape) {
   runtime::Gemm gemm;
-  gemm.m = call.gemm.m;
-  gemm.n = call.gemm.n;
-  gemm.k = call.gemm.k;
-  gemm.trans_a = call.gemm.transpose_a;
-  gemm.trans_b = call.gemm.transpose_b;
-  gemm.beta = call.gemm.accumulates(iteration) ? 1.0f : 0.0f;
+  gemm.m = shape.m;
+  gemm.n = shape.n;
+  gemm.k = shape.k;
+  gemm.trans_a = shape.transpose_a;
+  gemm.trans_b = shape.transpose_b;
+  gemm.beta = shape.accumulate ? 1.0f : 0.0f;
   return gemm;
 }
 
@@ -36,17 +36,9 @@ runtime::Gemm product_of(const Call& call, int iteration) {
 // library is chosen for them, or it would change results.
 std::vector<runtime::Gemm> shapes_of(const program::Program& program) {
   std::vector<runtime::Gemm> shapes;
-  std::set<std::tuple<int64_t, int64_t, int64_t, bool, bool, float>> seen;
-  for (const program::Function& function : program.functions) {
-    if (function.name != "micro_step") continue;
-    for (const program::Section& section : function.sections) {
-      for (const Call& call : section.calls) {
-        if (call.kind != Call::Kind::gemm) continue;
-        const runtime::Gemm g = product_of(call, 1);
-        if (seen.emplace(g.m, g.n, g.k, g.trans_a, g.trans_b, g.beta).second) shapes.push_back(g);
-      }
-    }
-  }
+  for_each_product(program, program::Products::step, [&](const Call&, const program::GemmShape& shape) {
+    shapes.push_back(product_of(shape));
+  });
   return shapes;
 }
 
@@ -90,7 +82,7 @@ void CpuProgram::resolve() {
       if (call.kind == Call::Kind::launch)
         step.launch = launches[call.kernel];
       else
-        step.gemm = product_of(call, iteration);
+        step.gemm = product_of(shape_at(call.gemm, iteration));
       for (ir::Use use : call.arguments) {
         step.arguments.push_back(arena() + plan::address(compiled().graph, compiled().plan, use, layer));
       }
@@ -102,47 +94,15 @@ void CpuProgram::resolve() {
 void CpuProgram::execute(const Step& step) const {
   if (step.launch) {
     step.launch(step.arguments.data(), step.layer);
+    runtime::after_call();
     return;
   }
   blas_->gemm(step.gemm, static_cast<const float*>(step.arguments[0]),
               static_cast<const float*>(step.arguments[1]), static_cast<float*>(step.arguments[2]));
 }
 
-// For last_run().
-void CpuProgram::keep_inputs(Function function) {
-  switch (function) {
-    case Function::micro_step:
-      if (std::exchange(step_ended_, false)) inputs_.clear();
-      inputs_.emplace_back(arena(), arena() + layout().input_bytes);
-      return;
-    case Function::update:
-      step_ended_ = true;
-      return;
-    case Function::evaluate:
-      inputs_.clear();
-      return;
-    case Function::generate:
-    case Function::load:
-      return;
-  }
-}
-
 void CpuProgram::execute(Function function) {
-  keep_inputs(function);
-  const std::string name(to_string(function));
-  if (checking()) return run_checked(name);
-  for (const Step& step : steps_.at(name)) execute(step);
-}
-
-void CpuProgram::step_through(const std::string& function, const AfterCall& go_on) {
-  for (const Step& step : steps_.at(function)) {
-    execute(step);
-    if (!go_on({*step.section, *step.call, step.layer})) return;
-  }
-}
-
-Executable::LastRun CpuProgram::last_run() const {
-  return {{inputs_.begin(), inputs_.end()}, 0};
+  for (const Step& step : steps_.at(std::string(to_string(function)))) execute(step);
 }
 
 std::vector<CallTime> CpuProgram::timed(const std::string& function) {

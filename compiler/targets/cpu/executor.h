@@ -20,7 +20,6 @@ class CpuProgram final : public Executable, public runtime::CpuStepProgram {
   ~CpuProgram() override;
 
   runtime::LaidOutProgram& steps() override { return *this; }
-  std::string explain_divergence() override { return first_bad_value(); }
 
   std::vector<CallTime> timed(const std::string& function) override;
   std::string description() const override;
@@ -33,19 +32,13 @@ class CpuProgram final : public Executable, public runtime::CpuStepProgram {
   struct Step;  // one resolved call
 
   void execute(runtime::Function function) override;
-  void step_through(const std::string& function, const AfterCall& go_on) override;
-  LastRun last_run() const override;
 
   void resolve();
   void execute(const Step& step) const;
-  void keep_inputs(runtime::Function function);
 
   KernelLibrary library_;
   std::unique_ptr<runtime::Blas> blas_;
   std::map<std::string, std::vector<Step>> steps_;
-  // The inputs of each micro-batch of the newest step, while no batch has been evaluated after it.
-  std::vector<std::vector<std::byte>> inputs_;
-  bool step_ended_ = false;
 };
 
 }  // namespace hydrac::targets

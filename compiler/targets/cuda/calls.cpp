@@ -4,7 +4,9 @@
 
 #include "driver/accesses.h"
 #include "program/for_each_call.h"
+#include "program/for_each_product.h"
 #include "runtime/cuda/memory.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::targets {
 
@@ -40,7 +42,8 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
     case Call::Kind::attention:
       return attend(call, stream);
     case Call::Kind::zero:
-      return cuda::fill_bytes(call.arguments[0], 0, call.accesses[0].last - call.accesses[0].first, stream);
+      cuda::fill_bytes(call.arguments[0], 0, call.accesses[0].last - call.accesses[0].first, stream);
+      return runtime::after_call();
   }
 }
 
@@ -50,12 +53,12 @@ void ResolvedCalls::launch(const ResolvedCall& call, const cuda::Stream& stream)
   for (void* const& pointer : call.arguments) parameters.push_back(const_cast<void**>(&pointer));
   int layer = call.layer;
   if (kernel.takes_layer) parameters.push_back(&layer);
-  cuda::LaunchShape shape;
+  device_code::LaunchShape shape;
   shape.grid.x = call.call->grid.blocks;
   shape.block.x = kernel.block.threads;
   shape.dynamic_shared_bytes = kernel.block.shared_bytes;
   shape.overlap_previous = kernel.waits_for_previous;
-  cuda::launch(kernels_.kernels[call.call->kernel], shape, parameters.data(), stream);
+  device_code::launch(kernels_.kernels[call.call->kernel], shape, parameters.data(), stream);
 }
 
 void ResolvedCalls::multiply(const ResolvedCall& call, const cuda::Stream& stream) const {

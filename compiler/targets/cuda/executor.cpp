@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "runtime/error.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::targets {
@@ -14,7 +13,8 @@ namespace {
 // PTX of an older arch runs on a newer GPU; its machine code would not.
 LoadedKernels load_for(const program::Program& program, const CudaMachine& machine) {
   const int capability = machine.target().capability;
-  const auto kind = machine.device().capability == capability ? cuda::CodeKind::cubin : cuda::CodeKind::ptx;
+  const auto kind =
+      machine.device().capability == capability ? device_code::CodeKind::cubin : device_code::CodeKind::ptx;
   return load_kernels(program, capability, kind, machine.cache_dir());
 }
 
@@ -34,56 +34,10 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
 
 void CudaProgram::enqueue(runtime::Function function) {
   const std::string name(to_string(function));
-  if (checking()) {
-    run_checked(name);
-  } else if (compiled().spec.optimizations.cuda_graph) {
+  if (compiled().spec.optimizations.cuda_graph) {
     calls_.enqueue(name, stream(), beside());
   } else {
     for (const ResolvedCall& call : calls_.of(name)) calls_.enqueue(call, stream());
-  }
-}
-
-// A capture must not wait for calls.
-void CudaProgram::check_kernels() {
-  Executable::check_kernels();
-  use_graphs(false);
-}
-
-void CudaProgram::step_through(const std::string& function, const AfterCall& go_on) {
-  for (const ResolvedCall& call : calls_.of(function)) {
-    const CallPlace place{*call.section, *call.call, call.layer};
-    try {
-      calls_.enqueue(call, stream());
-      stream().synchronize();
-    } catch (const runtime::RunError& error) {
-      throw runtime::RunError(fmt::format("{} failed: {}", to_text(compiled(), place), error.what()));
-    }
-    if (!go_on(place)) return;
-  }
-}
-
-void CudaProgram::micro_step(const runtime::Batch& batch, float inv_count) {
-  evaluated_ = false;
-  CudaStepProgram::micro_step(batch, inv_count);
-}
-
-double CudaProgram::evaluate(const runtime::Batch& batch) {
-  evaluated_ = true;
-  return CudaStepProgram::evaluate(batch);
-}
-
-Executable::LastRun CudaProgram::last_run() const {
-  if (evaluated_) return {};
-  return {staging().finished_inputs(), staging().later_steps() * layout().gradient_accumulation_steps};
-}
-
-// What fails on the GPU shows where the host next waits for it; by then nobody knows which call it was.
-runtime::StepResult CudaProgram::finish_step() {
-  try {
-    return CudaStepProgram::finish_step();
-  } catch (const runtime::RunError& error) {
-    throw runtime::RunError(
-        fmt::format("{}\n`hydrac run` with --check-kernels names the kernel that fails", error.what()));
   }
 }
 

@@ -22,10 +22,6 @@ class CudaProgram final : public Executable, public runtime::cuda::CudaStepProgr
   ~CudaProgram() override { shut_down(); }
 
   runtime::LaidOutProgram& steps() override { return *this; }
-  void micro_step(const runtime::Batch& batch, float inv_count) override;
-  double evaluate(const runtime::Batch& batch) override;
-  runtime::StepResult finish_step() override;
-  std::string explain_divergence() override { return first_bad_value(); }
 
   std::vector<CallTime> timed(const std::string& function) override;
   std::vector<double> take_step_times() override { return CudaStepProgram::take_step_times(); }
@@ -34,20 +30,16 @@ class CudaProgram final : public Executable, public runtime::cuda::CudaStepProgr
   double peak_flops() const override {
     return driver::peaks_of(machine_.target(), compiled().spec.optimizations.precision).flops;
   }
-  void check_kernels() override;
 
   const LoadedKernels& kernels() const { return kernels_; }
 
  private:
   void enqueue(runtime::Function function) override;
-  void step_through(const std::string& function, const AfterCall& go_on) override;
-  LastRun last_run() const override;
 
   CudaMachine& machine_;
   LoadedKernels kernels_;
   Products products_;
   ResolvedCalls calls_;
-  bool evaluated_ = false;  // since the last micro_step()
 };
 
 }  // namespace hydrac::targets

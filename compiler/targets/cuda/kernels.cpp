@@ -15,9 +15,9 @@ namespace hydrac::targets {
 
 namespace {
 
-using runtime::cuda::CodeKind;
-using runtime::cuda::CompileRequest;
-using runtime::cuda::DeviceCode;
+using device_code::CodeKind;
+using device_code::CompileRequest;
+using device_code::DeviceCode;
 
 // What device code may include: the CUDA templates by their path, and substitutes for the few standard
 // headers under their usual names.
@@ -82,7 +82,7 @@ std::string kernel_table(const program::Program& program, const std::vector<Devi
                                  "spilled", "stack", "shared", "blocks", "threads");
   for (size_t k = 0; k < code.size(); ++k) {
     const program::Kernel& kernel = program.kernels[k];
-    for (const runtime::cuda::KernelResources& r : code[k].kernels) {
+    for (const device_code::KernelResources& r : code[k].kernels) {
       text += fmt::format("{:<48} {:>9} {:>7} {:>7} {:>8} {:>10} {:>7}\n", r.kernel, r.registers,
                           r.spill_store_bytes + r.spill_load_bytes, r.stack_bytes,
                           r.shared_bytes + kernel.block.shared_bytes,

@@ -5,30 +5,30 @@
 #include <vector>
 
 #include "program/program.h"
-#include "runtime/cuda/module.h"
-#include "runtime/cuda/nvrtc.h"
+#include "targets/device_code/module.h"
+#include "targets/device_code/nvrtc.h"
 
 namespace hydrac::targets {
 
 // The code of each kernel, by position in Program::kernels, compiled in parallel; each is a translation unit
 // of its own, so that what did not change comes from the cache. Needs NVRTC, but no GPU. `capability`: 90 for
-// sm_90. `kind`: PTX runs on newer GPUs too. Throws runtime::cuda::CompileError: our own bug.
-std::vector<runtime::cuda::DeviceCode> compile_kernels(const program::Program& program, int capability,
-                                                       runtime::cuda::CodeKind kind,
-                                                       const std::filesystem::path& cache_dir);
+// sm_90. `kind`: PTX runs on newer GPUs too. Throws device_code::CompileError: our own bug.
+std::vector<device_code::DeviceCode> compile_kernels(const program::Program& program, int capability,
+                                                     device_code::CodeKind kind,
+                                                     const std::filesystem::path& cache_dir);
 
 // Name, registers, spills, shared memory and launch of every kernel, a line each, as the compiler reports
 // them.
-std::string kernel_table(const program::Program& program, const std::vector<runtime::cuda::DeviceCode>& code);
+std::string kernel_table(const program::Program& program, const std::vector<device_code::DeviceCode>& code);
 
 // Loaded kernels, by position in Program::kernels.
 struct LoadedKernels {
-  std::vector<runtime::cuda::Module> modules;
-  std::vector<runtime::cuda::Kernel> kernels;
+  std::vector<device_code::Module> modules;
+  std::vector<device_code::Kernel> kernels;
   int from_cache = 0;
   double seconds = 0;  // that compiling and loading took
 };
-LoadedKernels load_kernels(const program::Program& program, int capability, runtime::cuda::CodeKind kind,
+LoadedKernels load_kernels(const program::Program& program, int capability, device_code::CodeKind kind,
                            const std::filesystem::path& cache_dir);
 
 }  // namespace hydrac::targets

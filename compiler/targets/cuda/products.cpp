@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "program/for_each_product.h"
+
 namespace hydrac::targets {
 
 namespace cuda = runtime::cuda;
@@ -28,39 +30,24 @@ cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
   problem.k = shape.k;
   problem.transpose_a = shape.transpose_a;
   problem.transpose_b = shape.transpose_b;
-  problem.a = element_type(shape.a);
-  problem.b = element_type(shape.b);
-  problem.c = problem.d = element_type(shape.c);
+  problem.operands = element_type(shape.a);
+  problem.result = element_type(shape.c);
   problem.tf32 = tf32;
-  problem.beta = shape.accumulate ? 1.0f : 0.0f;
-  problem.epilogue = shape.bias ? cuda::Epilogue::bias : cuda::Epilogue::none;
+  problem.accumulate = shape.accumulate;
+  problem.bias = shape.bias;
   return problem;
 }
 
 }  // namespace
 
-program::GemmShape shape_at(program::GemmShape shape, int iteration) {
-  shape.accumulate = shape.accumulates(iteration);
-  shape.first_overwrites = false;
-  return shape;
-}
-
 Products::Products(const program::Program& program, bool tf32, cuda::GemmLibrary& gemms,
                    const cuda::Stream& stream, cuda::DeviceRange scratch) {
-  auto plan = [&](const program::GemmShape& shape) {
-    if (plans_.contains(shape)) return;
-    const cuda::GemmProblem problem = problem_of(shape, tf32);
-    const bool fits = gemms.remembers(problem) || gemms.scratch_bytes(problem) <= scratch.bytes;
-    plans_.emplace(shape, gemms.plan(problem, stream, fits ? scratch : cuda::DeviceRange{}));
-  };
-  for (const program::Function& function : program.functions) {
-    for (const program::Section& section : function.sections) {
-      for (const program::Call& call : section.calls) {
-        if (call.kind != program::Call::Kind::gemm) continue;
-        for (int iteration : {0, 1}) plan(shape_at(call.gemm, iteration));
-      }
-    }
-  }
+  program::for_each_product(
+      program, program::Products::all, [&](const program::Call&, const program::GemmShape& shape) {
+        const cuda::GemmProblem problem = problem_of(shape, tf32);
+        const bool fits = gemms.remembers(problem) || gemms.scratch_bytes(problem) <= scratch.bytes;
+        plans_.emplace(shape, gemms.plan(problem, stream, fits ? scratch : cuda::DeviceRange{}));
+      });
 }
 
 }  // namespace hydrac::targets

@@ -7,9 +7,6 @@
 
 namespace hydrac::targets {
 
-// The product as iteration `iteration` of its section computes it.
-program::GemmShape shape_at(program::GemmShape shape, int iteration);
-
 class Products {
  public:
   // Chooses the algorithms of all of a program's products: from the cache, or measured on `stream` in
@@ -17,7 +14,7 @@ class Products {
   Products(const program::Program& program, bool tf32, runtime::cuda::GemmLibrary& gemms,
            const runtime::cuda::Stream& stream, runtime::cuda::DeviceRange scratch);
 
-  // Of shape_at(). Lives as long as this.
+  // Of program::shape_at(). Lives as long as this.
   const runtime::cuda::Gemm& at(const program::GemmShape& shape) const { return plans_.at(shape); }
 
  private:

@@ -2,7 +2,6 @@
 // loop: its tensors by value, its calls one by one. What a target adds is how calls run; memory, steps and
 // checkpoints are the runtime's (runtime/program), as in a program that was emitted.
 #pragma once
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,7 +9,6 @@
 
 #include "driver/compile.h"
 #include "runtime/program/laid_out_program.h"
-#include "targets/executable/non_finite.h"
 
 namespace hydrac::targets {
 
@@ -50,40 +48,10 @@ class Executable {
   // What the target computes a product with at best, flop a second, for the program's precision; 0 = unknown.
   virtual double peak_flops() const = 0;
 
-  // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
-  // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which
-  // overflow belongs, only calls that fail. Slow.
-  virtual void check_kernels() { checking_ = true; }
-
- protected:
-  // Runs a function's calls in order, each waited for, as long as `go_on` says so of the one that just ran.
-  // RunError that names the call when one fails.
-  using AfterCall = std::function<bool(const CallPlace&)>;
-  virtual void step_through(const std::string& function, const AfterCall& go_on) = 0;
-
-  // What ran last.
-  struct LastRun {
-    // The input_bytes of each micro-batch of the step finished last; empty: a batch was evaluated, and the
-    // arena still holds it.
-    std::vector<std::span<const std::byte>> inputs;
-    int64_t later_micro_batches = 0;  // of steps begun after that one
-  };
-  virtual LastRun last_run() const = 0;
-
-  bool checking() const { return checking_; }
-  void run_checked(const std::string& function);  // as check_kernels() says
-
-  // As StepProgram::explain_divergence(): repeats what ran last call by call.
-  std::string first_bad_value();
-
  private:
   int64_t offset(ir::ValueId value, int slot = 0) const;  // in the arena
-  ReadArena reader();
-  std::optional<std::string> first_non_finite(const std::string& function);
-  std::optional<std::string> repeat(const LastRun& run);
 
   driver::Compiled compiled_;
-  bool checking_ = false;
 };
 
 }  // namespace hydrac::targets

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "models/parameters.h"
+#include "targets/executable/call_table.h"
 #include "targets/executable/checkpoint_tensors.h"
 
 namespace hydrac::targets {
@@ -122,11 +123,8 @@ runtime::RopeTables LayoutMaker::rope() const {
 double LayoutMaker::flop_per_target() const {
   double weights = 0;
   for (const ir::Value& value : graph_.values) {
-    if (!value.parameter || value.shape.size() != 2) continue;
-    const bool only_looked_up =
-        value.name == "position_embedding" ||
-        (value.name == "token_embedding" && !compiled_.spec.model.tie_word_embeddings);
-    if (!only_looked_up) weights += static_cast<double>(element_count(value.shape) * value.slots);
+    if (value.parameter && is_multiplied_by(compiled_, value))
+      weights += static_cast<double>(element_count(value.shape) * value.slots);
   }
   const spec::Model& m = compiled_.spec.model;
   return 6 * weights + 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads * m.head_dim *
@@ -152,10 +150,24 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.gradient_accumulation_steps = compiled_.spec.train.gradient_accumulation_steps;
   layout.context_length = compiled_.spec.train.sequence_len;
   layout.flop_per_target = flop_per_target();
+  layout.calls = runtime::CallTable(call_table(compiled_, SpecPaths::whole));
   return layout;
 }
 
 }  // namespace
+
+int64_t parameter_count(const driver::Compiled& compiled) {
+  int64_t count = 0;
+  for (const ir::Value& value : compiled.graph.values) {
+    if (value.parameter) count += element_count(value.shape) * value.slots;
+  }
+  return count;
+}
+
+bool is_multiplied_by(const driver::Compiled& compiled, const ir::Value& parameter) {
+  if (parameter.shape.size() != 2 || parameter.name == "position_embedding") return false;
+  return parameter.name != "token_embedding" || compiled.spec.model.tie_word_embeddings;
+}
 
 runtime::ProgramLayout layout_of(const driver::Compiled& compiled) {
   return LayoutMaker(compiled).make();

@@ -53,7 +53,7 @@ class TrainMain : public testing::Test {
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     const int code = train_main(static_cast<int>(words.size()), words.data(), settings(), open_shards,
-                                [&]() -> std::unique_ptr<StepProgram> {
+                                [&]() -> std::unique_ptr<LaidOutProgram> {
                                   ++made_;
                                   return std::make_unique<TinyProgram>();
                                 });
@@ -124,6 +124,9 @@ TEST_F(TrainMain, HelpListsItsOptions) {
           "  --output DIR       the run's folder\n"
           "  --resume           continue the run in its folder from its newest checkpoint\n"
           "  --quiet            print nothing but errors\n"
+          "  --check-kernels    wait for every kernel and name the first that fails or writes NaN or "
+          "infinity; "
+          "slow\n"
           "  --help             print this\n\n"
           "Exit codes: 0 fine, 2 bad input, 3 the run failed.\n");
   EXPECT_EQ(made_, 0);
@@ -150,7 +153,7 @@ TEST_F(TrainMain, AFailedRunIsTold) {
   testing::internal::CaptureStderr();
   const char* words[] = {"train", "--quiet"};
   const int code = train_main(2, words, settings(), open_shards,
-                              []() -> std::unique_ptr<StepProgram> { throw RunError("no memory"); });
+                              []() -> std::unique_ptr<LaidOutProgram> { throw RunError("no memory"); });
   EXPECT_EQ(code, 3);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "train: the run failed: no memory\n");
 }

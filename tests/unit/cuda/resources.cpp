@@ -23,8 +23,8 @@ std::vector<std::pair<std::string, std::string>> device_headers() {
   return headers;
 }
 
-runtime::cuda::CompileRequest request_of(const std::string& source, int capability) {
-  runtime::cuda::CompileRequest request;
+device_code::CompileRequest request_of(const std::string& source, int capability) {
+  device_code::CompileRequest request;
   request.source = source;
   request.capability = capability;
   request.headers = device_headers();
@@ -34,19 +34,19 @@ runtime::cuda::CompileRequest request_of(const std::string& source, int capabili
 
 }  // namespace
 
-std::vector<runtime::cuda::KernelResources> resources_of(const std::string& source, int capability) {
-  return runtime::cuda::compile(request_of(source, capability)).kernels;
+std::vector<device_code::KernelResources> resources_of(const std::string& source, int capability) {
+  return device_code::compile(request_of(source, capability)).kernels;
 }
 
 std::string ptx_of(const std::string& source, int capability) {
-  runtime::cuda::CompileRequest request = request_of(source, capability);
-  request.kind = runtime::cuda::CodeKind::ptx;
-  return runtime::cuda::compile(request).image;
+  device_code::CompileRequest request = request_of(source, capability);
+  request.kind = device_code::CodeKind::ptx;
+  return device_code::compile(request).image;
 }
 
-std::string to_table(const std::vector<runtime::cuda::KernelResources>& kernels) {
+std::string to_table(const std::vector<device_code::KernelResources>& kernels) {
   std::string table;
-  for (const runtime::cuda::KernelResources& kernel : kernels) {
+  for (const device_code::KernelResources& kernel : kernels) {
     table += fmt::format("{:<72} {:>3} registers {:>4} bytes spilled {:>6} bytes shared\n", kernel.kernel,
                          kernel.registers, kernel.spill_store_bytes + kernel.spill_load_bytes,
                          kernel.shared_bytes);

@@ -3,17 +3,17 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cuda/nvrtc.h"
+#include "targets/device_code/nvrtc.h"
 
 namespace hydrac::test {
 
 // Compiles as the cuda target does, with the templates of the source tree. Throws CompileError.
-std::vector<runtime::cuda::KernelResources> resources_of(const std::string& source, int capability);
+std::vector<device_code::KernelResources> resources_of(const std::string& source, int capability);
 
 // The same source as PTX.
 std::string ptx_of(const std::string& source, int capability);
 
 // One line a kernel: registers, spilled bytes, static shared memory.
-std::string to_table(const std::vector<runtime::cuda::KernelResources>& kernels);
+std::string to_table(const std::vector<device_code::KernelResources>& kernels);
 
 }  // namespace hydrac::test

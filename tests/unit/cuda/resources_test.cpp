@@ -67,7 +67,7 @@ class CudaResources : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     try {
-      runtime::cuda::nvrtc_version();
+      device_code::nvrtc_version();
     } catch (const runtime::InputError& error) {
       GTEST_SKIP() << "SKIPPED: " << error.what();
     }
@@ -75,8 +75,8 @@ class CudaResources : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(CudaResources, NoKernelSpillsOnAnyArchitecture) {
-  const std::vector<int> known = runtime::cuda::nvrtc_capabilities();
-  std::vector<std::pair<std::string, std::future<std::vector<runtime::cuda::KernelResources>>>> all;
+  const std::vector<int> known = device_code::nvrtc_capabilities();
+  std::vector<std::pair<std::string, std::future<std::vector<device_code::KernelResources>>>> all;
   for (const char* arch : {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}) {
     const targets::Target* gpu = targets::find(arch);
     ASSERT_NE(gpu, nullptr) << arch;
@@ -86,10 +86,10 @@ TEST_P(CudaResources, NoKernelSpillsOnAnyArchitecture) {
                      }));
   }
   for (auto& [arch, pending] : all) {
-    const std::vector<runtime::cuda::KernelResources> kernels = pending.get();
+    const std::vector<device_code::KernelResources> kernels = pending.get();
     EXPECT_FALSE(kernels.empty());
     if (arch == "sm_90") std::cout << to_table(kernels);
-    for (const runtime::cuda::KernelResources& kernel : kernels) {
+    for (const device_code::KernelResources& kernel : kernels) {
       EXPECT_EQ(kernel.spill_store_bytes, 0) << arch << ": " << kernel.kernel;
       EXPECT_EQ(kernel.spill_load_bytes, 0) << arch << ": " << kernel.kernel;
     }

@@ -5,11 +5,13 @@
 #include <algorithm>
 
 #include "../support/temp_dir.h"
-#include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
+#include "targets/device_code/nvrtc.h"
 
 namespace hydrac::runtime::cuda {
 namespace {
+
+using namespace device_code;
 
 // (name, type of d_y, type of d_table, the EmbeddingGradient): widths that use accesses of every size.
 struct Shape {

@@ -8,7 +8,7 @@
 #include "runtime/cuda/abi/cublaslt.h"
 #include "runtime/cuda/abi/driver.h"
 #include "runtime/cuda/abi/nvml.h"
-#include "runtime/cuda/abi/nvrtc.h"
+#include "targets/device_code/nvrtc_abi.h"
 
 // After ours: cuda.h turns some names into macros, unless all versions of its functions are asked for.
 #define __CUDA_API_VERSION_INTERNAL
@@ -49,6 +49,7 @@ static_assert(!SameFunction<int (*)(void*), int (*)(unsigned long long)>::value)
 // cuda.h turns cuEventElapsedTime into its second version, which takes the same parameters.
 namespace functions {
 using namespace abi;
+using namespace device_code::abi;
 #define HYDRAC_SAME(name, parameters) \
   static_assert(SameFunction<abi::CUresult(*) parameters, decltype(&::name)>::value, #name);
 HYDRAC_DRIVER_FUNCTIONS(HYDRAC_SAME)
@@ -115,7 +116,7 @@ TEST(CudaAbi, DriverValuesAreThoseOfTheHeader) {
 }
 
 TEST(CudaAbi, NvrtcValuesAreThoseOfTheHeader) {
-  expect_same({HYDRAC_VALUE(kNvrtcSuccess, NVRTC_SUCCESS)});
+  EXPECT_EQ(device_code::abi::kNvrtcSuccess, NVRTC_SUCCESS);
 }
 
 TEST(CudaAbi, CublasLtValuesAreThoseOfTheHeader) {
@@ -127,23 +128,14 @@ TEST(CudaAbi, CublasLtValuesAreThoseOfTheHeader) {
       HYDRAC_VALUE(kType32F, CUDA_R_32F),
       HYDRAC_VALUE(kType16F, CUDA_R_16F),
       HYDRAC_VALUE(kType16BF, CUDA_R_16BF),
-      HYDRAC_VALUE(kType8FE4M3, CUDA_R_8F_E4M3),
-      HYDRAC_VALUE(kType8FE5M2, CUDA_R_8F_E5M2),
       HYDRAC_VALUE(kCompute32F, CUBLAS_COMPUTE_32F),
       HYDRAC_VALUE(kCompute32FFastTF32, CUBLAS_COMPUTE_32F_FAST_TF32),
       HYDRAC_VALUE(kOpN, CUBLAS_OP_N),
       HYDRAC_VALUE(kOpT, CUBLAS_OP_T),
-      HYDRAC_VALUE(kLayoutBatchCount, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT),
-      HYDRAC_VALUE(kLayoutBatchStride, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET),
       HYDRAC_VALUE(kDescTransA, CUBLASLT_MATMUL_DESC_TRANSA),
       HYDRAC_VALUE(kDescTransB, CUBLASLT_MATMUL_DESC_TRANSB),
       HYDRAC_VALUE(kDescEpilogue, CUBLASLT_MATMUL_DESC_EPILOGUE),
       HYDRAC_VALUE(kDescBiasPointer, CUBLASLT_MATMUL_DESC_BIAS_POINTER),
-      HYDRAC_VALUE(kDescAuxPointer, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER),
-      HYDRAC_VALUE(kDescAuxLd, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD),
-      HYDRAC_VALUE(kDescScaleA, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER),
-      HYDRAC_VALUE(kDescScaleB, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER),
-      HYDRAC_VALUE(kDescFastAccumulation, CUBLASLT_MATMUL_DESC_FAST_ACCUM),
       HYDRAC_VALUE(kPreferenceWorkspaceBytes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES),
       HYDRAC_VALUE(kPreferenceReductionMask, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK),
       HYDRAC_VALUE(kPreferenceAlignmentA, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
@@ -161,17 +153,7 @@ TEST(CudaAbi, CublasLtValuesAreThoseOfTheHeader) {
       HYDRAC_VALUE(kCapabilityTiles, CUBLASLT_ALGO_CAP_TILE_IDS),
       HYDRAC_VALUE(kConfigStages, CUBLASLT_ALGO_CONFIG_STAGES_ID),
       HYDRAC_VALUE(kEpilogueDefault, CUBLASLT_EPILOGUE_DEFAULT),
-      HYDRAC_VALUE(kEpilogueRelu, CUBLASLT_EPILOGUE_RELU),
       HYDRAC_VALUE(kEpilogueBias, CUBLASLT_EPILOGUE_BIAS),
-      HYDRAC_VALUE(kEpilogueReluBias, CUBLASLT_EPILOGUE_RELU_BIAS),
-      HYDRAC_VALUE(kEpilogueGelu, CUBLASLT_EPILOGUE_GELU),
-      HYDRAC_VALUE(kEpilogueGeluBias, CUBLASLT_EPILOGUE_GELU_BIAS),
-      HYDRAC_VALUE(kEpilogueGeluAux, CUBLASLT_EPILOGUE_GELU_AUX),
-      HYDRAC_VALUE(kEpilogueGeluAuxBias, CUBLASLT_EPILOGUE_GELU_AUX_BIAS),
-      HYDRAC_VALUE(kEpilogueDgelu, CUBLASLT_EPILOGUE_DGELU),
-      HYDRAC_VALUE(kEpilogueDgeluBiasGradient, CUBLASLT_EPILOGUE_DGELU_BGRAD),
-      HYDRAC_VALUE(kEpilogueBiasGradientA, CUBLASLT_EPILOGUE_BGRADA),
-      HYDRAC_VALUE(kEpilogueBiasGradientB, CUBLASLT_EPILOGUE_BGRADB),
   });
 }
 

@@ -5,12 +5,14 @@
 
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/library.h"
-#include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
+#include "targets/device_code/nvrtc.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::runtime::cuda {
 namespace {
+
+using namespace device_code;
 
 using test::message_of;
 

@@ -206,16 +206,6 @@ TEST_F(CudnnPlan, AllRefusalsAreInTheMessage) {
             "cuDNN 9.14.0 has no engine for this graph; its heuristics name none");
 }
 
-TEST_F(CudnnPlan, ATunerSeesSeveralPlansAndFindsItsChoiceAgain) {
-  engines("works refuses works works");
-  CudnnAttention attention = open();
-  std::vector<std::string> names;
-  for (const Plan& plan : attention.forward_plans(problem(), 2)) names.push_back(plan.engine());
-  EXPECT_EQ(names, (std::vector<std::string>{"engine 10 (knobs 24=10)", "engine 12 (knobs 24=12)"}));
-  EXPECT_EQ(attention.forward(problem(), names[1]).engine(), names[1]);
-  EXPECT_EQ(attention.forward(problem()).engine(), names[0]);
-}
-
 TEST_F(CudnnPlan, TheWorkspaceHoldsTheEnginesAndTheGraphsScratch) {
   CudnnAttention attention = open();
   const auto backward_bytes = [&](std::int64_t tokens, bool deterministic) {

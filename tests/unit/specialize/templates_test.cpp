@@ -8,9 +8,9 @@
 #include <fstream>
 #include <regex>
 
-#include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "targets/cpu/jit.h"
+#include "targets/device_code/nvrtc.h"
 #include "targets/templates/templates.h"
 #include "tests/unit/specialize/entries.h"
 #include "tests/unit/specialize/whole_text.h"
@@ -97,7 +97,7 @@ class SameCode : public testing::Test {
  protected:
   void SetUp() override {
     try {
-      runtime::cuda::nvrtc_version();
+      device_code::nvrtc_version();
     } catch (const runtime::InputError& error) {
       GTEST_SKIP() << "SKIPPED: " << error.what();
     }
@@ -106,10 +106,10 @@ class SameCode : public testing::Test {
 
 // Without what names and the order of declarations decide.
 std::string ptx_of(const std::string& source, int capability) {
-  runtime::cuda::CompileRequest request;
+  device_code::CompileRequest request;
   request.source = source;
   request.capability = capability;
-  request.kind = runtime::cuda::CodeKind::ptx;
+  request.kind = device_code::CodeKind::ptx;
   request.options = {"--device-as-default-execution-space"};
   for (const targets::TemplateFile& file : targets::template_files()) {
     std::string name = file.path;
@@ -120,7 +120,7 @@ std::string ptx_of(const std::string& source, int capability) {
   }
   // Constants have a place of their own in memory, which nobody reads.
   const std::regex constant("\\.global \\.align \\d+ \\.\\w+ \\w+(\\[\\d+\\])?( = [^;]*)?;\n");
-  const std::string ptx = std::regex_replace(runtime::cuda::compile(request).image, constant, "");
+  const std::string ptx = std::regex_replace(device_code::compile(request).image, constant, "");
   std::map<std::string, std::string> names;
   std::string text;
   const std::regex symbol("_Z[A-Za-z0-9_$]+");
@@ -134,7 +134,7 @@ std::string ptx_of(const std::string& source, int capability) {
 }
 
 void expect_same_ptx(const std::string& entry, int capability, const std::string& name) {
-  const std::vector<int> known = runtime::cuda::nvrtc_capabilities();
+  const std::vector<int> known = device_code::nvrtc_capabilities();
   if (!std::binary_search(known.begin(), known.end(), capability)) return;
   const std::string plain = ptx_of(specialized(entry, capability), capability),
                     original = ptx_of(entry, capability);

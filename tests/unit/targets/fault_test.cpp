@@ -6,14 +6,18 @@
 #include <memory>
 
 #include "runtime/error.h"
+#include "runtime/program/after_call.h"
+#include "runtime/program/non_finite.h"
 #include "targets/cpu/executor.h"
-#include "targets/executable/non_finite.h"
+#include "targets/executable/call_table.h"
 #include "tests/unit/core/small_models.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::targets {
 namespace {
 
+using runtime::non_finite;
+using runtime::SafetensorsDtype;
 using test::message_of;
 using test::TempDir;
 
@@ -22,12 +26,13 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = NAN;
 TEST(NonFiniteElements, AreFoundThroughStridesOnly) {
   std::vector<float> memory(12, 1.0f);
   memory[3] = kNaN;  // not of the view: its rows have 3 of 4 elements
-  const std::vector<int64_t> sizes = {3, 3}, strides = {4, 1};
+  const runtime::TensorView view{"x", SafetensorsDtype::f32, 0, {3, 3}, {4, 1}};
   const auto bytes = std::as_bytes(std::span(memory));
-  EXPECT_FALSE(non_finite(bytes, ir::DType::f32, sizes, strides));
+  EXPECT_EQ(view.bytes(), 44);
+  EXPECT_FALSE(non_finite(view, bytes));
   memory[6] = -kInfinity;
   memory[8] = kNaN;
-  const auto found = non_finite(bytes, ir::DType::f32, sizes, strides);
+  const auto found = non_finite(view, bytes);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->count, 2);
   EXPECT_EQ(found->elements, 9);
@@ -37,15 +42,14 @@ TEST(NonFiniteElements, AreFoundThroughStridesOnly) {
 
 TEST(NonFiniteElements, OfEveryType) {
   struct Case {
-    ir::DType dtype;
+    SafetensorsDtype dtype;
     uint16_t largest, infinity, nan;
   };
-  for (const Case& c :
-       {Case{ir::DType::bf16, 0x7F7F, 0x7F80, 0xFFC1}, Case{ir::DType::f16, 0x7BFF, 0xFC00, 0x7C01}}) {
+  for (const Case& c : {Case{SafetensorsDtype::bf16, 0x7F7F, 0x7F80, 0xFFC1},
+                        Case{SafetensorsDtype::f16, 0x7BFF, 0xFC00, 0x7C01}}) {
     for (const auto& [bits, nan] : {std::pair(c.infinity, false), std::pair(c.nan, true)}) {
       const std::vector<uint16_t> memory = {c.largest, bits, 0};
-      const std::vector<int64_t> sizes = {3}, strides = {1};
-      const auto found = non_finite(std::as_bytes(std::span(memory)), c.dtype, sizes, strides);
+      const auto found = non_finite({"x", c.dtype, 0, {3}, {1}}, std::as_bytes(std::span(memory)));
       ASSERT_TRUE(found);
       EXPECT_EQ(found->count, 1);
       EXPECT_EQ(found->first, (std::vector<int64_t>{1}));
@@ -53,8 +57,66 @@ TEST(NonFiniteElements, OfEveryType) {
     }
   }
   const std::vector<float> scalar = {kNaN};
-  EXPECT_TRUE(non_finite(std::as_bytes(std::span(scalar)), ir::DType::f32, {}, {}));
-  EXPECT_FALSE(non_finite(std::as_bytes(std::span(scalar)), ir::DType::i32, {}, {})) << "integers are finite";
+  const auto bytes = std::as_bytes(std::span(scalar));
+  EXPECT_TRUE(non_finite({"x", SafetensorsDtype::f32, 0, {}, {}}, bytes));
+  EXPECT_FALSE(non_finite({"x", SafetensorsDtype::i32, 0, {}, {}}, bytes)) << "integers are finite";
+}
+
+TEST(CallTable, UnrollsLoopsAndTakesSlotsInTurn) {
+  const runtime::CallTable table(
+      "tensor x 32 2 4 F32 100 2 2 3 4 1\n"
+      "tensor x~2 0 1 1 BF16 8 0  \n"
+      "function micro_step\n"
+      "section 3 down\n"
+      "call kernel add @ model.norm, a spec.yaml:7\n"
+      "uses x[l] x[1] -> x[l+1] x~2\n"
+      "section 0 up\n"
+      "call gemm NN 1x2x3 for y @ train, by default\n"
+      "uses ->\n");
+  const std::vector<runtime::TracedCall> calls = table.of("micro_step");
+  ASSERT_EQ(calls.size(), 4u);
+  EXPECT_EQ(calls[0].text, "kernel add of layer 2 (model.norm, a spec.yaml:7)");
+  EXPECT_EQ(calls[1].text, "kernel add of layer 1 (model.norm, a spec.yaml:7)");
+  EXPECT_EQ(calls[3].text, "gemm NN 1x2x3 for y (train, by default)");
+  EXPECT_EQ(calls[0].reads.at(0).name, "x[2]");
+  EXPECT_EQ(calls[0].reads.at(0).offset, 100);
+  EXPECT_EQ(calls[0].reads.at(1).name, "x[1]");
+  EXPECT_EQ(calls[0].makes.at(0).name, "x[3]");
+  EXPECT_EQ(calls[0].makes.at(0).offset, 132);
+  EXPECT_EQ(calls[0].makes.at(0).strides, (std::vector<int64_t>{4, 1}));
+  EXPECT_EQ(calls[0].makes.at(1).name, "x");
+  EXPECT_EQ(calls[0].makes.at(1).dtype, SafetensorsDtype::bf16);
+  EXPECT_TRUE(table.of("generate").empty());
+}
+
+// Its second call fails.
+class FailingProgram final : public runtime::CpuStepProgram {
+ public:
+  FailingProgram() : CpuStepProgram(layout()) {}
+  std::string description() const override { return ""; }
+
+ private:
+  static runtime::ProgramLayout layout() {
+    runtime::ProgramLayout layout;
+    layout.arena_bytes = layout.persistent_bytes = layout.input_bytes = 4;
+    layout.inputs.inv_count = {0, 1};
+    layout.calls = runtime::CallTable(
+        "function micro_step\nsection 2 up\ncall kernel add @ model.norm, by default\nuses ->\n");
+    return layout;
+  }
+  void execute(runtime::Function) override {
+    runtime::after_call();
+    throw runtime::RunError("an illegal address");
+  }
+};
+
+TEST(CheckedKernels, OneThatFailsIsNamed) {
+  FailingProgram program;
+  const auto step = [&] { program.micro_step({}, 1); };
+  EXPECT_EQ(message_of<runtime::RunError>(step), "an illegal address");
+  program.check_kernels();
+  EXPECT_EQ(message_of<runtime::RunError>(step),
+            "kernel add of layer 1 (model.norm, by default) failed: an illegal address");
 }
 
 TEST(PlaceOfAKey, IsWhereTheUserWroteIt) {

@@ -1,5 +1,5 @@
 // NVRTC and its cache: code, tables, messages. Needs NVRTC but no GPU.
-#include "runtime/cuda/nvrtc.h"
+#include "targets/device_code/nvrtc.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "runtime/error.h"
 #include "tests/unit/support/temp_dir.h"
 
-namespace hydrac::runtime::cuda {
+namespace hydrac::device_code {
 namespace {
 
 class Nvrtc : public testing::Test {
@@ -17,7 +17,7 @@ class Nvrtc : public testing::Test {
   void SetUp() override {
     try {
       nvrtc_version();
-    } catch (const InputError& error) {
+    } catch (const runtime::InputError& error) {
       GTEST_SKIP() << "SKIPPED: " << error.what();
     }
   }
@@ -190,7 +190,7 @@ TEST_F(Nvrtc, ACacheFolderThatCannotBeWrittenIsAnError) {
   try {
     compile_cached(scale_request(), folder / "file");
     FAIL() << "no error";
-  } catch (const RunError& error) {
+  } catch (const runtime::RunError& error) {
     EXPECT_EQ(error.what(),
               "cannot write into the cache folder " + (folder / "file").string() +
                   ": is the disk full or the folder read-only? Set $HYDRAC_CACHE to a folder that can "
@@ -217,4 +217,4 @@ TEST_F(Nvrtc, SeveralThreadsCompileAtOnce) {
 }
 
 }  // namespace
-}  // namespace hydrac::runtime::cuda
+}  // namespace hydrac::device_code

@@ -1,8 +1,8 @@
-#include "runtime/cuda/resources.h"
+#include "targets/device_code/resources.h"
 
 #include <gtest/gtest.h>
 
-namespace hydrac::runtime::cuda {
+namespace hydrac::device_code {
 namespace {
 
 TEST(AssemblerReport, OfNvrtc13GivesEachKernelsRegistersStackSpillsAndSharedMemory) {
@@ -46,4 +46,4 @@ TEST(AssemblerReport, OfNvrtc12LeavesOutFunctionsThatAreNoKernels) {
 }
 
 }  // namespace
-}  // namespace hydrac::runtime::cuda
+}  // namespace hydrac::device_code

@@ -1,4 +1,4 @@
-#include "runtime/cpu/products.h"
+#include "runtime/cpu/run.h"
 
 namespace hydrac::runtime {
 
@@ -18,18 +18,18 @@ Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, b
 
 }  // namespace
 
-void Products::gemm_nt(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n,
-                       std::int64_t k, ProductOptions options) const {
+void Run::gemm_nt(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
+                  ProductOptions options) const {
   blas_.gemm(product(m, n, k, false, true, options), a, b, c);
 }
 
-void Products::gemm_nn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n,
-                       std::int64_t k, ProductOptions options) const {
+void Run::gemm_nn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
+                  ProductOptions options) const {
   blas_.gemm(product(m, n, k, false, false, options), a, b, c);
 }
 
-void Products::gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n,
-                       std::int64_t k, ProductOptions options) const {
+void Run::gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
+                  ProductOptions options) const {
   blas_.gemm(product(m, n, k, true, false, options), a, b, c);
 }
 

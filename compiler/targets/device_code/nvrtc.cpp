@@ -1,4 +1,4 @@
-#include "runtime/cuda/nvrtc.h"
+#include "targets/device_code/nvrtc.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,11 +8,28 @@
 #include <utility>
 
 #include "runtime/cuda/library.h"
-#include "runtime/cuda/resources.h"
 #include "runtime/error.h"
+#include "targets/device_code/nvrtc_abi.h"
+#include "targets/device_code/resources.h"
 
-namespace hydrac::runtime::cuda {
+namespace hydrac::device_code {
+
+using runtime::InputError;
+using runtime::RunError;
+
 namespace {
+
+abi::NvrtcApi open_nvrtc() {
+  const runtime::cuda::LibraryQuery query =
+      runtime::cuda::toolkit_query("NVRTC, CUDA's run-time compiler,", "libnvrtc", "cuda-nvrtc");
+  void* library = runtime::cuda::open_library(query);
+  abi::NvrtcApi api;
+#define HYDRAC_FIND(result, name, parameters) \
+  api.name = reinterpret_cast<decltype(api.name)>(runtime::cuda::function_of(library, query, #name));
+  HYDRAC_NVRTC_FUNCTIONS(HYDRAC_FIND)
+#undef HYDRAC_FIND
+  return api;
+}
 
 void check_nvrtc(abi::nvrtcResult result, const char* call) {
   if (result != abi::kNvrtcSuccess)
@@ -70,6 +87,11 @@ std::pair<int, int> nvrtc_number() {
 
 }  // namespace
 
+const abi::NvrtcApi& nvrtc() {
+  static const abi::NvrtcApi api = open_nvrtc();
+  return api;
+}
+
 std::string architecture(int capability, CodeKind kind) {
   if (kind == CodeKind::ptx) return fmt::format("compute_{}", capability);
   return fmt::format("sm_{}{}", capability, capability == 90 ? "a" : "");
@@ -122,4 +144,4 @@ DeviceCode compile(const CompileRequest& request) {
   return code;
 }
 
-}  // namespace hydrac::runtime::cuda
+}  // namespace hydrac::device_code

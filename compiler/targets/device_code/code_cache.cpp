@@ -11,13 +11,17 @@
 #include <sstream>
 
 #include "runtime/cuda/cache_file.h"
-#include "runtime/cuda/nvrtc.h"
 #include "runtime/data/hash.h"
 #include "runtime/error.h"
+#include "targets/device_code/nvrtc.h"
 
-namespace hydrac::runtime::cuda {
+namespace hydrac::device_code {
 
 namespace fs = std::filesystem;
+using runtime::Hash64;
+using runtime::RunError;
+using runtime::cuda::read_whole;
+using runtime::cuda::write_whole;
 
 namespace {
 
@@ -97,4 +101,4 @@ DeviceCode compile_cached(const CompileRequest& request, const fs::path& cache_d
   return code;
 }
 
-}  // namespace hydrac::runtime::cuda
+}  // namespace hydrac::device_code

@@ -1,8 +1,10 @@
-// Matrix products as an emitted program for the cpu writes them: named by which operand is transposed.
+// The calls of an emitted program for the cpu: its kernels, and matrix products named by which operand is
+// transposed.
 #pragma once
 #include <cstdint>
 
 #include "runtime/cpu/gemm.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::runtime {
 
@@ -10,11 +12,17 @@ struct ProductOptions {
   bool accumulate = false;  // adds to what C holds
 };
 
-// float32, row-major and dense. C must not overlap A or B.
-class Products {
+class Run {
  public:
-  explicit Products(Blas blas) : blas_(std::move(blas)) {}
+  explicit Run(Blas blas) : blas_(std::move(blas)) {}
 
+  template <class... Parameters, class... Arguments>
+  void operator()(void (*kernel)(Parameters...), Arguments... arguments) const {
+    kernel(arguments...);
+    after_call();
+  }
+
+  // Products are of float32, row-major and dense. C must not overlap A or B.
   // C[m,n] = A[m,k] · B[n,k]ᵀ: a layer's outputs from its inputs and its weight.
   void gemm_nt(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
                ProductOptions options = {}) const;

@@ -8,7 +8,7 @@
 
 #include "runtime/cuda/stream.h"
 
-namespace hydrac::runtime::cuda {
+namespace hydrac::device_code {
 
 // One kernel of a Module, which must outlive it. A small value: copy it freely.
 class Kernel {
@@ -22,12 +22,13 @@ class Kernel {
   // Blocks of this size that one multiprocessor runs at a time.
   int blocks_per_sm(int threads, std::int64_t dynamic_shared_bytes) const;
 
-  abi::CUfunction handle() const { return function_; }
+  runtime::cuda::abi::CUfunction handle() const { return function_; }
 
  private:
   friend class Module;
-  Kernel(abi::CUfunction function, const std::string* name) : function_(function), name_(name) {}
-  abi::CUfunction function_ = nullptr;
+  Kernel(runtime::cuda::abi::CUfunction function, const std::string* name)
+      : function_(function), name_(name) {}
+  runtime::cuda::abi::CUfunction function_ = nullptr;
   const std::string* name_ = nullptr;  // owned by the Module
 };
 
@@ -67,6 +68,7 @@ struct LaunchShape {
 // `arguments` points to one pointer per kernel parameter, as cuLaunchKernel takes them. Throws RunError that
 // names the kernel when CUDA refuses the launch; what fails while it runs is reported by a later
 // synchronization.
-void launch(const Kernel& kernel, const LaunchShape& shape, void* const* arguments, const Stream& stream);
+void launch(const Kernel& kernel, const LaunchShape& shape, void* const* arguments,
+            const runtime::cuda::Stream& stream);
 
-}  // namespace hydrac::runtime::cuda
+}  // namespace hydrac::device_code

@@ -1,4 +1,4 @@
-#include "runtime/cuda/module.h"
+#include "targets/device_code/module.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,18 @@
 #include <utility>
 
 #include "runtime/cuda/library.h"
+#include "runtime/cuda/stream.h"
 #include "runtime/error.h"
+#include "runtime/program/after_call.h"
 
-namespace hydrac::runtime::cuda {
+namespace hydrac::device_code {
+
+namespace abi = runtime::cuda::abi;
+using runtime::RunError;
+using runtime::cuda::check;
+using runtime::cuda::driver;
+using runtime::cuda::follows_one_kernel;
+
 namespace {
 
 int attribute(const Kernel& kernel, int which) {
@@ -136,7 +145,8 @@ void* Module::global(const std::string& name, std::int64_t* bytes) const {
   return reinterpret_cast<void*>(address);
 }
 
-void launch(const Kernel& kernel, const LaunchShape& shape, void* const* arguments, const Stream& stream) {
+void launch(const Kernel& kernel, const LaunchShape& shape, void* const* arguments,
+            const runtime::cuda::Stream& stream) {
   abi::CUlaunchAttribute attributes[2] = {};
   abi::CUlaunchConfig config = {};
   config.grid_x = grid_size(kernel, shape.grid.x, 0x7fffffff, 'x');
@@ -161,6 +171,7 @@ void launch(const Kernel& kernel, const LaunchShape& shape, void* const* argumen
   const abi::CUresult result =
       driver().cuLaunchKernelEx(&config, kernel.handle(), const_cast<void**>(arguments), nullptr);
   if (result != abi::kCudaSuccess) check(result, described(kernel, shape));
+  runtime::after_call();
 }
 
-}  // namespace hydrac::runtime::cuda
+}  // namespace hydrac::device_code

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace hydrac::runtime::cuda {
+namespace hydrac::device_code {
 
 enum class CodeKind {
   cubin,  // machine code of one architecture
@@ -69,4 +69,4 @@ struct CompileError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace hydrac::runtime::cuda
+}  // namespace hydrac::device_code

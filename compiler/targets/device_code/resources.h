@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/cuda/nvrtc.h"
+#include "targets/device_code/nvrtc.h"
 
-namespace hydrac::runtime::cuda {
+namespace hydrac::device_code {
 
 struct AssemblerReport {
   std::vector<KernelResources> kernels;  // by name
@@ -16,4 +16,4 @@ struct AssemblerReport {
 // `log` is NVRTC's with ptxas's option -v, of NVRTC 12 or 13.
 AssemblerReport read_assembler_report(std::string_view log);
 
-}  // namespace hydrac::runtime::cuda
+}  // namespace hydrac::device_code

@@ -1,8 +1,8 @@
-// The part of NVRTC's C ABI (libnvrtc.so.12 and .13) that this folder uses; see driver.h.
+// The part of NVRTC's C ABI (libnvrtc.so.12 and .13) that this folder uses; see runtime/cuda/abi/driver.h.
 #pragma once
 #include <cstddef>
 
-namespace hydrac::runtime::cuda::abi {
+namespace hydrac::device_code::abi {
 
 using nvrtcResult = int;
 using nvrtcProgram = struct _nvrtcProgram*;
@@ -33,4 +33,11 @@ struct NvrtcApi {
 #undef HYDRAC_MEMBER
 };
 
-}  // namespace hydrac::runtime::cuda::abi
+}  // namespace hydrac::device_code::abi
+
+namespace hydrac::device_code {
+
+// Opened by the first call. Throws InputError that says what to install when NVRTC is missing or too old.
+const abi::NvrtcApi& nvrtc();
+
+}  // namespace hydrac::device_code

@@ -1,11 +1,11 @@
-#include "runtime/cuda/resources.h"
+#include "targets/device_code/resources.h"
 
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
 
-namespace hydrac::runtime::cuda {
+namespace hydrac::device_code {
 namespace {
 
 // The number that stands before `unit`: number_before("Used 32 registers, ...", " registers") is 32.
@@ -67,4 +67,4 @@ AssemblerReport read_assembler_report(std::string_view log) {
   return report;
 }
 
-}  // namespace hydrac::runtime::cuda
+}  // namespace hydrac::device_code

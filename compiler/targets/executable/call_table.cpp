@@ -1,0 +1,144 @@
+#include "targets/executable/call_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <vector>
+
+#include "driver/slot_places.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "spec/key_table.h"
+
+namespace hydrac::targets {
+
+namespace {
+
+// Of a section, where the first of its keys that the user wrote stands.
+diag::Location where(const spec::Spec& spec, const std::string& key) {
+  if (spec::find_key(key)) return spec.where(key);
+  for (const spec::KeyRow& row : spec::key_rows()) {
+    if (row.path.starts_with(key + ".") && spec.is_set(row.path)) return spec.where(row.path);
+  }
+  return {};
+}
+
+std::string place_text(const std::string& key, const diag::Location& location, const std::string& file) {
+  if (!location.known()) return key + ", by default";
+  if (location.on_command_line()) return key + " on the command line";
+  return fmt::format("{}, {}:{}", key, file, location.line);
+}
+
+// What a line of the table, and a raw string around it, can hold.
+std::string in_line(const std::string& words) {
+  std::string text;
+  for (const char c : words) text += c < ' ' || c == '"' || c == 127 ? '?' : c;
+  return text;
+}
+
+// As CallTable names the types that can be infinite; empty for the others.
+std::string_view type_name(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::f32:
+      return dtype_name(runtime::SafetensorsDtype::f32);
+    case ir::DType::bf16:
+      return dtype_name(runtime::SafetensorsDtype::bf16);
+    case ir::DType::f16:
+      return dtype_name(runtime::SafetensorsDtype::f16);
+    case ir::DType::i32:
+    case ir::DType::u32:
+      return "";
+  }
+  throw std::logic_error("an element type that the table has no name for");
+}
+
+class TableText {
+ public:
+  TableText(const driver::Compiled& compiled, SpecPaths paths) : compiled_(compiled), paths_(paths) {}
+
+  std::string print();
+
+ private:
+  void add_call(const program::Call& call);
+  std::string uses(const std::vector<ir::Use>& uses);
+  const std::string& name_of_tensor(ir::ValueId id);
+  std::string origin(const std::string& key) const;
+
+  const driver::Compiled& compiled_;
+  const SpecPaths paths_;
+  std::map<ir::ValueId, std::string> names_;
+  std::map<std::string, int> taken_;
+  std::string tensors_, functions_;
+};
+
+const std::string& TableText::name_of_tensor(ir::ValueId id) {
+  std::string& name = names_[id];
+  if (!name.empty()) return name;
+  const ir::Value& value = compiled_.graph.value(id);
+  const int count = ++taken_[value.name];
+  name = count == 1 ? value.name : fmt::format("{}~{}", value.name, count);
+  const driver::SlotPlaces places = driver::slot_places(compiled_, id);
+  std::vector<int64_t> sizes;
+  for (const ir::Dim& dim : value.shape) sizes.push_back(dim.size);
+  tensors_ += fmt::format("tensor {} {} {} {} {} {}", name, places.stride, places.apart, value.slots,
+                          type_name(value.dtype), places.offset);
+  tensors_ += fmt::format(" {} {} {}\n", sizes.size(), fmt::join(sizes, " "),
+                          fmt::join(resolved_view(compiled_.graph, id).strides, " "));
+  return name;
+}
+
+std::string TableText::uses(const std::vector<ir::Use>& uses) {
+  std::string text;
+  for (const ir::Use& use : uses) {
+    const ir::Value& value = compiled_.graph.value(use);
+    // A regression's missing targets are NaN.
+    if (type_name(value.dtype).empty() || use.value == compiled_.interface.targets) continue;
+    text += " " + name_of_tensor(use.value);
+    if (value.slots == 1) continue;
+    if (!use.slot.per_layer)
+      text += fmt::format("[{}]", use.slot.index);
+    else
+      text += use.slot.index == 0 ? "[l]" : fmt::format("[l{:+}]", use.slot.index);
+  }
+  return text;
+}
+
+std::string TableText::origin(const std::string& key) const {
+  const diag::Location location = where(compiled_.spec, key);
+  const std::string name = std::filesystem::path(location.file).filename().string();
+  return in_line(place_text(key, location, paths_ == SpecPaths::whole ? location.file : name));
+}
+
+void TableText::add_call(const program::Call& call) {
+  functions_ += call.kind == program::Call::Kind::launch ? "call kernel " : "call ";
+  functions_ += name_of(compiled_.program, call);
+  if (call.kind == program::Call::Kind::gemm) functions_ += " for " + call.label;
+  functions_ += fmt::format(" @ {}\n", origin(call.origin));
+  functions_ += fmt::format("uses{} ->{}\n", uses(call.operands), uses(call.results));
+}
+
+std::string TableText::print() {
+  for (const program::Function& function : compiled_.program.functions) {
+    functions_ += fmt::format("function {}\n", function.name);
+    for (const program::Section& section : function.sections) {
+      functions_ += fmt::format("section {} {}\n", section.layers, section.reverse ? "down" : "up");
+      for (const program::Call& call : section.calls) add_call(call);
+    }
+  }
+  return tensors_ + functions_;
+}
+
+}  // namespace
+
+std::string place_of(const spec::Spec& spec, const std::string& key) {
+  const diag::Location location = where(spec, key);
+  return place_text(key, location, location.file);
+}
+
+std::string call_table(const driver::Compiled& compiled, SpecPaths paths) {
+  return TableText(compiled, paths).print();
+}
+
+}  // namespace hydrac::targets

@@ -1,0 +1,18 @@
+// What each call of a program reads and makes and which key of the spec asked for it, as the text that
+// runtime::CallTable reads: by it a program traces a failure to its call, compiled just now or emitted.
+#pragma once
+#include <string>
+
+#include "driver/compile.h"
+
+namespace hydrac::targets {
+
+// Where in what the user wrote a key of a spec, or one of a section's keys, stands:
+// "model.norm, spec.yaml:12", "model.norm on the command line", "model.norm, by default".
+std::string place_of(const spec::Spec& spec, const std::string& key);
+
+enum class SpecPaths { whole, file_names };  // how files of the spec are named
+
+std::string call_table(const driver::Compiled& compiled, SpecPaths paths);
+
+}  // namespace hydrac::targets

@@ -1,0 +1,39 @@
+// Finding numbers that are none in a program's memory, wherever that is, and saying where they stand.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/program/call_table.h"
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+// Copies bytes of the arena, from `offset` on, to the host.
+using ReadArena = std::function<void(int64_t offset, std::span<std::byte> to)>;
+
+struct NonFinite {
+  int64_t count = 0, elements = 0;  // so many of so many elements are NaN or infinite
+  std::vector<int64_t> first;       // the position of the first in row-major order
+  bool nan = false;                 // which of both the first is
+};
+
+// Of the view's own elements; `bytes` begin at the first one. Tensors of integers have none.
+std::optional<NonFinite> non_finite(const TensorView& view, std::span<const std::byte> bytes);
+
+// What a call that just ran wrote, if there is something non-finite in it, and whether that came from what it
+// read: "kernel gelu of layer 3 (model.hidden_act, spec.yaml:9) wrote infinity to mlp.act[3] in 3 of 4096
+// elements, the first at [0, 5, 12]; all that it read is finite". What it overwrote of its own inputs is not
+// looked at.
+std::optional<std::string> non_finite_results(const TracedCall& call, const ReadArena& read);
+
+// The first of these tensors that holds something non-finite: "the parameter lm_head.weight holds NaN in
+// ...", where `kind` is "parameter".
+std::optional<std::string> non_finite_tensor(const std::vector<NamedTensor>& tensors, const char* kind,
+                                             const ReadArena& read);
+
+}  // namespace hydrac::runtime
