@@ -292,6 +292,9 @@ void Emitter::add_main() {
                            "using hydrac::runtime::TrainSettings;\n\n" +
                            settings_source(settings_),
                        main_source(compiled_.spec, kind)});
+  files_["spec.inc"] = provenance(origin_, "// ") +
+                       "//\n// The spec as it was resolved, for the run's folder.\n" +
+                       string_literal(settings_.train.spec_text) + "\n";
 }
 
 }  // namespace

@@ -209,11 +209,11 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
                        tf32 ? "/*tf32=*/true" : "/*tf32=*/false"));
   if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir()),");
   for (const auto& [name, attention] : attentions) {
-    const std::string problem =
-        fmt::format("{}({})", problem_of(attentions, name), size_text(dimensions, {attention.call.batch, "B"}));
-    const std::string plan = attention.call.backward
-                                 ? fmt::format("backward({})", problem)
-                                 : fmt::format("fastest_forward({}, stream(), arena(), kArenaBytes)", problem);
+    const std::string problem = fmt::format("{}_problem({})", problem_of(attentions, name),
+                                            size_text(dimensions, {attention.call.batch, "B"}));
+    const std::string plan =
+        attention.call.backward ? fmt::format("backward({})", problem)
+                                : fmt::format("fastest_forward({}, stream(), arena(), kArenaBytes)", problem);
     out.line(fmt::format("      {}_(cudnn_.{}),", name, plan));
   }
   out.line(fmt::format("      main_(stream(), products_, memory_.state.gemm_workspace){}", two ? "," : " {"));

@@ -122,9 +122,9 @@ void print_files(Writer& out, const runtime::TrainOptions& t) {
     out.line(fmt::format("train.checkpoint_files[{}] =", string_literal(name)));
     out.line(string_literal(text) + ";");
   }
-  out.line("// The spec as it was resolved, for the run's folder.");
   out.line("train.spec_text =");
-  out.line(string_literal(t.spec_text) + ";");
+  out.line("#include \"spec.inc\"");
+  out.line(";");
 }
 
 }  // namespace

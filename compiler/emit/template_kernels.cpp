@@ -32,8 +32,7 @@ const std::map<std::string, std::string, std::less<>> kQualified = {
 std::string entry_text(const Kernel& kernel, bool cpu) {
   return fmt::format("{}#include \"{}\"\n#include \"dims.h\"\n\n{}",
                      kernel.waits_for_previous ? "#include \"cuda/previous_kernel.cuh\"\n" : "",
-                     kernel.header,
-                     ir::with_words(commented_definition(kernel, cpu), kQualified));
+                     kernel.header, ir::with_words(commented_definition(kernel, cpu), kQualified));
 }
 
 // The same in the program's namespace, where names need less.

@@ -22,49 +22,47 @@ void block_backward(const Memory& m, Run& run, int l) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"block_backward"}, nvtx3::payload{l}};
 
-  main.wait(run.after_d_attn_qkv_bias);
+  main.wait(run.after_d_mlp_down_weight);
   layernorm_layernorm_backward_add_dropout(
-      act.residual[l + 1], weights.attn_norm_weight[l + 1], act.d_normed, act.d_residual, act.d_residual_sum,
-      grads.attn_norm_weight[l + 1], grads.attn_norm_bias[l + 1], state.rng_step, state.rng_seed,
-      act.d_mlp_out, grads.mlp_down_bias[l], act.layernorm_layernorm_backward_add_dropout_workspace, l,
-      main.stream());
-  main.mark(run.after_d_residual_sum);
+      act.residual[l + 1], weights.attn_norm_weight[l + 1], act.normed_mean_again, act.normed_rstd_again,
+      act.d_normed, act.d_residual, act.d_residual_sum, grads.attn_norm_weight[l + 1],
+      grads.attn_norm_bias[l + 1], state.rng_step, state.rng_seed, act.d_mlp_out, grads.mlp_down_bias[l],
+      act.layernorm_layernorm_backward_add_dropout_workspace, l, main.stream());
+  main.mark(run.after_normed_mean_again);
 
-  beside.wait(run.after_d_residual_sum);
+  beside.wait(run.after_normed_mean_again);
   layernorm_layernorm_backward_add_dropout_sums(
       grads.attn_norm_weight[l + 1], grads.attn_norm_bias[l + 1], grads.mlp_down_bias[l],
       act.layernorm_layernorm_backward_add_dropout_workspace, beside.stream());
-  beside.mark(run.after_d_residual_sum_2);
 
   // d_mlp_act = d_mlp_out · mlp_down_weight    [B,T,C] x [C,F] -> [B,T,F]
-  main.wait(run.after_d_residual_sum_2);
-  main.gemm_nn(act.d_mlp_act, act.d_mlp_out, copies.mlp_down_weight[l], B * T, F, C);
+  main.gemm_nn(act.d_mlp_act[l], act.d_mlp_out, copies.mlp_down_weight[l], B * T, F, C);
 
-  layernorm(act.residual[l], weights.attn_norm_weight[l], weights.attn_norm_bias[l], act.normed_again,
-            main.stream());
+  layernorm(act.residual[l], weights.attn_norm_weight[l], weights.attn_norm_bias[l], act.normed_again[l],
+            act.normed_mean_again_2, act.normed_rstd_again_2, main.stream());
 
   // attn_qkv_again = normed_again · attn_qkv_weightᵀ + attn_qkv_bias    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]
-  main.gemm_nt(act.attn_qkv_again, act.normed_again, copies.attn_qkv_weight[l], B * T, 3 * H * D, C,
+  main.gemm_nt(act.attn_qkv_again, act.normed_again[l], copies.attn_qkv_weight[l], B * T, 3 * H * D, C,
                {.bias = copies.attn_qkv_bias[l]});
 
-  attention_forward(act.attn_q_again, act.attn_k_again, act.attn_v_again, act.attn_mixed_again,
+  attention_forward(act.attn_q_again, act.attn_k_again, act.attn_v_again, act.attn_mixed_again[l],
                     act.attn_mixed_lse_again, state.rng_step, state.rng_seed, l, main.stream());
 
-  // attn_out_again = attn_mixed_again · attn_out_weightᵀ + attn_out_bias    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
-  main.gemm_nt(act.attn_out_again, act.attn_mixed_again, copies.attn_out_weight[l], B * T, C, H * D,
-               {.bias = copies.attn_out_bias[l]});
+  // attn_out_again_product = attn_mixed_again · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
+  main.wait(run.after_d_mlp_up_weight);
+  main.gemm_nt(act.attn_out_again_product, act.attn_mixed_again[l], copies.attn_out_weight[l], B * T, C,
+               H * D);
 
-  dropout_add_layernorm_block(act.attn_out_again, state.rng_step, state.rng_seed, act.residual[l],
-                              act.residual_mid_again, weights.mlp_norm_weight[l], weights.mlp_norm_bias[l],
-                              act.mlp_normed_again, act.mlp_normed_mean_again, act.mlp_normed_rstd_again, l,
-                              main.stream());
+  dropout_add_layernorm(act.attn_out_again_product, copies.attn_out_bias[l], state.rng_step, state.rng_seed,
+                        act.residual[l], act.residual_mid_again, weights.mlp_norm_weight[l],
+                        weights.mlp_norm_bias[l], act.mlp_normed_again, act.mlp_normed_mean_again,
+                        act.mlp_normed_rstd_again, l, main.stream());
 
-  // mlp_up_again = mlp_normed_again · mlp_up_weightᵀ + mlp_up_bias    [B,T,C] x [F,C]ᵀ -> [B,T,F]
-  main.gemm_nt(act.mlp_up_again, act.mlp_normed_again, copies.mlp_up_weight[l], B * T, F, C,
-               {.bias = copies.mlp_up_bias[l]});
+  // mlp_up_again_product = mlp_normed_again · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
+  main.gemm_nt(act.mlp_up_again_product, act.mlp_normed_again, copies.mlp_up_weight[l], B * T, F, C);
 
-  gelu_gelu_backward(act.mlp_up_again, act.mlp_act_again, act.d_mlp_act, act.d_mlp_up, grads.mlp_up_bias[l],
-                     act.gelu_gelu_backward_workspace, main.stream());
+  gelu_gelu_backward(act.mlp_up_again_product, copies.mlp_up_bias[l], act.mlp_act_again, act.d_mlp_act[l],
+                     act.d_mlp_up[l], grads.mlp_up_bias[l], act.gelu_gelu_backward_workspace, main.stream());
   main.mark(run.after_mlp_act_again);
 
   beside.wait(run.after_mlp_act_again);
@@ -76,15 +74,14 @@ void block_backward(const Memory& m, Run& run, int l) {
   beside.mark(run.after_d_mlp_down_weight);
 
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
-  main.wait(run.after_d_mlp_down_weight);
-  main.gemm_nn(act.d_mlp_normed, act.d_mlp_up, copies.mlp_up_weight[l], B * T, C, F);
+  main.wait(run.after_d_attn_out_weight);
+  main.gemm_nn(act.d_mlp_normed, act.d_mlp_up[l], copies.mlp_up_weight[l], B * T, C, F);
 
   // mlp_up_weight += d_mlp_upᵀ · mlp_normed_again    [B,T,F]ᵀ x [B,T,C] -> [F,C]
-  beside.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up, act.mlp_normed_again, F, C, B * T,
+  beside.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up[l], act.mlp_normed_again, F, C, B * T,
                  {.accumulate = true});
   beside.mark(run.after_d_mlp_up_weight);
 
-  main.wait(run.after_d_mlp_up_weight);
   layernorm_backward_add_dropout(act.d_mlp_normed, act.residual_mid_again, weights.mlp_norm_weight[l],
                                  act.mlp_normed_mean_again, act.mlp_normed_rstd_again, act.d_residual_sum,
                                  act.d_residual, grads.mlp_norm_weight[l], grads.mlp_norm_bias[l],
@@ -101,12 +98,13 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.gemm_nn(act.d_attn_mixed, act.d_attn_out, copies.attn_out_weight[l], B * T, H * D, C);
 
   // attn_out_weight += d_attn_outᵀ · attn_mixed_again    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
-  beside.gemm_tn(grads.attn_out_weight[l], act.d_attn_out, act.attn_mixed_again, C, C, B * T,
+  beside.gemm_tn(grads.attn_out_weight[l], act.d_attn_out, act.attn_mixed_again[l], C, C, B * T,
                  {.accumulate = true});
   beside.mark(run.after_d_attn_out_weight);
 
-  main.wait(run.after_d_attn_out_weight);
-  attention_query_gradients(act.attn_q_again, act.attn_k_again, act.attn_v_again, act.attn_mixed_again,
+  main.wait(run.after_d_token_embedding);
+  main.wait(run.after_d_attn_qkv_bias);
+  attention_query_gradients(act.attn_q_again, act.attn_k_again, act.attn_v_again, act.attn_mixed_again[l],
                             act.attn_mixed_lse_again, act.d_attn_mixed, act.d_attn_q, state.rng_step,
                             state.rng_seed, act.attention_query_gradients_workspace, l, main.stream());
 
@@ -120,7 +118,7 @@ void block_backward(const Memory& m, Run& run, int l) {
 
   // attn_qkv_weight += d_attn_qkvᵀ · normed_again    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
   beside.wait(run.after_d_attn_q);
-  beside.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed_again, 3 * H * D, C, B * T,
+  beside.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed_again[l], 3 * H * D, C, B * T,
                  {.accumulate = true});
 
   bias_gradient(act.d_attn_qkv, grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
@@ -140,9 +138,9 @@ void input_backward(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"input_backward"}};
 
-  main.wait(run.after_d_attn_qkv_bias);
+  main.wait(run.after_d_mlp_down_weight);
   layernorm_backward_add_dropout_input(
-      act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean, act.normed_rstd,
+      act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean[0], act.normed_rstd[0],
       act.d_residual, grads.attn_norm_weight[0], grads.attn_norm_bias[0], state.rng_step, state.rng_seed,
       act.d_embedding_positioned, act.layernorm_backward_add_dropout_workspace_2, 0, main.stream());
   main.mark(run.after_d_attn_norm_weight);

@@ -23,8 +23,8 @@ void input(const Memory& m, Run& run) {
 
   embeddings_dropout_layernorm(in.tokens, copies.token_embedding, copies.position_embedding, state.rng_step,
                                state.rng_seed, act.residual[0], weights.attn_norm_weight[0],
-                               weights.attn_norm_bias[0], act.normed, act.normed_mean, act.normed_rstd, 0,
-                               main.stream());
+                               weights.attn_norm_bias[0], act.normed[0], act.normed_mean[0],
+                               act.normed_rstd[0], 0, main.stream());
 }
 
 // One layer: attention, then the mlp. It ends with the norm that the next one begins with.
@@ -37,33 +37,32 @@ void block(const Memory& m, Run& run, int l) {
   const nvtx3::scoped_range range{nvtx3::message{"block"}, nvtx3::payload{l}};
 
   // attn_qkv = normed · attn_qkv_weightᵀ + attn_qkv_bias    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]
-  main.gemm_nt(act.attn_qkv, act.normed, copies.attn_qkv_weight[l], B * T, 3 * H * D, C,
+  main.gemm_nt(act.attn_qkv, act.normed[l], copies.attn_qkv_weight[l], B * T, 3 * H * D, C,
                {.bias = copies.attn_qkv_bias[l]});
 
   attention_forward(act.attn_q, act.attn_k, act.attn_v, act.attn_mixed, act.attn_mixed_lse, state.rng_step,
                     state.rng_seed, l, main.stream());
 
-  // attn_out = attn_mixed · attn_out_weightᵀ + attn_out_bias    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
-  main.gemm_nt(act.attn_out, act.attn_mixed, copies.attn_out_weight[l], B * T, C, H * D,
-               {.bias = copies.attn_out_bias[l]});
+  // attn_out_product = attn_mixed · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
+  main.gemm_nt(act.attn_out_product, act.attn_mixed, copies.attn_out_weight[l], B * T, C, H * D);
 
-  dropout_add_layernorm(act.attn_out, state.rng_step, state.rng_seed, act.residual[l], act.residual_mid,
-                        weights.mlp_norm_weight[l], weights.mlp_norm_bias[l], act.mlp_normed, l,
+  dropout_add_layernorm(act.attn_out_product, copies.attn_out_bias[l], state.rng_step, state.rng_seed,
+                        act.residual[l], act.residual_mid, weights.mlp_norm_weight[l],
+                        weights.mlp_norm_bias[l], act.mlp_normed, act.mlp_normed_mean, act.mlp_normed_rstd, l,
                         main.stream());
 
-  // mlp_up = mlp_normed · mlp_up_weightᵀ + mlp_up_bias    [B,T,C] x [F,C]ᵀ -> [B,T,F]
-  main.gemm_nt(act.mlp_up, act.mlp_normed, copies.mlp_up_weight[l], B * T, F, C,
-               {.bias = copies.mlp_up_bias[l]});
+  // mlp_up_product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
+  main.gemm_nt(act.mlp_up_product, act.mlp_normed, copies.mlp_up_weight[l], B * T, F, C);
 
-  gelu(act.mlp_up, act.mlp_act, main.stream());
+  gelu(act.mlp_up_product, copies.mlp_up_bias[l], act.mlp_act, B * T, main.stream());
 
-  // mlp_out = mlp_act · mlp_down_weightᵀ + mlp_down_bias    [B,T,F] x [C,F]ᵀ -> [B,T,C]
-  main.gemm_nt(act.mlp_out, act.mlp_act, copies.mlp_down_weight[l], B * T, C, F,
-               {.bias = copies.mlp_down_bias[l]});
+  // mlp_out_product = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
+  main.gemm_nt(act.mlp_out_product, act.mlp_act, copies.mlp_down_weight[l], B * T, C, F);
 
-  dropout_add_layernorm_mlp(act.mlp_out, state.rng_step, state.rng_seed, act.residual_mid,
-                            act.residual[l + 1], weights.attn_norm_weight[l + 1],
-                            weights.attn_norm_bias[l + 1], act.normed, l, main.stream());
+  dropout_add_layernorm_mlp(act.mlp_out_product, copies.mlp_down_bias[l], state.rng_step, state.rng_seed,
+                            act.residual_mid, act.residual[l + 1], weights.attn_norm_weight[l + 1],
+                            weights.attn_norm_bias[l + 1], act.normed[l + 1], act.normed_mean[l + 1],
+                            act.normed_rstd[l + 1], l, main.stream());
 }
 
 // Logits, their loss and its gradient, and what that says of the head's matrix.
@@ -79,7 +78,7 @@ void head(const Memory& m, Run& run) {
   const nvtx3::scoped_range range{nvtx3::message{"head"}};
 
   // logits = normed · token_embeddingᵀ    [B,T,C] x [V,C]ᵀ -> [B,T,V]
-  main.gemm_nt(act.logits, act.normed, copies.token_embedding, B * T, V, C);
+  main.gemm_nt(act.logits, act.normed[L], copies.token_embedding, B * T, V, C);
 
   cross_entropy_loss_and_gradient(act.logits, in.targets, in.inv_count, state.loss, moments.loss_scale,
                                   act.d_logits, act.cross_entropy_loss_and_gradient_workspace, main.stream());
@@ -93,11 +92,10 @@ void head(const Memory& m, Run& run) {
 
   // token_embedding += d_logitsᵀ · normed    [B,T,V]ᵀ x [B,T,C] -> [V,C]
   beside.wait(run.after_loss);
-  beside.gemm_tn(grads.token_embedding, act.d_logits, act.normed, V, C, B * T, {.accumulate = true});
+  beside.gemm_tn(grads.token_embedding, act.d_logits, act.normed[L], V, C, B * T, {.accumulate = true});
   beside.mark(run.after_d_token_embedding);
 
-  main.wait(run.after_d_token_embedding);
-  zero(act.d_residual, main.stream());
+  main.zero(act.d_residual, B * T * C);
 }
 
 }  // namespace

@@ -43,65 +43,44 @@ ProgramLayout program_layout() {
 
   layout.seed = 1337;
   // In this order parameters are numbered for their random numbers.
-  layout.starts.push_back(normal(m.weights.token_embedding, V * C, 0.02));
-  layout.starts.push_back(normal(m.weights.position_embedding, P * C, 0.02));
-  for (int l = 0; l < L; ++l)
-    layout.starts.push_back(normal(m.weights.attn_qkv_weight[l], 3 * H * D * C, 0.02));
-  for (int l = 0; l < L; ++l) layout.starts.push_back(zeros(m.weights.attn_qkv_bias[l], 3 * H * D));
-  for (int l = 0; l < L; ++l)
-    layout.starts.push_back(normal(m.weights.attn_out_weight[l], C * C, 0.004082482904638631));
-  for (int l = 0; l < L; ++l) layout.starts.push_back(zeros(m.weights.attn_out_bias[l], C));
-  for (int l = 0; l < L; ++l) layout.starts.push_back(normal(m.weights.mlp_up_weight[l], F * C, 0.02));
-  for (int l = 0; l < L; ++l) layout.starts.push_back(zeros(m.weights.mlp_up_bias[l], F));
-  for (int l = 0; l < L; ++l)
-    layout.starts.push_back(normal(m.weights.mlp_down_weight[l], C * F, 0.004082482904638631));
-  for (int l = 0; l < L; ++l) layout.starts.push_back(zeros(m.weights.mlp_down_bias[l], C));
-  for (int l = 0; l < L + 1; ++l) layout.starts.push_back(ones(m.weights.attn_norm_weight[l], C));
-  for (int l = 0; l < L + 1; ++l) layout.starts.push_back(zeros(m.weights.attn_norm_bias[l], C));
-  for (int l = 0; l < L; ++l) layout.starts.push_back(ones(m.weights.mlp_norm_weight[l], C));
-  for (int l = 0; l < L; ++l) layout.starts.push_back(zeros(m.weights.mlp_norm_bias[l], C));
+  Starts starts(layout.starts);
+  starts.normal(m.weights.token_embedding, V * C, 0.02);
+  starts.normal(m.weights.position_embedding, P * C, 0.02);
+  starts.normal(m.weights.attn_qkv_weight, 3 * H * D * C, 0.02);
+  starts.zeros(m.weights.attn_qkv_bias, 3 * H * D);
+  starts.normal(m.weights.attn_out_weight, C * C, 0.004082482904638631);
+  starts.zeros(m.weights.attn_out_bias, C);
+  starts.normal(m.weights.mlp_up_weight, F * C, 0.02);
+  starts.zeros(m.weights.mlp_up_bias, F);
+  starts.normal(m.weights.mlp_down_weight, C * F, 0.004082482904638631);
+  starts.zeros(m.weights.mlp_down_bias, C);
+  starts.ones(m.weights.attn_norm_weight, C);
+  starts.zeros(m.weights.attn_norm_bias, C);
+  starts.ones(m.weights.mlp_norm_weight, C);
+  starts.zeros(m.weights.mlp_norm_bias, C);
 
   // Under the names that Hugging Face's checkpoints have.
-  layout.parameters.push_back(named("transformer.wte.weight", m.weights.token_embedding, {V, C}));
-  layout.parameters.push_back(named("transformer.wpe.weight", m.weights.position_embedding, {P, C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(transposed(of_layer(l, "transformer.h.{}.attn.c_attn.weight"),
-                                           m.weights.attn_qkv_weight[l], {C, 3 * H * D}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "transformer.h.{}.attn.c_attn.bias"), m.weights.attn_qkv_bias[l], {3 * H * D}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        transposed(of_layer(l, "transformer.h.{}.attn.c_proj.weight"), m.weights.attn_out_weight[l], {C, C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "transformer.h.{}.attn.c_proj.bias"), m.weights.attn_out_bias[l], {C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        transposed(of_layer(l, "transformer.h.{}.mlp.c_fc.weight"), m.weights.mlp_up_weight[l], {C, F}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "transformer.h.{}.mlp.c_fc.bias"), m.weights.mlp_up_bias[l], {F}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        transposed(of_layer(l, "transformer.h.{}.mlp.c_proj.weight"), m.weights.mlp_down_weight[l], {F, C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "transformer.h.{}.mlp.c_proj.bias"), m.weights.mlp_down_bias[l], {C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "transformer.h.{}.ln_1.weight"), m.weights.attn_norm_weight[l], {C}));
-  layout.parameters.push_back(named("transformer.ln_f.weight", m.weights.attn_norm_weight[L], {C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "transformer.h.{}.ln_1.bias"), m.weights.attn_norm_bias[l], {C}));
-  layout.parameters.push_back(named("transformer.ln_f.bias", m.weights.attn_norm_bias[L], {C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "transformer.h.{}.ln_2.weight"), m.weights.mlp_norm_weight[l], {C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "transformer.h.{}.ln_2.bias"), m.weights.mlp_norm_bias[l], {C}));
+  CheckpointNames parameters(layout.parameters);
+  parameters.add("transformer.wte.weight", m.weights.token_embedding, {V, C});
+  parameters.add("transformer.wpe.weight", m.weights.position_embedding, {P, C});
+  parameters.add_layers(L, "transformer.h.{}.attn.c_attn.weight", m.weights.attn_qkv_weight, {C, 3 * H * D},
+                        {.transposed = true});
+  parameters.add_layers(L, "transformer.h.{}.attn.c_attn.bias", m.weights.attn_qkv_bias, {3 * H * D});
+  parameters.add_layers(L, "transformer.h.{}.attn.c_proj.weight", m.weights.attn_out_weight, {C, C},
+                        {.transposed = true});
+  parameters.add_layers(L, "transformer.h.{}.attn.c_proj.bias", m.weights.attn_out_bias, {C});
+  parameters.add_layers(L, "transformer.h.{}.mlp.c_fc.weight", m.weights.mlp_up_weight, {C, F},
+                        {.transposed = true});
+  parameters.add_layers(L, "transformer.h.{}.mlp.c_fc.bias", m.weights.mlp_up_bias, {F});
+  parameters.add_layers(L, "transformer.h.{}.mlp.c_proj.weight", m.weights.mlp_down_weight, {F, C},
+                        {.transposed = true});
+  parameters.add_layers(L, "transformer.h.{}.mlp.c_proj.bias", m.weights.mlp_down_bias, {C});
+  parameters.add_layers(L, "transformer.h.{}.ln_1.weight", m.weights.attn_norm_weight, {C});
+  parameters.add("transformer.ln_f.weight", m.weights.attn_norm_weight[L], {C});
+  parameters.add_layers(L, "transformer.h.{}.ln_1.bias", m.weights.attn_norm_bias, {C});
+  parameters.add("transformer.ln_f.bias", m.weights.attn_norm_bias[L], {C});
+  parameters.add_layers(L, "transformer.h.{}.ln_2.weight", m.weights.mlp_norm_weight, {C});
+  parameters.add_layers(L, "transformer.h.{}.ln_2.bias", m.weights.mlp_norm_bias, {C});
 
   layout.optimizer_state.push_back(named("loss_scale", m.moments.loss_scale, {}));
   layout.optimizer_state.push_back(named("loss_scale.good_steps", m.moments.loss_scale_good_steps, {}));
@@ -112,6 +91,10 @@ ProgramLayout program_layout() {
   // For mfu: 6 flop a weight of matrix products, and attention's.
   layout.flop_per_target = 6.0 * static_cast<double>(V * C + L * 3 * H * D * C + L * C * C + L * F * C +
                                                      L * C * F + L * H * D * T);
+  // For messages: what each call reads and makes, and the key of the spec that it comes from.
+  layout.calls = CallTable(
+#include "calls.inc"
+  );
   return layout;
 }
 

@@ -9,23 +9,14 @@
 
 namespace hydrac::chatgot_small_char_program {
 
-namespace {
-
 // The copies that products read, after parameters were loaded.
-void load(const Memory& m, Run& run) {
+void copy_weights(const Memory& m, Run& run) {
   const Weights& weights = m.weights;
   const Copies& copies = m.copies;
   const Queue& main = run.main;
-  const nvtx3::scoped_range range{nvtx3::message{"load"}};
+  const nvtx3::scoped_range range{nvtx3::message{"copy_weights"}};
 
   cast(weights.all, copies.all, main.stream());
-}
-
-}  // namespace
-
-void copy_weights(const Memory& m, Run& run) {
-  const nvtx3::scoped_range range{nvtx3::message{"copy_weights"}};
-  load(m, run);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

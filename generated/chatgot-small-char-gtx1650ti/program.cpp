@@ -19,9 +19,9 @@ namespace {
 // Every product of the program. Its algorithm is measured once on a machine, then remembered.
 void plan_products(Products& products) {
   products.plan_nt<f16, f16>(B * T, 3 * H * D, C, {.bias = true});
-  products.plan_nt<f16, f16>(B * T, C, H * D, {.bias = true});
-  products.plan_nt<f16, f16>(B * T, F, C, {.bias = true});
-  products.plan_nt<f16, f16>(B * T, C, F, {.bias = true});
+  products.plan_nt<f16, f16>(B * T, C, H * D);
+  products.plan_nt<f16, f16>(B * T, F, C);
+  products.plan_nt<f16, f16>(B * T, C, F);
   products.plan_nt<f16, f16>(B * T, V, C);
   products.plan_nn<f16, f16>(B * T, C, V);
   products.plan_tn<f16, float>(V, C, B * T, {.accumulate = true});
@@ -34,9 +34,9 @@ void plan_products(Products& products) {
   products.plan_nn<f16, f16>(B * T, C, 3 * H * D);
   products.plan_tn<f16, float>(3 * H * D, C, B * T, {.accumulate = true});
   products.plan_nt<f16, f16>(T, 3 * H * D, C, {.bias = true});
-  products.plan_nt<f16, f16>(T, C, H * D, {.bias = true});
-  products.plan_nt<f16, f16>(T, F, C, {.bias = true});
-  products.plan_nt<f16, f16>(T, C, F, {.bias = true});
+  products.plan_nt<f16, f16>(T, C, H * D);
+  products.plan_nt<f16, f16>(T, F, C);
+  products.plan_nt<f16, f16>(T, C, F);
   products.plan_nt<f16, float>(1, V, C);
 }
 

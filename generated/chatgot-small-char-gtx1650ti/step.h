@@ -25,11 +25,10 @@ struct Run {
   Mark after_d_mlp_down_weight = {};
   Mark after_d_mlp_up_weight = {};
   Mark after_d_residual = {};
-  Mark after_d_residual_sum = {};
-  Mark after_d_residual_sum_2 = {};
   Mark after_d_token_embedding = {};
   Mark after_loss = {};
   Mark after_mlp_act_again = {};
+  Mark after_normed_mean_again = {};
 };
 
 // Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.

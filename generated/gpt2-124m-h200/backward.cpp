@@ -23,10 +23,9 @@ void block_backward(const Memory& m, Run& run, int l) {
 
   main.wait(run.after_d_attn_qkv_bias);
   layernorm_backward_add(act.d_normed, act.residual[l + 1], weights.attn_norm_weight[l + 1],
-                         act.normed_mean_2[l + 1], act.normed_rstd_2[l + 1], act.d_residual,
-                         act.d_residual_sum, grads.attn_norm_weight[l + 1], grads.attn_norm_bias[l + 1],
-                         act.d_residual_sum_bf16, grads.mlp_down_bias[l],
-                         act.layernorm_backward_add_workspace, main.stream());
+                         act.normed_mean[l + 1], act.normed_rstd[l + 1], act.d_residual, act.d_residual_sum,
+                         grads.attn_norm_weight[l + 1], grads.attn_norm_bias[l + 1], act.d_residual_sum_bf16,
+                         grads.mlp_down_bias[l], act.layernorm_backward_add_workspace, main.stream());
   main.mark(run.after_d_residual_sum);
 
   beside.wait(run.after_d_residual_sum);
@@ -42,8 +41,8 @@ void block_backward(const Memory& m, Run& run, int l) {
   beside.gemm_tn(grads.mlp_down_weight[l], act.d_residual_sum_bf16, act.mlp_act[l], C, F, B * T,
                  {.accumulate = true});
 
-  gelu_tanh_backward(act.d_mlp_act, act.mlp_up[l], act.d_mlp_up, grads.mlp_up_bias[l],
-                     act.gelu_tanh_backward_workspace, main.stream());
+  gelu_tanh_backward(act.mlp_up_product[l], copies.mlp_up_bias[l], act.d_mlp_act, act.d_mlp_up,
+                     grads.mlp_up_bias[l], act.gelu_tanh_backward_workspace, main.stream());
   main.mark(run.after_d_mlp_up);
 
   beside.wait(run.after_d_mlp_up);
@@ -109,8 +108,8 @@ void input_backward(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"input_backward"}};
 
-  layernorm_backward_add_input(act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean,
-                               act.normed_rstd, act.d_residual, act.d_residual_sum_2,
+  layernorm_backward_add_input(act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean[0],
+                               act.normed_rstd[0], act.d_residual, act.d_residual_sum_2,
                                grads.attn_norm_weight[0], grads.attn_norm_bias[0],
                                act.layernorm_backward_add_workspace_3, main.stream());
   main.mark(run.after_d_residual_sum_3);

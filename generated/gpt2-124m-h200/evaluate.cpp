@@ -20,9 +20,9 @@ void input(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"input"}};
 
-  embeddings_layernorm_without_statistics(in.tokens, copies.token_embedding, copies.position_embedding,
-                                          eval.residual, weights.attn_norm_weight[0],
-                                          weights.attn_norm_bias[0], eval.normed, main.stream());
+  embeddings_layernorm(in.tokens, copies.token_embedding, copies.position_embedding, eval.residual,
+                       weights.attn_norm_weight[0], weights.attn_norm_bias[0], eval.normed, eval.normed_mean,
+                       eval.normed_rstd, B * T, main.stream());
 }
 
 // One layer: attention, then the mlp. It ends with the norm that the next one begins with.
@@ -41,27 +41,24 @@ void block(const Memory& m, Run& run, int l) {
                 ForwardPointers{eval.attn_q, eval.attn_k, eval.attn_v, eval.attn_mixed, eval.attn_mixed_lse},
                 eval.attention_workspace, main.cuda_stream());
 
-  // attn_out = attn_mixed · attn_out_weightᵀ + attn_out_bias    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
-  main.gemm_nt(eval.attn_out, eval.attn_mixed, copies.attn_out_weight[l], B * T, C, H * D,
-               {.bias = copies.attn_out_bias[l]});
+  // attn_out_product = attn_mixed · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
+  main.gemm_nt(eval.attn_out_product, eval.attn_mixed, copies.attn_out_weight[l], B * T, C, H * D);
 
-  add_layernorm_without_statistics(eval.residual, eval.attn_out, eval.residual_mid,
-                                   weights.mlp_norm_weight[l], weights.mlp_norm_bias[l], eval.mlp_normed,
-                                   main.stream());
+  add_layernorm(eval.attn_out_product, copies.attn_out_bias[l], eval.residual, eval.residual_mid,
+                weights.mlp_norm_weight[l], weights.mlp_norm_bias[l], eval.mlp_normed, eval.mlp_normed_mean,
+                eval.mlp_normed_rstd, B * T, main.stream());
 
-  // mlp_up = mlp_normed · mlp_up_weightᵀ + mlp_up_bias    [B,T,C] x [F,C]ᵀ -> [B,T,F]
-  main.gemm_nt(eval.mlp_up, eval.mlp_normed, copies.mlp_up_weight[l], B * T, F, C,
-               {.bias = copies.mlp_up_bias[l]});
+  // mlp_up_product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
+  main.gemm_nt(eval.mlp_up_product, eval.mlp_normed, copies.mlp_up_weight[l], B * T, F, C);
 
-  gelu_tanh(eval.mlp_up, eval.mlp_act, main.stream());
+  gelu_tanh(eval.mlp_up_product, copies.mlp_up_bias[l], eval.mlp_act, B * T, main.stream());
 
-  // mlp_out = mlp_act · mlp_down_weightᵀ + mlp_down_bias    [B,T,F] x [C,F]ᵀ -> [B,T,C]
-  main.gemm_nt(eval.mlp_out, eval.mlp_act, copies.mlp_down_weight[l], B * T, C, F,
-               {.bias = copies.mlp_down_bias[l]});
+  // mlp_out_product = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
+  main.gemm_nt(eval.mlp_out_product, eval.mlp_act, copies.mlp_down_weight[l], B * T, C, F);
 
-  add_layernorm_without_statistics(eval.residual_mid, eval.mlp_out, eval.residual,
-                                   weights.attn_norm_weight[l + 1], weights.attn_norm_bias[l + 1],
-                                   eval.normed, main.stream());
+  add_layernorm(eval.mlp_out_product, copies.mlp_down_bias[l], eval.residual_mid, eval.residual,
+                weights.attn_norm_weight[l + 1], weights.attn_norm_bias[l + 1], eval.normed, eval.normed_mean,
+                eval.normed_rstd, B * T, main.stream());
 }
 
 // What the head's parts add to begins at zero.
@@ -70,7 +67,7 @@ void before_head(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"before_head"}};
 
-  zero_before_head(state.eval_loss, main.stream());
+  main.zero(state.eval_loss, 1);
 }
 
 // Logits, their loss and its gradient, and what that says of the head's matrix.

@@ -21,8 +21,8 @@ void input(const Memory& m, Run& run) {
   const nvtx3::scoped_range range{nvtx3::message{"input"}};
 
   embeddings_layernorm(in.tokens, copies.token_embedding, copies.position_embedding, act.residual[0],
-                       weights.attn_norm_weight[0], weights.attn_norm_bias[0], act.normed[0], act.normed_mean,
-                       act.normed_rstd, main.stream());
+                       weights.attn_norm_weight[0], weights.attn_norm_bias[0], act.normed[0],
+                       act.normed_mean[0], act.normed_rstd[0], B * T, main.stream());
 }
 
 // One layer: attention, then the mlp. It ends with the norm that the next one begins with.
@@ -42,27 +42,24 @@ void block(const Memory& m, Run& run, int l) {
       ForwardPointers{act.attn_q[l], act.attn_k[l], act.attn_v[l], act.attn_mixed[l], act.attn_mixed_lse[l]},
       act.attention_workspace, main.cuda_stream());
 
-  // attn_out = attn_mixed · attn_out_weightᵀ + attn_out_bias    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
-  main.gemm_nt(act.attn_out[l], act.attn_mixed[l], copies.attn_out_weight[l], B * T, C, H * D,
-               {.bias = copies.attn_out_bias[l]});
+  // attn_out_product = attn_mixed · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
+  main.gemm_nt(act.attn_out_product[l], act.attn_mixed[l], copies.attn_out_weight[l], B * T, C, H * D);
 
-  add_layernorm(act.residual[l], act.attn_out[l], act.residual_mid[l], weights.mlp_norm_weight[l],
-                weights.mlp_norm_bias[l], act.mlp_normed[l], act.mlp_normed_mean[l], act.mlp_normed_rstd[l],
-                main.stream());
+  add_layernorm(act.attn_out_product[l], copies.attn_out_bias[l], act.residual[l], act.residual_mid[l],
+                weights.mlp_norm_weight[l], weights.mlp_norm_bias[l], act.mlp_normed[l],
+                act.mlp_normed_mean[l], act.mlp_normed_rstd[l], B * T, main.stream());
 
-  // mlp_up = mlp_normed · mlp_up_weightᵀ + mlp_up_bias    [B,T,C] x [F,C]ᵀ -> [B,T,F]
-  main.gemm_nt(act.mlp_up[l], act.mlp_normed[l], copies.mlp_up_weight[l], B * T, F, C,
-               {.bias = copies.mlp_up_bias[l]});
+  // mlp_up_product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
+  main.gemm_nt(act.mlp_up_product[l], act.mlp_normed[l], copies.mlp_up_weight[l], B * T, F, C);
 
-  gelu_tanh(act.mlp_up[l], act.mlp_act[l], main.stream());
+  gelu_tanh(act.mlp_up_product[l], copies.mlp_up_bias[l], act.mlp_act[l], B * T, main.stream());
 
-  // mlp_out = mlp_act · mlp_down_weightᵀ + mlp_down_bias    [B,T,F] x [C,F]ᵀ -> [B,T,C]
-  main.gemm_nt(act.mlp_out, act.mlp_act[l], copies.mlp_down_weight[l], B * T, C, F,
-               {.bias = copies.mlp_down_bias[l]});
+  // mlp_out_product = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
+  main.gemm_nt(act.mlp_out_product, act.mlp_act[l], copies.mlp_down_weight[l], B * T, C, F);
 
-  add_layernorm(act.residual_mid[l], act.mlp_out, act.residual[l + 1], weights.attn_norm_weight[l + 1],
-                weights.attn_norm_bias[l + 1], act.normed[l + 1], act.normed_mean_2[l + 1],
-                act.normed_rstd_2[l + 1], main.stream());
+  add_layernorm(act.mlp_out_product, copies.mlp_down_bias[l], act.residual_mid[l], act.residual[l + 1],
+                weights.attn_norm_weight[l + 1], weights.attn_norm_bias[l + 1], act.normed[l + 1],
+                act.normed_mean[l + 1], act.normed_rstd[l + 1], B * T, main.stream());
 }
 
 // Logits, their loss and its gradient, and what that says of the head's matrix.
@@ -103,7 +100,7 @@ void after_head(const Memory& m, Run& run) {
   const nvtx3::scoped_range range{nvtx3::message{"after_head"}};
 
   main.wait(run.after_d_token_embedding);
-  zero(act.d_residual, main.stream());
+  main.zero(act.d_residual, B * T * C);
 }
 
 }  // namespace

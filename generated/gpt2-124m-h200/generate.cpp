@@ -20,9 +20,9 @@ void input(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"input"}};
 
-  embeddings_layernorm_generate(in.prompt, copies.token_embedding, copies.position_embedding, gen.residual,
-                                weights.attn_norm_weight[0], weights.attn_norm_bias[0], gen.normed,
-                                main.stream());
+  embeddings_layernorm(in.prompt, copies.token_embedding, copies.position_embedding, gen.residual,
+                       weights.attn_norm_weight[0], weights.attn_norm_bias[0], gen.normed, gen.normed_mean,
+                       gen.normed_rstd, T, main.stream());
 }
 
 // One layer: attention, then the mlp. It ends with the norm that the next one begins with.
@@ -41,24 +41,24 @@ void block(const Memory& m, Run& run, int l) {
                 ForwardPointers{gen.attn_q, gen.attn_k, gen.attn_v, gen.attn_mixed, gen.attn_mixed_lse},
                 gen.attention_workspace, main.cuda_stream());
 
-  // attn_out = attn_mixed · attn_out_weightᵀ + attn_out_bias    [1,T,HD] x [C,C]ᵀ -> [1,T,C]
-  main.gemm_nt(gen.attn_out, gen.attn_mixed, copies.attn_out_weight[l], T, C, H * D,
-               {.bias = copies.attn_out_bias[l]});
+  // attn_out_product = attn_mixed · attn_out_weightᵀ    [1,T,HD] x [C,C]ᵀ -> [1,T,C]
+  main.gemm_nt(gen.attn_out_product, gen.attn_mixed, copies.attn_out_weight[l], T, C, H * D);
 
-  add_layernorm_generate(gen.residual, gen.attn_out, gen.residual_mid, weights.mlp_norm_weight[l],
-                         weights.mlp_norm_bias[l], gen.mlp_normed, main.stream());
+  add_layernorm(gen.attn_out_product, copies.attn_out_bias[l], gen.residual, gen.residual_mid,
+                weights.mlp_norm_weight[l], weights.mlp_norm_bias[l], gen.mlp_normed, gen.mlp_normed_mean,
+                gen.mlp_normed_rstd, T, main.stream());
 
-  // mlp_up = mlp_normed · mlp_up_weightᵀ + mlp_up_bias    [1,T,C] x [F,C]ᵀ -> [1,T,F]
-  main.gemm_nt(gen.mlp_up, gen.mlp_normed, copies.mlp_up_weight[l], T, F, C, {.bias = copies.mlp_up_bias[l]});
+  // mlp_up_product = mlp_normed · mlp_up_weightᵀ    [1,T,C] x [F,C]ᵀ -> [1,T,F]
+  main.gemm_nt(gen.mlp_up_product, gen.mlp_normed, copies.mlp_up_weight[l], T, F, C);
 
-  gelu_tanh_generate(gen.mlp_up, gen.mlp_act, main.stream());
+  gelu_tanh(gen.mlp_up_product, copies.mlp_up_bias[l], gen.mlp_act, T, main.stream());
 
-  // mlp_out = mlp_act · mlp_down_weightᵀ + mlp_down_bias    [1,T,F] x [C,F]ᵀ -> [1,T,C]
-  main.gemm_nt(gen.mlp_out, gen.mlp_act, copies.mlp_down_weight[l], T, C, F,
-               {.bias = copies.mlp_down_bias[l]});
+  // mlp_out_product = mlp_act · mlp_down_weightᵀ    [1,T,F] x [C,F]ᵀ -> [1,T,C]
+  main.gemm_nt(gen.mlp_out_product, gen.mlp_act, copies.mlp_down_weight[l], T, C, F);
 
-  add_layernorm_generate(gen.residual_mid, gen.mlp_out, gen.residual, weights.attn_norm_weight[l + 1],
-                         weights.attn_norm_bias[l + 1], gen.normed, main.stream());
+  add_layernorm(gen.mlp_out_product, copies.mlp_down_bias[l], gen.residual_mid, gen.residual,
+                weights.attn_norm_weight[l + 1], weights.attn_norm_bias[l + 1], gen.normed, gen.normed_mean,
+                gen.normed_rstd, T, main.stream());
 }
 
 // Logits, their loss and its gradient, and what that says of the head's matrix.

@@ -9,10 +9,8 @@
 
 namespace hydrac::gpt2_124m_program {
 
-namespace {
-
 // Gradient norm, clipping, learning rate and optimizer, all on the device.
-void update(const Memory& m, Run& run) {
+void update_parameters(const Memory& m, Run& run) {
   const Weights& weights = m.weights;
   const Gradients& grads = m.grads;
   const Copies& copies = m.copies;
@@ -20,7 +18,7 @@ void update(const Memory& m, Run& run) {
   const State& state = m.state;
   const Scratch& scratch = m.scratch;
   const Queue& main = run.main;
-  const nvtx3::scoped_range range{nvtx3::message{"update"}};
+  const nvtx3::scoped_range range{nvtx3::message{"update_parameters"}};
 
   grad_square(grads.all, state.grad_square, scratch.grad_square_workspace, main.stream());
 
@@ -32,15 +30,6 @@ void update(const Memory& m, Run& run) {
 
   adamw(weights.all, grads.all, moments.adam_m, moments.adam_v, state.learning_rate, state.clip,
         state.adam_step_size, state.adam_root_factor, state.diverged, copies.all, main.stream());
-
-  advance_step(state.step, main.stream());
-}
-
-}  // namespace
-
-void update_parameters(const Memory& m, Run& run) {
-  const nvtx3::scoped_range range{nvtx3::message{"update_parameters"}};
-  update(m, run);
 }
 
 }  // namespace hydrac::gpt2_124m_program

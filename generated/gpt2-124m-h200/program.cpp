@@ -20,9 +20,9 @@ namespace {
 // Every product of the program. Its algorithm is measured once on a machine, then remembered.
 void plan_products(Products& products) {
   products.plan_nt<bf16, bf16>(B * T, 3 * H * D, C, {.bias = true});
-  products.plan_nt<bf16, bf16>(B * T, C, H * D, {.bias = true});
-  products.plan_nt<bf16, bf16>(B * T, F, C, {.bias = true});
-  products.plan_nt<bf16, bf16>(B * T, C, F, {.bias = true});
+  products.plan_nt<bf16, bf16>(B * T, C, H * D);
+  products.plan_nt<bf16, bf16>(B * T, F, C);
+  products.plan_nt<bf16, bf16>(B * T, C, F);
   products.plan_nt<bf16, bf16>(R, V, C);
   products.plan_nn<bf16, bf16>(R, C, V);
   products.plan_tn<bf16, float>(V, C, R, {.accumulate = true});
@@ -35,38 +35,21 @@ void plan_products(Products& products) {
   products.plan_nn<bf16, bf16>(B * T, C, 3 * H * D);
   products.plan_tn<bf16, float>(3 * H * D, C, B * T, {.accumulate = true});
   products.plan_nt<bf16, bf16>(T, 3 * H * D, C, {.bias = true});
-  products.plan_nt<bf16, bf16>(T, C, H * D, {.bias = true});
-  products.plan_nt<bf16, bf16>(T, F, C, {.bias = true});
-  products.plan_nt<bf16, bf16>(T, C, F, {.bias = true});
+  products.plan_nt<bf16, bf16>(T, C, H * D);
+  products.plan_nt<bf16, bf16>(T, F, C);
+  products.plan_nt<bf16, bf16>(T, C, F);
   products.plan_nt<bf16, float>(1, V, C);
 }
 
-AttentionProblem attention_problem() {
+AttentionProblem attention_problem(std::int64_t batch) {
   AttentionProblem problem;
-  problem.batch = B;
+  problem.batch = batch;
   problem.tokens = T;
   problem.heads = H;
   problem.kv_heads = H;
   problem.head_dim = D;
   problem.scale = 0.125f;
-  problem.q = {T * 3 * H * D, 3 * H * D, D};
-  problem.k = {T * 3 * H * D, 3 * H * D, D};
-  problem.v = {T * 3 * H * D, 3 * H * D, D};
-  problem.out = {T * H * D, H * D, D};
-  return problem;
-}
-
-AttentionProblem generation_attention_problem() {
-  AttentionProblem problem;
-  problem.batch = 1;
-  problem.tokens = T;
-  problem.heads = H;
-  problem.kv_heads = H;
-  problem.head_dim = D;
-  problem.scale = 0.125f;
-  problem.q = {T * 3 * H * D, 3 * H * D, D};
-  problem.k = {T * 3 * H * D, 3 * H * D, D};
-  problem.v = {T * 3 * H * D, 3 * H * D, D};
+  problem.q = problem.k = problem.v = {T * 3 * H * D, 3 * H * D, D};
   problem.out = {T * H * D, H * D, D};
   return problem;
 }
@@ -85,8 +68,8 @@ Program::Program()
       memory_(arena()),
       products_(context, product_options(), /*tf32=*/false, {arena(), kArenaBytes}),
       cudnn_(context.device(), cache_dir()),
-      attention_(cudnn_.forward(attention_problem())),
-      generation_attention_(cudnn_.forward(generation_attention_problem())),
+      attention_(cudnn_.fastest_forward(attention_problem(B), stream(), arena(), kArenaBytes)),
+      generation_attention_(cudnn_.fastest_forward(attention_problem(1), stream(), arena(), kArenaBytes)),
       main_(stream(), products_, memory_.state.gemm_workspace),
       beside_(beside(), products_, memory_.state.gemm_workspace_beside) {
   require_workspace(attention_, 256);

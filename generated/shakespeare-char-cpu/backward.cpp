@@ -10,78 +10,77 @@ namespace hydrac::shakespeare_char_program {
 namespace {
 
 // The gradients of one layer, in the reverse order of its forward pass.
-void block_backward(const Memory& m, const Products& blas, int l) {
+void block_backward(const Memory& m, const Run& run, int l) {
   const Weights& weights = m.weights;
   const Gradients& grads = m.grads;
   const State& state = m.state;
   const Activations& act = m.act;
 
-  layernorm_backward_add_dropout(
-      act.d_normed, act.residual[l + 1], weights.attn_norm_weight[l + 1], act.normed_mean_2[l + 1],
-      act.normed_rstd_2[l + 1], act.d_residual, act.d_residual_sum, grads.attn_norm_weight[l + 1],
-      state.rng_step, state.rng_seed, act.d_mlp_out, act.layernorm_backward_add_dropout_workspace, l);
+  run(layernorm_backward_add_dropout, act.d_normed, act.residual[l + 1], weights.attn_norm_weight[l + 1],
+      act.normed_mean[l + 1], act.normed_rstd[l + 1], act.d_residual, act.d_residual_sum,
+      grads.attn_norm_weight[l + 1], state.rng_step, state.rng_seed, act.d_mlp_out,
+      act.layernorm_backward_add_dropout_workspace, l);
 
   // d_mlp_act = d_mlp_out · mlp_down_weight    [B,T,C] x [C,F] -> [B,T,F]
-  blas.gemm_nn(act.d_mlp_act, act.d_mlp_out, weights.mlp_down_weight[l], B * T, F, C);
+  run.gemm_nn(act.d_mlp_act, act.d_mlp_out, weights.mlp_down_weight[l], B * T, F, C);
 
   // mlp_down_weight = d_mlp_outᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
-  blas.gemm_tn(grads.mlp_down_weight[l], act.d_mlp_out, act.mlp_act[l], C, F, B * T);
+  run.gemm_tn(grads.mlp_down_weight[l], act.d_mlp_out, act.mlp_act[l], C, F, B * T);
 
-  gelu_backward(act.d_mlp_act, act.mlp_up[l], act.d_mlp_up);
+  run(gelu_backward, act.d_mlp_act, act.mlp_up[l], act.d_mlp_up);
 
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
-  blas.gemm_nn(act.d_mlp_normed, act.d_mlp_up, weights.mlp_up_weight[l], B * T, C, F);
+  run.gemm_nn(act.d_mlp_normed, act.d_mlp_up, weights.mlp_up_weight[l], B * T, C, F);
 
   // mlp_up_weight = d_mlp_upᵀ · mlp_normed    [B,T,F]ᵀ x [B,T,C] -> [F,C]
-  blas.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up, act.mlp_normed[l], F, C, B * T);
+  run.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up, act.mlp_normed[l], F, C, B * T);
 
-  layernorm_backward_add_dropout_mlp_norm(
-      act.d_mlp_normed, act.residual_mid[l], weights.mlp_norm_weight[l], act.mlp_normed_mean[l],
-      act.mlp_normed_rstd[l], act.d_residual_sum, act.d_residual, grads.mlp_norm_weight[l], state.rng_step,
-      state.rng_seed, act.d_attn_out, act.layernorm_backward_add_dropout_workspace_2, l);
+  run(layernorm_backward_add_dropout_mlp_norm, act.d_mlp_normed, act.residual_mid[l],
+      weights.mlp_norm_weight[l], act.mlp_normed_mean[l], act.mlp_normed_rstd[l], act.d_residual_sum,
+      act.d_residual, grads.mlp_norm_weight[l], state.rng_step, state.rng_seed, act.d_attn_out,
+      act.layernorm_backward_add_dropout_workspace_2, l);
 
   // d_attn_mixed = d_attn_out · attn_out_weight    [B,T,C] x [C,C] -> [B,T,HD]
-  blas.gemm_nn(act.d_attn_mixed, act.d_attn_out, weights.attn_out_weight[l], B * T, H * D, C);
+  run.gemm_nn(act.d_attn_mixed, act.d_attn_out, weights.attn_out_weight[l], B * T, H * D, C);
 
   // attn_out_weight = d_attn_outᵀ · attn_mixed    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
-  blas.gemm_tn(grads.attn_out_weight[l], act.d_attn_out, act.attn_mixed[l], C, C, B * T);
+  run.gemm_tn(grads.attn_out_weight[l], act.d_attn_out, act.attn_mixed[l], C, C, B * T);
 
-  attention_backward(act.d_attn_mixed, act.attn_mixed[l], act.attn_mixed_lse[l], act.attn_q[l], act.attn_k[l],
-                     act.attn_v[l], act.d_attn_q, act.d_attn_k, act.d_attn_v, state.rng_step, state.rng_seed,
-                     act.attention_backward_workspace, l);
+  run(attention_backward, act.d_attn_mixed, act.attn_mixed[l], act.attn_mixed_lse[l], act.attn_q[l],
+      act.attn_k[l], act.attn_v[l], act.d_attn_q, act.d_attn_k, act.d_attn_v, state.rng_step, state.rng_seed,
+      act.attention_backward_workspace, l);
 
   // d_normed = d_attn_qkv · attn_qkv_weight    [B,T,3HD] x [3HD,C] -> [B,T,C]
-  blas.gemm_nn(act.d_normed, act.d_attn_qkv, weights.attn_qkv_weight[l], B * T, C, 3 * H * D);
+  run.gemm_nn(act.d_normed, act.d_attn_qkv, weights.attn_qkv_weight[l], B * T, C, 3 * H * D);
 
   // attn_qkv_weight = d_attn_qkvᵀ · normed    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
-  blas.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed[l], 3 * H * D, C, B * T);
+  run.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed[l], 3 * H * D, C, B * T);
 }
 
 // The gradients of the first norm and of the embeddings.
-void input_backward(const Memory& m) {
+void input_backward(const Memory& m, const Run& run) {
   const Inputs& in = m.in;
   const Weights& weights = m.weights;
   const Gradients& grads = m.grads;
   const State& state = m.state;
   const Activations& act = m.act;
 
-  layernorm_backward_add_dropout_input(
-      act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean, act.normed_rstd,
-      act.d_residual, grads.attn_norm_weight[0], state.rng_step, state.rng_seed, act.d_embedding_positioned,
-      act.layernorm_backward_add_dropout_workspace_3, 0);
+  run(layernorm_backward_add_dropout_input, act.d_normed, act.residual[0], weights.attn_norm_weight[0],
+      act.normed_mean[0], act.normed_rstd[0], act.d_residual, grads.attn_norm_weight[0], state.rng_step,
+      state.rng_seed, act.d_embedding_positioned, act.layernorm_backward_add_dropout_workspace_3, 0);
 
-  position_embedding_gradient(act.d_embedding_positioned, grads.position_embedding);
+  run(position_embedding_gradient, act.d_embedding_positioned, grads.position_embedding);
 
-  embedding_backward(in.tokens, act.d_embedding_positioned, grads.token_embedding);
+  run(embedding_backward, in.tokens, act.d_embedding_positioned, grads.token_embedding);
 
-  advance_randomness(state.rng_step);
+  run(advance_randomness, state.rng_step);
 }
 
 }  // namespace
 
-void backward(const Memory& m, const Products& blas) {
-  for (int l = L - 1; l >= 0; --l) block_backward(m, blas, l);
-  input_backward(m);
+void backward(const Memory& m, const Run& run) {
+  for (int l = L - 1; l >= 0; --l) block_backward(m, run, l);
+  input_backward(m, run);
 }
 
 }  // namespace hydrac::shakespeare_char_program

@@ -10,62 +10,64 @@ namespace hydrac::shakespeare_char_program {
 namespace {
 
 // The input's embedding, and the first layer's norm of it.
-void input(const Memory& m) {
+void input(const Memory& m, const Run& run) {
   const Inputs& in = m.in;
   const Weights& weights = m.weights;
   const Evaluation& eval = m.eval;
 
-  embeddings_layernorm(in.tokens, weights.token_embedding, weights.position_embedding, eval.residual,
-                       weights.attn_norm_weight[0], eval.normed);
+  run(embeddings_layernorm, in.tokens, weights.token_embedding, weights.position_embedding, eval.residual,
+      weights.attn_norm_weight[0], eval.normed, eval.normed_mean, eval.normed_rstd);
 }
 
 // One layer: attention, then the mlp. It ends with the norm that the next one begins with.
-void block(const Memory& m, const Products& blas, int l) {
+void block(const Memory& m, const Run& run, int l) {
   const Weights& weights = m.weights;
   const Evaluation& eval = m.eval;
 
   // attn_qkv = normed · attn_qkv_weightᵀ    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]
-  blas.gemm_nt(eval.attn_qkv, eval.normed, weights.attn_qkv_weight[l], B * T, 3 * H * D, C);
+  run.gemm_nt(eval.attn_qkv, eval.normed, weights.attn_qkv_weight[l], B * T, 3 * H * D, C);
 
-  attention_forward_evaluate(eval.attn_q, eval.attn_k, eval.attn_v, eval.attn_mixed, eval.attn_mixed_lse,
-                             eval.attention_forward_workspace);
+  run(attention_forward_evaluate, eval.attn_q, eval.attn_k, eval.attn_v, eval.attn_mixed, eval.attn_mixed_lse,
+      eval.attention_forward_workspace);
 
   // attn_out = attn_mixed · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
-  blas.gemm_nt(eval.attn_out, eval.attn_mixed, weights.attn_out_weight[l], B * T, C, H * D);
+  run.gemm_nt(eval.attn_out, eval.attn_mixed, weights.attn_out_weight[l], B * T, C, H * D);
 
-  add_layernorm(eval.residual, eval.attn_out, eval.residual_mid, weights.mlp_norm_weight[l], eval.mlp_normed);
+  run(add_layernorm, eval.residual, eval.attn_out, eval.residual_mid, weights.mlp_norm_weight[l],
+      eval.mlp_normed, eval.mlp_normed_mean, eval.mlp_normed_rstd);
 
   // mlp_up = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
-  blas.gemm_nt(eval.mlp_up, eval.mlp_normed, weights.mlp_up_weight[l], B * T, F, C);
+  run.gemm_nt(eval.mlp_up, eval.mlp_normed, weights.mlp_up_weight[l], B * T, F, C);
 
-  gelu(eval.mlp_up, eval.mlp_act);
+  run(gelu, eval.mlp_up, eval.mlp_act);
 
   // mlp_out = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
-  blas.gemm_nt(eval.mlp_out, eval.mlp_act, weights.mlp_down_weight[l], B * T, C, F);
+  run.gemm_nt(eval.mlp_out, eval.mlp_act, weights.mlp_down_weight[l], B * T, C, F);
 
-  add_layernorm(eval.residual_mid, eval.mlp_out, eval.residual, weights.attn_norm_weight[l + 1], eval.normed);
+  run(add_layernorm, eval.residual_mid, eval.mlp_out, eval.residual, weights.attn_norm_weight[l + 1],
+      eval.normed, eval.normed_mean, eval.normed_rstd);
 }
 
 // Logits, their loss and its gradient, and what that says of the head's matrix.
-void head(const Memory& m, const Products& blas) {
+void head(const Memory& m, const Run& run) {
   const Inputs& in = m.in;
   const Weights& weights = m.weights;
   const State& state = m.state;
   const Evaluation& eval = m.eval;
 
   // logits = normed · token_embeddingᵀ    [B,T,C] x [V,C]ᵀ -> [B,T,V]
-  blas.gemm_nt(eval.logits, eval.normed, weights.token_embedding, B * T, V, C);
+  run.gemm_nt(eval.logits, eval.normed, weights.token_embedding, B * T, V, C);
 
-  cross_entropy_loss(eval.logits, in.targets, in.inv_count, state.eval_loss,
-                     eval.cross_entropy_loss_workspace);
+  run(cross_entropy_loss, eval.logits, in.targets, in.inv_count, state.eval_loss,
+      eval.cross_entropy_loss_workspace);
 }
 
 }  // namespace
 
-void evaluate_batch(const Memory& m, const Products& blas) {
-  input(m);
-  for (int l = 0; l < L; ++l) block(m, blas, l);
-  head(m, blas);
+void evaluate_batch(const Memory& m, const Run& run) {
+  input(m, run);
+  for (int l = 0; l < L; ++l) block(m, run, l);
+  head(m, run);
 }
 
 }  // namespace hydrac::shakespeare_char_program

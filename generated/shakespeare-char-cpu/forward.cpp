@@ -10,51 +10,51 @@ namespace hydrac::shakespeare_char_program {
 namespace {
 
 // The input's embedding, and the first layer's norm of it.
-void input(const Memory& m) {
+void input(const Memory& m, const Run& run) {
   const Inputs& in = m.in;
   const Weights& weights = m.weights;
   const State& state = m.state;
   const Activations& act = m.act;
 
-  embeddings_dropout_layernorm(in.tokens, weights.token_embedding, weights.position_embedding, state.rng_step,
-                               state.rng_seed, act.residual[0], weights.attn_norm_weight[0], act.normed[0],
-                               act.normed_mean, act.normed_rstd, 0);
+  run(embeddings_dropout_layernorm, in.tokens, weights.token_embedding, weights.position_embedding,
+      state.rng_step, state.rng_seed, act.residual[0], weights.attn_norm_weight[0], act.normed[0],
+      act.normed_mean[0], act.normed_rstd[0], 0);
 }
 
 // One layer: attention, then the mlp. It ends with the norm that the next one begins with.
-void block(const Memory& m, const Products& blas, int l) {
+void block(const Memory& m, const Run& run, int l) {
   const Weights& weights = m.weights;
   const State& state = m.state;
   const Activations& act = m.act;
 
   // attn_qkv = normed · attn_qkv_weightᵀ    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]
-  blas.gemm_nt(act.attn_qkv[l], act.normed[l], weights.attn_qkv_weight[l], B * T, 3 * H * D, C);
+  run.gemm_nt(act.attn_qkv[l], act.normed[l], weights.attn_qkv_weight[l], B * T, 3 * H * D, C);
 
-  attention_forward(act.attn_q[l], act.attn_k[l], act.attn_v[l], act.attn_mixed[l], act.attn_mixed_lse[l],
-                    state.rng_step, state.rng_seed, act.attention_forward_workspace, l);
+  run(attention_forward, act.attn_q[l], act.attn_k[l], act.attn_v[l], act.attn_mixed[l],
+      act.attn_mixed_lse[l], state.rng_step, state.rng_seed, act.attention_forward_workspace, l);
 
   // attn_out = attn_mixed · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
-  blas.gemm_nt(act.attn_out[l], act.attn_mixed[l], weights.attn_out_weight[l], B * T, C, H * D);
+  run.gemm_nt(act.attn_out[l], act.attn_mixed[l], weights.attn_out_weight[l], B * T, C, H * D);
 
-  dropout_add_layernorm(act.attn_out[l], state.rng_step, state.rng_seed, act.residual[l], act.residual_mid[l],
-                        weights.mlp_norm_weight[l], act.mlp_normed[l], act.mlp_normed_mean[l],
-                        act.mlp_normed_rstd[l], l);
+  run(dropout_add_layernorm, act.attn_out[l], state.rng_step, state.rng_seed, act.residual[l],
+      act.residual_mid[l], weights.mlp_norm_weight[l], act.mlp_normed[l], act.mlp_normed_mean[l],
+      act.mlp_normed_rstd[l], l);
 
   // mlp_up = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
-  blas.gemm_nt(act.mlp_up[l], act.mlp_normed[l], weights.mlp_up_weight[l], B * T, F, C);
+  run.gemm_nt(act.mlp_up[l], act.mlp_normed[l], weights.mlp_up_weight[l], B * T, F, C);
 
-  gelu(act.mlp_up[l], act.mlp_act[l]);
+  run(gelu, act.mlp_up[l], act.mlp_act[l]);
 
   // mlp_out = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
-  blas.gemm_nt(act.mlp_out, act.mlp_act[l], weights.mlp_down_weight[l], B * T, C, F);
+  run.gemm_nt(act.mlp_out, act.mlp_act[l], weights.mlp_down_weight[l], B * T, C, F);
 
-  dropout_add_layernorm_mlp(act.mlp_out, state.rng_step, state.rng_seed, act.residual_mid[l],
-                            act.residual[l + 1], weights.attn_norm_weight[l + 1], act.normed[l + 1],
-                            act.normed_mean_2[l + 1], act.normed_rstd_2[l + 1], l);
+  run(dropout_add_layernorm_mlp, act.mlp_out, state.rng_step, state.rng_seed, act.residual_mid[l],
+      act.residual[l + 1], weights.attn_norm_weight[l + 1], act.normed[l + 1], act.normed_mean[l + 1],
+      act.normed_rstd[l + 1], l);
 }
 
 // Logits, their loss and its gradient, and what that says of the head's matrix.
-void head(const Memory& m, const Products& blas) {
+void head(const Memory& m, const Run& run) {
   const Inputs& in = m.in;
   const Weights& weights = m.weights;
   const Gradients& grads = m.grads;
@@ -62,26 +62,26 @@ void head(const Memory& m, const Products& blas) {
   const Activations& act = m.act;
 
   // logits = normed · token_embeddingᵀ    [B,T,C] x [V,C]ᵀ -> [B,T,V]
-  blas.gemm_nt(act.logits, act.normed[L], weights.token_embedding, B * T, V, C);
+  run.gemm_nt(act.logits, act.normed[L], weights.token_embedding, B * T, V, C);
 
-  cross_entropy_loss_and_gradient(act.logits, in.targets, in.inv_count, state.loss, act.d_logits,
-                                  act.cross_entropy_loss_and_gradient_workspace);
+  run(cross_entropy_loss_and_gradient, act.logits, in.targets, in.inv_count, state.loss, act.d_logits,
+      act.cross_entropy_loss_and_gradient_workspace);
 
   // d_normed = d_logits · token_embedding    [B,T,V] x [V,C] -> [B,T,C]
-  blas.gemm_nn(act.d_normed, act.d_logits, weights.token_embedding, B * T, C, V);
+  run.gemm_nn(act.d_normed, act.d_logits, weights.token_embedding, B * T, C, V);
 
   // token_embedding = d_logitsᵀ · normed    [B,T,V]ᵀ x [B,T,C] -> [V,C]
-  blas.gemm_tn(grads.token_embedding, act.d_logits, act.normed[L], V, C, B * T);
+  run.gemm_tn(grads.token_embedding, act.d_logits, act.normed[L], V, C, B * T);
 
-  zero(act.d_residual);
+  run(zero, act.d_residual);
 }
 
 }  // namespace
 
-void forward(const Memory& m, const Products& blas) {
-  input(m);
-  for (int l = 0; l < L; ++l) block(m, blas, l);
-  head(m, blas);
+void forward(const Memory& m, const Run& run) {
+  input(m, run);
+  for (int l = 0; l < L; ++l) block(m, run, l);
+  head(m, run);
 }
 
 }  // namespace hydrac::shakespeare_char_program

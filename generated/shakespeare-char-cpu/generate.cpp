@@ -10,63 +10,63 @@ namespace hydrac::shakespeare_char_program {
 namespace {
 
 // The input's embedding, and the first layer's norm of it.
-void input(const Memory& m) {
+void input(const Memory& m, const Run& run) {
   const Inputs& in = m.in;
   const Weights& weights = m.weights;
   const Generation& gen = m.gen;
 
-  embeddings_layernorm_generate(in.prompt, weights.token_embedding, weights.position_embedding, gen.residual,
-                                weights.attn_norm_weight[0], gen.normed);
+  run(embeddings_layernorm_generate, in.prompt, weights.token_embedding, weights.position_embedding,
+      gen.residual, weights.attn_norm_weight[0], gen.normed, gen.normed_mean, gen.normed_rstd);
 }
 
 // One layer: attention, then the mlp. It ends with the norm that the next one begins with.
-void block(const Memory& m, const Products& blas, int l) {
+void block(const Memory& m, const Run& run, int l) {
   const Weights& weights = m.weights;
   const Generation& gen = m.gen;
 
   // attn_qkv = normed · attn_qkv_weightᵀ    [1,T,C] x [3HD,C]ᵀ -> [1,T,3HD]
-  blas.gemm_nt(gen.attn_qkv, gen.normed, weights.attn_qkv_weight[l], T, 3 * H * D, C);
+  run.gemm_nt(gen.attn_qkv, gen.normed, weights.attn_qkv_weight[l], T, 3 * H * D, C);
 
-  attention_forward_generate(gen.attn_q, gen.attn_k, gen.attn_v, gen.attn_mixed, gen.attn_mixed_lse,
-                             gen.attention_forward_workspace);
+  run(attention_forward_generate, gen.attn_q, gen.attn_k, gen.attn_v, gen.attn_mixed, gen.attn_mixed_lse,
+      gen.attention_forward_workspace);
 
   // attn_out = attn_mixed · attn_out_weightᵀ    [1,T,HD] x [C,C]ᵀ -> [1,T,C]
-  blas.gemm_nt(gen.attn_out, gen.attn_mixed, weights.attn_out_weight[l], T, C, H * D);
+  run.gemm_nt(gen.attn_out, gen.attn_mixed, weights.attn_out_weight[l], T, C, H * D);
 
-  add_layernorm_generate(gen.residual, gen.attn_out, gen.residual_mid, weights.mlp_norm_weight[l],
-                         gen.mlp_normed);
+  run(add_layernorm_generate, gen.residual, gen.attn_out, gen.residual_mid, weights.mlp_norm_weight[l],
+      gen.mlp_normed, gen.mlp_normed_mean, gen.mlp_normed_rstd);
 
   // mlp_up = mlp_normed · mlp_up_weightᵀ    [1,T,C] x [F,C]ᵀ -> [1,T,F]
-  blas.gemm_nt(gen.mlp_up, gen.mlp_normed, weights.mlp_up_weight[l], T, F, C);
+  run.gemm_nt(gen.mlp_up, gen.mlp_normed, weights.mlp_up_weight[l], T, F, C);
 
-  gelu_generate(gen.mlp_up, gen.mlp_act);
+  run(gelu_generate, gen.mlp_up, gen.mlp_act);
 
   // mlp_out = mlp_act · mlp_down_weightᵀ    [1,T,F] x [C,F]ᵀ -> [1,T,C]
-  blas.gemm_nt(gen.mlp_out, gen.mlp_act, weights.mlp_down_weight[l], T, C, F);
+  run.gemm_nt(gen.mlp_out, gen.mlp_act, weights.mlp_down_weight[l], T, C, F);
 
-  add_layernorm_generate(gen.residual_mid, gen.mlp_out, gen.residual, weights.attn_norm_weight[l + 1],
-                         gen.normed);
+  run(add_layernorm_generate, gen.residual_mid, gen.mlp_out, gen.residual, weights.attn_norm_weight[l + 1],
+      gen.normed, gen.normed_mean, gen.normed_rstd);
 }
 
 // Logits, their loss and its gradient, and what that says of the head's matrix.
-void head(const Memory& m, const Products& blas) {
+void head(const Memory& m, const Run& run) {
   const Inputs& in = m.in;
   const Weights& weights = m.weights;
   const State& state = m.state;
   const Generation& gen = m.gen;
 
-  select_token(gen.normed, in.position, gen.last_hidden);
+  run(select_token, gen.normed, in.position, gen.last_hidden);
 
   // next_logits = last_hidden · token_embeddingᵀ    [1,C] x [V,C]ᵀ -> [1,V]
-  blas.gemm_nt(state.next_logits, gen.last_hidden, weights.token_embedding, 1, V, C);
+  run.gemm_nt(state.next_logits, gen.last_hidden, weights.token_embedding, 1, V, C);
 }
 
 }  // namespace
 
-void next_token_logits(const Memory& m, const Products& blas) {
-  input(m);
-  for (int l = 0; l < L; ++l) block(m, blas, l);
-  head(m, blas);
+void next_token_logits(const Memory& m, const Run& run) {
+  input(m, run);
+  for (int l = 0; l < L; ++l) block(m, run, l);
+  head(m, run);
 }
 
 }  // namespace hydrac::shakespeare_char_program

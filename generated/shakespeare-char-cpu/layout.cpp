@@ -37,52 +37,41 @@ ProgramLayout program_layout() {
 
   layout.seed = 1337;
   // In this order parameters are numbered for their random numbers.
-  layout.starts.push_back(normal(m.weights.token_embedding, V * C, 0.02));
-  layout.starts.push_back(normal(m.weights.position_embedding, P * C, 0.02));
-  for (int l = 0; l < L; ++l)
-    layout.starts.push_back(normal(m.weights.attn_qkv_weight[l], 3 * H * D * C, 0.02));
-  for (int l = 0; l < L; ++l)
-    layout.starts.push_back(normal(m.weights.attn_out_weight[l], C * C, 0.005773502691896258));
-  for (int l = 0; l < L; ++l) layout.starts.push_back(normal(m.weights.mlp_up_weight[l], F * C, 0.02));
-  for (int l = 0; l < L; ++l)
-    layout.starts.push_back(normal(m.weights.mlp_down_weight[l], C * F, 0.005773502691896258));
-  for (int l = 0; l < L + 1; ++l) layout.starts.push_back(ones(m.weights.attn_norm_weight[l], C));
-  for (int l = 0; l < L; ++l) layout.starts.push_back(ones(m.weights.mlp_norm_weight[l], C));
+  Starts starts(layout.starts);
+  starts.normal(m.weights.token_embedding, V * C, 0.02);
+  starts.normal(m.weights.position_embedding, P * C, 0.02);
+  starts.normal(m.weights.attn_qkv_weight, 3 * H * D * C, 0.02);
+  starts.normal(m.weights.attn_out_weight, C * C, 0.005773502691896258);
+  starts.normal(m.weights.mlp_up_weight, F * C, 0.02);
+  starts.normal(m.weights.mlp_down_weight, C * F, 0.005773502691896258);
+  starts.ones(m.weights.attn_norm_weight, C);
+  starts.ones(m.weights.mlp_norm_weight, C);
 
   // Under the names that Hugging Face's checkpoints have.
-  layout.parameters.push_back(named("model.embed_tokens.weight", m.weights.token_embedding, {V, C}));
-  layout.parameters.push_back(named("model.embed_positions.weight", m.weights.position_embedding, {P, C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(named(of_layer(l, "model.layers.{}.self_attn.q_proj.weight"),
-                                      m.weights.attn_qkv_weight[l], {384, C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(named(of_layer(l, "model.layers.{}.self_attn.k_proj.weight"),
-                                      m.weights.attn_qkv_weight[l] + 384 * C, {384, C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(named(of_layer(l, "model.layers.{}.self_attn.v_proj.weight"),
-                                      m.weights.attn_qkv_weight[l] + 768 * C, {384, C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "model.layers.{}.self_attn.o_proj.weight"), m.weights.attn_out_weight[l], {C, C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "model.layers.{}.mlp.up_proj.weight"), m.weights.mlp_up_weight[l], {F, C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "model.layers.{}.mlp.down_proj.weight"), m.weights.mlp_down_weight[l], {C, F}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(
-        named(of_layer(l, "model.layers.{}.input_layernorm.weight"), m.weights.attn_norm_weight[l], {C}));
-  layout.parameters.push_back(named("model.norm.weight", m.weights.attn_norm_weight[L], {C}));
-  for (int l = 0; l < L; ++l)
-    layout.parameters.push_back(named(of_layer(l, "model.layers.{}.post_attention_layernorm.weight"),
-                                      m.weights.mlp_norm_weight[l], {C}));
+  CheckpointNames parameters(layout.parameters);
+  parameters.add("model.embed_tokens.weight", m.weights.token_embedding, {V, C});
+  parameters.add("model.embed_positions.weight", m.weights.position_embedding, {P, C});
+  parameters.add_layers(L, "model.layers.{}.self_attn.q_proj.weight", m.weights.attn_qkv_weight, {384, C});
+  parameters.add_layers(L, "model.layers.{}.self_attn.k_proj.weight", m.weights.attn_qkv_weight, {384, C},
+                        {.offset = 384 * C});
+  parameters.add_layers(L, "model.layers.{}.self_attn.v_proj.weight", m.weights.attn_qkv_weight, {384, C},
+                        {.offset = 768 * C});
+  parameters.add_layers(L, "model.layers.{}.self_attn.o_proj.weight", m.weights.attn_out_weight, {C, C});
+  parameters.add_layers(L, "model.layers.{}.mlp.up_proj.weight", m.weights.mlp_up_weight, {F, C});
+  parameters.add_layers(L, "model.layers.{}.mlp.down_proj.weight", m.weights.mlp_down_weight, {C, F});
+  parameters.add_layers(L, "model.layers.{}.input_layernorm.weight", m.weights.attn_norm_weight, {C});
+  parameters.add("model.norm.weight", m.weights.attn_norm_weight[L], {C});
+  parameters.add_layers(L, "model.layers.{}.post_attention_layernorm.weight", m.weights.mlp_norm_weight, {C});
 
   layout.optimizer_state.push_back(named("adam.m", m.moments.adam_m, {Rows, Width}));
   layout.optimizer_state.push_back(named("adam.v", m.moments.adam_v, {Rows, Width}));
   // For mfu: 6 flop a weight of matrix products, and attention's.
   layout.flop_per_target = 6.0 * static_cast<double>(V * C + L * 3 * H * D * C + L * C * C + L * F * C +
                                                      L * C * F + L * H * D * T);
+  // For messages: what each call reads and makes, and the key of the spec that it comes from.
+  layout.calls = CallTable(
+#include "calls.inc"
+  );
   return layout;
 }
 

@@ -7,31 +7,21 @@
 
 namespace hydrac::shakespeare_char_program {
 
-namespace {
-
 // Gradient norm, clipping, learning rate and optimizer, all on the device.
-void update(const Memory& m) {
+void update_parameters(const Memory& m, const Run& run) {
   const Weights& weights = m.weights;
   const Gradients& grads = m.grads;
   const Moments& moments = m.moments;
   const State& state = m.state;
   const Scratch& scratch = m.scratch;
 
-  grad_square(grads.all, state.grad_square, scratch.grad_square_workspace);
+  run(grad_square, grads.all, state.grad_square, scratch.grad_square_workspace);
 
-  prepare_update(state.step, state.grad_square, state.loss, state.diverged, state.learning_rate, state.clip,
-                 state.grad_norm, state.step_loss, state.adam_step_size, state.adam_root_factor);
+  run(prepare_update, state.step, state.grad_square, state.loss, state.diverged, state.learning_rate,
+      state.clip, state.grad_norm, state.step_loss, state.adam_step_size, state.adam_root_factor);
 
-  adamw(weights.all, grads.all, moments.adam_m, moments.adam_v, state.learning_rate, state.clip,
-        state.adam_step_size, state.adam_root_factor, state.diverged);
-
-  advance_step(state.step);
-}
-
-}  // namespace
-
-void update_parameters(const Memory& m, const Products&) {
-  update(m);
+  run(adamw, weights.all, grads.all, moments.adam_m, moments.adam_v, state.learning_rate, state.clip,
+      state.adam_step_size, state.adam_root_factor, state.diverged);
 }
 
 }  // namespace hydrac::shakespeare_char_program

@@ -53,26 +53,26 @@ Blas open_blas() {
 }  // namespace
 
 std::string Program::description() const {
-  return "compiled ahead of time, products by " + blas_.blas().name() + ", " + std::to_string(kThreads) +
+  return "compiled ahead of time, products by " + run_.blas().name() + ", " + std::to_string(kThreads) +
          " threads";
 }
 
-Program::Program() : CpuStepProgram(program_layout()), memory_(arena()), blas_(open_blas()) {}
+Program::Program() : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas()) {}
 
 void Program::execute(Function function) {
   switch (function) {
     case Function::micro_step:
-      forward(memory_, blas_);
-      backward(memory_, blas_);
+      forward(memory_, run_);
+      backward(memory_, run_);
       return;
     case Function::evaluate:
-      evaluate_batch(memory_, blas_);
+      evaluate_batch(memory_, run_);
       return;
     case Function::generate:
-      next_token_logits(memory_, blas_);
+      next_token_logits(memory_, run_);
       return;
     case Function::update:
-      update_parameters(memory_, blas_);
+      update_parameters(memory_, run_);
       return;
     default:
       throw std::logic_error("the program has no such function");

@@ -5,14 +5,14 @@
 #pragma once
 #include "memory.h"
 #include "runtime/cpu/cpu_step_program.h"
-#include "runtime/cpu/products.h"
+#include "runtime/cpu/run.h"
 
 namespace hydrac::shakespeare_char_program {
 
 using hydrac::runtime::CpuStepProgram;
 using hydrac::runtime::Function;
-using hydrac::runtime::Products;
 using hydrac::runtime::ProgramLayout;
+using hydrac::runtime::Run;
 
 // Where everything lies in memory, for the training loop; layout.cpp.
 ProgramLayout program_layout();
@@ -26,7 +26,7 @@ class Program final : public CpuStepProgram {
   std::string description() const override;
 
   Memory memory_;
-  Products blas_;
+  Run run_;
 };
 
 }  // namespace hydrac::shakespeare_char_program

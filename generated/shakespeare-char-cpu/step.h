@@ -4,21 +4,21 @@
 // What a step is made of.
 #pragma once
 #include "memory.h"
-#include "runtime/cpu/products.h"
+#include "runtime/cpu/run.h"
 
 namespace hydrac::shakespeare_char_program {
 
-using hydrac::runtime::Products;
+using hydrac::runtime::Run;
 
 // Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.
-void forward(const Memory& m, const Products& blas);
+void forward(const Memory& m, const Run& run);
 // Backward pass of one micro-batch: adds to the gradients of all parameters.
-void backward(const Memory& m, const Products& blas);
+void backward(const Memory& m, const Run& run);
 // Loss of one batch, without dropout.
-void evaluate_batch(const Memory& m, const Products& blas);
+void evaluate_batch(const Memory& m, const Run& run);
 // Logits of the token after a prompt's position.
-void next_token_logits(const Memory& m, const Products& blas);
+void next_token_logits(const Memory& m, const Run& run);
 // The end of an optimizer step.
-void update_parameters(const Memory& m, const Products& blas);
+void update_parameters(const Memory& m, const Run& run);
 
 }  // namespace hydrac::shakespeare_char_program

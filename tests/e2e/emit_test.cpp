@@ -29,9 +29,10 @@ TEST(Emit, WritesAProgramAndLeavesACurrentOneUntouched) {
   const Workplace place;
   const Outcome first = place.run({"emit", "base.yaml", "-o", "program"});
   ASSERT_EQ(first.code, 0) << first.err;
-  for (const char* name : {"CMakeLists.txt", "PLAN.md", "backward.cpp", "calls.inc", "dims.h", "forward.cpp",
-                           "layout.cpp", "memory.h", "optimizer.cpp", "program.cpp", "program.h", "train.cpp",
-                           "kernels/kernels.h", "kernels/block.cpp", "kernels/attention_forward.cpp"}) {
+  for (const char* name :
+       {"CMakeLists.txt", "PLAN.md", "backward.cpp", "calls.inc", "dims.h", "forward.cpp", "layout.cpp",
+        "memory.h", "optimizer.cpp", "program.cpp", "program.h", "spec.inc", "train.cpp", "kernels/kernels.h",
+        "kernels/block.cpp", "kernels/attention_forward.cpp"}) {
     EXPECT_TRUE(fs::exists(place / "program" / name)) << name;
     EXPECT_NE(first.out.find(std::string("new      ") + name + "\n"), std::string::npos) << name;
   }
@@ -106,28 +107,30 @@ TEST(Emit, AChangeOfAKeyTouchesFewFiles) {
   const Workplace place;
   ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
   const std::map<std::string, std::string> touched = {
-      {"train.max_steps=24", "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  train.cpp\n"},
-      {"train.save_steps=3", "changed  train.cpp\n"},
-      {"train.seed=7", "changed  calls.inc\nchanged  layout.cpp\nchanged  train.cpp\n"},
+      {"train.max_steps=24",
+       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
+      {"train.save_steps=3", "changed  spec.inc\nchanged  train.cpp\n"},
+      {"train.seed=7", "changed  calls.inc\nchanged  layout.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
       {"train.optimizer.learning_rate=1e-3",
-       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  train.cpp\n"},
+       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
       {"train.optimizer.weight_decay=0.05",
-       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  train.cpp\n"},
-      {"train.max_grad_norm=0.5", "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  train.cpp\n"},
+       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
+      {"train.max_grad_norm=0.5",
+       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
       {"train.optimizer.name=lion",
        "changed  PLAN.md\nchanged  calls.inc\nchanged  kernels/kernels.h\nchanged  "
        "kernels/update.cpp\nchanged  "
-       "layout.cpp\nchanged  memory.h\nchanged  optimizer.cpp\nchanged  train.cpp\n"},
+       "layout.cpp\nchanged  memory.h\nchanged  optimizer.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
       // The width of a head, in what attention's kernels share and in their scratch memory.
       {"model.hidden_size=128",
        "changed  PLAN.md\nchanged  calls.inc\nchanged  dims.h\nchanged  kernels/attention.h\nchanged  "
        "kernels/attention_backward.cpp\nchanged  kernels/attention_forward.cpp\nchanged  "
        "kernels/attention_forward_evaluate.cpp\nchanged  kernels/attention_forward_generate.cpp\nchanged  "
        "kernels/attention_without_dropout.h\nchanged  kernels/update.cpp\nchanged  layout.cpp\nchanged  "
-       "memory.h\nchanged  program.cpp\nchanged  train.cpp\n"},
+       "memory.h\nchanged  program.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
       {"model.num_hidden_layers=3",
        "changed  PLAN.md\nchanged  calls.inc\nchanged  dims.h\nchanged  kernels/update.cpp\n"
-       "changed  layout.cpp\nchanged  memory.h\nchanged  train.cpp\n"},
+       "changed  layout.cpp\nchanged  memory.h\nchanged  spec.inc\nchanged  train.cpp\n"},
   };
   for (const auto& [override, files] : touched) EXPECT_EQ(difference(place, {override}), files) << override;
 }

@@ -2,230 +2,54 @@
 // Check it with: hydrac diff chatgot-small-char.yaml FOLDER
 //
 // cuda/attention/attention.cuh for the sizes of this program.
+#include "kernels/attention.cuh"
 #include "kernels/kernels.h"
 #include "runtime/cuda/launch.cuh"
-#include <cstdint>
 
-#include "cuda/types.cuh"
-#include "dims.h"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
+namespace hydrac::chatgot_small_char_program {
 
-namespace hydrac::chatgot_small_char_program::attention_key_gradients_code {
+namespace attention_code {
 
-constexpr int kHeadDim = 64;
 constexpr int kRowTiles = 1;  // of 16 rows, a warp
 constexpr int kRows = 64;
-constexpr int kThreads = 128;
 constexpr int kColumns = 64;
-constexpr int kWords = 2;
-constexpr int kRowBytes = 144;
-constexpr int kPaddedDim = 64;
-constexpr int kStages = 2;
 constexpr int kParts = 1;  // blocks that share rows and split the columns of d_k and d_v
-
-// What the attention kernels take: strided views of tensors, the problem's shape, dropout, and the two
-// numbers of each query that the backward pass needs. Plain data that host and device share.
-
-// A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv product. Strides
-// count elements; the D elements of one head are contiguous. Data and strides are multiples of 16 bytes.
-template <class T>
-struct Heads {
-  T* data;
-  std::int64_t batch_stride, token_stride, head_stride;
-
-  HYDRAC_FN T* at(std::int64_t batch, std::int64_t token, std::int64_t head) const {
-    return data + batch * batch_stride + token * token_stride + head * head_stride;
-  }
-};
-
-struct AttentionShape {
-  int batch, tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
-  float scale;                         // scores are scale * q . k
-};
-
-// Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
-// random_bits(key, ((b*H + h)*T + i)*T + j) >= threshold, and then multiplied by keep_scale.
-struct AttentionDropout {
-  std::uint32_t key;
-  std::uint32_t threshold;  // p * 2^32
-  float keep_scale;         // 1 / (1 - p)
-};
-
-// The workspace of the backward pass is one of these for each query, [B,H,T].
-struct alignas(8) QueryTerms {
-  float lse2;   // log2 of the softmax's denominator
-  float delta;  // d_out . out: what the softmax's gradient subtracts
-};
-
-// The compile-time description of one attention kernel, and where its threads stand.
-
-// All kernels see products [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
-// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
-// % 2.
-struct Fragment {
-  float at[kRowTiles][8][4];
-
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) at[m][n][e] = 0.0f;
-      }
-    }
-  }
-};
-
-// Where a thread's elements lie in its block's tile.
-struct Place {
-  int warp, lane;
-
-  __device__ __forceinline__ Place() {
-    // The shuffle tells the compiler that the whole warp agrees, so that what follows from it stays uniform.
-    warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
-    lane = static_cast<int>(threadIdx.x) % 32;
-  }
-  __device__ __forceinline__ int row(int m, int half) const {
-    return (warp * kRowTiles + m) * 16 + lane / 4 + 8 * half;
-  }
-  __device__ __forceinline__ int column(int n, int e) const { return n * 8 + lane % 4 * 2 + e % 2; }
-};
-
-// Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
-template <class Visit>
-__device__ __forceinline__ void for_elements(Visit visit) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) visit(m, n, e);
-    }
-  }
-}
-
-// The PTX instructions that the attention kernels use, one small function each.
-
-namespace ptx {
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// 2^x, to 2 ulp; denormal results are 0.
-__device__ __forceinline__ float exp2(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-// Copies `bytes` (4 or 16) to shared memory, zeros if not `valid`; complete after wait_copies. Before sm_80,
-// at once.
-template <int bytes>
-__device__ __forceinline__ void copy_to_shared(std::uint32_t to, const void* from, bool valid) {
-  Vector<std::uint32_t, bytes / 4> data{};
-  if (valid) data = load<bytes / 4>(static_cast<const std::uint32_t*>(from));
-  if constexpr (bytes == 16) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(data.at[0]), "r"(data.at[1]),
-                 "r"(data.at[2]), "r"(data.at[3])
-                 : "memory");
-  } else {
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(data.at[0]) : "memory");
-  }
-}
-
-// `words` 32-bit words of shared memory.
-__device__ __forceinline__ Vector<std::uint32_t, kWords> load_shared(std::uint32_t from) {
-  Vector<std::uint32_t, kWords> data;
-  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
-               : "=r"(data.at[0]), "=r"(data.at[1])
-               : "r"(from)
-               : "memory");
-  return data;
-}
-
-// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-
-__device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                    std::uint32_t b1) {
-  // Turing's instruction is half as deep; the halves of the operands lie as it wants them.
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(b0));
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[2]), "r"(a[3]), "r"(b1));
-}
-
-// Two floats rounded to one register: `low` in the low half.
-__device__ __forceinline__ std::uint32_t pack(float low, float high) {
-  return from_float<f16>(low).bits | static_cast<std::uint32_t>(from_float<f16>(high).bits) << 16;
-}
-
-}  // namespace ptx
 
 // The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
 // registers.
 
+namespace {
+
 // A product is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
 // by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and settle
 // order products that run on their own (product_wgmma.cuh); here they cost nothing.
-struct MmaProduct {
-  // What stands left of a product in registers: a fragment [rows, K] rounded to Storage.
-  struct Weights {
-    std::uint32_t at[kRowTiles][4][4];
-  };
+struct MmaProduct : RoundedFragments<kRowTiles> {
+  template <int K>
+  using Weights = RoundedFragments<kRowTiles>::Weights<K>;
 
   // Byte offset of 16-byte chunk `chunk` of row `row`.
+  template <int rows>
   static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
     return row * kRowBytes + chunk * 16;
   }
 
-  // From sums to what a product takes.
-  static __device__ __forceinline__ void round(Weights& weights, const Fragment& c) {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int n = 2 * k + i / 2, e = i % 2 * 2;
-          weights.at[m][k][i] = ptx::pack(c.at[m][n][e], c.at[m][n][e + 1]);
-        }
-      }
-    }
-  }
-
   // c = a . b^T over the head dimension: this warp's rows of tile a, all N rows of tile b.
-  static __device__ __forceinline__ void scores(Fragment& c, const Place& place, std::uint32_t a,
-                                                std::uint32_t b) {
+  template <int N>
+  static __device__ __forceinline__ void scores(Fragment<kRowTiles, N>& c, const Place& place,
+                                                std::uint32_t a, std::uint32_t b) {
     const int lane = place.lane;
-    const std::uint32_t a_from = a + offset(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
-    const std::uint32_t b_from = b + offset(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    const std::uint32_t a_from = a + offset<kRows>(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
+    const std::uint32_t b_from = b + offset<N>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
     c.clear();
 #pragma unroll
     for (int k = 0; k < kPaddedDim / 16; ++k) {
       std::uint32_t rows[kRowTiles][4];
 #pragma unroll
-      for (int m = 0; m < kRowTiles; ++m) ptx::ldmatrix(rows[m], a_from + offset(m * 16, 2 * k));
+      for (int m = 0; m < kRowTiles; ++m) ptx::ldmatrix(rows[m], a_from + offset<kRows>(m * 16, 2 * k));
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
+      for (int n = 0; n < N / 16; ++n) {
         std::uint32_t columns[4];
-        ptx::ldmatrix(columns, b_from + offset(n * 16, 2 * k));
+        ptx::ldmatrix(columns, b_from + offset<N>(n * 16, 2 * k));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
           ptx::mma(c.at[m][2 * n], rows[m], columns[0], columns[1]);
@@ -236,17 +60,19 @@ struct MmaProduct {
   }
 
   // c += weights . b[:, first_column ..]: K rows of tile b, N columns.
-  static __device__ __forceinline__ void accumulate(Fragment& c, const Place& place, const Weights& weights,
-                                                    std::uint32_t b, int first_column, bool) {
+  template <int K>
+  static __device__ __forceinline__ void accumulate(Fragment<kRowTiles, 64>& c, const Place& place,
+                                                    const Weights<K>& weights, std::uint32_t b,
+                                                    int first_column) {
     const int lane = place.lane;
     const std::uint32_t b_from =
-        b + offset(lane % 16, lane / 16) + first_column * static_cast<int>(sizeof(f16));
+        b + offset<K>(lane % 16, lane / 16) + first_column * static_cast<int>(sizeof(f16));
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < K / 16; ++k) {
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
         std::uint32_t columns[4];
-        ptx::ldmatrix_transposed(columns, b_from + offset(k * 16, 2 * n));
+        ptx::ldmatrix_transposed(columns, b_from + offset<K>(k * 16, 2 * n));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
           ptx::mma(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
@@ -256,27 +82,26 @@ struct MmaProduct {
     }
   }
 
-  static __device__ __forceinline__ void clear(Fragment& sums) { sums.clear(); }
+  static __device__ __forceinline__ void clear(Fragment<kRowTiles, 64>& sums) { sums.clear(); }
 };
-
-// Rows of q, k, v between device memory, shared memory and registers.
 
 // Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head
 // dimension, become zero.
+template <int rows>
 class RowLoader {
  public:
   __device__ __forceinline__ explicit RowLoader(std::int64_t token_stride)
       : token_stride_(token_stride),
         own_(static_cast<int>(threadIdx.x) / kChunks * token_stride + threadIdx.x % kChunks * kElements),
-        to_(MmaProduct::offset(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
+        to_(MmaProduct::offset<rows>(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
 
   // Starts the copy; ptx::wait_copies ends it.
   __device__ __forceinline__ void start(std::uint32_t tile, const f16* from, int valid_rows) const {
-    if (valid_rows >= kRows) {
+    if (valid_rows >= rows) {
       from += own_;
 #pragma unroll
-      for (int row = 0; row < kRows; row += kRowsAtOnce) {
-        ptx::copy_to_shared<16>(tile + to_ + MmaProduct::offset(row, 0), from, true);
+      for (int row = 0; row < rows; row += kRowsAtOnce) {
+        ptx::copy_to_shared<16>(tile + to_ + MmaProduct::offset<rows>(row, 0), from, true);
         from += kRowsAtOnce * token_stride_;
       }
     } else {
@@ -292,10 +117,10 @@ class RowLoader {
   __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const f16* from,
                                                    int valid_rows) const {
 #pragma unroll 2
-    for (int index = static_cast<int>(threadIdx.x); index < kRows * kChunks; index += kThreads) {
+    for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += kThreads) {
       const int row = index / kChunks, chunk = index % kChunks;
-      const bool valid = row < valid_rows && chunk * kElements < kHeadDim;
-      ptx::copy_to_shared<16>(tile + MmaProduct::offset(row, chunk),
+      const bool valid = row < valid_rows;
+      ptx::copy_to_shared<16>(tile + MmaProduct::offset<rows>(row, chunk),
                               valid ? from + row * token_stride_ + chunk * kElements : from, valid);
     }
   }
@@ -305,49 +130,32 @@ class RowLoader {
   std::uint32_t to_;
 };
 
-// Each thread of a quad has one row of a 4x4 matrix and gets one column of it.
-__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) {
-#pragma unroll
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    const bool upper = (lane & bit) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if ((i & bit) != 0) continue;
-      const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, upper ? x[i] : x[i | bit], bit);
-      if (upper) {
-        x[i] = other;
-      } else {
-        x[i | bit] = other;
-      }
-    }
-  }
-}
-
 // to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
 // elements so that each thread stores 16 consecutive bytes.
 __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, int valid_rows,
-                                           const Place& place, int first_column, const Fragment& c,
+                                           const Place& place, int first_column,
+                                           const Fragment<kRowTiles, 64>& c,
                                            const float (&factor)[kRowTiles][2]) {
 #pragma unroll
   for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = place.row(m, half);
+      const int row = place.row<kRowTiles>(m, half);
       f16* row_to = to + row * token_stride;
       const float f = factor[m][half];
+      constexpr int blocks = 8;
 #pragma unroll
-      for (int n = 0; n < 8; n += 4) {
+      for (int n = 0; n < blocks; n += 4) {
         std::uint32_t x[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          x[i] = n + i < 8 ? ptx::pack(c.at[m][(n + i) % (8)][2 * half] * f,
-                                       c.at[m][(n + i) % (8)][2 * half + 1] * f)
-                           : 0u;
+          const int from = n + i;  // past the end anything
+          x[i] = ptx::pack(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
         }
         transpose_quad(x, place.lane);
         const int block = n + place.lane % 4;
         const int column = first_column + block * 8;
-        if (row < valid_rows && block < 8 && column < kHeadDim) {
+        if (row < valid_rows && column < kHeadDim) {
           store(reinterpret_cast<std::uint32_t*>(row_to + column),
                 Vector<std::uint32_t, 4>{{x[0], x[1], x[2], x[3]}});
         }
@@ -355,9 +163,6 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
     }
   }
 }
-
-// The loop that all attention kernels share: tiles of the side that a block does not own stream through
-// shared memory.
 
 // The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
 // other tiles, first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more
@@ -379,43 +184,7 @@ __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& f
   }
 }
 
-// How many of the `rows` rows from `first` on exist. With a constant number of tokens that tiles divide, a
-// constant.
-__device__ __forceinline__ int valid_rows(int tokens, int first) {
-  return tokens % kRows == 0 ? kRows : min(tokens - first, kRows);
-}
-
-// The index that dropout gives to query 0, key 0 of a head.
-__device__ __forceinline__ std::uint64_t dropout_base(const AttentionShape& shape, int batch, int head) {
-  return static_cast<std::uint64_t>(static_cast<std::int64_t>(batch) * shape.heads + head) * shape.tokens *
-         shape.tokens;
-}
-
-// What happens to a fragment of scores between two products: masks, the running softmax, dropout.
-
-constexpr float kLog2E = 1.44269504f;
-
-// Gives the elements of keys that their query may not see `value`: those after it, and those past the
-// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
-__device__ __forceinline__ void mask(Fragment& c, const Place& place, int first_row, int first_column,
-                                     int tokens, float value) {
-  for_elements([&](int m, int n, int e) {
-    const int row = first_row + place.row(m, e / 2);
-    const int column = first_column + place.column(n, e);
-    const int query = column, key = row;
-    if (key >= tokens || key > query) c.at[m][n][e] = value;
-  });
-}
-
-// Whether dropout keeps the element of a head whose query 0 and key 0 have index `head_index` = (b*H +
-// h)*T*T.
-__device__ __forceinline__ bool kept(const AttentionDropout& dropout, std::uint64_t head_index, int tokens,
-                                     int query, int key) {
-  const std::uint64_t index = head_index +
-                              static_cast<std::uint64_t>(query) * static_cast<std::uint64_t>(tokens) +
-                              static_cast<std::uint64_t>(key);
-  return random_bits(dropout.key, index) >= dropout.threshold;
-}
+}  // namespace
 
 // The second half of attention's backward: d_k and d_v. The formulas stand in query_gradients.cuh;
 // d_v = (f P)^T d_out and d_k = scale * d_s^T q.
@@ -423,6 +192,8 @@ __device__ __forceinline__ bool kept(const AttentionDropout& dropout, std::uint6
 // A block of threads owns rows of keys and goes through the queries that may see them, of every head that
 // shares the kv head, in one order: the gradients of grouped heads are summed in registers. Products are
 // transposed (k q^T), so that again what one leaves in registers is what the next takes.
+
+namespace {
 
 // The block of key rows that a thread block owns, and the query tiles that it goes through for each head.
 struct KeyBlock {
@@ -440,7 +211,7 @@ struct KeyBlock {
     batch = row / shape.kv_heads;
     kv_head = row % shape.kv_heads;
     first = block * kRows;
-    count = valid_rows(shape.tokens, first);
+    count = valid_rows<kRows>(shape.tokens, first);
     first_tile = first / kColumns;
     tiles = (shape.tokens + kColumns - 1) / kColumns - first_tile;
   }
@@ -492,15 +263,15 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
   const Place place;
   const KeyBlock block(shape);
   const int group = shape.heads / shape.kv_heads;
-  RowLoader(k.token_stride).start(keys, k.at(block.batch, block.first, block.kv_head), block.count);
-  RowLoader(v.token_stride).start(values, v.at(block.batch, block.first, block.kv_head), block.count);
-  const RowLoader load_queries(q.token_stride), load_d_outs(d_out.token_stride);
+  RowLoader<kRows>(k.token_stride).start(keys, k.at(block.batch, block.first, block.kv_head), block.count);
+  RowLoader<kRows>(v.token_stride).start(values, v.at(block.batch, block.first, block.kv_head), block.count);
+  const RowLoader<kColumns> load_queries(q.token_stride), load_d_outs(d_out.token_stride);
 
   // Queries past the sequence are zeros with zero terms, and add nothing.
   const int first_query = block.first_tile * kColumns;
   int next_head = block.kv_head * group, next_query = first_query;
   const auto start = [&](int, int stage) {
-    const int valid = valid_rows(shape.tokens, next_query);
+    const int valid = valid_rows<kColumns>(shape.tokens, next_query);
     load_queries.start(queries + stage * column_bytes, q.at(block.batch, next_query, next_head), valid);
     load_d_outs.start(d_outs + stage * column_bytes, d_out.at(block.batch, next_query, next_head), valid);
     load_column_terms(column_terms + stage * kColumns * static_cast<int>(sizeof(QueryTerms)),
@@ -516,47 +287,46 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
   const float scale2 = shape.scale * kLog2E;
   // Parts overlap where the head dimension does not split evenly; both then store the same values.
   const int first_column = block.part == 0 ? 0 : kPaddedDim - part_dim;
-  Fragment key_sums, value_sums;
+  Fragment<kRowTiles, part_dim> key_sums, value_sums;
   int head = block.kv_head * group, query = first_query;
   const auto compute = [&](int index, int stage) {
-    Fragment scores, gradients;
-    MmaProduct::scores(scores, place, keys, queries + stage * column_bytes);
-    MmaProduct::scores(gradients, place, values, d_outs + stage * column_bytes);
+    Fragment<kRowTiles, kColumns> scores, gradients;
+    MmaProduct::scores<kColumns>(scores, place, keys, queries + stage * column_bytes);
+    MmaProduct::scores<kColumns>(gradients, place, values, d_outs + stage * column_bytes);
     const std::uint32_t lse2_from = column_terms + stage * kColumns * static_cast<int>(sizeof(QueryTerms));
     ColumnTerms lse2, delta;
     lse2.load(lse2_from, place);
-    for_elements([&](int m, int n, int e) {
+    for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
       scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
     });
     if (query < block.first + kRows - 1) {
-      mask(scores, place, block.first, query, shape.tokens, 0.0f);
+      mask<true>(scores, place, block.first, query, shape.tokens, 0.0f);
     }
     // A dropped probability turns negative, which says so without another register.
-    Fragment after_dropout = scores;
+    Fragment<kRowTiles, kColumns> after_dropout = scores;
     const std::uint64_t dropout_index = dropout_base(shape, block.batch, head);
-    for_elements([&](int m, int n, int e) {
+    for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
       float& x = scores.at[m][n][e];
       x = kept(dropout, dropout_index, shape.tokens, query + place.column(n, e),
-               block.first + place.row(m, e / 2))
+               block.first + place.row<kRowTiles>(m, e / 2))
               ? x
               : -x;
       after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
     });
-    MmaProduct::Weights weights;
+    MmaProduct::Weights<kColumns> weights;
     MmaProduct::round(weights, after_dropout);
-    MmaProduct::accumulate(value_sums, place, weights, d_outs + stage * column_bytes, first_column,
-                           index > 0);
+    MmaProduct::accumulate<kColumns>(value_sums, place, weights, d_outs + stage * column_bytes, first_column);
     delta.load(lse2_from + kColumns * 4, place);
-    for_elements([&](int m, int n, int e) {
+    for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
       float probability = scores.at[m][n][e], gradient = gradients.at[m][n][e];
       gradient = probability > 0.0f ? gradient * dropout.keep_scale : 0.0f;
       probability = abs(probability);
       gradients.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
     });
-    MmaProduct::Weights d_weights;
+    MmaProduct::Weights<kColumns> d_weights;
     MmaProduct::round(d_weights, gradients);
-    MmaProduct::accumulate(key_sums, place, d_weights, queries + stage * column_bytes, first_column,
-                           index > 0);
+    MmaProduct::accumulate<kColumns>(key_sums, place, d_weights, queries + stage * column_bytes,
+                                     first_column);
     query += kColumns;
     if (query >= shape.tokens) query = first_query, ++head;
   };
@@ -577,14 +347,15 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
              first_column, value_sums, value_factor);
 }
 
-}  // namespace hydrac::chatgot_small_char_program::attention_key_gradients_code
+}  // namespace
 
-using namespace hydrac;
-using namespace hydrac::chatgot_small_char_program;
+}  // namespace attention_code
+
+using hydrac::runtime::cuda::launch_kernel;
 
 // d_k and d_v, the probabilities again from q, k and lse
 // Spec: optimizations.attention.
-__global__ void __launch_bounds__(128, 2)
+static __global__ void __launch_bounds__(128, 2)
     attention_key_gradients_kernel(const f16* q,      // [B,T,H,D]
                                    const f16* k,      // [B,T,H,D]
                                    const f16* v,      // [B,T,H,D]
@@ -592,34 +363,21 @@ __global__ void __launch_bounds__(128, 2)
                                    f16* d_k,          // [B,T,H,D]
                                    f16* d_v,          // [B,T,H,D]
                                    const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                   attention_key_gradients_code::QueryTerms* terms, int layer) {
-  constexpr attention_key_gradients_code::AttentionShape shape{B, T, H, H, 0.125f};
-  const attention_key_gradients_code::AttentionDropout dropout{
-      random_key(*rng_seed, *rng_step, 65536u + layer), 429496729u, 1.1111112f};
-  attention_key_gradients_code::attention_key_gradients(
+                                   attention_code::QueryTerms* terms, int layer) {
+  constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
+  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 429496729u,
+                                                 1.1111112f};
+  attention_code::attention_key_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
       {v, T * 3 * H * D, 3 * H * D, D}, {d_out, T * H * D, H * D, D}, terms,
       {d_k, T * 3 * H * D, 3 * H * D, D}, {d_v, T * 3 * H * D, 3 * H * D, D}, dropout);
 }
 
-namespace hydrac::chatgot_small_char_program {
-
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
-
-void attention_key_gradients(const f16* q,      // [B,T,H,D]
-                             const f16* k,      // [B,T,H,D]
-                             const f16* v,      // [B,T,H,D]
-                             const f16* d_out,  // [B,T,HD]
-                             f16* d_k,          // [B,T,H,D]
-                             f16* d_v,          // [B,T,H,D]
+void attention_key_gradients(const f16* q, const f16* k, const f16* v, const f16* d_out, f16* d_k, f16* d_v,
                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed, void* terms,
                              int layer, cudaStream_t stream) {
-  allow_shared_memory(::attention_key_gradients_kernel, 56320);
-  ::attention_key_gradients_kernel<<<384, 128, 56320, stream>>>(
-      q, k, v, d_out, d_k, d_v, rng_step, rng_seed,
-      static_cast<attention_key_gradients_code::QueryTerms*>(terms), layer);
-  check_launch("attention_key_gradients");
+  launch_kernel("attention_key_gradients", attention_key_gradients_kernel, {384, 128, 56320}, stream, q, k, v,
+                d_out, d_k, d_v, rng_step, rng_seed, static_cast<attention_code::QueryTerms*>(terms), layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

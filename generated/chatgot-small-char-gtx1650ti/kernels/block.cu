@@ -5,27 +5,24 @@
 #include "kernels/kernels.h"
 
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
 #include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::chatgot_small_char_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_kernel;
 
+// x = product + bias
 // y = keep(seed, step, site, i) ? x / (1 - p) : 0
 // sum = residual + y
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
-// normed may lie where x lies.
+// normed may lie where product lies.
 // Spec: model.dropout.
-namespace {
-
-__global__ void __launch_bounds__(128)
-    dropout_add_layernorm_kernel(const f16* x,  // [B,T,C]
+static __global__ void __launch_bounds__(128)
+    dropout_add_layernorm_kernel(const f16* product,            // [B,T,C]
+                                 const f16* __restrict__ bias,  // [C]
                                  const std::uint32_t* __restrict__ rng_step,
                                  const std::uint32_t* __restrict__ rng_seed,
                                  const float* __restrict__ residual,     // [B,T,C]
@@ -33,6 +30,8 @@ __global__ void __launch_bounds__(128)
                                  const float* __restrict__ norm_weight,  // [C]
                                  const float* __restrict__ norm_bias,    // [C]
                                  f16* normed,                            // [B,T,C]
+                                 float* __restrict__ mean,               // [B,T]
+                                 float* __restrict__ rstd,               // [B,T]
                                  int layer) {
   constexpr int kLanes = 32;                       // threads of a row
   constexpr int kRows = 4;                         // rows of a block, side by side
@@ -47,36 +46,26 @@ __global__ void __launch_bounds__(128)
   const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const f16* x_row = x + r * C;
-  const float* residual_row = residual + r * C;
-  float* sum_row = sum + r * C;
   f16* normed_row = normed + r * C;
 
-  // Load residual, x; reduce row_sum; store sum.
+  // Load bias, product, residual; reduce row_sum; store sum.
   float row_sum = 0.0f;
-  Vector<f16, kVector> x_in[kChunks];
-  Vector<float, kVector> residual_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(x_in[k], x_row + c);
-    load_columns<4>(residual_in[k], residual_row + c);
-  }
+  const auto bias_in = load_row<kChunks, kVector>(bias, lanes);
+  const auto product_in = load_row<kChunks, kVector>(product + r * C, lanes);
+  const auto residual_in = load_row<kChunks, kVector, 4>(residual + r * C, lanes);
   float sum_value[kChunks][kVector];
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
-    float sum_out[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
-      sum_value[k][j] = residual_in[k].at[j] + round_to<f16>(random_bits(key, r * C + c + j) < kDropBelow
-                                                                 ? 0.0f
-                                                                 : to_float(x_in[k].at[j]) * kKeepScale);
+      const float x = to_float(product_in[k].at[j]) + to_float(bias_in[k].at[j]);
+      sum_value[k][j] = residual_in[k].at[j] +
+                        round_to<f16>(random_bits(key, r * C + c + j) < kDropBelow ? 0.0f : x * kKeepScale);
       row_sum += sum_value[k][j];
-      sum_out[j] = sum_value[k][j];
     }
-    store_columns<4>(sum_row + c, sum_out);
   }
+  store_row<4>(sum + r * C, sum_value, lanes);
   lanes.sum(row_sum);
   const float row_mean = row_sum * (1.0f / C);
 
@@ -92,17 +81,12 @@ __global__ void __launch_bounds__(128)
     }
   }
   lanes.sum(sum_of_squares);
+  if (lanes.lane == 0) mean[r] = row_mean;
   const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 
   // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
+  const auto norm_weight_in = load_row<kChunks, kVector, 4>(norm_weight, lanes);
+  const auto norm_bias_in = load_row<kChunks, kVector, 4>(norm_bias, lanes);
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
@@ -113,68 +97,55 @@ __global__ void __launch_bounds__(128)
     }
     store_columns<kVector>(normed_row + c, normed_out);
   }
+  if (lanes.lane == 0) rstd[r] = row_rstd;
 }
 
-}  // namespace
-
-void dropout_add_layernorm(const f16* x,  // [B,T,C]
-                           const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                           const float* residual,     // [B,T,C]
-                           float* sum,                // [B,T,C]
-                           const float* norm_weight,  // [C]
-                           const float* norm_bias,    // [C]
-                           f16* normed,               // [B,T,C]
-                           int layer, cudaStream_t stream) {
-  dropout_add_layernorm_kernel<<<B * T / 4, 128, 0, stream>>>(x, rng_step, rng_seed, residual, sum,
-                                                              norm_weight, norm_bias, normed, layer);
-  check_launch("dropout_add_layernorm");
+void dropout_add_layernorm(const f16* product, const f16* bias, const std::uint32_t* rng_step,
+                           const std::uint32_t* rng_seed, const float* residual, float* sum,
+                           const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
+                           float* rstd, int layer, cudaStream_t stream) {
+  launch_kernel("dropout_add_layernorm", dropout_add_layernorm_kernel, {B * T / 4, 128}, stream, product,
+                bias, rng_step, rng_seed, residual, sum, norm_weight, norm_bias, normed, mean, rstd, layer);
 }
 
+// x = product + bias
 // y = act(x)
 // Rows [B,T], columns [F]; reads 1 and writes 1 of [B,T,F].
-// y may lie where x lies.
+// y may lie where product lies.
 // Spec: model.hidden_act.
-namespace {
-
-__global__ void __launch_bounds__(256) gelu_kernel(const f16* x,  // [B,T,F]
-                                                   f16* y) {      // [B,T,F]
-  constexpr int kThreads = 256;                                   // of a block
-  constexpr int kVector = 8;                                      // columns that a thread moves at once
-  constexpr unsigned kVectors = F / kVector;                      // of a row
+static __global__ void __launch_bounds__(256) gelu_kernel(const f16* product,            // [B,T,F]
+                                                          const f16* __restrict__ bias,  // [F]
+                                                          f16* y) {                      // [B,T,F]
+  constexpr int kThreads = 256;                                                          // of a block
+  constexpr int kVector = 8;                  // columns that a thread moves at once
+  constexpr unsigned kVectors = F / kVector;  // of a row
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  const std::int64_t r = i / kVectors;
+  const std::int64_t first = std::int64_t{i} * kVector;
   const int f = i % kVectors * kVector;
-  const f16* x_row = x + r * F;
-  f16* y_row = y + r * F;
-  Vector<f16, kVector> x_in;
-  load_columns<kVector>(x_in, x_row + f);
+  const auto bias_in = load_columns<kVector>(bias + f);
+  const auto product_in = load_columns<kVector>(product + first);
   float y_out[kVector];
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
-    const float x_value = element(x_in, j);
-    y_out[j] = 0.5f * x_value * (erf(x_value * 0.70710677f) + 1.0f);
+    const float x = element(product_in, j) + element(bias_in, j);
+    y_out[j] = 0.5f * x * (erf(x * 0.70710677f) + 1.0f);
   }
-  store_columns<kVector>(y_row + f, y_out);
+  store_columns<kVector>(y + first, y_out);
 }
 
-}  // namespace
-
-void gelu(const f16* x,  // [B,T,F]
-          f16* y,        // [B,T,F]
-          cudaStream_t stream) {
-  gelu_kernel<<<B * T * F / 8 / 256, 256, 0, stream>>>(x, y);
-  check_launch("gelu");
+void gelu(const f16* product, const f16* bias, f16* y, std::int64_t rows, cudaStream_t stream) {
+  launch_kernel("gelu", gelu_kernel, {rows * F / 8 / 256, 256}, stream, product, bias, y);
 }
 
+// x = product + bias
 // y = keep(seed, step, site, i) ? x / (1 - p) : 0
 // sum = residual + y
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // Spec: model.dropout.
-namespace {
-
-__global__ void __launch_bounds__(128)
-    dropout_add_layernorm_mlp_kernel(const f16* __restrict__ x,  // [B,T,C]
+static __global__ void __launch_bounds__(128)
+    dropout_add_layernorm_mlp_kernel(const f16* __restrict__ product,  // [B,T,C]
+                                     const f16* __restrict__ bias,     // [C]
                                      const std::uint32_t* __restrict__ rng_step,
                                      const std::uint32_t* __restrict__ rng_seed,
                                      const float* __restrict__ residual,     // [B,T,C]
@@ -182,6 +153,8 @@ __global__ void __launch_bounds__(128)
                                      const float* __restrict__ norm_weight,  // [C]
                                      const float* __restrict__ norm_bias,    // [C]
                                      f16* __restrict__ normed,               // [B,T,C]
+                                     float* __restrict__ mean,               // [B,T]
+                                     float* __restrict__ rstd,               // [B,T]
                                      int layer) {
   constexpr int kLanes = 32;                       // threads of a row
   constexpr int kRows = 4;                         // rows of a block, side by side
@@ -196,36 +169,26 @@ __global__ void __launch_bounds__(128)
   const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const f16* x_row = x + r * C;
-  const float* residual_row = residual + r * C;
-  float* sum_row = sum + r * C;
   f16* normed_row = normed + r * C;
 
-  // Load residual, x; reduce row_sum; store sum.
+  // Load bias, product, residual; reduce row_sum; store sum.
   float row_sum = 0.0f;
-  Vector<f16, kVector> x_in[kChunks];
-  Vector<float, kVector> residual_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(x_in[k], x_row + c);
-    load_columns<4>(residual_in[k], residual_row + c);
-  }
+  const auto bias_in = load_row<kChunks, kVector>(bias, lanes);
+  const auto product_in = load_row<kChunks, kVector>(product + r * C, lanes);
+  const auto residual_in = load_row<kChunks, kVector, 4>(residual + r * C, lanes);
   float sum_value[kChunks][kVector];
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
-    float sum_out[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
-      sum_value[k][j] = residual_in[k].at[j] + round_to<f16>(random_bits(key, r * C + c + j) < kDropBelow
-                                                                 ? 0.0f
-                                                                 : to_float(x_in[k].at[j]) * kKeepScale);
+      const float x = to_float(product_in[k].at[j]) + to_float(bias_in[k].at[j]);
+      sum_value[k][j] = residual_in[k].at[j] +
+                        round_to<f16>(random_bits(key, r * C + c + j) < kDropBelow ? 0.0f : x * kKeepScale);
       row_sum += sum_value[k][j];
-      sum_out[j] = sum_value[k][j];
     }
-    store_columns<4>(sum_row + c, sum_out);
   }
+  store_row<4>(sum + r * C, sum_value, lanes);
   lanes.sum(row_sum);
   const float row_mean = row_sum * (1.0f / C);
 
@@ -241,17 +204,12 @@ __global__ void __launch_bounds__(128)
     }
   }
   lanes.sum(sum_of_squares);
+  if (lanes.lane == 0) mean[r] = row_mean;
   const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 
   // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
+  const auto norm_weight_in = load_row<kChunks, kVector, 4>(norm_weight, lanes);
+  const auto norm_bias_in = load_row<kChunks, kVector, 4>(norm_bias, lanes);
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
@@ -262,21 +220,16 @@ __global__ void __launch_bounds__(128)
     }
     store_columns<kVector>(normed_row + c, normed_out);
   }
+  if (lanes.lane == 0) rstd[r] = row_rstd;
 }
 
-}  // namespace
-
-void dropout_add_layernorm_mlp(const f16* x,  // [B,T,C]
-                               const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                               const float* residual,     // [B,T,C]
-                               float* sum,                // [B,T,C]
-                               const float* norm_weight,  // [C]
-                               const float* norm_bias,    // [C]
-                               f16* normed,               // [B,T,C]
-                               int layer, cudaStream_t stream) {
-  dropout_add_layernorm_mlp_kernel<<<B * T / 4, 128, 0, stream>>>(x, rng_step, rng_seed, residual, sum,
-                                                                  norm_weight, norm_bias, normed, layer);
-  check_launch("dropout_add_layernorm_mlp");
+void dropout_add_layernorm_mlp(const f16* product, const f16* bias, const std::uint32_t* rng_step,
+                               const std::uint32_t* rng_seed, const float* residual, float* sum,
+                               const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
+                               float* rstd, int layer, cudaStream_t stream) {
+  launch_kernel("dropout_add_layernorm_mlp", dropout_add_layernorm_mlp_kernel, {B * T / 4, 128}, stream,
+                product, bias, rng_step, rng_seed, residual, sum, norm_weight, norm_bias, normed, mean, rstd,
+                layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -5,16 +5,13 @@
 #include "kernels/kernels.h"
 
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
 #include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::chatgot_small_char_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_kernel;
 
 // y = (x - mean) * rstd * w + b
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
@@ -25,11 +22,11 @@ using hydrac::runtime::cuda::check_launch;
 // d_bias = sum over rows of d_x_2
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
 // Spec: model.norm.
-namespace {
-
-__global__ void __launch_bounds__(576, 1)
+static __global__ void __launch_bounds__(576, 1)
     layernorm_layernorm_backward_add_dropout_kernel(const float* __restrict__ x,            // [B,T,C]
                                                     const float* __restrict__ norm_weight,  // [C]
+                                                    float* __restrict__ mean,               // [B,T]
+                                                    float* __restrict__ rstd,               // [B,T]
                                                     const f16* __restrict__ d_normed,       // [B,T,C]
                                                     const float* __restrict__ d_residual,   // [B,T,C]
                                                     float* __restrict__ d_sum,              // [B,T,C]
@@ -58,8 +55,7 @@ __global__ void __launch_bounds__(576, 1)
   float d_norm_bias_sum[kVector] = {};
   float d_bias_sum[kVector] = {};
   const int c = lanes.lane * kVector;
-  Vector<float, kVector> norm_weight_in;
-  load_columns<4>(norm_weight_in, norm_weight + c);
+  const auto norm_weight_in = load_columns<kVector, 4>(norm_weight + c);
 
   for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < B * T; r += kBlocks * kRows) {
     const float* x_row = x + r * C;
@@ -71,12 +67,9 @@ __global__ void __launch_bounds__(576, 1)
     // Load d_normed, x; reduce row_sum, sum_g; add to d_norm_bias.
     float row_sum = 0.0f;
     float sum_g = 0.0f;
-    Vector<float, kVector> x_in;
-    Vector<f16, kVector> d_normed_in;
-    Vector<float, kVector> d_residual_in;
-    load_columns<4>(x_in, x_row + c);
-    load_columns<kVector>(d_normed_in, d_normed_row + c);
-    load_columns<4>(d_residual_in, d_residual_row + c);
+    const auto x_in = load_columns<kVector, 4>(x_row + c);
+    const auto d_normed_in = load_columns<kVector>(d_normed_row + c);
+    const auto d_residual_in = load_columns<kVector, 4>(d_residual_row + c);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       const float x_value = x_in.at[j];
@@ -99,6 +92,7 @@ __global__ void __launch_bounds__(576, 1)
       sum_of_squares += centered * centered;
     }
     lanes.sum(sum_of_squares);
+    if (lanes.lane == 0) mean[r] = row_mean;
     const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 
     // Reduce sum_g_xhat; add to d_norm_weight.
@@ -114,6 +108,7 @@ __global__ void __launch_bounds__(576, 1)
       d_norm_weight_sum[j] += d_normed_value * xhat;
     }
     lanes.sum(sum_g_xhat);
+    if (lanes.lane == 0) rstd[r] = row_rstd;
     const float mean_g_xhat = sum_g_xhat * (1.0f / C);
 
     // Add to d_bias; store d_sum, d_x_2.
@@ -146,31 +141,20 @@ __global__ void __launch_bounds__(576, 1)
   }
 }
 
-}  // namespace
-
-void layernorm_layernorm_backward_add_dropout(const float* x,            // [B,T,C]
-                                              const float* norm_weight,  // [C]
-                                              const f16* d_normed,       // [B,T,C]
-                                              const float* d_residual,   // [B,T,C]
-                                              float* d_sum,              // [B,T,C]
-                                              float* d_norm_weight,      // [C]
-                                              float* d_norm_bias,        // [C]
+void layernorm_layernorm_backward_add_dropout(const float* x, const float* norm_weight, float* mean,
+                                              float* rstd, const f16* d_normed, const float* d_residual,
+                                              float* d_sum, float* d_norm_weight, float* d_norm_bias,
                                               const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                              f16* d_x_2,        // [B,T,C]
-                                              float* d_bias,     // [C]
-                                              float* workspace,  // [16,kSums]
-                                              int layer, cudaStream_t stream) {
-  layernorm_layernorm_backward_add_dropout_kernel<<<16, 576, 0, stream>>>(
-      x, norm_weight, d_normed, d_residual, d_sum, d_norm_weight, d_norm_bias, rng_step, rng_seed, d_x_2,
-      d_bias, workspace, layer);
-  check_launch("layernorm_layernorm_backward_add_dropout");
+                                              f16* d_x_2, float* d_bias, float* workspace, int layer,
+                                              cudaStream_t stream) {
+  launch_kernel("layernorm_layernorm_backward_add_dropout", layernorm_layernorm_backward_add_dropout_kernel,
+                {16, 576}, stream, x, norm_weight, mean, rstd, d_normed, d_residual, d_sum, d_norm_weight,
+                d_norm_bias, rng_step, rng_seed, d_x_2, d_bias, workspace, layer);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.norm.
-namespace {
-
-__global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(256)
     layernorm_layernorm_backward_add_dropout_sums_kernel(float* __restrict__ d_norm_weight,      // [C]
                                                          float* __restrict__ d_norm_bias,        // [C]
                                                          float* __restrict__ d_bias,             // [C]
@@ -183,36 +167,29 @@ __global__ void __launch_bounds__(256)
   if (threadIdx.x >= kColumns || column >= kSums) return;
   if (column < C) {
     d_norm_weight[column] += total;
-    return;
-  }
-  if (column < C + C) {
+  } else if (column < C + C) {
     d_norm_bias[column - C] += total;
-    return;
+  } else {
+    d_bias[column - (2 * C)] += total;
   }
-  d_bias[column - (2 * C)] += total;
 }
 
-}  // namespace
-
-void layernorm_layernorm_backward_add_dropout_sums(float* d_norm_weight,    // [C]
-                                                   float* d_norm_bias,      // [C]
-                                                   float* d_bias,           // [C]
-                                                   const float* workspace,  // [16,kSums]
-                                                   cudaStream_t stream) {
-  layernorm_layernorm_backward_add_dropout_sums_kernel<<<3 * C / 16, 256, 0, stream>>>(
-      d_norm_weight, d_norm_bias, d_bias, workspace);
-  check_launch("layernorm_layernorm_backward_add_dropout_sums");
+void layernorm_layernorm_backward_add_dropout_sums(float* d_norm_weight, float* d_norm_bias, float* d_bias,
+                                                   const float* workspace, cudaStream_t stream) {
+  launch_kernel("layernorm_layernorm_backward_add_dropout_sums",
+                layernorm_layernorm_backward_add_dropout_sums_kernel, {3 * C / 16, 256}, stream,
+                d_norm_weight, d_norm_bias, d_bias, workspace);
 }
 
 // y = (x - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 1 and writes 1 of [B,T,C].
 // Spec: model.norm.
-namespace {
-
-__global__ void __launch_bounds__(128) layernorm_kernel(const float* __restrict__ x,            // [B,T,C]
-                                                        const float* __restrict__ norm_weight,  // [C]
-                                                        const float* __restrict__ norm_bias,    // [C]
-                                                        f16* __restrict__ normed) {             // [B,T,C]
+static __global__ void __launch_bounds__(128) layernorm_kernel(const float* __restrict__ x,  // [B,T,C]
+                                                               const float* __restrict__ norm_weight,  // [C]
+                                                               const float* __restrict__ norm_bias,    // [C]
+                                                               f16* __restrict__ normed,    // [B,T,C]
+                                                               float* __restrict__ mean,    // [B,T]
+                                                               float* __restrict__ rstd) {  // [B,T]
   constexpr int kLanes = 32;                       // threads of a row
   constexpr int kRows = 4;                         // rows of a block, side by side
   constexpr int kVector = 8;                       // columns that a thread moves at once
@@ -220,17 +197,11 @@ __global__ void __launch_bounds__(128) layernorm_kernel(const float* __restrict_
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const float* x_row = x + r * C;
   f16* normed_row = normed + r * C;
 
   // Load x; reduce row_sum.
   float row_sum = 0.0f;
-  Vector<float, kVector> x_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(x_in[k], x_row + c);
-  }
+  const auto x_in = load_row<kChunks, kVector, 4>(x + r * C, lanes);
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
 #pragma unroll
@@ -254,17 +225,12 @@ __global__ void __launch_bounds__(128) layernorm_kernel(const float* __restrict_
     }
   }
   lanes.sum(sum_of_squares);
+  if (lanes.lane == 0) mean[r] = row_mean;
   const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 
   // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
+  const auto norm_weight_in = load_row<kChunks, kVector, 4>(norm_weight, lanes);
+  const auto norm_bias_in = load_row<kChunks, kVector, 4>(norm_bias, lanes);
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
@@ -277,150 +243,26 @@ __global__ void __launch_bounds__(128) layernorm_kernel(const float* __restrict_
     }
     store_columns<kVector>(normed_row + c, normed_out);
   }
-}
-
-}  // namespace
-
-void layernorm(const float* x,            // [B,T,C]
-               const float* norm_weight,  // [C]
-               const float* norm_bias,    // [C]
-               f16* normed,               // [B,T,C]
-               cudaStream_t stream) {
-  layernorm_kernel<<<B * T / 4, 128, 0, stream>>>(x, norm_weight, norm_bias, normed);
-  check_launch("layernorm");
-}
-
-// y = keep(seed, step, site, i) ? x / (1 - p) : 0
-// sum = residual + y
-// y = (sum - mean) * rstd * w + b
-// Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
-// normed may lie where x lies.
-// Spec: model.dropout.
-namespace {
-
-__global__ void __launch_bounds__(128)
-    dropout_add_layernorm_block_kernel(const f16* x,  // [B,T,C]
-                                       const std::uint32_t* __restrict__ rng_step,
-                                       const std::uint32_t* __restrict__ rng_seed,
-                                       const float* __restrict__ residual,     // [B,T,C]
-                                       float* __restrict__ sum,                // [B,T,C]
-                                       const float* __restrict__ norm_weight,  // [C]
-                                       const float* __restrict__ norm_bias,    // [C]
-                                       f16* normed,                            // [B,T,C]
-                                       float* __restrict__ mean,               // [B,T]
-                                       float* __restrict__ rstd,               // [B,T]
-                                       int layer) {
-  constexpr int kLanes = 32;                       // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
-  constexpr std::int32_t kSite = 131072;
-  constexpr std::uint32_t kDropBelow = 429496729u;
-  constexpr float kKeepScale = 1.1111112f;
-  constexpr float kEpsilon = 1e-05f;
-  const std::uint32_t rng_step_value = rng_step[0];
-  const std::uint32_t rng_seed_value = rng_seed[0];
-  const std::uint32_t key = random_key(rng_seed_value, rng_step_value, kSite + layer);
-  RowLanes<kLanes, kRows> lanes;
-  const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const f16* x_row = x + r * C;
-  const float* residual_row = residual + r * C;
-  float* sum_row = sum + r * C;
-  f16* normed_row = normed + r * C;
-
-  // Load residual, x; reduce row_sum; store sum.
-  float row_sum = 0.0f;
-  Vector<f16, kVector> x_in[kChunks];
-  Vector<float, kVector> residual_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(x_in[k], x_row + c);
-    load_columns<4>(residual_in[k], residual_row + c);
-  }
-  float sum_value[kChunks][kVector];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float sum_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      sum_value[k][j] = residual_in[k].at[j] + round_to<f16>(random_bits(key, r * C + c + j) < kDropBelow
-                                                                 ? 0.0f
-                                                                 : to_float(x_in[k].at[j]) * kKeepScale);
-      row_sum += sum_value[k][j];
-      sum_out[j] = sum_value[k][j];
-    }
-    store_columns<4>(sum_row + c, sum_out);
-  }
-  lanes.sum(row_sum);
-  const float row_mean = row_sum * (1.0f / C);
-
-  // Reduce sum_of_squares.
-  float sum_of_squares = 0.0f;
-  float centered[kChunks][kVector];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      centered[k][j] = sum_value[k][j] - row_mean;
-      sum_of_squares += centered[k][j] * centered[k][j];
-    }
-  }
-  lanes.sum(sum_of_squares);
-  if (lanes.lane == 0) mean[r] = row_mean;
-  const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
-
-  // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float normed_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      normed_out[j] = centered[k][j] * row_rstd * norm_weight_in[k].at[j] + norm_bias_in[k].at[j];
-    }
-    store_columns<kVector>(normed_row + c, normed_out);
-  }
   if (lanes.lane == 0) rstd[r] = row_rstd;
 }
 
-}  // namespace
-
-void dropout_add_layernorm_block(const f16* x,  // [B,T,C]
-                                 const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                 const float* residual,     // [B,T,C]
-                                 float* sum,                // [B,T,C]
-                                 const float* norm_weight,  // [C]
-                                 const float* norm_bias,    // [C]
-                                 f16* normed,               // [B,T,C]
-                                 float* mean,               // [B,T]
-                                 float* rstd,               // [B,T]
-                                 int layer, cudaStream_t stream) {
-  dropout_add_layernorm_block_kernel<<<B * T / 4, 128, 0, stream>>>(
-      x, rng_step, rng_seed, residual, sum, norm_weight, norm_bias, normed, mean, rstd, layer);
-  check_launch("dropout_add_layernorm_block");
+void layernorm(const float* x, const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
+               float* rstd, cudaStream_t stream) {
+  launch_kernel("layernorm", layernorm_kernel, {B * T / 4, 128}, stream, x, norm_weight, norm_bias, normed,
+                mean, rstd);
 }
 
+// x = product + bias
 // y = act(x)
 // d_x = d_y * act'(x)
 // d_bias = sum over rows of d_x
 // Rows [B,T], columns [F]; reads 2 and writes 2 of [B,T,F].
-// y may lie where x lies.
+// y may lie where product lies.
 // d_x may lie where d_y lies.
 // Spec: model.hidden_act.
-namespace {
-
-__global__ void __launch_bounds__(256, 5)
-    gelu_gelu_backward_kernel(const f16* x,                     // [B,T,F]
+static __global__ void __launch_bounds__(256, 5)
+    gelu_gelu_backward_kernel(const f16* product,               // [B,T,F]
+                              const f16* __restrict__ bias,     // [F]
                               f16* y,                           // [B,T,F]
                               const f16* d_y,                   // [B,T,F]
                               f16* d_x,                         // [B,T,F]
@@ -437,25 +279,23 @@ __global__ void __launch_bounds__(256, 5)
   const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
   float d_bias_sum[kVector] = {};
   const int f = (tile * kLanes + lanes.lane) * kVector;
+  const auto bias_in = load_columns<kVector>(bias + f);
 
   for (std::int64_t r = share * kRows + lanes.row; r < B * T; r += kBlocks * kRows) {
-    const f16* x_row = x + r * F;
+    const f16* product_row = product + r * F;
     f16* y_row = y + r * F;
     const f16* d_y_row = d_y + r * F;
     f16* d_x_row = d_x + r * F;
-    Vector<f16, kVector> x_in;
-    Vector<f16, kVector> d_y_in;
-    load_columns<kVector>(x_in, x_row + f);
-    load_columns<kVector>(d_y_in, d_y_row + f);
+    const auto product_in = load_columns<kVector>(product_row + f);
+    const auto d_y_in = load_columns<kVector>(d_y_row + f);
     float y_out[kVector];
     float d_x_out[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
-      const float x_value = element(x_in, j);
-      const float add_value = erf(x_value * 0.70710677f) + 1.0f;
-      const float d_x_value =
-          element(d_y_in, j) * (0.5f * add_value + x_value * 0.3989423f * exp(-0.5f * x_value * x_value));
-      y_out[j] = 0.5f * x_value * add_value;
+      const float x = element(product_in, j) + element(bias_in, j);
+      const float add_value = erf(x * 0.70710677f) + 1.0f;
+      const float d_x_value = element(d_y_in, j) * (0.5f * add_value + x * 0.3989423f * exp(-0.5f * x * x));
+      y_out[j] = 0.5f * x * add_value;
       d_x_out[j] = d_x_value;
       d_bias_sum[j] += round_to<f16>(d_x_value);
     }
@@ -470,24 +310,15 @@ __global__ void __launch_bounds__(256, 5)
   }
 }
 
-}  // namespace
-
-void gelu_gelu_backward(const f16* x,      // [B,T,F]
-                        f16* y,            // [B,T,F]
-                        const f16* d_y,    // [B,T,F]
-                        f16* d_x,          // [B,T,F]
-                        float* d_bias,     // [F]
-                        float* workspace,  // [6,kSums]
-                        cudaStream_t stream) {
-  gelu_gelu_backward_kernel<<<72, 256, 0, stream>>>(x, y, d_y, d_x, d_bias, workspace);
-  check_launch("gelu_gelu_backward");
+void gelu_gelu_backward(const f16* product, const f16* bias, f16* y, const f16* d_y, f16* d_x, float* d_bias,
+                        float* workspace, cudaStream_t stream) {
+  launch_kernel("gelu_gelu_backward", gelu_gelu_backward_kernel, {72, 256}, stream, product, bias, y, d_y,
+                d_x, d_bias, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.hidden_act.
-namespace {
-
-__global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(256)
     gelu_gelu_backward_sums_kernel(float* __restrict__ d_bias,             // [F]
                                    const float* __restrict__ workspace) {  // [6,kSums]
   constexpr int kColumns = 16;                                             // of a block
@@ -499,13 +330,9 @@ __global__ void __launch_bounds__(256)
   d_bias[column] += total;
 }
 
-}  // namespace
-
-void gelu_gelu_backward_sums(float* d_bias,           // [F]
-                             const float* workspace,  // [6,kSums]
-                             cudaStream_t stream) {
-  gelu_gelu_backward_sums_kernel<<<F / 16, 256, 0, stream>>>(d_bias, workspace);
-  check_launch("gelu_gelu_backward_sums");
+void gelu_gelu_backward_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
+  launch_kernel("gelu_gelu_backward_sums", gelu_gelu_backward_sums_kernel, {F / 16, 256}, stream, d_bias,
+                workspace);
 }
 
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
@@ -517,9 +344,7 @@ void gelu_gelu_backward_sums(float* d_bias,           // [F]
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
 // d_x_2 may lie where d_normed lies.
 // Spec: model.norm.
-namespace {
-
-__global__ void __launch_bounds__(576, 1)
+static __global__ void __launch_bounds__(576, 1)
     layernorm_backward_add_dropout_kernel(const f16* d_normed,                    // [B,T,C]
                                           const float* __restrict__ x,            // [B,T,C]
                                           const float* __restrict__ norm_weight,  // [C]
@@ -551,8 +376,7 @@ __global__ void __launch_bounds__(576, 1)
   float d_norm_bias_sum[kVector] = {};
   float d_bias_sum[kVector] = {};
   const int c = lanes.lane * kVector;
-  Vector<float, kVector> norm_weight_in;
-  load_columns<4>(norm_weight_in, norm_weight + c);
+  const auto norm_weight_in = load_columns<kVector, 4>(norm_weight + c);
 
   for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < B * T; r += kBlocks * kRows) {
     const f16* d_normed_row = d_normed + r * C;
@@ -566,12 +390,9 @@ __global__ void __launch_bounds__(576, 1)
     // Load d_normed, x; reduce sum_g, sum_g_xhat; add to d_norm_weight, d_norm_bias.
     float sum_g = 0.0f;
     float sum_g_xhat = 0.0f;
-    Vector<float, kVector> x_in;
-    Vector<f16, kVector> d_normed_in;
-    Vector<float, kVector> d_residual_in;
-    load_columns<4>(x_in, x_row + c);
-    load_columns<kVector>(d_normed_in, d_normed_row + c);
-    load_columns<4>(d_residual_in, d_residual_row + c);
+    const auto x_in = load_columns<kVector, 4>(x_row + c);
+    const auto d_normed_in = load_columns<kVector>(d_normed_row + c);
+    const auto d_residual_in = load_columns<kVector, 4>(d_residual_row + c);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       const float xhat = (x_in.at[j] - row_mean) * row_rstd;
@@ -614,43 +435,30 @@ __global__ void __launch_bounds__(576, 1)
   }
 }
 
-}  // namespace
-
-void layernorm_backward_add_dropout(const f16* d_normed,       // [B,T,C]
-                                    const float* x,            // [B,T,C]
-                                    const float* norm_weight,  // [C]
-                                    const float* mean,         // [B,T]
-                                    const float* rstd,         // [B,T]
-                                    const float* d_residual,   // [B,T,C]
-                                    float* d_sum,              // [B,T,C]
-                                    float* d_norm_weight,      // [C]
-                                    float* d_norm_bias,        // [C]
-                                    const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                    f16* d_x_2,        // [B,T,C]
-                                    float* d_bias,     // [C]
-                                    float* workspace,  // [16,kSums]
-                                    int layer, cudaStream_t stream) {
-  layernorm_backward_add_dropout_kernel<<<16, 576, 0, stream>>>(
-      d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight, d_norm_bias, rng_step, rng_seed,
-      d_x_2, d_bias, workspace, layer);
-  check_launch("layernorm_backward_add_dropout");
+void layernorm_backward_add_dropout(const f16* d_normed, const float* x, const float* norm_weight,
+                                    const float* mean, const float* rstd, const float* d_residual,
+                                    float* d_sum, float* d_norm_weight, float* d_norm_bias,
+                                    const std::uint32_t* rng_step, const std::uint32_t* rng_seed, f16* d_x_2,
+                                    float* d_bias, float* workspace, int layer, cudaStream_t stream) {
+  launch_kernel("layernorm_backward_add_dropout", layernorm_backward_add_dropout_kernel, {16, 576}, stream,
+                d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight, d_norm_bias, rng_step,
+                rng_seed, d_x_2, d_bias, workspace, layer);
 }
 
 // d_bias = sum over rows of d_y
 // Rows [B,T], columns [3HD]; reads 1 and writes 0 of [B,T,3HD].
 // Spec: model.num_attention_heads.
-namespace {
-
-__global__ void __launch_bounds__(256, 5) bias_gradient_kernel(const f16* __restrict__ d_y,      // [B,T,3HD]
-                                                               float* __restrict__ d_bias,       // [3HD]
-                                                               float* __restrict__ workspace) {  // [8,kSums]
-  constexpr int kLanes = 32;                     // threads of a row
-  constexpr int kRows = 8;                       // rows of a block, side by side
-  constexpr int kBlocks = 8;                     // that share the rows of a tile
-  constexpr int kVector = 8;                     // columns that a thread moves at once
-  constexpr int kVectors = 3 * H * D / kVector;  // of a row
-  constexpr int kTiles = kVectors / kLanes;      // of kLanes vectors
-  constexpr std::int64_t kSums = 3 * H * D;      // partial sums of a block
+static __global__ void __launch_bounds__(256, 5)
+    bias_gradient_kernel(const f16* __restrict__ d_y,      // [B,T,3HD]
+                         float* __restrict__ d_bias,       // [3HD]
+                         float* __restrict__ workspace) {  // [8,kSums]
+  constexpr int kLanes = 32;                               // threads of a row
+  constexpr int kRows = 8;                                 // rows of a block, side by side
+  constexpr int kBlocks = 8;                               // that share the rows of a tile
+  constexpr int kVector = 8;                               // columns that a thread moves at once
+  constexpr int kVectors = 3 * H * D / kVector;            // of a row
+  constexpr int kTiles = kVectors / kLanes;                // of kLanes vectors
+  constexpr std::int64_t kSums = 3 * H * D;                // partial sums of a block
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
   float d_bias_sum[kVector] = {};
@@ -659,8 +467,7 @@ __global__ void __launch_bounds__(256, 5) bias_gradient_kernel(const f16* __rest
 #pragma unroll 4
   for (std::int64_t r = share * kRows + lanes.row; r < B * T; r += kBlocks * kRows) {
     const f16* d_y_row = d_y + r * 3 * H * D;
-    Vector<f16, kVector> d_y_in;
-    load_columns<kVector>(d_y_in, d_y_row + c);
+    const auto d_y_in = load_columns<kVector>(d_y_row + c);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       d_bias_sum[j] += element(d_y_in, j);
@@ -674,21 +481,13 @@ __global__ void __launch_bounds__(256, 5) bias_gradient_kernel(const f16* __rest
   }
 }
 
-}  // namespace
-
-void bias_gradient(const f16* d_y,    // [B,T,3HD]
-                   float* d_bias,     // [3HD]
-                   float* workspace,  // [8,kSums]
-                   cudaStream_t stream) {
-  bias_gradient_kernel<<<72, 256, 0, stream>>>(d_y, d_bias, workspace);
-  check_launch("bias_gradient");
+void bias_gradient(const f16* d_y, float* d_bias, float* workspace, cudaStream_t stream) {
+  launch_kernel("bias_gradient", bias_gradient_kernel, {72, 256}, stream, d_y, d_bias, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.num_attention_heads.
-namespace {
-
-__global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(256)
     bias_gradient_sums_kernel(float* __restrict__ d_bias,             // [3HD]
                               const float* __restrict__ workspace) {  // [8,kSums]
   constexpr int kColumns = 16;                                        // of a block
@@ -700,13 +499,9 @@ __global__ void __launch_bounds__(256)
   d_bias[column] += total;
 }
 
-}  // namespace
-
-void bias_gradient_sums(float* d_bias,           // [3HD]
-                        const float* workspace,  // [8,kSums]
-                        cudaStream_t stream) {
-  bias_gradient_sums_kernel<<<3 * H * D / 16, 256, 0, stream>>>(d_bias, workspace);
-  check_launch("bias_gradient_sums");
+void bias_gradient_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
+  launch_kernel("bias_gradient_sums", bias_gradient_sums_kernel, {3 * H * D / 16, 256}, stream, d_bias,
+                workspace);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

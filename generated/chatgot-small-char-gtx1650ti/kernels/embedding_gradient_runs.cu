@@ -2,86 +2,25 @@
 // Check it with: hydrac diff chatgot-small-char.yaml FOLDER
 //
 // cuda/embedding_backward.cuh for the sizes of this program.
+#include "kernels/embedding_backward.cuh"
 #include "kernels/kernels.h"
 #include "runtime/cuda/launch.cuh"
-#include <cstdint>
 
-#include "cuda/types.cuh"
+namespace hydrac::chatgot_small_char_program {
 
-namespace hydrac::chatgot_small_char_program::embedding_gradient_runs_code {
+namespace embedding_backward_code {
 
-constexpr int kThreads = 192;
-constexpr int kColumns = 4;
-constexpr int kAccess = 4;
-constexpr int kChunks = 128;  // in all
-constexpr int kWidth = 768;
 constexpr int kGroups = 1;
 constexpr int kChunk = 16;  // tokens
 constexpr int kTiles = 1;
 constexpr int kTokens = 2048;
 constexpr int kLanes = 192;
 
-// The embedding's gradient: a scatter whose sums have a fixed order and no atomics, as fast for 65 ids as for
-// 50,000. The tokens come sorted by id (`order`, runtime/cuda/token_order.h) and are cut into chunks of equal
-// size, so that no distribution of ids unbalances the blocks. Runs of one id inside a chunk are summed in
-// registers and written at once; those that cross a border leave partial sums, which the second kernel adds.
-
-// `columns` neighbouring numbers in registers, and their way to memory of type U.
-struct ColumnSums {
-  float at[kColumns];
-
-  __device__ void clear() {
-#pragma unroll
-    for (int i = 0; i < kColumns; ++i) at[i] = 0.0f;
-  }
-
-  __device__ void add(const Vector<f16, kColumns>& values) {
-#pragma unroll
-    for (int i = 0; i < kColumns; ++i) at[i] += to_float(values.at[i]);
-  }
-
-  __device__ void add_from(const float* from) {
-#pragma unroll
-    for (int i = 0; i < kColumns; i += kAccess) {
-      const Vector<float, kAccess> values = load<kAccess>(from + i);
-#pragma unroll
-      for (int j = 0; j < kAccess; ++j) at[i + j] += to_float(values.at[j]);
-    }
-  }
-
-  __device__ void store_to(float* to) const {
-#pragma unroll
-    for (int i = 0; i < kColumns; i += kAccess) {
-      Vector<float, kAccess> values;
-#pragma unroll
-      for (int j = 0; j < kAccess; ++j) values.at[j] = from_float<float>(at[i + j]);
-      store(to + i, values);
-    }
-  }
-};
-
-// The workspace.
-struct EmbeddingPartials {
-  float* workspace;
-
-  // Of the run that came from the chunk before, and of the one that begins here and goes on: float32 [width].
-  __device__ float* head(int chunk) const { return workspace + static_cast<std::int64_t>(chunk) * kWidth; }
-  __device__ float* tail(int chunk) const { return head(kChunks + chunk); }
-  __device__ int* first_ids() const { return reinterpret_cast<int*>(head(2 * kChunks)); }
-  __device__ int* last_ids() const { return first_ids() + kChunks; }
-};
-
-inline __device__ void finish_embedding_row(ColumnSums& sums, float* __restrict__ row) {
-  sums.add_from(row);
-  sums.store_to(row);
-}
-
 // ids int32 [tokens] in [0, vocabulary), order int32 [tokens]: positions sorted by id, those of one id
 // ascending. d_y T [tokens, width], d_table U [vocabulary, width]; dense, aligned to 16 bytes. Launched as
 // embedding_runs_launch(g) says; embedding_gradient_borders follows.
-inline __device__ void embedding_gradient_runs(const int* __restrict__ ids, const int* __restrict__ order,
-                                               const f16* __restrict__ d_y, float* __restrict__ d_table,
-                                               float* __restrict__ workspace) {
+inline __device__ void embedding_gradient_runs(const int* ids, const int* order, const f16* d_y,
+                                               float* __restrict__ d_table, float* __restrict__ workspace) {
   constexpr int kAtOnce = 8;  // rows on their way
   const int block = static_cast<int>(blockIdx.x);
 
@@ -148,33 +87,25 @@ inline __device__ void embedding_gradient_runs(const int* __restrict__ ids, cons
   }
 }
 
-}  // namespace hydrac::chatgot_small_char_program::embedding_gradient_runs_code
+}  // namespace embedding_backward_code
 
-using namespace hydrac;
-using namespace hydrac::chatgot_small_char_program;
+using hydrac::runtime::cuda::launch_kernel;
 
 // d_table[id] += d_y, tokens sorted by id in chunks: what lies within a chunk
 // Spec: model.hidden_size.
-__global__ void __launch_bounds__(192, 4) embedding_gradient_runs_kernel(const std::int32_t* ids,    // [B,T]
-                                                                         const std::int32_t* order,  // [BT]
-                                                                         const f16* d_y,  // [B,T,C]
-                                                                         float* d_table,  // [V,C]
-                                                                         float* workspace) {
-  embedding_gradient_runs_code::embedding_gradient_runs(ids, order, d_y, d_table, workspace);
+static __global__ void __launch_bounds__(192, 4)
+    embedding_gradient_runs_kernel(const std::int32_t* ids,    // [B,T]
+                                   const std::int32_t* order,  // [BT]
+                                   const f16* d_y,             // [B,T,C]
+                                   float* d_table,             // [V,C]
+                                   float* workspace) {
+  embedding_backward_code::embedding_gradient_runs(ids, order, d_y, d_table, workspace);
 }
 
-namespace hydrac::chatgot_small_char_program {
-
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
-
-void embedding_gradient_runs(const std::int32_t* ids,    // [B,T]
-                             const std::int32_t* order,  // [BT]
-                             const f16* d_y,             // [B,T,C]
-                             float* d_table,             // [V,C]
-                             float* workspace, cudaStream_t stream) {
-  ::embedding_gradient_runs_kernel<<<128, 192, 0, stream>>>(ids, order, d_y, d_table, workspace);
-  check_launch("embedding_gradient_runs");
+void embedding_gradient_runs(const std::int32_t* ids, const std::int32_t* order, const f16* d_y,
+                             float* d_table, float* workspace, cudaStream_t stream) {
+  launch_kernel("embedding_gradient_runs", embedding_gradient_runs_kernel, {128, 192}, stream, ids, order,
+                d_y, d_table, workspace);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -5,32 +5,28 @@
 #include "kernels/kernels.h"
 
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::chatgot_small_char_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_kernel;
 
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
 // y = (embedded - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
-namespace {
-
-__global__ void __launch_bounds__(128)
+static __global__ void __launch_bounds__(128)
     embeddings_layernorm_kernel(const std::int32_t* __restrict__ ids,    // [B,T]
                                 const f16* __restrict__ token_table,     // [V,C]
                                 const f16* __restrict__ position_table,  // [P,C]
                                 float* __restrict__ embedded,            // [B,T,C]
                                 const float* __restrict__ norm_weight,   // [C]
                                 const float* __restrict__ norm_bias,     // [C]
-                                f16* __restrict__ normed) {              // [B,T,C]
+                                f16* __restrict__ normed,                // [B,T,C]
+                                float* __restrict__ mean,                // [B,T]
+                                float* __restrict__ rstd) {              // [B,T]
   constexpr int kLanes = 32;                                             // threads of a row
   constexpr int kRows = 4;                                               // rows of a block, side by side
   constexpr int kVector = 8;                       // columns that a thread moves at once
@@ -39,34 +35,23 @@ __global__ void __launch_bounds__(128)
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
   const std::int64_t t = static_cast<unsigned>(r) % T;
-  const f16* position_table_row = position_table + t * C;
-  float* embedded_row = embedded + r * C;
   f16* normed_row = normed + r * C;
   const std::int32_t id = ids[r];
 
   // Load position_table, token_table; reduce row_sum; store embedded.
   float row_sum = 0.0f;
-  Vector<f16, kVector> token_table_in[kChunks];
-  Vector<f16, kVector> position_table_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(token_table_in[k], token_table + id * C + c);
-    load_columns<kVector>(position_table_in[k], position_table_row + c);
-  }
+  const auto token_table_in = load_row<kChunks, kVector>(token_table + id * C, lanes);
+  const auto position_table_in = load_row<kChunks, kVector>(position_table + t * C, lanes);
   float embedded_value[kChunks][kVector];
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float embedded_out[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       embedded_value[k][j] = to_float(token_table_in[k].at[j]) + to_float(position_table_in[k].at[j]);
       row_sum += embedded_value[k][j];
-      embedded_out[j] = embedded_value[k][j];
     }
-    store_columns<4>(embedded_row + c, embedded_out);
   }
+  store_row<4>(embedded + r * C, embedded_value, lanes);
   lanes.sum(row_sum);
   const float row_mean = row_sum * (1.0f / C);
 
@@ -81,17 +66,12 @@ __global__ void __launch_bounds__(128)
     }
   }
   lanes.sum(sum_of_squares);
+  if (lanes.lane == 0) mean[r] = row_mean;
   const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 
   // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
+  const auto norm_weight_in = load_row<kChunks, kVector, 4>(norm_weight, lanes);
+  const auto norm_bias_in = load_row<kChunks, kVector, 4>(norm_bias, lanes);
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
@@ -103,71 +83,57 @@ __global__ void __launch_bounds__(128)
     }
     store_columns<kVector>(normed_row + c, normed_out);
   }
+  if (lanes.lane == 0) rstd[r] = row_rstd;
 }
 
-}  // namespace
-
-void embeddings_layernorm(const std::int32_t* ids,    // [B,T]
-                          const f16* token_table,     // [V,C]
-                          const f16* position_table,  // [P,C]
-                          float* embedded,            // [B,T,C]
-                          const float* norm_weight,   // [C]
-                          const float* norm_bias,     // [C]
-                          f16* normed,                // [B,T,C]
-                          cudaStream_t stream) {
-  embeddings_layernorm_kernel<<<B * T / 4, 128, 0, stream>>>(ids, token_table, position_table, embedded,
-                                                             norm_weight, norm_bias, normed);
-  check_launch("embeddings_layernorm");
+void embeddings_layernorm(const std::int32_t* ids, const f16* token_table, const f16* position_table,
+                          float* embedded, const float* norm_weight, const float* norm_bias, f16* normed,
+                          float* mean, float* rstd, std::int64_t rows, cudaStream_t stream) {
+  launch_kernel("embeddings_layernorm", embeddings_layernorm_kernel, {rows / 4, 128}, stream, ids,
+                token_table, position_table, embedded, norm_weight, norm_bias, normed, mean, rstd);
 }
 
+// x = product + bias
 // sum = residual + x
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
-// normed may lie where x lies.
+// normed may lie where product lies.
 // Spec: model.hidden_size.
-namespace {
-
-__global__ void __launch_bounds__(128) add_layernorm_kernel(const float* __restrict__ residual,     // [B,T,C]
-                                                            const f16* x,                           // [B,T,C]
-                                                            float* __restrict__ sum,                // [B,T,C]
-                                                            const float* __restrict__ norm_weight,  // [C]
-                                                            const float* __restrict__ norm_bias,    // [C]
-                                                            f16* normed) {                          // [B,T,C]
-  constexpr int kLanes = 32;                       // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+static __global__ void __launch_bounds__(128)
+    add_layernorm_kernel(const f16* product,                     // [B,T,C]
+                         const f16* __restrict__ bias,           // [C]
+                         const float* __restrict__ residual,     // [B,T,C]
+                         float* __restrict__ sum,                // [B,T,C]
+                         const float* __restrict__ norm_weight,  // [C]
+                         const float* __restrict__ norm_bias,    // [C]
+                         f16* normed,                            // [B,T,C]
+                         float* __restrict__ mean,               // [B,T]
+                         float* __restrict__ rstd) {             // [B,T]
+  constexpr int kLanes = 32;                                     // threads of a row
+  constexpr int kRows = 4;                                       // rows of a block, side by side
+  constexpr int kVector = 8;                                     // columns that a thread moves at once
+  constexpr int kChunks = C / (kLanes * kVector);                // vectors of a thread
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const float* residual_row = residual + r * C;
-  const f16* x_row = x + r * C;
-  float* sum_row = sum + r * C;
   f16* normed_row = normed + r * C;
 
-  // Load residual, x; reduce row_sum; store sum.
+  // Load bias, product, residual; reduce row_sum; store sum.
   float row_sum = 0.0f;
-  Vector<f16, kVector> x_in[kChunks];
-  Vector<float, kVector> residual_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(x_in[k], x_row + c);
-    load_columns<4>(residual_in[k], residual_row + c);
-  }
+  const auto bias_in = load_row<kChunks, kVector>(bias, lanes);
+  const auto product_in = load_row<kChunks, kVector>(product + r * C, lanes);
+  const auto residual_in = load_row<kChunks, kVector, 4>(residual + r * C, lanes);
   float sum_value[kChunks][kVector];
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float sum_out[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
-      sum_value[k][j] = residual_in[k].at[j] + to_float(x_in[k].at[j]);
+      const float x = to_float(product_in[k].at[j]) + to_float(bias_in[k].at[j]);
+      sum_value[k][j] = residual_in[k].at[j] + x;
       row_sum += sum_value[k][j];
-      sum_out[j] = sum_value[k][j];
     }
-    store_columns<4>(sum_row + c, sum_out);
   }
+  store_row<4>(sum + r * C, sum_value, lanes);
   lanes.sum(row_sum);
   const float row_mean = row_sum * (1.0f / C);
 
@@ -182,17 +148,12 @@ __global__ void __launch_bounds__(128) add_layernorm_kernel(const float* __restr
     }
   }
   lanes.sum(sum_of_squares);
+  if (lanes.lane == 0) mean[r] = row_mean;
   const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 
   // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
+  const auto norm_weight_in = load_row<kChunks, kVector, 4>(norm_weight, lanes);
+  const auto norm_bias_in = load_row<kChunks, kVector, 4>(norm_bias, lanes);
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
@@ -204,28 +165,21 @@ __global__ void __launch_bounds__(128) add_layernorm_kernel(const float* __restr
     }
     store_columns<kVector>(normed_row + c, normed_out);
   }
+  if (lanes.lane == 0) rstd[r] = row_rstd;
 }
 
-}  // namespace
-
-void add_layernorm(const float* residual,     // [B,T,C]
-                   const f16* x,              // [B,T,C]
-                   float* sum,                // [B,T,C]
-                   const float* norm_weight,  // [C]
-                   const float* norm_bias,    // [C]
-                   f16* normed,               // [B,T,C]
-                   cudaStream_t stream) {
-  add_layernorm_kernel<<<B * T / 4, 128, 0, stream>>>(residual, x, sum, norm_weight, norm_bias, normed);
-  check_launch("add_layernorm");
+void add_layernorm(const f16* product, const f16* bias, const float* residual, float* sum,
+                   const float* norm_weight, const float* norm_bias, f16* normed, float* mean, float* rstd,
+                   std::int64_t rows, cudaStream_t stream) {
+  launch_kernel("add_layernorm", add_layernorm_kernel, {rows / 4, 128}, stream, product, bias, residual, sum,
+                norm_weight, norm_bias, normed, mean, rstd);
 }
 
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
 // Rows [B,T], columns [V]; reads 1 and writes 0 of [B,T].
 // Spec: optimizations.loss.
-namespace {
-
-__global__ void __launch_bounds__(512, 2)
+static __global__ void __launch_bounds__(512, 2)
     cross_entropy_loss_kernel(const f16* __restrict__ logits,            // [B,T,V]
                               const std::int32_t* __restrict__ targets,  // [B,T]
                               const float* __restrict__ inv_count, float* __restrict__ loss,
@@ -245,8 +199,7 @@ __global__ void __launch_bounds__(512, 2)
     const float target_logit = to_float(logits[max(target, 0) + r * V]);
     const bool is_ignored = target < 0;
     float peak = kLowest, exp_sum = 0.0f;
-    Vector<f16, kVector> logits_in;
-    load_columns<kVector>(logits_in, logits_row + v);
+    const auto logits_in = load_columns<kVector>(logits_row + v);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       const float logit = element(logits_in, j);
@@ -270,22 +223,15 @@ __global__ void __launch_bounds__(512, 2)
   }
 }
 
-}  // namespace
-
-void cross_entropy_loss(const f16* logits,            // [B,T,V]
-                        const std::int32_t* targets,  // [B,T]
-                        const float* inv_count, float* loss,
-                        float* workspace,  // [32,1]
-                        cudaStream_t stream) {
-  cross_entropy_loss_kernel<<<32, 512, 0, stream>>>(logits, targets, inv_count, loss, workspace);
-  check_launch("cross_entropy_loss");
+void cross_entropy_loss(const f16* logits, const std::int32_t* targets, const float* inv_count, float* loss,
+                        float* workspace, cudaStream_t stream) {
+  launch_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {32, 512}, stream, logits, targets,
+                inv_count, loss, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: optimizations.loss.
-namespace {
-
-__global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(256)
     cross_entropy_loss_sums_kernel(float* __restrict__ loss,
                                    const float* __restrict__ workspace) {  // [32,1]
   constexpr int kColumns = 8;                                              // of a block
@@ -297,13 +243,9 @@ __global__ void __launch_bounds__(256)
   loss[0] = total;
 }
 
-}  // namespace
-
-void cross_entropy_loss_sums(float* loss,
-                             const float* workspace,  // [32,1]
-                             cudaStream_t stream) {
-  cross_entropy_loss_sums_kernel<<<(1 + 7) / 8, 256, 0, stream>>>(loss, workspace);
-  check_launch("cross_entropy_loss_sums");
+void cross_entropy_loss_sums(float* loss, const float* workspace, cudaStream_t stream) {
+  launch_kernel("cross_entropy_loss_sums", cross_entropy_loss_sums_kernel, {(1 + 7) / 8, 256}, stream, loss,
+                workspace);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -5,16 +5,12 @@
 #include "kernels/kernels.h"
 
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::chatgot_small_char_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_kernel;
 
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
@@ -23,9 +19,7 @@ using hydrac::runtime::cuda::check_launch;
 // Rows [B,T], columns [V]; reads 1 and writes 1 of [B,T,V].
 // d_logits may lie where logits lies.
 // Spec: optimizations.loss.
-namespace {
-
-__global__ void __launch_bounds__(512, 2)
+static __global__ void __launch_bounds__(512, 2)
     cross_entropy_loss_and_gradient_kernel(const f16* logits,                         // [B,T,V]
                                            const std::int32_t* __restrict__ targets,  // [B,T]
                                            const float* __restrict__ inv_count, float* __restrict__ loss,
@@ -53,8 +47,7 @@ __global__ void __launch_bounds__(512, 2)
 
     // Load logits; reduce row_lse.
     float peak = kLowest, exp_sum = 0.0f;
-    Vector<f16, kVector> logits_in;
-    load_columns<kVector>(logits_in, logits_row + v);
+    const auto logits_in = load_columns<kVector>(logits_row + v);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       const float logit = element(logits_in, j);
@@ -88,24 +81,16 @@ __global__ void __launch_bounds__(512, 2)
   }
 }
 
-}  // namespace
-
-void cross_entropy_loss_and_gradient(const f16* logits,            // [B,T,V]
-                                     const std::int32_t* targets,  // [B,T]
-                                     const float* inv_count, float* loss, const float* gradient_scale,
-                                     f16* d_logits,     // [B,T,V]
-                                     float* workspace,  // [32,1]
-                                     cudaStream_t stream) {
-  cross_entropy_loss_and_gradient_kernel<<<32, 512, 0, stream>>>(logits, targets, inv_count, loss,
-                                                                 gradient_scale, d_logits, workspace);
-  check_launch("cross_entropy_loss_and_gradient");
+void cross_entropy_loss_and_gradient(const f16* logits, const std::int32_t* targets, const float* inv_count,
+                                     float* loss, const float* gradient_scale, f16* d_logits,
+                                     float* workspace, cudaStream_t stream) {
+  launch_kernel("cross_entropy_loss_and_gradient", cross_entropy_loss_and_gradient_kernel, {32, 512}, stream,
+                logits, targets, inv_count, loss, gradient_scale, d_logits, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: optimizations.loss.
-namespace {
-
-__global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(256)
     cross_entropy_loss_and_gradient_sums_kernel(float* __restrict__ loss,
                                                 const float* __restrict__ workspace) {  // [32,1]
   constexpr int kColumns = 8;                                                           // of a block
@@ -117,42 +102,9 @@ __global__ void __launch_bounds__(256)
   loss[0] += total;
 }
 
-}  // namespace
-
-void cross_entropy_loss_and_gradient_sums(float* loss,
-                                          const float* workspace,  // [32,1]
-                                          cudaStream_t stream) {
-  cross_entropy_loss_and_gradient_sums_kernel<<<(1 + 7) / 8, 256, 0, stream>>>(loss, workspace);
-  check_launch("cross_entropy_loss_and_gradient_sums");
-}
-
-// y = 0
-// Rows [B,T], columns [C]; reads 0 and writes 1 of [B,T,C].
-// Spec: model.hidden_size.
-namespace {
-
-__global__ void __launch_bounds__(256) zero_kernel(float* __restrict__ y) {  // [B,T,C]
-  constexpr int kThreads = 256;                                              // of a block
-  constexpr int kVector = 4;                  // columns that a thread moves at once
-  constexpr unsigned kVectors = C / kVector;  // of a row
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  const std::int64_t r = i / kVectors;
-  const int c = i % kVectors * kVector;
-  float* y_row = y + r * C;
-  float y_out[kVector];
-#pragma unroll
-  for (int j = 0; j < kVector; ++j) {
-    y_out[j] = 0.0f;
-  }
-  store_columns<kVector>(y_row + c, y_out);
-}
-
-}  // namespace
-
-void zero(float* y,  // [B,T,C]
-          cudaStream_t stream) {
-  zero_kernel<<<B * T * C / 4 / 256, 256, 0, stream>>>(y);
-  check_launch("zero");
+void cross_entropy_loss_and_gradient_sums(float* loss, const float* workspace, cudaStream_t stream) {
+  launch_kernel("cross_entropy_loss_and_gradient_sums", cross_entropy_loss_and_gradient_sums_kernel,
+                {(1 + 7) / 8, 256}, stream, loss, workspace);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -5,16 +5,13 @@
 #include "kernels/kernels.h"
 
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
 #include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::chatgot_small_char_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_kernel;
 
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
@@ -22,9 +19,7 @@ using hydrac::runtime::cuda::check_launch;
 // y = (y - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
-namespace {
-
-__global__ void __launch_bounds__(128)
+static __global__ void __launch_bounds__(128)
     embeddings_dropout_layernorm_kernel(const std::int32_t* __restrict__ ids,    // [B,T]
                                         const f16* __restrict__ token_table,     // [V,C]
                                         const f16* __restrict__ position_table,  // [P,C]
@@ -51,26 +46,17 @@ __global__ void __launch_bounds__(128)
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
   const std::int64_t t = static_cast<unsigned>(r) % T;
-  const f16* position_table_row = position_table + t * C;
-  float* y_row = y + r * C;
   f16* normed_row = normed + r * C;
   const std::int32_t id = ids[r];
 
   // Load position_table, token_table; reduce row_sum; store y.
   float row_sum = 0.0f;
-  Vector<f16, kVector> token_table_in[kChunks];
-  Vector<f16, kVector> position_table_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(token_table_in[k], token_table + id * C + c);
-    load_columns<kVector>(position_table_in[k], position_table_row + c);
-  }
+  const auto token_table_in = load_row<kChunks, kVector>(token_table + id * C, lanes);
+  const auto position_table_in = load_row<kChunks, kVector>(position_table + t * C, lanes);
   float y_value[kChunks][kVector];
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
-    float y_out[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       y_value[k][j] =
@@ -79,10 +65,9 @@ __global__ void __launch_bounds__(128)
               : round_to<f16>(to_float(token_table_in[k].at[j]) + to_float(position_table_in[k].at[j])) *
                     kKeepScale;
       row_sum += y_value[k][j];
-      y_out[j] = y_value[k][j];
     }
-    store_columns<4>(y_row + c, y_out);
   }
+  store_row<4>(y + r * C, y_value, lanes);
   lanes.sum(row_sum);
   const float row_mean = row_sum * (1.0f / C);
 
@@ -102,14 +87,8 @@ __global__ void __launch_bounds__(128)
   const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 
   // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
+  const auto norm_weight_in = load_row<kChunks, kVector, 4>(norm_weight, lanes);
+  const auto norm_bias_in = load_row<kChunks, kVector, 4>(norm_bias, lanes);
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
@@ -123,23 +102,13 @@ __global__ void __launch_bounds__(128)
   if (lanes.lane == 0) rstd[r] = row_rstd;
 }
 
-}  // namespace
-
-void embeddings_dropout_layernorm(const std::int32_t* ids,    // [B,T]
-                                  const f16* token_table,     // [V,C]
-                                  const f16* position_table,  // [P,C]
-                                  const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                  float* y,                  // [B,T,C]
-                                  const float* norm_weight,  // [C]
-                                  const float* norm_bias,    // [C]
-                                  f16* normed,               // [B,T,C]
-                                  float* mean,               // [B,T]
-                                  float* rstd,               // [B,T]
-                                  int layer, cudaStream_t stream) {
-  embeddings_dropout_layernorm_kernel<<<B * T / 4, 128, 0, stream>>>(ids, token_table, position_table,
-                                                                     rng_step, rng_seed, y, norm_weight,
-                                                                     norm_bias, normed, mean, rstd, layer);
-  check_launch("embeddings_dropout_layernorm");
+void embeddings_dropout_layernorm(const std::int32_t* ids, const f16* token_table, const f16* position_table,
+                                  const std::uint32_t* rng_step, const std::uint32_t* rng_seed, float* y,
+                                  const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
+                                  float* rstd, int layer, cudaStream_t stream) {
+  launch_kernel("embeddings_dropout_layernorm", embeddings_dropout_layernorm_kernel, {B * T / 4, 128}, stream,
+                ids, token_table, position_table, rng_step, rng_seed, y, norm_weight, norm_bias, normed, mean,
+                rstd, layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

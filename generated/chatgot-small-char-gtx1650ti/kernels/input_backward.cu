@@ -5,16 +5,13 @@
 #include "kernels/kernels.h"
 
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
 #include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::chatgot_small_char_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_kernel;
 
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
 // d_sum = d_residual + d_x
@@ -23,9 +20,7 @@ using hydrac::runtime::cuda::check_launch;
 // d_x_2 = keep(seed, step, site, i) ? d_sum / (1 - p) : 0
 // Rows [B,T], columns [C]; reads 3 and writes 1 of [B,T,C].
 // Spec: model.norm.
-namespace {
-
-__global__ void __launch_bounds__(576, 1)
+static __global__ void __launch_bounds__(576, 1)
     layernorm_backward_add_dropout_input_kernel(const f16* __restrict__ d_normed,       // [B,T,C]
                                                 const float* __restrict__ x,            // [B,T,C]
                                                 const float* __restrict__ norm_weight,  // [C]
@@ -54,8 +49,7 @@ __global__ void __launch_bounds__(576, 1)
   float d_norm_weight_sum[kVector] = {};
   float d_norm_bias_sum[kVector] = {};
   const int c = lanes.lane * kVector;
-  Vector<float, kVector> norm_weight_in;
-  load_columns<4>(norm_weight_in, norm_weight + c);
+  const auto norm_weight_in = load_columns<kVector, 4>(norm_weight + c);
 
   for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < B * T; r += kBlocks * kRows) {
     const f16* d_normed_row = d_normed + r * C;
@@ -68,12 +62,9 @@ __global__ void __launch_bounds__(576, 1)
     // Load d_normed, x; reduce sum_g, sum_g_xhat; add to d_norm_weight, d_norm_bias.
     float sum_g = 0.0f;
     float sum_g_xhat = 0.0f;
-    Vector<float, kVector> x_in;
-    Vector<f16, kVector> d_normed_in;
-    Vector<float, kVector> d_residual_in;
-    load_columns<4>(x_in, x_row + c);
-    load_columns<kVector>(d_normed_in, d_normed_row + c);
-    load_columns<4>(d_residual_in, d_residual_row + c);
+    const auto x_in = load_columns<kVector, 4>(x_row + c);
+    const auto d_normed_in = load_columns<kVector>(d_normed_row + c);
+    const auto d_residual_in = load_columns<kVector, 4>(d_residual_row + c);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       const float xhat = (x_in.at[j] - row_mean) * row_rstd;
@@ -110,31 +101,19 @@ __global__ void __launch_bounds__(576, 1)
   }
 }
 
-}  // namespace
-
-void layernorm_backward_add_dropout_input(const f16* d_normed,       // [B,T,C]
-                                          const float* x,            // [B,T,C]
-                                          const float* norm_weight,  // [C]
-                                          const float* mean,         // [B,T]
-                                          const float* rstd,         // [B,T]
-                                          const float* d_residual,   // [B,T,C]
-                                          float* d_norm_weight,      // [C]
-                                          float* d_norm_bias,        // [C]
+void layernorm_backward_add_dropout_input(const f16* d_normed, const float* x, const float* norm_weight,
+                                          const float* mean, const float* rstd, const float* d_residual,
+                                          float* d_norm_weight, float* d_norm_bias,
                                           const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                          f16* d_x_2,        // [B,T,C]
-                                          float* workspace,  // [16,kSums]
-                                          int layer, cudaStream_t stream) {
-  layernorm_backward_add_dropout_input_kernel<<<16, 576, 0, stream>>>(
-      d_normed, x, norm_weight, mean, rstd, d_residual, d_norm_weight, d_norm_bias, rng_step, rng_seed, d_x_2,
-      workspace, layer);
-  check_launch("layernorm_backward_add_dropout_input");
+                                          f16* d_x_2, float* workspace, int layer, cudaStream_t stream) {
+  launch_kernel("layernorm_backward_add_dropout_input", layernorm_backward_add_dropout_input_kernel,
+                {16, 576}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_norm_weight,
+                d_norm_bias, rng_step, rng_seed, d_x_2, workspace, layer);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.norm.
-namespace {
-
-__global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(256)
     layernorm_backward_add_dropout_sums_kernel(float* __restrict__ d_norm_weight,      // [C]
                                                float* __restrict__ d_norm_bias,        // [C]
                                                const float* __restrict__ workspace) {  // [16,kSums]
@@ -146,28 +125,21 @@ __global__ void __launch_bounds__(256)
   if (threadIdx.x >= kColumns || column >= kSums) return;
   if (column < C) {
     d_norm_weight[column] += total;
-    return;
+  } else {
+    d_norm_bias[column - C] += total;
   }
-  d_norm_bias[column - C] += total;
 }
 
-}  // namespace
-
-void layernorm_backward_add_dropout_sums(float* d_norm_weight,    // [C]
-                                         float* d_norm_bias,      // [C]
-                                         const float* workspace,  // [16,kSums]
+void layernorm_backward_add_dropout_sums(float* d_norm_weight, float* d_norm_bias, const float* workspace,
                                          cudaStream_t stream) {
-  layernorm_backward_add_dropout_sums_kernel<<<2 * C / 16, 256, 0, stream>>>(d_norm_weight, d_norm_bias,
-                                                                             workspace);
-  check_launch("layernorm_backward_add_dropout_sums");
+  launch_kernel("layernorm_backward_add_dropout_sums", layernorm_backward_add_dropout_sums_kernel,
+                {2 * C / 16, 256}, stream, d_norm_weight, d_norm_bias, workspace);
 }
 
 // d_position_table[t] = sum over b of d_embedded
 // Rows [B], columns [T,C]; reads 1 and writes 0 of [B,T,C].
 // Spec: model.position.
-namespace {
-
-__global__ void __launch_bounds__(128, 1)
+static __global__ void __launch_bounds__(128, 1)
     position_embedding_gradient_kernel(const f16* __restrict__ d_embedded,      // [B,T,C]
                                        float* __restrict__ d_position_table) {  // [P,C]
   constexpr int kLanes = 128;                                                   // threads of a row
@@ -183,8 +155,7 @@ __global__ void __launch_bounds__(128, 1)
 #pragma unroll 4
   for (std::int64_t r = 0; r < B; ++r) {
     const f16* d_embedded_row = d_embedded + r * T * C;
-    Vector<f16, kVector> d_embedded_in;
-    load_columns<kVector>(d_embedded_in, d_embedded_row + t * C + c);
+    const auto d_embedded_in = load_columns<kVector>(d_embedded_row + t * C + c);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       d_position_table_sum[j] += element(d_embedded_in, j);
@@ -198,30 +169,22 @@ __global__ void __launch_bounds__(128, 1)
   }
 }
 
-}  // namespace
-
-void position_embedding_gradient(const f16* d_embedded,    // [B,T,C]
-                                 float* d_position_table,  // [P,C]
-                                 cudaStream_t stream) {
-  position_embedding_gradient_kernel<<<192, 128, 0, stream>>>(d_embedded, d_position_table);
-  check_launch("position_embedding_gradient");
+void position_embedding_gradient(const f16* d_embedded, float* d_position_table, cudaStream_t stream) {
+  launch_kernel("position_embedding_gradient", position_embedding_gradient_kernel, {192, 128}, stream,
+                d_embedded, d_position_table);
 }
 
 // Scalars.
 // Spec: train.seed.
-namespace {
-
-__global__ void __launch_bounds__(256) advance_randomness_kernel(std::uint32_t* __restrict__ rng_step) {
+static __global__ void __launch_bounds__(256)
+    advance_randomness_kernel(std::uint32_t* __restrict__ rng_step) {
   const std::uint32_t rng_step_value = rng_step[0];
   if (threadIdx.x != 0) return;
   rng_step[0] = rng_step_value + 1u;
 }
 
-}  // namespace
-
 void advance_randomness(std::uint32_t* rng_step, cudaStream_t stream) {
-  advance_randomness_kernel<<<1, 32, 0, stream>>>(rng_step);
-  check_launch("advance_randomness");
+  launch_kernel("advance_randomness", advance_randomness_kernel, {1, 32}, stream, rng_step);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

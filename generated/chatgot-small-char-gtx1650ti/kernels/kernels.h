@@ -68,32 +68,41 @@ void attention_query_gradients(const f16* q,      // [B,T,H,D]
 
 // ---- block.cu
 
-void dropout_add_layernorm(const f16* x,  // [B,T,C]
+void dropout_add_layernorm(const f16* product,  // [B,T,C]
+                           const f16* bias,     // [C]
                            const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                            const float* residual,     // [B,T,C]
                            float* sum,                // [B,T,C]
                            const float* norm_weight,  // [C]
                            const float* norm_bias,    // [C]
                            f16* normed,               // [B,T,C]
+                           float* mean,               // [B,T]
+                           float* rstd,               // [B,T]
                            int layer, cudaStream_t stream);
 
-void gelu(const f16* x,  // [B,T,F]
-          f16* y,        // [B,T,F]
-          cudaStream_t stream);
+void gelu(const f16* product,  // [B,T,F]
+          const f16* bias,     // [F]
+          f16* y,              // [B,T,F]
+          std::int64_t rows, cudaStream_t stream);
 
-void dropout_add_layernorm_mlp(const f16* x,  // [B,T,C]
+void dropout_add_layernorm_mlp(const f16* product,  // [B,T,C]
+                               const f16* bias,     // [C]
                                const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                const float* residual,     // [B,T,C]
                                float* sum,                // [B,T,C]
                                const float* norm_weight,  // [C]
                                const float* norm_bias,    // [C]
                                f16* normed,               // [B,T,C]
+                               float* mean,               // [B,T]
+                               float* rstd,               // [B,T]
                                int layer, cudaStream_t stream);
 
 // ---- block_backward.cu
 
 void layernorm_layernorm_backward_add_dropout(const float* x,            // [B,T,C]
                                               const float* norm_weight,  // [C]
+                                              float* mean,               // [B,T]
+                                              float* rstd,               // [B,T]
                                               const f16* d_normed,       // [B,T,C]
                                               const float* d_residual,   // [B,T,C]
                                               float* d_sum,              // [B,T,C]
@@ -115,25 +124,17 @@ void layernorm(const float* x,            // [B,T,C]
                const float* norm_weight,  // [C]
                const float* norm_bias,    // [C]
                f16* normed,               // [B,T,C]
+               float* mean,               // [B,T]
+               float* rstd,               // [B,T]
                cudaStream_t stream);
 
-void dropout_add_layernorm_block(const f16* x,  // [B,T,C]
-                                 const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                 const float* residual,     // [B,T,C]
-                                 float* sum,                // [B,T,C]
-                                 const float* norm_weight,  // [C]
-                                 const float* norm_bias,    // [C]
-                                 f16* normed,               // [B,T,C]
-                                 float* mean,               // [B,T]
-                                 float* rstd,               // [B,T]
-                                 int layer, cudaStream_t stream);
-
-void gelu_gelu_backward(const f16* x,      // [B,T,F]
-                        f16* y,            // [B,T,F]
-                        const f16* d_y,    // [B,T,F]
-                        f16* d_x,          // [B,T,F]
-                        float* d_bias,     // [F]
-                        float* workspace,  // [6,kSums]
+void gelu_gelu_backward(const f16* product,  // [B,T,F]
+                        const f16* bias,     // [F]
+                        f16* y,              // [B,T,F]
+                        const f16* d_y,      // [B,T,F]
+                        f16* d_x,            // [B,T,F]
+                        float* d_bias,       // [F]
+                        float* workspace,    // [6,kSums]
                         cudaStream_t stream);
 
 void gelu_gelu_backward_sums(float* d_bias,           // [F]
@@ -186,15 +187,20 @@ void embeddings_layernorm(const std::int32_t* ids,    // [B,T]
                           const float* norm_weight,   // [C]
                           const float* norm_bias,     // [C]
                           f16* normed,                // [B,T,C]
-                          cudaStream_t stream);
+                          float* mean,                // [B,T]
+                          float* rstd,                // [B,T]
+                          std::int64_t rows, cudaStream_t stream);
 
-void add_layernorm(const float* residual,     // [B,T,C]
-                   const f16* x,              // [B,T,C]
+void add_layernorm(const f16* product,        // [B,T,C]
+                   const f16* bias,           // [C]
+                   const float* residual,     // [B,T,C]
                    float* sum,                // [B,T,C]
                    const float* norm_weight,  // [C]
                    const float* norm_bias,    // [C]
                    f16* normed,               // [B,T,C]
-                   cudaStream_t stream);
+                   float* mean,               // [B,T]
+                   float* rstd,               // [B,T]
+                   std::int64_t rows, cudaStream_t stream);
 
 void cross_entropy_loss(const f16* logits,            // [B,T,V]
                         const std::int32_t* targets,  // [B,T]
@@ -207,27 +213,6 @@ void cross_entropy_loss_sums(float* loss,
                              cudaStream_t stream);
 
 // ---- generate.cu
-
-void embeddings_layernorm_generate(const std::int32_t* ids,    // [1,T]
-                                   const f16* token_table,     // [V,C]
-                                   const f16* position_table,  // [P,C]
-                                   float* embedded,            // [1,T,C]
-                                   const float* norm_weight,   // [C]
-                                   const float* norm_bias,     // [C]
-                                   f16* normed,                // [1,T,C]
-                                   cudaStream_t stream);
-
-void add_layernorm_generate(const float* residual,     // [1,T,C]
-                            const f16* x,              // [1,T,C]
-                            float* sum,                // [1,T,C]
-                            const float* norm_weight,  // [C]
-                            const float* norm_bias,    // [C]
-                            f16* normed,               // [1,T,C]
-                            cudaStream_t stream);
-
-void gelu_generate(const f16* x,  // [1,T,F]
-                   f16* y,        // [1,T,F]
-                   cudaStream_t stream);
 
 void select_token(const f16* x,  // [1,T,C]
                   const std::int32_t* position,
@@ -246,9 +231,6 @@ void cross_entropy_loss_and_gradient(const f16* logits,            // [B,T,V]
 void cross_entropy_loss_and_gradient_sums(float* loss,
                                           const float* workspace,  // [32,1]
                                           cudaStream_t stream);
-
-void zero(float* y,  // [B,T,C]
-          cudaStream_t stream);
 
 // ---- input.cu
 
@@ -303,7 +285,7 @@ void grad_square_sums(float* grad_square,
 
 void adjust_loss_scale_prepare_update(const float* grad_square, float* loss_scale,
                                       std::int32_t* loss_scale_good_steps, float* step_loss_scale,
-                                      std::int32_t* skipped, const std::int32_t* step, float* loss,
+                                      std::int32_t* skipped, std::int32_t* step, float* loss,
                                       float* learning_rate, float* clip, float* grad_norm, float* step_loss,
                                       std::int32_t* adam_step, float* adam_step_size, float* adam_root_factor,
                                       cudaStream_t stream);
@@ -316,8 +298,6 @@ void adamw(float* parameters,  // [Rows,Width]
            const float* adam_root_factor, const std::int32_t* skipped,
            f16* copy,  // [Rows,Width]
            cudaStream_t stream);
-
-void advance_step(std::int32_t* step, cudaStream_t stream);
 
 void cast(const float* x,  // [Rows,Width]
           f16* copy,       // [Rows,Width]

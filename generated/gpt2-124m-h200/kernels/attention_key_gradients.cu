@@ -2,446 +2,15 @@
 // Check it with: hydrac diff gpt2-124m.yaml FOLDER
 //
 // cuda/attention/attention.cuh for the sizes of this program.
+#include "kernels/attention.cuh"
 #include "kernels/kernels.h"
 #include "runtime/cuda/launch.cuh"
-#include <cstdint>
 
-#include "cuda/types.cuh"
-#include "dims.h"
-#include "hydrac/math.h"
+namespace hydrac::gpt2_124m_program {
 
-namespace hydrac::gpt2_124m_program::attention_key_gradients_code {
+namespace attention_code {
 
-constexpr int kHeadDim = 64;
-constexpr int kRowTiles = 1;  // of 16 rows, a warp
-constexpr int kRows = 64;
-constexpr int kThreads = 128;
-constexpr int kColumns = 64;
-constexpr int kWords = 2;
-constexpr int kPaddedDim = 64;
-constexpr int kStages = 3;
 constexpr int kParts = 1;  // blocks that share rows and split the columns of d_k and d_v
-constexpr int kRowBytes = 128;
-
-// What the attention kernels take: strided views of tensors, the problem's shape, dropout, and the two
-// numbers of each query that the backward pass needs. Plain data that host and device share.
-
-// A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv product. Strides
-// count elements; the D elements of one head are contiguous. Data and strides are multiples of 16 bytes.
-template <class T>
-struct Heads {
-  T* data;
-  std::int64_t batch_stride, token_stride, head_stride;
-
-  HYDRAC_FN T* at(std::int64_t batch, std::int64_t token, std::int64_t head) const {
-    return data + batch * batch_stride + token * token_stride + head * head_stride;
-  }
-};
-
-struct AttentionShape {
-  int batch, tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
-  float scale;                         // scores are scale * q . k
-};
-
-// Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
-// random_bits(key, ((b*H + h)*T + i)*T + j) >= threshold, and then multiplied by keep_scale.
-struct AttentionDropout {
-  std::uint32_t key;
-  std::uint32_t threshold;  // p * 2^32
-  float keep_scale;         // 1 / (1 - p)
-};
-
-// The workspace of the backward pass is one of these for each query, [B,H,T].
-struct alignas(8) QueryTerms {
-  float lse2;   // log2 of the softmax's denominator
-  float delta;  // d_out . out: what the softmax's gradient subtracts
-};
-
-// The compile-time description of one attention kernel, and where its threads stand.
-
-// All kernels see products [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
-// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
-// % 2.
-struct Fragment {
-  float at[kRowTiles][8][4];
-};
-
-// Where a thread's elements lie in its block's tile.
-struct Place {
-  int warp, lane;
-
-  __device__ __forceinline__ Place() {
-    // The shuffle tells the compiler that the whole warp agrees, so that what follows from it stays uniform.
-    warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
-    lane = static_cast<int>(threadIdx.x) % 32;
-  }
-  __device__ __forceinline__ int row(int m, int half) const {
-    return (warp * kRowTiles + m) * 16 + lane / 4 + 8 * half;
-  }
-  __device__ __forceinline__ int column(int n, int e) const { return n * 8 + lane % 4 * 2 + e % 2; }
-};
-
-// Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
-template <class Visit>
-__device__ __forceinline__ void for_elements(Visit visit) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) visit(m, n, e);
-    }
-  }
-}
-
-// The PTX instructions that the attention kernels use, one small function each.
-
-namespace ptx {
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// 2^x, to 2 ulp; denormal results are 0.
-__device__ __forceinline__ float exp2(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-// Copies `bytes` (4 or 16) to shared memory, zeros if not `valid`; complete after wait_copies. Before sm_80,
-// at once.
-template <int bytes>
-__device__ __forceinline__ void copy_to_shared(std::uint32_t to, const void* from, bool valid) {
-  const int source_bytes = valid ? bytes : 0;
-  if constexpr (bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(source_bytes)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(source_bytes)
-                 : "memory");
-  }
-}
-
-// `words` 32-bit words of shared memory.
-__device__ __forceinline__ Vector<std::uint32_t, kWords> load_shared(std::uint32_t from) {
-  Vector<std::uint32_t, kWords> data;
-  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
-               : "=r"(data.at[0]), "=r"(data.at[1])
-               : "r"(from)
-               : "memory");
-  return data;
-}
-
-// Waits for all of this thread's copies; a barrier makes them visible to others.
-__device__ __forceinline__ void wait_copies() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
-// Two floats rounded to one register: `low` in the low half.
-__device__ __forceinline__ std::uint32_t pack(float low, float high) {
-  std::uint32_t result;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  return result;
-}
-
-}  // namespace ptx
-
-// The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
-// registers.
-
-// A product is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
-// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and settle
-// order products that run on their own (product_wgmma.cuh); here they cost nothing.
-struct MmaProduct {
-  // What stands left of a product in registers: a fragment [rows, K] rounded to Storage.
-  struct Weights {
-    std::uint32_t at[kRowTiles][4][4];
-  };
-
-  // From sums to what a product takes.
-  static __device__ __forceinline__ void round(Weights& weights, const Fragment& c) {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int n = 2 * k + i / 2, e = i % 2 * 2;
-          weights.at[m][k][i] = ptx::pack(c.at[m][n][e], c.at[m][n][e + 1]);
-        }
-      }
-    }
-  }
-};
-
-// Hopper's warpgroup products (sm_90a): 128 threads multiply [64,16] by [16,N], the right side and optionally
-// the left in shared memory, 128-byte swizzled. See "Asynchronous warpgroup level matrix instructions" in the
-// PTX manual.
-
-namespace wgmma {
-
-// Orders register and shared-memory accesses before the products that follow.
-__device__ __forceinline__ void fence() {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void commit() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-// Until at most `pending` committed groups are unfinished.
-template <int pending>
-__device__ __forceinline__ void wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-}
-// Makes shared memory that this thread wrote visible to the products.
-__device__ __forceinline__ void publish() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
-// Describes an operand: rows of 128 bytes, swizzled in groups of eight rows, 1024 bytes each. `panel_bytes`
-// is the distance to the next 64 columns; only operands read across rows (transposed) that are wider use it.
-// `offset` bytes are added to the address. Shared memory ends below 2^18, so the fields of the low word do
-// not touch.
-__device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::uint32_t panel_bytes,
-                                                    std::uint32_t offset) {
-  constexpr std::uint32_t swizzle_128_bytes = 1u << 30, group_bytes = 1024;
-  const std::uint32_t low = (address >> 4) + ((panel_bytes >> 4 << 16) + (offset >> 4));
-  return static_cast<std::uint64_t>(swizzle_128_bytes | group_bytes >> 4) << 32 | low;
-}
-
-__device__ __forceinline__ void multiply(float (&c)[8][4], std::uint64_t a, std::uint64_t b, bool add) {
-  // c = (add ? c : 0) + a . b^T: a [64,16] and b [N,16] in shared memory, the 16 contiguous in both.
-  asm volatile(
-      "{\n"
-      ".reg .pred add;\n"
-      "setp.ne.b32 add, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-      "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-      "%27, %28, %29, %30, %31}, %32, %33, add, 1, 1, 0, 0;\n"
-      "}"
-      : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-        "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-        "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-        "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-        "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-        "+f"(c[7][2]), "+f"(c[7][3])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-}
-
-__device__ __forceinline__ void multiply(float (&c)[8][4], const std::uint32_t (&a)[4], std::uint64_t b,
-                                         bool add) {
-  // c = (add ? c : 0) + a . b: a [64,16] in registers, b [16,N] in shared memory, the N contiguous.
-  asm volatile(
-      "{\n"
-      ".reg .pred add;\n"
-      "setp.ne.b32 add, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-      "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-      "%27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, add, 1, 1, 1;\n"
-      "}"
-      : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-        "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-        "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-        "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-        "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-        "+f"(c[7][2]), "+f"(c[7][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
-}
-
-}  // namespace wgmma
-
-// The matrix products of one warpgroup with wgmma (sm_90a). The policy is product_mma.cuh's. They run on
-// their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
-// unfinished, and settle() stands before sums are read or written.
-
-// Tiles are panels of 64 columns: rows of 128 bytes whose 16-byte chunks are swizzled by their row.
-struct WgmmaProduct {
-  using Weights = MmaProduct::Weights;
-
-  static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
-    return chunk / 8 * (kRows * 128) + row * 128 + (chunk % 8 ^ row % 8) * 16;
-  }
-
-  static __device__ __forceinline__ void round(Weights& weights, const Fragment& c) {
-    MmaProduct::round(weights, c);
-  }
-
-  static __device__ __forceinline__ void scores(Fragment& c, const Place& place, std::uint32_t a,
-                                                std::uint32_t b) {
-    const std::uint32_t a_from = a + place.warp / 4 * (64 * 128);
-#pragma unroll
-    for (int k = 0; k < kHeadDim / 16; ++k) {
-      const int panel = k / 4, column_bytes = k % 4 * 32;
-      wgmma::multiply(c.at[0], wgmma::descriptor(a_from, 0, panel * kRows * 128 + column_bytes),
-                      wgmma::descriptor(b, 0, panel * 64 * 128 + column_bytes), k > 0);
-    }
-  }
-
-  static __device__ __forceinline__ void accumulate(Fragment& c, const Place&, const Weights& weights,
-                                                    std::uint32_t b, int, bool add) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      wgmma::multiply(c.at[0], weights.at[0][k], wgmma::descriptor(b, 8192, k * 16 * 128), add || k > 0);
-    }
-  }
-
-  static __device__ __forceinline__ void publish_tiles() { wgmma::publish(); }
-  static __device__ __forceinline__ void begin() { wgmma::fence(); }
-  static __device__ __forceinline__ void commit() { wgmma::commit(); }
-  template <int pending>
-  static __device__ __forceinline__ void wait() {
-    wgmma::wait<pending>();
-  }
-  static __device__ __forceinline__ void settle(Fragment& c) {
-    for_elements([&](int m, int n, int e) { asm volatile("" : "+f"(c.at[m][n][e])::"memory"); });
-  }
-};
-
-// Rows of q, k, v between device memory, shared memory and registers.
-
-// Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head
-// dimension, become zero.
-class RowLoader {
- public:
-  __device__ __forceinline__ explicit RowLoader(std::int64_t token_stride)
-      : token_stride_(token_stride),
-        own_(static_cast<int>(threadIdx.x) / kChunks * token_stride + threadIdx.x % kChunks * kElements),
-        to_(WgmmaProduct::offset(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
-
-  // Starts the copy; ptx::wait_copies ends it.
-  __device__ __forceinline__ void start(std::uint32_t tile, const bf16* from, int valid_rows) const {
-    if (valid_rows >= kRows) {
-      from += own_;
-#pragma unroll
-      for (int row = 0; row < kRows; row += kRowsAtOnce) {
-        ptx::copy_to_shared<16>(tile + to_ + WgmmaProduct::offset(row, 0), from, true);
-        from += kRowsAtOnce * token_stride_;
-      }
-    } else {
-      start_with_zeros(tile, from, valid_rows);
-    }
-  }
-
- private:
-  static constexpr int kElements = 16 / sizeof(bf16);
-  static constexpr int kChunks = kPaddedDim / kElements;
-  static constexpr int kRowsAtOnce = kThreads / kChunks;
-
-  __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const bf16* from,
-                                                   int valid_rows) const {
-#pragma unroll 2
-    for (int index = static_cast<int>(threadIdx.x); index < kRows * kChunks; index += kThreads) {
-      const int row = index / kChunks, chunk = index % kChunks;
-      const bool valid = row < valid_rows && chunk * kElements < kHeadDim;
-      ptx::copy_to_shared<16>(tile + WgmmaProduct::offset(row, chunk),
-                              valid ? from + row * token_stride_ + chunk * kElements : from, valid);
-    }
-  }
-
-  std::int64_t token_stride_;
-  std::int64_t own_;  // elements from a tile's start to this thread's first chunk
-  std::uint32_t to_;
-};
-
-// Each thread of a quad has one row of a 4x4 matrix and gets one column of it.
-__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) {
-#pragma unroll
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    const bool upper = (lane & bit) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if ((i & bit) != 0) continue;
-      const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, upper ? x[i] : x[i | bit], bit);
-      if (upper) {
-        x[i] = other;
-      } else {
-        x[i | bit] = other;
-      }
-    }
-  }
-}
-
-// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
-// elements so that each thread stores 16 consecutive bytes.
-__device__ __forceinline__ void store_rows(bf16* to, std::int64_t token_stride, int valid_rows,
-                                           const Place& place, int first_column, const Fragment& c,
-                                           const float (&factor)[kRowTiles][2]) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = place.row(m, half);
-      bf16* row_to = to + row * token_stride;
-      const float f = factor[m][half];
-#pragma unroll
-      for (int n = 0; n < 8; n += 4) {
-        std::uint32_t x[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          x[i] = n + i < 8 ? ptx::pack(c.at[m][(n + i) % (8)][2 * half] * f,
-                                       c.at[m][(n + i) % (8)][2 * half + 1] * f)
-                           : 0u;
-        }
-        transpose_quad(x, place.lane);
-        const int block = n + place.lane % 4;
-        const int column = first_column + block * 8;
-        if (row < valid_rows && block < 8 && column < kHeadDim) {
-          store(reinterpret_cast<std::uint32_t*>(row_to + column),
-                Vector<std::uint32_t, 4>{{x[0], x[1], x[2], x[3]}});
-        }
-      }
-    }
-  }
-}
-
-// The loop that all attention kernels share: tiles of the side that a block does not own stream through
-// shared memory.
-
-// The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
-// other tiles, first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more
-// than one stage the next tile's copies run while one computes. With three, products may still read a tile
-// while the next one computes.
-template <class Start, class First, class Compute>
-__device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
-  const auto receive = [] {
-    ptx::wait_copies();
-    WgmmaProduct::publish_tiles();
-    __syncthreads();
-  };
-  receive();
-  if (count > 1) start(1, 1);
-  first(0);
-  int stage = 0;
-#pragma unroll 1
-  for (int index = 1; index < count; ++index) {
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    receive();
-    if (index + 1 < count) start(index + 1, stage + 1 < kStages ? stage + 1 : 0);
-    compute(index, stage);
-  }
-}
-
-// How many of the `rows` rows from `first` on exist. With a constant number of tokens that tiles divide, a
-// constant.
-__device__ __forceinline__ int valid_rows(int tokens, int first) {
-  return tokens % kRows == 0 ? kRows : min(tokens - first, kRows);
-}
-
-// What happens to a fragment of scores between two products: masks, the running softmax, dropout.
-
-constexpr float kLog2E = 1.44269504f;
-
-// Gives the elements of keys that their query may not see `value`: those after it, and those past the
-// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
-__device__ __forceinline__ void mask(Fragment& c, const Place& place, int first_row, int first_column,
-                                     int tokens, float value) {
-  for_elements([&](int m, int n, int e) {
-    const int row = first_row + place.row(m, e / 2);
-    const int column = first_column + place.column(n, e);
-    const int query = column, key = row;
-    if (key >= tokens || key > query) c.at[m][n][e] = value;
-  });
-}
 
 // The second half of attention's backward: d_k and d_v. The formulas stand in query_gradients.cuh;
 // d_v = (f P)^T d_out and d_k = scale * d_s^T q.
@@ -504,8 +73,7 @@ struct ColumnTerms {
 __device__ __forceinline__ void attention_key_gradients(const AttentionShape& shape, Heads<const bf16> q,
                                                         Heads<const bf16> k, Heads<const bf16> v,
                                                         Heads<const bf16> d_out, const QueryTerms* terms,
-                                                        Heads<bf16> d_k, Heads<bf16> d_v,
-                                                        const AttentionDropout& dropout) {
+                                                        Heads<bf16> d_k, Heads<bf16> d_v) {
   constexpr int row_bytes = kRows * kRowBytes, column_bytes = kColumns * kRowBytes;
   constexpr int part_dim = (kPaddedDim / kParts + 15) / 16 * 16;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -561,7 +129,7 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
       scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
     });
     if (query < block.first + kRows - 1) {
-      mask(scores, place, block.first, query, shape.tokens, 0.0f);
+      mask<true>(scores, place, block.first, query, shape.tokens, 0.0f);
     }
     // A dropped probability turns negative, which says so without another register.
     Fragment after_dropout = scores;
@@ -569,8 +137,7 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
     WgmmaProduct::round(weights, after_dropout);
     WgmmaProduct::settle(value_sums);
     WgmmaProduct::begin();
-    WgmmaProduct::accumulate(value_sums, place, weights, d_outs + stage * column_bytes, first_column,
-                             index > 0);
+    WgmmaProduct::accumulate(value_sums, weights, d_outs + stage * column_bytes, index > 0);
     WgmmaProduct::commit();
     WgmmaProduct::wait<0>();
     delta.load(lse2_from + kColumns * 4, place);
@@ -583,8 +150,7 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
     WgmmaProduct::round(d_weights, gradients);
     WgmmaProduct::settle(key_sums);
     WgmmaProduct::begin();
-    WgmmaProduct::accumulate(key_sums, place, d_weights, queries + stage * column_bytes, first_column,
-                             index > 0);
+    WgmmaProduct::accumulate(key_sums, d_weights, queries + stage * column_bytes, index > 0);
     WgmmaProduct::commit();
     query += kColumns;
     if (query >= shape.tokens) query = first_query, ++head;
@@ -607,45 +173,33 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
              first_column, value_sums, value_factor);
 }
 
-}  // namespace hydrac::gpt2_124m_program::attention_key_gradients_code
+}  // namespace attention_code
 
-using namespace hydrac;
-using namespace hydrac::gpt2_124m_program;
+using hydrac::runtime::cuda::launch_behind_kernel;
 
 // d_k and d_v, the probabilities again from q, k and lse
 // Spec: optimizations.attention.
-__global__ void __launch_bounds__(128, 3)
+static __global__ void __launch_bounds__(128, 3)
     attention_key_gradients_kernel(const bf16* q,      // [B,T,H,D]
                                    const bf16* k,      // [B,T,H,D]
                                    const bf16* v,      // [B,T,H,D]
                                    const bf16* d_out,  // [B,T,HD]
                                    bf16* d_k,          // [B,T,H,D]
                                    bf16* d_v,          // [B,T,H,D]
-                                   attention_key_gradients_code::QueryTerms* terms) {
-  constexpr attention_key_gradients_code::AttentionShape shape{B, T, H, H, 0.125f};
-  constexpr attention_key_gradients_code::AttentionDropout dropout{0, 0, 1.0f};
-  attention_key_gradients_code::attention_key_gradients(
+                                   attention_code::QueryTerms* terms) {
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
+  attention_code::attention_key_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
       {v, T * 3 * H * D, 3 * H * D, D}, {d_out, T * H * D, H * D, D}, terms,
-      {d_k, T * 3 * H * D, 3 * H * D, D}, {d_v, T * 3 * H * D, 3 * H * D, D}, dropout);
+      {d_k, T * 3 * H * D, 3 * H * D, D}, {d_v, T * 3 * H * D, 3 * H * D, D});
 }
 
-namespace hydrac::gpt2_124m_program {
-
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
-
-void attention_key_gradients(const bf16* q,      // [B,T,H,D]
-                             const bf16* k,      // [B,T,H,D]
-                             const bf16* v,      // [B,T,H,D]
-                             const bf16* d_out,  // [B,T,HD]
-                             bf16* d_k,          // [B,T,H,D]
-                             bf16* d_v,          // [B,T,H,D]
-                             void* terms, cudaStream_t stream) {
-  allow_shared_memory(::attention_key_gradients_kernel, 67072);
-  ::attention_key_gradients_kernel<<<12288, 128, 67072, stream>>>(
-      q, k, v, d_out, d_k, d_v, static_cast<attention_key_gradients_code::QueryTerms*>(terms));
-  check_launch("attention_key_gradients");
+void attention_key_gradients(const bf16* q, const bf16* k, const bf16* v, const bf16* d_out, bf16* d_k,
+                             bf16* d_v, void* terms, cudaStream_t stream) {
+  launch_behind_kernel("attention_key_gradients", attention_key_gradients_kernel, {12288, 128, 67072}, stream,
+                       q, k, v, d_out, d_k, d_v, static_cast<attention_code::QueryTerms*>(terms));
 }
 
 }  // namespace hydrac::gpt2_124m_program

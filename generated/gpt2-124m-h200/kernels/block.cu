@@ -4,33 +4,32 @@
 // Kernels: block.
 #include "kernels/kernels.h"
 
+#include "cuda/previous_kernel.cuh"
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::gpt2_124m_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_behind_kernel;
 
+// x = product + bias
 // sum = residual + x
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
-// normed may lie where x lies.
+// normed may lie where product lies.
 // Spec: model.hidden_size.
-namespace {
-
-__global__ void __launch_bounds__(128) add_layernorm_kernel(const float* __restrict__ residual,     // [B,T,C]
-                                                            const bf16* x,                          // [B,T,C]
-                                                            float* __restrict__ sum,                // [B,T,C]
-                                                            const float* __restrict__ norm_weight,  // [C]
-                                                            const float* __restrict__ norm_bias,    // [C]
-                                                            bf16* normed,                           // [B,T,C]
-                                                            float* __restrict__ mean,               // [B,T]
-                                                            float* __restrict__ rstd) {             // [B,T]
+static __global__ void __launch_bounds__(128) add_layernorm_kernel(const bf16* product,         // [B,T,C]
+                                                                   const bf16* bias,            // [C]
+                                                                   const float* residual,       // [B,T,C]
+                                                                   float* __restrict__ sum,     // [B,T,C]
+                                                                   const float* norm_weight,    // [C]
+                                                                   const float* norm_bias,      // [C]
+                                                                   bf16* normed,                // [B,T,C]
+                                                                   float* __restrict__ mean,    // [B,T]
+                                                                   float* __restrict__ rstd) {  // [B,T]
+  wait_for_previous_kernel();
+  launch_next_kernel();
   constexpr int kLanes = 32;                       // threads of a row
   constexpr int kRows = 4;                         // rows of a block, side by side
   constexpr int kVector = 8;                       // columns that a thread moves at once
@@ -38,34 +37,24 @@ __global__ void __launch_bounds__(128) add_layernorm_kernel(const float* __restr
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const float* residual_row = residual + r * C;
-  const bf16* x_row = x + r * C;
-  float* sum_row = sum + r * C;
   bf16* normed_row = normed + r * C;
 
-  // Load residual, x; reduce row_sum; store sum.
+  // Load bias, product, residual; reduce row_sum; store sum.
   float row_sum = 0.0f;
-  Vector<bf16, kVector> x_in[kChunks];
-  Vector<float, kVector> residual_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(x_in[k], x_row + c);
-    load_columns<4>(residual_in[k], residual_row + c);
-  }
+  const auto bias_in = load_row<kChunks, kVector>(bias, lanes);
+  const auto product_in = load_row<kChunks, kVector>(product + r * C, lanes);
+  const auto residual_in = load_row<kChunks, kVector, 4>(residual + r * C, lanes);
   float sum_value[kChunks][kVector];
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float sum_out[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
-      sum_value[k][j] = residual_in[k].at[j] + to_float(x_in[k].at[j]);
+      const float x = to_float(product_in[k].at[j]) + to_float(bias_in[k].at[j]);
+      sum_value[k][j] = residual_in[k].at[j] + x;
       row_sum += sum_value[k][j];
-      sum_out[j] = sum_value[k][j];
     }
-    store_columns<4>(sum_row + c, sum_out);
   }
+  store_row<4>(sum + r * C, sum_value, lanes);
   lanes.sum(row_sum);
   const float row_mean = row_sum * (1.0f / C);
 
@@ -84,14 +73,8 @@ __global__ void __launch_bounds__(128) add_layernorm_kernel(const float* __restr
   const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 
   // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
+  const auto norm_weight_in = load_row<kChunks, kVector, 4>(norm_weight, lanes);
+  const auto norm_bias_in = load_row<kChunks, kVector, 4>(norm_bias, lanes);
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
@@ -106,56 +89,42 @@ __global__ void __launch_bounds__(128) add_layernorm_kernel(const float* __restr
   if (lanes.lane == 0) rstd[r] = row_rstd;
 }
 
-}  // namespace
-
-void add_layernorm(const float* residual,     // [B,T,C]
-                   const bf16* x,             // [B,T,C]
-                   float* sum,                // [B,T,C]
-                   const float* norm_weight,  // [C]
-                   const float* norm_bias,    // [C]
-                   bf16* normed,              // [B,T,C]
-                   float* mean,               // [B,T]
-                   float* rstd,               // [B,T]
-                   cudaStream_t stream) {
-  add_layernorm_kernel<<<B * T / 4, 128, 0, stream>>>(residual, x, sum, norm_weight, norm_bias, normed, mean,
-                                                      rstd);
-  check_launch("add_layernorm");
+void add_layernorm(const bf16* product, const bf16* bias, const float* residual, float* sum,
+                   const float* norm_weight, const float* norm_bias, bf16* normed, float* mean, float* rstd,
+                   std::int64_t rows, cudaStream_t stream) {
+  launch_behind_kernel("add_layernorm", add_layernorm_kernel, {rows / 4, 128}, stream, product, bias,
+                       residual, sum, norm_weight, norm_bias, normed, mean, rstd);
 }
 
+// x = product + bias
 // y = act(x)
 // Rows [B,T], columns [F]; reads 1 and writes 1 of [B,T,F].
-// y may lie where x lies.
+// y may lie where product lies.
 // Spec: model.hidden_act.
-namespace {
-
-__global__ void __launch_bounds__(256) gelu_tanh_kernel(const bf16* x,  // [B,T,F]
-                                                        bf16* y) {      // [B,T,F]
-  constexpr int kThreads = 256;                                         // of a block
-  constexpr int kVector = 8;                                            // columns that a thread moves at once
-  constexpr unsigned kVectors = F / kVector;                            // of a row
+static __global__ void __launch_bounds__(256) gelu_tanh_kernel(const bf16* product,  // [B,T,F]
+                                                               const bf16* bias,     // [F]
+                                                               bf16* y) {            // [B,T,F]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kThreads = 256;               // of a block
+  constexpr int kVector = 8;                  // columns that a thread moves at once
+  constexpr unsigned kVectors = F / kVector;  // of a row
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  const std::int64_t r = i / kVectors;
+  const std::int64_t first = std::int64_t{i} * kVector;
   const int f = i % kVectors * kVector;
-  const bf16* x_row = x + r * F;
-  bf16* y_row = y + r * F;
-  Vector<bf16, kVector> x_in;
-  load_columns<kVector>(x_in, x_row + f);
+  const auto bias_in = load_columns<kVector>(bias + f);
+  const auto product_in = load_columns<kVector>(product + first);
   float y_out[kVector];
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
-    const float x_value = element(x_in, j);
-    y_out[j] = x_value * sigmoid(x_value * (x_value * x_value * 0.071354814f + 1.5957692f));
+    const float x = element(product_in, j) + element(bias_in, j);
+    y_out[j] = x * sigmoid(x * (x * x * 0.071354814f + 1.5957692f));
   }
-  store_columns<kVector>(y_row + f, y_out);
+  store_columns<kVector>(y + first, y_out);
 }
 
-}  // namespace
-
-void gelu_tanh(const bf16* x,  // [B,T,F]
-               bf16* y,        // [B,T,F]
-               cudaStream_t stream) {
-  gelu_tanh_kernel<<<B * T * F / 8 / 256, 256, 0, stream>>>(x, y);
-  check_launch("gelu_tanh");
+void gelu_tanh(const bf16* product, const bf16* bias, bf16* y, std::int64_t rows, cudaStream_t stream) {
+  launch_behind_kernel("gelu_tanh", gelu_tanh_kernel, {rows * F / 8 / 256, 256}, stream, product, bias, y);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -4,17 +4,14 @@
 // Kernels: block_backward.
 #include "kernels/kernels.h"
 
+#include "cuda/previous_kernel.cuh"
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::gpt2_124m_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_behind_kernel;
 
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
 // d_sum = d_residual + d_x
@@ -24,24 +21,24 @@ using hydrac::runtime::cuda::check_launch;
 // d_bias = sum over rows of d_sum
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
 // Spec: model.norm.
-namespace {
-
-__global__ void __launch_bounds__(768, 1)
-    layernorm_backward_add_kernel(const bf16* __restrict__ d_normed,      // [B,T,C]
-                                  const float* __restrict__ x,            // [B,T,C]
-                                  const float* __restrict__ norm_weight,  // [C]
-                                  const float* __restrict__ mean,         // [B,T]
-                                  const float* __restrict__ rstd,         // [B,T]
-                                  const float* __restrict__ d_residual,   // [B,T,C]
-                                  float* __restrict__ d_sum,              // [B,T,C]
-                                  float* __restrict__ d_norm_weight,      // [C]
-                                  float* __restrict__ d_norm_bias,        // [C]
-                                  bf16* __restrict__ copy,                // [B,T,C]
-                                  float* __restrict__ d_bias,             // [C]
-                                  float* __restrict__ workspace) {        // [132,kSums]
-  constexpr int kLanes = 96;                                              // threads of a row
-  constexpr int kRows = 8;                                                // rows of a block, side by side
-  constexpr int kBlocks = 132;                                            // that share the rows
+static __global__ void __launch_bounds__(768, 1)
+    layernorm_backward_add_kernel(const bf16* d_normed,               // [B,T,C]
+                                  const float* x,                     // [B,T,C]
+                                  const float* norm_weight,           // [C]
+                                  const float* mean,                  // [B,T]
+                                  const float* rstd,                  // [B,T]
+                                  const float* d_residual,            // [B,T,C]
+                                  float* __restrict__ d_sum,          // [B,T,C]
+                                  float* __restrict__ d_norm_weight,  // [C]
+                                  float* __restrict__ d_norm_bias,    // [C]
+                                  bf16* __restrict__ copy,            // [B,T,C]
+                                  float* __restrict__ d_bias,         // [C]
+                                  float* __restrict__ workspace) {    // [132,kSums]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kLanes = 96;                         // threads of a row
+  constexpr int kRows = 8;                           // rows of a block, side by side
+  constexpr int kBlocks = 132;                       // that share the rows
   constexpr int kVector = 8;                         // columns that a thread moves at once
   constexpr int kChunks = C / (kLanes * kVector);    // vectors of a thread
   constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
@@ -51,8 +48,7 @@ __global__ void __launch_bounds__(768, 1)
   float d_norm_bias_sum[kVector] = {};
   float d_bias_sum[kVector] = {};
   const int c = lanes.lane * kVector;
-  Vector<float, kVector> norm_weight_in;
-  load_columns<4>(norm_weight_in, norm_weight + c);
+  const auto norm_weight_in = load_columns<kVector, 4>(norm_weight + c);
   extern __shared__ __align__(16) unsigned char shared[];
   auto* const x_ahead = reinterpret_cast<Vector<float, kVector>*>(shared) + threadIdx.x;
   auto* const d_normed_ahead =
@@ -83,12 +79,9 @@ __global__ void __launch_bounds__(768, 1)
     // Load d_normed, x; reduce sum_g, sum_g_xhat; add to d_norm_weight, d_norm_bias.
     float sum_g = 0.0f;
     float sum_g_xhat = 0.0f;
-    Vector<float, kVector> x_in;
-    Vector<bf16, kVector> d_normed_in;
-    Vector<float, kVector> d_residual_in;
-    x_in = x_ahead[0];
-    d_normed_in = d_normed_ahead[0];
-    d_residual_in = d_residual_ahead[0];
+    const auto x_in = x_ahead[0];
+    const auto d_normed_in = d_normed_ahead[0];
+    const auto d_residual_in = d_residual_ahead[0];
     if (r + kBlocks * kRows < B * T) fetch(r + kBlocks * kRows);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
@@ -130,102 +123,84 @@ __global__ void __launch_bounds__(768, 1)
   }
 }
 
-}  // namespace
-
-void layernorm_backward_add(const bf16* d_normed,      // [B,T,C]
-                            const float* x,            // [B,T,C]
-                            const float* norm_weight,  // [C]
-                            const float* mean,         // [B,T]
-                            const float* rstd,         // [B,T]
-                            const float* d_residual,   // [B,T,C]
-                            float* d_sum,              // [B,T,C]
-                            float* d_norm_weight,      // [C]
-                            float* d_norm_bias,        // [C]
-                            bf16* copy,                // [B,T,C]
-                            float* d_bias,             // [C]
-                            float* workspace,          // [132,kSums]
+void layernorm_backward_add(const bf16* d_normed, const float* x, const float* norm_weight, const float* mean,
+                            const float* rstd, const float* d_residual, float* d_sum, float* d_norm_weight,
+                            float* d_norm_bias, bf16* copy, float* d_bias, float* workspace,
                             cudaStream_t stream) {
-  allow_shared_memory(layernorm_backward_add_kernel, 61440);
-  layernorm_backward_add_kernel<<<132, 768, 61440, stream>>>(d_normed, x, norm_weight, mean, rstd, d_residual,
-                                                             d_sum, d_norm_weight, d_norm_bias, copy, d_bias,
-                                                             workspace);
-  check_launch("layernorm_backward_add");
+  launch_behind_kernel("layernorm_backward_add", layernorm_backward_add_kernel, {132, 768, 61440}, stream,
+                       d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight, d_norm_bias,
+                       copy, d_bias, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.norm.
-namespace {
-
-__global__ void __launch_bounds__(256)
-    layernorm_backward_add_sums_kernel(float* __restrict__ d_norm_weight,      // [C]
-                                       float* __restrict__ d_norm_bias,        // [C]
-                                       float* __restrict__ d_bias,             // [C]
-                                       const float* __restrict__ workspace) {  // [132,kSums]
-  constexpr int kColumns = 16;                                                 // of a block
-  constexpr int kPartials = 132;                                               // blocks that left sums
+static __global__ void __launch_bounds__(256)
+    layernorm_backward_add_sums_kernel(float* __restrict__ d_norm_weight,  // [C]
+                                       float* __restrict__ d_norm_bias,    // [C]
+                                       float* __restrict__ d_bias,         // [C]
+                                       const float* workspace) {           // [132,kSums]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kColumns = 16;    // of a block
+  constexpr int kPartials = 132;  // blocks that left sums
   constexpr int kSums = 3 * C;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
   if (column < C) {
     d_norm_weight[column] += total;
-    return;
-  }
-  if (column < C + C) {
+  } else if (column < C + C) {
     d_norm_bias[column - C] += total;
-    return;
+  } else {
+    d_bias[column - (2 * C)] += total;
   }
-  d_bias[column - (2 * C)] += total;
 }
 
-}  // namespace
-
-void layernorm_backward_add_sums(float* d_norm_weight,    // [C]
-                                 float* d_norm_bias,      // [C]
-                                 float* d_bias,           // [C]
-                                 const float* workspace,  // [132,kSums]
-                                 cudaStream_t stream) {
-  layernorm_backward_add_sums_kernel<<<3 * C / 16, 256, 0, stream>>>(d_norm_weight, d_norm_bias, d_bias,
-                                                                     workspace);
-  check_launch("layernorm_backward_add_sums");
+void layernorm_backward_add_sums(float* d_norm_weight, float* d_norm_bias, float* d_bias,
+                                 const float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("layernorm_backward_add_sums", layernorm_backward_add_sums_kernel, {3 * C / 16, 256},
+                       stream, d_norm_weight, d_norm_bias, d_bias, workspace);
 }
 
+// x = product + bias
 // d_x = d_y * act'(x)
 // d_bias = sum over rows of d_x
 // Rows [B,T], columns [F]; reads 2 and writes 1 of [B,T,F].
 // d_x may lie where d_y lies.
 // Spec: model.hidden_act.
-namespace {
-
-__global__ void __launch_bounds__(256, 5)
-    gelu_tanh_backward_kernel(const bf16* d_y,                  // [B,T,F]
-                              const bf16* __restrict__ x,       // [B,T,F]
+static __global__ void __launch_bounds__(256, 5)
+    gelu_tanh_backward_kernel(const bf16* product,              // [B,T,F]
+                              const bf16* bias,                 // [F]
+                              const bf16* d_y,                  // [B,T,F]
                               bf16* d_x,                        // [B,T,F]
                               float* __restrict__ d_bias,       // [F]
                               float* __restrict__ workspace) {  // [55,kSums]
-  constexpr int kLanes = 32;                                    // threads of a row
-  constexpr int kRows = 8;                                      // rows of a block, side by side
-  constexpr int kBlocks = 55;                                   // that share the rows of a tile
-  constexpr int kVector = 8;                                    // columns that a thread moves at once
-  constexpr int kVectors = F / kVector;                         // of a row
-  constexpr int kChunks = 1;                                    // vectors of a thread
-  constexpr int kStep = kLanes * kChunks * kVector;             // columns at a time
-  constexpr int kTiles = kVectors / kLanes;                     // of kLanes vectors
-  constexpr std::int64_t kSums = F;                             // partial sums of a block
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kLanes = 32;                         // threads of a row
+  constexpr int kRows = 8;                           // rows of a block, side by side
+  constexpr int kBlocks = 55;                        // that share the rows of a tile
+  constexpr int kVector = 8;                         // columns that a thread moves at once
+  constexpr int kVectors = F / kVector;              // of a row
+  constexpr int kChunks = 1;                         // vectors of a thread
+  constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
+  constexpr int kTiles = kVectors / kLanes;          // of kLanes vectors
+  constexpr std::int64_t kSums = F;                  // partial sums of a block
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
   float d_bias_sum[kVector] = {};
   const int f = (tile * kLanes + lanes.lane) * kVector;
+  const auto bias_in = load_columns<kVector>(bias + f);
   extern __shared__ __align__(16) unsigned char shared[];
-  auto* const x_ahead = reinterpret_cast<Vector<bf16, kVector>*>(shared) + threadIdx.x;
+  auto* const product_ahead = reinterpret_cast<Vector<bf16, kVector>*>(shared) + threadIdx.x;
   auto* const d_y_ahead =
       reinterpret_cast<Vector<bf16, kVector>*>(shared + kStep * kRows * sizeof(bf16)) + threadIdx.x;
 
   // Starts the copies of a row r to shared memory: they arrive while the row before is computed.
   const auto fetch = [&](std::int64_t r) {
+    const bf16* product_row = product + r * F;
     const bf16* d_y_row = d_y + r * F;
-    const bf16* x_row = x + r * F;
-    copy_columns<kVector>(x_ahead[0], x_row + f);
+    copy_columns<kVector>(product_ahead[0], product_row + f);
     copy_columns<kVector>(d_y_ahead[0], d_y_row + f);
   };
   const std::int64_t first = share * kRows + lanes.row;
@@ -234,19 +209,17 @@ __global__ void __launch_bounds__(256, 5)
   for (std::int64_t r = first; r < B * T; r += kBlocks * kRows) {
     wait_copies();
     bf16* d_x_row = d_x + r * F;
-    Vector<bf16, kVector> x_in;
-    Vector<bf16, kVector> d_y_in;
-    x_in = x_ahead[0];
-    d_y_in = d_y_ahead[0];
+    const auto product_in = product_ahead[0];
+    const auto d_y_in = d_y_ahead[0];
     if (r + kBlocks * kRows < B * T) fetch(r + kBlocks * kRows);
     float d_x_out[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
-      const float x_value = element(x_in, j);
-      const float mul_value = x_value * x_value;
-      const float s = sigmoid(x_value * (mul_value * 0.071354814f + 1.5957692f));
+      const float x = element(product_in, j) + element(bias_in, j);
+      const float mul_value = x * x;
+      const float s = sigmoid(x * (mul_value * 0.071354814f + 1.5957692f));
       const float d_x_value =
-          element(d_y_in, j) * (s + x_value * s * (1.0f - s) * (mul_value * 0.21406445f + 1.5957692f));
+          element(d_y_in, j) * (s + x * s * (1.0f - s) * (mul_value * 0.21406445f + 1.5957692f));
       d_x_out[j] = d_x_value;
       d_bias_sum[j] += round_to<bf16>(d_x_value);
     }
@@ -260,27 +233,21 @@ __global__ void __launch_bounds__(256, 5)
   }
 }
 
-}  // namespace
-
-void gelu_tanh_backward(const bf16* d_y,   // [B,T,F]
-                        const bf16* x,     // [B,T,F]
-                        bf16* d_x,         // [B,T,F]
-                        float* d_bias,     // [F]
-                        float* workspace,  // [55,kSums]
-                        cudaStream_t stream) {
-  gelu_tanh_backward_kernel<<<660, 256, 8192, stream>>>(d_y, x, d_x, d_bias, workspace);
-  check_launch("gelu_tanh_backward");
+void gelu_tanh_backward(const bf16* product, const bf16* bias, const bf16* d_y, bf16* d_x, float* d_bias,
+                        float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("gelu_tanh_backward", gelu_tanh_backward_kernel, {660, 256, 8192}, stream, product,
+                       bias, d_y, d_x, d_bias, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.hidden_act.
-namespace {
-
-__global__ void __launch_bounds__(256)
-    gelu_tanh_backward_sums_kernel(float* __restrict__ d_bias,             // [F]
-                                   const float* __restrict__ workspace) {  // [55,kSums]
-  constexpr int kColumns = 16;                                             // of a block
-  constexpr int kPartials = 55;                                            // blocks that left sums
+static __global__ void __launch_bounds__(256)
+    gelu_tanh_backward_sums_kernel(float* __restrict__ d_bias,  // [F]
+                                   const float* workspace) {    // [55,kSums]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kColumns = 16;   // of a block
+  constexpr int kPartials = 55;  // blocks that left sums
   constexpr int kSums = F;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -288,23 +255,20 @@ __global__ void __launch_bounds__(256)
   d_bias[column] += total;
 }
 
-}  // namespace
-
-void gelu_tanh_backward_sums(float* d_bias,           // [F]
-                             const float* workspace,  // [55,kSums]
-                             cudaStream_t stream) {
-  gelu_tanh_backward_sums_kernel<<<F / 16, 256, 0, stream>>>(d_bias, workspace);
-  check_launch("gelu_tanh_backward_sums");
+void gelu_tanh_backward_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("gelu_tanh_backward_sums", gelu_tanh_backward_sums_kernel, {F / 16, 256}, stream,
+                       d_bias, workspace);
 }
 
 // d_bias = sum over rows of d_y
 // Rows [B,T], columns [3HD]; reads 1 and writes 0 of [B,T,3HD].
 // Spec: model.num_attention_heads.
-namespace {
-
-__global__ void __launch_bounds__(256, 5) bias_gradient_kernel(const bf16* __restrict__ d_y,     // [B,T,3HD]
-                                                               float* __restrict__ d_bias,       // [3HD]
-                                                               float* __restrict__ workspace) {  // [73,kSums]
+static __global__ void __launch_bounds__(256, 5)
+    bias_gradient_kernel(const bf16* d_y,                  // [B,T,3HD]
+                         float* __restrict__ d_bias,       // [3HD]
+                         float* __restrict__ workspace) {  // [73,kSums]
+  wait_for_previous_kernel();
+  launch_next_kernel();
   constexpr int kLanes = 32;                     // threads of a row
   constexpr int kRows = 8;                       // rows of a block, side by side
   constexpr int kBlocks = 73;                    // that share the rows of a tile
@@ -320,8 +284,7 @@ __global__ void __launch_bounds__(256, 5) bias_gradient_kernel(const bf16* __res
 #pragma unroll 4
   for (std::int64_t r = share * kRows + lanes.row; r < B * T; r += kBlocks * kRows) {
     const bf16* d_y_row = d_y + r * 3 * H * D;
-    Vector<bf16, kVector> d_y_in;
-    load_columns<kVector>(d_y_in, d_y_row + c);
+    const auto d_y_in = load_columns<kVector>(d_y_row + c);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       d_bias_sum[j] += element(d_y_in, j);
@@ -335,25 +298,19 @@ __global__ void __launch_bounds__(256, 5) bias_gradient_kernel(const bf16* __res
   }
 }
 
-}  // namespace
-
-void bias_gradient(const bf16* d_y,   // [B,T,3HD]
-                   float* d_bias,     // [3HD]
-                   float* workspace,  // [73,kSums]
-                   cudaStream_t stream) {
-  bias_gradient_kernel<<<657, 256, 0, stream>>>(d_y, d_bias, workspace);
-  check_launch("bias_gradient");
+void bias_gradient(const bf16* d_y, float* d_bias, float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("bias_gradient", bias_gradient_kernel, {657, 256}, stream, d_y, d_bias, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.num_attention_heads.
-namespace {
-
-__global__ void __launch_bounds__(256)
-    bias_gradient_sums_kernel(float* __restrict__ d_bias,             // [3HD]
-                              const float* __restrict__ workspace) {  // [73,kSums]
-  constexpr int kColumns = 16;                                        // of a block
-  constexpr int kPartials = 73;                                       // blocks that left sums
+static __global__ void __launch_bounds__(256)
+    bias_gradient_sums_kernel(float* __restrict__ d_bias,  // [3HD]
+                              const float* workspace) {    // [73,kSums]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kColumns = 16;   // of a block
+  constexpr int kPartials = 73;  // blocks that left sums
   constexpr int kSums = 3 * H * D;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -361,13 +318,9 @@ __global__ void __launch_bounds__(256)
   d_bias[column] += total;
 }
 
-}  // namespace
-
-void bias_gradient_sums(float* d_bias,           // [3HD]
-                        const float* workspace,  // [73,kSums]
-                        cudaStream_t stream) {
-  bias_gradient_sums_kernel<<<3 * H * D / 16, 256, 0, stream>>>(d_bias, workspace);
-  check_launch("bias_gradient_sums");
+void bias_gradient_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("bias_gradient_sums", bias_gradient_sums_kernel, {3 * H * D / 16, 256}, stream, d_bias,
+                       workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

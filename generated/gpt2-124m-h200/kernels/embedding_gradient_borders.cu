@@ -2,80 +2,22 @@
 // Check it with: hydrac diff gpt2-124m.yaml FOLDER
 //
 // cuda/embedding_backward.cuh for the sizes of this program.
+#include "kernels/embedding_backward.cuh"
 #include "kernels/kernels.h"
 #include "runtime/cuda/launch.cuh"
-#include <cstdint>
 
-#include "cuda/types.cuh"
+namespace hydrac::gpt2_124m_program {
 
-namespace hydrac::gpt2_124m_program::embedding_gradient_borders_code {
+namespace embedding_backward_code {
 
-constexpr int kColumns = 4;
-constexpr int kAccess = 4;
-constexpr int kChunks = 1024;  // in all
-constexpr int kWidth = 768;
 constexpr int kBorderTiles = 6;
 constexpr int kBorderSteps = 256;
 
-// How the embedding's gradient is launched: constexpr functions that the compiler calls to plan launches and
-// memory, and that the kernels of embedding_backward.cuh are built from. Plain C++; no CUDA.
-
 constexpr int kEmbeddingBorderWarps = 8;
-
-// The embedding's gradient: a scatter whose sums have a fixed order and no atomics, as fast for 65 ids as for
-// 50,000. The tokens come sorted by id (`order`, runtime/cuda/token_order.h) and are cut into chunks of equal
-// size, so that no distribution of ids unbalances the blocks. Runs of one id inside a chunk are summed in
-// registers and written at once; those that cross a border leave partial sums, which the second kernel adds.
-
-// `columns` neighbouring numbers in registers, and their way to memory of type U.
-struct ColumnSums {
-  float at[kColumns];
-
-  __device__ void clear() {
-#pragma unroll
-    for (int i = 0; i < kColumns; ++i) at[i] = 0.0f;
-  }
-
-  __device__ void add_from(const float* from) {
-#pragma unroll
-    for (int i = 0; i < kColumns; i += kAccess) {
-      const Vector<float, kAccess> values = load<kAccess>(from + i);
-#pragma unroll
-      for (int j = 0; j < kAccess; ++j) at[i + j] += to_float(values.at[j]);
-    }
-  }
-
-  __device__ void store_to(float* to) const {
-#pragma unroll
-    for (int i = 0; i < kColumns; i += kAccess) {
-      Vector<float, kAccess> values;
-#pragma unroll
-      for (int j = 0; j < kAccess; ++j) values.at[j] = from_float<float>(at[i + j]);
-      store(to + i, values);
-    }
-  }
-};
-
-// The workspace.
-struct EmbeddingPartials {
-  float* workspace;
-
-  // Of the run that came from the chunk before, and of the one that begins here and goes on: float32 [width].
-  __device__ float* head(int chunk) const { return workspace + static_cast<std::int64_t>(chunk) * kWidth; }
-  __device__ float* tail(int chunk) const { return head(kChunks + chunk); }
-  __device__ int* first_ids() const { return reinterpret_cast<int*>(head(2 * kChunks)); }
-  __device__ int* last_ids() const { return first_ids() + kChunks; }
-};
-
-inline __device__ void finish_embedding_row(ColumnSums& sums, float* __restrict__ row) {
-  sums.add_from(row);
-  sums.store_to(row);
-}
 
 // Adds the partial sums of the runs that cross borders of chunks. The block that finds where a run begins
 // owns it: each warp sums every eighth part of it, then the warps' sums are added in order.
-inline __device__ void embedding_gradient_borders(float* __restrict__ workspace,
-                                                  float* __restrict__ d_table) {
+inline __device__ void embedding_gradient_borders(float* workspace, float* __restrict__ d_table) {
   constexpr int kWarps = kEmbeddingBorderWarps, kThreads = 32 * kWarps;
   __shared__ ColumnSums shared_sums[kWarps][32];
   const EmbeddingPartials partials{workspace};
@@ -115,27 +57,22 @@ inline __device__ void embedding_gradient_borders(float* __restrict__ workspace,
   }
 }
 
-}  // namespace hydrac::gpt2_124m_program::embedding_gradient_borders_code
+}  // namespace embedding_backward_code
 
-using namespace hydrac;
-using namespace hydrac::gpt2_124m_program;
+using hydrac::runtime::cuda::launch_behind_kernel;
 
 // d_table[id] += d_y: what crosses the borders of chunks
 // Spec: model.hidden_size.
-__global__ void __launch_bounds__(256, 4) embedding_gradient_borders_kernel(float* d_table,  // [V,C]
-                                                                            float* workspace) {
-  embedding_gradient_borders_code::embedding_gradient_borders(workspace, d_table);
+static __global__ void __launch_bounds__(256, 4) embedding_gradient_borders_kernel(float* d_table,  // [V,C]
+                                                                                   float* workspace) {
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  embedding_backward_code::embedding_gradient_borders(workspace, d_table);
 }
 
-namespace hydrac::gpt2_124m_program {
-
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
-
-void embedding_gradient_borders(float* d_table,  // [V,C]
-                                float* workspace, cudaStream_t stream) {
-  ::embedding_gradient_borders_kernel<<<1536, 256, 0, stream>>>(d_table, workspace);
-  check_launch("embedding_gradient_borders");
+void embedding_gradient_borders(float* d_table, float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("embedding_gradient_borders", embedding_gradient_borders_kernel, {1536, 256}, stream,
+                       d_table, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -4,258 +4,34 @@
 // Kernels: evaluate.
 #include "kernels/kernels.h"
 
+#include "cuda/previous_kernel.cuh"
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::gpt2_124m_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
-
-// embedding = token_table[ids]
-// embedded = embedding + position_table[t]
-// y = (embedded - mean) * rstd * w + b
-// Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
-// Spec: model.hidden_size.
-namespace {
-
-__global__ void __launch_bounds__(128)
-    embeddings_layernorm_without_statistics_kernel(const std::int32_t* __restrict__ ids,     // [B,T]
-                                                   const bf16* __restrict__ token_table,     // [V,C]
-                                                   const bf16* __restrict__ position_table,  // [P,C]
-                                                   float* __restrict__ embedded,             // [B,T,C]
-                                                   const float* __restrict__ norm_weight,    // [C]
-                                                   const float* __restrict__ norm_bias,      // [C]
-                                                   bf16* __restrict__ normed) {              // [B,T,C]
-  constexpr int kLanes = 32;                       // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
-  constexpr float kEpsilon = 1e-05f;
-  RowLanes<kLanes, kRows> lanes;
-  const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const std::int64_t t = static_cast<unsigned>(r) % T;
-  const bf16* position_table_row = position_table + t * C;
-  float* embedded_row = embedded + r * C;
-  bf16* normed_row = normed + r * C;
-  const std::int32_t id = ids[r];
-
-  // Load position_table, token_table; reduce row_sum; store embedded.
-  float row_sum = 0.0f;
-  Vector<bf16, kVector> token_table_in[kChunks];
-  Vector<bf16, kVector> position_table_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(token_table_in[k], token_table + id * C + c);
-    load_columns<kVector>(position_table_in[k], position_table_row + c);
-  }
-  float embedded_value[kChunks][kVector];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float embedded_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      embedded_value[k][j] = to_float(token_table_in[k].at[j]) + to_float(position_table_in[k].at[j]);
-      row_sum += embedded_value[k][j];
-      embedded_out[j] = embedded_value[k][j];
-    }
-    store_columns<4>(embedded_row + c, embedded_out);
-  }
-  lanes.sum(row_sum);
-  const float row_mean = row_sum * (1.0f / C);
-
-  // Reduce sum_of_squares.
-  float sum_of_squares = 0.0f;
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float centered = embedded_value[k][j] - row_mean;
-      sum_of_squares += centered * centered;
-    }
-  }
-  lanes.sum(sum_of_squares);
-  const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
-
-  // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float normed_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float centered = embedded_value[k][j] - row_mean;
-      normed_out[j] = centered * row_rstd * norm_weight_in[k].at[j] + norm_bias_in[k].at[j];
-    }
-    store_columns<kVector>(normed_row + c, normed_out);
-  }
-}
-
-}  // namespace
-
-void embeddings_layernorm_without_statistics(const std::int32_t* ids,     // [B,T]
-                                             const bf16* token_table,     // [V,C]
-                                             const bf16* position_table,  // [P,C]
-                                             float* embedded,             // [B,T,C]
-                                             const float* norm_weight,    // [C]
-                                             const float* norm_bias,      // [C]
-                                             bf16* normed,                // [B,T,C]
-                                             cudaStream_t stream) {
-  embeddings_layernorm_without_statistics_kernel<<<B * T / 4, 128, 0, stream>>>(
-      ids, token_table, position_table, embedded, norm_weight, norm_bias, normed);
-  check_launch("embeddings_layernorm_without_statistics");
-}
-
-// sum = residual + x
-// y = (sum - mean) * rstd * w + b
-// Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
-// normed may lie where x lies.
-// Spec: model.hidden_size.
-namespace {
-
-__global__ void __launch_bounds__(128)
-    add_layernorm_without_statistics_kernel(const float* __restrict__ residual,     // [B,T,C]
-                                            const bf16* x,                          // [B,T,C]
-                                            float* __restrict__ sum,                // [B,T,C]
-                                            const float* __restrict__ norm_weight,  // [C]
-                                            const float* __restrict__ norm_bias,    // [C]
-                                            bf16* normed) {                         // [B,T,C]
-  constexpr int kLanes = 32;                                                        // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
-  constexpr float kEpsilon = 1e-05f;
-  RowLanes<kLanes, kRows> lanes;
-  const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const float* residual_row = residual + r * C;
-  const bf16* x_row = x + r * C;
-  float* sum_row = sum + r * C;
-  bf16* normed_row = normed + r * C;
-
-  // Load residual, x; reduce row_sum; store sum.
-  float row_sum = 0.0f;
-  Vector<bf16, kVector> x_in[kChunks];
-  Vector<float, kVector> residual_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(x_in[k], x_row + c);
-    load_columns<4>(residual_in[k], residual_row + c);
-  }
-  float sum_value[kChunks][kVector];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float sum_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      sum_value[k][j] = residual_in[k].at[j] + to_float(x_in[k].at[j]);
-      row_sum += sum_value[k][j];
-      sum_out[j] = sum_value[k][j];
-    }
-    store_columns<4>(sum_row + c, sum_out);
-  }
-  lanes.sum(row_sum);
-  const float row_mean = row_sum * (1.0f / C);
-
-  // Reduce sum_of_squares.
-  float sum_of_squares = 0.0f;
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float centered = sum_value[k][j] - row_mean;
-      sum_of_squares += centered * centered;
-    }
-  }
-  lanes.sum(sum_of_squares);
-  const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
-
-  // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float normed_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float centered = sum_value[k][j] - row_mean;
-      normed_out[j] = centered * row_rstd * norm_weight_in[k].at[j] + norm_bias_in[k].at[j];
-    }
-    store_columns<kVector>(normed_row + c, normed_out);
-  }
-}
-
-}  // namespace
-
-void add_layernorm_without_statistics(const float* residual,     // [B,T,C]
-                                      const bf16* x,             // [B,T,C]
-                                      float* sum,                // [B,T,C]
-                                      const float* norm_weight,  // [C]
-                                      const float* norm_bias,    // [C]
-                                      bf16* normed,              // [B,T,C]
-                                      cudaStream_t stream) {
-  add_layernorm_without_statistics_kernel<<<B * T / 4, 128, 0, stream>>>(residual, x, sum, norm_weight,
-                                                                         norm_bias, normed);
-  check_launch("add_layernorm_without_statistics");
-}
-
-// y = 0
-// Scalars.
-// Spec: optimizations.loss.
-namespace {
-
-__global__ void __launch_bounds__(256) zero_before_head_kernel(float* __restrict__ y) {
-  if (threadIdx.x != 0) return;
-  y[0] = 0.0f;
-}
-
-}  // namespace
-
-void zero_before_head(float* y, cudaStream_t stream) {
-  zero_before_head_kernel<<<1, 32, 0, stream>>>(y);
-  check_launch("zero_before_head");
-}
+using hydrac::runtime::cuda::launch_behind_kernel;
 
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
 // Rows [R], columns [V]; reads 1 and writes 0 of [R].
 // Spec: optimizations.loss.
-namespace {
-
-__global__ void __launch_bounds__(512, 2)
-    cross_entropy_loss_kernel(const bf16* __restrict__ logits,           // [R,V]
-                              const std::int32_t* __restrict__ targets,  // [R]
-                              const float* __restrict__ inv_count, float* __restrict__ loss,
+static __global__ void __launch_bounds__(512, 2)
+    cross_entropy_loss_kernel(const bf16* logits,           // [R,V]
+                              const std::int32_t* targets,  // [R]
+                              const float* inv_count, float* __restrict__ loss,
                               float* __restrict__ workspace) {  // [264,1]
-  constexpr int kLanes = 512;                                   // threads of a row
-  constexpr int kRows = 1;                                      // rows of a block, side by side
-  constexpr int kThreads = kLanes * kRows;                      // of a block
-  constexpr int kBlocks = 264;                                  // that share the rows
-  constexpr int kVector = 8;                                    // columns that a thread moves at once
-  constexpr int kChunks = 2;                                    // vectors of a thread
-  constexpr int kStep = kLanes * kChunks * kVector;             // columns at a time
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kLanes = 512;                        // threads of a row
+  constexpr int kRows = 1;                           // rows of a block, side by side
+  constexpr int kThreads = kLanes * kRows;           // of a block
+  constexpr int kBlocks = 264;                       // that share the rows
+  constexpr int kVector = 8;                         // columns that a thread moves at once
+  constexpr int kChunks = 2;                         // vectors of a thread
+  constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
+  constexpr int kSteps = (V + kStep - 1) / kStep;    // of a row
   constexpr std::int64_t kClasses = 50257;
   const float inv_count_value = inv_count[0];
   RowLanes<kLanes, kRows> lanes;
@@ -276,15 +52,18 @@ __global__ void __launch_bounds__(512, 2)
     }
   };
   const std::int64_t first = blockIdx.x;
-  for (int start = 0; start < V; start += kStep) fetch(first, start);
+  for (int start = 0; start < V; start += kStep) {
+    fetch(first, start);
+    commit_copies();
+  }
 
   for (std::int64_t r = first; r < R; r += kBlocks) {
-    wait_copies();
     const std::int32_t target = targets[r];
     const float target_logit = to_float(logits[max(target, 0) + r * V]);
     const bool is_ignored = target < 0;
     float peak = kLowest, exp_sum = 0.0f;
     for (int start = 0; start < V; start += kStep) {
+      wait_copies_before<kSteps - 1>();  // this step's; the next ones stay under way
       Vector<bf16, kVector> logits_in[kChunks];
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) {
@@ -294,6 +73,7 @@ __global__ void __launch_bounds__(512, 2)
         }
       }
       if (r + kBlocks < R) fetch(r + kBlocks, start);
+      commit_copies();
       const float peak_before = peak;
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) {
@@ -316,7 +96,7 @@ __global__ void __launch_bounds__(512, 2)
           for (int j = 0; j < kVector; ++j) {
             const bool is_class = v + j < kClasses;
             const float class_logit = is_class ? element(logits_in[k], j) : -1e+30f;
-            exp_sum += exp(class_logit - peak);
+            exp_sum += exp_of_16_bits(class_logit - peak);
           }
         }
       }
@@ -333,16 +113,10 @@ __global__ void __launch_bounds__(512, 2)
   if (lanes.lane == 0) workspace[blockIdx.x] = loss_sum;
 }
 
-}  // namespace
-
-void cross_entropy_loss(const bf16* logits,           // [R,V]
-                        const std::int32_t* targets,  // [R]
-                        const float* inv_count, float* loss,
-                        float* workspace,  // [264,1]
-                        cudaStream_t stream) {
-  allow_shared_memory(cross_entropy_loss_kernel, 100608);
-  cross_entropy_loss_kernel<<<264, 512, 100608, stream>>>(logits, targets, inv_count, loss, workspace);
-  check_launch("cross_entropy_loss");
+void cross_entropy_loss(const bf16* logits, const std::int32_t* targets, const float* inv_count, float* loss,
+                        float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {264, 512, 100608}, stream, logits,
+                       targets, inv_count, loss, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

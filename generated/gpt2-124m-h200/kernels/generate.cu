@@ -4,289 +4,41 @@
 // Kernels: generate.
 #include "kernels/kernels.h"
 
+#include "cuda/previous_kernel.cuh"
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::gpt2_124m_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
-
-// embedding = token_table[ids]
-// embedded = embedding + position_table[t]
-// y = (embedded - mean) * rstd * w + b
-// Rows [1,T], columns [C]; reads 1 and writes 2 of [P,C].
-// Spec: model.hidden_size.
-namespace {
-
-__global__ void __launch_bounds__(128)
-    embeddings_layernorm_generate_kernel(const std::int32_t* __restrict__ ids,     // [1,T]
-                                         const bf16* __restrict__ token_table,     // [V,C]
-                                         const bf16* __restrict__ position_table,  // [P,C]
-                                         float* __restrict__ embedded,             // [1,T,C]
-                                         const float* __restrict__ norm_weight,    // [C]
-                                         const float* __restrict__ norm_bias,      // [C]
-                                         bf16* __restrict__ normed) {              // [1,T,C]
-  constexpr int kLanes = 32;                                                       // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
-  constexpr float kEpsilon = 1e-05f;
-  RowLanes<kLanes, kRows> lanes;
-  const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const bf16* position_table_row = position_table + r * C;
-  float* embedded_row = embedded + r * C;
-  bf16* normed_row = normed + r * C;
-  const std::int32_t id = ids[r];
-
-  // Load position_table, token_table; reduce row_sum; store embedded.
-  float row_sum = 0.0f;
-  Vector<bf16, kVector> token_table_in[kChunks];
-  Vector<bf16, kVector> position_table_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(token_table_in[k], token_table + id * C + c);
-    load_columns<kVector>(position_table_in[k], position_table_row + c);
-  }
-  float embedded_value[kChunks][kVector];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float embedded_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      embedded_value[k][j] = to_float(token_table_in[k].at[j]) + to_float(position_table_in[k].at[j]);
-      row_sum += embedded_value[k][j];
-      embedded_out[j] = embedded_value[k][j];
-    }
-    store_columns<4>(embedded_row + c, embedded_out);
-  }
-  lanes.sum(row_sum);
-  const float row_mean = row_sum * (1.0f / C);
-
-  // Reduce sum_of_squares.
-  float sum_of_squares = 0.0f;
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float centered = embedded_value[k][j] - row_mean;
-      sum_of_squares += centered * centered;
-    }
-  }
-  lanes.sum(sum_of_squares);
-  const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
-
-  // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float normed_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float centered = embedded_value[k][j] - row_mean;
-      normed_out[j] = centered * row_rstd * norm_weight_in[k].at[j] + norm_bias_in[k].at[j];
-    }
-    store_columns<kVector>(normed_row + c, normed_out);
-  }
-}
-
-}  // namespace
-
-void embeddings_layernorm_generate(const std::int32_t* ids,     // [1,T]
-                                   const bf16* token_table,     // [V,C]
-                                   const bf16* position_table,  // [P,C]
-                                   float* embedded,             // [1,T,C]
-                                   const float* norm_weight,    // [C]
-                                   const float* norm_bias,      // [C]
-                                   bf16* normed,                // [1,T,C]
-                                   cudaStream_t stream) {
-  embeddings_layernorm_generate_kernel<<<T / 4, 128, 0, stream>>>(ids, token_table, position_table, embedded,
-                                                                  norm_weight, norm_bias, normed);
-  check_launch("embeddings_layernorm_generate");
-}
-
-// sum = residual + x
-// y = (sum - mean) * rstd * w + b
-// Rows [1,T], columns [C]; reads 2 and writes 2 of [1,T,C].
-// normed may lie where x lies.
-// Spec: model.hidden_size.
-namespace {
-
-__global__ void __launch_bounds__(128)
-    add_layernorm_generate_kernel(const float* __restrict__ residual,     // [1,T,C]
-                                  const bf16* x,                          // [1,T,C]
-                                  float* __restrict__ sum,                // [1,T,C]
-                                  const float* __restrict__ norm_weight,  // [C]
-                                  const float* __restrict__ norm_bias,    // [C]
-                                  bf16* normed) {                         // [1,T,C]
-  constexpr int kLanes = 32;                                              // threads of a row
-  constexpr int kRows = 4;                                                // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
-  constexpr float kEpsilon = 1e-05f;
-  RowLanes<kLanes, kRows> lanes;
-  const std::int64_t r = blockIdx.x * kRows + lanes.row;
-  const float* residual_row = residual + r * C;
-  const bf16* x_row = x + r * C;
-  float* sum_row = sum + r * C;
-  bf16* normed_row = normed + r * C;
-
-  // Load residual, x; reduce row_sum; store sum.
-  float row_sum = 0.0f;
-  Vector<bf16, kVector> x_in[kChunks];
-  Vector<float, kVector> residual_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(x_in[k], x_row + c);
-    load_columns<4>(residual_in[k], residual_row + c);
-  }
-  float sum_value[kChunks][kVector];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float sum_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      sum_value[k][j] = residual_in[k].at[j] + to_float(x_in[k].at[j]);
-      row_sum += sum_value[k][j];
-      sum_out[j] = sum_value[k][j];
-    }
-    store_columns<4>(sum_row + c, sum_out);
-  }
-  lanes.sum(row_sum);
-  const float row_mean = row_sum * (1.0f / C);
-
-  // Reduce sum_of_squares.
-  float sum_of_squares = 0.0f;
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float centered = sum_value[k][j] - row_mean;
-      sum_of_squares += centered * centered;
-    }
-  }
-  lanes.sum(sum_of_squares);
-  const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
-
-  // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float normed_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float centered = sum_value[k][j] - row_mean;
-      normed_out[j] = centered * row_rstd * norm_weight_in[k].at[j] + norm_bias_in[k].at[j];
-    }
-    store_columns<kVector>(normed_row + c, normed_out);
-  }
-}
-
-}  // namespace
-
-void add_layernorm_generate(const float* residual,     // [1,T,C]
-                            const bf16* x,             // [1,T,C]
-                            float* sum,                // [1,T,C]
-                            const float* norm_weight,  // [C]
-                            const float* norm_bias,    // [C]
-                            bf16* normed,              // [1,T,C]
-                            cudaStream_t stream) {
-  add_layernorm_generate_kernel<<<T / 4, 128, 0, stream>>>(residual, x, sum, norm_weight, norm_bias, normed);
-  check_launch("add_layernorm_generate");
-}
-
-// y = act(x)
-// Rows [1,T], columns [F]; reads 1 and writes 1 of [1,T,F].
-// y may lie where x lies.
-// Spec: model.hidden_act.
-namespace {
-
-__global__ void __launch_bounds__(256) gelu_tanh_generate_kernel(const bf16* x,  // [1,T,F]
-                                                                 bf16* y) {      // [1,T,F]
-  constexpr int kThreads = 256;                                                  // of a block
-  constexpr int kVector = 8;                  // columns that a thread moves at once
-  constexpr unsigned kVectors = F / kVector;  // of a row
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  const std::int64_t r = i / kVectors;
-  const int f = i % kVectors * kVector;
-  const bf16* x_row = x + r * F;
-  bf16* y_row = y + r * F;
-  Vector<bf16, kVector> x_in;
-  load_columns<kVector>(x_in, x_row + f);
-  float y_out[kVector];
-#pragma unroll
-  for (int j = 0; j < kVector; ++j) {
-    const float x_value = element(x_in, j);
-    y_out[j] = x_value * sigmoid(x_value * (x_value * x_value * 0.071354814f + 1.5957692f));
-  }
-  store_columns<kVector>(y_row + f, y_out);
-}
-
-}  // namespace
-
-void gelu_tanh_generate(const bf16* x,  // [1,T,F]
-                        bf16* y,        // [1,T,F]
-                        cudaStream_t stream) {
-  gelu_tanh_generate_kernel<<<T * F / 8 / 256, 256, 0, stream>>>(x, y);
-  check_launch("gelu_tanh_generate");
-}
+using hydrac::runtime::cuda::launch_behind_kernel;
 
 // y = x[0, position]
 // Rows [1], columns [C]; reads 0 and writes 1 of [1,C].
 // Spec: sample.max_new_tokens.
-namespace {
-
-__global__ void __launch_bounds__(256) select_token_kernel(const bf16* __restrict__ x,  // [1,T,C]
-                                                           const std::int32_t* __restrict__ position,
-                                                           bf16* __restrict__ y) {  // [1,C]
-  constexpr int kThreads = 256;                                                     // of a block
-  constexpr int kVector = 8;  // columns that a thread moves at once
+static __global__ void __launch_bounds__(256) select_token_kernel(const bf16* x,  // [1,T,C]
+                                                                  const std::int32_t* position,
+                                                                  bf16* __restrict__ y) {  // [1,C]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kThreads = 256;  // of a block
+  constexpr int kVector = 8;     // columns that a thread moves at once
   const std::int32_t position_value = position[0];
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= C / kVector) return;
+  const std::int64_t first = std::int64_t{i} * kVector;
   const int c = i * kVector;
-  Vector<bf16, kVector> x_in;
-  load_columns<kVector>(x_in, x + position_value * C + c);
+  const auto x_in = load_columns<kVector>(x + position_value * C + c);
   float y_out[kVector];
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
     y_out[j] = element(x_in, j);
   }
-  store_columns<kVector>(y + c, y_out);
+  store_columns<kVector>(y + first, y_out);
 }
 
-}  // namespace
-
-void select_token(const bf16* x,  // [1,T,C]
-                  const std::int32_t* position,
-                  bf16* y,  // [1,C]
-                  cudaStream_t stream) {
-  select_token_kernel<<<1, 96, 0, stream>>>(x, position, y);
-  check_launch("select_token");
+void select_token(const bf16* x, const std::int32_t* position, bf16* y, cudaStream_t stream) {
+  launch_behind_kernel("select_token", select_token_kernel, {1, 96}, stream, x, position, y);
 }
 
 }  // namespace hydrac::gpt2_124m_program

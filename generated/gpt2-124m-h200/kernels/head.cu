@@ -4,17 +4,14 @@
 // Kernels: head.
 #include "kernels/kernels.h"
 
+#include "cuda/previous_kernel.cuh"
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::gpt2_124m_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_behind_kernel;
 
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
@@ -23,21 +20,22 @@ using hydrac::runtime::cuda::check_launch;
 // Rows [R], columns [V]; reads 1 and writes 1 of [R,V].
 // d_logits may lie where logits lies.
 // Spec: optimizations.loss.
-namespace {
-
-__global__ void __launch_bounds__(512, 2)
-    cross_entropy_loss_and_gradient_kernel(const bf16* logits,                        // [R,V]
-                                           const std::int32_t* __restrict__ targets,  // [R]
-                                           const float* __restrict__ inv_count, float* __restrict__ loss,
+static __global__ void __launch_bounds__(512, 2)
+    cross_entropy_loss_and_gradient_kernel(const bf16* logits,           // [R,V]
+                                           const std::int32_t* targets,  // [R]
+                                           const float* inv_count, float* __restrict__ loss,
                                            bf16* d_logits,                   // [R,V]
                                            float* __restrict__ workspace) {  // [264,1]
-  constexpr int kLanes = 512;                                                // threads of a row
-  constexpr int kRows = 1;                                                   // rows of a block, side by side
-  constexpr int kThreads = kLanes * kRows;                                   // of a block
-  constexpr int kBlocks = 264;                                               // that share the rows
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kLanes = 512;                        // threads of a row
+  constexpr int kRows = 1;                           // rows of a block, side by side
+  constexpr int kThreads = kLanes * kRows;           // of a block
+  constexpr int kBlocks = 264;                       // that share the rows
   constexpr int kVector = 8;                         // columns that a thread moves at once
   constexpr int kChunks = 2;                         // vectors of a thread
   constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
+  constexpr int kSteps = (V + kStep - 1) / kStep;    // of a row
   constexpr std::int64_t kClasses = 50257;
   const float inv_count_value = inv_count[0];
   RowLanes<kLanes, kRows> lanes;
@@ -58,10 +56,12 @@ __global__ void __launch_bounds__(512, 2)
     }
   };
   const std::int64_t first = blockIdx.x;
-  for (int start = 0; start < V; start += kStep) fetch(first, start);
+  for (int start = 0; start < V; start += kStep) {
+    fetch(first, start);
+    commit_copies();
+  }
 
   for (std::int64_t r = first; r < R; r += kBlocks) {
-    wait_copies();
     bf16* d_logits_row = d_logits + r * V;
     const std::int32_t target = targets[r];
     const float target_logit = to_float(logits[max(target, 0) + r * V]);
@@ -72,6 +72,8 @@ __global__ void __launch_bounds__(512, 2)
     // Load logits; reduce row_lse.
     float peak = kLowest, exp_sum = 0.0f;
     for (int start = 0; start < V; start += kStep) {
+      wait_copies_before<kSteps - 1>();  // this step's; the next ones stay under way
+      commit_copies();                   // an empty group in its place
       Vector<bf16, kVector> logits_in[kChunks];
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) {
@@ -104,7 +106,7 @@ __global__ void __launch_bounds__(512, 2)
             const float logit = element(logits_in[k], j);
             const bool is_class = v + j < kClasses;
             const float class_logit = is_class ? logit : -1e+30f;
-            exp_sum += exp(class_logit - peak);
+            exp_sum += exp_of_16_bits(class_logit - peak);
           }
         }
       }
@@ -126,6 +128,7 @@ __global__ void __launch_bounds__(512, 2)
         }
       }
       if (r + kBlocks < R) fetch(r + kBlocks, start);
+      commit_copies();
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) {
         const int v = start + (k * kLanes + lanes.lane) * kVector;
@@ -149,28 +152,20 @@ __global__ void __launch_bounds__(512, 2)
   if (lanes.lane == 0) workspace[blockIdx.x] = loss_sum;
 }
 
-}  // namespace
-
-void cross_entropy_loss_and_gradient(const bf16* logits,           // [R,V]
-                                     const std::int32_t* targets,  // [R]
-                                     const float* inv_count, float* loss,
-                                     bf16* d_logits,    // [R,V]
-                                     float* workspace,  // [264,1]
-                                     cudaStream_t stream) {
-  allow_shared_memory(cross_entropy_loss_and_gradient_kernel, 100608);
-  cross_entropy_loss_and_gradient_kernel<<<264, 512, 100608, stream>>>(logits, targets, inv_count, loss,
-                                                                       d_logits, workspace);
-  check_launch("cross_entropy_loss_and_gradient");
+void cross_entropy_loss_and_gradient(const bf16* logits, const std::int32_t* targets, const float* inv_count,
+                                     float* loss, bf16* d_logits, float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("cross_entropy_loss_and_gradient", cross_entropy_loss_and_gradient_kernel,
+                       {264, 512, 100608}, stream, logits, targets, inv_count, loss, d_logits, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: optimizations.loss.
-namespace {
-
-__global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(256)
     cross_entropy_loss_and_gradient_sums_kernel(float* __restrict__ loss,
-                                                const float* __restrict__ workspace) {  // [264,1]
-  constexpr int kColumns = 8;                                                           // of a block
+                                                const float* workspace) {  // [264,1]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kColumns = 8;     // of a block
   constexpr int kPartials = 264;  // blocks that left sums
   constexpr int kSums = 1;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
@@ -179,13 +174,9 @@ __global__ void __launch_bounds__(256)
   loss[0] += total;
 }
 
-}  // namespace
-
-void cross_entropy_loss_and_gradient_sums(float* loss,
-                                          const float* workspace,  // [264,1]
-                                          cudaStream_t stream) {
-  cross_entropy_loss_and_gradient_sums_kernel<<<(1 + 7) / 8, 256, 0, stream>>>(loss, workspace);
-  check_launch("cross_entropy_loss_and_gradient_sums");
+void cross_entropy_loss_and_gradient_sums(float* loss, const float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("cross_entropy_loss_and_gradient_sums", cross_entropy_loss_and_gradient_sums_kernel,
+                       {(1 + 7) / 8, 256}, stream, loss, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

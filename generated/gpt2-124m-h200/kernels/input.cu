@@ -4,71 +4,57 @@
 // Kernels: input.
 #include "kernels/kernels.h"
 
+#include "cuda/previous_kernel.cuh"
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::gpt2_124m_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_behind_kernel;
 
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
 // y = (embedded - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
-namespace {
-
-__global__ void __launch_bounds__(128)
-    embeddings_layernorm_kernel(const std::int32_t* __restrict__ ids,     // [B,T]
-                                const bf16* __restrict__ token_table,     // [V,C]
-                                const bf16* __restrict__ position_table,  // [P,C]
-                                float* __restrict__ embedded,             // [B,T,C]
-                                const float* __restrict__ norm_weight,    // [C]
-                                const float* __restrict__ norm_bias,      // [C]
-                                bf16* __restrict__ normed,                // [B,T,C]
-                                float* __restrict__ mean,                 // [B,T]
-                                float* __restrict__ rstd) {               // [B,T]
-  constexpr int kLanes = 32;                                              // threads of a row
-  constexpr int kRows = 4;                                                // rows of a block, side by side
+static __global__ void __launch_bounds__(128)
+    embeddings_layernorm_kernel(const std::int32_t* ids,       // [B,T]
+                                const bf16* token_table,       // [V,C]
+                                const bf16* position_table,    // [P,C]
+                                float* __restrict__ embedded,  // [B,T,C]
+                                const float* norm_weight,      // [C]
+                                const float* norm_bias,        // [C]
+                                bf16* __restrict__ normed,     // [B,T,C]
+                                float* __restrict__ mean,      // [B,T]
+                                float* __restrict__ rstd) {    // [B,T]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kLanes = 32;                       // threads of a row
+  constexpr int kRows = 4;                         // rows of a block, side by side
   constexpr int kVector = 8;                       // columns that a thread moves at once
   constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
   const std::int64_t t = static_cast<unsigned>(r) % T;
-  const bf16* position_table_row = position_table + t * C;
-  float* embedded_row = embedded + r * C;
   bf16* normed_row = normed + r * C;
   const std::int32_t id = ids[r];
 
   // Load position_table, token_table; reduce row_sum; store embedded.
   float row_sum = 0.0f;
-  Vector<bf16, kVector> token_table_in[kChunks];
-  Vector<bf16, kVector> position_table_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<kVector>(token_table_in[k], token_table + id * C + c);
-    load_columns<kVector>(position_table_in[k], position_table_row + c);
-  }
+  const auto token_table_in = load_row<kChunks, kVector>(token_table + id * C, lanes);
+  const auto position_table_in = load_row<kChunks, kVector>(position_table + t * C, lanes);
   float embedded_value[kChunks][kVector];
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    float embedded_out[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       embedded_value[k][j] = to_float(token_table_in[k].at[j]) + to_float(position_table_in[k].at[j]);
       row_sum += embedded_value[k][j];
-      embedded_out[j] = embedded_value[k][j];
     }
-    store_columns<4>(embedded_row + c, embedded_out);
   }
+  store_row<4>(embedded + r * C, embedded_value, lanes);
   lanes.sum(row_sum);
   const float row_mean = row_sum * (1.0f / C);
 
@@ -87,14 +73,8 @@ __global__ void __launch_bounds__(128)
   const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 
   // Load norm_bias, norm_weight; store normed.
-  Vector<float, kVector> norm_weight_in[kChunks];
-  Vector<float, kVector> norm_bias_in[kChunks];
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    const int c = (k * kLanes + lanes.lane) * kVector;
-    load_columns<4>(norm_weight_in[k], norm_weight + c);
-    load_columns<4>(norm_bias_in[k], norm_bias + c);
-  }
+  const auto norm_weight_in = load_row<kChunks, kVector, 4>(norm_weight, lanes);
+  const auto norm_bias_in = load_row<kChunks, kVector, 4>(norm_bias, lanes);
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int c = (k * kLanes + lanes.lane) * kVector;
@@ -109,21 +89,11 @@ __global__ void __launch_bounds__(128)
   if (lanes.lane == 0) rstd[r] = row_rstd;
 }
 
-}  // namespace
-
-void embeddings_layernorm(const std::int32_t* ids,     // [B,T]
-                          const bf16* token_table,     // [V,C]
-                          const bf16* position_table,  // [P,C]
-                          float* embedded,             // [B,T,C]
-                          const float* norm_weight,    // [C]
-                          const float* norm_bias,      // [C]
-                          bf16* normed,                // [B,T,C]
-                          float* mean,                 // [B,T]
-                          float* rstd,                 // [B,T]
-                          cudaStream_t stream) {
-  embeddings_layernorm_kernel<<<B * T / 4, 128, 0, stream>>>(ids, token_table, position_table, embedded,
-                                                             norm_weight, norm_bias, normed, mean, rstd);
-  check_launch("embeddings_layernorm");
+void embeddings_layernorm(const std::int32_t* ids, const bf16* token_table, const bf16* position_table,
+                          float* embedded, const float* norm_weight, const float* norm_bias, bf16* normed,
+                          float* mean, float* rstd, std::int64_t rows, cudaStream_t stream) {
+  launch_behind_kernel("embeddings_layernorm", embeddings_layernorm_kernel, {rows / 4, 128}, stream, ids,
+                       token_table, position_table, embedded, norm_weight, norm_bias, normed, mean, rstd);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -4,17 +4,14 @@
 // Kernels: input_backward.
 #include "kernels/kernels.h"
 
+#include "cuda/previous_kernel.cuh"
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::gpt2_124m_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_behind_kernel;
 
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
 // d_sum = d_residual + d_x
@@ -22,20 +19,20 @@ using hydrac::runtime::cuda::check_launch;
 // d_norm_bias = sum over rows of d_normed
 // Rows [B,T], columns [C]; reads 3 and writes 1 of [B,T,C].
 // Spec: model.norm.
-namespace {
-
-__global__ void __launch_bounds__(768, 1)
-    layernorm_backward_add_input_kernel(const bf16* __restrict__ d_normed,      // [B,T,C]
-                                        const float* __restrict__ x,            // [B,T,C]
-                                        const float* __restrict__ norm_weight,  // [C]
-                                        const float* __restrict__ mean,         // [B,T]
-                                        const float* __restrict__ rstd,         // [B,T]
-                                        const float* __restrict__ d_residual,   // [B,T,C]
-                                        float* __restrict__ d_sum,              // [B,T,C]
-                                        float* __restrict__ d_norm_weight,      // [C]
-                                        float* __restrict__ d_norm_bias,        // [C]
-                                        float* __restrict__ workspace) {        // [132,kSums]
-  constexpr int kLanes = 96;                                                    // threads of a row
+static __global__ void __launch_bounds__(768, 1)
+    layernorm_backward_add_input_kernel(const bf16* d_normed,               // [B,T,C]
+                                        const float* x,                     // [B,T,C]
+                                        const float* norm_weight,           // [C]
+                                        const float* mean,                  // [B,T]
+                                        const float* rstd,                  // [B,T]
+                                        const float* d_residual,            // [B,T,C]
+                                        float* __restrict__ d_sum,          // [B,T,C]
+                                        float* __restrict__ d_norm_weight,  // [C]
+                                        float* __restrict__ d_norm_bias,    // [C]
+                                        float* __restrict__ workspace) {    // [132,kSums]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kLanes = 96;                         // threads of a row
   constexpr int kRows = 8;                           // rows of a block, side by side
   constexpr int kBlocks = 132;                       // that share the rows
   constexpr int kVector = 8;                         // columns that a thread moves at once
@@ -46,8 +43,7 @@ __global__ void __launch_bounds__(768, 1)
   float d_norm_weight_sum[kVector] = {};
   float d_norm_bias_sum[kVector] = {};
   const int c = lanes.lane * kVector;
-  Vector<float, kVector> norm_weight_in;
-  load_columns<4>(norm_weight_in, norm_weight + c);
+  const auto norm_weight_in = load_columns<kVector, 4>(norm_weight + c);
   extern __shared__ __align__(16) unsigned char shared[];
   auto* const x_ahead = reinterpret_cast<Vector<float, kVector>*>(shared) + threadIdx.x;
   auto* const d_normed_ahead =
@@ -77,12 +73,9 @@ __global__ void __launch_bounds__(768, 1)
     // Load d_normed, x; reduce sum_g, sum_g_xhat; add to d_norm_weight, d_norm_bias.
     float sum_g = 0.0f;
     float sum_g_xhat = 0.0f;
-    Vector<float, kVector> x_in;
-    Vector<bf16, kVector> d_normed_in;
-    Vector<float, kVector> d_residual_in;
-    x_in = x_ahead[0];
-    d_normed_in = d_normed_ahead[0];
-    d_residual_in = d_residual_ahead[0];
+    const auto x_in = x_ahead[0];
+    const auto d_normed_in = d_normed_ahead[0];
+    const auto d_residual_in = d_residual_ahead[0];
     if (r + kBlocks * kRows < B * T) fetch(r + kBlocks * kRows);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
@@ -118,68 +111,53 @@ __global__ void __launch_bounds__(768, 1)
   }
 }
 
-}  // namespace
-
-void layernorm_backward_add_input(const bf16* d_normed,      // [B,T,C]
-                                  const float* x,            // [B,T,C]
-                                  const float* norm_weight,  // [C]
-                                  const float* mean,         // [B,T]
-                                  const float* rstd,         // [B,T]
-                                  const float* d_residual,   // [B,T,C]
-                                  float* d_sum,              // [B,T,C]
-                                  float* d_norm_weight,      // [C]
-                                  float* d_norm_bias,        // [C]
-                                  float* workspace,          // [132,kSums]
+void layernorm_backward_add_input(const bf16* d_normed, const float* x, const float* norm_weight,
+                                  const float* mean, const float* rstd, const float* d_residual, float* d_sum,
+                                  float* d_norm_weight, float* d_norm_bias, float* workspace,
                                   cudaStream_t stream) {
-  allow_shared_memory(layernorm_backward_add_input_kernel, 61440);
-  layernorm_backward_add_input_kernel<<<132, 768, 61440, stream>>>(
-      d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight, d_norm_bias, workspace);
-  check_launch("layernorm_backward_add_input");
+  launch_behind_kernel("layernorm_backward_add_input", layernorm_backward_add_input_kernel, {132, 768, 61440},
+                       stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight,
+                       d_norm_bias, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.norm.
-namespace {
-
-__global__ void __launch_bounds__(256)
-    layernorm_backward_add_sums_input_kernel(float* __restrict__ d_norm_weight,      // [C]
-                                             float* __restrict__ d_norm_bias,        // [C]
-                                             const float* __restrict__ workspace) {  // [132,kSums]
-  constexpr int kColumns = 16;                                                       // of a block
-  constexpr int kPartials = 132;                                                     // blocks that left sums
+static __global__ void __launch_bounds__(256)
+    layernorm_backward_add_sums_input_kernel(float* __restrict__ d_norm_weight,  // [C]
+                                             float* __restrict__ d_norm_bias,    // [C]
+                                             const float* workspace) {           // [132,kSums]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kColumns = 16;    // of a block
+  constexpr int kPartials = 132;  // blocks that left sums
   constexpr int kSums = 2 * C;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
   if (column < C) {
     d_norm_weight[column] += total;
-    return;
+  } else {
+    d_norm_bias[column - C] += total;
   }
-  d_norm_bias[column - C] += total;
 }
 
-}  // namespace
-
-void layernorm_backward_add_sums_input(float* d_norm_weight,    // [C]
-                                       float* d_norm_bias,      // [C]
-                                       const float* workspace,  // [132,kSums]
+void layernorm_backward_add_sums_input(float* d_norm_weight, float* d_norm_bias, const float* workspace,
                                        cudaStream_t stream) {
-  layernorm_backward_add_sums_input_kernel<<<2 * C / 16, 256, 0, stream>>>(d_norm_weight, d_norm_bias,
-                                                                           workspace);
-  check_launch("layernorm_backward_add_sums_input");
+  launch_behind_kernel("layernorm_backward_add_sums_input", layernorm_backward_add_sums_input_kernel,
+                       {2 * C / 16, 256}, stream, d_norm_weight, d_norm_bias, workspace);
 }
 
 // d_position_table[t] = sum over b of d_embedded
 // Rows [B], columns [T,C]; reads 1 and writes 0 of [B,T,C].
 // Spec: model.position.
-namespace {
-
-__global__ void __launch_bounds__(128, 1)
-    position_embedding_gradient_kernel(const float* __restrict__ d_embedded,    // [B,T,C]
+static __global__ void __launch_bounds__(128, 1)
+    position_embedding_gradient_kernel(const float* d_embedded,                 // [B,T,C]
                                        float* __restrict__ d_position_table) {  // [P,C]
-  constexpr int kLanes = 128;                                                   // threads of a row
-  constexpr int kRows = 1;    // rows of a block, side by side
-  constexpr int kVector = 4;  // columns that a thread moves at once
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kLanes = 128;  // threads of a row
+  constexpr int kRows = 1;     // rows of a block, side by side
+  constexpr int kVector = 4;   // columns that a thread moves at once
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x;
   float d_position_table_sum[kVector] = {};
@@ -190,8 +168,7 @@ __global__ void __launch_bounds__(128, 1)
 #pragma unroll 4
   for (std::int64_t r = 0; r < B; ++r) {
     const float* d_embedded_row = d_embedded + r * T * C;
-    Vector<float, kVector> d_embedded_in;
-    load_columns<kVector>(d_embedded_in, d_embedded_row + t * C + c);
+    const auto d_embedded_in = load_columns<kVector>(d_embedded_row + t * C + c);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       d_position_table_sum[j] += d_embedded_in.at[j];
@@ -205,30 +182,24 @@ __global__ void __launch_bounds__(128, 1)
   }
 }
 
-}  // namespace
-
-void position_embedding_gradient(const float* d_embedded,  // [B,T,C]
-                                 float* d_position_table,  // [P,C]
-                                 cudaStream_t stream) {
-  position_embedding_gradient_kernel<<<1536, 128, 0, stream>>>(d_embedded, d_position_table);
-  check_launch("position_embedding_gradient");
+void position_embedding_gradient(const float* d_embedded, float* d_position_table, cudaStream_t stream) {
+  launch_behind_kernel("position_embedding_gradient", position_embedding_gradient_kernel, {1536, 128}, stream,
+                       d_embedded, d_position_table);
 }
 
 // Scalars.
 // Spec: train.seed.
-namespace {
-
-__global__ void __launch_bounds__(256) advance_randomness_kernel(std::uint32_t* __restrict__ rng_step) {
+static __global__ void __launch_bounds__(256)
+    advance_randomness_kernel(std::uint32_t* __restrict__ rng_step) {
+  wait_for_previous_kernel();
+  launch_next_kernel();
   const std::uint32_t rng_step_value = rng_step[0];
   if (threadIdx.x != 0) return;
   rng_step[0] = rng_step_value + 1u;
 }
 
-}  // namespace
-
 void advance_randomness(std::uint32_t* rng_step, cudaStream_t stream) {
-  advance_randomness_kernel<<<1, 32, 0, stream>>>(rng_step);
-  check_launch("advance_randomness");
+  launch_behind_kernel("advance_randomness", advance_randomness_kernel, {1, 32}, stream, rng_step);
 }
 
 }  // namespace hydrac::gpt2_124m_program

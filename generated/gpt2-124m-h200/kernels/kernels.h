@@ -15,11 +15,6 @@ namespace hydrac::gpt2_124m_program {
 using hydrac::bf16;
 using hydrac::f16;
 
-// ---- after_head.cu
-
-void zero(float* y,  // [B,T,C]
-          cudaStream_t stream);
-
 // ---- attention_key_gradients.cu
 
 void attention_key_gradients(const bf16* q,      // [B,T,H,D]
@@ -43,19 +38,21 @@ void attention_query_gradients(const bf16* q,      // [B,T,H,D]
 
 // ---- block.cu
 
-void add_layernorm(const float* residual,     // [B,T,C]
-                   const bf16* x,             // [B,T,C]
+void add_layernorm(const bf16* product,       // [B,T,C]
+                   const bf16* bias,          // [C]
+                   const float* residual,     // [B,T,C]
                    float* sum,                // [B,T,C]
                    const float* norm_weight,  // [C]
                    const float* norm_bias,    // [C]
                    bf16* normed,              // [B,T,C]
                    float* mean,               // [B,T]
                    float* rstd,               // [B,T]
-                   cudaStream_t stream);
+                   std::int64_t rows, cudaStream_t stream);
 
-void gelu_tanh(const bf16* x,  // [B,T,F]
-               bf16* y,        // [B,T,F]
-               cudaStream_t stream);
+void gelu_tanh(const bf16* product,  // [B,T,F]
+               const bf16* bias,     // [F]
+               bf16* y,              // [B,T,F]
+               std::int64_t rows, cudaStream_t stream);
 
 // ---- block_backward.cu
 
@@ -79,11 +76,12 @@ void layernorm_backward_add_sums(float* d_norm_weight,    // [C]
                                  const float* workspace,  // [132,kSums]
                                  cudaStream_t stream);
 
-void gelu_tanh_backward(const bf16* d_y,   // [B,T,F]
-                        const bf16* x,     // [B,T,F]
-                        bf16* d_x,         // [B,T,F]
-                        float* d_bias,     // [F]
-                        float* workspace,  // [55,kSums]
+void gelu_tanh_backward(const bf16* product,  // [B,T,F]
+                        const bf16* bias,     // [F]
+                        const bf16* d_y,      // [B,T,F]
+                        bf16* d_x,            // [B,T,F]
+                        float* d_bias,        // [F]
+                        float* workspace,     // [55,kSums]
                         cudaStream_t stream);
 
 void gelu_tanh_backward_sums(float* d_bias,           // [F]
@@ -114,25 +112,6 @@ void embedding_gradient_runs(const std::int32_t* ids,    // [B,T]
 
 // ---- evaluate.cu
 
-void embeddings_layernorm_without_statistics(const std::int32_t* ids,     // [B,T]
-                                             const bf16* token_table,     // [V,C]
-                                             const bf16* position_table,  // [P,C]
-                                             float* embedded,             // [B,T,C]
-                                             const float* norm_weight,    // [C]
-                                             const float* norm_bias,      // [C]
-                                             bf16* normed,                // [B,T,C]
-                                             cudaStream_t stream);
-
-void add_layernorm_without_statistics(const float* residual,     // [B,T,C]
-                                      const bf16* x,             // [B,T,C]
-                                      float* sum,                // [B,T,C]
-                                      const float* norm_weight,  // [C]
-                                      const float* norm_bias,    // [C]
-                                      bf16* normed,              // [B,T,C]
-                                      cudaStream_t stream);
-
-void zero_before_head(float* y, cudaStream_t stream);
-
 void cross_entropy_loss(const bf16* logits,           // [R,V]
                         const std::int32_t* targets,  // [R]
                         const float* inv_count, float* loss,
@@ -140,27 +119,6 @@ void cross_entropy_loss(const bf16* logits,           // [R,V]
                         cudaStream_t stream);
 
 // ---- generate.cu
-
-void embeddings_layernorm_generate(const std::int32_t* ids,     // [1,T]
-                                   const bf16* token_table,     // [V,C]
-                                   const bf16* position_table,  // [P,C]
-                                   float* embedded,             // [1,T,C]
-                                   const float* norm_weight,    // [C]
-                                   const float* norm_bias,      // [C]
-                                   bf16* normed,                // [1,T,C]
-                                   cudaStream_t stream);
-
-void add_layernorm_generate(const float* residual,     // [1,T,C]
-                            const bf16* x,             // [1,T,C]
-                            float* sum,                // [1,T,C]
-                            const float* norm_weight,  // [C]
-                            const float* norm_bias,    // [C]
-                            bf16* normed,              // [1,T,C]
-                            cudaStream_t stream);
-
-void gelu_tanh_generate(const bf16* x,  // [1,T,F]
-                        bf16* y,        // [1,T,F]
-                        cudaStream_t stream);
 
 void select_token(const bf16* x,  // [1,T,C]
                   const std::int32_t* position,
@@ -191,7 +149,7 @@ void embeddings_layernorm(const std::int32_t* ids,     // [B,T]
                           bf16* normed,                // [B,T,C]
                           float* mean,                 // [B,T]
                           float* rstd,                 // [B,T]
-                          cudaStream_t stream);
+                          std::int64_t rows, cudaStream_t stream);
 
 // ---- input_backward.cu
 
@@ -229,7 +187,7 @@ void grad_square_sums(float* grad_square,
                       const float* workspace,  // [132,1]
                       cudaStream_t stream);
 
-void prepare_update(const std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
+void prepare_update(std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
                     float* learning_rate, float* clip, float* grad_norm, float* step_loss,
                     float* adam_step_size, float* adam_root_factor, cudaStream_t stream);
 
@@ -241,8 +199,6 @@ void adamw(float* parameters,  // [Rows,Width]
            const float* adam_root_factor, const std::int32_t* diverged,
            bf16* copy,  // [Rows,Width]
            cudaStream_t stream);
-
-void advance_step(std::int32_t* step, cudaStream_t stream);
 
 void cast(const float* x,  // [Rows,Width]
           bf16* copy,      // [Rows,Width]

@@ -4,44 +4,35 @@
 // Kernels: update.
 #include "kernels/kernels.h"
 
+#include "cuda/previous_kernel.cuh"
 #include "cuda/reduce.cuh"
-#include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::gpt2_124m_program {
 
-using hydrac::runtime::cuda::allow_shared_memory;
-using hydrac::runtime::cuda::check_launch;
+using hydrac::runtime::cuda::launch_behind_kernel;
 
 // grad_square = sum of squares of the gradients
 // Rows [Rows], columns [Width]; reads 1 and writes 0 of [Rows,Width].
 // Spec: train.max_grad_norm.
-namespace {
-
-__global__ void __launch_bounds__(768, 1)
-    grad_square_kernel(const float* __restrict__ gradients,  // [Rows,Width]
+static __global__ void __launch_bounds__(768, 1)
+    grad_square_kernel(const float* gradients,  // [Rows,Width]
                        float* __restrict__ grad_square,
                        float* __restrict__ workspace) {  // [132,1]
-  constexpr int kLanes = 128;                            // threads of a row
-  constexpr int kRows = 6;                               // rows of a block, side by side
-  constexpr int kBlocks = 132;                           // that share the rows
-  constexpr int kVector = 4;                             // columns that a thread moves at once
-  constexpr int kChunks = Width / (kLanes * kVector);    // vectors of a thread
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kLanes = 128;                          // threads of a row
+  constexpr int kRows = 6;                             // rows of a block, side by side
+  constexpr int kBlocks = 132;                         // that share the rows
+  constexpr int kVector = 4;                           // columns that a thread moves at once
+  constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
   RowLanes<kLanes, kRows> lanes;
   float grad_square_sum = 0.0f;
 
   for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < Rows; r += kBlocks * kRows) {
-    const float* gradients_row = gradients + r * Width;
     float sum = 0.0f;
-    Vector<float, kVector> gradients_in[kChunks];
-#pragma unroll
-    for (int k = 0; k < kChunks; ++k) {
-      const int c = (k * kLanes + lanes.lane) * kVector;
-      load_columns<kVector>(gradients_in[k], gradients_row + c);
-    }
+    const auto gradients_in = load_row<kChunks, kVector>(gradients + r * Width, lanes);
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
 #pragma unroll
@@ -61,25 +52,19 @@ __global__ void __launch_bounds__(768, 1)
   }
 }
 
-}  // namespace
-
-void grad_square(const float* gradients,  // [Rows,Width]
-                 float* grad_square,
-                 float* workspace,  // [132,1]
-                 cudaStream_t stream) {
-  grad_square_kernel<<<132, 768, 0, stream>>>(gradients, grad_square, workspace);
-  check_launch("grad_square");
+void grad_square(const float* gradients, float* grad_square, float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("grad_square", grad_square_kernel, {132, 768}, stream, gradients, grad_square,
+                       workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: train.max_grad_norm.
-namespace {
-
-__global__ void __launch_bounds__(256)
-    grad_square_sums_kernel(float* __restrict__ grad_square,
-                            const float* __restrict__ workspace) {  // [132,1]
-  constexpr int kColumns = 8;                                       // of a block
-  constexpr int kPartials = 132;                                    // blocks that left sums
+static __global__ void __launch_bounds__(256) grad_square_sums_kernel(float* __restrict__ grad_square,
+                                                                      const float* workspace) {  // [132,1]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kColumns = 8;     // of a block
+  constexpr int kPartials = 132;  // blocks that left sums
   constexpr int kSums = 1;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -87,27 +72,24 @@ __global__ void __launch_bounds__(256)
   grad_square[0] = total;
 }
 
-}  // namespace
-
-void grad_square_sums(float* grad_square,
-                      const float* workspace,  // [132,1]
-                      cudaStream_t stream) {
-  grad_square_sums_kernel<<<(1 + 7) / 8, 256, 0, stream>>>(grad_square, workspace);
-  check_launch("grad_square_sums");
+void grad_square_sums(float* grad_square, const float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("grad_square_sums", grad_square_sums_kernel, {(1 + 7) / 8, 256}, stream, grad_square,
+                       workspace);
 }
 
 // learning_rate of this step, and the clip factor min(1, max_norm / (norm + 1e-6)), norm = sqrt(grad_square)
 // t = step + 1, step_size = learning_rate / (1 - beta1^t), root_factor = 1 / sqrt(1 - beta2^t)
+// step += 1
 // Scalars.
 // Spec: train.lr_scheduler.
-namespace {
-
-__global__ void __launch_bounds__(256)
-    prepare_update_kernel(const std::int32_t* __restrict__ step, const float* __restrict__ grad_square,
-                          float* __restrict__ loss, std::int32_t* __restrict__ diverged,
-                          float* __restrict__ learning_rate, float* __restrict__ clip,
-                          float* __restrict__ grad_norm, float* __restrict__ step_loss,
-                          float* __restrict__ adam_step_size, float* __restrict__ adam_root_factor) {
+static __global__ void __launch_bounds__(256)
+    prepare_update_kernel(std::int32_t* __restrict__ step, const float* grad_square, float* __restrict__ loss,
+                          std::int32_t* __restrict__ diverged, float* __restrict__ learning_rate,
+                          float* __restrict__ clip, float* __restrict__ grad_norm,
+                          float* __restrict__ step_loss, float* __restrict__ adam_step_size,
+                          float* __restrict__ adam_root_factor) {
+  wait_for_previous_kernel();
+  launch_next_kernel();
   constexpr double kDecaySteps = 18300.0;
   constexpr double kWarmupSteps = 700.0;
   constexpr double kLearningRate = 0.0006;
@@ -133,16 +115,14 @@ __global__ void __launch_bounds__(256)
                     : 1;
   adam_step_size[0] = static_cast<float>(static_cast<double>(rate) / (1.0 - ::exp(t * -0.10536051565782628)));
   adam_root_factor[0] = static_cast<float>(1.0 / ::sqrt(1.0 - ::exp(t * -0.05129329438755058)));
+  step[0] = step_value + 1;
 }
 
-}  // namespace
-
-void prepare_update(const std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
+void prepare_update(std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
                     float* learning_rate, float* clip, float* grad_norm, float* step_loss,
                     float* adam_step_size, float* adam_root_factor, cudaStream_t stream) {
-  prepare_update_kernel<<<1, 32, 0, stream>>>(step, grad_square, loss, diverged, learning_rate, clip,
-                                              grad_norm, step_loss, adam_step_size, adam_root_factor);
-  check_launch("prepare_update");
+  launch_behind_kernel("prepare_update", prepare_update_kernel, {1, 32}, stream, step, grad_square, loss,
+                       diverged, learning_rate, clip, grad_norm, step_loss, adam_step_size, adam_root_factor);
 }
 
 // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients
@@ -150,17 +130,16 @@ void prepare_update(const std::int32_t* step, const float* grad_square, float* l
 // copy = x
 // Rows [Rows], columns [Width]; reads 4 and writes 5 of [Rows,Width].
 // Spec: train.optimizer.
-namespace {
-
-__global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(256)
     adamw_kernel(float* __restrict__ parameters,  // [Rows,Width]
                  float* __restrict__ gradients,   // [Rows,Width]
                  float* __restrict__ adam_m,      // [Rows,Width]
                  float* __restrict__ adam_v,      // [Rows,Width]
-                 const float* __restrict__ learning_rate, const float* __restrict__ clip,
-                 const float* __restrict__ adam_step_size, const float* __restrict__ adam_root_factor,
-                 const std::int32_t* __restrict__ diverged,
-                 bf16* __restrict__ copy) {       // [Rows,Width]
+                 const float* learning_rate, const float* clip, const float* adam_step_size,
+                 const float* adam_root_factor, const std::int32_t* diverged,
+                 bf16* __restrict__ copy) {  // [Rows,Width]
+  wait_for_previous_kernel();
+  launch_next_kernel();
   constexpr int kThreads = 256;                   // of a block
   constexpr int kVector = 8;                      // columns that a thread moves at once
   constexpr unsigned kVectors = Width / kVector;  // of a row
@@ -179,22 +158,13 @@ __global__ void __launch_bounds__(256)
   const bool goes_on = diverged_value == 0;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= Rows * Width / kVector) return;
+  const std::int64_t first = std::int64_t{i} * kVector;
   const std::int64_t r = i / kVectors;
-  const int c = i % kVectors * kVector;
-  float* parameters_row = parameters + r * Width;
-  float* gradients_row = gradients + r * Width;
-  float* adam_m_row = adam_m + r * Width;
-  float* adam_v_row = adam_v + r * Width;
-  bf16* copy_row = copy + r * Width;
   const float keep = 1.0f - learning_rate_value * (r < kDecayedRows ? kWeightDecay : 0.0f);
-  Vector<float, kVector> gradients_in;
-  Vector<float, kVector> adam_m_in;
-  Vector<float, kVector> adam_v_in;
-  Vector<float, kVector> parameters_in;
-  load_columns<4>(gradients_in, gradients_row + c);
-  load_columns<4>(adam_m_in, adam_m_row + c);
-  load_columns<4>(adam_v_in, adam_v_row + c);
-  load_columns<4>(parameters_in, parameters_row + c);
+  const auto gradients_in = load_columns<kVector, 4>(gradients + first);
+  const auto adam_m_in = load_columns<kVector, 4>(adam_m + first);
+  const auto adam_v_in = load_columns<kVector, 4>(adam_v + first);
+  const auto parameters_in = load_columns<kVector, 4>(parameters + first);
   float parameters_out[kVector];
   float adam_m_out[kVector];
   float adam_v_out[kVector];
@@ -217,80 +187,44 @@ __global__ void __launch_bounds__(256)
     gradients_out[j] = 0.0f;
     copy_out[j] = p_new;
   }
-  store_columns<4>(parameters_row + c, parameters_out);
-  store_columns<4>(adam_m_row + c, adam_m_out);
-  store_columns<4>(adam_v_row + c, adam_v_out);
-  store_columns<4>(gradients_row + c, gradients_out);
-  store_columns<kVector>(copy_row + c, copy_out);
+  store_columns<4>(parameters + first, parameters_out);
+  store_columns<4>(adam_m + first, adam_m_out);
+  store_columns<4>(adam_v + first, adam_v_out);
+  store_columns<4>(gradients + first, gradients_out);
+  store_columns<kVector>(copy + first, copy_out);
 }
 
-}  // namespace
-
-void adamw(float* parameters,  // [Rows,Width]
-           float* gradients,   // [Rows,Width]
-           float* adam_m,      // [Rows,Width]
-           float* adam_v,      // [Rows,Width]
-           const float* learning_rate, const float* clip, const float* adam_step_size,
-           const float* adam_root_factor, const std::int32_t* diverged,
-           bf16* copy,  // [Rows,Width]
-           cudaStream_t stream) {
-  adamw_kernel<<<(Rows * Width / 8 + 255) / 256, 256, 0, stream>>>(parameters, gradients, adam_m, adam_v,
-                                                                   learning_rate, clip, adam_step_size,
-                                                                   adam_root_factor, diverged, copy);
-  check_launch("adamw");
-}
-
-// step += 1
-// Scalars.
-// Spec: train.max_steps.
-namespace {
-
-__global__ void __launch_bounds__(256) advance_step_kernel(std::int32_t* __restrict__ step) {
-  const std::int32_t step_value = step[0];
-  if (threadIdx.x != 0) return;
-  step[0] = step_value + 1;
-}
-
-}  // namespace
-
-void advance_step(std::int32_t* step, cudaStream_t stream) {
-  advance_step_kernel<<<1, 32, 0, stream>>>(step);
-  check_launch("advance_step");
+void adamw(float* parameters, float* gradients, float* adam_m, float* adam_v, const float* learning_rate,
+           const float* clip, const float* adam_step_size, const float* adam_root_factor,
+           const std::int32_t* diverged, bf16* copy, cudaStream_t stream) {
+  launch_behind_kernel("adamw", adamw_kernel, {(Rows * Width / 8 + 255) / 256, 256}, stream, parameters,
+                       gradients, adam_m, adam_v, learning_rate, clip, adam_step_size, adam_root_factor,
+                       diverged, copy);
 }
 
 // copy = x
 // Rows [Rows], columns [Width]; reads 1 and writes 1 of [Rows,Width].
 // Spec: optimizations.precision.
-namespace {
-
-__global__ void __launch_bounds__(256) cast_kernel(const float* __restrict__ x,  // [Rows,Width]
-                                                   bf16* __restrict__ copy) {    // [Rows,Width]
-  constexpr int kThreads = 256;                                                  // of a block
-  constexpr int kVector = 8;                      // columns that a thread moves at once
-  constexpr unsigned kVectors = Width / kVector;  // of a row
+static __global__ void __launch_bounds__(256) cast_kernel(const float* x,             // [Rows,Width]
+                                                          bf16* __restrict__ copy) {  // [Rows,Width]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kThreads = 256;  // of a block
+  constexpr int kVector = 8;     // columns that a thread moves at once
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= Rows * Width / kVector) return;
-  const std::int64_t r = i / kVectors;
-  const int c = i % kVectors * kVector;
-  const float* x_row = x + r * Width;
-  bf16* copy_row = copy + r * Width;
-  Vector<float, kVector> x_in;
-  load_columns<4>(x_in, x_row + c);
+  const std::int64_t first = std::int64_t{i} * kVector;
+  const auto x_in = load_columns<kVector, 4>(x + first);
   float copy_out[kVector];
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
     copy_out[j] = x_in.at[j];
   }
-  store_columns<kVector>(copy_row + c, copy_out);
+  store_columns<kVector>(copy + first, copy_out);
 }
 
-}  // namespace
-
-void cast(const float* x,  // [Rows,Width]
-          bf16* copy,      // [Rows,Width]
-          cudaStream_t stream) {
-  cast_kernel<<<(Rows * Width / 8 + 255) / 256, 256, 0, stream>>>(x, copy);
-  check_launch("cast");
+void cast(const float* x, bf16* copy, cudaStream_t stream) {
+  launch_behind_kernel("cast", cast_kernel, {(Rows * Width / 8 + 255) / 256, 256}, stream, x, copy);
 }
 
 }  // namespace hydrac::gpt2_124m_program

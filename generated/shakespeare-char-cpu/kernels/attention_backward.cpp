@@ -2,178 +2,14 @@
 // Check it with: hydrac diff shakespeare-char.yaml FOLDER
 //
 // cpu/attention.h for the sizes of this program.
+#include "kernels/attention.h"
 #include "kernels/kernels.h"
-#include <cstddef>
-#include <cstdint>
-#include <omp.h>
-#include <utility>
 
-#include "dims.h"
-#include "hydrac/math.h"
-#include "hydrac/random.h"
+namespace hydrac::shakespeare_char_program {
 
-namespace hydrac::shakespeare_char_program::attention_backward_code {
-
-constexpr int kColumns = 64;
-constexpr int kHeadDim = 64;
-
-// The types that attention takes: views of tensors, its shape, its dropout, its scratch memory.
-
-// A [B,T,heads,D] tensor. Strides count floats; the D elements of one head are contiguous.
-template <class Float>
-struct Heads {
-  Float* data;
-  std::int64_t batch_stride, token_stride, head_stride;
-
-  Float* at(std::int64_t batch, std::int64_t token, std::int64_t head) const {
-    return data + batch * batch_stride + token * token_stride + head * head_stride;
-  }
-};
-using ConstHeads = Heads<const float>;
-using MutableHeads = Heads<float>;
-
-// What does not change while a program runs: one constant of this type per attention op.
-struct AttentionShape {
-  std::int64_t batch, tokens, heads, kv_heads;
-  float scale;  // scores are scale * q . k
-};
-
-// Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
-// random_bits(key, ((b*H + h)*T + i)*T + j) >= threshold, and then multiplied by keep_scale.
-struct AttentionDropout {
-  std::uint32_t key;
-  std::uint32_t threshold;  // p * 2^32
-  float keep_scale;         // 1 / (1 - p)
-};
-
-// Scratch memory that the caller owns, aligned to 64 bytes, of any content. `threads` is the number it was
-// sized for; no more than that many run.
-struct AttentionWorkspace {
-  void* data;
-  int threads;
-};
-
-// random_bits of a row of elements at once. Compilers make a poor job of 32 x 32 -> 64 bit products in a loop
-// (GCC 12: two to three times slower than this), and dropout on attention is mostly made of them.
+namespace attention_code {
 
 namespace detail {
-
-#if defined(__AVX512F__)
-constexpr int kWords = 8;  // 64-bit words in a vector
-#elif defined(__AVX2__)
-constexpr int kWords = 4;
-#else
-constexpr int kWords = 2;
-#endif
-
-typedef std::uint64_t Words __attribute__((vector_size(kWords * sizeof(std::uint64_t))));
-
-// The products of the lower halves of each pair of words.
-inline Words multiply_low_halves(Words a, Words b) {
-#if defined(__AVX2__)
-  Words product;
-  asm("vpmuludq %2, %1, %0" : "=v"(product) : "v"(a), "v"(b));
-  return product;
-#else
-  return (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu);
-#endif
-}
-
-}  // namespace detail
-
-// bits[i] = random_bits(key, first + i * step). `count` is a multiple of 8, or of 4 without AVX-512.
-template <int count>
-inline void random_row(std::uint32_t key, std::uint64_t first, std::uint64_t step,
-                       std::uint32_t (&bits)[count]) {
-  using namespace detail;
-  constexpr int vectors = count / kWords;
-  const Words multiplier = Words{} + 0xD256D193u;
-  alignas(sizeof(Words)) std::uint64_t indices[count];
-#pragma omp simd
-  for (int i = 0; i < count; ++i) indices[i] = first + static_cast<std::uint64_t>(i) * step;
-  Words x[vectors], y[vectors], round_key = Words{} + key;
-  for (int v = 0; v < vectors; ++v) {
-    __builtin_memcpy(&x[v], indices + v * kWords, sizeof(Words));
-    y[v] = x[v] >> 32;
-  }
-  // As philox2x32, on the lower half of each word; what the upper halves hold is never looked at.
-  for (int round = 0; round < 10; ++round) {
-    for (int v = 0; v < vectors; ++v) {
-      const Words product = multiply_low_halves(x[v], multiplier);
-      x[v] = (product >> 32) ^ round_key ^ y[v];
-      y[v] = product;
-    }
-    round_key += 0x9E3779B9u;
-  }
-  for (int v = 0; v < vectors; ++v) {
-    for (int word = 0; word < kWords; ++word)
-      bits[v * kWords + word] = static_cast<std::uint32_t>(x[v][word]);
-  }
-}
-
-// The register-blocked products that attention is made of: a few rows times a few vectors, kept in registers
-// over the whole depth. Vectors are GCC/Clang vector types, as wide as this processor's.
-
-namespace detail {
-
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;         // floats in a vector
-constexpr int kVectorsAtOnce = 4;  // with kRowsAtOnce rows: 24 of 32 registers hold sums
-constexpr int kRowsAtOnce = 6;
-#elif defined(__AVX__)
-constexpr int kLanes = 8;
-constexpr int kVectorsAtOnce = 2;
-constexpr int kRowsAtOnce = 4;
-#else
-constexpr int kLanes = 4;
-constexpr int kVectorsAtOnce = 2;
-constexpr int kRowsAtOnce = 4;
-#endif
-
-// The widest vector whose size divides a row of `width` floats, so that no row needs a tail.
-constexpr int lanes_for(int width) {
-  int lanes = kLanes;
-  while (width % lanes != 0) lanes /= 2;
-  return lanes;
-}
-
-template <int lanes>
-struct VectorType {
-  typedef float Value __attribute__((vector_size(lanes * sizeof(float))));
-  // The same in memory: aligned like a float only.
-  typedef float Unaligned
-      __attribute__((vector_size(lanes * sizeof(float)), aligned(alignof(float)), may_alias));
-};
-template <int lanes>
-using Vector = typename VectorType<lanes>::Value;
-
-template <int lanes>
-inline Vector<lanes> load(const float* from) {
-  return *reinterpret_cast<const typename VectorType<lanes>::Unaligned*>(from);
-}
-
-template <int lanes>
-inline void store(float* to, Vector<lanes> value) {
-  *reinterpret_cast<typename VectorType<lanes>::Unaligned*>(to) = value;
-}
-
-// body(0), body(1), ... body(count - 1), each with its index as a constant: what is indexed so stays in
-// registers.
-template <int count, class Body>
-[[gnu::always_inline]] inline void unrolled(Body body) {
-  [&]<int... index>(std::integer_sequence<int, index...>) __attribute__((always_inline)) {
-    (body(std::integral_constant<int, index>{}), ...);
-  }(std::make_integer_sequence<int, count>{});
-}
-
-// a * b + c for each lane. Written lane by lane: both compilers make it one instruction whatever
-// -ffp-contract says.
-template <int lanes>
-[[gnu::always_inline]] inline Vector<lanes> multiply_add(float a, Vector<lanes> b, Vector<lanes> c) {
-  return [&]<int... lane>(std::integer_sequence<int, lane...>) __attribute__((always_inline)) {
-    return Vector<lanes>{fma(a, b[lane], c[lane])...};
-  }(std::make_integer_sequence<int, lanes>{});
-}
 
 // The sum of the lanes, by halves: a fixed order.
 template <int lanes>
@@ -182,187 +18,6 @@ inline float sum_lanes(Vector<lanes> value) {
     for (int lane = 0; lane < half; ++lane) value[lane] += value[lane + half];
   }
   return value[0];
-}
-
-// What a product does with the old content of C: nothing, add to it, or scale its rows and then add.
-enum class Start { zero, add, scale };
-
-// A[row, step] lies at a[row * a_row + step * a_step]: either order of A is read in place.
-struct Left {
-  const float* data;
-  std::int64_t row_stride, step_stride;
-};
-
-// C[rows, vectors * lanes] = start(C) + A[rows, depth] * B[depth, vectors * lanes]; rows of B and C are
-// contiguous.
-template <Start start, int lanes, int rows, int vectors>
-inline void product_block(std::int64_t depth, Left a, const float* b, std::int64_t b_stride, float* c,
-                          std::int64_t c_stride, const float* row_scale) {
-  Vector<lanes> sum[rows * vectors];
-  unrolled<rows * vectors>([&](auto i) __attribute__((always_inline)) {
-    if constexpr (start == Start::zero) {
-      sum[i] = Vector<lanes>{};
-    } else {
-      sum[i] = load<lanes>(c + i / vectors * c_stride + i % vectors * lanes);
-    }
-  });
-  for (std::int64_t step = 0; step < depth; ++step) {
-    const float* left = a.data + step * a.step_stride;
-    const float* right_row = b + step * b_stride;
-    Vector<lanes> right[vectors];
-    unrolled<vectors>([&](auto v)
-                          __attribute__((always_inline)) { right[v] = load<lanes>(right_row + v * lanes); });
-    unrolled<rows * vectors>([&](auto i) __attribute__((always_inline)) {
-      sum[i] = multiply_add<lanes>(left[i / vectors * a.row_stride], right[i % vectors], sum[i]);
-    });
-  }
-  unrolled<rows * vectors>([&](auto i) __attribute__((always_inline)) {
-    store<lanes>(c + i / vectors * c_stride + i % vectors * lanes, sum[i]);
-  });
-}
-
-// The same for any number of vectors.
-template <Start start, int lanes, int rows>
-inline void product_rows(int vectors, std::int64_t depth, Left a, const float* b, std::int64_t b_stride,
-                         float* c, std::int64_t c_stride, const float* row_scale = nullptr) {
-  int v = 0;
-  const auto next = [&]<int count>(std::integral_constant<int, count>) {
-    product_block<start, lanes, rows, count>(depth, a, b + v * lanes, b_stride, c + v * lanes, c_stride,
-                                             row_scale);
-    v += count;
-  };
-  while (v + kVectorsAtOnce <= vectors) next(std::integral_constant<int, kVectorsAtOnce>{});
-  const int left_over = vectors - v;
-  if (left_over == 1) next(std::integral_constant<int, 1>{});
-  if constexpr (kVectorsAtOnce > 2) {
-    if (left_over == 2) next(std::integral_constant<int, 2>{});
-    if (left_over == 3) next(std::integral_constant<int, 3>{});
-  }
-}
-
-// body(count, first) for the rows in groups of kRowsAtOnce, then of 4, 2 and 1; `count` is a constant.
-template <class Body>
-inline void for_row_groups(int rows, Body body) {
-  int first = 0;
-  const auto groups_of = [&]<int count>(std::integral_constant<int, count> size) {
-    for (; first + count <= rows; first += count) body(size, first);
-  };
-  groups_of(std::integral_constant<int, kRowsAtOnce>{});
-  if constexpr (kRowsAtOnce > 4) groups_of(std::integral_constant<int, 4>{});
-  groups_of(std::integral_constant<int, 2>{});
-  groups_of(std::integral_constant<int, 1>{});
-}
-
-// One step of a transposition: the upper right blocks of size `size` change places with the lower left ones.
-template <int size, int lanes>
-[[gnu::always_inline]] inline void swap_blocks(Vector<lanes>& upper, Vector<lanes>& lower) {
-  [&]<int... lane>(std::integer_sequence<int, lane...>) __attribute__((always_inline)) {
-    const Vector<lanes> old_upper = upper;
-    upper = __builtin_shufflevector(old_upper, lower, ((lane & size) != 0 ? lanes + lane - size : lane)...);
-    lower = __builtin_shufflevector(old_upper, lower, ((lane & size) != 0 ? lanes + lane : lane + size)...);
-  }(std::make_integer_sequence<int, lanes>{});
-}
-
-template <int size, int lanes>
-[[gnu::always_inline]] inline void transpose_square(Vector<lanes> (&square)[lanes]) {
-  unrolled<lanes / 2>([&](auto pair) __attribute__((always_inline)) {
-    constexpr int row = pair / size * 2 * size + pair % size;
-    swap_blocks<size, lanes>(square[row], square[row + size]);
-  });
-  if constexpr (2 * size < lanes) transpose_square<2 * size, lanes>(square);
-}
-
-// to[column * to_stride + row] = factor * from[row * from_stride + column] for row < rows; rows up to the
-// next multiple of kLanes become zeros.
-inline void transpose(int rows, const float* from, std::int64_t from_stride, float factor, float* to,
-                      std::int64_t to_stride) {
-  constexpr int lanes = lanes_for(kColumns);
-  const int padded = (rows + kLanes - 1) / kLanes * kLanes;
-  for (int row = 0; row < padded; row += lanes) {
-    for (int column = 0; column < kColumns; column += lanes) {
-      Vector<lanes> square[lanes];
-      unrolled<lanes>([&](auto i) __attribute__((always_inline)) {
-        square[i] = Vector<lanes>{};
-        if (row + i < rows) square[i] = load<lanes>(from + (row + i) * from_stride + column) * factor;
-      });
-      transpose_square<1, lanes>(square);
-      unrolled<lanes>([&](auto i) __attribute__((always_inline)) {
-        store<lanes>(to + (column + i) * to_stride + row, square[i]);
-      });
-    }
-  }
-}
-
-}  // namespace detail
-
-// What the forward and the backward of attention share. A tile of scores lies transposed, [keys, queries]:
-// then only the queries are ever rearranged, keys and values are read where they lie, and the softmax runs
-// down columns.
-
-namespace detail {
-
-constexpr int kQueryTile = 64;  // a multiple of kLanes; also the distance between two rows of a tile
-constexpr int kKeyTile = 64;
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
-// Where a tile lies: keys [first_key, first_key + keys) against queries [first_query, first_query + queries).
-struct Tile {
-  std::int64_t batch, head, first_query, first_key;
-  int queries, keys;
-  bool diagonal;  // some of its keys come after some of its queries
-
-  int vectors() const { return static_cast<int>(divide_up(queries, kLanes)); }
-  // The first query, counted from first_query, that may see this key (counted from first_key).
-  int first_query_of(int key) const { return diagonal ? static_cast<int>(first_key - first_query) + key : 0; }
-  // How many keys the queries up to `query` (excluded) see between them.
-  int keys_of(int query) const {
-    const auto seen = static_cast<int>(first_query - first_key) + query;
-    return diagonal && seen < keys ? (seen > 0 ? seen : 0) : keys;
-  }
-  // How many keys of vector v of queries the products read: a group of rows reaches past its own diagonal.
-  int keys_of_vector(int v) const { return keys_of((v + 1) * kLanes + kRowsAtOnce - 1); }
-};
-
-// The tile of scores: scores[key, query] = rows[key] . columns[:, query], where only what keys_of() covers is
-// computed. `rows` are keys or values as they lie; `columns` [head_dim, kQueryTile].
-inline void score_product(const Tile& tile, const float* rows, std::int64_t row_stride, const float* columns,
-                          float* scores) {
-  for_row_groups(tile.keys, [&](auto count, int key) {
-    const int first_vector = tile.first_query_of(key) > 0 ? tile.first_query_of(key) / kLanes : 0;
-    const int offset = first_vector * kLanes;
-    product_rows<Start::zero, kLanes, count>(tile.vectors() - first_vector, kHeadDim,
-                                             {rows + key * row_stride, row_stride, 1}, columns + offset,
-                                             kQueryTile, scores + key * kQueryTile + offset, kQueryTile);
-  });
-}
-
-// Writes `value` where the key comes after the query, as far as anything reads there.
-inline void mask_scores(const Tile& tile, float value, float* scores) {
-  if (!tile.diagonal) return;
-  for (int key = 0; key < tile.keys; ++key) {
-    const int end = tile.first_query_of(key) < tile.queries ? tile.first_query_of(key) : tile.queries;
-    const int reached = end - kRowsAtOnce + 1;
-    for (int query = reached > 0 ? reached / kLanes * kLanes : 0; query < end; ++query) {
-      scores[key * kQueryTile + query] = value;
-    }
-  }
-}
-
-// What dropout multiplies the probabilities of one key (counted from first_key) with, for the queries of
-// vector v: 0 or keep_scale.
-inline void dropout_factors(const AttentionShape& shape, const AttentionDropout& dropout, const Tile& tile,
-                            int v, int key, float (&factors)[kLanes]) {
-  const std::int64_t row =
-      (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query + v * kLanes;
-  std::uint32_t bits[kLanes];
-  random_row(dropout.key, static_cast<std::uint64_t>(row * shape.tokens + tile.first_key + key),
-             static_cast<std::uint64_t>(shape.tokens), bits);
-#pragma omp simd simdlen(kLanes)
-  for (int lane = 0; lane < kLanes; ++lane)
-    factors[lane] = bits[lane] >= dropout.threshold ? dropout.keep_scale : 0.0f;
 }
 
 }  // namespace detail
@@ -584,38 +239,10 @@ inline void attention_backward(const AttentionShape& shape, ConstHeads q, ConstH
   }
 }
 
-}  // namespace hydrac::shakespeare_char_program::attention_backward_code
-
-using namespace hydrac;
-using namespace hydrac::shakespeare_char_program;
+}  // namespace attention_code
 
 // d_q, d_k, d_v from d_out, and the probabilities again from q, k and lse
 // Spec: optimizations.attention.
-static void attention_backward_kernel(const float* d_out,  // [B,T,HD]
-                                      const float* out,    // [B,T,HD]
-                                      const float* lse,    // [B,H,T]
-                                      const float* q,      // [B,T,H,D]
-                                      const float* k,      // [B,T,H,D]
-                                      const float* v,      // [B,T,H,D]
-                                      float* d_q,          // [B,T,H,D]
-                                      float* d_k,          // [B,T,H,D]
-                                      float* d_v,          // [B,T,H,D]
-                                      const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                      void* workspace, int layer) {
-  constexpr attention_backward_code::AttentionShape shape{B, T, H, H, 0.125f};
-  const attention_backward_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer),
-                                                          858993459u, 1.25f};
-  constexpr int kThreads = 8;  // that the workspace is for
-  static_assert(attention_backward_code::attention_backward_workspace(shape, kThreads) <= 528384);
-  attention_backward_code::attention_backward(
-      shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
-      {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse, {d_out, T * H * D, H * D, D},
-      {d_q, T * 3 * H * D, 3 * H * D, D}, {d_k, T * 3 * H * D, 3 * H * D, D},
-      {d_v, T * 3 * H * D, 3 * H * D, D}, dropout, {workspace, kThreads});
-}
-
-namespace hydrac::shakespeare_char_program {
-
 void attention_backward(const float* d_out,  // [B,T,HD]
                         const float* out,    // [B,T,HD]
                         const float* lse,    // [B,H,T]
@@ -627,7 +254,16 @@ void attention_backward(const float* d_out,  // [B,T,HD]
                         float* d_v,          // [B,T,H,D]
                         const std::uint32_t* rng_step, const std::uint32_t* rng_seed, void* workspace,
                         int layer) {
-  attention_backward_kernel(d_out, out, lse, q, k, v, d_q, d_k, d_v, rng_step, rng_seed, workspace, layer);
+  constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
+  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 858993459u,
+                                                 1.25f};
+  constexpr int kThreads = 8;  // that the workspace is for
+  static_assert(attention_code::attention_backward_workspace(shape, kThreads) <= 528384);
+  attention_code::attention_backward(shape, {q, T * 3 * H * D, 3 * H * D, D},
+                                     {k, T * 3 * H * D, 3 * H * D, D}, {v, T * 3 * H * D, 3 * H * D, D},
+                                     {out, T * H * D, H * D, D}, lse, {d_out, T * H * D, H * D, D},
+                                     {d_q, T * 3 * H * D, 3 * H * D, D}, {d_k, T * 3 * H * D, 3 * H * D, D},
+                                     {d_v, T * 3 * H * D, 3 * H * D, D}, dropout, {workspace, kThreads});
 }
 
 }  // namespace hydrac::shakespeare_char_program

@@ -71,6 +71,7 @@ void dropout_add_layernorm(const float* x,  // [B,T,C]
 
 // y = act(x)
 // Rows [B,T], columns [F]; reads 1 and writes 1 of [B,T,F].
+// y may lie where x lies.
 // Spec: model.hidden_act.
 void gelu(const float* x,  // [B,T,F]
           float* y) {      // [B,T,F]

@@ -3,11 +3,12 @@
 //
 // cpu/embedding.h for the sizes of this program.
 #include "kernels/kernels.h"
+
 #include <cstdint>
 
-#include "dims.h"
+namespace hydrac::shakespeare_char_program {
 
-namespace hydrac::shakespeare_char_program::embedding_backward_code {
+namespace embedding_code {
 
 // Embedding lookup and its gradient. The gradient is a scatter, summed in row order without atomics, so its
 // bits do not depend on the number of threads.
@@ -32,26 +33,14 @@ inline void embedding_backward(const std::int32_t* ids, const float* d_out, floa
   }
 }
 
-}  // namespace hydrac::shakespeare_char_program::embedding_backward_code
-
-using namespace hydrac;
-using namespace hydrac::shakespeare_char_program;
+}  // namespace embedding_code
 
 // d_table[id] += d_y, rows in order
 // Spec: model.hidden_size.
-static void embedding_backward_kernel(const std::int32_t* ids,  // [B,T]
-                                      const float* d_y,         // [B,T,C]
-                                      float* d_table) {         // [V,C]
-  embedding_backward_code::embedding_backward(ids, d_y, d_table, B * T, C);
-}
-
-namespace hydrac::shakespeare_char_program {
-
 void embedding_backward(const std::int32_t* ids,  // [B,T]
                         const float* d_y,         // [B,T,C]
-                        float* d_table)           // [V,C]
-{
-  embedding_backward_kernel(ids, d_y, d_table);
+                        float* d_table) {         // [V,C]
+  embedding_code::embedding_backward(ids, d_y, d_table, B * T, C);
 }
 
 }  // namespace hydrac::shakespeare_char_program

@@ -22,7 +22,9 @@ void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
                           const float* position_table,  // [P,C]
                           float* embedded,              // [B,T,C]
                           const float* norm_weight,     // [C]
-                          float* normed) {              // [B,T,C]
+                          float* normed,                // [B,T,C]
+                          float* mean,                  // [B,T]
+                          float* rstd) {                // [B,T]
   constexpr float kEpsilon = 1e-05f;
 #pragma omp parallel for schedule(static)
   for (std::int64_t r = 0; r < B * T; ++r) {
@@ -46,6 +48,7 @@ void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
       const float centered = embedded_value - row_mean;
       sum_of_squares += centered * centered;
     }
+    mean[r] = row_mean;
     const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 #pragma omp simd
     for (int c = 0; c < C; ++c) {
@@ -53,6 +56,7 @@ void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
       const float centered = embedded_value - row_mean;
       normed_row[c] = centered * row_rstd * norm_weight[c];
     }
+    rstd[r] = row_rstd;
   }
 }
 
@@ -65,7 +69,9 @@ void add_layernorm(const float* residual,     // [B,T,C]
                    const float* x,            // [B,T,C]
                    float* sum,                // [B,T,C]
                    const float* norm_weight,  // [C]
-                   float* normed) {           // [B,T,C]
+                   float* normed,             // [B,T,C]
+                   float* mean,               // [B,T]
+                   float* rstd) {             // [B,T]
   constexpr float kEpsilon = 1e-05f;
 #pragma omp parallel for schedule(static)
   for (std::int64_t r = 0; r < B * T; ++r) {
@@ -88,6 +94,7 @@ void add_layernorm(const float* residual,     // [B,T,C]
       const float centered = sum_value - row_mean;
       sum_of_squares += centered * centered;
     }
+    mean[r] = row_mean;
     const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 #pragma omp simd
     for (int c = 0; c < C; ++c) {
@@ -95,6 +102,7 @@ void add_layernorm(const float* residual,     // [B,T,C]
       const float centered = sum_value - row_mean;
       normed_row[c] = centered * row_rstd * norm_weight[c];
     }
+    rstd[r] = row_rstd;
   }
 }
 

@@ -22,11 +22,14 @@ void embeddings_layernorm_generate(const std::int32_t* ids,      // [1,T]
                                    const float* position_table,  // [P,C]
                                    float* embedded,              // [1,T,C]
                                    const float* norm_weight,     // [C]
-                                   float* normed) {              // [1,T,C]
+                                   float* normed,                // [1,T,C]
+                                   float* mean,                  // [1,T]
+                                   float* rstd) {                // [1,T]
   constexpr float kEpsilon = 1e-05f;
 #pragma omp parallel for schedule(static)
   for (std::int64_t r = 0; r < T; ++r) {
-    const float* position_table_row = position_table + r * C;
+    const std::int64_t t = r % T;
+    const float* position_table_row = position_table + t * C;
     float* embedded_row = embedded + r * C;
     float* normed_row = normed + r * C;
     const std::int32_t id = ids[r];
@@ -45,6 +48,7 @@ void embeddings_layernorm_generate(const std::int32_t* ids,      // [1,T]
       const float centered = embedded_value - row_mean;
       sum_of_squares += centered * centered;
     }
+    mean[r] = row_mean;
     const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 #pragma omp simd
     for (int c = 0; c < C; ++c) {
@@ -52,6 +56,7 @@ void embeddings_layernorm_generate(const std::int32_t* ids,      // [1,T]
       const float centered = embedded_value - row_mean;
       normed_row[c] = centered * row_rstd * norm_weight[c];
     }
+    rstd[r] = row_rstd;
   }
 }
 
@@ -64,7 +69,9 @@ void add_layernorm_generate(const float* residual,     // [1,T,C]
                             const float* x,            // [1,T,C]
                             float* sum,                // [1,T,C]
                             const float* norm_weight,  // [C]
-                            float* normed) {           // [1,T,C]
+                            float* normed,             // [1,T,C]
+                            float* mean,               // [1,T]
+                            float* rstd) {             // [1,T]
   constexpr float kEpsilon = 1e-05f;
 #pragma omp parallel for schedule(static)
   for (std::int64_t r = 0; r < T; ++r) {
@@ -87,6 +94,7 @@ void add_layernorm_generate(const float* residual,     // [1,T,C]
       const float centered = sum_value - row_mean;
       sum_of_squares += centered * centered;
     }
+    mean[r] = row_mean;
     const float row_rstd = rsqrt(sum_of_squares * (1.0f / C) + kEpsilon);
 #pragma omp simd
     for (int c = 0; c < C; ++c) {
@@ -94,6 +102,7 @@ void add_layernorm_generate(const float* residual,     // [1,T,C]
       const float centered = sum_value - row_mean;
       normed_row[c] = centered * row_rstd * norm_weight[c];
     }
+    rstd[r] = row_rstd;
   }
 }
 
@@ -122,9 +131,11 @@ void select_token(const float* x,  // [1,T,C]
                   const std::int32_t* position,
                   float* y) {  // [1,C]
   const std::int32_t position_value = position[0];
+  constexpr std::int64_t r = 0;
+  float* y_row = y + r * C;
 #pragma omp simd
   for (int c = 0; c < C; ++c) {
-    y[c] = x[position_value * C + c];
+    y_row[c] = x[position_value * C + c];
   }
 }
 

@@ -124,14 +124,18 @@ void embeddings_layernorm(const std::int32_t* ids,      // [B,T]
                           const float* position_table,  // [P,C]
                           float* embedded,              // [B,T,C]
                           const float* norm_weight,     // [C]
-                          float* normed)                // [B,T,C]
+                          float* normed,                // [B,T,C]
+                          float* mean,                  // [B,T]
+                          float* rstd)                  // [B,T]
     ;
 
 void add_layernorm(const float* residual,     // [B,T,C]
                    const float* x,            // [B,T,C]
                    float* sum,                // [B,T,C]
                    const float* norm_weight,  // [C]
-                   float* normed)             // [B,T,C]
+                   float* normed,             // [B,T,C]
+                   float* mean,               // [B,T]
+                   float* rstd)               // [B,T]
     ;
 
 void cross_entropy_loss(const float* logits,          // [B,T,V]
@@ -147,14 +151,18 @@ void embeddings_layernorm_generate(const std::int32_t* ids,      // [1,T]
                                    const float* position_table,  // [P,C]
                                    float* embedded,              // [1,T,C]
                                    const float* norm_weight,     // [C]
-                                   float* normed)                // [1,T,C]
+                                   float* normed,                // [1,T,C]
+                                   float* mean,                  // [1,T]
+                                   float* rstd)                  // [1,T]
     ;
 
 void add_layernorm_generate(const float* residual,     // [1,T,C]
                             const float* x,            // [1,T,C]
                             float* sum,                // [1,T,C]
                             const float* norm_weight,  // [C]
-                            float* normed)             // [1,T,C]
+                            float* normed,             // [1,T,C]
+                            float* mean,               // [1,T]
+                            float* rstd)               // [1,T]
     ;
 
 void gelu_generate(const float* x,  // [1,T,F]
@@ -218,7 +226,7 @@ void grad_square(const float* gradients,  // [Rows,Width]
                  float* workspace)  // [32,1]
     ;
 
-void prepare_update(const std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
+void prepare_update(std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
                     float* learning_rate, float* clip, float* grad_norm, float* step_loss,
                     float* adam_step_size, float* adam_root_factor);
 
@@ -228,7 +236,5 @@ void adamw(float* parameters,       // [Rows,Width]
            float* adam_v,           // [Rows,Width]
            const float* learning_rate, const float* clip, const float* adam_step_size,
            const float* adam_root_factor, const std::int32_t* diverged);
-
-void advance_step(std::int32_t* step);
 
 }  // namespace hydrac::shakespeare_char_program

@@ -45,9 +45,10 @@ void grad_square(const float* gradients,  // [Rows,Width]
 
 // learning_rate of this step, and the clip factor min(1, max_norm / (norm + 1e-6)), norm = sqrt(grad_square)
 // t = step + 1, step_size = learning_rate / (1 - beta1^t), root_factor = 1 / sqrt(1 - beta2^t)
+// step += 1
 // Scalars.
 // Spec: train.lr_scheduler.
-void prepare_update(const std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
+void prepare_update(std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
                     float* learning_rate, float* clip, float* grad_norm, float* step_loss,
                     float* adam_step_size, float* adam_root_factor) {
   constexpr double kDecaySteps = 4900.0;
@@ -75,6 +76,7 @@ void prepare_update(const std::int32_t* step, const float* grad_square, float* l
   adam_step_size[0] =
       static_cast<float>(static_cast<double>(rate) / (1.0 - std::exp(t * -0.10536051565782628)));
   adam_root_factor[0] = static_cast<float>(1.0 / std::sqrt(1.0 - std::exp(t * -0.01005033585350145)));
+  step[0] = step_value + 1;
 }
 
 // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients
@@ -124,14 +126,6 @@ void adamw(float* parameters,       // [Rows,Width]
       adam_v_row[c] = goes_on ? v_new : v;
     }
   }
-}
-
-// step += 1
-// Scalars.
-// Spec: train.max_steps.
-void advance_step(std::int32_t* step) {
-  const std::int32_t step_value = step[0];
-  step[0] = step_value + 1;
 }
 
 }  // namespace hydrac::shakespeare_char_program

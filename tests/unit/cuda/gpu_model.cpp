@@ -29,7 +29,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
       {interface.loss, interface.eval_loss, interface.logits, metrics.step_loss, metrics.grad_norm},
       passes::statistics(graph)};
   passes::expand(graph, {.bias = true}, log);
-  passes::move_biases(graph, kept, log);
+  passes::move_biases(graph, kept.by_host, log);
   passes::remove_dead(graph, kept, log);
   passes::fuse(graph, log);
   passes::remove_dead(graph, kept, log);

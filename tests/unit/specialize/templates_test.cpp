@@ -157,7 +157,7 @@ TEST_F(SameCode, KernelsThatShareAHeaderCompileToTheSamePtx) {
        {CudaAttention{}, CudaAttention{.has_dropout = true}, CudaAttention{.head_dim = 128},
         CudaAttention{.capability = 80, .head_dim = 128, .has_dropout = true},
         CudaAttention{.capability = 75, .type = "f16", .head_dim = 64, .has_dropout = true}}) {
-    const std::vector<int> known = runtime::cuda::nvrtc_capabilities();
+    const std::vector<int> known = device_code::nvrtc_capabilities();
     if (!std::binary_search(known.begin(), known.end(), attention.capability)) continue;
     SpecializeRequest request;
     for (const char* kernel : {"forward", "query_gradients", "key_gradients"}) {
