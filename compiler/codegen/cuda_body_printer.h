@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ class CudaBodyPrinter : BodyNames {
   Size vectors(int space) const;  // of a row
   Size tiles() const;
   std::string sums_text() const;  // the length of a row of partial sums
+  std::set<int> walked_spaces() const;
   std::string of_space(const std::string& name, int space) const;
   std::vector<Constant> constants() const;
   std::string constants_text(const std::string& body) const;

@@ -11,13 +11,18 @@ namespace hydrac::codegen {
 
 using Shape = CudaLayout::Shape;
 
+// Merging bodies may leave a space that no loop walks.
+std::set<int> CudaBodyPrinter::walked_spaces() const {
+  std::set<int> spaces;
+  for (const Stage& stage : stages_) {
+    for (const Loop& loop : stage.loops) spaces.insert(loop.space);
+  }
+  return spaces;
+}
+
 // Kernels with several column spaces tell their constants apart by the column's variable.
 std::string CudaBodyPrinter::of_space(const std::string& name, int space) const {
-  std::set<int> used;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) used.insert(loop.space);
-  }
-  if (used.size() <= 1) return name;
+  if (walked_spaces().size() <= 1) return name;
   const std::string& symbol = body_.variables[body_.spaces[space].back()].symbol;
   const bool is_letter = symbol.size() == 1 && std::isalpha(static_cast<unsigned char>(symbol[0]));
   return name + (is_letter ? symbol : std::to_string(space));
@@ -62,8 +67,7 @@ std::vector<CudaBodyPrinter::Constant> CudaBodyPrinter::constants() const {
     list.push_back({"int", "kBlocks", std::to_string(layout_.blocks),
                     layout_.shape == Shape::tiles ? "that share the rows of a tile" : "that share the rows"});
   }
-  for (size_t s = 0; s < body_.spaces.size(); ++s) {
-    const int space = static_cast<int>(s);
+  for (const int space : walked_spaces()) {
     const ColumnLayout& layout = columns(space);
     const Size width = width_of(space), one = vector(space);
     list.push_back({"int", one.text, std::to_string(one.value), "columns that a thread moves at once"});

@@ -199,7 +199,7 @@ TEST_F(GpuRuntime, KernelsAndVariablesAreFoundByName) {
 TEST_F(GpuRuntime, TheLoadedKernelTakesWhatTheAssemblerReported) {
   const DeviceCode code = compiled(kKernels);
   const Module module(code.image);
-  EXPECT_EQ(code.kernels.size(), 5u);
+  EXPECT_EQ(code.kernels.size(), 6u);
   for (const KernelResources& resources : code.kernels) {
     const Kernel kernel = module.kernel(resources.kernel);
     EXPECT_EQ(kernel.registers(), resources.registers) << resources.kernel;
