@@ -28,6 +28,7 @@ struct CommandLine {
 struct Option {
   std::string_view name, value, help;  // value: what it takes; empty for a switch
   void (*set)(CommandLine&, const std::string& value);
+  std::string_view letter = {};  // "-q"
 };
 
 int64_t positive_number(std::string_view option, const std::string& text) {
@@ -52,7 +53,7 @@ constexpr Option kOptions[] = {
     {"--resume", "", "continue the run in its folder from its newest checkpoint",
      [](CommandLine& line, const std::string&) { line.resume = true; }},
     {"--quiet", "", "print nothing but errors",
-     [](CommandLine& line, const std::string&) { line.quiet = true; }},
+     [](CommandLine& line, const std::string&) { line.quiet = true; }, "-q"},
     {"--check-kernels", "",
      "wait for every kernel and name the first that fails or writes NaN or infinity; slow",
      [](CommandLine& line, const std::string&) { line.check_kernels = true; }},
@@ -61,7 +62,7 @@ constexpr Option kOptions[] = {
 
 const Option& option_named(std::string_view name) {
   for (const Option& option : kOptions) {
-    if (option.name == name) return option;
+    if (name == option.name || (name == option.letter && !name.empty())) return option;
   }
   throw InputError(fmt::format("unknown option {}; --help lists them", name));
 }
@@ -90,8 +91,10 @@ CommandLine parse(std::span<const char* const> words) {
 void print_help(std::string_view program, const TrainSettings& settings) {
   fmt::print("usage: {} [options]\n\ntrains {} into {}\n\noptions\n", program, settings.name,
              settings.train.run_dir.generic_string());
-  for (const Option& option : kOptions)
-    fmt::print("  {:<18} {}\n", fmt::format("{} {}", option.name, option.value), option.help);
+  for (const Option& option : kOptions) {
+    const std::string letter = option.letter.empty() ? "" : fmt::format(",{}", option.letter);
+    fmt::print("  {:<18} {}\n", fmt::format("{}{} {}", option.name, letter, option.value), option.help);
+  }
   fmt::print("\nExit codes: 0 fine, 2 bad input, 3 the run failed.\n");
 }
 

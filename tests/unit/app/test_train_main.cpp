@@ -90,7 +90,7 @@ TEST_F(TrainMain, AResumedRunIsTheWholeOne) {
 
 TEST_F(TrainMain, OtherDataIsAnotherRun) {
   write_shard("other.bin", 5);
-  ASSERT_EQ(run({"--quiet", "--steps", "2"}).code, 0);
+  ASSERT_EQ(run({"-q", "--steps", "2"}).code, 0);
   const std::string other = folder_ / "other.bin";
   const Outcome outcome = run({"--quiet", "--resume", "--data", other.c_str(), "--data", other.c_str()});
   EXPECT_EQ(outcome.code, 2);
@@ -123,7 +123,7 @@ TEST_F(TrainMain, HelpListsItsOptions) {
           "  --steps N          end after N steps; the learning rate's schedule stays that of the spec\n"
           "  --output DIR       the run's folder\n"
           "  --resume           continue the run in its folder from its newest checkpoint\n"
-          "  --quiet            print nothing but errors\n"
+          "  --quiet,-q         print nothing but errors\n"
           "  --check-kernels    wait for every kernel and name the first that fails or writes NaN or "
           "infinity; "
           "slow\n"
