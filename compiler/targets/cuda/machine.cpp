@@ -60,13 +60,16 @@ runtime::cudnn::AttentionProblem problem_of(const program::AttentionCall& call) 
   return problem;
 }
 
-// The deterministic backward pass keeps the scores' gradient, a number a query row, and with grouped heads
-// float32 sums.
+// The deterministic backward pass keeps the scores' gradient, a number a query row, with grouped heads float32
+// sums, and for some shapes the sequences' lengths; each begins at a multiple of 256 bytes.
 int64_t usual_workspace(const program::AttentionCall& call) {
-  if (!call.backward) return 256;
+  constexpr int64_t kAlignment = 256;
+  if (!call.backward) return kAlignment;
+  const auto aligned = [](int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
   const int64_t padded = (call.tokens + 63) / 64 * 64, rows = call.batch * call.heads * call.tokens;
   const int64_t grouped = call.kv_heads < call.heads ? 4 * rows * call.head_dim : 0;
-  return 2 * call.batch * call.heads * padded * padded + 4 * rows + grouped;
+  return aligned(2 * call.batch * call.heads * padded * padded) + aligned(4 * rows) + aligned(grouped) +
+         aligned(4 * call.batch);
 }
 
 }  // namespace
