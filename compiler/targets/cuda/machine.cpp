@@ -60,8 +60,8 @@ runtime::cudnn::AttentionProblem problem_of(const program::AttentionCall& call) 
   return problem;
 }
 
-// The deterministic backward pass keeps the scores' gradient, a number a query row, with grouped heads float32
-// sums, and for some shapes the sequences' lengths; each begins at a multiple of 256 bytes.
+// The deterministic backward pass keeps the scores' gradient, a number a query row, with grouped heads
+// float32 sums, and for some shapes the sequences' lengths; each begins at a multiple of 256 bytes.
 int64_t usual_workspace(const program::AttentionCall& call) {
   constexpr int64_t kAlignment = 256;
   if (!call.backward) return kAlignment;
