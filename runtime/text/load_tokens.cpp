@@ -61,9 +61,9 @@ PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& 
   PackedTokens packed(tokenizer.vocab_size());
   std::vector<int32_t> ids;
   int64_t reported = 0;
+  const int64_t step = std::max(int64_t{1} << 20, progress.bytes_total / 20);
   const auto report = [&](int64_t bytes_done, int64_t tokens) {
-    constexpr int64_t kStep = int64_t{1} << 20;
-    if (!options.progress || bytes_done - reported < kStep) return;
+    if (!options.progress || bytes_done - reported < step) return;
     reported = bytes_done;
     options.progress({std::min(bytes_done, progress.bytes_total), progress.bytes_total, tokens});
   };
@@ -84,7 +84,8 @@ PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& 
     progress.bytes_done += static_cast<int64_t>(document.text.size());
     report(progress.bytes_done, packed.count());
   });
-  if (options.progress) options.progress({progress.bytes_total, progress.bytes_total, packed.count()});
+  if (options.progress && reported < progress.bytes_total)
+    options.progress({progress.bytes_total, progress.bytes_total, packed.count()});
   return packed;
 }
 
