@@ -10,7 +10,6 @@
 #include "codegen/cuda_program.h"
 #include "driver/dump.h"
 #include "driver/fit_memory.h"
-#include "plan/roomy_plan.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "plan/liveness.h"
-#include "plan/roomy_plan.h"
 
 namespace hydrac::plan {
 

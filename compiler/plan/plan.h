@@ -5,6 +5,7 @@
 // time, so they share one space.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,11 @@ struct Plan {
 };
 
 Plan make_plan(const ir::Graph& graph);
+
+// make_plan(graph), but that what the second branch touches (`beside`, storages) stays for half a layer
+// longer, if the arena then grows by little and is at most `most_bytes`. Memory that is used again at once
+// orders the branches: the first waits until the second has read what lay there.
+Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int64_t most_bytes);
 
 // Byte offset in the arena of a use's first element when the region is at `layer`.
 int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer);

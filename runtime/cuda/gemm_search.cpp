@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/cuda/memory.h"
-#include "runtime/data/hash.h"
+#include "runtime/cuda/random_fill.h"
 
 namespace hydrac::runtime::cuda {
 namespace {
@@ -19,10 +19,6 @@ constexpr double kSampleMs = 0.25;       // ... and each time repeated to fill t
 constexpr int kMostRepeats = 32;
 constexpr std::int64_t kMostSets = 16;
 
-std::int64_t rounded(std::int64_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
-
 // Where the operands of one product lie in one set, in bytes from its start.
 struct SetLayout {
   std::int64_t a = 0, b = 0, d = 0, bias = 0, bytes = 0;
@@ -30,7 +26,7 @@ struct SetLayout {
   explicit SetLayout(const GemmProblem& p) {
     const auto place = [&](std::int64_t size) {
       const std::int64_t at = bytes;
-      bytes += rounded(size);
+      bytes += aligned(size);
       return at;
     };
     a = place(stored_a(p).bytes());
@@ -39,49 +35,6 @@ struct SetLayout {
     bias = place(p.bias ? p.n * element_bytes(p.result) : 0);
   }
 };
-
-// Magnitudes from 1/4 to 1 with random mantissas and signs, as bits of a floating type: zeros and repeated
-// values would let multipliers idle and the GPU run faster than in a real step. `half` is the bits of 0.5.
-template <class Word>
-std::vector<Word> random_words(std::size_t count, Word sign_and_mantissa, Word half, Word exponent_step) {
-  std::vector<Word> words(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t random = mix64(i);
-    const Word exponent = (random >> 63) != 0 ? half : static_cast<Word>(half - exponent_step);
-    words[i] = static_cast<Word>((static_cast<Word>(random) & sign_and_mantissa) | exponent);
-  }
-  return words;
-}
-
-std::vector<std::byte> random_pattern(ElementType type) {
-  constexpr std::size_t count = 65521;  // a prime: rows of a matrix differ
-  const auto bytes = [](const auto& words) {
-    const auto* start = reinterpret_cast<const std::byte*>(words.data());
-    return std::vector<std::byte>(start, start + words.size() * sizeof words[0]);
-  };
-  switch (type) {
-    case ElementType::f32:
-      return bytes(random_words<std::uint32_t>(count, 0x807fffffu, 0x3f000000u, 0x00800000u));
-    case ElementType::bf16:
-      return bytes(random_words<std::uint16_t>(count, 0x807f, 0x3f00, 0x0080));
-    case ElementType::f16:
-      return bytes(random_words<std::uint16_t>(count, 0x83ff, 0x3800, 0x0400));
-  }
-  return {};
-}
-
-// Fills memory with one pattern after the other: once from the host, then doubled on the device.
-void fill_random(std::byte* device, std::int64_t bytes, ElementType type, const Stream& stream) {
-  if (bytes == 0) return;
-  const std::vector<std::byte> pattern = random_pattern(type);
-  std::int64_t filled = std::min<std::int64_t>(bytes, static_cast<std::int64_t>(pattern.size()));
-  copy_to_device(device, pattern.data(), filled);
-  while (filled < bytes) {
-    const std::int64_t more = std::min(filled, bytes - filled);
-    copy_on_device(device + filled, device, more, stream);
-    filled += more;
-  }
-}
 
 void fill_operands(const GemmProblem& p, const SetLayout& layout, std::byte* set, const Stream& stream) {
   fill_random(set + layout.a, stored_a(p).bytes(), p.operands, stream);
@@ -101,7 +54,7 @@ class Bench {
         const Stream& stream, DeviceRange scratch)
       : search_(search), descriptors_(descriptors), stream_(stream), workspace_(scratch.data) {
     const SetLayout layout(problem);
-    const std::int64_t start = rounded(search.workspace_bytes);
+    const std::int64_t start = aligned(search.workspace_bytes);
     const std::int64_t room = (scratch.bytes - start) / layout.bytes;
     const std::int64_t sets = std::min(room, useful_operand_sets(problem, search.l2_bytes));
     std::byte* first = scratch.data + start;

@@ -18,14 +18,9 @@
 namespace hydrac::runtime::cudnn {
 namespace {
 
-constexpr std::int64_t kWorkspaceAlignment = 256;
 constexpr int kMeasuredPlans = 3;
 constexpr double kClearlyFaster = 0.98;  // of the favourite's time: less replaces it
 constexpr const char* kFastest = "the fastest engine";
-
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-}
 
 // The addresses that a plan reads and writes, by the ids of its graph.
 class VariantPack {
@@ -129,12 +124,13 @@ struct CudnnAttention::Impl {
   }
 
   static void lay_out_workspace(Plan::Impl& plan) {
-    plan.row_sums_at = aligned(plan.engine.workspace_bytes);
+    plan.row_sums_at = cuda::aligned(plan.engine.workspace_bytes);
     plan.workspace_bytes = plan.row_sums_at;
     if (!plan.backward) return;
-    plan.d_q_sums_at = plan.row_sums_at + aligned(row_sums_bytes(plan.problem));
-    plan.lengths_at = plan.d_q_sums_at + aligned(d_q_sums_bytes(plan.problem));
-    plan.workspace_bytes = plan.lengths_at + (plan.with_lengths ? aligned(lengths_bytes(plan.problem)) : 0);
+    plan.d_q_sums_at = plan.row_sums_at + cuda::aligned(row_sums_bytes(plan.problem));
+    plan.lengths_at = plan.d_q_sums_at + cuda::aligned(d_q_sums_bytes(plan.problem));
+    plan.workspace_bytes =
+        plan.lengths_at + (plan.with_lengths ? cuda::aligned(lengths_bytes(plan.problem)) : 0);
   }
 
   std::vector<Plan> several(bool backward, const AttentionProblem& problem, int count) const {
@@ -187,10 +183,10 @@ struct CudnnAttention::Impl {
                    : "a plan of attention's gradients was given the addresses of its forward pass");
     }
     const auto address = reinterpret_cast<std::uintptr_t>(workspace);
-    if (plan.workspace_bytes > 0 && (address == 0 || address % kWorkspaceAlignment != 0)) {
+    if (plan.workspace_bytes > 0 && (address == 0 || address % cuda::kAlignment != 0)) {
       throw std::logic_error(
           fmt::format("the workspace of attention through cuDNN is at {}, null or no multiple of {}",
-                      workspace, kWorkspaceAlignment));
+                      workspace, cuda::kAlignment));
     }
     library->check(library->set_stream(handle, stream.handle()), "take the stream");
   }

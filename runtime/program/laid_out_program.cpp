@@ -11,6 +11,14 @@
 
 namespace hydrac::runtime {
 
+namespace {
+
+ReadArena reader_of(LaidOutProgram& program) {
+  return [&program](int64_t at, std::span<std::byte> to) { program.copy_out(at, to); };
+}
+
+}  // namespace
+
 void LaidOutProgram::initialize() {
   clear_persistent();
   uint32_t stream = 0;
@@ -64,7 +72,7 @@ void LaidOutProgram::set_counters(const Counters& counters) {
 
 std::optional<std::string> LaidOutProgram::step_through(Function function, bool look) {
   const std::vector<TracedCall> calls = layout_.calls.of(to_string(function));
-  const ReadArena read = [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
+  const ReadArena read = reader_of(*this);
   struct Found {};
   std::optional<std::string> found;
   size_t next = 0;
@@ -107,7 +115,7 @@ std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
 
 std::string LaidOutProgram::explain_divergence() {
   if (layout_.calls.empty()) return "";
-  const ReadArena read = [this](int64_t at, std::span<std::byte> to) { copy_out(at, to); };
+  const ReadArena read = reader_of(*this);
   if (const auto found = non_finite_tensor(layout_.parameters, "parameter", read)) return *found;
   if (const auto found = non_finite_tensor(layout_.optimizer_state, "optimizer state", read)) return *found;
   if (const auto found = repeat(last_run())) return "first, " + *found;

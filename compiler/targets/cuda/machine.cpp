@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "cuda/attention/geometry.h"
+#include "runtime/cuda/memory.h"
 #include "runtime/error.h"
 
 namespace hydrac::targets {
@@ -63,9 +64,8 @@ runtime::cudnn::AttentionProblem problem_of(const program::AttentionCall& call) 
 // The deterministic backward pass keeps the scores' gradient, a number a query row, with grouped heads
 // float32 sums, and for some shapes the sequences' lengths; each begins at a multiple of 256 bytes.
 int64_t usual_workspace(const program::AttentionCall& call) {
-  constexpr int64_t kAlignment = 256;
-  if (!call.backward) return kAlignment;
-  const auto aligned = [](int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
+  using runtime::cuda::aligned;
+  if (!call.backward) return runtime::cuda::kAlignment;
   const int64_t padded = (call.tokens + 63) / 64 * 64, rows = call.batch * call.heads * call.tokens;
   const int64_t grouped = call.kv_heads < call.heads ? 4 * rows * call.head_dim : 0;
   return aligned(2 * call.batch * call.heads * padded * padded) + aligned(4 * rows) + aligned(grouped) +

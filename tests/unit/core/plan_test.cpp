@@ -8,7 +8,6 @@
 
 #include "codegen/cpu_program.h"
 #include "plan/liveness.h"
-#include "plan/roomy_plan.h"
 #include "small_models.h"
 
 namespace hydrac::test {
