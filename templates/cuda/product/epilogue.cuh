@@ -10,7 +10,7 @@ namespace hydrac::cuda {
 // A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.
 template <class Config>
 struct ProductRows {
-  static constexpr int kThreads = ProductTile::epilogue_warps * 32;
+  static constexpr int kThreads = Config::tile.epilogue_warps * 32;
   static constexpr int kLanes = Config::tile_columns / 8;  // threads of a row
   static constexpr int kGroups = kThreads / kLanes;        // rows at a time
   static constexpr int kHalf = ProductTile::rows / 2 / kGroups;  // of a thread, in each half of a tile
@@ -34,12 +34,13 @@ __device__ __forceinline__ void store_sums(const ProductRows<Config>& rows, floa
     store(mine + 4,
           Vector<float, 4>{epilogue.sum[s][4], epilogue.sum[s][5], epilogue.sum[s][6], epilogue.sum[s][7]});
     named_barrier(1, Rows::kThreads);
-    const int column = place.column + rows.thread;
-    if (rows.thread < Config::tile_columns && column < Config::columns && has_rows) {
+    for (int c = rows.thread; c < Config::tile_columns; c += Rows::kThreads) {
+      const int column = place.column + c;
+      if (column >= Config::columns || !has_rows) break;
       float total = 0.0f;
 #pragma unroll
       for (int group = 0; group < Rows::kGroups; ++group) {
-        total += exchange[group * Config::tile_columns + rows.thread];
+        total += exchange[group * Config::tile_columns + c];
       }
       epilogue.partials[s][place.row / ProductTile::rows * std::int64_t{Config::columns} + column] = total;
     }

@@ -1,5 +1,6 @@
 // The warpgroups of a product's block that multiply.
 #pragma once
+#include "cuda/product/operands.cuh"
 #include "cuda/product/shared.cuh"
 #include "cuda/product/tiles.cuh"
 #include "cuda/product/wgmma.cuh"
@@ -19,8 +20,10 @@ class ProductSums {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < ProductTile::depth / 16; ++k) {
-      wgmma::multiply_tile<typename Config::Storage, kColumns, Config::b_transposed>(
-          at_, wgmma::descriptor(a, 0, k * 32), wgmma::descriptor(b, kPanelBytes, k * kStep), !first || k > 0);
+#pragma unroll
+      for (int part = 0; part < kColumns / kWide; ++part)
+      wgmma::multiply_tile<typename Config::Storage, kWide, Config::b_transposed>(
+          at_ + part * kWide / 8, wgmma::descriptor(a, 0, k * 32), wgmma::descriptor(b, kPanelBytes, k * kStep + part * kWide * 128), !first || k > 0);
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   }
@@ -53,6 +56,7 @@ class ProductSums {
 
  private:
   static constexpr int kColumns = Config::tile.columns;
+  static constexpr int kWide = Config::tile.wide;
 
   __device__ __forceinline__ std::uint32_t packed(int n, int e) const {
     return ptx::pack<typename Config::Storage>(at_[n][e], at_[n][e + 1]);
@@ -64,7 +68,7 @@ class ProductSums {
 // By one warpgroup: its half of each of the block's tiles.
 template <class Config>
 __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shared,
-                                               const ProductTiles<Config>& tiles) {
+                                               const ProductTiles<Config>& tiles, ProductCopies<Config> copies) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, half = threadIdx.x / 128;
   const auto release = [&](int stage) {  // in each block that brings a part of it
     if constexpr (Config::tile.cluster == 1) {
@@ -73,6 +77,12 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
       if (threadIdx.x % 128 < Config::tile.cluster) barrier_arrive_at(shared.empty(stage), threadIdx.x % 128);
     }
   };
+  const bool copier = !Config::tile.copy_warp && threadIdx.x == 128;
+  if (copier) {
+    for (int i = 0; i < Config::tile.stages; ++i) {
+      if (copies.left()) copies.start_next();
+    }
+  }
   ProductStage<Config> stage;
   ProductSums<Config> sums;
   std::uint32_t parity = 0;
@@ -86,12 +96,14 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
       if (k > 0) {
         sums.template wait<1>();
         release(before);
+        if (copier && copies.left()) copies.start_next();
       }
       before = stage.index;
       stage.advance();
     }
     sums.template wait<0>();
     release(before);
+        if (copier && copies.left()) copies.start_next();
     barrier_wait(shared.results_empty(half), parity ^ 1);
     parity ^= 1;
     sums.store(shared.results() + half * Config::half_result_bytes, warp, lane);

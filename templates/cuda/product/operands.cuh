@@ -24,31 +24,47 @@ __device__ __forceinline__ void copy_half_of_b(const ProductShared<Config>& shar
   }
 }
 
-// By one thread: all tiles of the block, as far ahead as there are stages. In a cluster each block brings its
-// rows of a and half of the columns of b, which the blocks have in common.
+// The copies of all tiles of the block, in order. In a cluster each block brings its rows of a and half of the
+// columns of b, which the blocks have in common. One thread has it.
 template <class Config>
-__device__ __forceinline__ void copy_operands(const ProductShared<Config>& shared,
-                                              const ProductTiles<Config>& tiles, const TensorMap& a,
-                                              const TensorMap& b, [[maybe_unused]] int rank) {
-  ProductStage<Config> stage;
-#pragma unroll 1
-  for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
-    const ProductPlace place = tiles.place(tile);
-#pragma unroll 1
-    for (int k = 0; k < Config::depth_tiles; ++k) {
-      const int depth = k * ProductTile::depth;
-      barrier_wait(shared.empty(stage.index), stage.parity ^ 1);
-      barrier_expect(shared.full(stage.index), Config::stage_bytes);
-      copy_box(shared.a(stage.index), a, depth, place.row, shared.full(stage.index));
-      if constexpr (Config::tile.cluster == 1) {
-        copy_half_of_b(shared, b, stage.index, 0, place.column, depth);
-        copy_half_of_b(shared, b, stage.index, 1, place.column, depth);
-      } else {
-        copy_half_of_b(shared, b, stage.index, rank, place.column, depth);
-      }
-      stage.advance();
+class ProductCopies {
+ public:
+  __device__ __forceinline__ ProductCopies(const ProductShared<Config>& shared, const ProductTiles<Config>& tiles,
+                                           const TensorMap& a, const TensorMap& b, int rank)
+      : shared_(shared), tiles_(tiles), a_(a), b_(b), rank_(rank), tile_(tiles.first()) {
+    place_ = tiles.place(tile_);
+  }
+
+  __device__ __forceinline__ bool left() const { return tile_ < tiles_.count(); }
+
+  // Starts a stage's copies when the stage is empty.
+  __device__ __forceinline__ void start_next() {
+    const int depth = k_ * ProductTile::depth, stage = stage_.index;
+    const std::uint32_t full = shared_.full(stage);
+    barrier_wait(shared_.empty(stage), stage_.parity ^ 1);
+    barrier_expect(full, Config::stage_bytes);
+    copy_box(shared_.a(stage), a_, depth, place_.row, full);
+    if constexpr (Config::tile.cluster == 1) {
+      copy_half_of_b(shared_, b_, stage, 0, place_.column, depth);
+      copy_half_of_b(shared_, b_, stage, 1, place_.column, depth);
+    } else {
+      copy_half_of_b(shared_, b_, stage, rank_, place_.column, depth);
+    }
+    stage_.advance();
+    if (++k_ == Config::depth_tiles) {
+      k_ = 0;
+      tile_ += tiles_.step();
+      place_ = tiles_.place(tile_);
     }
   }
-}
+
+ private:
+  const ProductShared<Config>& shared_;
+  const ProductTiles<Config>& tiles_;
+  const TensorMap &a_, &b_;
+  int rank_, tile_, k_ = 0;
+  ProductPlace place_;
+  ProductStage<Config> stage_;
+};
 
 }  // namespace hydrac::cuda

@@ -47,17 +47,22 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
   wait_for_previous_kernel();
   launch_next_kernel();
 
-  // The registers of 17 warps, by what each needs: 8 * 160 + 8 * 80 + 120 = 17 * 120.
   const ProductTiles<Config> tiles(rows, rank);
+  constexpr int threads = Config::tile.threads();
+  ProductCopies<Config> copies(shared, tiles, a, b, rank);
   if (warp < ProductTile::product_warps) {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
-    multiply_tiles(shared, tiles);
-  } else if (warp < ProductTile::product_warps + ProductTile::epilogue_warps) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
+    if constexpr (threads > 384) asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+    multiply_tiles(shared, tiles, copies);
+  } else if (warp < ProductTile::product_warps + Config::tile.epilogue_warps) {
+    if constexpr (threads == 640) asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
+    if constexpr (threads == 512) asm volatile("setmaxnreg.dec.sync.aligned.u32 96;");
     run_epilogue(shared, tiles, rows,
                  reinterpret_cast<float*>(shared_memory + (shared.sums() - shared.base)), epilogue);
   } else {
-    if (threadIdx.x % 32 == 0) copy_operands(shared, tiles, a, b, rank);
+    if constexpr (threads == 640) asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
+    if (threadIdx.x == (ProductTile::product_warps + Config::tile.epilogue_warps) * 32) {
+      while (copies.left()) copies.start_next();
+    }
     __syncwarp();
   }
   // A block must stay until its neighbour's copies and arrivals have reached it.

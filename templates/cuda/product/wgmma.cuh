@@ -34,7 +34,7 @@ namespace hydrac::cuda::wgmma {
 // c = (add ? c : 0) + a . b: a [64,16] with the 16 contiguous; b [N,16] with the 16 contiguous if
 // `b_transposed`, else [16,N] with the N contiguous.
 template <class Storage, int N, bool b_transposed>
-__device__ __forceinline__ void multiply_tile(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
+__device__ __forceinline__ void multiply_tile(float (*c)[4], std::uint64_t a, std::uint64_t b, bool add) {
   static_assert(N == 128 || N == 256);
   if constexpr (N == 128 && kIsBf16<Storage>) {
     HYDRAC_WGMMA(128, "bf16", 64, "64", "65", "66", "67");
