@@ -26,12 +26,12 @@ struct ProductTile {
   int columns;  // 128 or 256
   int stages;
   int cluster;  // blocks, one below the other, that share their tiles of b: 1 or 2
+  int depth = 64;
   int wide = 128;
   int epilogue_warps = 8;
   bool copy_warp = true;
 
   static constexpr int rows = 128;
-  static constexpr int depth = 64;  // 128 bytes, the width of the swizzle
   static constexpr int product_warps = 8;
   static constexpr int barrier_bytes = 256;
 
@@ -111,16 +111,16 @@ HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p) {
   return product_launch(p, product_tile(p));
 }
 
-HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p) {
-  return {{p.k, p.m}, p.k * 2, {ProductTile::depth, ProductTile::rows}};
+HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p, const ProductTile& tile) {
+  return {{p.k, p.m}, p.k * 2, {tile.depth, ProductTile::rows}};
 }
 
 // Halves of a tile's columns come in copies of their own: the two sides of a paired product, or the shares of a
 // cluster's blocks. Where the columns are contiguous, a copy is as wide as the swizzle.
 HYDRAC_FN constexpr ProductMap product_map_b(const ProductProblem& p, const ProductTile& tile) {
-  const int half = tile.columns / 2;
-  if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {ProductTile::depth, half}};
-  return {{p.n, p.k}, p.n * 2, {64, ProductTile::depth}};
+  const int half = tile.columns / (tile.cluster > 2 ? tile.cluster : 2);
+  if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {tile.depth, half}};
+  return {{p.n, p.k}, p.n * 2, {64, tile.depth}};
 }
 HYDRAC_FN constexpr ProductMap product_map_b(const ProductProblem& p) {
   return product_map_b(p, product_tile(p));

@@ -15,15 +15,18 @@ class ProductSums {
   // Adds a stage's products to the sums; `first` begins them anew. They run on their own.
   __device__ __forceinline__ void begin(std::uint32_t a, std::uint32_t b, bool first) {
     // Where its columns are contiguous, b lies in panels of 64 of them.
-    constexpr int kPanelBytes = Config::b_transposed ? 0 : 64 * 128;
+    constexpr int kPanelBytes = Config::b_transposed ? 0 : Config::tile.depth * 128;
     constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // to the next 16 of k
+    constexpr int kPartBytes = Config::b_transposed ? kWide * Config::tile.depth * 2 : kWide * Config::tile.depth * 2;
+    constexpr bool narrow = Config::tile.depth == 32;
+    a &= 0x3FFFF, b &= 0x3FFFF;
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-    for (int k = 0; k < ProductTile::depth / 16; ++k) {
+    for (int k = 0; k < Config::tile.depth / 16; ++k) {
 #pragma unroll
       for (int part = 0; part < kColumns / kWide; ++part)
       wgmma::multiply_tile<typename Config::Storage, kWide, Config::b_transposed>(
-          at_ + part * kWide / 8, wgmma::descriptor(a, 0, k * 32), wgmma::descriptor(b, kPanelBytes, k * kStep + part * kWide * 128), !first || k > 0);
+          at_ + part * kWide / 8, wgmma::descriptor2<narrow>(a, 0, k * 32), wgmma::descriptor2<narrow && Config::b_transposed>(b, kPanelBytes, k * kStep + part * kPartBytes), !first || k > 0);
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   }
@@ -68,7 +71,7 @@ class ProductSums {
 // By one warpgroup: its half of each of the block's tiles.
 template <class Config>
 __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shared,
-                                               const ProductTiles<Config>& tiles, ProductCopies<Config> copies) {
+                                               const ProductTiles<Config>& tiles) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, half = threadIdx.x / 128;
   const auto release = [&](int stage) {  // in each block that brings a part of it
     if constexpr (Config::tile.cluster == 1) {
@@ -77,12 +80,6 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
       if (threadIdx.x % 128 < Config::tile.cluster) barrier_arrive_at(shared.empty(stage), threadIdx.x % 128);
     }
   };
-  const bool copier = !Config::tile.copy_warp && threadIdx.x == 128;
-  if (copier) {
-    for (int i = 0; i < Config::tile.stages; ++i) {
-      if (copies.left()) copies.start_next();
-    }
-  }
   ProductStage<Config> stage;
   ProductSums<Config> sums;
   std::uint32_t parity = 0;
@@ -96,14 +93,12 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
       if (k > 0) {
         sums.template wait<1>();
         release(before);
-        if (copier && copies.left()) copies.start_next();
       }
       before = stage.index;
       stage.advance();
     }
     sums.template wait<0>();
     release(before);
-        if (copier && copies.left()) copies.start_next();
     barrier_wait(shared.results_empty(half), parity ^ 1);
     parity ^= 1;
     sums.store(shared.results() + half * Config::half_result_bytes, warp, lane);

@@ -5,21 +5,21 @@
 
 namespace hydrac::cuda {
 
-// Columns `share` (0 or 1) of the tile's two halves of b, for this block or, in a cluster, for both.
+// Part `part` of the tile's columns of b: a share of a cluster's block, which goes to all of them.
 template <class Config>
-__device__ __forceinline__ void copy_half_of_b(const ProductShared<Config>& shared, const TensorMap& b, int stage,
-                                               int half, int column, int depth) {
-  constexpr int kPanels = Config::b_transposed ? 1 : Config::half_columns / 64;
+__device__ __forceinline__ void copy_part_of_b(const ProductShared<Config>& shared, const TensorMap& b, int stage,
+                                               int part, int column, int depth) {
+  constexpr int kPanels = Config::b_transposed ? 1 : Config::part_columns / 64;
 #pragma unroll
   for (int panel = 0; panel < kPanels; ++panel) {
-    const int first = column + half * Config::half_distance + panel * 64;
+    const int within = part * Config::part_columns + panel * 64;
+    const int first = column + (Config::paired ? within / Config::half_columns * (Config::n / 2) + within % Config::half_columns : within);
     const int x = Config::b_transposed ? depth : first, y = Config::b_transposed ? first : depth;
-    const std::uint32_t to =
-        shared.b(stage) + half * Config::half_b_bytes + panel * (Config::half_b_bytes / kPanels);
+    const std::uint32_t to = shared.b(stage) + within * Config::tile.depth * 2;
     if constexpr (Config::tile.cluster == 1) {
       copy_box(to, b, x, y, shared.full(stage));
     } else {
-      copy_box_to(3, to, b, x, y, shared.full(stage));
+      copy_box_to((1 << Config::tile.cluster) - 1, to, b, x, y, shared.full(stage));
     }
   }
 }
@@ -37,18 +37,24 @@ class ProductCopies {
 
   __device__ __forceinline__ bool left() const { return tile_ < tiles_.count(); }
 
+  __device__ __forceinline__ void poll() {
+    while (left() && barrier_test(shared_.empty(stage_.index), stage_.parity ^ 1)) start();
+  }
   // Starts a stage's copies when the stage is empty.
   __device__ __forceinline__ void start_next() {
-    const int depth = k_ * ProductTile::depth, stage = stage_.index;
+    barrier_wait(shared_.empty(stage_.index), stage_.parity ^ 1);
+    start();
+  }
+  __device__ __forceinline__ void start() {
+    const int depth = k_ * Config::tile.depth, stage = stage_.index;
     const std::uint32_t full = shared_.full(stage);
-    barrier_wait(shared_.empty(stage), stage_.parity ^ 1);
     barrier_expect(full, Config::stage_bytes);
     copy_box(shared_.a(stage), a_, depth, place_.row, full);
     if constexpr (Config::tile.cluster == 1) {
-      copy_half_of_b(shared_, b_, stage, 0, place_.column, depth);
-      copy_half_of_b(shared_, b_, stage, 1, place_.column, depth);
+      copy_part_of_b(shared_, b_, stage, 0, place_.column, depth);
+      copy_part_of_b(shared_, b_, stage, 1, place_.column, depth);
     } else {
-      copy_half_of_b(shared_, b_, stage, rank_, place_.column, depth);
+      copy_part_of_b(shared_, b_, stage, rank_, place_.column, depth);
     }
     stage_.advance();
     if (++k_ == Config::depth_tiles) {
