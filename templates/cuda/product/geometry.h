@@ -29,13 +29,16 @@ struct ProductTile {
   int depth = 64;
   int wide = 128;
   int epilogue_warps = 8;
-  bool copy_warp = true;
+  int ahead = 4;
+  int order = 0;
+  int band = 16;
+  int promotion = 256;
 
   static constexpr int rows = 128;
   static constexpr int product_warps = 8;
   static constexpr int barrier_bytes = 256;
 
-  HYDRAC_FN constexpr int threads() const { return (product_warps + epilogue_warps + copy_warp + 3) / 4 * 128; }
+  HYDRAC_FN constexpr int threads() const { return (product_warps + epilogue_warps + 1 + 3) / 4 * 128; }
   HYDRAC_FN constexpr int sums_bytes() const { return epilogue_warps * 32 * 8 * 4; }  // of eight columns a thread
 
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }

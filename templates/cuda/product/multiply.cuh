@@ -24,10 +24,11 @@ class ProductSums {
 #pragma unroll
     for (int k = 0; k < Config::tile.depth / 16; ++k) {
 #pragma unroll
-      for (int part = 0; part < kColumns / kWide; ++part)
+      for (int part = 0; part < kColumns / kWide; ++part) {
+      if (Config::tile.order == 2 && k == Config::tile.depth / 16 - 1 && part == 0) asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
       wgmma::multiply_tile<typename Config::Storage, kWide, Config::b_transposed>(
           at_ + part * kWide / 8, wgmma::descriptor2<narrow>(a, 0, k * 32), wgmma::descriptor2<narrow && Config::b_transposed>(b, kPanelBytes, k * kStep + part * kPartBytes), !first || k > 0);
-    }
+    }}
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   }
 
@@ -80,6 +81,7 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
       if (threadIdx.x % 128 < Config::tile.cluster) barrier_arrive_at(shared.empty(stage), threadIdx.x % 128);
     }
   };
+  if (Config::tile.order > 0 && half == 1) asm volatile("bar.arrive 2, 256;" ::: "memory");
   ProductStage<Config> stage;
   ProductSums<Config> sums;
   std::uint32_t parity = 0;
@@ -89,8 +91,14 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
 #pragma unroll 1
     for (int k = 0; k < Config::depth_tiles; ++k) {
       barrier_wait(shared.full(stage.index), stage.parity);
+      if constexpr (Config::tile.order > 0) asm volatile("bar.sync %0, 256;" ::"r"(2 + half) : "memory");
       sums.begin(shared.a(stage.index) + half * (Config::a_bytes / 2), shared.b(stage.index), k == 0);
-      if (k > 0) {
+      if constexpr (Config::tile.order == 1) asm volatile("bar.arrive %0, 256;" ::"r"(3 - half) : "memory");
+      if constexpr (Config::tile.order == 2) {
+        sums.template wait<1>();
+        asm volatile("bar.arrive %0, 256;" ::"r"(3 - half) : "memory");
+        if (k > 0) release(before);
+      } else if (k > 0) {
         sums.template wait<1>();
         release(before);
       }

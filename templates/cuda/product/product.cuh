@@ -58,26 +58,22 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
   ProductCopies<Config> copies(shared, tiles, a, b, rank);
   if (warp < ProductTile::product_warps) {
     if constexpr (threads > 384) asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
-    if constexpr (threads == 384 && Config::tile.epilogue_warps == 4) asm volatile("setmaxnreg.dec.sync.aligned.u32 160;");
     multiply_tiles(shared, tiles);
-  } else if (warp < ProductTile::product_warps + Config::tile.epilogue_warps) {
-    if constexpr (threads == 640) asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
-    if constexpr (threads == 384 && Config::tile.epilogue_warps == 4) asm volatile("setmaxnreg.inc.sync.aligned.u32 184;");
-    if constexpr (threads == 512) asm volatile("setmaxnreg.dec.sync.aligned.u32 96;");
-    const bool copier = !Config::tile.copy_warp && threadIdx.x == ProductTile::product_warps * 32;
-    run_epilogue(shared, tiles, rows,
-                 reinterpret_cast<float*>(shared_memory + (shared.sums() - shared.base)), epilogue, [&] {
-      if constexpr (!Config::tile.copy_warp) {
-        if (copier) copies.poll();
-        __syncwarp();
-      }
-    });
   } else {
-    if constexpr (threads == 640) asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
-    if (threadIdx.x == (ProductTile::product_warps + Config::tile.epilogue_warps) * 32) {
-      while (copies.left()) copies.start_next();
+    if constexpr (threads == 640) {
+      if (warp < ProductTile::product_warps + 8) asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
+      else asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
     }
-    __syncwarp();
+    if constexpr (threads == 512) asm volatile("setmaxnreg.dec.sync.aligned.u32 96;");
+    if (warp < ProductTile::product_warps + Config::tile.epilogue_warps) {
+      run_epilogue(shared, tiles, rows,
+                 reinterpret_cast<float*>(shared_memory + (shared.sums() - shared.base)), epilogue);
+    } else {
+      if (threadIdx.x == (ProductTile::product_warps + Config::tile.epilogue_warps) * 32) {
+        while (copies.left()) copies.start_next();
+      }
+      __syncwarp();
+    }
   }
 #ifdef PRODUCT_CLOCK
   if (threadIdx.x == 0 && blockIdx.x == 0) clocks = clock64() - start;

@@ -33,7 +33,7 @@ class ProductTiles {
  private:
   static constexpr int kCluster = Config::tile.cluster;
   static constexpr int kRows = kCluster * ProductTile::rows;
-  static constexpr int kBand = 16 / kCluster;  // clusters one below the other before the next column
+  static constexpr int kBand = Config::tile.band / kCluster;  // clusters one below the other before the next column
 
   int height_;  // in clusters
   int rank_;
