@@ -7,6 +7,11 @@
 
 namespace hydrac::cuda {
 
+// The warpgroup's threads meet.
+__device__ __forceinline__ void sync_warpgroup(int warpgroup) {
+  named_barrier(1 + warpgroup, 128);
+}
+
 // A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.
 template <class Config, class Epilogue>
 class ProductRows {
@@ -32,7 +37,8 @@ class ProductRows {
   }
 
   // The rows of one half of the tile, whose results are there.
-  __device__ __forceinline__ void run(int part) {
+  template <int part>
+  __device__ __forceinline__ void run() {
     if (whole_) {
 #pragma unroll 1
       for (int from = part * kSteps; from < (part + 1) * kSteps; from += kAhead) {
@@ -71,12 +77,12 @@ class ProductRows {
   __device__ __forceinline__ void store_sums(float* exchange) const {
 #pragma unroll
     for (int s = 0; s < Epilogue::sums; ++s) {
-      sync();
+      sync_warpgroup(warpgroup_);
       const float(&sum)[8] = epilogue_.sum[s];
       float* const mine = exchange + group_ * Config::tile_columns + lane_ * 8;
       store(mine, Vector<float, 4>{sum[0], sum[1], sum[2], sum[3]});
       store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
-      sync();
+      sync_warpgroup(warpgroup_);
       const int column = place_.column + thread_;
       if (thread_ < Config::tile_columns && column < Config::columns) {
         float total = 0.0f;
@@ -87,9 +93,6 @@ class ProductRows {
     }
   }
 
-  // The warpgroup's threads meet.
-  __device__ __forceinline__ void sync() const { named_barrier(1 + warpgroup_, 128); }
-
  private:
   using Values = Vector<typename Config::Storage, 8>;
   using Operands = typename Epilogue::Operands;
@@ -97,7 +100,7 @@ class ProductRows {
   static constexpr int kLanes = Config::tile_columns / 8;              // threads of a row
   static constexpr int kGroups = 128 / kLanes;                         // rows at a time
   static constexpr int kSteps = Config::tile.rows / 2 / kGroups;       // of a thread, in each half of a tile
-  static constexpr int kAhead = Config::tile.rows == 128 ? 4 : kSteps % 2 == 0 ? 2 : 1;  // whose operands are under way
+  static constexpr int kAhead = kSteps % 4 == 0 ? 4 : kSteps % 5 == 0 ? 5 : 3;  // whose operands are under way
   static_assert(kSteps % kAhead == 0 && kGroups % 8 == 0);
 
   __device__ __forceinline__ int column() const { return place_.column + lane_ * 8; }
