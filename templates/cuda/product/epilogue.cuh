@@ -32,24 +32,25 @@ class ProductRows {
         for (int j = 0; j < 8; ++j) epilogue_.sum[s][j] = 0.0f;
       }
     }
+    if (whole_) {
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) fetch(i, i);
+      for (int i = 0; i < kAhead; ++i) ahead_[i] = epilogue_.load(row(i), column());
+    }
   }
 
-  // The rows of one half of the tile, whose results are there.
-  template <int part>
+  // All rows, whose results are there.
   __device__ __forceinline__ void run() {
     if (whole_) {
 #pragma unroll 1
-      for (int from = part * kSteps; from < (part + 1) * kSteps; from += kAhead) {
+      for (int from = 0; from < kSteps; from += kAhead) {
         Values values[kAhead][kSides];
         Operands operands[kAhead];
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
-          read(values[i], from - part * kSteps + i);
+          read(values[i], from + i);
           operands[i] = ahead_[i];
         }
-        if (from + kAhead < 2 * kSteps) {
+        if (from + kAhead < kSteps) {
 #pragma unroll
           for (int i = 0; i < kAhead; ++i) ahead_[i] = epilogue_.load(row(from + kAhead + i), column());
         }
@@ -58,16 +59,10 @@ class ProductRows {
       }
     } else {
 #pragma unroll 1
-      for (int from = part * kSteps; from < (part + 1) * kSteps; from += kAhead) {
-#pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
-          const Operands operands = ahead_[i];
-          fetch(i, from + kAhead + i);
-          if (!has(from + i)) continue;
-          Values values[kSides];
-          read(values, from - part * kSteps + i);
-          call(from + i, values, operands);
-        }
+      for (int step = 0; has(step); ++step) {
+        Values values[kSides];
+        read(values, step);
+        call(step, values, epilogue_.load(row(step), column()));
       }
     }
   }
@@ -99,8 +94,8 @@ class ProductRows {
   static constexpr int kSides = Config::paired ? 2 : 1;
   static constexpr int kLanes = Config::tile_columns / 8;              // threads of a row
   static constexpr int kGroups = 128 / kLanes;                         // rows at a time
-  static constexpr int kSteps = Config::tile.rows / 2 / kGroups;       // of a thread, in each half of a tile
-  static constexpr int kAhead = kSteps % 4 == 0 ? 4 : kSteps % 5 == 0 ? 5 : 3;  // whose operands are under way
+  static constexpr int kSteps = Config::tile.rows / kGroups;           // rows of a thread
+  static constexpr int kAhead = kSteps % 4 == 0 ? 4 : 5;  // whose operands are under way
   static_assert(kSteps % kAhead == 0 && kGroups % 8 == 0);
 
   __device__ __forceinline__ int column() const { return place_.column + lane_ * 8; }
@@ -109,9 +104,6 @@ class ProductRows {
   }
   __device__ __forceinline__ bool has(int step) const { return step * kGroups < left_; }
 
-  __device__ __forceinline__ void fetch(int i, int step) {
-    if (has(step)) ahead_[i] = epilogue_.load(row(step), column());
-  }
   __device__ __forceinline__ void read(Values (&values)[kSides], int step) const {
     const std::uint32_t from = results_ + (group_ + step * kGroups) * Config::result_row_bytes +
                                (lane_ ^ group_ % 8) * 16;

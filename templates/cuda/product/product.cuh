@@ -56,16 +56,11 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
     stage.skip_tile();
     if (tile + tiles.step() < tiles.count()) give_turn(1 - warpgroup);
     sums.finish(shared);
-    // One half of the tile after the other, so that the sums of the first leave their registers to the epilogue.
     sync_warpgroup(warpgroup);  // the results of the tile before have been read
-    sums.template store<0>(results, warp, lane);
+    sums.store(results, warp, lane);
     ProductRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
     sync_warpgroup(warpgroup);
-    epilogue_rows.template run<0>();
-    sync_warpgroup(warpgroup);
-    sums.template store<1>(results, warp, lane);
-    sync_warpgroup(warpgroup);
-    epilogue_rows.template run<1>();
+    epilogue_rows.run();
     if constexpr (Epilogue::sums > 0) {
       epilogue_rows.store_sums(reinterpret_cast<float*>(memory + (results - shared.base)));
     }
