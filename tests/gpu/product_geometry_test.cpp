@@ -75,9 +75,9 @@ TEST(ProductGeometry, EveryTileOfRowsLeavesOneRowOfSums) {
 
 TEST(ProductGeometry, RefusesWhatItDoesNotCompute) {
   EXPECT_TRUE(product_supports(problem(1, 8, 8)));
-  EXPECT_FALSE(product_supports(problem(1, 12, 8)));               // rows of 24 bytes
+  EXPECT_FALSE(product_supports(problem(1, 12, 8)));  // rows of 24 bytes
   EXPECT_FALSE(product_supports(problem(1, 8, 12)));
-  EXPECT_FALSE(product_supports(problem(1, 8, 8, true, true)));    // halves of 8 bytes
+  EXPECT_FALSE(product_supports(problem(1, 8, 8, true, true)));  // halves of 8 bytes
   EXPECT_TRUE(product_supports(problem(1, 16, 8, true, true)));
   EXPECT_FALSE(product_supports(problem(0, 8, 8)));
   EXPECT_FALSE(product_supports(problem(1, 8, 8, true, false, 3)));

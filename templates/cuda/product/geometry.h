@@ -20,17 +20,17 @@ struct ProductProblem {
   int sums;     // of the epilogue's columns, each over all rows
 };
 
-// How one block of threads works: two warpgroups take turns, one multiplying while the other runs the epilogue
-// of its tile before. A tile adds up `depth` of k at a time, of which shared memory holds `stages`.
+// How one block of threads works: two warpgroups take turns, one multiplying while the other runs the
+// epilogue of its tile before. A tile adds up `depth` of k at a time, of which shared memory holds `stages`.
 struct ProductTile {
-  int rows;     // 128, 160 or 192
+  int rows;  // 128, 160 or 192
   int stages;
   int cluster;  // blocks side by side that share their tiles of a: 1 or 2
 
   static constexpr int columns = 128;
-  static constexpr int depth = 64;        // 128 bytes, the width of the swizzle
+  static constexpr int depth = 64;  // 128 bytes, the width of the swizzle
   static constexpr int product_warps = 8;
-  static constexpr int threads = 384;     // with four warps of which one copies
+  static constexpr int threads = 384;  // with four warps of which one copies
   static constexpr int barrier_bytes = 256;
 
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
@@ -73,8 +73,25 @@ HYDRAC_FN constexpr int product_multiprocessors([[maybe_unused]] int capability)
   return 132;
 }
 
-HYDRAC_FN constexpr ProductTile product_tile([[maybe_unused]] const ProductProblem& p) {
+namespace detail {
+
+HYDRAC_FN constexpr std::int64_t product_tiles(const ProductProblem& p, int rows) {
+  return (p.m + rows - 1) / rows * ((p.n + ProductTile::columns - 1) / ProductTile::columns);
+}
+
+}  // namespace detail
+
+// High tiles read the operands less often; low ones leave fewer multiprocessors of small products without
+// work.
+HYDRAC_FN constexpr ProductTile product_tile(const ProductProblem& p) {
+  if (detail::product_tiles(p, 192) < 2 * product_multiprocessors(p.capability)) return {128, 4, 1};
   return {192, 3, 2};
+}
+
+// Whether the product with its epilogue is faster than a library's product and a kernel behind it, measured
+// on an H200 (tests/gpu/product_bench.cu).
+HYDRAC_FN constexpr bool product_pays(const ProductProblem& p) {
+  return product_supports(p) && detail::product_tiles(p, 128) >= product_multiprocessors(p.capability) / 2;
 }
 
 // Rows of the workspace [rows, product_columns] of each column sum: every tile of rows leaves one.

@@ -1,5 +1,5 @@
-// A warpgroup's products of one tile. The tensor cores compute it transposed: the columns of b are the rows of
-// their instructions, the rows of a their columns, so that a tile can have 160 or 192 rows.
+// A warpgroup's products of one tile. The tensor cores compute it transposed: the columns of b are the rows
+// of their instructions, the rows of a their columns, so that a tile can have 160 or 192 rows.
 #pragma once
 #include "cuda/product/shared.cuh"
 #include "cuda/product/wgmma.cuh"
@@ -56,8 +56,8 @@ class ProductSums {
  private:
   static constexpr int kRows = Config::tile.rows, kFragments = kRows / 8;
 
-  // Starts the products of one stage. That the first ones overwrite the sums must be constant, or the compiler
-  // would keep the sums of the tile before through its epilogue.
+  // Starts the products of one stage. That the first ones overwrite the sums must be constant, or the
+  // compiler would keep the sums of the tile before through its epilogue.
   template <bool first>
   __device__ __forceinline__ void begin(std::uint32_t a, std::uint32_t b) {
     constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // of b, to the next 16 of k

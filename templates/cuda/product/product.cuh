@@ -1,13 +1,13 @@
-// c [m,n] = a [m,k] . b on Hopper's tensor cores (sm_90a), for 16-bit storage, with an epilogue of the caller's:
-// c itself is written only if the epilogue writes it.
+// c [m,n] = a [m,k] . b on Hopper's tensor cores (sm_90a), for 16-bit storage, with an epilogue of the
+// caller's: c itself is written only if the epilogue writes it.
 //
 // An epilogue is called for every eight consecutive columns of every row, once, with the products rounded to
 // Storage. Its calls run beside the products of the next tile. It is a struct with
 //   static constexpr int sums;   // column sums that it keeps, 0 to 2
 //   struct Operands;             // what a call reads of its row in global memory; may be empty
 //   void begin(int column);      // before a thread's rows of a tile: loads what depends on the column alone
-//   Operands load(std::int64_t row, int column) const;  // some rows ahead of the call, also before the product
-//   void operator()(std::int64_t row, int column, const Vector<Storage, 8>& values, const Operands&);
+//   Operands load(std::int64_t row, int column) const;  // some rows ahead of the call, also before the
+//   product void operator()(std::int64_t row, int column, const Vector<Storage, 8>& values, const Operands&);
 // or, paired, with the values of columns `column` and `column + n / 2`, column < n / 2:
 //   void operator()(std::int64_t row, int column, const Vector<Storage, 8>& first,
 //                   const Vector<Storage, 8>& second, const Operands&);
@@ -27,8 +27,8 @@ namespace hydrac::cuda {
 __device__ long long clocks;
 #endif
 
-// The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the one
-// before: who waits for a stage must know that the other one has begun what lies before.
+// The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the
+// one before: who waits for a stage must know that the other one has begun what lies before.
 __device__ __forceinline__ void wait_turn(int warpgroup) {
   named_barrier(3 + warpgroup, 256);
 }
@@ -67,9 +67,9 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
   }
 }
 
-// Launch: product_launch(problem), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a and
-// b are kernel parameters, `const __grid_constant__`, encoded as product_map_a and product_map_b say. It waits for
-// the previous kernel itself. Every run gives the same bits.
+// Launch: product_launch(problem), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a
+// and b are kernel parameters, `const __grid_constant__`, encoded as product_map_a and product_map_b say. It
+// waits for the previous kernel itself. Every run gives the same bits.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, std::int64_t rows,
                                         Epilogue& epilogue) {
