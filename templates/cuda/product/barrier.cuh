@@ -37,6 +37,9 @@ __device__ __forceinline__ void barrier_expect(std::uint32_t barrier, int bytes)
                : "memory");
 }
 
+// Nanoseconds that a waiting thread may sleep before it looks again by itself.
+constexpr int kPatience = 10'000'000;
+
 // Returns when the phase of this parity has ended; of a new barrier, the phase before the first (1) has.
 // What threads of the cluster wrote before they arrived can then be read.
 __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
@@ -44,7 +47,7 @@ __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_
       "{\n.reg .pred done;\nwaiting:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, %2;\n"
       "@!done bra waiting;\n}" ::"r"(barrier),
-      "r"(parity), "r"(10000000)
+      "r"(parity), "r"(kPatience)
       : "memory");
 }
 

@@ -18,7 +18,7 @@ class ProductRows {
  public:
   __device__ __forceinline__ ProductRows(std::uint32_t results, int warpgroup, std::int64_t rows,
                                          const ProductPlace& place, Epilogue& epilogue)
-      : results_(results), warpgroup_(warpgroup), rows_(rows), place_(place), epilogue_(epilogue) {
+      : results_(results), warpgroup_(warpgroup), place_(place), epilogue_(epilogue) {
     const std::int64_t below = rows - place.row - group_;
     left_ = column() >= Config::columns || below < 0 ? 0
             : below >= Config::tile.rows             ? Config::tile.rows
@@ -38,16 +38,18 @@ class ProductRows {
     }
   }
 
-  // All rows, whose results are there.
+  // The rows of one part of the tile, whose results are there.
+  template <int part>
   __device__ __forceinline__ void run() {
+    constexpr int first = part * kPartSteps, end = first + kPartSteps;
     if (whole_) {
 #pragma unroll 1
-      for (int from = 0; from < kSteps; from += kAhead) {
+      for (int from = first; from < end; from += kAhead) {
         Values values[kAhead][kSides];
         Operands operands[kAhead];
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
-          read(values[i], from + i);
+          read(values[i], from + i - first);
           operands[i] = ahead_[i];
         }
         if (from + kAhead < kSteps) {
@@ -59,9 +61,9 @@ class ProductRows {
       }
     } else {
 #pragma unroll 1
-      for (int step = 0; has(step); ++step) {
+      for (int step = first; step < end && has(step); ++step) {
         Values values[kSides];
-        read(values, step);
+        read(values, step - first);
         call(step, values, epilogue_.load(row(step), column()));
       }
     }
@@ -97,8 +99,9 @@ class ProductRows {
   static constexpr int kLanes = Config::tile_columns / 8;     // threads of a row
   static constexpr int kGroups = 128 / kLanes;                // rows at a time
   static constexpr int kSteps = Config::tile.rows / kGroups;  // rows of a thread
-  static constexpr int kAhead = kSteps % 4 == 0 ? 4 : 5;      // whose operands are under way
-  static_assert(kSteps % kAhead == 0 && kGroups % 8 == 0);
+  static constexpr int kPartSteps = kSteps / Config::tile.parts;
+  static constexpr int kAhead = kPartSteps % 4 == 0 ? 4 : kPartSteps % 5 == 0 ? 5 : 3;  // under way
+  static_assert(kPartSteps % kAhead == 0 && kGroups % 8 == 0);
 
   __device__ __forceinline__ int column() const {
     return place_.column + lane_ * 8;
@@ -130,7 +133,6 @@ class ProductRows {
   const int lane_ = thread_ % kLanes, group_ = thread_ / kLanes;
   const std::uint32_t results_;
   const int warpgroup_;
-  const std::int64_t rows_;
   const ProductPlace place_;
   Epilogue& epilogue_;
   int left_;    // rows from this thread's first to the end

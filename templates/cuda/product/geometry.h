@@ -26,6 +26,7 @@ struct ProductTile {
   int rows;  // 128, 160 or 192
   int stages;
   int cluster;  // blocks side by side that share their tiles of a: 1 or 2
+  int parts;    // in which a tile's results go through shared memory: 1 or 2
 
   static constexpr int columns = 128;
   static constexpr int depth = 64;  // 128 bytes, the width of the swizzle
@@ -34,8 +35,8 @@ struct ProductTile {
   static constexpr int barrier_bytes = 256;
 
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
-  // A tile's results on their way to the epilogue, of each warpgroup.
-  HYDRAC_FN constexpr int result_bytes() const { return rows * columns * 2; }
+  // Results on their way to the epilogue, of each warpgroup.
+  HYDRAC_FN constexpr int result_bytes() const { return rows / parts * columns * 2; }
   HYDRAC_FN constexpr int shared_bytes() const {
     return stages * stage_bytes() + 2 * result_bytes() + barrier_bytes;
   }
@@ -84,8 +85,8 @@ HYDRAC_FN constexpr std::int64_t product_tiles(const ProductProblem& p, int rows
 // High tiles read the operands less often; low ones leave fewer multiprocessors of small products without
 // work.
 HYDRAC_FN constexpr ProductTile product_tile(const ProductProblem& p) {
-  if (detail::product_tiles(p, 192) < 2 * product_multiprocessors(p.capability)) return {128, 4, 1};
-  return {192, 3, 2};
+  if (detail::product_tiles(p, 192) < 2 * product_multiprocessors(p.capability)) return {128, 4, 1, 1};
+  return {192, 4, 2, 2};
 }
 
 // Whether the product with its epilogue is faster than a library's product and a kernel behind it, measured

@@ -36,18 +36,20 @@ class ProductSums {
     settle();
   }
 
-  // Rounds the sums and writes them to the results.
+  // Rounds the sums of one part of the tile's rows and writes them to the results.
+  template <int part>
   __device__ __forceinline__ void store(std::uint32_t results, int warp, int lane) const {
+    constexpr int kPartFragments = kFragments / Config::tile.parts, first = part * kPartFragments;
     const std::uint32_t to = results + (lane / 16 * 8 + lane % 8) * Config::result_row_bytes +
                              ((warp * 2 + lane / 8 % 2) ^ lane % 8) * 16;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
-      for (int n = 0; n < kFragments; n += 2) {
+      for (int n = 0; n < kPartFragments; n += 2) {
         asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                          to + half * 128 + n * 8 * Config::result_row_bytes),
-                     "r"(packed(half, n, 0)), "r"(packed(half, n, 2)), "r"(packed(half, n + 1, 0)),
-                     "r"(packed(half, n + 1, 2))
+                     "r"(packed(half, first + n, 0)), "r"(packed(half, first + n, 2)),
+                     "r"(packed(half, first + n + 1, 0)), "r"(packed(half, first + n + 1, 2))
                      : "memory");
       }
     }
