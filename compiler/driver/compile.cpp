@@ -57,6 +57,15 @@ passes::Precision precision_of(const spec::Spec& spec) {
   }
 }
 
+models::PackTypes pack_types(const spec::Spec& spec) {
+  const spec::SpecKeys::Optimizations& o = spec.optimizations;
+  models::PackTypes types;
+  if (o.weights == spec::WeightType::bf16) types.parameters = ir::DType::bf16;
+  if (o.gradients == spec::GradientType::compute) types.gradients = precision_of(spec).activations;
+  types.head_in_parts = o.loss != spec::LossKernel::materialized;
+  return types;
+}
+
 // Storages that calls of the second branch read or write.
 std::set<ir::ValueId> touched_beside(const Compiled& c) {
   std::set<ir::ValueId> storages;
@@ -103,7 +112,6 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // spec -> graph
   models::Model model = models::declare_model(c.graph, c.spec);
   c.interface = model.interface;
-  c.pack = models::pack_parameters(c.graph);
   models::build_micro_step(model);
   models::build_evaluate(model);
   if (c.interface.logits != ir::kNoValue) models::build_generate(model);
@@ -112,7 +120,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // its gradients and its update
   autodiff::differentiate(c.graph, c.graph.function("micro_step"),
                           {spec.train.gradient_accumulation_steps > 1});
-  models::pack_gradients(c.graph, c.pack);
+  c.pack = models::pack_parameters(c.graph, pack_types(spec));
   models::advance_randomness(model);
   c.metrics = optimizers::build_update(model, c.pack);
   after("autodiff");
