@@ -57,15 +57,6 @@ passes::Precision precision_of(const spec::Spec& spec) {
   }
 }
 
-models::PackTypes pack_types(const spec::Spec& spec) {
-  const spec::SpecKeys::Optimizations& o = spec.optimizations;
-  models::PackTypes types;
-  if (o.weights == spec::WeightType::bf16) types.parameters = ir::DType::bf16;
-  if (o.gradients == spec::GradientType::compute) types.gradients = precision_of(spec).activations;
-  types.head_in_parts = o.loss != spec::LossKernel::materialized;
-  return types;
-}
-
 // Storages that calls of the second branch read or write.
 std::set<ir::ValueId> touched_beside(const Compiled& c) {
   std::set<ir::ValueId> storages;
@@ -120,7 +111,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // its gradients and its update
   autodiff::differentiate(c.graph, c.graph.function("micro_step"),
                           {spec.train.gradient_accumulation_steps > 1});
-  c.pack = models::pack_parameters(c.graph, pack_types(spec));
+  c.pack = models::pack_parameters(c.graph, models::pack_types(spec, precision_of(spec).activations));
   models::advance_randomness(model);
   c.metrics = optimizers::build_update(model, c.pack);
   after("autodiff");

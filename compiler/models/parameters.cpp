@@ -338,6 +338,15 @@ class Packer {
 
 }  // namespace
 
+PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
+  const auto& o = spec.optimizations;
+  PackTypes types;
+  if (o.weights == spec::WeightType::bf16) types.parameters = ir::DType::bf16;
+  if (o.gradients == spec::GradientType::compute) types.gradients = activations;
+  types.head_in_parts = o.loss != spec::LossKernel::materialized;
+  return types;
+}
+
 Pack pack_parameters(ir::Graph& graph, const PackTypes& types) {
   std::set<ValueId> products;
   if (types.gradients != ir::DType::f32) products = written_by_one_product(graph, types.head_in_parts);

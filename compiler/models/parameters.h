@@ -53,6 +53,9 @@ struct PackTypes {
   bool head_in_parts = false;  // the head's gradient is going to add up over parts: passes/chunk_head
 };
 
+// As the spec asks for them, where activations are stored as `activations`.
+PackTypes pack_types(const spec::Spec& spec, ir::DType activations);
+
 // Rows of the pack whose gradients have one type: what one kernel updates.
 struct PackSection {
   std::string name;                       // "products", "sums"; empty where it is the whole pack

@@ -54,7 +54,7 @@ TEST_P(Update, EqualsItsFormulaForThreeSteps) {
   const SmallModel small(spec, {.accumulate = true, .all_functions = true, .fuse = true, .in_place = true});
   Interpreter interpreter(small.graph);
   small.fill(interpreter);
-  const ir::Use pack{small.pack.parameters, {}}, gradients{small.pack.gradients, {}};
+  const ir::Use pack{small.pack.parameters, {}}, gradients{small.pack.sections[0].gradients, {}};
   const size_t size = interpreter.read(pack).size();
   Reference reference{interpreter.read(pack), std::vector<double>(size, 0), std::vector<double>(size, 0)};
   for (int step = 0; step < 3; ++step) {
@@ -68,7 +68,7 @@ TEST_P(Update, EqualsItsFormulaForThreeSteps) {
     EXPECT_NEAR(interpreter.read_scalar(small.metrics.grad_norm), norm, 1e-12);
     ASSERT_GT(norm, 0.5);  // so that clipping is at work
     step_of(spec, reference, gradient, 0.5 / (norm + 1e-6), spec.train.optimizer.learning_rate,
-            small.pack.decayed_rows * models::kPackRow, step);
+            small.pack.sections[0].decayed_rows * models::kPackRow, step);
     const std::vector<double> found = interpreter.read(pack);
     for (size_t i = 0; i < size; ++i)
       ASSERT_NEAR(found[i], reference.p[i], 1e-12) << "step " << step << " element " << i;
