@@ -1,5 +1,7 @@
 #include "optimizers/section_kernel.h"
 
+#include <algorithm>
+
 #include "optimizers/rounding.h"
 
 namespace hydrac::optimizers {
@@ -86,7 +88,9 @@ void SectionKernel::store_moment(int i, Term after, const std::string& name) {
 
 void SectionKernel::emit(const std::string& name, const std::string& formula) {
   if (update_.zero_gradients) body().store(static_cast<int>(rounds_.size()), body().constant(0));
-  update_.builder.emit_body(node_, name, body().take(), formula);
+  const bool rounds = std::ranges::find(rounds_, true) != rounds_.end();
+  update_.builder.emit_body(node_, name, body().take(),
+                            formula + (rounds ? "\nrounded stochastically where it is stored as bf16" : ""));
 }
 
 }  // namespace hydrac::optimizers
