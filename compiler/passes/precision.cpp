@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
+#include <string>
+#include <vector>
 
 #include "ops/builder.h"
 #include "passes/passes.h"
@@ -125,6 +128,16 @@ class Lowering {
   std::map<Use, Use> casts_;
 };
 
+// Parameters whose gradients are wider than those that products write.
+std::vector<std::string> with_wide_gradients(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const Value& value : graph.values) {
+    if (value.parameter && graph.value(graph.find("d_" + value.name)).dtype == ir::DType::f32)
+      names.push_back(value.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void precision(ir::Graph& graph, const models::Pack& pack, const Precision& precision, Log& log) {
@@ -136,6 +149,9 @@ void precision(ir::Graph& graph, const models::Pack& pack, const Precision& prec
       {"precision", fmt::format("activations and products in {}, {}", type,
                                 lowering.has_working_copies() ? type + " working copies of f32 parameters"
                                                               : "which parameters are stored in too")});
+  if (pack.sections.size() == 1) return;
+  log.push_back({"precision", fmt::format("gradients in {} where one product writes them, in f32 those of {}",
+                                          type, fmt::join(with_wide_gradients(graph), ", "))});
 }
 
 }  // namespace hydrac::passes
