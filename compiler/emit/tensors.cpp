@@ -80,6 +80,8 @@ std::string_view c_type(ir::DType dtype) {
 }
 
 Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups_(kGroups) {
+  if (!is_packed(kGradients))
+    groups_[kGradients].comment = "Their gradients: of 16 bits where one product writes them.";
   for (const ir::Value& value : compiled.graph.values) {
     const bool placed = compiled.plan.placements.contains(storage_of(compiled.graph, value.id));
     if (placed && value.role != ir::Role::activation) add(value.id, "");
