@@ -33,11 +33,8 @@ void check_gpu(const spec::Spec& spec) {
   const auto& o = spec.optimizations;
   if (o.precision == spec::Precision::fp8)
     throw runtime::InputError("optimizations.precision: fp8 is not possible on GPUs yet: write bf16");
-  if (o.optimizer_state != spec::StateType::fp32) {
-    throw runtime::InputError(
-        fmt::format("optimizations.optimizer_state: {} is not possible on GPUs yet: write fp32",
-                    to_string(o.optimizer_state)));
-  }
+  if (o.optimizer_state == spec::StateType::int8)
+    throw runtime::InputError("optimizations.optimizer_state: int8 is not possible on GPUs yet: write bf16");
   const int64_t dim = spec.model.head_dim;
   if (dim % 8 == 0 && dim >= 32 && dim <= 256) return;
   throw runtime::InputError(

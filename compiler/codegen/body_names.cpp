@@ -33,6 +33,7 @@ bool is_expensive(ExprOp op) {
     case ExprOp::sin:
     case ExprOp::cos:
     case ExprOp::random_bits:
+    case ExprOp::random_16_bits:
       return true;
     default:
       return false;
@@ -151,6 +152,10 @@ std::string BodyNames::wanted_name(ExprId id) const {
       return "key";
     case ExprOp::random_bits:
       return "bits";
+    case ExprOp::random_16_bits:
+      return "noise";
+    case ExprOp::round_stochastically:
+      return wanted_name(expr.args[0]) + "_rounded";
     default:
       break;
   }

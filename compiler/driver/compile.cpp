@@ -103,7 +103,6 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // spec -> graph
   models::Model model = models::declare_model(c.graph, c.spec);
   c.interface = model.interface;
-  c.pack = models::pack_parameters(c.graph);
   models::build_micro_step(model);
   models::build_evaluate(model);
   if (c.interface.logits != ir::kNoValue) models::build_generate(model);
@@ -112,7 +111,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // its gradients and its update
   autodiff::differentiate(c.graph, c.graph.function("micro_step"),
                           {spec.train.gradient_accumulation_steps > 1});
-  models::pack_gradients(c.graph, c.pack);
+  c.pack = models::pack_parameters(c.graph, models::pack_types(spec, precision_of(spec).activations));
   models::advance_randomness(model);
   c.metrics = optimizers::build_update(model, c.pack);
   after("autodiff");

@@ -33,9 +33,10 @@ struct Precision {
 };
 
 // Needs op-level nodes, differentiated, with parameters packed. Activations other than statistics and losses
-// get the storage type; products, embeddings and their gradients read working copies of the f32 parameters,
-// which lie packed in `working_copy`, are rewritten behind the optimizer, and by a function of their own,
-// "load", when parameters come from elsewhere. f32 changes nothing.
+// get the storage type; products, embeddings and their gradients read working copies of f32 parameters, which
+// lie packed in `working_copy`, are rewritten behind the optimizer, and by a function of their own, "load",
+// when parameters come from elsewhere. Parameters of the storage type they read themselves. f32 changes
+// nothing.
 void precision(ir::Graph& graph, const models::Pack& pack, const Precision& precision, Log& log);
 
 // How much of the logits is in memory at once.

@@ -12,6 +12,7 @@ bool is_arithmetic(ir::ExprOp op) {
     case ir::ExprOp::layer:
     case ir::ExprOp::convert:
     case ir::ExprOp::round_to:
+    case ir::ExprOp::round_stochastically:
       return false;
     default:
       return true;

@@ -48,6 +48,8 @@ void check_cpu(Draft& draft) {
   const auto& o = draft.spec.optimizations;
   if (draft.usable({"optimizations.attention"}) && o.attention == AttentionKernel::cudnn)
     refuse(draft, "optimizations.attention", "cudnn", "auto or generated");
+  if (draft.usable({"optimizations.weights"}) && o.weights != WeightType::fp32)
+    refuse(draft, "optimizations.weights", to_string(o.weights), "fp32");
   if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state != StateType::fp32)
     refuse(draft, "optimizations.optimizer_state", to_string(o.optimizer_state), "fp32");
   if (draft.usable({"optimizations.cuda_graph"}) && o.cuda_graph)
@@ -71,16 +73,27 @@ void check_cudnn(Draft& draft, const Target& target) {
                  "write attention: auto, or precision: bf16");
 }
 
+// Products read the weights themselves.
+void check_weights(Draft& draft) {
+  const auto& o = draft.spec.optimizations;
+  if (!draft.usable({"optimizations.weights", "optimizations.precision"}) || o.weights == WeightType::fp32 ||
+      o.precision == Precision::bf16)
+    return;
+  draft.report(
+      Kind::weights_need_bf16, {"optimizations.weights", "optimizations.precision"},
+      fmt::format("products read bf16 weights as they are, and precision is {}", to_string(o.precision)),
+      "write weights: fp32, or precision: bf16");
+}
+
 }  // namespace
 
 void check_target(Draft& draft) {
   if (!draft.usable({"target"})) return;
   const Target& target = *targets::find(draft.spec.target);
   check_precision(draft, target);
-  if (target.is_cpu())
-    check_cpu(draft);
-  else
-    check_cudnn(draft, target);
+  if (target.is_cpu()) return check_cpu(draft);
+  check_cudnn(draft, target);
+  check_weights(draft);
 }
 
 }  // namespace hydrac::spec

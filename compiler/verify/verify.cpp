@@ -8,6 +8,7 @@
 #include <map>
 #include <numbers>
 
+#include "optimizers/rounding.h"
 #include "runtime/error.h"
 
 namespace hydrac::verify {
@@ -73,12 +74,23 @@ struct Errors {
   }
 };
 
+// Where the oracle replays the noise of stochastic rounding, what is off by d still goes to the other of its
+// two neighbours with the probability d / ulp: a mean square of d ulp. Autocast's results have that error
+// too.
+Tolerances tolerances_of(const spec::Spec& spec) {
+  constexpr double kUlp = 0x1p-7;  // of bf16, relative
+  Tolerances least = tolerances(spec.optimizations.precision);
+  if (optimizers::rounds_stochastically(spec) && autocast_of(spec.optimizations.precision).empty())
+    least.parameter = std::sqrt(least.parameter * kUlp);
+  return least;
+}
+
 class Comparison {
  public:
   Comparison(const Training& ours, const runtime::SafetensorsReader& reference, const spec::Spec& spec)
       : ours_(ours),
         reference_(reference),
-        least_(tolerances(spec.optimizations.precision)),
+        least_(tolerances_of(spec)),
         yardstick_(!autocast_of(spec.optimizations.precision).empty()),
         divides_by_gradient_(spec.train.optimizer.name != spec::Optimizer::sgd),
         takes_signs_(spec.train.optimizer.name == spec::Optimizer::lion) {}

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 #include "runtime/program/after_call.h"
 #include "runtime/program/initialize.h"
@@ -38,11 +39,14 @@ void LaidOutProgram::initialize() {
 void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
   constexpr int64_t kPiece = 1 << 20;
   std::vector<float> piece(static_cast<size_t>(std::min(kPiece, start.place.elements)));
+  std::vector<std::byte> encoded;
   for (int64_t first = 0; first < start.place.elements; first += kPiece) {
     const int64_t count = std::min(kPiece, start.place.elements - first);
     const std::span<float> values = std::span(piece).first(static_cast<size_t>(count));
     initialize_parameter(values, first, start, layout_.seed, stream);
-    write_floats({start.place.offset + first * static_cast<int64_t>(sizeof(float)), count}, values);
+    encoded.resize(static_cast<size_t>(count * dtype_bytes(start.dtype)));
+    encode_floats(values, start.dtype, encoded.data());
+    copy_in(start.place.offset + first * dtype_bytes(start.dtype), encoded);
   }
 }
 

@@ -240,6 +240,22 @@ TEST(Emit, EveryShippedSpecIsEmitted) {
   }
 }
 
+// Gradients of two types are two packs, and everything else is of 16 bits.
+TEST(Emit, NarrowStateIsEmitted) {
+  const Workplace place;
+  Words words = {"emit", HYDRAC_SOURCE_DIR "/specs/llama-1b.yaml", "-o", "program", "-q", "target=h200"};
+  for (const char* key : {"train.gradient_accumulation_steps=1", "optimizations.weights=bf16",
+                          "optimizations.gradients=compute", "optimizations.optimizer_state=bf16"})
+    words.emplace_back(key);
+  const Outcome outcome = place.run(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string memory = slurp(place / "program/memory.h");
+  for (const char* line :
+       {"using Weights = Parameters<bf16>;", "bf16* products = ", "float* sums = ", "bf16* adam_v = "})
+    EXPECT_NE(memory.find(line), std::string::npos) << line;
+  EXPECT_EQ(memory.find("using Copies"), std::string::npos);
+}
+
 // generated/ holds what hydrac emits today; `./dev generate` brings it there.
 TEST(Generated, IsWhatHydracEmitsToday) {
   const std::vector<Words> programs = {

@@ -112,7 +112,7 @@ TEST(BadTarget, WhatGpusDoNotDoYetIsNoOtherFormatInSilence) {
   const Outcome int8 = with("optimizations.optimizer_state=int8");
   EXPECT_EQ(int8.code, 2);
   EXPECT_EQ(int8.err,
-            "hydrac: error: optimizations.optimizer_state: int8 is not possible on GPUs yet: write fp32\n");
+            "hydrac: error: optimizations.optimizer_state: int8 is not possible on GPUs yet: write bf16\n");
 }
 
 TEST(BadTarget, AHeadThatTheKernelsCannotTake) {

@@ -34,4 +34,23 @@ HYDRAC_FN std::uint32_t random_bits(std::uint32_t key, std::uint64_t index) {
   return philox2x32(static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), key).x;
 }
 
+// 16 uniform bits for element `index`. Four neighbours share one run of the generator: kernels that hold them
+// in one thread compute it once.
+HYDRAC_FN std::uint32_t random_16_bits(std::uint32_t key, std::uint64_t index) {
+  const std::uint64_t group = index >> 2;
+  const Philox2x32 bits =
+      philox2x32(static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32), key);
+  const std::uint32_t word = (index & 2) == 0 ? bits.x : bits.y;
+  return (index & 1) == 0 ? word & 0xFFFFu : word >> 16;
+}
+
+// x as one of the two bf16 numbers around it, `noise` being 16 uniform bits: away from zero with the
+// probability of its distance from the nearer to zero, so that the mean over all noise is x, and a bf16
+// number stays what it is. NaN, infinity, and what lies beyond bf16's largest number come back as they are.
+HYDRAC_FN float round_stochastically(float x, std::uint32_t noise) {
+  constexpr float largest = 0x1.FEp127f;
+  const float rounded = float_from_bits((float_bits(x) + noise) & 0xFFFF0000u);
+  return abs(x) < largest ? rounded : x;
+}
+
 }  // namespace hydrac

@@ -65,5 +65,68 @@ TEST(Random, BitsAreUniformInEveryPosition) {
   for (int bit = 0; bit < 32; ++bit) EXPECT_NEAR(ones[bit], count / 2, 5.0 * deviation) << "bit " << bit;
 }
 
+TEST(Random, FourNeighboursShareADrawsHalves) {
+  for (const std::uint64_t draw : {std::uint64_t{0}, std::uint64_t{9}, std::uint64_t{0x123456789A}}) {
+    const Philox2x32 words =
+        philox2x32(static_cast<std::uint32_t>(draw), static_cast<std::uint32_t>(draw >> 32), 77);
+    EXPECT_EQ(random_16_bits(77, 4 * draw), words.x & 0xFFFFu);
+    EXPECT_EQ(random_16_bits(77, 4 * draw + 1), words.x >> 16);
+    EXPECT_EQ(random_16_bits(77, 4 * draw + 2), words.y & 0xFFFFu);
+    EXPECT_EQ(random_16_bits(77, 4 * draw + 3), words.y >> 16);
+  }
+}
+
+constexpr float kLargestBf16 = 0x1.FEp127f;
+
+bool is_bf16(float x) {
+  return (float_bits(x) & 0xFFFFu) == 0;
+}
+
+// Over all noise the mean is the number itself: exactly, since each of the 2^16 counts once.
+TEST(StochasticRounding, OfAllNoiseTogetherIsTheNumberItself) {
+  for (const float x : {1.0f, 1.00001f, -3.14159f, 0.1f, 1e-20f, -7.3e30f, 0x1.23456p-126f, -0x1.8p-140f,
+                        0x1.FFFFFEp3f, 0x1.FDFFFEp127f}) {
+    double sum = 0;
+    std::set<float> results;
+    for (std::uint32_t noise = 0; noise < 65536; ++noise) {
+      const float rounded = round_stochastically(x, noise);
+      ASSERT_TRUE(is_bf16(rounded)) << x;
+      sum += rounded;
+      results.insert(rounded);
+    }
+    EXPECT_DOUBLE_EQ(sum / 65536, x);
+    ASSERT_LE(results.size(), 2u);
+    EXPECT_LE(*results.begin(), x);
+    EXPECT_GE(*results.rbegin(), x);
+  }
+}
+
+TEST(StochasticRounding, KeepsNumbersOfBf16) {
+  for (const float x : {0.0f, -0.0f, 1.0f, -1.5f, 0x1p-133f, kLargestBf16, -kLargestBf16}) {
+    for (const std::uint32_t noise : {0u, 1u, 32768u, 65535u})
+      EXPECT_EQ(float_bits(round_stochastically(x, noise)), float_bits(x)) << x;
+  }
+}
+
+TEST(StochasticRounding, LeavesWhatIsNotFiniteOrBeyondBf16) {
+  const float infinity = INFINITY;
+  for (const float x : {infinity, -infinity, 0x1.FEFFFEp127f, -0x1.FF8p127f, 0x1.FFFFFEp127f}) {
+    for (const std::uint32_t noise : {0u, 65535u}) EXPECT_EQ(round_stochastically(x, noise), x);
+  }
+  for (const std::uint32_t bits : {0x7FFFFFFFu, 0x7F800001u, 0xFFC00000u})
+    EXPECT_TRUE(std::isnan(round_stochastically(float_from_bits(bits), 65535)));
+}
+
+// The same with drawn noise. The mean of n draws has a deviation of at most half an ulp / sqrt(n).
+TEST(StochasticRounding, IsUnbiasedOverDraws) {
+  constexpr int count = 1 << 16;
+  for (const float share : {0.01f, 0.3f, 0.5f, 0.9f}) {
+    const float x = 1 + share * 0x1p-7f;
+    double sum = 0;
+    for (int i = 0; i < count; ++i) sum += round_stochastically(x, random_16_bits(1234, i));
+    EXPECT_NEAR(sum / count, x, 5 * 0x1p-8 / std::sqrt(count));
+  }
+}
+
 }  // namespace
 }  // namespace hydrac

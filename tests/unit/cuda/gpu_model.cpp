@@ -12,12 +12,11 @@ namespace hydrac::test {
 GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute)
     : spec(std::move(given)) {
   models::Model model = models::declare_model(graph, spec);
-  models::Pack pack = models::pack_parameters(graph);
   models::build_micro_step(model);
   models::build_evaluate(model);
   if (model.interface.logits != ir::kNoValue) models::build_generate(model);
   autodiff::differentiate(graph, graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});
-  models::pack_gradients(graph, pack);
+  const models::Pack pack = models::pack_parameters(graph, models::pack_types(spec, activations));
   models::advance_randomness(model);
   const optimizers::Metrics metrics = optimizers::build_update(model, pack);
   interface = model.interface;

@@ -27,10 +27,14 @@ struct Tensors {
   ir::Shape x, y, sum;
 };
 
+struct Tolerance {
+  double relative = 1e-5, of_scale = 3e-6;
+};
+
 // Runs write -> body -> read through in_place, and compares the middle one: y and sum from x.
 Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>& write_body,
               const std::function<double(int64_t)>& value = {},
-              const targets::Target& gpu = *targets::find("sm_90")) {
+              const targets::Target& gpu = *targets::find("sm_90"), Tolerance tolerance = {}) {
   ir::Graph graph;
   const auto add = [&](const std::string& name, const ir::Shape& shape) {
     ir::Value tensor;
@@ -67,7 +71,8 @@ Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>
   memory.run(compiled, "body");
   state.run(body, 0);
   Checked checked;
-  for (const std::string& line : memory.compare(state, 1e-5, 3e-6)) checked.differences += line + "\n";
+  for (const std::string& line : memory.compare(state, tolerance.relative, tolerance.of_scale))
+    checked.differences += line + "\n";
   checked.shares = storage_of(graph, x.value) == storage_of(graph, y.value);
   checked.text = kernels.kernels[0].text;
   return checked;
@@ -131,6 +136,20 @@ TEST_P(CudaSoftmax, TakesMinusInfinity) {
 // From one lane a row to rows that are walked in steps.
 INSTANTIATE_TEST_SUITE_P(Columns, CudaSoftmax,
                          testing::Values(1, 2, 7, 40, 96, 260, 1000, 1028, 5000, 33000, 40001));
+
+// Bit for bit: one draw of the noise more, less or elsewhere moves numbers by an ulp of bf16.
+TEST(CudaNoise, RoundsEveryElementWithItsOwn) {
+  const auto round = [](ir::BodyBuilder& k) {
+    k.columns({{40, "C"}});
+    const Term key = k.constant(77, ir::ExprType::u32);
+    const Term noise = random_16_bits(key, k.position(k.row(0) * 40 + k.column(0)));
+    k.store(0, k.rounded_stochastically(k.full(0), noise));
+  };
+  const Checked checked = check(
+      matrix(7, 40), round, [](int64_t i) { return static_cast<float>(1 + 1e-4 * static_cast<double>(i)); },
+      *targets::find("sm_90"), {0, 0});
+  EXPECT_EQ(checked.differences, "") << checked.text;
+}
 
 class CudaSums : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
 

@@ -185,6 +185,15 @@ TEST(Compare, FourElementsMayGoTheOtherWayIn16BitsAndNoneInFp32) {
   EXPECT_FALSE(results.row("parameter").passed());
 }
 
+TEST(Compare, WhatIsRoundedStochasticallyMayGoToTheOtherNeighbour) {
+  Results results;
+  results.training.parameters["w"][0].assign(Results::kElements, 30 * 1.0005f);
+  EXPECT_FALSE(results.row("parameter").passed());
+  results.spec.optimizations.optimizer_state = spec::StateType::bf16;
+  EXPECT_TRUE(results.row("parameter").passed());
+  EXPECT_NEAR(results.row("parameter").tolerance, 8.8e-4, 1e-5);
+}
+
 TEST(Compare, LionsSignsMayChangeInLaterSteps) {
   Results results;
   results.spec.train.optimizer.name = spec::Optimizer::lion;
