@@ -10,9 +10,10 @@ namespace hydrac::codegen {
 using ir::ExprId;
 using ir::ExprOp;
 
-// Conditions that compare the column with a value of the row, "v < kClasses" and "v == target", have one answer
-// for all columns of nearly every vector: yes to the first, no to the second. Walked rows ask each vector first
-// whether it is such a plain one, and its code computes without them; they were half of a column's instructions.
+// Conditions that compare the column with a value of the row, "v < kClasses" and "v == target", have one
+// answer for all columns of nearly every vector: yes to the first, no to the second. Walked rows ask each
+// vector first whether it is such a plain one, and its code computes without them; they were half of a
+// column's instructions.
 
 // Which argument of a condition is the column, where the other one is a value of the row.
 std::optional<int> CudaBodyPrinter::compared_column(ExprId condition, int space) const {

@@ -34,15 +34,19 @@ void LaidOutProgram::initialize() {
   }
 }
 
-// In pieces that stay in the processor's caches until they are written.
 void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
-  constexpr int64_t kPiece = 1 << 20;
-  std::vector<float> piece(static_cast<size_t>(std::min(kPiece, start.place.elements)));
-  for (int64_t first = 0; first < start.place.elements; first += kPiece) {
-    const int64_t count = std::min(kPiece, start.place.elements - first);
-    const std::span<float> values = std::span(piece).first(static_cast<size_t>(count));
+  copy_in_pieces(start.place, [&](std::span<float> values, int64_t first) {
     initialize_parameter(values, first, start, layout_.seed, stream);
-    write_floats({start.place.offset + first * static_cast<int64_t>(sizeof(float)), count}, values);
+  });
+}
+
+void LaidOutProgram::copy_in_pieces(Place place, const MakePiece& make) {
+  std::vector<float> piece(static_cast<size_t>(std::min(kPiece, place.elements)));
+  for (int64_t first = 0; first < place.elements; first += kPiece) {
+    const int64_t count = std::min(kPiece, place.elements - first);
+    const std::span<float> values = std::span(piece).first(static_cast<size_t>(count));
+    make(values, first);
+    write_floats({place.offset + first * static_cast<int64_t>(sizeof(float)), count}, values);
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,6 +47,14 @@ class LaidOutProgram : public StepProgram {
   virtual void check_kernels() { checking_ = true; }
 
  protected:
+  // Writes a tensor of floats in pieces of an even number of them: make(values, first) fills those from
+  // `first` on. What derives from this may copy one in while the next is made; who needs them waits as for a
+  // copy_in.
+  using MakePiece = std::function<void(std::span<float> values, int64_t first)>;
+  static constexpr int64_t kPiece =
+      1 << 20;  // floats: they stay in the processor's caches until they are copied
+  virtual void copy_in_pieces(Place place, const MakePiece& make);
+
   // The arena's persistent_bytes become 0.
   virtual void clear_persistent() = 0;
   // Runs a function once and waits for it, call by call where somebody listens to after_call().
