@@ -168,21 +168,20 @@ void CudaStepProgram::copy_in(int64_t offset, std::span<const std::byte> from) {
 
 void CudaStepProgram::initialize() {
   flush();
-  for (int i = 0; i < 2; ++i) pieces_.push_back({PinnedBuffer(kPiece * static_cast<int64_t>(sizeof(float)))});
+  for (int i = 0; i < 2; ++i) pieces_.push_back({PinnedBuffer(kPiece)});
   LaidOutProgram::initialize();
   stream_.synchronize();
   pieces_.clear();
 }
 
 // One piece is made while the one before is copied.
-void CudaStepProgram::copy_in_pieces(Place place, const MakePiece& make) {
-  constexpr auto element = static_cast<int64_t>(sizeof(float));
-  for (int64_t first = 0; first < place.elements; first += kPiece) {
-    const int64_t count = std::min(kPiece, place.elements - first);
+void CudaStepProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {
+  for (int64_t first = 0; first < bytes; first += kPiece) {
+    const int64_t count = std::min(kPiece, bytes - first);
     const Piece& piece = pieces_[next_piece_++ % pieces_.size()];
     piece.copied.synchronize();  // its last copy, if there was one
-    make({reinterpret_cast<float*>(piece.memory.data()), static_cast<size_t>(count)}, first);
-    copy_to_device(arena() + place.offset + first * element, piece.memory.data(), count * element, stream_);
+    make(first, {piece.memory.data(), static_cast<size_t>(count)});
+    copy_to_device(arena() + offset + first, piece.memory.data(), count, stream_);
     piece.copied.record(stream_);
   }
 }

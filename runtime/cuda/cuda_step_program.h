@@ -70,7 +70,7 @@ class CudaStepProgram : public LaidOutProgram {
     Event copied{Event::Use::order};
   };
 
-  void copy_in_pieces(Place place, const MakePiece& make) override;
+  void copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) override;
   void clear_persistent() override;
   void run(Function function) override;
   void wait() const override;

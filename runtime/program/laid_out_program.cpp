@@ -35,18 +35,20 @@ void LaidOutProgram::initialize() {
 }
 
 void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
-  copy_in_pieces(start.place, [&](std::span<float> values, int64_t first) {
-    initialize_parameter(values, first, start, layout_.seed, stream);
-  });
+  constexpr auto element = static_cast<int64_t>(sizeof(float));
+  copy_in_pieces(
+      start.place.offset, start.place.elements * element, [&](int64_t first, std::span<std::byte> piece) {
+        const std::span values(reinterpret_cast<float*>(piece.data()), piece.size() / sizeof(float));
+        initialize_parameter(values, first / element, start, layout_.seed, stream);
+      });
 }
 
-void LaidOutProgram::copy_in_pieces(Place place, const MakePiece& make) {
-  std::vector<float> piece(static_cast<size_t>(std::min(kPiece, place.elements)));
-  for (int64_t first = 0; first < place.elements; first += kPiece) {
-    const int64_t count = std::min(kPiece, place.elements - first);
-    const std::span<float> values = std::span(piece).first(static_cast<size_t>(count));
-    make(values, first);
-    write_floats({place.offset + first * static_cast<int64_t>(sizeof(float)), count}, values);
+void LaidOutProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {
+  std::vector<std::byte> memory(static_cast<size_t>(std::min(kPiece, bytes)));
+  for (int64_t first = 0; first < bytes; first += kPiece) {
+    const std::span piece = std::span(memory).first(static_cast<size_t>(std::min(kPiece, bytes - first)));
+    make(first, piece);
+    copy_in(offset + first, piece);
   }
 }
 

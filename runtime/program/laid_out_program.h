@@ -47,13 +47,12 @@ class LaidOutProgram : public StepProgram {
   virtual void check_kernels() { checking_ = true; }
 
  protected:
-  // Writes a tensor of floats in pieces of an even number of them: make(values, first) fills those from
-  // `first` on. What derives from this may copy one in while the next is made; who needs them waits as for a
-  // copy_in.
-  using MakePiece = std::function<void(std::span<float> values, int64_t first)>;
-  static constexpr int64_t kPiece =
-      1 << 20;  // floats: they stay in the processor's caches until they are copied
-  virtual void copy_in_pieces(Place place, const MakePiece& make);
+  // Bytes of the arena in pieces of kPiece, the last one less: make(first, piece) writes those from byte
+  // `first` of them on. What derives from this may copy one in while the next is made; a later copy waits for
+  // that.
+  using MakePiece = std::function<void(int64_t first, std::span<std::byte> piece)>;
+  static constexpr int64_t kPiece = 4 << 20;  // stays in the processor's caches until it is copied
+  virtual void copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make);
 
   // The arena's persistent_bytes become 0.
   virtual void clear_persistent() = 0;
