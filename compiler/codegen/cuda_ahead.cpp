@@ -11,12 +11,10 @@ namespace hydrac::codegen {
 using ir::ExprId;
 using ir::ExprOp;
 
-int64_t CudaBodyPrinter::bytes_ahead(ExprId id) const {
+int64_t CudaBodyPrinter::bytes_ahead(ExprId id, int64_t steps) const {
   const ColumnLayout& layout = columns(deps_[id].space);
   const int64_t at_once = int64_t{layout.chunks} * layout.vector * layout_.threads();
-  const int64_t places = steps_ahead_ > 0   ? steps_ahead_ * at_once
-                         : layout.steps > 1 ? layout.width
-                                            : at_once;
+  const int64_t places = steps > 0 ? steps * at_once : layout.steps > 1 ? layout.width : at_once;
   return (places * size_of(body_.operands[body_.exprs[id].operand].dtype) + 15) / 16 * 16;
 }
 
@@ -57,16 +55,18 @@ bool CudaBodyPrinter::makes_room_ahead(const std::vector<ExprId>& loads) {
   constexpr int64_t of_the_system = 1024;
   const int64_t room =
       shared_bytes_of_sm(gpu_) / layout_.blocks_per_sm - of_the_system - static_shared_bytes();
-  int64_t bytes = 0;
-  for (ExprId id : loads) bytes += bytes_ahead(id);
-  if (bytes <= room) return true;
+  const auto bytes = [&](int64_t steps) {
+    int64_t sum = 0;
+    for (ExprId id : loads) sum += bytes_ahead(id, steps);
+    return sum;
+  };
+  if (bytes(0) <= room) return true;
   const int64_t all = columns(deps_[loads[0]].space).steps;
   if (gpu_.capability < 90 || layout_.blocks_per_sm > 1 || all == 1) return false;
-  steps_ahead_ = 1;
-  bytes = 0;
-  for (ExprId id : loads) bytes += bytes_ahead(id);
-  steps_ahead_ = room / bytes;
-  return 2 * steps_ahead_ >= all;
+  const int64_t fit = room / bytes(1);
+  if (2 * fit < all) return false;
+  steps_ahead_ = fit;
+  return true;
 }
 
 // Each thread has places of its own, so that nothing but its own copies must be waited for.
@@ -80,7 +80,7 @@ void CudaBodyPrinter::declare_ahead() {
     ahead_[id] = unique(operand_names_[operand] + "_ahead");
     out_.line(fmt::format("auto* const {} = reinterpret_cast<Vector<{}, {}>*>(shared{}) + threadIdx.x;",
                           ahead_[id], c_type(operand), vector(space).text, ahead_offset_));
-    const int64_t element = size_of(body_.operands[operand].dtype), bytes = bytes_ahead(id);
+    const int64_t element = size_of(body_.operands[operand].dtype), bytes = bytes_ahead(id, steps_ahead_);
     const Size places = steps_ahead_ > 0 ? ahead(space)
                         : columns(space).steps > 1
                             ? width_of(space)
@@ -153,6 +153,7 @@ void CudaBodyPrinter::print_fetch() {
   out_.line(fmt::format(
       "// Starts the copies of {} row r to shared memory: they arrive while {} is computed.",
       is_walked ? "a step of" : "a", is_walked ? "what is left of the row before" : "the row before"));
+  if (steps_ahead_ > 0) out_.line("// Of steps that have no room there, to the second-level cache.");
   if (is_walked) start_ = unique("start");
   print_function("fetch", [&] {
     open_chunks(space);

@@ -79,7 +79,7 @@ class CudaBodyPrinter : BodyNames {
 
   // cuda_ahead.cpp: the loads of the next row, under way while a block computes on this one.
   std::vector<ir::ExprId> loads_ahead() const;
-  int64_t bytes_ahead(ir::ExprId id) const;  // of a block
+  int64_t bytes_ahead(ir::ExprId id, int64_t steps) const;  // of a block; 0 steps: of all the row
   bool makes_room_ahead(const std::vector<ir::ExprId>& loads);
   void declare_ahead();
   bool print_function(const std::string& name, const std::function<void()>& print_body);
