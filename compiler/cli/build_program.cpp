@@ -50,9 +50,8 @@ driver::CompileOptions cpu_options(const spec::Spec& spec, const BuildOptions& o
   return compile_options;
 }
 
-std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec) {
-  if (targets::detected_gpu())
-    return std::make_unique<targets::CudaMachine>(target_of(spec), runtime::cache_dir());
+void require_gpu(const spec::Spec& spec) {
+  if (targets::detected_gpu()) return targets::require_gpu_for(target_of(spec));
   try {
     runtime::cuda::devices();
   } catch (const runtime::InputError& error) {
@@ -61,6 +60,11 @@ std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec) {
         spec.target, error.what()));
   }
   throw runtime::InputError(fmt::format("target {}: this machine's GPU is older than sm_75", spec.target));
+}
+
+std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec) {
+  require_gpu(spec);
+  return std::make_unique<targets::CudaMachine>(target_of(spec), runtime::cache_dir());
 }
 
 // What is free on the GPU, less what modules, cuDNN and the CUDA graph will take of it.
@@ -88,6 +92,12 @@ driver::Compiled fitting(const spec::Spec& spec, const driver::CompileOptions& o
 }
 
 }  // namespace
+
+void require_runnable(const spec::Spec& spec) {
+  if (target_of(spec).is_cpu()) return check_cpu_shapes(spec);
+  require_gpu(spec);
+  check_gpu(spec);
+}
 
 BuildOptions build_options(const Arguments& arguments) {
   return {arguments.value("--dump").value_or(""), memory_option(arguments)};

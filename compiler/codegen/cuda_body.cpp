@@ -20,9 +20,10 @@ using ir::StoreKind;
 using Shape = CudaLayout::Shape;
 
 CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
-    : BodyNames(graph, node, {"r",    "i",     "k",       "j",      "lanes", "layer", "workspace",
-                              "tile", "share", "column",  "total",  "first", "fetch", "shared",
-                              "load", "store", "element", "larger", "max",   "min"}),
+    : BodyNames(graph, node, {"r",        "i",     "k",        "j",         "lanes", "layer", "workspace",
+                              "tile",     "share", "column",   "total",     "first", "fetch", "shared",
+                              "load",     "store", "element",  "larger",    "max",   "min",   "reduce",
+                              "prefetch", "plain", "is_plain", "specialize"}),
       gpu_(gpu),
       layout_(cuda_layout(graph, node, gpu)),
       walks_rows_(!sums_.empty()),
@@ -132,14 +133,16 @@ std::string_view CudaBodyPrinter::exp_name(ExprId argument) const {
 
 std::string CudaBodyPrinter::definition(ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
+  if (plain_.contains(id)) return plain_definition(id);
   if (expr.op != ExprOp::exp || expr.type != ir::ExprType::f32) return text_.definition(id);
   return fmt::format("{}({})", exp_name(expr.args[0]), text_.of(expr.args[0]));
 }
 
 // The variable that holds a value, or its text where that differs from other targets'.
 std::string CudaBodyPrinter::value_name(ExprId id) const {
-  if (!names_[id].empty() || body_.exprs[id].op != ExprOp::exp) return names_[id];
-  return definition(id);
+  if (!names_[id].empty()) return names_[id];
+  if (plain_.contains(id)) return "(" + plain_definition(id) + ")";
+  return body_.exprs[id].op == ExprOp::exp ? definition(id) : "";
 }
 
 void CudaBodyPrinter::print_uniform() {
@@ -258,6 +261,8 @@ void CudaBodyPrinter::print_row_walk() {
   declare_ahead();
   if (!ahead_.empty()) {
     print_fetch();
+    overlaps_rows_ = overlaps_rows();
+    if (overlaps_rows_) print_reduce();
     out_.line(fmt::format("const std::int64_t first = {};", first));
     fetch_first();
     first = "first";

@@ -44,6 +44,10 @@ Size CudaBodyPrinter::steps(int space) const {
   return {columns(space).steps, of_space("kSteps", space)};
 }
 
+Size CudaBodyPrinter::ahead(int space) const {
+  return {steps_ahead_ * step(space).value, "kAhead"};
+}
+
 Size CudaBodyPrinter::vectors(int space) const {
   return {columns(space).width / columns(space).vector, of_space("kVectors", space)};
 }
@@ -82,6 +86,8 @@ std::vector<CudaBodyPrinter::Constant> CudaBodyPrinter::constants() const {
     list.push_back({"int", step(space).text, fmt::format("kLanes * {} * {}", chunks(space).text, one.text),
                     "columns at a time"});
     list.push_back({"int", steps(space).text, ceiling_quotient(width, step(space)).text, "of a row"});
+    list.push_back({"int", ahead(space).text, fmt::format("{} * {}", steps_ahead_, step(space).text),
+                    "columns of a row that shared memory has room for"});
     if (layout_.shape == Shape::tiles)
       list.push_back({"int", "kTiles", ceiling_quotient(vectors(space), lanes()).text, "of kLanes vectors"});
   }

@@ -86,6 +86,22 @@ TEST(Emit, OverwritesNoFileThatItDidNotWrite) {
   EXPECT_EQ(slurp(place / "program/train.cpp"), "int main() {}\n");
 }
 
+TEST(Emit, PutsNoProgramBesideOtherWork) {
+  const Workplace place;
+  fs::create_directories(place / "program");
+  spill(place / "program/.gitignore", "build/\n");
+  spill(place / "program/notes.txt", "the user's own");
+  const Outcome outcome = place.run({"emit", "base.yaml", "-o", "program"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(
+      outcome.err,
+      "hydrac: error: program holds no program that hydrac wrote, but other files, such as notes.txt: name a "
+      "new folder or an empty one\n");
+  EXPECT_EQ(files_below(place / "program"), (Words{".gitignore", "notes.txt"}));
+  fs::remove(place / "program/notes.txt");
+  EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program", "-q"}).code, 0);
+}
+
 TEST(Emit, SaysWhatItNeeds) {
   const Workplace place;
   EXPECT_EQ(place.run({"emit", "base.yaml"}).err,

@@ -222,6 +222,49 @@ TEST_P(CudaRowsAhead, AreThereForTheOnlyPass) {
   EXPECT_TRUE(checked.text.find("copy_columns") != std::string::npos) << checked.text;
 }
 
+// A row's first pass, with reductions of every kind, runs within the last pass over the row before;
+// conditions that hold for whole vectors are asked of them.
+TEST_P(CudaRowsAhead, AreReducedWhileTheRowBeforeIsStored) {
+  const int64_t columns = GetParam();
+  Tensors shapes = matrix(3, columns);
+  shapes.sum = {};
+  const Checked checked = check(
+      shapes,
+      [&](ir::BodyBuilder& k) {
+        k.columns({{columns, "C"}});
+        const Term x = k.full(0), column = k.position(k.column(0));
+        const Term is_class = column < k.constant(static_cast<double>(columns - 5), ir::ExprType::i64);
+        const Term lse = k.logsumexp(select(is_class, x, k.constant(-1e30)));
+        const Term mean = k.sum(select(is_class, x, k.constant(0))) * (1.0 / static_cast<double>(columns));
+        const Term largest = k.maximum(x);
+        const Term hit = column == k.position(k.row(0) * 997 + Affine{3, {}});
+        k.store(0, select(is_class, exp(x - lse) - select(hit, k.constant(1), k.constant(0)), largest));
+        k.row_sum(1, lse - mean, true);
+      },
+      [](int64_t i) { return static_cast<double>(i * i % 101) / 25; }, small_gpu());
+  EXPECT_EQ(checked.differences, "") << checked.text;
+  const bool is_walked = checked.text.find("kStep") != std::string::npos;
+  for (const char* means : {"reduce(", "specialize(is_plain"})
+    EXPECT_EQ(checked.text.find(means) != std::string::npos, is_walked) << checked.text;
+}
+
+TEST(CudaLongRows, ComeAheadAsFarAsSharedMemoryHasRoom) {
+  const int64_t columns = 70000;
+  targets::Target gpu = *targets::find("sm_90");
+  gpu.sms = 62;  // whose rows are too many for the second-level cache to hold them for a second pass
+  Tensors shapes = matrix(gpu.sms + 1, columns);
+  shapes.sum = {};
+  const Checked checked = check(
+      shapes,
+      [&](ir::BodyBuilder& k) {
+        softmax(k, columns);
+        k.row_sum(1, k.logsumexp(k.full(0)), true);
+      },
+      [](int64_t i) { return static_cast<double>(i * i % 101) / 25; }, gpu);
+  EXPECT_EQ(checked.differences, "") << checked.text;
+  EXPECT_TRUE(checked.text.find("prefetch") != std::string::npos) << checked.text;
+}
+
 // In registers; in steps that fill the row, and that do not.
 INSTANTIATE_TEST_SUITE_P(Columns, CudaRowsAhead, testing::Values(768, 24576, 20004));
 
