@@ -32,7 +32,7 @@ bool is_expensive(ExprOp op) {
     case ExprOp::sigmoid:
     case ExprOp::sin:
     case ExprOp::cos:
-    case ExprOp::random_bits:
+    case ExprOp::random_16_bits:
       return true;
     default:
       return false;
@@ -149,7 +149,7 @@ std::string BodyNames::wanted_name(ExprId id) const {
       return "lse";
     case ExprOp::random_key:
       return "key";
-    case ExprOp::random_bits:
+    case ExprOp::random_16_bits:
       return "bits";
     default:
       break;

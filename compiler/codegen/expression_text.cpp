@@ -195,8 +195,9 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
                           text(expr.args[2]).text),
               kPrimary};
     }
-    case ExprOp::random_bits: {
-      return {fmt::format("random_bits({}, {})", text(expr.args[0]).text, text(expr.args[1]).text), kPrimary};
+    case ExprOp::random_16_bits: {
+      return {fmt::format("random_16_bits({}, {})", text(expr.args[0]).text, text(expr.args[1]).text),
+              kPrimary};
     }
     case ExprOp::round_to:
       if (is_rounded(expr.args[0], expr.dtype)) return text(expr.args[0]);

@@ -141,11 +141,11 @@ std::vector<bool> live_expressions(const Body& body) {
 
 std::string_view to_string(ExprOp op) {
   static constexpr std::string_view names[] = {
-      "constant", "load",    "position",   "layer",   "neg",         "abs",         "exp",        "expm1",
-      "log",      "log1p",   "tanh",       "erf",     "sqrt",        "rsqrt",       "sigmoid",    "sin",
-      "cos",      "floor",   "is_nan",     "add",     "sub",         "mul",         "div",        "max",
-      "min",      "less",    "less_equal", "equal",   "logical_not", "logical_and", "logical_or", "select",
-      "round_to", "convert", "sum",        "maximum", "logsumexp",   "random_key",  "random_bits"};
+      "constant", "load",    "position",   "layer",   "neg",         "abs",         "exp",           "expm1",
+      "log",      "log1p",   "tanh",       "erf",     "sqrt",        "rsqrt",       "sigmoid",       "sin",
+      "cos",      "floor",   "is_nan",     "add",     "sub",         "mul",         "div",           "max",
+      "min",      "less",    "less_equal", "equal",   "logical_not", "logical_and", "logical_or",    "select",
+      "round_to", "convert", "sum",        "maximum", "logsumexp",   "random_key",  "random_16_bits"};
   return names[static_cast<int>(op)];
 }
 

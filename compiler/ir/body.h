@@ -80,9 +80,9 @@ enum class ExprOp {
   convert,   // to `type`
   sum,
   maximum,
-  logsumexp,    // reductions of args[0] over column space `space`; their value is a row value
-  random_key,   // args: seed u32, step u32, site i32; see templates/include/hydrac/random.h
-  random_bits,  // args: key u32, element index i64
+  logsumexp,       // reductions of args[0] over column space `space`; their value is a row value
+  random_key,      // args: seed u32, step u32, site i32; see templates/include/hydrac/random.h
+  random_16_bits,  // args: key u32, element index i64
 };
 
 // The type of a value in registers. Storage types narrower than f32 widen on load and round on store.
