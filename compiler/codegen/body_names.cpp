@@ -32,7 +32,6 @@ bool is_expensive(ExprOp op) {
     case ExprOp::sigmoid:
     case ExprOp::sin:
     case ExprOp::cos:
-    case ExprOp::random_bits:
     case ExprOp::random_16_bits:
       return true;
     default:
@@ -150,10 +149,8 @@ std::string BodyNames::wanted_name(ExprId id) const {
       return "lse";
     case ExprOp::random_key:
       return "key";
-    case ExprOp::random_bits:
-      return "bits";
     case ExprOp::random_16_bits:
-      return "noise";
+      return "bits";
     case ExprOp::round_stochastically:
       return wanted_name(expr.args[0]) + "_rounded";
     default:

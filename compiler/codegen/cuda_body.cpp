@@ -131,9 +131,32 @@ std::string_view CudaBodyPrinter::exp_name(ExprId argument) const {
   return is_coarse ? "exp_of_16_bits" : "exp";
 }
 
+// "r * C + c, j" for the element "r * C + c + j" of a chunk that begins with a multiple of 4: so neighbours
+// share their random bits. Otherwise the element.
+std::string CudaBodyPrinter::random_element(ExprId id) const {
+  const ir::Expr& expr = body_.exprs[id];
+  std::string text = text_.of(id);
+  if (expr.op != ExprOp::position || !names_[id].empty() || deps_[id].space == kRowSpace ||
+      columns(deps_[id].space).vector % 4 != 0)
+    return text;
+  const ir::Affine& position = expr.index[0].affine;
+  const int inner = body_.spaces[deps_[id].space].back();
+  const bool begins_aligned =
+      position.constant % 4 == 0 && std::ranges::all_of(position.terms, [&](const auto& term) {
+        return term.first == inner ? term.second == 1
+                                   : term.second % 4 == 0 || body_.variables[term.first].size == 1;
+      });
+  const std::string end = text.ends_with('}') ? "}" : "", j = " + j" + end;
+  if (!begins_aligned || !text.ends_with(j)) return text;
+  text.resize(text.size() - j.size());
+  return text + end + ", j";
+}
+
 std::string CudaBodyPrinter::definition(ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
   if (plain_.contains(id)) return plain_definition(id);
+  if (expr.op == ExprOp::random_16_bits)
+    return fmt::format("random_16_bits({}, {})", text_.of(expr.args[0]), random_element(expr.args[1]));
   if (expr.op != ExprOp::exp || expr.type != ir::ExprType::f32) return text_.definition(id);
   return fmt::format("{}({})", exp_name(expr.args[0]), text_.of(expr.args[0]));
 }
@@ -142,7 +165,8 @@ std::string CudaBodyPrinter::definition(ExprId id) const {
 std::string CudaBodyPrinter::value_name(ExprId id) const {
   if (!names_[id].empty()) return names_[id];
   if (plain_.contains(id)) return "(" + plain_definition(id) + ")";
-  return body_.exprs[id].op == ExprOp::exp ? definition(id) : "";
+  const ExprOp op = body_.exprs[id].op;
+  return op == ExprOp::exp || op == ExprOp::random_16_bits ? definition(id) : "";
 }
 
 void CudaBodyPrinter::print_uniform() {

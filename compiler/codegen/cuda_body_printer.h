@@ -72,6 +72,7 @@ class CudaBodyPrinter : BodyNames {
   void print_column_variables(int space, const std::string& column, const std::string& named_by);
   bool loads_shared_row_values(int level) const;
   void define(ir::ExprId id);
+  std::string random_element(ir::ExprId id) const;
   std::string definition(ir::ExprId id) const;
   std::string value_name(ir::ExprId id) const;
   bool has_16_bits(ir::ExprId id) const;

@@ -105,9 +105,10 @@ class CudaProgramBuilder {
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 
   // A call that writes nothing but gradients of parameters, which nobody reads before the update, goes to the
-  // second branch.
+  // second branch. Not so the token embedding's: nothing follows it on the first branch, and the second one
+  // is then still at others.
   void note_writes(const ir::Node& node, Call& call) const {
-    bool only_gradients = options_.streams > 1;
+    bool only_gradients = options_.streams > 1 && node.op != "embedding_backward";
     for (ir::Use use : call.arguments) {
       call.writes.push_back(std::ranges::count(node.outputs, use) > 0 || is_gemm_workspace(use));
       if (call.writes.back() && !is_gemm_workspace(use) && !scratch_.contains(use.value))

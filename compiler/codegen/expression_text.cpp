@@ -195,9 +195,6 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
                           text(expr.args[2]).text),
               kPrimary};
     }
-    case ExprOp::random_bits: {
-      return {fmt::format("random_bits({}, {})", text(expr.args[0]).text, text(expr.args[1]).text), kPrimary};
-    }
     case ExprOp::random_16_bits:
     case ExprOp::round_stochastically:
       return {call(std::string(to_string(expr.op)), expr), kPrimary};

@@ -178,7 +178,6 @@ std::string_view to_string(ExprOp op) {
                                                "maximum",
                                                "logsumexp",
                                                "random_key",
-                                               "random_bits",
                                                "random_16_bits",
                                                "round_stochastically"};
   return names[static_cast<int>(op)];

@@ -82,8 +82,7 @@ enum class ExprOp {
   maximum,
   logsumexp,             // reductions of args[0] over column space `space`; their value is a row value
   random_key,            // args: seed u32, step u32, site i32; see templates/include/hydrac/random.h
-  random_bits,           // args: key u32, element index i64
-  random_16_bits,        // the same, below 2^16: four elements share a draw
+  random_16_bits,        // args: key u32, element index i64
   round_stochastically,  // an f32 to `dtype` (bf16) and back; args: the number, 16 random bits u32
 };
 

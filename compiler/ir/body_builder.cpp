@@ -296,10 +296,6 @@ Term random_key(Term seed, Term step, Term site) {
   return seed.builder->apply(ExprOp::random_key, {seed, step, site}, ExprType::u32);
 }
 
-Term random_bits(Term key, Term element) {
-  return key.builder->apply(ExprOp::random_bits, {key, element}, ExprType::u32);
-}
-
 Term random_16_bits(Term key, Term element) {
   return key.builder->apply(ExprOp::random_16_bits, {key, element}, ExprType::u32);
 }

@@ -108,7 +108,6 @@ Term min(Term a, Term b);
 Term select(Term condition, Term if_true, Term if_false);
 Term convert(Term a, ExprType type);
 Term random_key(Term seed, Term step, Term site);
-Term random_bits(Term key, Term element);
 Term random_16_bits(Term key, Term element);
 
 }  // namespace hydrac::ir

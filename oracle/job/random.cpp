@@ -27,16 +27,20 @@ std::uint32_t random_key(std::uint32_t seed, std::uint32_t step, std::uint32_t s
   return philox2x32(step, site, seed).first;
 }
 
-std::uint32_t random_bits(std::uint32_t key, std::uint64_t index) {
-  return philox2x32(static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), key).first;
+std::uint32_t random_16_bits(std::uint32_t key, std::uint64_t index) {
+  const std::uint64_t counter = index / 4;
+  const Words words =
+      philox2x32(static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), key);
+  const std::uint32_t word = index % 4 < 2 ? words.first : words.second;
+  return index % 2 == 0 ? word & 0xFFFF : word >> 16;
 }
 
-std::uint32_t random_16_bits(std::uint32_t key, std::uint64_t index) {
-  const std::uint64_t draw = index / 4;
-  const Words words =
-      philox2x32(static_cast<std::uint32_t>(draw), static_cast<std::uint32_t>(draw >> 32), key);
-  const std::uint32_t word = index % 4 < 2 ? words.first : words.second;
-  return index % 2 == 0 ? word % 65536 : word / 65536;
+std::uint64_t score_index(std::int64_t head, std::int64_t tokens, std::int64_t query, std::int64_t key) {
+  const std::int64_t blocks = (tokens + 15) / 16;
+  const std::int64_t row = query / 16 * 8 + query % 8, column = key / 16 * 8 + key % 8;
+  const auto within_head = static_cast<std::uint32_t>(row * blocks * 8 + column);
+  const std::uint64_t quarter = query % 16 / 8 * 2 + key % 16 / 8;
+  return (static_cast<std::uint64_t>(head) << 34) + std::uint64_t{within_head} * 4 + quarter;
 }
 
 double round_stochastically(double x, std::uint32_t noise) {

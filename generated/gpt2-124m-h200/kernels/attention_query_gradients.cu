@@ -158,8 +158,7 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
     WgmmaProduct::wait<0>();
     WgmmaProduct::settle(gradients);
     for_elements([&](int m, int n, int e) {
-      float gradient = gradients.at[m][n][e];
-      gradients.at[m][n][e] = scores.at[m][n][e] * (gradient - own[m][e / 2].delta);
+      gradients.at[m][n][e] = scores.at[m][n][e] * (gradients.at[m][n][e] - own[m][e / 2].delta);
     });
     WgmmaProduct::Weights weights;
     WgmmaProduct::round(weights, gradients);

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "cpu/random_row.h"
@@ -24,18 +25,49 @@ TEST(Random, PhiloxGivesThePublishedAnswers) {
   EXPECT_EQ(pi.y, 0xf62a4c12u);
 }
 
-TEST(Random, BitsTakeTheIndexAsALowAndAHighWord) {
-  EXPECT_EQ(random_bits(5, 0x123456789ABCDEF0u), philox2x32(0x9ABCDEF0u, 0x12345678u, 5).x);
+TEST(Random, FourNeighboursHaveTheHalvesOfOneRunsWords) {
+  const std::uint64_t group = 0x123456789ABCDEF0u;
+  const Philox2x32 words = philox2x32(0x9ABCDEF0u, 0x12345678u, 5);
+  EXPECT_EQ(random_16_bits(5, 4 * group), words.x & 0xFFFFu);
+  EXPECT_EQ(random_16_bits(5, 4 * group + 1), words.x >> 16);
+  EXPECT_EQ(random_16_bits(5, 4 * group + 2), words.y & 0xFFFFu);
+  EXPECT_EQ(random_16_bits(5, 4 * group + 3), words.y >> 16);
 }
 
-TEST(Random, RowsAreTheBitsOfTheirElements) {
-  for (std::uint64_t first :
-       {std::uint64_t{0}, std::uint64_t{0xFFFFFFF0u}, std::uint64_t{0x123456789ABCDEF0u}}) {
-    for (std::uint64_t step : {std::uint64_t{1}, std::uint64_t{1000}, std::uint64_t{0x30000000u}}) {
-      std::uint32_t bits[16];
-      cpu::random_row(77, first, step, bits);
-      for (std::uint64_t i = 0; i < 16; ++i)
-        EXPECT_EQ(bits[i], random_bits(77, first + i * step)) << first << ' ' << i;
+TEST(Random, ScoresWhoseQueriesAndKeysAreEightApartShareARun) {
+  for (int tokens : {16, 40, 256}) {
+    for (int head : {0, 3}) {
+      for (auto [query, key] : {std::pair(0, 0), std::pair(3, 7), std::pair(7, 16), std::pair(17, 2)}) {
+        const std::uint64_t index = score_index(head, tokens, query, key);
+        EXPECT_EQ(index % 4, 0u);
+        EXPECT_EQ(score_index(head, tokens, query, key + 8), index + 1);
+        EXPECT_EQ(score_index(head, tokens, query + 8, key), index + 2);
+        EXPECT_EQ(score_index(head, tokens, query + 8, key + 8), index + 3);
+      }
+    }
+  }
+}
+
+TEST(Random, EveryScoreHasAnIndexOfItsOwn) {
+  std::set<std::uint64_t> indices;
+  for (int head : {0, 1, 1000}) {
+    for (int query = 0; query < 37; ++query) {
+      for (int key = 0; key < 37; ++key) indices.insert(score_index(head, 37, query, key));
+    }
+  }
+  EXPECT_EQ(indices.size(), 3u * 37 * 37);
+}
+
+TEST(Random, RowsAreTheRunsOfTheirCounters) {
+  for (std::uint32_t first : {0u, 0xFFFFFFF0u, 0x9ABCDEF0u}) {
+    for (std::uint32_t step : {1u, 1000u, 0x30000000u}) {
+      std::uint32_t words[2][16];
+      cpu::philox_row(first, step, 0x12345678u, 77, words);
+      for (std::uint32_t i = 0; i < 16; ++i) {
+        const Philox2x32 run = philox2x32(first + i * step, 0x12345678u, 77);
+        EXPECT_EQ(words[0][i], run.x) << first << ' ' << i;
+        EXPECT_EQ(words[1][i], run.y) << first << ' ' << i;
+      }
     }
   }
 }
@@ -56,13 +88,14 @@ TEST(Random, KeysOfStepsSitesAndSeedsDiffer) {
 
 TEST(Random, BitsAreUniformInEveryPosition) {
   constexpr int count = 1 << 16;
-  std::vector<int> ones(32);
+  std::vector<int> ones(16);
   for (int i = 0; i < count; ++i) {
-    const std::uint32_t bits = random_bits(42, i);
-    for (int bit = 0; bit < 32; ++bit) ones[bit] += bits >> bit & 1u;
+    const std::uint32_t bits = random_16_bits(42, i);
+    EXPECT_LT(bits, 1u << 16);
+    for (int bit = 0; bit < 16; ++bit) ones[bit] += bits >> bit & 1u;
   }
   const double deviation = std::sqrt(count) / 2.0;
-  for (int bit = 0; bit < 32; ++bit) EXPECT_NEAR(ones[bit], count / 2, 5.0 * deviation) << "bit " << bit;
+  for (int bit = 0; bit < 16; ++bit) EXPECT_NEAR(ones[bit], count / 2, 5.0 * deviation) << "bit " << bit;
 }
 
 TEST(Random, FourNeighboursShareADrawsHalves) {
