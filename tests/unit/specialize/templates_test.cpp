@@ -41,6 +41,10 @@ std::vector<CudaAttention> cuda_attentions() {
     all.push_back({.kernel = kernel, .capability = 75, .type = "float", .causal = false});
     all.push_back({.kernel = kernel, .capability = 120, .type = "f16", .has_dropout = true});
   }
+  for (const char* kernel : {"query_terms", "gradients"}) {
+    all.push_back({.kernel = kernel});
+    all.push_back({.kernel = kernel, .type = "f16", .has_dropout = true, .tokens = 1000, .kv_heads = 4});
+  }
   return all;
 }
 
@@ -86,7 +90,7 @@ TEST(Templates, SpecializedTextHasNoConstantsOfTheTemplatesLeft) {
 
 TEST(Templates, ProcessorTimeOfGpt2sKernels) {
   const std::clock_t start = std::clock();
-  for (const char* kernel : {"forward", "query_gradients", "key_gradients"})
+  for (const char* kernel : {"forward", "query_terms", "gradients"})
     specialized(test::cuda_attention_entry({.kernel = kernel}), 90);
   specialized(cuda_embeddings()[0], 90);
   RecordProperty("milliseconds", static_cast<int>(1000 * (std::clock() - start) / CLOCKS_PER_SEC));
