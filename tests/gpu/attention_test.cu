@@ -101,22 +101,19 @@ constexpr double error_bound() {
   return sizeof(Storage) == 4 ? 3e-6 : __is_same(Storage, bf16) ? 6e-3 : 8e-4;
 }
 
+template <class Storage>
+struct CaseTensors {
+  std::vector<Storage> qkv, d_out;
+  AttentionTensors reference;
+};
+
 // `fused` says which kernels compute the backward pass.
 template <class Storage, int head_dim, bool causal, bool has_dropout, bool fused>
-void check_backward(const char* type, AttentionCase c, std::uint64_t seed) {
+void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<Storage>& tensors) {
   using Kernels = Attention<Storage, head_dim, kCapability, causal, has_dropout>;
-  c.head_dim = head_dim, c.causal = causal, c.key = static_cast<std::uint32_t>(seed * 2654435761u);
   const int all_heads = c.heads + 2 * c.kv_heads;
   const std::size_t tokens = static_cast<std::size_t>(c.batch) * c.tokens;
-  const auto qkv = random_values<Storage>(tokens * all_heads * head_dim, seed);
-  const auto d_out = random_values<Storage>(tokens * c.heads * head_dim, seed + 1);
-
-  AttentionTensors reference;
-  reference.q = slice(qkv, c, all_heads, 0, c.heads);
-  reference.k = slice(qkv, c, all_heads, c.heads, c.kv_heads);
-  reference.v = slice(qkv, c, all_heads, c.heads + c.kv_heads, c.kv_heads);
-  reference.d_out = slice(d_out, c, c.heads, 0, c.heads);
-  attention_reference(c, reference);
+  const auto& [qkv, d_out, reference] = tensors;
 
   DeviceArray<Storage> device_qkv(qkv), device_d_out(d_out);
   DeviceArray<Storage> out(d_out.size()), d_qkv(qkv.size());
@@ -170,10 +167,22 @@ void check_backward(const char* type, AttentionCase c, std::uint64_t seed) {
 }
 
 template <class Storage, int head_dim, bool causal, bool has_dropout>
-void check_case(const char* type, const AttentionCase& c, std::uint64_t seed) {
-  check_backward<Storage, head_dim, causal, has_dropout, false>(type, c, seed);
+void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
+  c.head_dim = head_dim, c.causal = causal, c.key = static_cast<std::uint32_t>(seed * 2654435761u);
+  const int all_heads = c.heads + 2 * c.kv_heads;
+  const std::size_t tokens = static_cast<std::size_t>(c.batch) * c.tokens;
+  CaseTensors<Storage> tensors{random_values<Storage>(tokens * all_heads * head_dim, seed),
+                               random_values<Storage>(tokens * c.heads * head_dim, seed + 1),
+                               {}};
+  AttentionTensors& reference = tensors.reference;
+  reference.q = slice(tensors.qkv, c, all_heads, 0, c.heads);
+  reference.k = slice(tensors.qkv, c, all_heads, c.heads, c.kv_heads);
+  reference.v = slice(tensors.qkv, c, all_heads, c.heads + c.kv_heads, c.kv_heads);
+  reference.d_out = slice(tensors.d_out, c, c.heads, 0, c.heads);
+  attention_reference(c, reference);
+  check_kernels<Storage, head_dim, causal, has_dropout, false>(type, c, tensors);
   if constexpr (Attention<Storage, head_dim, kCapability, causal, has_dropout>::can_fuse)
-    check_backward<Storage, head_dim, causal, has_dropout, true>(type, c, seed);
+    check_kernels<Storage, head_dim, causal, has_dropout, true>(type, c, tensors);
 }
 
 template <class Storage, int head_dim>
