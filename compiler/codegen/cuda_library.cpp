@@ -181,7 +181,7 @@ CudaKernels attention_backward(const ir::Graph& graph, const ir::Node& node, con
                                 text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
                                 text.heads(d_q, a.d_q), text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)));
     gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
-    return {{std::move(terms), std::move(gradients)}, text.backward_workspace()};
+    return {{std::move(terms), std::move(gradients)}, text.backward_workspace(), 1};
   }
   CudaKernel queries = text.kernel(
       AttentionKernel::query_gradients, "attention_query_gradients", {q, k, v, out, lse, d_out, d_q},

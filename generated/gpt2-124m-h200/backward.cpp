@@ -73,27 +73,25 @@ void block_backward(const Memory& m, Run& run, int l) {
 
   // d_attn_mixed = d_residual_bf16 · attn_out_weight    [B,T,C] x [C,C] -> [B,T,HD]
   main.gemm_nn(act.d_attn_mixed, act.d_residual_bf16, copies.attn_out_weight[l], B * T, H * D, C);
-  main.mark(run.after_d_attn_mixed);
 
   // attn_out_weight += d_residual_bf16ᵀ · attn_mixed    [B,T,C]ᵀ x [B,T,HD] -> [C,C]
   beside.gemm_tn(grads.attn_out_weight[l], act.d_residual_bf16, act.attn_mixed[l], C, C, B * T,
                  {.accumulate = true});
+  beside.mark(run.after_d_attn_out_weight);
 
-  beside.wait(run.after_d_attn_mixed);
   attention_query_terms(act.attn_mixed[l], act.attn_mixed_lse[l], act.d_attn_mixed,
-                        act.attention_query_terms_workspace, beside.stream());
-  beside.mark(run.after_d_attn_q);
+                        act.attention_gradients_workspace, main.stream());
 
-  main.wait(run.after_d_attn_q);
+  main.wait(run.after_d_attn_out_weight);
   attention_gradients(act.attn_q[l], act.attn_k[l], act.attn_v[l], act.d_attn_mixed, act.d_attn_q,
-                      act.d_attn_k, act.d_attn_v, act.attention_query_terms_workspace, main.stream());
-  main.mark(run.after_d_attn_q_2);
+                      act.d_attn_k, act.d_attn_v, act.attention_gradients_workspace, main.stream());
+  main.mark(run.after_d_attn_q);
 
   // d_normed = d_attn_qkv · attn_qkv_weight    [B,T,3HD] x [3HD,C] -> [B,T,C]
   main.gemm_nn(act.d_normed, act.d_attn_qkv, copies.attn_qkv_weight[l], B * T, C, 3 * H * D);
 
   // attn_qkv_weight += d_attn_qkvᵀ · normed    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
-  beside.wait(run.after_d_attn_q_2);
+  beside.wait(run.after_d_attn_q);
   beside.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed[l], 3 * H * D, C, B * T,
                  {.accumulate = true});
 

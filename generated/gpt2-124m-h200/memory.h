@@ -126,7 +126,7 @@ struct Activations {
   bf16* d_residual_bf16 = at.tensor<bf16>(24'353'941'760);                       // [B,T,C]
   float* layernorm_backward_add_workspace_2 = at.tensor<float>(24'454'605'056);  // [304128]
   bf16* d_attn_mixed = at.tensor<bf16>(25'064'925'696);                          // [B,T,HD]
-  float* attention_query_terms_workspace = at.tensor<float>(24'655'931'648);     // [51916801]
+  float* attention_gradients_workspace = at.tensor<float>(24'655'931'648);       // [51916801]
   bf16* d_attn_q = at.tensor<bf16>(24'353'941'760);                   // [B,T,H,D], inside d_attn_qkv
   bf16* d_attn_k = at.tensor<bf16>(24'353'943'296);                   // [B,T,H,D], inside d_attn_qkv
   bf16* d_attn_v = at.tensor<bf16>(24'353'944'832);                   // [B,T,H,D], inside d_attn_qkv

@@ -26,9 +26,8 @@ struct Run {
   const AttentionPlan& attention;
   const AttentionPlan& generation_attention;
   // Points that the other branch waits for, named after what was just made.
-  Mark after_d_attn_mixed = {};
+  Mark after_d_attn_out_weight = {};
   Mark after_d_attn_q = {};
-  Mark after_d_attn_q_2 = {};
   Mark after_d_attn_qkv_bias = {};
   Mark after_d_mlp_down_weight = {};
   Mark after_d_mlp_up = {};
