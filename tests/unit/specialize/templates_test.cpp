@@ -164,7 +164,9 @@ TEST_F(SameCode, KernelsThatShareAHeaderCompileToTheSamePtx) {
     const std::vector<int> known = device_code::nvrtc_capabilities();
     if (!std::binary_search(known.begin(), known.end(), attention.capability)) continue;
     SpecializeRequest request;
-    for (const char* kernel : {"forward", "query_gradients", "key_gradients"}) {
+    const bool fused = attention.capability == 90 && attention.head_dim == 64;
+    for (const char* kernel :
+         {"forward", fused ? "query_terms" : "query_gradients", fused ? "gradients" : "key_gradients"}) {
       attention.kernel = kernel;
       request.entries.push_back({fmt::format("{}.cu", kernel), test::cuda_attention_entry(attention)});
     }
