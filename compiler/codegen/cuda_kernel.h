@@ -51,6 +51,7 @@ inline std::string opening_text(const targets::Target& gpu) {
 struct CudaKernels {
   std::vector<CudaKernel> kernels;
   int64_t workspace_bytes = 0;
+  size_t main = 0;  // the kernel that does nearly all of the work
 };
 
 }  // namespace hydrac::codegen

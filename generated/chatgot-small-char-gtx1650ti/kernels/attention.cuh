@@ -14,11 +14,13 @@ namespace hydrac::chatgot_small_char_program {
 namespace attention_code {
 
 constexpr int kWords = 2;
+constexpr int kThreads = 128;
+constexpr int kRows = 128;
 constexpr int kHeadDim = 64;
+constexpr int kAttentionTileRows = 64;
 constexpr int kPaddedDim = 64;
 constexpr int kRowBytes = 144;
 constexpr int kStages = 2;
-constexpr int kThreads = 128;
 
 // ---- What the attention kernels take: plain data that host and device share
 
@@ -289,6 +291,45 @@ __device__ __forceinline__ void for_kept(const AttentionDropout& dropout, std::u
         }
       }
     }
+  }
+}
+
+// ---- What the gradients of attention need of each query beside q and d_out
+
+// Calls keep(row, terms) with delta and lse2 of each of the block's rows, in one thread; those of rows from
+// valid_rows on are zeros. Eight threads share a row; several rows' loads are in flight at once.
+template <class Keep>
+__device__ __forceinline__ void query_terms(const float* lse, const f16* out, std::int64_t out_stride,
+                                            const f16* d_out, std::int64_t d_out_stride, int valid_rows,
+                                            Keep&& keep) {
+  constexpr int elements = 16 / sizeof(f16);
+  constexpr int rows_at_once = kThreads / 8, rounds = kRows / rows_at_once;
+  const int part = static_cast<int>(threadIdx.x) % 8, first_row = static_cast<int>(threadIdx.x) / 8;
+  float sums[rounds], lses[rounds];
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int row = first_row + round * rows_at_once;
+    const int from = row < valid_rows ? row : valid_rows - 1;  // loads need no branch
+    lses[round] = lse[from];
+    sums[round] = 0.0f;
+#pragma unroll
+    for (int first = 0; first < kHeadDim; first += 8 * elements) {
+      const int column = first + part * elements;
+      if (column >= kHeadDim) break;
+      const auto a = load<elements>(out + from * out_stride + column);
+      const auto b = load<elements>(d_out + from * d_out_stride + column);
+#pragma unroll
+      for (int i = 0; i < elements; ++i) sums[round] = fma(to_float(a.at[i]), to_float(b.at[i]), sums[round]);
+    }
+  }
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int row = first_row + round * rows_at_once;
+    const bool valid = row < valid_rows;
+    float sum = sums[round];
+#pragma unroll
+    for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, distance);
+    if (part == 0) keep(row, QueryTerms{valid ? lses[round] * kLog2E : 0.0f, valid ? sum : 0.0f});
   }
 }
 

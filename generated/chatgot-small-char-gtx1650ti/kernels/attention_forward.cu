@@ -11,7 +11,6 @@ namespace hydrac::chatgot_small_char_program {
 namespace attention_code {
 
 constexpr int kRowTiles = 1;  // of 16 rows, a warp
-constexpr int kRows = 64;
 constexpr int kColumns = 64;
 
 // The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
@@ -37,14 +36,16 @@ struct MmaProduct : RoundedFragments<kRowTiles> {
   static __device__ __forceinline__ void scores(Fragment<kRowTiles, N>& c, const Place& place,
                                                 std::uint32_t a, std::uint32_t b) {
     const int lane = place.lane;
-    const std::uint32_t a_from = a + offset<kRows>(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
+    const std::uint32_t a_from =
+        a + offset<kAttentionTileRows>(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
     const std::uint32_t b_from = b + offset<N>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
     c.clear();
 #pragma unroll
     for (int k = 0; k < kPaddedDim / 16; ++k) {
       std::uint32_t rows[kRowTiles][4];
 #pragma unroll
-      for (int m = 0; m < kRowTiles; ++m) ptx::ldmatrix(rows[m], a_from + offset<kRows>(m * 16, 2 * k));
+      for (int m = 0; m < kRowTiles; ++m)
+        ptx::ldmatrix(rows[m], a_from + offset<kAttentionTileRows>(m * 16, 2 * k));
 #pragma unroll
       for (int n = 0; n < N / 16; ++n) {
         std::uint32_t columns[4];
@@ -193,14 +194,14 @@ struct QueryBlock {
   int unmasked;  // how many of these need no mask
 
   __device__ __forceinline__ explicit QueryBlock(const AttentionShape& shape) {
-    const int blocks = (shape.tokens + kRows - 1) / kRows;
+    const int blocks = (shape.tokens + kAttentionTileRows - 1) / kAttentionTileRows;
     const int index = static_cast<int>(blockIdx.x);
     const int block = index % blocks, row = index / blocks;
     batch = row / shape.heads;
     head = row % shape.heads;
     kv_head = head / (shape.heads / shape.kv_heads);
-    first = (blocks - 1 - block) * kRows;
-    count = valid_rows<kRows>(shape.tokens, first);
+    first = (blocks - 1 - block) * kAttentionTileRows;
+    count = valid_rows<kAttentionTileRows>(shape.tokens, first);
     const int keys = first + count;
     tiles = (keys + kColumns - 1) / kColumns;
     unmasked = (first + 1) / kColumns;
@@ -301,12 +302,13 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape, H
   constexpr int column_bytes = kColumns * kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
-  const std::uint32_t keys = queries + kRows * kRowBytes;
+  const std::uint32_t keys = queries + kAttentionTileRows * kRowBytes;
   const std::uint32_t values = keys + kStages * column_bytes;
 
   const Place place;
   const QueryBlock block(shape);
-  RowLoader<kRows>(q.token_stride).start(queries, q.at(block.batch, block.first, block.head), block.count);
+  RowLoader<kAttentionTileRows>(q.token_stride)
+      .start(queries, q.at(block.batch, block.first, block.head), block.count);
   const RowLoader<kColumns> load_keys(k.token_stride), load_values(v.token_stride);
   const auto* k_from = k.at(block.batch, 0, block.kv_head);
   const auto* v_from = v.at(block.batch, 0, block.kv_head);

@@ -7,7 +7,7 @@
 namespace hydrac::specialize::test {
 
 struct CudaAttention {
-  std::string kernel;  // forward, query_gradients, key_gradients
+  std::string kernel;  // forward, query_gradients, key_gradients, query_terms, gradients
   int capability = 90;
   std::string type = "bf16";  // bf16, f16, float
   int head_dim = 64;
@@ -28,21 +28,30 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
     return fmt::format("{{{}, {}, {}, {}}}", pointer, a.tokens * a.head_dim * 12, a.head_dim * 12,
                        a.head_dim);
   };
-  std::string parameters = fmt::format("const {0}* q, const {0}* k, const {0}* v, ", type), arguments;
+  std::string parameters = fmt::format("const {0}* q, const {0}* k, const {0}* v, ", type);
+  std::string arguments = heads("q") + ", " + heads("k") + ", " + heads("v") + ", ";
   if (a.kernel == "forward") {
     parameters += fmt::format("{}* out, float* lse", type);
-    arguments = heads("out") + ", lse";
+    arguments += heads("out") + ", lse";
   } else if (a.kernel == "query_gradients") {
     parameters += fmt::format(
         "const {0}* out, const float* lse, const {0}* d_out, {0}* d_q, hydrac::cuda::QueryTerms* terms",
         type);
-    arguments = heads("out") + ", lse, " + heads("d_out") + ", " + heads("d_q") + ", terms";
+    arguments += heads("out") + ", lse, " + heads("d_out") + ", " + heads("d_q") + ", terms";
+  } else if (a.kernel == "query_terms") {
+    parameters = fmt::format("const {0}* out, const float* lse, const {0}* d_out, float* workspace", type);
+    arguments = heads("out") + ", lse, " + heads("d_out") + ", workspace";
+  } else if (a.kernel == "gradients") {
+    parameters += fmt::format("const {0}* d_out, {0}* d_q, {0}* d_k, {0}* d_v, float* workspace", type);
+    arguments +=
+        heads("d_out") + ", " + heads("d_q") + ", " + heads("d_k") + ", " + heads("d_v") + ", workspace";
   } else {
     parameters += fmt::format("const {0}* d_out, {0}* d_k, {0}* d_v, hydrac::cuda::QueryTerms* terms", type);
-    arguments = heads("d_out") + ", terms, " + heads("d_k") + ", " + heads("d_v");
+    arguments += heads("d_out") + ", terms, " + heads("d_k") + ", " + heads("d_v");
   }
-  std::string dropout = "constexpr hydrac::cuda::AttentionDropout dropout{0, 0, 1.0f};";
-  if (a.has_dropout) {
+  const bool takes_dropout = a.kernel != "query_terms";
+  std::string dropout = takes_dropout ? "constexpr hydrac::cuda::AttentionDropout dropout{0, 0, 1.0f};" : "";
+  if (a.has_dropout && takes_dropout) {
     parameters += ", const std::uint32_t* rng_step, const std::uint32_t* rng_seed, int layer";
     dropout =
         "const hydrac::cuda::AttentionDropout dropout{hydrac::random_key(*rng_seed, *rng_step, 7u + layer), "
@@ -59,10 +68,9 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
       "  using Config = hydrac::cuda::AttentionConfig<{9}, {8}, attention_family(problem),\n"
       "      attention_tile(problem, hydrac::cuda::AttentionKernel::{0}), {10}, {5}>;\n"
       "  constexpr hydrac::cuda::AttentionShape shape{{16, {6}, 12, {7}, 0.125f}};\n  {11}\n"
-      "  hydrac::cuda::attention_{0}<Config>(shape, {12}, {13}, {14}, {15}, dropout);\n}}\n",
+      "  hydrac::cuda::attention_{0}<Config>(shape, {12}{13});\n}}\n",
       a.kernel, parameters, a.capability, a.type == "float" ? 4 : 2, a.type == "bf16", a.has_dropout,
-      a.tokens, a.kv_heads, a.head_dim, type, a.causal, dropout, heads("q"), heads("k"), heads("v"),
-      arguments);
+      a.tokens, a.kv_heads, a.head_dim, type, a.causal, dropout, arguments, takes_dropout ? ", dropout" : "");
 }
 
 inline std::string cuda_embedding_entry(const std::string& y_type, const std::string& table_type,
