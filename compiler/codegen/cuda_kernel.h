@@ -6,6 +6,7 @@
 
 #include "codegen/kernel_source.h"
 #include "ir/graph.h"
+#include "program/program.h"
 #include "targets/target.h"
 
 namespace hydrac::codegen {
@@ -28,7 +29,8 @@ struct CudaKernel {
   // kernel's name belongs.
   std::string text;
   std::string header;                   // the file of templates/ that the text binds to constants, if it does
-  std::vector<ir::Use> arguments;       // the tensors, in the order of the pointer parameters
+  std::vector<program::MatrixMap> maps = {};  // of the first arguments, which are tensor maps
+  std::vector<ir::Use> arguments;       // the tensors, in the order of the parameters
   std::vector<std::string> parameters;  // what the text calls them
   bool takes_workspace = false;         // then `float* workspace` follows the tensors
   bool takes_layer = false;             // then `int layer` is last

@@ -134,8 +134,8 @@ class CudaProgramBuilder {
 
   void add_launches(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
     if (node.op == "embedding_backward") node.inputs.push_back(token_order(node.inputs[0]));
-    const CudaKernels source = node.op == "fused" ? cuda_body_kernels(graph_, node, *options_.gpu)
-                                                  : cuda_library_kernels(graph_, node, *options_.gpu);
+    const CudaKernels source = node.body ? cuda_body_kernels(graph_, node, *options_.gpu)
+                                         : cuda_library_kernels(graph_, node, *options_.gpu);
     ir::Use workspace;
     if (source.workspace_bytes > 0)
       workspace = scratch(region, node, source.kernels[0].name, source.workspace_bytes);
@@ -147,6 +147,7 @@ class CudaProgramBuilder {
                             node.origin, kernel.header,  kernel.takes_layer};
       added.waits_for_previous = waits_for_previous(*options_.gpu);
       added.block = {kernel.launch.block, kernel.launch.shared_bytes};
+      added.maps = kernel.maps;
       added.blocks_of_rows = kernel.launch.grid_of_rows;
       call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
       const std::string label = graph_.value(node.outputs[0]).name;
