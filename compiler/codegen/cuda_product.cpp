@@ -242,7 +242,7 @@ CudaKernel CudaBodyPrinter::product_kernel() {
     kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0]});
     kernel.arguments.push_back(node_.inputs[i]);
     kernel.parameters.emplace_back(i == 0 ? "left" : "right");
-    list.add("const __grid_constant__ cuda::TensorMap " + kernel.parameters.back(), matrix.shape);
+    list.add("const __grid_constant__ TensorMap " + kernel.parameters.back(), matrix.shape);
   }
   for (const int operand : epilogue_tensors()) {
     kernel.arguments.push_back(use_of(operand));

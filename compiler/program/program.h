@@ -29,7 +29,7 @@ struct Dimension {
   int64_t size = 0;
 };
 
-// A matrix that a kernel reads through a tensor map (cuda/product/tensor_map.h) instead of a pointer: row-major,
+// A matrix that a kernel reads through a tensor map (cuda/tensor_map.h) instead of a pointer: row-major,
 // dense, of 16-bit numbers, in boxes whose rows are swizzled by 128 bytes.
 struct MatrixMap {
   ir::DType dtype = ir::DType::bf16;

@@ -109,6 +109,7 @@ class Binder : public RecursiveASTVisitor<Binder> {
     return true;
   }
   bool VisitDeclRefExpr(DeclRefExpr* expression) {
+    if (isa<TemplateParamObjectDecl>(expression->getDecl())) return true;  // what stands for a parameter
     propose_constant(expression, expression->getBeginLoc(), expression->getEndLoc());
     if (auto* function = dyn_cast<FunctionDecl>(expression->getDecl())) {
       if (const FunctionTemplateDecl* primary = function->getPrimaryTemplate())
@@ -252,7 +253,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
     } else {
       rename_namespace(location.getQualifierLoc());
     }
-    if (location.getTypePtr()->getKeyword() == ElaboratedTypeKeyword::Typename)
+    if (location.getTypePtr()->getKeyword() == ElaboratedTypeKeyword::Typename &&
+        is_named(location.getTypePtr()->getQualifier()))
       drop_keyword(location.getElaboratedKeywordLoc(), witness_of(location.getTypePtr()->getQualifier()));
     return true;
   }
@@ -402,6 +404,11 @@ class Binder : public RecursiveASTVisitor<Binder> {
     proposals_.propose(*place, 'n', {{place->offset, places_.behind(qualifier.getEndLoc()), scope_ + "::"}});
   }
 
+  // Whether what it says has a name in specialized code, and not a parameter's.
+  bool is_named(const NestedNameSpecifier* qualifier) const {
+    return !qualifier || !qualifier->getAsType() || name_of(QualType(qualifier->getAsType(), 0));
+  }
+
   std::string witness_of(const NestedNameSpecifier* qualifier) const {
     if (!qualifier || !qualifier->getAsType()) return "";
     return QualType(qualifier->getAsType(), 0).getCanonicalType().getAsString(context_.getPrintingPolicy());
@@ -484,7 +491,7 @@ class Binder : public RecursiveASTVisitor<Binder> {
       return std::nullopt;
     }
     const auto value = value_of(expression);
-    if (!value) return std::nullopt;
+    if (!value) return object_text(expression);
     const auto* named = cast<NamedDecl>(source);
     const QualType type = expression->getType();
     if (type->isBooleanType() || type->isEnumeralType() || named->getName().size() <= 1) return value;
@@ -495,13 +502,30 @@ class Binder : public RecursiveASTVisitor<Binder> {
                     comment_behind(source)});
   }
 
-  // Of a variable that only gives another name to a constant.
+  // "ProductTile{256, 3, 2}" for the use of a parameter that is an object of numbers.
+  std::optional<std::string> object_text(const Expr* expression) const {
+    const auto* parameter = dyn_cast<SubstNonTypeTemplateParmExpr>(expression);
+    const auto* reference =
+        parameter ? dyn_cast<DeclRefExpr>(parameter->getReplacement()->IgnoreImpCasts()) : nullptr;
+    const auto* object = reference ? dyn_cast<TemplateParamObjectDecl>(reference->getDecl()) : nullptr;
+    const auto name = object ? name_of(object->getType().getUnqualifiedType()) : std::nullopt;
+    if (!name || !object->getValue().isStruct() || object->getValue().getStructNumBases() > 0) return std::nullopt;
+    std::string members;
+    for (unsigned i = 0; i < object->getValue().getStructNumFields(); ++i) {
+      const APValue& member = object->getValue().getStructField(i);
+      if (!member.isInt()) return std::nullopt;
+      members += (i == 0 ? "" : ", ") + llvm::toString(member.getInt(), 10);
+    }
+    return *name + "{" + members + "}";
+  }
+
+  // Of a variable that only gives another name to a number.
   std::optional<std::string> initial_constant(const VarDecl* variable) const {
     if (!variable->isLocalVarDecl() && !variable->isStaticDataMember()) return std::nullopt;
     const auto place = places_.of(variable->getLocation());
     if (!place || of_entry(*place)) return std::nullopt;
     const Expr* initial = variable->getAnyInitializer();
-    return initial ? constant_text(as_written(initial)) : std::nullopt;
+    return initial && !variable->getType()->isRecordType() ? constant_text(as_written(initial)) : std::nullopt;
   }
 
   void propose_constant(const Expr* expression, SourceLocation begin, SourceLocation end) {
@@ -652,6 +676,7 @@ class Binder : public RecursiveASTVisitor<Binder> {
     }
     const auto* tag = plain->getAsTagDecl();
     if (!tag || !tag->getIdentifier()) return std::nullopt;
+    if (const auto place = places_.of(tag->getLocation()); place && of_entry(*place)) return std::nullopt;
     std::string name = tag->getNameAsString();
     if (const auto* specialization = dyn_cast<ClassTemplateSpecializationDecl>(tag)) {
       const auto arguments = arguments_of(specialization);

@@ -6,7 +6,7 @@
 
 namespace hydrac::runtime::cuda {
 
-hydrac::cuda::TensorMap tensor_map(MatrixType type, const void* matrix, const MatrixMap& map) {
+TensorMap tensor_map(MatrixType type, const void* matrix, const MatrixMap& map) {
   abi::CUtensorMap encoded;
   const unsigned long long sizes[] = {static_cast<unsigned long long>(map.columns),
                                       static_cast<unsigned long long>(map.rows)};
@@ -18,7 +18,7 @@ hydrac::cuda::TensorMap tensor_map(MatrixType type, const void* matrix, const Ma
             const_cast<void*>(matrix), sizes, &row_bytes, box, every_element, abi::kTensorMapInterleaveNone,
             abi::kTensorMapSwizzle128, abi::kTensorMapPromoteL2To256, abi::kTensorMapFillZeros),
         "cuTensorMapEncodeTiled");
-  return std::bit_cast<hydrac::cuda::TensorMap>(encoded);
+  return std::bit_cast<TensorMap>(encoded);
 }
 
 }  // namespace hydrac::runtime::cuda

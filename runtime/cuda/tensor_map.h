@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "cuda/product/tensor_map.h"
+#include "cuda/tensor_map.h"
 #include "cuda/types.cuh"
 
 namespace hydrac::runtime::cuda {
@@ -18,12 +18,12 @@ enum class MatrixType { bf16, f16 };
 
 // `matrix`: device memory, aligned to 16 bytes, at the same address whenever the map is used. RunError when the
 // driver refuses.
-hydrac::cuda::TensorMap tensor_map(MatrixType type, const void* matrix, const MatrixMap& map);
+TensorMap tensor_map(MatrixType type, const void* matrix, const MatrixMap& map);
 
-inline hydrac::cuda::TensorMap tensor_map(const bf16* matrix, const MatrixMap& map) {
+inline TensorMap tensor_map(const bf16* matrix, const MatrixMap& map) {
   return tensor_map(MatrixType::bf16, matrix, map);
 }
-inline hydrac::cuda::TensorMap tensor_map(const f16* matrix, const MatrixMap& map) {
+inline TensorMap tensor_map(const f16* matrix, const MatrixMap& map) {
   return tensor_map(MatrixType::f16, matrix, map);
 }
 

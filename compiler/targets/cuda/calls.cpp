@@ -18,8 +18,8 @@ namespace cudnn = runtime::cudnn;
 namespace {
 
 // The tensor maps of a kernel's first arguments.
-std::vector<hydrac::cuda::TensorMap> maps_of(const program::Kernel& kernel, const std::vector<void*>& arguments) {
-  std::vector<hydrac::cuda::TensorMap> maps;
+std::vector<TensorMap> maps_of(const program::Kernel& kernel, const std::vector<void*>& arguments) {
+  std::vector<TensorMap> maps;
   for (size_t i = 0; i < kernel.maps.size(); ++i) {
     const program::MatrixMap& map = kernel.maps[i];
     maps.push_back(cuda::tensor_map(
@@ -68,8 +68,8 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
 void ResolvedCalls::launch(const ResolvedCall& call, const cuda::Stream& stream) const {
   const program::Kernel& kernel = compiled_.program.kernels[call.call->kernel];
   std::vector<void*> parameters;
-  for (const hydrac::cuda::TensorMap& map : call.maps)
-    parameters.push_back(const_cast<hydrac::cuda::TensorMap*>(&map));
+  for (const TensorMap& map : call.maps)
+    parameters.push_back(const_cast<TensorMap*>(&map));
   for (size_t i = call.maps.size(); i < call.arguments.size(); ++i)
     parameters.push_back(const_cast<void**>(&call.arguments[i]));
   int layer = call.layer;

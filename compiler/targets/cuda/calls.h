@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/product/tensor_map.h"
+#include "cuda/tensor_map.h"
 #include "driver/compile.h"
 #include "program/branches.h"
 #include "runtime/cudnn/attention.h"
@@ -21,7 +21,7 @@ struct ResolvedCall {
   const program::Call* call = nullptr;
   int layer = 0;
   std::vector<void*> arguments = {};
-  std::vector<hydrac::cuda::TensorMap> maps = {};  // in place of the first arguments
+  std::vector<TensorMap> maps = {};  // in place of the first arguments
   std::vector<program::Access> accesses = {};
   const runtime::cuda::Gemm* product = nullptr;
   std::optional<runtime::cudnn::Plan> attention = {};

@@ -2,7 +2,7 @@
 // cluster of them. Addresses are shared memory's own, of 32 bits. See "mbarrier" and "cp.async.bulk.tensor"
 // in the PTX manual.
 #pragma once
-#include "cuda/product/tensor_map.h"
+#include "cuda/tensor_map.h"
 #include "cuda/types.cuh"
 
 namespace hydrac::cuda {

@@ -60,6 +60,10 @@ HYDRAC_FN constexpr bool product_supports(const ProductProblem& p) {
          p.sums >= 0 && p.sums <= 2;
 }
 
+HYDRAC_FN constexpr bool product_pays(const ProductProblem& p) {
+  return product_supports(p) && p.m >= 4096;
+}
+
 // Columns for which the epilogue is called.
 HYDRAC_FN constexpr std::int64_t product_columns(const ProductProblem& p) {
   return p.paired ? p.n / 2 : p.n;

@@ -11,6 +11,9 @@
 
 namespace hydrac::test {
 
+// What a "fused_product" multiplies, as a "gemm".
+ir::Node product_of(const ir::Node& fused_product);
+
 class Interpreter {
  public:
   // Activations start as NaN, so that reading one before it is written shows; everything else as 0.
@@ -32,7 +35,6 @@ class Interpreter {
  private:
   ops::Tensor64 tensor(ir::Use use, int layer) const;
   void run_fused(const ir::Node& node, int layer);
-  void run_fused_product(const ir::Node& node, int layer);
   void run_gemm(const ir::Node& node, int layer, int iteration);
   void run_attention(const ir::Node& node, int layer);
   void run_attention_backward(const ir::Node& node, int layer);
