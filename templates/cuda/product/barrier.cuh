@@ -26,7 +26,7 @@ __device__ __forceinline__ void barrier_arrive(std::uint32_t barrier) {
 __device__ __forceinline__ void barrier_arrive_at(std::uint32_t barrier, std::uint32_t rank) {
   asm volatile(
       "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
       "r"(rank)
       : "memory");
 }
@@ -41,10 +41,22 @@ __device__ __forceinline__ void barrier_expect(std::uint32_t barrier, int bytes)
 __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nwaiting:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
       "@!done bra waiting;\n}" ::"r"(barrier),
       "r"(parity)
       : "memory");
+}
+
+// Whether that phase has ended; may wait a moment.
+__device__ __forceinline__ bool barrier_test(std::uint32_t barrier, std::uint32_t parity) {
+  std::uint32_t done;
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.b32 %0, 1, 0, done;\n}" : "=r"(done) : "r"(barrier),
+      "r"(parity)
+      : "memory");
+  return done != 0;
 }
 
 __device__ __forceinline__ void cluster_sync() {

@@ -26,13 +26,17 @@ struct ProductTile {
   int columns;  // 128 or 256
   int stages;
   int cluster;  // blocks, one below the other, that share their tiles of b: 1 or 2
+  int depth = 64;
+  int wide = 128;
+  int epilogue_warps = 8;
+  bool copy_warp = true;
 
   static constexpr int rows = 128;
-  static constexpr int depth = 64;  // 128 bytes, the width of the swizzle
-  static constexpr int product_warps = 8, epilogue_warps = 8;
-  static constexpr int threads = (product_warps + epilogue_warps + 1) * 32;  // and one warp that copies
-  static constexpr int sums_bytes = epilogue_warps * 32 * 8 * 4;  // of eight columns a thread
+  static constexpr int product_warps = 8;
   static constexpr int barrier_bytes = 256;
+
+  HYDRAC_FN constexpr int threads() const { return (product_warps + epilogue_warps + copy_warp + 3) / 4 * 128; }
+  HYDRAC_FN constexpr int sums_bytes() const { return epilogue_warps * 32 * 8 * 4; }  // of eight columns a thread
 
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
   HYDRAC_FN constexpr int result_bytes() const { return rows * columns * 2; }  // on its way to the epilogue
@@ -93,33 +97,37 @@ HYDRAC_FN constexpr ProductTile product_tile(const ProductProblem& p) {
   return wide ? ProductTile{256, 3, 2} : ProductTile{128, 5, 1};
 }
 
-// Tiles, then results, then the sums of the epilogue's warps, then barriers.
-HYDRAC_FN constexpr std::uint64_t product_shared_bytes(const ProductProblem& p) {
-  const ProductTile tile = product_tile(p);
-  const int sums = p.sums == 0 ? 0 : ProductTile::sums_bytes;
+// Tiles, then results, then barriers, then the sums of the epilogue's warps.
+HYDRAC_FN constexpr std::uint64_t product_shared_bytes(const ProductProblem& p, const ProductTile& tile) {
+  const int sums = p.sums == 0 ? 0 : tile.sums_bytes();
   return static_cast<std::uint64_t>(tile.stages) * tile.stage_bytes() + tile.result_bytes() + sums +
          ProductTile::barrier_bytes;
 }
 
-HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p) {
-  const ProductTile tile = product_tile(p);
+HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p, const ProductTile& tile) {
   const std::int64_t rows = (p.m + ProductTile::rows - 1) / ProductTile::rows;
   const std::int64_t clusters = (rows + tile.cluster - 1) / tile.cluster * ((p.n + tile.columns - 1) / tile.columns);
   const std::int64_t most = product_multiprocessors(p.capability) / tile.cluster;
-  return {static_cast<unsigned>((clusters < most ? clusters : most) * tile.cluster), ProductTile::threads,
-          tile.cluster, 1, product_shared_bytes(p)};
+  return {static_cast<unsigned>((clusters < most ? clusters : most) * tile.cluster), tile.threads(),
+          tile.cluster, 1, product_shared_bytes(p, tile)};
+}
+HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p) {
+  return product_launch(p, product_tile(p));
 }
 
-HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p) {
-  return {{p.k, p.m}, p.k * 2, {ProductTile::depth, ProductTile::rows}};
+HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p, const ProductTile& tile) {
+  return {{p.k, p.m}, p.k * 2, {tile.depth, ProductTile::rows}};
 }
 
 // Halves of a tile's columns come in copies of their own: the two sides of a paired product, or the shares of a
 // cluster's blocks. Where the columns are contiguous, a copy is as wide as the swizzle.
+HYDRAC_FN constexpr ProductMap product_map_b(const ProductProblem& p, const ProductTile& tile) {
+  const int half = tile.columns / (tile.cluster > 2 ? tile.cluster : 2);
+  if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {tile.depth, half}};
+  return {{p.n, p.k}, p.n * 2, {64, tile.depth}};
+}
 HYDRAC_FN constexpr ProductMap product_map_b(const ProductProblem& p) {
-  const int half = product_tile(p).columns / 2;
-  if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {ProductTile::depth, half}};
-  return {{p.n, p.k}, p.n * 2, {64, ProductTile::depth}};
+  return product_map_b(p, product_tile(p));
 }
 
 }  // namespace hydrac::cuda

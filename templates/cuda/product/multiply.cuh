@@ -1,5 +1,6 @@
 // The warpgroups of a product's block that multiply.
 #pragma once
+#include "cuda/product/operands.cuh"
 #include "cuda/product/shared.cuh"
 #include "cuda/product/tiles.cuh"
 #include "cuda/product/wgmma.cuh"
@@ -14,13 +15,18 @@ class ProductSums {
   // Adds a stage's products to the sums; `first` begins them anew. They run on their own.
   __device__ __forceinline__ void begin(std::uint32_t a, std::uint32_t b, bool first) {
     // Where its columns are contiguous, b lies in panels of 64 of them.
-    constexpr int kPanelBytes = Config::b_transposed ? 0 : 64 * 128;
+    constexpr int kPanelBytes = Config::b_transposed ? 0 : Config::tile.depth * 128;
     constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // to the next 16 of k
+    constexpr int kPartBytes = Config::b_transposed ? kWide * Config::tile.depth * 2 : kWide * Config::tile.depth * 2;
+    constexpr bool narrow = Config::tile.depth == 32;
+    a &= 0x3FFFF, b &= 0x3FFFF;
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-    for (int k = 0; k < ProductTile::depth / 16; ++k) {
-      wgmma::multiply_tile<typename Config::Storage, kColumns, Config::b_transposed>(
-          at_, wgmma::descriptor(a, 0, k * 32), wgmma::descriptor(b, kPanelBytes, k * kStep), !first || k > 0);
+    for (int k = 0; k < Config::tile.depth / 16; ++k) {
+#pragma unroll
+      for (int part = 0; part < kColumns / kWide; ++part)
+      wgmma::multiply_tile<typename Config::Storage, kWide, Config::b_transposed>(
+          at_ + part * kWide / 8, wgmma::descriptor2<narrow>(a, 0, k * 32), wgmma::descriptor2<narrow && Config::b_transposed>(b, kPanelBytes, k * kStep + part * kPartBytes), !first || k > 0);
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   }
@@ -53,6 +59,7 @@ class ProductSums {
 
  private:
   static constexpr int kColumns = Config::tile.columns;
+  static constexpr int kWide = Config::tile.wide;
 
   __device__ __forceinline__ std::uint32_t packed(int n, int e) const {
     return ptx::pack<typename Config::Storage>(at_[n][e], at_[n][e + 1]);

@@ -23,6 +23,9 @@
 
 namespace hydrac::cuda {
 
+#ifdef PRODUCT_CLOCK
+__device__ long long clocks;
+#endif
 // Launch: product_launch(problem), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a and
 // b are kernel parameters, `const __grid_constant__`, encoded as product_map_a and product_map_b say. It waits for
 // the previous kernel itself. Every run gives the same bits.
@@ -46,20 +49,39 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
   }
   wait_for_previous_kernel();
   launch_next_kernel();
+#ifdef PRODUCT_CLOCK
+  const long long start = clock64();
+#endif
 
-  // The registers of 17 warps, by what each needs: 8 * 160 + 8 * 80 + 120 = 17 * 120.
   const ProductTiles<Config> tiles(rows, rank);
+  constexpr int threads = Config::tile.threads();
+  ProductCopies<Config> copies(shared, tiles, a, b, rank);
   if (warp < ProductTile::product_warps) {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+    if constexpr (threads > 384) asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+    if constexpr (threads == 384 && Config::tile.epilogue_warps == 4) asm volatile("setmaxnreg.dec.sync.aligned.u32 160;");
     multiply_tiles(shared, tiles);
-  } else if (warp < ProductTile::product_warps + ProductTile::epilogue_warps) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
+  } else if (warp < ProductTile::product_warps + Config::tile.epilogue_warps) {
+    if constexpr (threads == 640) asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
+    if constexpr (threads == 384 && Config::tile.epilogue_warps == 4) asm volatile("setmaxnreg.inc.sync.aligned.u32 184;");
+    if constexpr (threads == 512) asm volatile("setmaxnreg.dec.sync.aligned.u32 96;");
+    const bool copier = !Config::tile.copy_warp && threadIdx.x == ProductTile::product_warps * 32;
     run_epilogue(shared, tiles, rows,
-                 reinterpret_cast<float*>(shared_memory + (shared.sums() - shared.base)), epilogue);
+                 reinterpret_cast<float*>(shared_memory + (shared.sums() - shared.base)), epilogue, [&] {
+      if constexpr (!Config::tile.copy_warp) {
+        if (copier) copies.poll();
+        __syncwarp();
+      }
+    });
   } else {
-    if (threadIdx.x % 32 == 0) copy_operands(shared, tiles, a, b, rank);
+    if constexpr (threads == 640) asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
+    if (threadIdx.x == (ProductTile::product_warps + Config::tile.epilogue_warps) * 32) {
+      while (copies.left()) copies.start_next();
+    }
     __syncwarp();
   }
+#ifdef PRODUCT_CLOCK
+  if (threadIdx.x == 0 && blockIdx.x == 0) clocks = clock64() - start;
+#endif
   // A block must stay until its neighbour's copies and arrivals have reached it.
   if constexpr (clustered) cluster_sync();
 }

@@ -34,7 +34,7 @@ struct ProductShared {
     }
     for (int half = 0; half < 2; ++half) {
       barrier_create(results_full(half), ProductTile::product_warps / 2);
-      barrier_create(results_empty(half), ProductTile::epilogue_warps);
+      barrier_create(results_empty(half), Config::tile.epilogue_warps);
     }
     barriers_publish();
   }

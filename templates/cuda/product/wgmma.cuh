@@ -5,6 +5,14 @@
 
 namespace hydrac::cuda::wgmma {
 
+template <bool narrow>
+__device__ __forceinline__ std::uint64_t descriptor2(std::uint32_t address, std::uint32_t panel_bytes,
+                                                    std::uint32_t offset) {
+  constexpr std::uint32_t swizzle = narrow ? 2u << 30 : 1u << 30, group_bytes = narrow ? 512 : 1024;
+  const std::uint32_t low = (address >> 4) + ((panel_bytes >> 4 << 16) + (offset >> 4));
+  return static_cast<std::uint64_t>(swizzle | group_bytes >> 4) << 32 | low;
+}
+
 #define HYDRAC_WGMMA_REGISTERS_64                                                                    \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
   "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "  \
@@ -34,7 +42,7 @@ namespace hydrac::cuda::wgmma {
 // c = (add ? c : 0) + a . b: a [64,16] with the 16 contiguous; b [N,16] with the 16 contiguous if
 // `b_transposed`, else [16,N] with the N contiguous.
 template <class Storage, int N, bool b_transposed>
-__device__ __forceinline__ void multiply_tile(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
+__device__ __forceinline__ void multiply_tile(float (*c)[4], std::uint64_t a, std::uint64_t b, bool add) {
   static_assert(N == 128 || N == 256);
   if constexpr (N == 128 && kIsBf16<Storage>) {
     HYDRAC_WGMMA(128, "bf16", 64, "64", "65", "66", "67");
