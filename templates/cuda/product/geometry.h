@@ -65,7 +65,7 @@ HYDRAC_FN constexpr bool product_supports(const ProductProblem& p) {
 }
 
 HYDRAC_FN constexpr bool product_pays(const ProductProblem& p) {
-  return product_supports(p) && p.m >= 4096;
+  return product_supports(p) && p.b_transposed && p.m >= 4096;
 }
 
 // Columns for which the epilogue is called.
