@@ -1,4 +1,5 @@
-// A body behind a product: a struct that cuda/product/product.cuh calls as each eight columns of a row are ready.
+// A body behind a product: a struct that cuda/product/product.cuh calls as each eight columns of a row are
+// ready.
 #include "codegen/cuda_product.h"
 
 #include <fmt/format.h>
@@ -6,6 +7,7 @@
 
 #include <algorithm>
 
+#include "codegen/build_calls.h"
 #include "codegen/cuda_body_printer.h"
 #include "codegen/parameter_list.h"
 #include "ir/words.h"
@@ -18,30 +20,32 @@ using Kind = ColumnAccess::Kind;
 
 cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& node,
                                      const targets::Target& gpu) {
-  const ir::Value &a = graph.value(node.inputs[0]), &product = graph.value(node.product);
+  const program::GemmShape shape = product_shape(graph, node);
   const ir::Body& body = *node.body;
   const auto is_sum = [](const ir::Store& store) { return store.kind != ir::StoreKind::store; };
-  const int64_t n = product.shape.back().size;
   return {.capability = gpu.capability,
-          .is_bf16 = product.dtype == ir::DType::bf16,
-          .b_transposed = node.flag("transpose_b"),
-          .m = element_count(product.shape) / n,
-          .n = n,
-          .k = a.shape.back().size,
-          .paired = element_count(body.space_shape(body.stores[0].space)) < n,
+          .is_bf16 = shape.c == ir::DType::bf16,
+          .b_transposed = shape.transpose_b,
+          .m = shape.m,
+          .n = shape.n,
+          .k = shape.k,
+          .paired = element_count(body.space_shape(body.stores[0].space)) < shape.n,
           .sums = static_cast<int>(std::ranges::count_if(body.stores, is_sum))};
 }
 
 // ---- the struct
 
-// The tensors in memory that the epilogue itself reads or writes; what sums are added to is the second kernel's.
+// The tensors in memory that the epilogue itself reads or writes; what sums are added to is the second
+// kernel's.
 std::vector<int> CudaBodyPrinter::epilogue_tensors() const {
   std::vector<int> tensors;
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     const int operand = static_cast<int>(o);
-    const bool is_summed = std::ranges::any_of(sums_, [&](int s) { return body_.stores[s].operand == operand; });
+    const bool is_summed =
+        std::ranges::any_of(sums_, [&](int s) { return body_.stores[s].operand == operand; });
     const bool is_register = is_product(operand) && body_.operands[o].output < 0;
-    if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register) tensors.push_back(operand);
+    if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register)
+      tensors.push_back(operand);
   }
   return tensors;
 }
@@ -60,7 +64,8 @@ std::vector<std::string> CudaBodyPrinter::take_products() {
     const auto id = static_cast<ExprId>(i);
     if (!live_[i] || expr.op != ExprOp::load || !is_product(expr.operand)) continue;
     const bool is_second = expr.index.back().affine.constant > 0;
-    const std::string name = is_paired && !body_.name_of(id).empty() ? body_.name_of(id) : operand_names_[expr.operand];
+    const std::string name =
+        is_paired && !body_.name_of(id).empty() ? body_.name_of(id) : operand_names_[expr.operand];
     columns_[id] = {unique(name + "_in"), {Kind::consecutive, kColumnsOfAnEpilogue}};
     parameters[is_second ? 1 : 0] = columns_[id].name;
   }
@@ -102,7 +107,8 @@ std::string CudaBodyPrinter::load_member(ExprId load, const std::string& name) c
 
 namespace {
 
-std::string function_head(const std::string& result, const std::string& parameters, const std::string& behind) {
+std::string function_head(const std::string& result, const std::string& parameters,
+                          const std::string& behind) {
   return fmt::format("__device__ {}({}){} {{", result, parameters, behind);
 }
 
@@ -145,8 +151,10 @@ std::string CudaBodyPrinter::load_function(const std::vector<ExprId>& loads) {
     return type + (names_first || ir::has_word(text, name) ? " " + name : "");
   };
   out_ = Writer(1);
-  out_.open(function_head("Operands load", parameter("std::int64_t", "r") + ", " + parameter("int", column), " const"));
-  if (names_first) out_.line(fmt::format("const std::int64_t first = r * {} + {};", as_factor(width_of(space)), column));
+  out_.open(function_head("Operands load", parameter("std::int64_t", "r") + ", " + parameter("int", column),
+                          " const"));
+  if (names_first)
+    out_.line(fmt::format("const std::int64_t first = r * {} + {};", as_factor(width_of(space)), column));
   if (loads.empty()) {
     out_.line("return {};");
   } else {
@@ -171,7 +179,8 @@ std::string CudaBodyPrinter::apply_function(const std::vector<std::string>& prod
                           fmt::format("std::int64_t r, int {}, {}, const Operands&{}", column,
                                       fmt::join(products, ", "), ir::has_word(row, "in") ? " in" : ""),
                           ""));
-  if (names_first) out_.line(fmt::format("const std::int64_t first = r * {} + {};", as_factor(width_of(space)), column));
+  if (names_first)
+    out_.line(fmt::format("const std::int64_t first = r * {} + {};", as_factor(width_of(space)), column));
   out_.append(row);
   out_.close();
   return out_.text();
@@ -184,9 +193,11 @@ std::string CudaBodyPrinter::epilogue_text() {
   counts_elements_ = body_.spaces.size() == 1;
   Writer members(1);
   for (const std::string& line : named_constants()) members.line("static " + line);
-  members.line(fmt::format("static constexpr int sums = {};  // over the rows, for each column", sums_.size()));
+  members.line(
+      fmt::format("static constexpr int sums = {};  // over the rows, for each column", sums_.size()));
   members.open("struct Operands {");
-  for (const ExprId id : of_rows) members.line(load_member(id, columns_.at(id).name.substr(std::string("in.").size())));
+  for (const ExprId id : of_rows)
+    members.line(load_member(id, columns_.at(id).name.substr(std::string("in.").size())));
   members.close("};");
   for (const int operand : epilogue_tensors()) members.line(tensor_member(operand) + ";");
   if (takes_layer()) members.line("int layer;");
@@ -203,7 +214,8 @@ std::string CudaBodyPrinter::epilogue_text() {
   for (const ExprId id : of_columns) members.line(load_member(id, columns_.at(id).name));
   const std::string begin = begin_function(of_columns), load = load_function(of_rows),
                     apply = apply_function(products);
-  return fmt::format("struct {}_epilogue {{\n{}\n{}{}{}}};\n", kNamePlaceholder, members.text(), begin, load, apply);
+  return fmt::format("struct {}_epilogue {{\n{}\n{}{}{}}};\n", kNamePlaceholder, members.text(), begin, load,
+                     apply);
 }
 
 // ---- the kernel
@@ -259,7 +271,8 @@ CudaKernel CudaBodyPrinter::product_kernel() {
     list.add("int layer");
     members.insert(members.end() - (kernel.takes_workspace ? 1 : 0), ".layer = layer");
   }
-  const std::string cluster = launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", launch.cluster);
+  const std::string cluster =
+      launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", launch.cluster);
   const std::string epilogue = epilogue_text();
   kernel.text = fmt::format(
       "{0}\nextern \"C\" __global__ void {1}__launch_bounds__({2}, {3}) {4}{5}{6}  {4}_epilogue "

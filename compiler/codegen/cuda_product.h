@@ -10,6 +10,7 @@ namespace hydrac::codegen {
 inline constexpr int kColumnsOfAnEpilogue = 8;
 
 // `node`: a "fused_product", or the epilogue of one.
-cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
+cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& node,
+                                     const targets::Target& gpu);
 
 }  // namespace hydrac::codegen

@@ -150,6 +150,7 @@ class CudaProgramBuilder {
       added.maps = kernel.maps;
       added.blocks_of_rows = kernel.launch.grid_of_rows;
       call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
+      if (!kernel.maps.empty()) call.gemm = product_shape(graph_, node);
       const std::string label = graph_.value(node.outputs[0]).name;
       call.kernel = kernels_.add(
           std::move(added), call.grid.blocks,

@@ -97,8 +97,8 @@ bool is_private(const Parameter& parameter) {
   return parameter.type.find("cuda::") != std::string::npos;
 }
 
-// What a host function takes: the kernel's parameters, with matrices in place of their tensor maps; on a GPU also
-// the stream.
+// What a host function takes: the kernel's parameters, with matrices in place of their tensor maps; on a GPU
+// also the stream.
 std::vector<Parameter> host_parameters(const driver::Compiled& compiled, int kernel) {
   std::vector<Parameter> list = parameters_of(compiled.program.kernels[static_cast<size_t>(kernel)]);
   const Kernel& definition = compiled.program.kernels[static_cast<size_t>(kernel)];

@@ -48,7 +48,8 @@ std::string entry_text(const Kernel& kernel, bool cpu) {
 
 // The same in the program's namespace, where names need less.
 std::string unqualified(std::string text, const std::string& program) {
-  for (const char* border : {"namespace hydrac {\n\n", "}  // namespace hydrac\n\n"}) text = replaced(text, border, "");
+  for (const char* border : {"namespace hydrac {\n\n", "}  // namespace hydrac\n\n"})
+    text = replaced(text, border, "");
   text = replaced(text, program + "::", "");
   for (const auto& [name, qualified] : kQualified) text = replaced(text, qualified, name);
   return text;

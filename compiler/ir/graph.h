@@ -105,8 +105,8 @@ struct Node {
   std::vector<Use> outputs;
   std::string scope;   // the part of the model it belongs to: "attn", "mlp", "norm", "head", "optimizer"
   std::string origin;  // the spec key that asked for it: "model.hidden_act"
-  // op == "fused", and the epilogue of a "fused_product", a product with a fused kernel behind it: A and B are
-  // its first two inputs.
+  // op == "fused", and the epilogue of a "fused_product", a product with a fused kernel behind it: A and B
+  // are its first two inputs.
   std::shared_ptr<const Body> body;
   // What the epilogue of a "fused_product" is given, in registers: for its body, the input behind the node's
   // inputs. It is in memory only where it is an output too.

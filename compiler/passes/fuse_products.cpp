@@ -1,5 +1,5 @@
-// Products whose next reader is pointwise work become one kernel with it: what the library would write and that
-// kernel read again stays in registers.
+// Products whose next reader is pointwise work become one kernel with it: what the library would write and
+// that kernel read again stays in registers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -115,8 +115,8 @@ class ProductFusion {
     const Use output = product.outputs[0];
     for (std::ptrdiff_t n = reader; &nodes[static_cast<size_t>(n)] != &product; --n) {
       const Node& node = nodes[static_cast<size_t>(n)];
-      if (touches(graph_, node.outputs, product.inputs[0]) || touches(graph_, node.outputs, product.inputs[1]) ||
-          touches(graph_, node.outputs, output))
+      if (touches(graph_, node.outputs, product.inputs[0]) ||
+          touches(graph_, node.outputs, product.inputs[1]) || touches(graph_, node.outputs, output))
         return false;
     }
     return true;
@@ -126,15 +126,14 @@ class ProductFusion {
   std::string obstacle_of(const Node& product, const EpilogueShape& shape) const {
     const ir::Value &a = graph_.value(product.inputs[0]), &c = graph_.value(product.outputs[0]);
     const int64_t k = a.shape.back().size, n = c.shape.back().size;
-    const cuda::ProductProblem problem{
-        .capability = options_.capability,
-        .is_bf16 = c.dtype == ir::DType::bf16,
-        .b_transposed = product.flag("transpose_b"),
-        .m = element_count(c.shape) / n,
-        .n = n,
-        .k = k,
-        .paired = shape.paired,
-        .sums = shape.sums};
+    const cuda::ProductProblem problem{.capability = options_.capability,
+                                       .is_bf16 = c.dtype == ir::DType::bf16,
+                                       .b_transposed = product.flag("transpose_b"),
+                                       .m = element_count(c.shape) / n,
+                                       .n = n,
+                                       .k = k,
+                                       .paired = shape.paired,
+                                       .sums = shape.sums};
     if (!product_supports(problem)) return "stays a library's: our kernel does not take its sizes";
     if (!options_.wherever_possible && !product_pays(problem)) return "stays a library's, which is faster";
     return "";

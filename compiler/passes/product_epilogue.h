@@ -13,8 +13,8 @@ struct EpilogueShape {
 };
 
 // Nothing where `reader` is not pointwise work over the product's rows and columns, or over its two halves
-// side by side: no reductions of rows and no gathers, one column space, the product loaded only where the row and
-// column stand, and few other loads.
+// side by side: no reductions of rows and no gathers, one column space, the product loaded only where the row
+// and column stand, and few other loads.
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const ir::Node& reader, ir::Use product);
 
 // The "fused_product" that does what the gemm `product`, which has no bias, and then `reader` do. `is_kept`:

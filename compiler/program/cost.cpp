@@ -47,7 +47,8 @@ ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
   return cost;
 }
 
-// The product's operands and flop, and the epilogue's work, for which the product moves only where it is kept.
+// The product's operands and flop, and the epilogue's work, for which the product moves only where it is
+// kept.
 ops::Cost fused_product_cost(const ir::Graph& graph, const ir::Node& node) {
   const auto bytes = [&](ir::Use use) {
     const ir::Value& value = graph.value(use);

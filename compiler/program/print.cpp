@@ -98,8 +98,8 @@ std::vector<std::string> verify(const ir::Graph& graph, const Program& program) 
           for (size_t i = 0; i < maps.size(); ++i) {
             const ir::Value& value = graph.value(call.arguments.at(i));
             if (element_count(value.shape) != maps[i].rows * maps[i].columns || value.dtype != maps[i].dtype)
-              problems.push_back(fmt::format("{}: {} is not {}x{}", where, value.name, maps[i].rows,
-                                             maps[i].columns));
+              problems.push_back(
+                  fmt::format("{}: {} is not {}x{}", where, value.name, maps[i].rows, maps[i].columns));
           }
         }
         if (call.kind != Call::Kind::gemm) continue;

@@ -41,9 +41,9 @@ struct MatrixMap {
 struct Kernel {
   std::string name;
   std::string comment;
-  std::string text;    // its definition
-  std::string origin;  // the spec key that asked for it
-  std::string header;  // the file of templates/ that it binds to constants; empty for a generated kernel
+  std::string text;         // its definition
+  std::string origin;       // the spec key that asked for it
+  std::string header;       // the file of templates/ that it binds to constants; empty for a generated kernel
   bool takes_layer = true;  // its last parameter is the layer
   // Waits itself for the kernel before it, so that it may be launched while that one still runs.
   bool waits_for_previous = false;
@@ -96,7 +96,7 @@ struct Call {
   // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
   std::vector<ir::Use> operands, results;
   int branch = 0;  // of a GPU's graph: 1 may run beside what follows it
-  GemmShape gemm;
+  GemmShape gemm;  // also of a launch whose kernel takes tensor maps: what it multiplies
   AttentionCall attention;
   bool multiplies_matrices = false;  // a product, or attention whoever computes it
   double flop = 0;

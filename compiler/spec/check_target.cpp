@@ -54,6 +54,8 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.cuda_graph", "true", "false");
   if (draft.usable({"optimizations.streams"}) && o.streams > 1)
     refuse(draft, "optimizations.streams", "2", "1");
+  if (draft.usable({"optimizations.fused_products"}) && o.fused_products == FusedProducts::all)
+    refuse(draft, "optimizations.fused_products", "all", "auto or none");
 }
 
 void check_cudnn(Draft& draft, const Target& target) {
@@ -93,10 +95,8 @@ void check_target(Draft& draft) {
   if (!draft.usable({"target"})) return;
   const Target& target = *targets::find(draft.spec.target);
   check_precision(draft, target);
-  if (target.is_cpu())
-    check_cpu(draft);
-  else
-    check_cudnn(draft, target);
+  if (target.is_cpu()) return check_cpu(draft);
+  check_cudnn(draft, target);
   check_fused_products(draft, target);
 }
 

@@ -509,7 +509,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
         parameter ? dyn_cast<DeclRefExpr>(parameter->getReplacement()->IgnoreImpCasts()) : nullptr;
     const auto* object = reference ? dyn_cast<TemplateParamObjectDecl>(reference->getDecl()) : nullptr;
     const auto name = object ? name_of(object->getType().getUnqualifiedType()) : std::nullopt;
-    if (!name || !object->getValue().isStruct() || object->getValue().getStructNumBases() > 0) return std::nullopt;
+    if (!name || !object->getValue().isStruct() || object->getValue().getStructNumBases() > 0)
+      return std::nullopt;
     std::string members;
     for (unsigned i = 0; i < object->getValue().getStructNumFields(); ++i) {
       const APValue& member = object->getValue().getStructField(i);
@@ -525,7 +526,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
     const auto place = places_.of(variable->getLocation());
     if (!place || of_entry(*place)) return std::nullopt;
     const Expr* initial = variable->getAnyInitializer();
-    return initial && !variable->getType()->isRecordType() ? constant_text(as_written(initial)) : std::nullopt;
+    return initial && !variable->getType()->isRecordType() ? constant_text(as_written(initial))
+                                                           : std::nullopt;
   }
 
   void propose_constant(const Expr* expression, SourceLocation begin, SourceLocation end) {

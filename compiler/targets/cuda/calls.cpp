@@ -22,9 +22,9 @@ std::vector<TensorMap> maps_of(const program::Kernel& kernel, const std::vector<
   std::vector<TensorMap> maps;
   for (size_t i = 0; i < kernel.maps.size(); ++i) {
     const program::MatrixMap& map = kernel.maps[i];
-    maps.push_back(cuda::tensor_map(
-        map.dtype == ir::DType::bf16 ? cuda::MatrixType::bf16 : cuda::MatrixType::f16, arguments[i],
-        {map.rows, map.columns, map.box_rows, map.box_columns}));
+    maps.push_back(
+        cuda::tensor_map(map.dtype == ir::DType::bf16 ? cuda::MatrixType::bf16 : cuda::MatrixType::f16,
+                         arguments[i], {map.rows, map.columns, map.box_rows, map.box_columns}));
   }
   return maps;
 }
@@ -42,7 +42,8 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange
       resolved.accesses = driver::accesses(compiled, call, layer);
       for (const program::Access& access : resolved.accesses)
         resolved.arguments.push_back(arena.data + access.first);
-      if (call.kind == Call::Kind::launch) resolved.maps = maps_of(compiled.program.kernels[call.kernel], resolved.arguments);
+      if (call.kind == Call::Kind::launch)
+        resolved.maps = maps_of(compiled.program.kernels[call.kernel], resolved.arguments);
       if (call.kind == Call::Kind::gemm) resolved.product = &products.at(shape_at(call.gemm, iteration));
       if (call.kind == Call::Kind::attention)
         resolved.attention = machine.attention_plan(call.attention, stream, arena);
@@ -68,8 +69,7 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
 void ResolvedCalls::launch(const ResolvedCall& call, const cuda::Stream& stream) const {
   const program::Kernel& kernel = compiled_.program.kernels[call.call->kernel];
   std::vector<void*> parameters;
-  for (const TensorMap& map : call.maps)
-    parameters.push_back(const_cast<TensorMap*>(&map));
+  for (const TensorMap& map : call.maps) parameters.push_back(const_cast<TensorMap*>(&map));
   for (size_t i = call.maps.size(); i < call.arguments.size(); ++i)
     parameters.push_back(const_cast<void**>(&call.arguments[i]));
   int layer = call.layer;

@@ -33,7 +33,8 @@ __device__ __forceinline__ void barrier_arrive_at(std::uint32_t barrier, std::ui
 
 // Arrives and announces bytes that copies will bring.
 __device__ __forceinline__ void barrier_expect(std::uint32_t barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 
 // Returns when the phase of this parity has ended; of a new barrier, the phase before the first (1) has.
@@ -53,15 +54,15 @@ __device__ __forceinline__ bool barrier_test(std::uint32_t barrier, std::uint32_
   asm volatile(
       "{\n.reg .pred done;\n"
       "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-      "selp.b32 %0, 1, 0, done;\n}" : "=r"(done) : "r"(barrier),
-      "r"(parity)
+      "selp.b32 %0, 1, 0, done;\n}"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
       : "memory");
   return done != 0;
 }
 
 __device__ __forceinline__ void cluster_sync() {
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
 __device__ __forceinline__ std::uint32_t cluster_rank() {
@@ -86,8 +87,8 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map,
 }
 
 // The same to this place, and for this barrier, of every block of the cluster whose bit is set in `blocks`.
-__device__ __forceinline__ void copy_box_to(std::uint16_t blocks, std::uint32_t to, const TensorMap& map, int x,
-                                            int y, std::uint32_t barrier) {
+__device__ __forceinline__ void copy_box_to(std::uint16_t blocks, std::uint32_t to, const TensorMap& map,
+                                            int x, int y, std::uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
       "[%1, {%2, %3}], [%4], %5;" ::"r"(to),

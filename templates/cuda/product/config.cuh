@@ -5,9 +5,10 @@
 
 namespace hydrac::cuda {
 
-// Storage is bf16 or f16; `tile` is product_tile(problem), the rest as in ProductProblem. The rows of a are no
-// part of it: they may be known at run time.
-template <class Storage_, std::int64_t n_, std::int64_t k_, bool b_transposed_, bool paired_, ProductTile tile_>
+// Storage is bf16 or f16; `tile` is product_tile(problem), the rest as in ProductProblem. The rows of a are
+// no part of it: they may be known at run time.
+template <class Storage_, std::int64_t n_, std::int64_t k_, bool b_transposed_, bool paired_,
+          ProductTile tile_>
 struct ProductConfig {
   using Storage = Storage_;
   static constexpr int n = static_cast<int>(n_), k = static_cast<int>(k_);

@@ -11,11 +11,11 @@ namespace hydrac::cuda {
 template <class Config>
 struct ProductRows {
   static constexpr int kThreads = Config::tile.epilogue_warps * 32;
-  static constexpr int kLanes = Config::tile_columns / 8;  // threads of a row
-  static constexpr int kGroups = kThreads / kLanes;        // rows at a time
+  static constexpr int kLanes = Config::tile_columns / 8;        // threads of a row
+  static constexpr int kGroups = kThreads / kLanes;              // rows at a time
   static constexpr int kHalf = ProductTile::rows / 2 / kGroups;  // of a thread, in each half of a tile
   static constexpr int kWanted = Config::tile.epilogue_warps == 8 && Config::tile.copy_warp ? 2 : 4;
-  static constexpr int kAhead = kHalf < kWanted ? kHalf : kWanted;           // whose operands are under way
+  static constexpr int kAhead = kHalf < kWanted ? kHalf : kWanted;  // whose operands are under way
 
   const int thread = static_cast<int>(threadIdx.x) - ProductTile::product_warps * 32;
   const int lane = thread % kLanes, group = thread / kLanes;
@@ -31,7 +31,8 @@ __device__ __forceinline__ void store_sums(const ProductRows<Config>& rows, floa
   for (int s = 0; s < Epilogue::sums; ++s) {
     named_barrier(1, Rows::kThreads);  // what was there before has been read
     float* const mine = exchange + rows.group * Config::tile_columns + rows.lane * 8;
-    store(mine, Vector<float, 4>{epilogue.sum[s][0], epilogue.sum[s][1], epilogue.sum[s][2], epilogue.sum[s][3]});
+    store(mine,
+          Vector<float, 4>{epilogue.sum[s][0], epilogue.sum[s][1], epilogue.sum[s][2], epilogue.sum[s][3]});
     store(mine + 4,
           Vector<float, 4>{epilogue.sum[s][4], epilogue.sum[s][5], epilogue.sum[s][6], epilogue.sum[s][7]});
     named_barrier(1, Rows::kThreads);
@@ -52,15 +53,16 @@ __device__ __forceinline__ void store_sums(const ProductRows<Config>& rows, floa
 template <class Config, class Epilogue, class Poll>
 __device__ __forceinline__ void run_epilogue(const ProductShared<Config>& shared,
                                              const ProductTiles<Config>& tiles, std::int64_t row_count,
-                                             [[maybe_unused]] float* exchange, Epilogue& epilogue, const Poll& poll) {
+                                             [[maybe_unused]] float* exchange, Epilogue& epilogue,
+                                             const Poll& poll) {
   using Values = Vector<typename Config::Storage, 8>;
   using Rows = ProductRows<Config>;
   constexpr int kStepBytes = Rows::kGroups * Config::result_row_bytes;
   const Rows rows;
-  const std::uint32_t results =
-      shared.results() + rows.group * Config::result_row_bytes;
+  const std::uint32_t results = shared.results() + rows.group * Config::result_row_bytes;
   const auto values_at = [&](int step, int chunk) {
-    const std::uint32_t from = results + step * kStepBytes + ((rows.lane ^ (rows.group + step * Rows::kGroups) % 8) + chunk) * 16;
+    const std::uint32_t from =
+        results + step * kStepBytes + ((rows.lane ^ (rows.group + step * Rows::kGroups) % 8) + chunk) * 16;
     return __builtin_bit_cast(Values, ptx::load_shared<4>(from));
   };
 
@@ -98,7 +100,8 @@ __device__ __forceinline__ void run_epilogue(const ProductShared<Config>& shared
       barrier_wait(shared.results_full(half), parity);
 #pragma unroll 1
       for (int from = half * Rows::kHalf; from < (half + 1) * Rows::kHalf; from += Rows::kAhead) {
-        const auto call = [&](int i, const Values& first_values, const Values& second_values, const typename Epilogue::Operands& operands) {
+        const auto call = [&](int i, const Values& first_values, const Values& second_values,
+                              const typename Epilogue::Operands& operands) {
           const std::int64_t row = first + (from + i) * Rows::kGroups;
           if constexpr (Config::paired) {
             epilogue(row, column, first_values, second_values, operands);
@@ -112,7 +115,9 @@ __device__ __forceinline__ void run_epilogue(const ProductShared<Config>& shared
             poll();
             const Values v0 = values_at(from + i, 0), v1 = values_at(from + i + 1, 0);
             Values w0, w1;
-            if constexpr (Config::paired) w0 = values_at(from + i, Config::tile_columns / 8), w1 = values_at(from + i + 1, Config::tile_columns / 8);
+            if constexpr (Config::paired)
+              w0 = values_at(from + i, Config::tile_columns / 8),
+              w1 = values_at(from + i + 1, Config::tile_columns / 8);
             const typename Epilogue::Operands o0 = ahead[i], o1 = ahead[i + 1];
             if (from + Rows::kAhead < 2 * Rows::kHalf) {
               ahead[i] = epilogue.load(first + (from + i + Rows::kAhead) * Rows::kGroups, column);
@@ -127,7 +132,8 @@ __device__ __forceinline__ void run_epilogue(const ProductShared<Config>& shared
           for (int i = 0; i < Rows::kAhead; ++i) {
             const int step = from + i;
             const typename Epilogue::Operands operands = ahead[i];
-            if (step + Rows::kAhead < count) ahead[i] = epilogue.load(first + (step + Rows::kAhead) * Rows::kGroups, column);
+            if (step + Rows::kAhead < count)
+              ahead[i] = epilogue.load(first + (step + Rows::kAhead) * Rows::kGroups, column);
             if (step >= count) continue;
             const Values v = values_at(step, 0);
             Values w;

@@ -20,8 +20,9 @@ struct ProductProblem {
   int sums;     // of the epilogue's columns, each over all rows
 };
 
-// How one block of threads works: its two warpgroups of products own 64 rows of the tile each and add up `depth`
-// of k at a time, of which shared memory holds `stages`. Two further warpgroups run the epilogue of the tile before.
+// How one block of threads works: its two warpgroups of products own 64 rows of the tile each and add up
+// `depth` of k at a time, of which shared memory holds `stages`. Two further warpgroups run the epilogue of
+// the tile before.
 struct ProductTile {
   int columns;  // 128 or 256
   int stages;
@@ -35,8 +36,12 @@ struct ProductTile {
   static constexpr int product_warps = 8;
   static constexpr int barrier_bytes = 256;
 
-  HYDRAC_FN constexpr int threads() const { return (product_warps + epilogue_warps + copy_warp + 3) / 4 * 128; }
-  HYDRAC_FN constexpr int sums_bytes() const { return epilogue_warps * 32 * 8 * 4; }  // of eight columns a thread
+  HYDRAC_FN constexpr int threads() const {
+    return (product_warps + epilogue_warps + copy_warp + 3) / 4 * 128;
+  }
+  HYDRAC_FN constexpr int sums_bytes() const {
+    return epilogue_warps * 32 * 8 * 4;
+  }  // of eight columns a thread
 
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
   HYDRAC_FN constexpr int result_bytes() const { return rows * columns * 2; }  // on its way to the epilogue
@@ -45,8 +50,8 @@ struct ProductTile {
 struct ProductLaunch {
   unsigned grid;  // in x; y and z are 1; a multiple of `cluster`
   int threads;
-  int cluster;        // blocks in x
-  int blocks_per_sm;  // what registers are limited for
+  int cluster;                 // blocks in x
+  int blocks_per_sm;           // what registers are limited for
   std::uint64_t shared_bytes;  // dynamic; over 48 KiB needs the function attribute
 };
 
@@ -106,7 +111,8 @@ HYDRAC_FN constexpr std::uint64_t product_shared_bytes(const ProductProblem& p, 
 
 HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p, const ProductTile& tile) {
   const std::int64_t rows = (p.m + ProductTile::rows - 1) / ProductTile::rows;
-  const std::int64_t clusters = (rows + tile.cluster - 1) / tile.cluster * ((p.n + tile.columns - 1) / tile.columns);
+  const std::int64_t clusters =
+      (rows + tile.cluster - 1) / tile.cluster * ((p.n + tile.columns - 1) / tile.columns);
   const std::int64_t most = product_multiprocessors(p.capability) / tile.cluster;
   return {static_cast<unsigned>((clusters < most ? clusters : most) * tile.cluster), tile.threads(),
           tile.cluster, 1, product_shared_bytes(p, tile)};
@@ -119,8 +125,8 @@ HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p, const Prod
   return {{p.k, p.m}, p.k * 2, {tile.depth, ProductTile::rows}};
 }
 
-// Halves of a tile's columns come in copies of their own: the two sides of a paired product, or the shares of a
-// cluster's blocks. Where the columns are contiguous, a copy is as wide as the swizzle.
+// Halves of a tile's columns come in copies of their own: the two sides of a paired product, or the shares of
+// a cluster's blocks. Where the columns are contiguous, a copy is as wide as the swizzle.
 HYDRAC_FN constexpr ProductMap product_map_b(const ProductProblem& p, const ProductTile& tile) {
   const int half = tile.columns / (tile.cluster > 2 ? tile.cluster : 2);
   if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {tile.depth, half}};

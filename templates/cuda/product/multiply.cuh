@@ -7,8 +7,8 @@
 
 namespace hydrac::cuda {
 
-// The sums of 64 rows of a tile: in a warp's fragment n, element e is in row lane / 4 + e / 2 * 8 of the warp's
-// 16, column n * 8 + lane % 4 * 2 + e % 2.
+// The sums of 64 rows of a tile: in a warp's fragment n, element e is in row lane / 4 + e / 2 * 8 of the
+// warp's 16, column n * 8 + lane % 4 * 2 + e % 2.
 template <class Config>
 class ProductSums {
  public:
@@ -17,7 +17,8 @@ class ProductSums {
     // Where its columns are contiguous, b lies in panels of 64 of them.
     constexpr int kPanelBytes = Config::b_transposed ? 0 : Config::tile.depth * 128;
     constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // to the next 16 of k
-    constexpr int kPartBytes = Config::b_transposed ? kWide * Config::tile.depth * 2 : kWide * Config::tile.depth * 2;
+    constexpr int kPartBytes =
+        Config::b_transposed ? kWide * Config::tile.depth * 2 : kWide * Config::tile.depth * 2;
     constexpr bool narrow = Config::tile.depth == 32;
     a &= 0x3FFFF, b &= 0x3FFFF;
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -25,8 +26,11 @@ class ProductSums {
     for (int k = 0; k < Config::tile.depth / 16; ++k) {
 #pragma unroll
       for (int part = 0; part < kColumns / kWide; ++part)
-      wgmma::multiply_tile<typename Config::Storage, kWide, Config::b_transposed>(
-          at_ + part * kWide / 8, wgmma::descriptor2<narrow>(a, 0, k * 32), wgmma::descriptor2<narrow && Config::b_transposed>(b, kPanelBytes, k * kStep + part * kPartBytes), !first || k > 0);
+        wgmma::multiply_tile<typename Config::Storage, kWide, Config::b_transposed>(
+            at_ + part * kWide / 8, wgmma::descriptor2<narrow>(a, 0, k * 32),
+            wgmma::descriptor2 < narrow &&
+                Config::b_transposed > (b, kPanelBytes, k * kStep + part * kPartBytes),
+            !first || k > 0);
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   }

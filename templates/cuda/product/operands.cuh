@@ -7,13 +7,15 @@ namespace hydrac::cuda {
 
 // Part `part` of the tile's columns of b: a share of a cluster's block, which goes to all of them.
 template <class Config>
-__device__ __forceinline__ void copy_part_of_b(const ProductShared<Config>& shared, const TensorMap& b, int stage,
-                                               int part, int column, int depth) {
+__device__ __forceinline__ void copy_part_of_b(const ProductShared<Config>& shared, const TensorMap& b,
+                                               int stage, int part, int column, int depth) {
   constexpr int kPanels = Config::b_transposed ? 1 : Config::part_columns / 64;
 #pragma unroll
   for (int panel = 0; panel < kPanels; ++panel) {
     const int within = part * Config::part_columns + panel * 64;
-    const int first = column + (Config::paired ? within / Config::half_columns * (Config::n / 2) + within % Config::half_columns : within);
+    const int first = column + (Config::paired ? within / Config::half_columns * (Config::n / 2) +
+                                                     within % Config::half_columns
+                                               : within);
     const int x = Config::b_transposed ? depth : first, y = Config::b_transposed ? first : depth;
     const std::uint32_t to = shared.b(stage) + within * Config::tile.depth * 2;
     if constexpr (Config::tile.cluster == 1) {
@@ -24,13 +26,14 @@ __device__ __forceinline__ void copy_part_of_b(const ProductShared<Config>& shar
   }
 }
 
-// The copies of all tiles of the block, in order. In a cluster each block brings its rows of a and half of the
-// columns of b, which the blocks have in common. One thread has it.
+// The copies of all tiles of the block, in order. In a cluster each block brings its rows of a and half of
+// the columns of b, which the blocks have in common. One thread has it.
 template <class Config>
 class ProductCopies {
  public:
-  __device__ __forceinline__ ProductCopies(const ProductShared<Config>& shared, const ProductTiles<Config>& tiles,
-                                           const TensorMap& a, const TensorMap& b, int rank)
+  __device__ __forceinline__ ProductCopies(const ProductShared<Config>& shared,
+                                           const ProductTiles<Config>& tiles, const TensorMap& a,
+                                           const TensorMap& b, int rank)
       : shared_(shared), tiles_(tiles), a_(a), b_(b), rank_(rank), tile_(tiles.first()) {
     place_ = tiles.place(tile_);
   }

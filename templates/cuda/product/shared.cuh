@@ -18,13 +18,15 @@ struct ProductShared {
   __device__ __forceinline__ std::uint32_t results() const { return base + stages * Config::stage_bytes; }
   __device__ __forceinline__ std::uint32_t sums() const { return barriers() + ProductTile::barrier_bytes; }
 
-  // Of a stage: its copies have arrived; all warpgroups that read it, in all blocks whose copies go there too,
-  // are done.
+  // Of a stage: its copies have arrived; all warpgroups that read it, in all blocks whose copies go there
+  // too, are done.
   __device__ __forceinline__ std::uint32_t full(int stage) const { return barriers() + stage * 8; }
   __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(stages + stage); }
   // Of a half of the results, the rows of one warpgroup: they are written; the epilogue has read them.
   __device__ __forceinline__ std::uint32_t results_full(int half) const { return full(2 * stages + half); }
-  __device__ __forceinline__ std::uint32_t results_empty(int half) const { return full(2 * stages + 2 + half); }
+  __device__ __forceinline__ std::uint32_t results_empty(int half) const {
+    return full(2 * stages + 2 + half);
+  }
 
   // By one thread.
   __device__ __forceinline__ void create_barriers() const {

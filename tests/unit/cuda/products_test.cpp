@@ -32,7 +32,8 @@ std::vector<FusedNode> fused_products(const ir::Graph& graph) {
     for (const ir::Region& region : function.regions) {
       for (const ir::Node& node : region.nodes) {
         if (node.op != "fused_product") continue;
-        if (seen.insert(codegen::cuda_body_kernels(graph, node, *targets::find("sm_90")).kernels[0].text).second)
+        if (seen.insert(codegen::cuda_body_kernels(graph, node, *targets::find("sm_90")).kernels[0].text)
+                .second)
           found.push_back({&node, region.layers > 1 ? 1 : 0});
       }
     }
@@ -53,9 +54,10 @@ void define(const ir::Graph& graph, Interpreter& state, const ir::Node& node, in
   state.run(epilogue_of(node), layer);
 }
 
-// Runs a node's kernels beside its definition. A sum that rounds the other way moves what is computed from it by a
-// step of a 16-bit type.
-std::vector<std::string> differences(const ir::Graph& graph, Interpreter& state, const ir::Node& node, int layer) {
+// Runs a node's kernels beside its definition. A sum that rounds the other way moves what is computed from it
+// by a step of a 16-bit type.
+std::vector<std::string> differences(const ir::Graph& graph, Interpreter& state, const ir::Node& node,
+                                     int layer) {
   const codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, node, *targets::find("sm_90"));
   std::vector<std::string> names;
   for (size_t k = 0; k < kernels.kernels.size(); ++k) names.push_back(kernel_name("product", k));
@@ -98,10 +100,12 @@ TEST_P(FusedProducts, EqualTheirDefinitionInAnyOrderOfThreads) {
 }
 
 constexpr const char* kGpt2 =
-    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 72, vocab_size: 517, norm: "
+    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 72, vocab_size: 517, "
+    "norm: "
     "layernorm, position: learned, hidden_act: gelu_tanh";
 constexpr const char* kLlama =
-    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, intermediate_size: 24, "
+    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
+    "intermediate_size: 24, "
     "vocab_size: 97";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -128,6 +132,93 @@ INSTANTIATE_TEST_SUITE_P(
                            {.norm = true, .act = true}}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// In float64, where nothing is rounded but inside kernels.
+TEST_P(FusedProducts, KeepEveryBitOfTheGradients) {
+  const Config& config = GetParam();
+  const auto gradients = [&](const std::optional<passes::FusedProducts>& products) {
+    const GpuModel model(small_spec(config.model, config.train), config.activations, config.recompute,
+                         products);
+    EXPECT_EQ(ir::verify(model.graph), std::vector<std::string>{});
+    Interpreter state(model.graph);
+    randomize(model, state);
+    state.run("micro_step");
+    std::map<std::string, std::vector<double>> found;
+    for (const ir::Value& value : model.graph.values) {
+      for (int slot = 0; slot < value.slots && value.role == ir::Role::gradient && !value.view; ++slot)
+        found[value.name + std::to_string(slot)] = state.read({value.id, {false, slot}});
+    }
+    return found;
+  };
+  const auto expected = gradients(std::nullopt);
+  EXPECT_FALSE(expected.empty());
+  EXPECT_EQ(gradients(kWhereverPossible), expected);
+}
+
+using Names = std::vector<std::string>;
+
+Names nodes_of(const ir::Graph& graph, const std::string& function, const std::string& region) {
+  Names names;
+  for (const ir::Region& candidate : graph.function(function).regions) {
+    if (candidate.name != region) continue;
+    for (const ir::Node& node : candidate.nodes) names.push_back(node.body ? name_of(node) : node.op);
+  }
+  return names;
+}
+
+const ir::Node& node_named(const ir::Graph& graph, const std::string& function, const std::string& name) {
+  for (const ir::Region& region : graph.function(function).regions) {
+    for (const ir::Node& node : region.nodes) {
+      if (node.body && name_of(node) == name) return node;
+    }
+  }
+  throw std::logic_error("no node " + name);
+}
+
+TEST(FuseProducts, OfAGpt2Block) {
+  const GpuModel model(shipped_spec("gpt2-124m"), ir::DType::bf16, {.act = true}, kWhereverPossible);
+  EXPECT_EQ(nodes_of(model.graph, "micro_step", "block"),
+            (Names{"product+bias", "attention", "gemm", "add+layernorm", "product+gelu_tanh", "gemm",
+                   "add+layernorm"}));
+  const Names backward = nodes_of(model.graph, "micro_step", "block_backward");
+  EXPECT_TRUE(std::ranges::count(backward, "product+gelu_tanh+gelu_tanh_backward+bias_gradient"));
+}
+
+TEST(FuseProducts, StoresAProductWhereSomethingElseReadsIt) {
+  const GpuModel model(shipped_spec("llama-1b"), ir::DType::bf16, {}, kWhereverPossible);
+  const ir::Node& trained = node_named(model.graph, "micro_step", "product+swiglu");
+  EXPECT_EQ(trained.outputs.size(), 2u);
+  EXPECT_EQ(std::ranges::count(trained.outputs, trained.product), 1);
+  const ir::Node& evaluated = node_named(model.graph, "evaluate", "product+swiglu");
+  EXPECT_EQ(std::ranges::count(evaluated.outputs, evaluated.product), 0);
+}
+
+TEST(FuseProducts, LeavesProductsToTheLibraryWhichComputesThemFaster) {
+  const auto names = [](const passes::FusedProducts& products, ir::DType activations) {
+    const GpuModel model(small_spec(kGpt2, "sequence_len: 45, micro_batch_size: 3"), activations, {},
+                         products);
+    return nodes_of(model.graph, "micro_step", "block");
+  };
+  EXPECT_EQ(names({.capability = 90}, ir::DType::bf16)[0], "gemm");
+  EXPECT_EQ(names(kWhereverPossible, ir::DType::f32)[0], "gemm");
+  EXPECT_EQ(names({.capability = 80, .wherever_possible = true}, ir::DType::bf16)[0], "gemm");
+  EXPECT_EQ(names(kWhereverPossible, ir::DType::bf16)[0], "product+bias");
+}
+
+// Other blocks still read all rows of a matrix when one writes.
+TEST(FuseProducts, WriteNothingWhereTheirMatricesLie) {
+  for (const char* spec : {"gpt2-124m", "llama-1b"}) {
+    const GpuModel model(shipped_spec(spec), ir::DType::bf16, {.norm = true, .act = true}, kWhereverPossible);
+    for (const auto& [node, layer] : fused_products(model.graph)) {
+      for (const ir::Use output : node->outputs) {
+        for (int matrix = 0; matrix < 2; ++matrix)
+          EXPECT_NE(storage_of(model.graph, output.value),
+                    storage_of(model.graph, node->inputs[matrix].value))
+              << to_text(model.graph, *node);
+      }
+    }
+  }
+}
+
 // Dropout behind a product: its key is found once for many rows, and its bits by the element's number.
 TEST(FusedProduct, DropsTheElementsThatAKernelOfItsOwnWould) {
   ir::Graph graph;
@@ -139,16 +230,19 @@ TEST(FusedProduct, DropsTheElementsThatAKernelOfItsOwnWould) {
     value.role = role;
     return ir::Use{graph.add(std::move(value)), {}};
   };
-  const ir::Shape x_shape{{130, "B"}, {16, "C"}}, w_shape{{24, "N"}, {16, "C"}}, y_shape{{130, "B"}, {24, "N"}};
+  const ir::Shape x_shape{{130, "B"}, {16, "C"}}, w_shape{{24, "N"}, {16, "C"}},
+      y_shape{{130, "B"}, {24, "N"}};
   const auto bf16 = ir::DType::bf16, u32 = ir::DType::u32;
   const ir::Use x = add("x", x_shape, bf16, ir::Role::input), w = add("w", w_shape, bf16, ir::Role::input),
-                step = add("rng_step", {}, u32, ir::Role::state), seed = add("rng_seed", {}, u32, ir::Role::state),
+                step = add("rng_step", {}, u32, ir::Role::state),
+                seed = add("rng_seed", {}, u32, ir::Role::state),
                 product = add("product", y_shape, bf16, ir::Role::activation),
                 y = add("y", y_shape, bf16, ir::Role::activation);
   graph.functions.push_back({"f", {{"only", 0, false, false, {}}}});
   ir::Region& region = graph.functions[0].regions[0];
   ops::RegionBuilder build(graph, region);
-  build.emit_node("gemm", {x, w}, {product}, {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}});
+  build.emit_node("gemm", {x, w}, {product},
+                  {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}});
   build.emit_node("dropout", {product, step, seed}, {y}, {{"p", 0.25}, {"site", int64_t{3}}});
   passes::Log log;
   passes::expand(graph, {}, log);
@@ -182,11 +276,10 @@ TEST(FusedProduct, CompilesWithoutSpilling) {
     std::vector<std::string> overrides;
     passes::RecomputeChoice recompute = {};
   };
-  for (const Options& options : {Options{"gpt2-124m", {}},
-                                 Options{"gpt2-124m", {}, {.act = true}},
-                                 Options{"llama-1b", {}},
-                                 Options{"llama-1b", {}, {.norm = true, .act = true}},
-                                 Options{"shakespeare-char", {"model.vocab_size=100"}}}) {
+  for (const Options& options :
+       {Options{"gpt2-124m", {}}, Options{"gpt2-124m", {}, {.act = true}}, Options{"llama-1b", {}},
+        Options{"llama-1b", {}, {.norm = true, .act = true}},
+        Options{"shakespeare-char", {"model.vocab_size=100"}}}) {
     const GpuModel model(shipped_spec(options.spec, options.overrides), ir::DType::bf16, options.recompute,
                          kWhereverPossible);
     std::vector<std::pair<std::string, codegen::CudaKernels>> all;
@@ -195,7 +288,8 @@ TEST(FusedProduct, CompilesWithoutSpilling) {
       all.emplace_back(name, codegen::cuda_body_kernels(model.graph, *node, *targets::find("sm_90")));
     }
     ASSERT_FALSE(all.empty()) << options.spec;
-    const std::vector<device_code::KernelResources> kernels = resources_of(cuda_source_of(model.graph, all), 90);
+    const std::vector<device_code::KernelResources> kernels =
+        resources_of(cuda_source_of(model.graph, all), 90);
     std::cout << options.spec << "\n" << to_table(kernels);
     for (const device_code::KernelResources& kernel : kernels) {
       EXPECT_EQ(kernel.spill_store_bytes, 0) << kernel.kernel;

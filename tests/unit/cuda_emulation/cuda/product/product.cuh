@@ -1,5 +1,5 @@
-// The contract of templates/cuda/product/product.cuh in plain loops: what the emulator, which has neither copy engine
-// nor tensor cores, runs instead of it. A tensor map's first word is the matrix's address.
+// The contract of templates/cuda/product/product.cuh in plain loops: what the emulator, which has neither
+// copy engine nor tensor cores, runs instead of it. A tensor map's first word is the matrix's address.
 #pragma once
 #include "cuda/previous_kernel.cuh"
 #include "cuda/product/config.cuh"
@@ -8,7 +8,8 @@
 
 namespace hydrac::cuda {
 
-// The products of a row with eight columns from `column` on, summed in float32 and rounded to the storage type.
+// The products of a row with eight columns from `column` on, summed in float32 and rounded to the storage
+// type.
 template <class Config>
 Vector<typename Config::Storage, 8> plain_products(const TensorMap& a, const TensorMap& b, std::int64_t row,
                                                    int column) {
@@ -27,14 +28,16 @@ Vector<typename Config::Storage, 8> plain_products(const TensorMap& a, const Ten
   return values;
 }
 
-// Each thread takes eight columns of a tile of rows, as in the template; which ones is any thread's own affair.
+// Each thread takes eight columns of a tile of rows, as in the template; which ones is any thread's own
+// affair.
 template <class Config, class Epilogue>
 void product(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr int kVectors = Config::columns / 8, kRows = ProductTile::rows;
   const std::int64_t tiles = (rows + kRows - 1) / kRows * kVectors;
-  for (std::int64_t tile = blockIdx.x * blockDim.x + threadIdx.x; tile < tiles; tile += gridDim.x * blockDim.x) {
+  for (std::int64_t tile = blockIdx.x * blockDim.x + threadIdx.x; tile < tiles;
+       tile += gridDim.x * blockDim.x) {
     const int column = static_cast<int>(tile % kVectors) * 8;
     const std::int64_t first = tile / kVectors * kRows, last = min(first + kRows, rows);
     epilogue.begin(column);
