@@ -42,23 +42,10 @@ __device__ __forceinline__ void barrier_expect(std::uint32_t barrier, int bytes)
 __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nwaiting:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, %2;\n"
       "@!done bra waiting;\n}" ::"r"(barrier),
-      "r"(parity)
+      "r"(parity), "r"(10000000)
       : "memory");
-}
-
-// Whether that phase has ended; may wait a moment.
-__device__ __forceinline__ bool barrier_test(std::uint32_t barrier, std::uint32_t parity) {
-  std::uint32_t done;
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-      "selp.b32 %0, 1, 0, done;\n}"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return done != 0;
 }
 
 __device__ __forceinline__ void cluster_sync() {

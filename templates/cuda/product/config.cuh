@@ -16,16 +16,15 @@ struct ProductConfig {
   static constexpr ProductTile tile = tile_;
 
   static constexpr int columns = paired ? n / 2 : n;                             // of the epilogue
-  static constexpr int tile_columns = paired ? tile.columns / 2 : tile.columns;  // of those
-  static constexpr int half_columns = tile.columns / 2;                          // of b in one share
-  static constexpr int part_columns = tile.columns / (tile.cluster > 2 ? tile.cluster : 2);
+  static constexpr int half_columns = tile.columns / 2;                          // of a tile of b
+  static constexpr int half_distance = paired ? n / 2 : half_columns;            // from half to half, in b
+  static constexpr int tile_columns = paired ? half_columns : tile.columns;      // of the epilogue
   static constexpr int column_tiles = (columns + tile_columns - 1) / tile_columns;
   static constexpr int depth_tiles = (k + tile.depth - 1) / tile.depth;
 
-  static constexpr int a_bytes = ProductTile::rows * tile.depth * 2;
-  static constexpr int stage_bytes = tile.stage_bytes();
+  static constexpr int a_bytes = tile.rows * tile.depth * 2;
+  static constexpr int half_b_bytes = half_columns * tile.depth * 2;
   static constexpr int result_row_bytes = tile.columns * 2;
-  static constexpr int half_result_bytes = tile.result_bytes() / 2;
 };
 
 }  // namespace hydrac::cuda

@@ -1,4 +1,4 @@
-// The warps of a product's block that hand its results to the epilogue.
+// A warpgroup's epilogue of one tile.
 #pragma once
 #include "cuda/attention/ptx.cuh"
 #include "cuda/product/shared.cuh"
@@ -8,146 +8,133 @@
 namespace hydrac::cuda {
 
 // A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.
-template <class Config>
-struct ProductRows {
-  static constexpr int kThreads = Config::tile.epilogue_warps * 32;
-  static constexpr int kLanes = Config::tile_columns / 8;        // threads of a row
-  static constexpr int kGroups = kThreads / kLanes;              // rows at a time
-  static constexpr int kHalf = ProductTile::rows / 2 / kGroups;  // of a thread, in each half of a tile
-  static constexpr int kWanted = Config::tile.epilogue_warps == 8 && Config::tile.copy_warp ? 2 : 4;
-  static constexpr int kAhead = kHalf < kWanted ? kHalf : kWanted;  // whose operands are under way
-
-  const int thread = static_cast<int>(threadIdx.x) - ProductTile::product_warps * 32;
-  const int lane = thread % kLanes, group = thread / kLanes;
-};
-
-// Adds up, in a fixed order, what the threads of each column have summed over a tile's rows, and writes it to
-// the tile's row of the partial sums. All threads of the epilogue call it.
 template <class Config, class Epilogue>
-__device__ __forceinline__ void store_sums(const ProductRows<Config>& rows, float* exchange,
-                                           const ProductPlace& place, bool has_rows, Epilogue& epilogue) {
-  using Rows = ProductRows<Config>;
-#pragma unroll
-  for (int s = 0; s < Epilogue::sums; ++s) {
-    named_barrier(1, Rows::kThreads);  // what was there before has been read
-    float* const mine = exchange + rows.group * Config::tile_columns + rows.lane * 8;
-    store(mine,
-          Vector<float, 4>{epilogue.sum[s][0], epilogue.sum[s][1], epilogue.sum[s][2], epilogue.sum[s][3]});
-    store(mine + 4,
-          Vector<float, 4>{epilogue.sum[s][4], epilogue.sum[s][5], epilogue.sum[s][6], epilogue.sum[s][7]});
-    named_barrier(1, Rows::kThreads);
-    for (int c = rows.thread; c < Config::tile_columns; c += Rows::kThreads) {
-      const int column = place.column + c;
-      if (column >= Config::columns || !has_rows) break;
-      float total = 0.0f;
-#pragma unroll
-      for (int group = 0; group < Rows::kGroups; ++group) {
-        total += exchange[group * Config::tile_columns + c];
-      }
-      epilogue.partials[s][place.row / ProductTile::rows * std::int64_t{Config::columns} + column] = total;
-    }
-  }
-}
-
-// By all threads of the epilogue: the block's tiles, row by row. `exchange` is shared memory for the sums.
-template <class Config, class Epilogue, class Poll>
-__device__ __forceinline__ void run_epilogue(const ProductShared<Config>& shared,
-                                             const ProductTiles<Config>& tiles, std::int64_t row_count,
-                                             [[maybe_unused]] float* exchange, Epilogue& epilogue,
-                                             const Poll& poll) {
-  using Values = Vector<typename Config::Storage, 8>;
-  using Rows = ProductRows<Config>;
-  constexpr int kStepBytes = Rows::kGroups * Config::result_row_bytes;
-  const Rows rows;
-  const std::uint32_t results = shared.results() + rows.group * Config::result_row_bytes;
-  const auto values_at = [&](int step, int chunk) {
-    const std::uint32_t from =
-        results + step * kStepBytes + ((rows.lane ^ (rows.group + step * Rows::kGroups) % 8) + chunk) * 16;
-    return __builtin_bit_cast(Values, ptx::load_shared<4>(from));
-  };
-
-  std::uint32_t parity = 0;
-#pragma unroll 1
-  for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
-    const ProductPlace place = tiles.place(tile);
-    const int column = place.column + rows.lane * 8;
-    const std::int64_t first = place.row + rows.group;
-    // Of this thread's rows of the tile, those that there are.
-    const std::int64_t below = row_count - first;
-    const int count = column >= Config::columns ? 0
-                      : below >= ProductTile::rows
-                          ? 2 * Rows::kHalf
-                          : static_cast<int>((below + Rows::kGroups - 1) / Rows::kGroups);
-    typename Epilogue::Operands ahead[Rows::kAhead];
-    if (count > 0) epilogue.begin(column);
-#pragma unroll
-    for (int i = 0; i < Rows::kAhead; ++i) {
-      if (i < count) ahead[i] = epilogue.load(first + i * Rows::kGroups, column);
-    }
+class ProductRows {
+ public:
+  __device__ __forceinline__ ProductRows(std::uint32_t results, int warpgroup, std::int64_t rows,
+                                         const ProductPlace& place, Epilogue& epilogue)
+      : results_(results), warpgroup_(warpgroup), rows_(rows), place_(place), epilogue_(epilogue) {
+    const std::int64_t below = rows - place.row - group_;
+    left_ = column() >= Config::columns || below < 0 ? 0
+            : below >= Config::tile.rows             ? Config::tile.rows
+                                                     : static_cast<int>(below);
+    whole_ = place.row + Config::tile.rows <= rows && place.column + Config::tile_columns <= Config::columns;
+    if (column() < Config::columns) epilogue_.begin(column());
     if constexpr (Epilogue::sums > 0) {
 #pragma unroll
       for (int s = 0; s < Epilogue::sums; ++s) {
 #pragma unroll
-        for (int j = 0; j < 8; ++j) epilogue.sum[s][j] = 0.0f;
+        for (int j = 0; j < 8; ++j) epilogue_.sum[s][j] = 0.0f;
       }
     }
-    const bool whole = __all_sync(0xFFFFFFFFu, count == 2 * Rows::kHalf);
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) fetch(i, i);
+  }
+
+  // The rows of one half of the tile, whose results are there.
+  __device__ __forceinline__ void run(int part) {
+    if (whole_) {
 #pragma unroll 1
-    for (int half = 0; half < 2; ++half) {
-      if constexpr (!Config::tile.copy_warp) {
-        while (!barrier_test(shared.results_full(half), parity)) poll();
+      for (int from = part * kSteps; from < (part + 1) * kSteps; from += kAhead) {
+        Values values[kAhead][kSides];
+        Operands operands[kAhead];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+          read(values[i], from - part * kSteps + i);
+          operands[i] = ahead_[i];
+        }
+        if (from + kAhead < 2 * kSteps) {
+#pragma unroll
+          for (int i = 0; i < kAhead; ++i) ahead_[i] = epilogue_.load(row(from + kAhead + i), column());
+        }
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) call(from + i, values[i], operands[i]);
       }
-      barrier_wait(shared.results_full(half), parity);
+    } else {
 #pragma unroll 1
-      for (int from = half * Rows::kHalf; from < (half + 1) * Rows::kHalf; from += Rows::kAhead) {
-        const auto call = [&](int i, const Values& first_values, const Values& second_values,
-                              const typename Epilogue::Operands& operands) {
-          const std::int64_t row = first + (from + i) * Rows::kGroups;
-          if constexpr (Config::paired) {
-            epilogue(row, column, first_values, second_values, operands);
-          } else {
-            epilogue(row, column, first_values, operands);
-          }
-        };
-        if (whole) {
+      for (int from = part * kSteps; from < (part + 1) * kSteps; from += kAhead) {
 #pragma unroll
-          for (int i = 0; i < Rows::kAhead; i += 2) {
-            poll();
-            const Values v0 = values_at(from + i, 0), v1 = values_at(from + i + 1, 0);
-            Values w0, w1;
-            if constexpr (Config::paired)
-              w0 = values_at(from + i, Config::tile_columns / 8),
-              w1 = values_at(from + i + 1, Config::tile_columns / 8);
-            const typename Epilogue::Operands o0 = ahead[i], o1 = ahead[i + 1];
-            if (from + Rows::kAhead < 2 * Rows::kHalf) {
-              ahead[i] = epilogue.load(first + (from + i + Rows::kAhead) * Rows::kGroups, column);
-              ahead[i + 1] = epilogue.load(first + (from + i + 1 + Rows::kAhead) * Rows::kGroups, column);
-            }
-            call(i, v0, w0, o0);
-            call(i + 1, v1, w1, o1);
-          }
-        } else {
-          poll();
-#pragma unroll
-          for (int i = 0; i < Rows::kAhead; ++i) {
-            const int step = from + i;
-            const typename Epilogue::Operands operands = ahead[i];
-            if (step + Rows::kAhead < count)
-              ahead[i] = epilogue.load(first + (step + Rows::kAhead) * Rows::kGroups, column);
-            if (step >= count) continue;
-            const Values v = values_at(step, 0);
-            Values w;
-            if constexpr (Config::paired) w = values_at(step, Config::tile_columns / 8);
-            call(i, v, w, operands);
-          }
+        for (int i = 0; i < kAhead; ++i) {
+          const Operands operands = ahead_[i];
+          fetch(i, from + kAhead + i);
+          if (!has(from + i)) continue;
+          Values values[kSides];
+          read(values, from - part * kSteps + i);
+          call(from + i, values, operands);
         }
       }
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) barrier_arrive(shared.results_empty(half));
     }
-    parity ^= 1;
-    if constexpr (Epilogue::sums > 0) store_sums(rows, exchange, place, place.row < row_count, epilogue);
   }
-}
+
+  // Adds up, in a fixed order, what the threads of each column have summed over the tile's rows, and writes it
+  // to the tile's row of the partial sums. The results are no longer needed.
+  __device__ __forceinline__ void store_sums(float* exchange) const {
+#pragma unroll
+    for (int s = 0; s < Epilogue::sums; ++s) {
+      sync();
+      const float(&sum)[8] = epilogue_.sum[s];
+      float* const mine = exchange + group_ * Config::tile_columns + lane_ * 8;
+      store(mine, Vector<float, 4>{sum[0], sum[1], sum[2], sum[3]});
+      store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
+      sync();
+      const int column = place_.column + thread_;
+      if (thread_ < Config::tile_columns && column < Config::columns) {
+        float total = 0.0f;
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) total += exchange[group * Config::tile_columns + thread_];
+        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] = total;
+      }
+    }
+  }
+
+  // The warpgroup's threads meet.
+  __device__ __forceinline__ void sync() const { named_barrier(1 + warpgroup_, 128); }
+
+ private:
+  using Values = Vector<typename Config::Storage, 8>;
+  using Operands = typename Epilogue::Operands;
+  static constexpr int kSides = Config::paired ? 2 : 1;
+  static constexpr int kLanes = Config::tile_columns / 8;              // threads of a row
+  static constexpr int kGroups = 128 / kLanes;                         // rows at a time
+  static constexpr int kSteps = Config::tile.rows / 2 / kGroups;       // of a thread, in each half of a tile
+  static constexpr int kAhead = Config::tile.rows == 128 ? 4 : kSteps % 2 == 0 ? 2 : 1;  // whose operands are under way
+  static_assert(kSteps % kAhead == 0 && kGroups % 8 == 0);
+
+  __device__ __forceinline__ int column() const { return place_.column + lane_ * 8; }
+  __device__ __forceinline__ std::int64_t row(int step) const {
+    return place_.row + std::int64_t{group_ + step * kGroups};
+  }
+  __device__ __forceinline__ bool has(int step) const { return step * kGroups < left_; }
+
+  __device__ __forceinline__ void fetch(int i, int step) {
+    if (has(step)) ahead_[i] = epilogue_.load(row(step), column());
+  }
+  __device__ __forceinline__ void read(Values (&values)[kSides], int step) const {
+    const std::uint32_t from = results_ + (group_ + step * kGroups) * Config::result_row_bytes +
+                               (lane_ ^ group_ % 8) * 16;
+#pragma unroll
+    for (int side = 0; side < kSides; ++side) {
+      values[side] = __builtin_bit_cast(Values, ptx::load_shared<4>(from + side * 128));
+    }
+  }
+  __device__ __forceinline__ void call(int step, const Values (&values)[kSides], const Operands& operands) {
+    if constexpr (Config::paired) {
+      epilogue_(row(step), column(), values[0], values[1], operands);
+    } else {
+      epilogue_(row(step), column(), values[0], operands);
+    }
+  }
+
+  const int thread_ = static_cast<int>(threadIdx.x) % 128;
+  const int lane_ = thread_ % kLanes, group_ = thread_ / kLanes;
+  const std::uint32_t results_;
+  const int warpgroup_;
+  const std::int64_t rows_;
+  const ProductPlace place_;
+  Epilogue& epilogue_;
+  int left_;    // rows from this thread's first to the end
+  bool whole_;  // all rows and columns of the tile are there
+  Operands ahead_[kAhead];
+};
 
 }  // namespace hydrac::cuda

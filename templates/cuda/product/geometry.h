@@ -20,31 +20,25 @@ struct ProductProblem {
   int sums;     // of the epilogue's columns, each over all rows
 };
 
-// How one block of threads works: its two warpgroups of products own 64 rows of the tile each and add up
-// `depth` of k at a time, of which shared memory holds `stages`. Two further warpgroups run the epilogue of
-// the tile before.
+// How one block of threads works: two warpgroups take turns, one multiplying while the other runs the epilogue
+// of its tile before. A tile adds up `depth` of k at a time, of which shared memory holds `stages`.
 struct ProductTile {
-  int columns;  // 128 or 256
+  int rows;     // 128, 160 or 192
   int stages;
-  int cluster;  // blocks, one below the other, that share their tiles of b: 1 or 2
-  int depth = 64;
-  int wide = 128;
-  int epilogue_warps = 8;
-  bool copy_warp = true;
+  int cluster;  // blocks side by side that share their tiles of a: 1 or 2
 
-  static constexpr int rows = 128;
+  static constexpr int columns = 128;
+  static constexpr int depth = 64;        // 128 bytes, the width of the swizzle
   static constexpr int product_warps = 8;
+  static constexpr int threads = 384;     // with four warps of which one copies
   static constexpr int barrier_bytes = 256;
 
-  HYDRAC_FN constexpr int threads() const {
-    return (product_warps + epilogue_warps + copy_warp + 3) / 4 * 128;
-  }
-  HYDRAC_FN constexpr int sums_bytes() const {
-    return epilogue_warps * 32 * 8 * 4;
-  }  // of eight columns a thread
-
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
-  HYDRAC_FN constexpr int result_bytes() const { return rows * columns * 2; }  // on its way to the epilogue
+  // Half of a tile's results on its way to the epilogue, of each warpgroup.
+  HYDRAC_FN constexpr int result_bytes() const { return rows / 2 * columns * 2; }
+  HYDRAC_FN constexpr int shared_bytes() const {
+    return stages * stage_bytes() + 2 * result_bytes() + barrier_bytes;
+  }
 };
 
 struct ProductLaunch {
@@ -78,62 +72,46 @@ HYDRAC_FN constexpr std::int64_t product_columns(const ProductProblem& p) {
   return p.paired ? p.n / 2 : p.n;
 }
 
-// Rows of the workspace [rows, product_columns] of each column sum: every tile of rows leaves one.
-HYDRAC_FN constexpr std::int64_t product_sums_rows(const ProductProblem& p) {
-  return (p.m + ProductTile::rows - 1) / ProductTile::rows;
-}
-
-namespace detail {
-
-HYDRAC_FN constexpr std::int64_t product_tiles(const ProductProblem& p, int columns) {
-  return (p.m + ProductTile::rows - 1) / ProductTile::rows * ((p.n + columns - 1) / columns);
-}
-
-}  // namespace detail
-
 // Multiprocessors of the chips of one capability. A chip that has fewer computes the same, in more turns.
 HYDRAC_FN constexpr int product_multiprocessors([[maybe_unused]] int capability) {
   return 132;
 }
 
-HYDRAC_FN constexpr ProductTile product_tile(const ProductProblem& p) {
-  // Wide tiles read each operand less often; narrow ones leave fewer multiprocessors without work.
-  const bool wide = detail::product_tiles(p, 256) >= product_multiprocessors(p.capability);
-  return wide ? ProductTile{256, 3, 2} : ProductTile{128, 5, 1};
+HYDRAC_FN constexpr ProductTile product_tile([[maybe_unused]] const ProductProblem& p) {
+  return {192, 4, 2};
 }
 
-// Tiles, then results, then barriers, then the sums of the epilogue's warps.
-HYDRAC_FN constexpr std::uint64_t product_shared_bytes(const ProductProblem& p, const ProductTile& tile) {
-  const int sums = p.sums == 0 ? 0 : tile.sums_bytes();
-  return static_cast<std::uint64_t>(tile.stages) * tile.stage_bytes() + tile.result_bytes() + sums +
-         ProductTile::barrier_bytes;
+// Rows of the workspace [rows, product_columns] of each column sum: every tile of rows leaves one.
+HYDRAC_FN constexpr std::int64_t product_sums_rows(const ProductProblem& p) {
+  const int rows = product_tile(p).rows;
+  return (p.m + rows - 1) / rows;
 }
 
 HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p, const ProductTile& tile) {
-  const std::int64_t rows = (p.m + ProductTile::rows - 1) / ProductTile::rows;
+  const std::int64_t columns = (p.n + tile.columns - 1) / tile.columns;
   const std::int64_t clusters =
-      (rows + tile.cluster - 1) / tile.cluster * ((p.n + tile.columns - 1) / tile.columns);
+      (p.m + tile.rows - 1) / tile.rows * ((columns + tile.cluster - 1) / tile.cluster);
   const std::int64_t most = product_multiprocessors(p.capability) / tile.cluster;
-  return {static_cast<unsigned>((clusters < most ? clusters : most) * tile.cluster), tile.threads(),
-          tile.cluster, 1, product_shared_bytes(p, tile)};
+  return {static_cast<unsigned>((clusters < most ? clusters : most) * tile.cluster), ProductTile::threads,
+          tile.cluster, 1, static_cast<std::uint64_t>(tile.shared_bytes())};
 }
 HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p) {
   return product_launch(p, product_tile(p));
 }
 
+// A cluster's blocks copy a share of the rows each, for all of them.
 HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p, const ProductTile& tile) {
-  return {{p.k, p.m}, p.k * 2, {tile.depth, ProductTile::rows}};
+  return {{p.k, p.m}, p.k * 2, {ProductTile::depth, tile.rows / tile.cluster}};
+}
+HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p) {
+  return product_map_a(p, product_tile(p));
 }
 
-// Halves of a tile's columns come in copies of their own: the two sides of a paired product, or the shares of
-// a cluster's blocks. Where the columns are contiguous, a copy is as wide as the swizzle.
-HYDRAC_FN constexpr ProductMap product_map_b(const ProductProblem& p, const ProductTile& tile) {
-  const int half = tile.columns / (tile.cluster > 2 ? tile.cluster : 2);
-  if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {tile.depth, half}};
-  return {{p.n, p.k}, p.n * 2, {64, tile.depth}};
-}
+// Halves of a tile's columns come in copies of their own: they are the two sides of a paired product.
 HYDRAC_FN constexpr ProductMap product_map_b(const ProductProblem& p) {
-  return product_map_b(p, product_tile(p));
+  constexpr int half = ProductTile::columns / 2;
+  if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {ProductTile::depth, half}};
+  return {{p.n, p.k}, p.n * 2, {half, ProductTile::depth}};
 }
 
 }  // namespace hydrac::cuda

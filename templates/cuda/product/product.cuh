@@ -26,16 +26,64 @@ namespace hydrac::cuda {
 #ifdef PRODUCT_CLOCK
 __device__ long long clocks;
 #endif
-// Launch: product_launch(problem), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a
-// and b are kernel parameters, `const __grid_constant__`, encoded as product_map_a and product_map_b say. It
-// waits for the previous kernel itself. Every run gives the same bits.
+
+// The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the one
+// before: who waits for a stage must know that the other one has begun what lies before.
+__device__ __forceinline__ void wait_turn(int warpgroup) {
+  named_barrier(3 + warpgroup, 256);
+}
+__device__ __forceinline__ void give_turn(int warpgroup) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(3 + warpgroup) : "memory");
+}
+
+// By one warpgroup: every second tile of the block.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shared, unsigned char* memory,
+                                               const ProductTiles<Config>& tiles, int warpgroup,
+                                               std::int64_t rows, Epilogue& epilogue) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  const std::uint32_t results = shared.results(warpgroup);
+  ProductStage<Config> stage;
+  if (warpgroup == 1) {
+    stage.skip_tile();
+    give_turn(0);
+  }
+#pragma unroll 1
+  for (int tile = tiles.first() + warpgroup * tiles.step(); tile < tiles.count(); tile += 2 * tiles.step()) {
+    ProductSums<Config> sums;
+    wait_turn(warpgroup);
+    sums.start(shared, stage);
+    stage.skip_tile();
+    if (tile + tiles.step() < tiles.count()) give_turn(1 - warpgroup);
+    sums.finish(shared);
+    ProductRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
+#pragma unroll 1
+    for (int part = 0; part < 2; ++part) {
+      epilogue_rows.sync();  // what was there before has been read
+      if (part == 0) {
+        sums.template store<0>(results, warp, lane);
+      } else {
+        sums.template store<1>(results, warp, lane);
+      }
+      epilogue_rows.sync();
+      epilogue_rows.run(part);
+    }
+    if constexpr (Epilogue::sums > 0) {
+      epilogue_rows.store_sums(reinterpret_cast<float*>(memory + (results - shared.base)));
+    }
+  }
+}
+
+// Launch: product_launch(problem), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a and
+// b are kernel parameters, `const __grid_constant__`, encoded as product_map_a and product_map_b say. It waits for
+// the previous kernel itself. Every run gives the same bits.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, std::int64_t rows,
                                         Epilogue& epilogue) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const ProductShared<Config> shared{ptx::shared_address(shared_memory)};
   constexpr bool clustered = Config::tile.cluster > 1;
-  const int rank = clustered ? cluster_rank() : 0;
+  const int rank = clustered ? static_cast<int>(cluster_rank()) : 0;
   const int warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
   if (threadIdx.x == 0) {
     prefetch_map(a);
@@ -49,36 +97,17 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
   }
   wait_for_previous_kernel();
   launch_next_kernel();
+
 #ifdef PRODUCT_CLOCK
   const long long start = clock64();
 #endif
-
   const ProductTiles<Config> tiles(rows, rank);
-  constexpr int threads = Config::tile.threads();
-  ProductCopies<Config> copies(shared, tiles, a, b, rank);
   if (warp < ProductTile::product_warps) {
-    if constexpr (threads > 384) asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
-    if constexpr (threads == 384 && Config::tile.epilogue_warps == 4)
-      asm volatile("setmaxnreg.dec.sync.aligned.u32 160;");
-    multiply_tiles(shared, tiles);
-  } else if (warp < ProductTile::product_warps + Config::tile.epilogue_warps) {
-    if constexpr (threads == 640) asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
-    if constexpr (threads == 384 && Config::tile.epilogue_warps == 4)
-      asm volatile("setmaxnreg.inc.sync.aligned.u32 184;");
-    if constexpr (threads == 512) asm volatile("setmaxnreg.dec.sync.aligned.u32 96;");
-    const bool copier = !Config::tile.copy_warp && threadIdx.x == ProductTile::product_warps * 32;
-    run_epilogue(shared, tiles, rows, reinterpret_cast<float*>(shared_memory + (shared.sums() - shared.base)),
-                 epilogue, [&] {
-                   if constexpr (!Config::tile.copy_warp) {
-                     if (copier) copies.poll();
-                     __syncwarp();
-                   }
-                 });
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    multiply_tiles(shared, shared_memory, tiles, warp / 4, rows, epilogue);
   } else {
-    if constexpr (threads == 640) asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
-    if (threadIdx.x == (ProductTile::product_warps + Config::tile.epilogue_warps) * 32) {
-      while (copies.left()) copies.start_next();
-    }
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == ProductTile::product_warps * 32) copy_operands(shared, tiles, a, b, rank);
     __syncwarp();
   }
 #ifdef PRODUCT_CLOCK
