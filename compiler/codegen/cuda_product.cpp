@@ -247,8 +247,7 @@ CudaKernel CudaBodyPrinter::product_kernel() {
                    .grid_text = std::to_string(launch.grid)};
   ParameterList list;
   std::vector<std::string> members;
-  const cuda::ProductTile tile = product_tile(problem);
-  const cuda::ProductMap maps[] = {product_map_a(problem, tile), product_map_b(problem, tile)};
+  const cuda::ProductMap maps[] = {product_map_a(problem), product_map_b(problem)};
   for (size_t i = 0; i < 2; ++i) {
     const ir::Value& matrix = graph_.value(node_.inputs[i]);
     const cuda::ProductMap& map = maps[i];

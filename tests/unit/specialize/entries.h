@@ -113,7 +113,7 @@ inline std::string cuda_product_entry(bool paired) {
       "  __device__ void operator()(std::int64_t r, int c, {5}"
       "    store_columns<8>(y + r * 3072 + c, y_out);\n"
       "  }}\n}};\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(384, 1) product_{0}(\n"
+      "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) product_{0}(\n"
       "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, const bf16* x, "
       "bf16* y, "
       "float* workspace) {{\n"

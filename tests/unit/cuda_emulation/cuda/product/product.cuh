@@ -34,7 +34,7 @@ template <class Config, class Epilogue>
 void product(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kVectors = Config::columns / 8, kRows = ProductTile::rows;
+  constexpr int kVectors = Config::columns / 8, kRows = Config::tile.rows;
   const std::int64_t tiles = (rows + kRows - 1) / kRows * kVectors;
   for (std::int64_t tile = blockIdx.x * blockDim.x + threadIdx.x; tile < tiles;
        tile += gridDim.x * blockDim.x) {
