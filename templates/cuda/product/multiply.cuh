@@ -54,7 +54,8 @@ class ProductSums {
   }
 
  private:
-  static constexpr int kRows = Config::tile.rows, kFragments = kRows / 8;
+  static constexpr int kRows = Config::tile.rows;
+  static constexpr int kFragments = kRows / 8;
 
   // Starts the products of one stage.
   __device__ __forceinline__ void begin(std::uint32_t a, std::uint32_t b, bool first) {

@@ -28,29 +28,29 @@ namespace hydrac::cuda::wgmma {
                "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT "}, %" A ", %" B              \
                ", add, 1, 1, %" READ_ACROSS ", 0;\n}"                                                    \
                : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
-               : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(a_transposed ? 1 : 0))
-#define HYDRAC_WGMMA_OF_TYPE(N, COUNT, A, B, ADD, READ_ACROSS)   \
-  if constexpr (kIsBf16<Storage>) {                              \
-    HYDRAC_WGMMA(N, "bf16", COUNT, A, B, ADD, READ_ACROSS);      \
-  } else {                                                       \
-    HYDRAC_WGMMA(N, "f16", COUNT, A, B, ADD, READ_ACROSS);       \
-  }
+               : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed))
 
 // c = (add ? c : 0) + a . b^T: b [N,16] with the 16 contiguous; a [64,16] with the 16 contiguous, or the 64 if
 // `a_transposed`.
 template <class Storage, int N, bool a_transposed>
 __device__ __forceinline__ void multiply_tile(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
   static_assert(N == 128 || N == 160 || N == 192);
-  if constexpr (N == 128) {
-    HYDRAC_WGMMA_OF_TYPE(128, 64, "64", "65", "66", "67")
+  constexpr int kTransposed = a_transposed ? 1 : 0;
+  if constexpr (N == 128 && kIsBf16<Storage>) {
+    HYDRAC_WGMMA(128, "bf16", 64, "64", "65", "66", "67");
+  } else if constexpr (N == 128) {
+    HYDRAC_WGMMA(128, "f16", 64, "64", "65", "66", "67");
+  } else if constexpr (N == 160 && kIsBf16<Storage>) {
+    HYDRAC_WGMMA(160, "bf16", 80, "80", "81", "82", "83");
   } else if constexpr (N == 160) {
-    HYDRAC_WGMMA_OF_TYPE(160, 80, "80", "81", "82", "83")
+    HYDRAC_WGMMA(160, "f16", 80, "80", "81", "82", "83");
+  } else if constexpr (kIsBf16<Storage>) {
+    HYDRAC_WGMMA(192, "bf16", 96, "96", "97", "98", "99");
   } else {
-    HYDRAC_WGMMA_OF_TYPE(192, 96, "96", "97", "98", "99")
+    HYDRAC_WGMMA(192, "f16", 96, "96", "97", "98", "99");
   }
 }
 
-#undef HYDRAC_WGMMA_OF_TYPE
 #undef HYDRAC_WGMMA
 #undef HYDRAC_WGMMA_SUMS_96
 #undef HYDRAC_WGMMA_SUMS_80
