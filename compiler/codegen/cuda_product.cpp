@@ -114,11 +114,11 @@ std::string function_head(const std::string& result, const std::string& paramete
 
 }  // namespace
 
-// The number of the first element, in 32 bits where these suffice: addresses are a good part of an epilogue's work.
+// The number of the first element, in 32 bits where these suffice: addresses are a good part of an epilogue's
+// work.
 std::string CudaBodyPrinter::first_definition(int space) const {
   const Size width = width_of(space);
-  const std::string number =
-      fmt::format("r * {} + {}", as_factor(width), variables_[body_.spaces[space][0]]);
+  const std::string number = fmt::format("r * {} + {}", as_factor(width), variables_[body_.spaces[space][0]]);
   const bool is_small = body_.row_count() * width.value < (int64_t{1} << 32);
   return is_small ? fmt::format("const auto first = static_cast<std::uint32_t>({});", number)
                   : fmt::format("const std::int64_t first = {};", number);
@@ -163,8 +163,7 @@ std::string CudaBodyPrinter::load_function(const std::vector<ExprId>& loads) {
   out_ = Writer(1);
   out_.open(function_head("Operands load", parameter("std::int64_t", "r") + ", " + parameter("int", column),
                           " const"));
-  if (names_first)
-    out_.line(first_definition(space));
+  if (names_first) out_.line(first_definition(space));
   if (loads.empty()) {
     out_.line("return {};");
   } else {
@@ -189,8 +188,7 @@ std::string CudaBodyPrinter::apply_function(const std::vector<std::string>& prod
                           fmt::format("std::int64_t r, int {}, {}, const Operands&{}", column,
                                       fmt::join(products, ", "), ir::has_word(row, "in") ? " in" : ""),
                           ""));
-  if (names_first)
-    out_.line(first_definition(space));
+  if (names_first) out_.line(first_definition(space));
   out_.append(row);
   out_.close();
   return out_.text();

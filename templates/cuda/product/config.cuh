@@ -15,10 +15,10 @@ struct ProductConfig {
   static constexpr bool b_transposed = b_transposed_, paired = paired_;
   static constexpr ProductTile tile = tile_;
 
-  static constexpr int columns = paired ? n / 2 : n;                             // of the epilogue
-  static constexpr int half_columns = tile.columns / 2;                          // of a tile of b
-  static constexpr int half_distance = paired ? n / 2 : half_columns;            // from half to half, in b
-  static constexpr int tile_columns = paired ? half_columns : tile.columns;      // of the epilogue
+  static constexpr int columns = paired ? n / 2 : n;                         // of the epilogue
+  static constexpr int half_columns = tile.columns / 2;                      // of a tile of b
+  static constexpr int half_distance = paired ? n / 2 : half_columns;        // from half to half, in b
+  static constexpr int tile_columns = paired ? half_columns : tile.columns;  // of the epilogue
   static constexpr int column_tiles = (columns + tile_columns - 1) / tile_columns;
   static constexpr int depth_tiles = (k + tile.depth - 1) / tile.depth;
 

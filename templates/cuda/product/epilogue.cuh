@@ -66,8 +66,8 @@ class ProductRows {
     }
   }
 
-  // Adds up, in a fixed order, what the threads of each column have summed over the tile's rows, and writes it
-  // to the tile's row of the partial sums. The results are no longer needed.
+  // Adds up, in a fixed order, what the threads of each column have summed over the tile's rows, and writes
+  // it to the tile's row of the partial sums. The results are no longer needed.
   __device__ __forceinline__ void store_sums(float* exchange) const {
 #pragma unroll
     for (int s = 0; s < Epilogue::sums; ++s) {
@@ -81,37 +81,47 @@ class ProductRows {
       if (thread_ < Config::tile_columns && column < Config::columns) {
         float total = 0.0f;
 #pragma unroll
-        for (int group = 0; group < kGroups; ++group) total += exchange[group * Config::tile_columns + thread_];
-        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] = total;
+        for (int group = 0; group < kGroups; ++group)
+          total += exchange[group * Config::tile_columns + thread_];
+        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] =
+            total;
       }
     }
   }
 
   // The warpgroup's threads meet.
-  __device__ __forceinline__ void sync() const { named_barrier(1 + warpgroup_, 128); }
+  __device__ __forceinline__ void sync() const {
+    named_barrier(1 + warpgroup_, 128);
+  }
 
  private:
   using Values = Vector<typename Config::Storage, 8>;
   using Operands = typename Epilogue::Operands;
   static constexpr int kSides = Config::paired ? 2 : 1;
-  static constexpr int kLanes = Config::tile_columns / 8;              // threads of a row
-  static constexpr int kGroups = 128 / kLanes;                         // rows at a time
-  static constexpr int kSteps = Config::tile.rows / 2 / kGroups;       // of a thread, in each half of a tile
-  static constexpr int kAhead = Config::tile.rows == 128 ? 4 : kSteps % 2 == 0 ? 2 : 1;  // whose operands are under way
+  static constexpr int kLanes = Config::tile_columns / 8;         // threads of a row
+  static constexpr int kGroups = 128 / kLanes;                    // rows at a time
+  static constexpr int kSteps = Config::tile.rows / 2 / kGroups;  // of a thread, in each half of a tile
+  static constexpr int kAhead = Config::tile.rows == 128 ? 4
+                                : kSteps % 2 == 0        ? 2
+                                                         : 1;  // whose operands are under way
   static_assert(kSteps % kAhead == 0 && kGroups % 8 == 0);
 
-  __device__ __forceinline__ int column() const { return place_.column + lane_ * 8; }
+  __device__ __forceinline__ int column() const {
+    return place_.column + lane_ * 8;
+  }
   __device__ __forceinline__ std::int64_t row(int step) const {
     return place_.row + std::int64_t{group_ + step * kGroups};
   }
-  __device__ __forceinline__ bool has(int step) const { return step * kGroups < left_; }
+  __device__ __forceinline__ bool has(int step) const {
+    return step * kGroups < left_;
+  }
 
   __device__ __forceinline__ void fetch(int i, int step) {
     if (has(step)) ahead_[i] = epilogue_.load(row(step), column());
   }
   __device__ __forceinline__ void read(Values (&values)[kSides], int step) const {
-    const std::uint32_t from = results_ + (group_ + step * kGroups) * Config::result_row_bytes +
-                               (lane_ ^ group_ % 8) * 16;
+    const std::uint32_t from =
+        results_ + (group_ + step * kGroups) * Config::result_row_bytes + (lane_ ^ group_ % 8) * 16;
 #pragma unroll
     for (int side = 0; side < kSides; ++side) {
       values[side] = __builtin_bit_cast(Values, ptx::load_shared<4>(from + side * 128));

@@ -20,17 +20,17 @@ struct ProductProblem {
   int sums;     // of the epilogue's columns, each over all rows
 };
 
-// How one block of threads works: two warpgroups take turns, one multiplying while the other runs the epilogue
-// of its tile before. A tile adds up `depth` of k at a time, of which shared memory holds `stages`.
+// How one block of threads works: two warpgroups take turns, one multiplying while the other runs the
+// epilogue of its tile before. A tile adds up `depth` of k at a time, of which shared memory holds `stages`.
 struct ProductTile {
-  int rows;     // 128, 160 or 192
+  int rows;  // 128, 160 or 192
   int stages;
   int cluster;  // blocks side by side that share their tiles of a: 1 or 2
 
   static constexpr int columns = 128;
-  static constexpr int depth = 64;        // 128 bytes, the width of the swizzle
+  static constexpr int depth = 64;  // 128 bytes, the width of the swizzle
   static constexpr int product_warps = 8;
-  static constexpr int threads = 384;     // with four warps of which one copies
+  static constexpr int threads = 384;  // with four warps of which one copies
   static constexpr int barrier_bytes = 256;
 
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }

@@ -1,5 +1,5 @@
-// A warpgroup's products of one tile. The tensor cores compute it transposed: the columns of b are the rows of
-// their instructions, the rows of a their columns, so that a tile can have 160 or 192 rows.
+// A warpgroup's products of one tile. The tensor cores compute it transposed: the columns of b are the rows
+// of their instructions, the rows of a their columns, so that a tile can have 160 or 192 rows.
 #pragma once
 #include "cuda/product/shared.cuh"
 #include "cuda/product/wgmma.cuh"

@@ -25,14 +25,14 @@ __device__ __forceinline__ void copy_operands(const ProductShared<Config>& share
       if constexpr (Config::tile.cluster == 1) {
         copy_box(shared.a(stage.index), a, depth, place.row, full);
       } else {
-        copy_box_to(3, shared.a(stage.index) + rank * (Config::a_bytes / 2), a, depth, place.row + rank * kShare,
-                    full);
+        copy_box_to(3, shared.a(stage.index) + rank * (Config::a_bytes / 2), a, depth,
+                    place.row + rank * kShare, full);
       }
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int column = place.column + half * Config::half_distance;
-        copy_box(shared.b(stage.index) + half * Config::half_b_bytes, b, Config::b_transposed ? depth : column,
-                 Config::b_transposed ? column : depth, full);
+        copy_box(shared.b(stage.index) + half * Config::half_b_bytes, b,
+                 Config::b_transposed ? depth : column, Config::b_transposed ? column : depth, full);
       }
     }
   }

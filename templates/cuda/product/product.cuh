@@ -27,8 +27,8 @@ namespace hydrac::cuda {
 __device__ long long clocks;
 #endif
 
-// The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the one
-// before: who waits for a stage must know that the other one has begun what lies before.
+// The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the
+// one before: who waits for a stage must know that the other one has begun what lies before.
 __device__ __forceinline__ void wait_turn(int warpgroup) {
   named_barrier(3 + warpgroup, 256);
 }
@@ -74,9 +74,9 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
   }
 }
 
-// Launch: product_launch(problem), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a and
-// b are kernel parameters, `const __grid_constant__`, encoded as product_map_a and product_map_b say. It waits for
-// the previous kernel itself. Every run gives the same bits.
+// Launch: product_launch(problem), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a
+// and b are kernel parameters, `const __grid_constant__`, encoded as product_map_a and product_map_b say. It
+// waits for the previous kernel itself. Every run gives the same bits.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, std::int64_t rows,
                                         Epilogue& epilogue) {

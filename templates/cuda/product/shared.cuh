@@ -13,14 +13,16 @@ struct ProductShared {
   static constexpr int stages = Config::tile.stages;
   std::uint32_t base;
 
-  __device__ __forceinline__ std::uint32_t a(int stage) const { return base + stage * Config::tile.stage_bytes(); }
+  __device__ __forceinline__ std::uint32_t a(int stage) const {
+    return base + stage * Config::tile.stage_bytes();
+  }
   __device__ __forceinline__ std::uint32_t b(int stage) const { return a(stage) + Config::a_bytes; }
   __device__ __forceinline__ std::uint32_t results(int warpgroup) const {
     return a(stages) + warpgroup * Config::tile.result_bytes();
   }
 
-  // Of a stage: its copies have arrived; the warpgroups that read it, in all blocks whose copies go there too,
-  // are done.
+  // Of a stage: its copies have arrived; the warpgroups that read it, in all blocks whose copies go there
+  // too, are done.
   __device__ __forceinline__ std::uint32_t full(int stage) const { return results(2) + stage * 8; }
   __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(stages + stage); }
 

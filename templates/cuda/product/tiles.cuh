@@ -10,8 +10,8 @@ struct ProductPlace {
 };
 
 // The tiles of one block are first(), first() + step(), ... below count(). The blocks of a cluster take tiles
-// that lie side by side. Tiles that are computed at the same time cover about as many rows as columns, so that
-// they share operands in the L2 cache.
+// that lie side by side. Tiles that are computed at the same time cover about as many rows as columns, so
+// that they share operands in the L2 cache.
 template <class Config>
 class ProductTiles {
  public:

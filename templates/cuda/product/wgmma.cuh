@@ -1,5 +1,5 @@
-// The warpgroup products of the product kernel: [64,16] by [16,N] for N = 128, 160 and 192, both sides in shared
-// memory, 128-byte swizzled. Descriptors are cuda/attention/wgmma.cuh's.
+// The warpgroup products of the product kernel: [64,16] by [16,N] for N = 128, 160 and 192, both sides in
+// shared memory, 128-byte swizzled. Descriptors are cuda/attention/wgmma.cuh's.
 #pragma once
 #include "cuda/attention/wgmma.cuh"
 
@@ -25,15 +25,16 @@ namespace hydrac::cuda::wgmma {
 #define HYDRAC_WGMMA_SUMS_96 HYDRAC_WGMMA_SUMS_80, HYDRAC_WGMMA_SUMS_16(20)
 #define HYDRAC_WGMMA(N, TYPE, COUNT, A, B, ADD, READ_ACROSS)                                             \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
-               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT "}, %" A ", %" B              \
-               ", add, 1, 1, %" READ_ACROSS ", 0;\n}"                                                    \
+               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT                               \
+               "}, %" A ", %" B ", add, 1, 1, %" READ_ACROSS ", 0;\n}"                                   \
                : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
                : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed))
 
-// c = (add ? c : 0) + a . b^T: b [N,16] with the 16 contiguous; a [64,16] with the 16 contiguous, or the 64 if
-// `a_transposed`.
+// c = (add ? c : 0) + a . b^T: b [N,16] with the 16 contiguous; a [64,16] with the 16 contiguous, or the 64
+// if `a_transposed`.
 template <class Storage, int N, bool a_transposed>
-__device__ __forceinline__ void multiply_tile(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
+__device__ __forceinline__ void multiply_tile(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
+                                              bool add) {
   static_assert(N == 128 || N == 160 || N == 192);
   constexpr int kTransposed = a_transposed ? 1 : 0;
   if constexpr (N == 128 && kIsBf16<Storage>) {
