@@ -7,6 +7,11 @@
 
 namespace hydrac::cuda {
 
+// The warpgroup's threads meet.
+__device__ __forceinline__ void sync_warpgroup(int warpgroup) {
+  named_barrier(1 + warpgroup, 128);
+}
+
 // A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.
 template <class Config, class Epilogue>
 class ProductRows {
@@ -27,23 +32,25 @@ class ProductRows {
         for (int j = 0; j < 8; ++j) epilogue_.sum[s][j] = 0.0f;
       }
     }
+    if (whole_) {
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) fetch(i, i);
+      for (int i = 0; i < kAhead; ++i) ahead_[i] = epilogue_.load(row(i), column());
+    }
   }
 
-  // The rows of one half of the tile, whose results are there.
-  __device__ __forceinline__ void run(int part) {
+  // All rows, whose results are there.
+  __device__ __forceinline__ void run() {
     if (whole_) {
 #pragma unroll 1
-      for (int from = part * kSteps; from < (part + 1) * kSteps; from += kAhead) {
+      for (int from = 0; from < kSteps; from += kAhead) {
         Values values[kAhead][kSides];
         Operands operands[kAhead];
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
-          read(values[i], from - part * kSteps + i);
+          read(values[i], from + i);
           operands[i] = ahead_[i];
         }
-        if (from + kAhead < 2 * kSteps) {
+        if (from + kAhead < kSteps) {
 #pragma unroll
           for (int i = 0; i < kAhead; ++i) ahead_[i] = epilogue_.load(row(from + kAhead + i), column());
         }
@@ -52,76 +59,54 @@ class ProductRows {
       }
     } else {
 #pragma unroll 1
-      for (int from = part * kSteps; from < (part + 1) * kSteps; from += kAhead) {
-#pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
-          const Operands operands = ahead_[i];
-          fetch(i, from + kAhead + i);
-          if (!has(from + i)) continue;
-          Values values[kSides];
-          read(values, from - part * kSteps + i);
-          call(from + i, values, operands);
-        }
+      for (int step = 0; has(step); ++step) {
+        Values values[kSides];
+        read(values, step);
+        call(step, values, epilogue_.load(row(step), column()));
       }
     }
   }
 
-  // Adds up, in a fixed order, what the threads of each column have summed over the tile's rows, and writes
-  // it to the tile's row of the partial sums. The results are no longer needed.
+  // Adds up, in a fixed order, what the threads of each column have summed over the tile's rows, and writes it
+  // to the tile's row of the partial sums. The results are no longer needed.
   __device__ __forceinline__ void store_sums(float* exchange) const {
 #pragma unroll
     for (int s = 0; s < Epilogue::sums; ++s) {
-      sync();
+      sync_warpgroup(warpgroup_);
       const float(&sum)[8] = epilogue_.sum[s];
       float* const mine = exchange + group_ * Config::tile_columns + lane_ * 8;
       store(mine, Vector<float, 4>{sum[0], sum[1], sum[2], sum[3]});
       store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
-      sync();
+      sync_warpgroup(warpgroup_);
       const int column = place_.column + thread_;
       if (thread_ < Config::tile_columns && column < Config::columns) {
         float total = 0.0f;
 #pragma unroll
-        for (int group = 0; group < kGroups; ++group)
-          total += exchange[group * Config::tile_columns + thread_];
-        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] =
-            total;
+        for (int group = 0; group < kGroups; ++group) total += exchange[group * Config::tile_columns + thread_];
+        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] = total;
       }
     }
-  }
-
-  // The warpgroup's threads meet.
-  __device__ __forceinline__ void sync() const {
-    named_barrier(1 + warpgroup_, 128);
   }
 
  private:
   using Values = Vector<typename Config::Storage, 8>;
   using Operands = typename Epilogue::Operands;
   static constexpr int kSides = Config::paired ? 2 : 1;
-  static constexpr int kLanes = Config::tile_columns / 8;         // threads of a row
-  static constexpr int kGroups = 128 / kLanes;                    // rows at a time
-  static constexpr int kSteps = Config::tile.rows / 2 / kGroups;  // of a thread, in each half of a tile
-  static constexpr int kAhead = Config::tile.rows == 128 ? 4
-                                : kSteps % 2 == 0        ? 2
-                                                         : 1;  // whose operands are under way
+  static constexpr int kLanes = Config::tile_columns / 8;              // threads of a row
+  static constexpr int kGroups = 128 / kLanes;                         // rows at a time
+  static constexpr int kSteps = Config::tile.rows / kGroups;           // rows of a thread
+  static constexpr int kAhead = kSteps % 4 == 0 ? 4 : 5;  // whose operands are under way
   static_assert(kSteps % kAhead == 0 && kGroups % 8 == 0);
 
-  __device__ __forceinline__ int column() const {
-    return place_.column + lane_ * 8;
-  }
+  __device__ __forceinline__ int column() const { return place_.column + lane_ * 8; }
   __device__ __forceinline__ std::int64_t row(int step) const {
     return place_.row + std::int64_t{group_ + step * kGroups};
   }
-  __device__ __forceinline__ bool has(int step) const {
-    return step * kGroups < left_;
-  }
+  __device__ __forceinline__ bool has(int step) const { return step * kGroups < left_; }
 
-  __device__ __forceinline__ void fetch(int i, int step) {
-    if (has(step)) ahead_[i] = epilogue_.load(row(step), column());
-  }
   __device__ __forceinline__ void read(Values (&values)[kSides], int step) const {
-    const std::uint32_t from =
-        results_ + (group_ + step * kGroups) * Config::result_row_bytes + (lane_ ^ group_ % 8) * 16;
+    const std::uint32_t from = results_ + (group_ + step * kGroups) * Config::result_row_bytes +
+                               (lane_ ^ group_ % 8) * 16;
 #pragma unroll
     for (int side = 0; side < kSides; ++side) {
       values[side] = __builtin_bit_cast(Values, ptx::load_shared<4>(from + side * 128));

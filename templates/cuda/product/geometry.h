@@ -34,8 +34,8 @@ struct ProductTile {
   static constexpr int barrier_bytes = 256;
 
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
-  // Half of a tile's results on its way to the epilogue, of each warpgroup.
-  HYDRAC_FN constexpr int result_bytes() const { return rows / 2 * columns * 2; }
+  // A tile's results on their way to the epilogue, of each warpgroup.
+  HYDRAC_FN constexpr int result_bytes() const { return rows * columns * 2; }
   HYDRAC_FN constexpr int shared_bytes() const {
     return stages * stage_bytes() + 2 * result_bytes() + barrier_bytes;
   }
@@ -78,7 +78,7 @@ HYDRAC_FN constexpr int product_multiprocessors([[maybe_unused]] int capability)
 }
 
 HYDRAC_FN constexpr ProductTile product_tile([[maybe_unused]] const ProductProblem& p) {
-  return {192, 4, 2};
+  return {192, 3, 2};
 }
 
 // Rows of the workspace [rows, product_columns] of each column sum: every tile of rows leaves one.

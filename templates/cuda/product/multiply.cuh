@@ -14,14 +14,16 @@ class ProductSums {
   // Starts the products of all of k, from the stages that follow, and tells the blocks that filled them when
   // they are read. Returns when the last ones have begun.
   __device__ __forceinline__ void start(const ProductShared<Config>& shared, ProductStage<Config>& stage) {
+    barrier_wait(shared.full(stage.index), stage.parity);
+    begin<true>(shared.a(stage.index), shared.b(stage.index));
+    last_ = stage.index;
+    stage.advance();
 #pragma unroll 1
-    for (int k = 0; k < Config::depth_tiles; ++k) {
+    for (int k = 1; k < Config::depth_tiles; ++k) {
       barrier_wait(shared.full(stage.index), stage.parity);
-      begin(shared.a(stage.index), shared.b(stage.index), k == 0);
-      if (k > 0) {
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-        release(shared.empty(last_));
-      }
+      begin<false>(shared.a(stage.index), shared.b(stage.index));
+      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      release(shared.empty(last_));
       last_ = stage.index;
       stage.advance();
     }
@@ -34,20 +36,18 @@ class ProductSums {
     settle();
   }
 
-  // Rounds the sums of rows part * rows / 2 .. of the tile and writes them to the results.
-  template <int part>
+  // Rounds the sums and writes them to the results.
   __device__ __forceinline__ void store(std::uint32_t results, int warp, int lane) const {
     const std::uint32_t to = results + (lane / 16 * 8 + lane % 8) * Config::result_row_bytes +
                              ((warp * 2 + lane / 8 % 2) ^ lane % 8) * 16;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
-      for (int n = 0; n < kFragments / 2; n += 2) {
-        const int from = part * (kFragments / 2) + n;
+      for (int n = 0; n < kFragments; n += 2) {
         asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                          to + half * 128 + n * 8 * Config::result_row_bytes),
-                     "r"(packed(half, from, 0)), "r"(packed(half, from, 2)), "r"(packed(half, from + 1, 0)),
-                     "r"(packed(half, from + 1, 2))
+                     "r"(packed(half, n, 0)), "r"(packed(half, n, 2)), "r"(packed(half, n + 1, 0)),
+                     "r"(packed(half, n + 1, 2))
                      : "memory");
       }
     }
@@ -57,8 +57,10 @@ class ProductSums {
   static constexpr int kRows = Config::tile.rows;
   static constexpr int kFragments = kRows / 8;
 
-  // Starts the products of one stage.
-  __device__ __forceinline__ void begin(std::uint32_t a, std::uint32_t b, bool first) {
+  // Starts the products of one stage. That the first ones overwrite the sums must be constant, or the compiler
+  // would keep the sums of the tile before through its epilogue.
+  template <bool first>
+  __device__ __forceinline__ void begin(std::uint32_t a, std::uint32_t b) {
     constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // of b, to the next 16 of k
     // In a cluster an address says which block it is of; a descriptor's has no room for that.
     a &= 0x3FFFF, b &= 0x3FFFF;

@@ -56,18 +56,11 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
     stage.skip_tile();
     if (tile + tiles.step() < tiles.count()) give_turn(1 - warpgroup);
     sums.finish(shared);
+    sync_warpgroup(warpgroup);  // the results of the tile before have been read
+    sums.store(results, warp, lane);
     ProductRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
-#pragma unroll 1
-    for (int part = 0; part < 2; ++part) {
-      epilogue_rows.sync();  // what was there before has been read
-      if (part == 0) {
-        sums.template store<0>(results, warp, lane);
-      } else {
-        sums.template store<1>(results, warp, lane);
-      }
-      epilogue_rows.sync();
-      epilogue_rows.run(part);
-    }
+    sync_warpgroup(warpgroup);
+    epilogue_rows.run();
     if constexpr (Epilogue::sums > 0) {
       epilogue_rows.store_sums(reinterpret_cast<float*>(memory + (results - shared.base)));
     }
