@@ -19,14 +19,25 @@ using ir::Store;
 using ir::StoreKind;
 using Shape = CudaLayout::Shape;
 
+namespace {
+
+std::set<std::string> reserved_names(const ir::Node& node) {
+  std::set<std::string> names = {"r",        "i",     "k",        "j",         "lanes", "layer", "workspace",
+                                 "tile",     "share", "column",   "total",     "first", "fetch", "shared",
+                                 "load",     "store", "element",  "larger",    "max",   "min",   "reduce",
+                                 "prefetch", "plain", "is_plain", "specialize"};
+  if (node.product.value != ir::kNoValue)
+    names.insert({"left", "right", "in", "sum", "sums", "partials", "begin", "problem", "epilogue"});
+  return names;
+}
+
+}  // namespace
+
 CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
-    : BodyNames(graph, node, {"r",        "i",     "k",        "j",         "lanes", "layer", "workspace",
-                              "tile",     "share", "column",   "total",     "first", "fetch", "shared",
-                              "load",     "store", "element",  "larger",    "max",   "min",   "reduce",
-                              "prefetch", "plain", "is_plain", "specialize"}),
+    : BodyNames(graph, node, reserved_names(node)),
       gpu_(gpu),
       layout_(cuda_layout(graph, node, gpu)),
-      walks_rows_(!sums_.empty()),
+      walks_rows_(!sums_.empty() || node.product.value != ir::kNoValue),
       text_(
           body_, [this](ExprId id) { return value_name(id); },
           [this](const ir::Expr& e) { return const_cast<CudaBodyPrinter*>(this)->load_text(e); },
@@ -35,12 +46,12 @@ CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, c
       reuse_(plan_reuse()) {}
 
 CudaKernels CudaBodyPrinter::print() {
+  if (node_.product.value != ir::kNoValue) return print_product();
   CudaKernels kernels;
   CudaKernel kernel;
   kernel.comment = comment();
   kernel.takes_workspace = !sums_.empty() && !sums_are_direct();
-  for (size_t i = 0; i < body_.exprs.size(); ++i)
-    kernel.takes_layer |= live_[i] && body_.exprs[i].op == ExprOp::layer;
+  kernel.takes_layer = takes_layer();
   kernel.launch.block = layout_.threads();
   lay_out_grid(kernel.launch);
   if (layout_.shape == Shape::flat && kernel.launch.grid == 1) {
@@ -69,6 +80,13 @@ CudaKernels CudaBodyPrinter::print() {
   kernels.kernels.push_back(std::move(kernel));
   if (finishes) kernels.kernels.push_back(finishing_kernel());
   return kernels;
+}
+
+bool CudaBodyPrinter::takes_layer() const {
+  for (size_t i = 0; i < body_.exprs.size(); ++i) {
+    if (live_[i] && body_.exprs[i].op == ExprOp::layer) return true;
+  }
+  return false;
 }
 
 // Registers for as many blocks of a multiprocessor as the layout counts on.
@@ -392,7 +410,8 @@ void CudaBodyPrinter::print_row_store(const Store& store) {
                         narrowed(store.operand, text_.of(store.value))));
 }
 
-CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& fused, const targets::Target& gpu) {
+CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
+  const ir::Node fused = node.op == "fused_product" ? epilogue_of(node) : node;
   CudaKernels kernels = CudaBodyPrinter(graph, fused, gpu).print();
   const std::string name = kernel_name(std::get<std::string>(fused.attributes.at("name")));
   kernels.kernels[0].name = name;

@@ -59,6 +59,7 @@ class CudaBodyPrinter : BodyNames {
   // cuda_body.cpp: the kernel around a row.
   std::string parameters(CudaKernel& kernel);
   std::string launch_bounds() const;
+  bool takes_layer() const;
   void print_flat();
   void print_rows();
   void print_row_walk();
@@ -77,6 +78,21 @@ class CudaBodyPrinter : BodyNames {
   std::string value_name(ir::ExprId id) const;
   bool has_16_bits(ir::ExprId id) const;
   std::string_view exp_name(ir::ExprId argument) const;
+
+  // cuda_product.cpp: a body behind a product.
+  CudaKernels print_product();
+  CudaKernel product_kernel();
+  std::string epilogue_text();
+  std::vector<int> epilogue_tensors() const;
+  std::string tensor_member(int operand) const;
+  std::vector<std::string> take_products();
+  std::vector<ir::ExprId> take_loads(bool invariant);
+  std::string first_definition(int space) const;
+  std::string begin_function(const std::vector<ir::ExprId>& loads);
+  std::string load_function(const std::vector<ir::ExprId>& loads);
+  std::string apply_function(const std::vector<std::string>& products);
+  std::string load_member(ir::ExprId load, const std::string& name) const;
+  std::string problem_text() const;
 
   // cuda_ahead.cpp: the loads of the next row, under way while a block computes on this one.
   std::vector<ir::ExprId> loads_ahead() const;

@@ -261,6 +261,11 @@ void CudaBodyPrinter::find_kept_rows(const Loop& loop) {
   kept_rows_.clear();
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];
+    if (is_product(store.operand)) {  // it is stored as it came
+      kept_rows_[s] =
+          fmt::format("store({}, {});", pointer(store.operand, store.index), columns_.at(store.value).name);
+      continue;
+    }
     if (store.kind != StoreKind::store || kept_row(s).empty()) continue;
     const ColumnAccess access = column_access(graph_, node_, store.operand, store.index, loop.space, deps_);
     if (access.kind != Kind::consecutive) continue;

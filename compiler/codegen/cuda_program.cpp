@@ -141,8 +141,8 @@ class CudaProgramBuilder {
   // Which of the calls does the node's work.
   size_t add_launches(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
     if (node.op == "embedding_backward") node.inputs.push_back(token_order(node.inputs[0]));
-    const CudaKernels source = node.op == "fused" ? cuda_body_kernels(graph_, node, *options_.gpu)
-                                                  : cuda_library_kernels(graph_, node, *options_.gpu);
+    const CudaKernels source = node.body ? cuda_body_kernels(graph_, node, *options_.gpu)
+                                         : cuda_library_kernels(graph_, node, *options_.gpu);
     ir::Use workspace;
     if (source.workspace_bytes > 0)
       workspace = scratch(region, node, source.kernels[source.main].name, source.workspace_bytes);
@@ -154,8 +154,10 @@ class CudaProgramBuilder {
                             node.origin, kernel.header,  kernel.takes_layer};
       added.waits_for_previous = waits_for_previous(*options_.gpu);
       added.block = {kernel.launch.block, kernel.launch.shared_bytes};
+      added.maps = kernel.maps;
       added.blocks_of_rows = kernel.launch.grid_of_rows;
       call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
+      if (!kernel.maps.empty()) call.gemm = product_shape(graph_, node);
       const std::string label = graph_.value(node.outputs[0]).name;
       call.kernel = kernels_.add(
           std::move(added), call.grid.blocks,

@@ -57,6 +57,12 @@ passes::Precision precision_of(const spec::Spec& spec) {
   }
 }
 
+// Our product kernel is Hopper's; of 16-bit numbers, which the pass looks at itself.
+bool fuses_products(const spec::Spec& spec) {
+  return targets::find(spec.target)->capability == 90 &&
+         spec.optimizations.fused_products != spec::FusedProducts::none;
+}
+
 // Storages that calls of the second branch read or write.
 std::set<ir::ValueId> touched_beside(const Compiled& c) {
   std::set<ir::ValueId> storages;
@@ -139,6 +145,12 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("fuse");
   passes::remove_dead(c.graph, kept, c.decisions);
   after("dead-stores");
+  if (fuses_products(spec)) {
+    const bool all = spec.optimizations.fused_products == spec::FusedProducts::all;
+    passes::fuse_products(c.graph, {.capability = target.capability, .wherever_possible = all}, kept.by_host,
+                          c.decisions);
+    after("products");
+  }
   passes::in_place(c.graph, c.decisions);
   after("in-place");
 

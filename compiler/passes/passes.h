@@ -91,6 +91,19 @@ void remove_dead(ir::Graph& graph, const Kept& kept, Log& log);
 // round it.
 void fuse(ir::Graph& graph, Log& log);
 
+// Which products become kernels of ours, with the fused node behind them.
+struct FusedProducts {
+  int capability = 0;              // of the GPU
+  bool wherever_possible = false;  // also where a library's product and a kernel of its own are faster
+};
+
+// Needs fused nodes. A product and the pointwise node that reads it next, over the same rows and columns,
+// become one "fused_product"; so does a product with its bias. The product is rounded as memory would round
+// it, and is stored only where something else reads it. Bits equal those of two kernels but for what another
+// order of a product's sums gives, and for biases, which are added to the rounded product.
+void fuse_products(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host,
+                   Log& log);
+
 // A fused node's output takes over the memory of an input that nobody reads afterwards.
 void in_place(ir::Graph& graph, Log& log);
 

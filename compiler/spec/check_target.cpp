@@ -56,6 +56,8 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.cuda_graph", "true", "false");
   if (draft.usable({"optimizations.streams"}) && o.streams > 1)
     refuse(draft, "optimizations.streams", "2", "1");
+  if (draft.usable({"optimizations.fused_products"}) && o.fused_products == FusedProducts::all)
+    refuse(draft, "optimizations.fused_products", "all", "auto or none");
 }
 
 void check_cudnn(Draft& draft, const Target& target) {
@@ -85,6 +87,22 @@ void check_weights(Draft& draft) {
       "write weights: fp32, or precision: bf16");
 }
 
+// Our product kernel is Hopper's, for 16-bit numbers.
+void check_fused_products(Draft& draft, const Target& target) {
+  const auto& o = draft.spec.optimizations;
+  if (!draft.usable({"optimizations.fused_products"}) || o.fused_products != FusedProducts::all) return;
+  if (target.capability != 90)
+    return draft.report(Kind::option_unsupported, {"optimizations.fused_products", "target"},
+                        fmt::format("hydrac has no product kernel for {} ({})", target.name, target.arch),
+                        "write auto or none");
+  const bool full = o.precision == Precision::fp32 || o.precision == Precision::tf32;
+  if (draft.usable({"optimizations.precision"}) && full)
+    draft.report(Kind::option_unsupported, {"optimizations.fused_products", "optimizations.precision"},
+                 fmt::format("hydrac's product kernel takes 16-bit numbers, and precision is {}",
+                             to_string(o.precision)),
+                 "write auto or none, or precision: bf16");
+}
+
 }  // namespace
 
 void check_target(Draft& draft) {
@@ -94,6 +112,7 @@ void check_target(Draft& draft) {
   if (target.is_cpu()) return check_cpu(draft);
   check_cudnn(draft, target);
   check_weights(draft);
+  check_fused_products(draft, target);
 }
 
 }  // namespace hydrac::spec

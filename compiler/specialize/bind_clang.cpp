@@ -86,6 +86,7 @@ class Binder : public RecursiveASTVisitor<Binder> {
     return true;
   }
   bool VisitDeclRefExpr(DeclRefExpr* expression) {
+    if (isa<TemplateParamObjectDecl>(expression->getDecl())) return true;  // what stands for a parameter
     propose_constant(expression, expression->getBeginLoc(), expression->getEndLoc());
     if (auto* function = dyn_cast<FunctionDecl>(expression->getDecl())) {
       if (const FunctionTemplateDecl* primary = function->getPrimaryTemplate())
@@ -223,7 +224,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
     } else {
       rename_namespace(location.getQualifierLoc());
     }
-    if (location.getTypePtr()->getKeyword() == ElaboratedTypeKeyword::Typename)
+    if (location.getTypePtr()->getKeyword() == ElaboratedTypeKeyword::Typename &&
+        is_named(location.getTypePtr()->getQualifier()))
       drop_keyword(location.getElaboratedKeywordLoc(), witness_of(location.getTypePtr()->getQualifier()));
     return true;
   }
@@ -357,6 +359,11 @@ class Binder : public RecursiveASTVisitor<Binder> {
     if (!outer || !outer->getDeclContext()->isTranslationUnit())
       return;  // `hydrac` alone, or a namespace within
     proposals_.propose(*place, 'n', {{place->offset, places_.behind(qualifier.getEndLoc()), scope_ + "::"}});
+  }
+
+  // Whether what it says has a name in specialized code, and not a parameter's.
+  bool is_named(const NestedNameSpecifier* qualifier) const {
+    return !qualifier || !qualifier->getAsType() || text_.type(QualType(qualifier->getAsType(), 0));
   }
 
   std::string witness_of(const NestedNameSpecifier* qualifier) const {

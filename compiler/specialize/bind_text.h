@@ -31,6 +31,7 @@ class BoundText {
   bool is_constant_object(const clang::Expr* expression) const;
   std::string comment_behind(const clang::Decl* decl) const;
   std::optional<std::string> initial_constant(const clang::VarDecl* variable) const;
+  std::optional<std::string> object(const clang::Expr* expression) const;
   bool is_literal(const clang::Expr* expression, bool& has_parameter) const;
   std::optional<std::string> arguments_of(const clang::ClassTemplateSpecializationDecl* specialization) const;
 

@@ -107,7 +107,7 @@ std::optional<std::string> BoundText::constant(const Expr* expression) const {
     return std::nullopt;
   }
   const auto value = value_of(expression);
-  if (!value) return std::nullopt;
+  if (!value) return object(expression);
   const auto* named = cast<NamedDecl>(source);
   const QualType type = expression->getType();
   if (type->isBooleanType() || type->isEnumeralType() || named->getName().size() <= 1) return value;
@@ -117,13 +117,31 @@ std::optional<std::string> BoundText::constant(const Expr* expression) const {
                   comment_behind(source)});
 }
 
-// Of a variable that only gives another name to a constant.
+// "ProductTile{256, 3, 2}" for the use of a parameter that is an object of numbers.
+std::optional<std::string> BoundText::object(const Expr* expression) const {
+  const auto* parameter = dyn_cast<SubstNonTypeTemplateParmExpr>(expression);
+  const auto* reference =
+      parameter ? dyn_cast<DeclRefExpr>(parameter->getReplacement()->IgnoreImpCasts()) : nullptr;
+  const auto* object = reference ? dyn_cast<TemplateParamObjectDecl>(reference->getDecl()) : nullptr;
+  const auto name = object ? type(object->getType().getUnqualifiedType()) : std::nullopt;
+  if (!name || !object->getValue().isStruct() || object->getValue().getStructNumBases() > 0)
+    return std::nullopt;
+  std::string members;
+  for (unsigned i = 0; i < object->getValue().getStructNumFields(); ++i) {
+    const APValue& member = object->getValue().getStructField(i);
+    if (!member.isInt()) return std::nullopt;
+    members += (i == 0 ? "" : ", ") + llvm::toString(member.getInt(), 10);
+  }
+  return *name + "{" + members + "}";
+}
+
+// Of a variable that only gives another name to a number.
 std::optional<std::string> BoundText::initial_constant(const VarDecl* variable) const {
   if (!variable->isLocalVarDecl() && !variable->isStaticDataMember()) return std::nullopt;
   const auto place = places_.of(variable->getLocation());
   if (!place || places_.scope().is_entry(place->file)) return std::nullopt;
   const Expr* initial = variable->getAnyInitializer();
-  return initial ? constant(as_written(initial)) : std::nullopt;
+  return initial && !variable->getType()->isRecordType() ? constant(as_written(initial)) : std::nullopt;
 }
 
 // Arithmetic of numbers and of parameters that have no telling name.
@@ -162,6 +180,8 @@ std::optional<std::string> BoundText::type(QualType type) const {
   }
   const auto* tag = plain->getAsTagDecl();
   if (!tag || !tag->getIdentifier()) return std::nullopt;
+  if (const auto place = places_.of(tag->getLocation()); place && places_.scope().is_entry(place->file))
+    return std::nullopt;
   std::string name = tag->getNameAsString();
   if (const auto* specialization = dyn_cast<ClassTemplateSpecializationDecl>(tag)) {
     const auto arguments = arguments_of(specialization);

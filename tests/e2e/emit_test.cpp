@@ -183,6 +183,27 @@ TEST(Emit, AChangeOfPrecisionOrAttentionTouchesWhatComputesWithIt) {
   EXPECT_NE(precision.find("changed  kernels/block.cu\n"), std::string::npos) << precision;
 }
 
+// Each has a file for its epilogue, and what the template's code says the same for all is in one header.
+TEST(Emit, ProductsWithEpiloguesReadLikeTheRest) {
+  const Workplace place;
+  const Outcome outcome =
+      place.run({"emit", "base.yaml", "-o", "program", "target=h100", "model.num_attention_heads=2",
+                 "optimizations.precision=bf16", "optimizations.fused_products=all"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string kernel = slurp(place / "program/kernels/product_swiglu.cu");
+  EXPECT_NE(kernel.find("#include \"kernels/product.cuh\"\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("// gate_up = left right^T\n// y = act(gate) * up\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("struct product_swiglu_epilogue {\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("tensor_map(left, {B * T, C, "), std::string::npos) << kernel;
+  EXPECT_EQ(kernel.find("namespace hydrac {"), std::string::npos) << kernel;
+  const std::string forward = slurp(place / "program/forward.cpp");
+  EXPECT_NE(forward.find("  // gate_up = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [2F,C]ᵀ\n"
+                         "  // y = act(gate) * up\n"
+                         "  product_swiglu(act.mlp_normed[l], copies.mlp_up_weight[l], "),
+            std::string::npos)
+      << forward;
+}
+
 TEST(Emit, TwoSpecsAreComparedByKernelsWorkAndMemory) {
   const Workplace place;
   std::string wider = base_spec();
@@ -248,6 +269,7 @@ TEST(Emit, EveryShippedSpecIsEmitted) {
                       : old ? "optimizations.precision=fp16"
                             : "optimizations.precision=bf16");
       if (cpu) words.push_back("optimizations.loss=materialized");
+      if (!cpu && !old) words.push_back("optimizations.fused_products=all");
       const std::string name = spec.path().stem().string();
       if (name.starts_with("series")) continue;  // its data is made by a test of its own
       const Outcome outcome = place.run(words);

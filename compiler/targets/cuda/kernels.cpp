@@ -72,7 +72,7 @@ std::vector<DeviceCode> compile_on(unsigned threads, const program::Program& pro
     request.capability = capability;
     request.headers = headers;
     request.options = {"--device-as-default-execution-space"};
-    if (kernel.header.empty()) request.options.push_back("--fmad=false");
+    if (!may_contract(kernel)) request.options.push_back("--fmad=false");
     request.kind = kind;
     code[k] = compile_cached(request, cache_dir);
   });

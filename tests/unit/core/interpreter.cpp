@@ -42,6 +42,15 @@ class AttentionDropout {
 
 }  // namespace
 
+ir::Node product_of(const ir::Node& fused_product) {
+  ir::Node product = fused_product;
+  product.op = "gemm";
+  product.inputs.resize(2);
+  product.outputs = {fused_product.product};
+  product.attributes.insert({{"transpose_a", false}, {"accumulate", false}});
+  return product;
+}
+
 Interpreter::Interpreter(const ir::Graph& graph) : graph_(graph) {
   for (const ir::Value& value : graph.values) {
     if (value.view) continue;
@@ -63,6 +72,10 @@ void Interpreter::run(const std::string& name) {
 void Interpreter::run(const ir::Node& node, int layer, int iteration) {
   if (node.op == "fused") return run_fused(node, layer);
   if (node.op == "gemm") return run_gemm(node, layer, iteration);
+  if (node.op == "fused_product") {
+    run_gemm(product_of(node), layer, iteration);
+    return run_fused(epilogue_of(node), layer);
+  }
   if (node.op == "attention") return run_attention(node, layer);
   if (node.op == "attention_backward") return run_attention_backward(node, layer);
   if (node.op == "embedding_backward") return run_embedding_backward(node, layer);

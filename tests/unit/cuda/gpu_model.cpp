@@ -9,7 +9,8 @@
 
 namespace hydrac::test {
 
-GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute)
+GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute,
+                   const std::optional<passes::FusedProducts>& products)
     : spec(std::move(given)) {
   models::Model model = models::declare_model(graph, spec);
   models::build_micro_step(model);
@@ -32,6 +33,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::remove_dead(graph, kept, log);
   passes::fuse(graph, log);
   passes::remove_dead(graph, kept, log);
+  if (products) passes::fuse_products(graph, *products, kept.by_host, log);
   passes::in_place(graph, log);
 }
 
