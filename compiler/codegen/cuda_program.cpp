@@ -81,8 +81,8 @@ class CudaProgramBuilder {
 
   Call gemm(const ir::Node& node) {
     Call call = gemm_call(graph_, node);
-    const int branch = options_.streams > 1 && is_gradient(node.outputs[0]) ? 1 : 0;
-    call.arguments.push_back(gemm_workspace(branch));
+    call.gemm.beside = options_.streams > 1 && is_gradient(node.outputs[0]);
+    call.arguments.push_back(gemm_workspace(call.gemm.beside ? 1 : 0));
     if (call.gemm.bias) call.arguments.push_back(node.inputs[2]);
     return call;
   }

@@ -62,6 +62,7 @@ struct GemmShape {
   bool accumulate = false;        // adds to what C holds
   bool first_overwrites = false;  // but not in the first iteration of the call's section
   bool bias = false;              // adds a row of C's type
+  bool beside = false;            // runs on the second branch
   ir::DType a = ir::DType::f32, b = ir::DType::f32, c = ir::DType::f32;
 
   bool accumulates(int iteration) const { return accumulate && !(first_overwrites && iteration == 0); }
