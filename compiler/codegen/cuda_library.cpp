@@ -19,6 +19,22 @@ namespace {
 using cuda::AttentionKernel;
 using program::AttentionCall;
 
+const char* name_of(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::forward:
+      return "forward";
+    case AttentionKernel::query_gradients:
+      return "query_gradients";
+    case AttentionKernel::key_gradients:
+      return "key_gradients";
+    case AttentionKernel::query_terms:
+      return "query_terms";
+    case AttentionKernel::gradients:
+      return "gradients";
+  }
+  throw std::logic_error("no such kernel");
+}
+
 // What the attention kernels of one node have in common.
 class AttentionText {
  public:
@@ -40,6 +56,7 @@ class AttentionText {
 
   const AttentionCall& call() const { return call_.attention; }
   int64_t backward_workspace() const { return static_cast<int64_t>(attention_backward_workspace(problem_)); }
+  bool fuses_gradients() const { return attention_fuses_gradients(problem_); }
 
   struct Tensor {
     std::string name;
@@ -55,7 +72,8 @@ class AttentionText {
     kernel.name = function;
     kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes),
                      std::to_string(launch.grid)};
-    kernel.takes_layer = drops();
+    const bool takes_dropout = which != AttentionKernel::query_terms, drops = takes_dropout && this->drops();
+    kernel.takes_layer = drops;
     kernel.takes_workspace = which != AttentionKernel::forward;
     kernel.header = "cuda/attention/attention.cuh";
     ParameterList list;
@@ -67,18 +85,18 @@ class AttentionText {
       kernel.arguments.push_back(tensor.use);
       kernel.parameters.push_back(tensor.name);
     }
-    if (drops()) {
+    if (drops) {
       kernel.arguments.insert(kernel.arguments.end(), node_.inputs.end() - 2, node_.inputs.end());
       list.add("const std::uint32_t* rng_step");
       list.add("const std::uint32_t* rng_seed");
     }
-    if (kernel.takes_workspace) list.add("cuda::QueryTerms* terms");
-    if (drops()) list.add("int layer");
+    if (kernel.takes_workspace) list.add(fuses_gradients() ? "float* workspace" : "cuda::QueryTerms* terms");
+    if (drops) list.add("int layer");
     kernel.text = fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}  cuda::{}<Config>(shape, {}, "
-        "dropout);\n}}\n",
+        "extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
+        "{}{});\n}}\n",
         launch.threads, launch.blocks_per_sm, kNamePlaceholder, list.text(), opening_text(gpu_), setup(which),
-        function, arguments);
+        takes_dropout ? dropout() : "", function, arguments, takes_dropout ? ", dropout" : "");
     return kernel;
   }
 
@@ -96,12 +114,9 @@ class AttentionText {
  private:
   std::string setup(AttentionKernel which) const {
     const AttentionCall& a = call_.attention;
-    const char* kernel = which == AttentionKernel::forward           ? "forward"
-                         : which == AttentionKernel::query_gradients ? "query_gradients"
-                                                                     : "key_gradients";
     const std::string batch = size(query()[0]), tokens = size(query()[1]), heads = size(query()[2]),
                       kv_heads = size(keys()[2]), head_dim = size(query()[3]);
-    std::string text = fmt::format(
+    return fmt::format(
         "  constexpr cuda::AttentionProblem problem{{.capability = {}, .element_bytes = sizeof({}), .is_bf16 "
         "= {},\n"
         "      .has_dropout = {}, .batch = {}, .tokens = {}, .heads = {}, .kv_heads = {}, .head_dim = {}}};\n"
@@ -109,15 +124,17 @@ class AttentionText {
         "      attention_tile(problem, cuda::AttentionKernel::{}), {}, {}>;\n"
         "  constexpr cuda::AttentionShape shape{{{}, {}, {}, {}, {}f}};\n",
         problem_.capability, type(), problem_.is_bf16, problem_.has_dropout, batch, tokens, heads, kv_heads,
-        head_dim, type(), head_dim, kernel, a.causal, drops(), batch, tokens, heads, kv_heads,
+        head_dim, type(), head_dim, name_of(which), a.causal, drops(), batch, tokens, heads, kv_heads,
         static_cast<float>(a.scale));
-    if (!drops()) return text + "  constexpr cuda::AttentionDropout dropout{0, 0, 1.0f};\n";
-    return text +
-           fmt::format(
-               "  const cuda::AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer),\n"
-               "      {}u, {}f}};\n",
-               node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(a.dropout),
-               static_cast<float>(1 / (1 - a.dropout)));
+  }
+
+  std::string dropout() const {
+    if (!drops()) return "  constexpr cuda::AttentionDropout dropout{0, 0, 1.0f};\n";
+    const double p = call_.attention.dropout;
+    return fmt::format(
+        "  const cuda::AttentionDropout dropout{{random_key(*rng_seed, *rng_step, {}u + layer),\n"
+        "      {}u, {}f}};\n",
+        node_.integer("site") * ops::kSiteStride, ops::dropout_threshold(p), static_cast<float>(1 / (1 - p)));
   }
 
   std::string size(const ir::Dim& dim) const { return dimensions_.of(dim).text; }
@@ -153,6 +170,19 @@ CudaKernels attention_backward(const ir::Graph& graph, const ir::Node& node, con
   const AttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},
       lse{"lse", node.inputs[2]}, q{"q", node.inputs[3]}, k{"k", node.inputs[4]}, v{"v", node.inputs[5]},
       d_q{"d_q", node.outputs[0], true}, d_k{"d_k", node.outputs[1], true}, d_v{"d_v", node.outputs[2], true};
+  if (text.fuses_gradients()) {
+    CudaKernel terms = text.kernel(
+        AttentionKernel::query_terms, "attention_query_terms", {out, lse, d_out},
+        fmt::format("{}, lse,\n      {}, workspace", text.heads(out, a.out), text.heads(d_out, a.d_out)));
+    terms.comment = "For each query its lse and d_out . out; the workspace of attention_gradients made ready";
+    CudaKernel gradients =
+        text.kernel(AttentionKernel::gradients, "attention_gradients", {q, k, v, d_out, d_q, d_k, d_v},
+                    fmt::format("{}, {}, {},\n      {},\n      {}, {}, {}, workspace", text.heads(q, a.q),
+                                text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
+                                text.heads(d_q, a.d_q), text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)));
+    gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
+    return {{std::move(terms), std::move(gradients)}, text.backward_workspace(), 1};
+  }
   CudaKernel queries = text.kernel(
       AttentionKernel::query_gradients, "attention_query_gradients", {q, k, v, out, lse, d_out, d_q},
       fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, terms", text.heads(q, a.q), text.heads(k, a.k),

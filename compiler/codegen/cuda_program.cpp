@@ -62,26 +62,27 @@ class CudaProgramBuilder {
     const std::string label = graph_.value(node.outputs[0]).name;
     const ir::Node without_scratch = node;
     const size_t first = calls.size();
+    size_t main_call = first;
     if (node.op == "gemm") {
       calls.push_back(gemm(node));
     } else if (zeroes_a_tensor(graph_, node)) {
       calls.push_back({.kind = Call::Kind::zero, .arguments = node.outputs});
     } else if (!add_cudnn_attention(region, node, calls)) {
-      add_launches(region, node, calls);
+      main_call += add_launches(region, node, calls);
     }
     for (size_t i = first; i < calls.size(); ++i) {
       calls[i].label = label;
       note_tensors(without_scratch, calls[i]);
       note_writes(node, calls[i]);
     }
-    calls[first].flop = cost.flop;
-    calls[first].bytes = cost.bytes;
+    calls[main_call].flop = cost.flop;
+    calls[main_call].bytes = cost.bytes;
   }
 
   Call gemm(const ir::Node& node) {
     Call call = gemm_call(graph_, node);
-    const int branch = options_.streams > 1 && is_gradient(node.outputs[0]) ? 1 : 0;
-    call.arguments.push_back(gemm_workspace(branch));
+    call.gemm.beside = options_.streams > 1 && is_gradient(node.outputs[0]);
+    call.arguments.push_back(gemm_workspace(call.gemm.beside ? 1 : 0));
     if (call.gemm.bias) call.arguments.push_back(node.inputs[2]);
     return call;
   }
@@ -105,16 +106,21 @@ class CudaProgramBuilder {
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 
   // A call that writes nothing but gradients of parameters, which nobody reads before the update, goes to the
-  // second branch.
+  // second branch. Not so the token embedding's: nothing follows it on the first branch, and the second one
+  // is then still at others. A call that only fills scratch memory goes where the node's outputs say.
   void note_writes(const ir::Node& node, Call& call) const {
-    bool only_gradients = options_.streams > 1;
+    std::vector<ir::Use> written;
     for (ir::Use use : call.arguments) {
       call.writes.push_back(std::ranges::count(node.outputs, use) > 0 || is_gemm_workspace(use));
-      if (call.writes.back() && !is_gemm_workspace(use) && !scratch_.contains(use.value))
-        only_gradients &= is_gradient(use);
+      if (call.writes.back() && is_output(use)) written.push_back(use);
     }
-    call.branch = only_gradients ? 1 : 0;
+    if (written.empty())
+      std::ranges::copy_if(node.outputs, std::back_inserter(written),
+                           [&](ir::Use use) { return is_output(use); });
+    const bool only_gradients = std::ranges::all_of(written, [&](ir::Use use) { return is_gradient(use); });
+    call.branch = options_.streams > 1 && only_gradients && node.op != "embedding_backward" ? 1 : 0;
   }
+  bool is_output(ir::Use use) const { return !is_gemm_workspace(use) && !scratch_.contains(use.value); }
 
   ir::Use scratch(const ir::Region& region, ir::Node& node, const std::string& kernel, int64_t bytes) {
     const ir::Use use = add_workspace(graph_, region, node, kernel, bytes);
@@ -132,13 +138,14 @@ class CudaProgramBuilder {
     return true;
   }
 
-  void add_launches(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
+  // Which of the calls does the node's work.
+  size_t add_launches(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
     if (node.op == "embedding_backward") node.inputs.push_back(token_order(node.inputs[0]));
-    const CudaKernels source = node.op == "fused" ? cuda_body_kernels(graph_, node, *options_.gpu)
-                                                  : cuda_library_kernels(graph_, node, *options_.gpu);
+    const CudaKernels source = node.body ? cuda_body_kernels(graph_, node, *options_.gpu)
+                                         : cuda_library_kernels(graph_, node, *options_.gpu);
     ir::Use workspace;
     if (source.workspace_bytes > 0)
-      workspace = scratch(region, node, source.kernels[0].name, source.workspace_bytes);
+      workspace = scratch(region, node, source.kernels[source.main].name, source.workspace_bytes);
     for (const CudaKernel& kernel : source.kernels) {
       Call call;
       call.arguments = kernel.arguments;
@@ -147,14 +154,17 @@ class CudaProgramBuilder {
                             node.origin, kernel.header,  kernel.takes_layer};
       added.waits_for_previous = waits_for_previous(*options_.gpu);
       added.block = {kernel.launch.block, kernel.launch.shared_bytes};
+      added.maps = kernel.maps;
       added.blocks_of_rows = kernel.launch.grid_of_rows;
       call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
+      if (!kernel.maps.empty()) call.gemm = product_shape(graph_, node);
       const std::string label = graph_.value(node.outputs[0]).name;
       call.kernel = kernels_.add(
           std::move(added), call.grid.blocks,
           {function_, region.name, node.scope, label, sources_of(graph_, node), kernel.parameters});
       calls.push_back(std::move(call));
     }
+    return source.main;
   }
 
   ir::Use token_order(ir::Use ids) {

@@ -21,6 +21,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"block_backward"}, nvtx3::payload{l}};
 
+  main.wait(run.after_d_token_embedding);
   main.wait(run.after_d_attn_qkv_bias);
   layernorm_backward_add(act.d_normed, act.residual[l + 1], weights.attn_norm_weight[l + 1],
                          act.normed_mean[l + 1], act.normed_rstd[l + 1], act.d_residual, act.d_residual_sum,
@@ -40,15 +41,19 @@ void block_backward(const Memory& m, Run& run, int l) {
   // mlp_down_weight += d_residual_sum_bf16ᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
   beside.gemm_tn(grads.mlp_down_weight[l], act.d_residual_sum_bf16, act.mlp_act[l], C, F, B * T,
                  {.accumulate = true});
+  beside.mark(run.after_d_mlp_down_weight);
 
+  main.wait(run.after_d_mlp_down_weight);
   gelu_tanh_backward(act.mlp_up_product[l], copies.mlp_up_bias[l], act.d_mlp_act, act.d_mlp_up,
                      grads.mlp_up_bias[l], act.gelu_tanh_backward_workspace, main.stream());
   main.mark(run.after_d_mlp_up);
 
   beside.wait(run.after_d_mlp_up);
   gelu_tanh_backward_sums(grads.mlp_up_bias[l], act.gelu_tanh_backward_workspace, beside.stream());
+  beside.mark(run.after_d_mlp_up_2);
 
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
+  main.wait(run.after_d_mlp_up_2);
   main.gemm_nn(act.d_mlp_normed, act.d_mlp_up, copies.mlp_up_weight[l], B * T, C, F);
 
   // mlp_up_weight += d_mlp_upᵀ · mlp_normed    [B,T,F]ᵀ x [B,T,C] -> [F,C]
@@ -74,13 +79,12 @@ void block_backward(const Memory& m, Run& run, int l) {
                  {.accumulate = true});
   beside.mark(run.after_d_attn_out_weight);
 
-  main.wait(run.after_d_attn_out_weight);
-  attention_query_gradients(act.attn_q[l], act.attn_k[l], act.attn_v[l], act.attn_mixed[l],
-                            act.attn_mixed_lse[l], act.d_attn_mixed, act.d_attn_q,
-                            act.attention_query_gradients_workspace, main.stream());
+  attention_query_terms(act.attn_mixed[l], act.attn_mixed_lse[l], act.d_attn_mixed,
+                        act.attention_gradients_workspace, main.stream());
 
-  attention_key_gradients(act.attn_q[l], act.attn_k[l], act.attn_v[l], act.d_attn_mixed, act.d_attn_k,
-                          act.d_attn_v, act.attention_query_gradients_workspace, main.stream());
+  main.wait(run.after_d_attn_out_weight);
+  attention_gradients(act.attn_q[l], act.attn_k[l], act.attn_v[l], act.d_attn_mixed, act.d_attn_q,
+                      act.d_attn_k, act.d_attn_v, act.attention_gradients_workspace, main.stream());
   main.mark(run.after_d_attn_q);
 
   // d_normed = d_attn_qkv · attn_qkv_weight    [B,T,3HD] x [3HD,C] -> [B,T,C]
@@ -92,9 +96,9 @@ void block_backward(const Memory& m, Run& run, int l) {
                  {.accumulate = true});
 
   bias_gradient(act.d_attn_qkv, grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
+  beside.mark(run.after_d_attn_qkv_bias);
 
   bias_gradient_sums(grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
-  beside.mark(run.after_d_attn_qkv_bias);
 }
 
 // The gradients of the first norm and of the embeddings.
@@ -117,13 +121,15 @@ void input_backward(const Memory& m, Run& run) {
   beside.wait(run.after_d_residual_sum_3);
   layernorm_backward_add_sums_input(grads.attn_norm_weight[0], grads.attn_norm_bias[0],
                                     act.layernorm_backward_add_workspace_3, beside.stream());
+  beside.mark(run.after_d_residual_sum_4);
 
   position_embedding_gradient(act.d_residual_sum_2, grads.position_embedding, beside.stream());
 
+  main.wait(run.after_d_residual_sum_4);
   embedding_gradient_runs(in.tokens, in.token_order, act.d_residual_sum_2, grads.token_embedding,
-                          act.embedding_gradient_runs_workspace, beside.stream());
+                          act.embedding_gradient_runs_workspace, main.stream());
 
-  embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, beside.stream());
+  embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, main.stream());
 
   advance_randomness(state.rng_step, main.stream());
 }

@@ -99,7 +99,6 @@ void after_head(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"after_head"}};
 
-  main.wait(run.after_d_token_embedding);
   main.zero(act.d_residual, B * T * C);
 }
 

@@ -92,20 +92,20 @@ struct Activations {
   Arena at;
   Slots<float> residual = at.slots<float>(B * T * C, L + 1, 15'596'235'008);    // [B,T,C]
   Slots<bf16> normed = at.slots<bf16>(B * T * C, L + 1, 20'629'399'808);        // [B,T,C]
-  Slots<float> normed_mean = at.slots<float>(B * T, L + 1, 25'297'660'160);     // [B,T]
-  Slots<float> normed_rstd = at.slots<float>(B * T, L + 1, 25'301'068'032);     // [B,T]
+  Slots<float> normed_mean = at.slots<float>(B * T, L + 1, 25'404'664'320);     // [B,T]
+  Slots<float> normed_rstd = at.slots<float>(B * T, L + 1, 25'408'072'192);     // [B,T]
   Slots<bf16> attn_qkv = at.slots<bf16>(B * T * 3 * H * D, L, 11'972'356'352);  // [B,T,3HD]
   Slots<bf16> attn_q = at.slots<bf16>(150'994'944, L, 11'972'356'352);          // [B,T,H,D], inside attn_qkv
   Slots<bf16> attn_k = at.slots<bf16>(150'994'944, L, 11'972'357'888);          // [B,T,H,D], inside attn_qkv
   Slots<bf16> attn_v = at.slots<bf16>(150'994'944, L, 11'972'359'424);          // [B,T,H,D], inside attn_qkv
   Slots<bf16> attn_mixed = at.slots<bf16>(B * T * H * D, L, 21'938'022'656);    // [B,T,HD]
-  Slots<float> attn_mixed_lse = at.slots<float>(B * H * T, L, 25'259'911'424);  // [B,H,T]
+  Slots<float> attn_mixed_lse = at.slots<float>(B * H * T, L, 25'366'915'584);  // [B,H,T]
   float* attention_workspace = at.tensor<float>(24'353'941'760);                // [64]
   Slots<bf16> attn_out_product = at.slots<bf16>(B * T * C, L, 23'145'982'208);  // [B,T,C]
   Slots<float> residual_mid = at.slots<float>(B * T * C, L, 18'213'480'704);    // [B,T,C]
   Slots<bf16> mlp_normed = at.slots<bf16>(B * T * C, L, 23'145'982'208);  // [B,T,C], inside attn_out_product
-  Slots<float> mlp_normed_mean = at.slots<float>(B * T, L, 25'304'475'904);  // [B,T]
-  Slots<float> mlp_normed_rstd = at.slots<float>(B * T, L, 25'307'621'632);  // [B,T]
+  Slots<float> mlp_normed_mean = at.slots<float>(B * T, L, 25'411'480'064);  // [B,T]
+  Slots<float> mlp_normed_rstd = at.slots<float>(B * T, L, 25'414'625'792);  // [B,T]
   Slots<bf16> mlp_up_product = at.slots<bf16>(B * T * F, L, 2'308'679'936);  // [B,T,F]
   Slots<bf16> mlp_act = at.slots<bf16>(B * T * F, L, 7'140'518'144);         // [B,T,F]
   bf16* mlp_out_product = at.tensor<bf16>(24'353'941'760);                   // [B,T,C]
@@ -113,25 +113,25 @@ struct Activations {
   bf16* logits = at.tensor<bf16>(24'353'941'760);                            // [R,V]
   bf16* d_logits = at.tensor<bf16>(24'353'941'760);                          // [R,V], inside logits
   float* cross_entropy_loss_and_gradient_workspace = at.tensor<float>(24'766'032'128);  // [264]
-  Slots<bf16> d_normed_part = at.slots<bf16>(R * C, 16, 25'058'584'832);         // [R,C], inside d_normed
-  float* d_residual = at.tensor<float>(24'655'931'648);                          // [B,T,C]
-  bf16* d_normed = at.tensor<bf16>(25'058'584'832);                              // [B,T,C]
-  float* d_residual_sum = at.tensor<float>(24'857'258'240);                      // [B,T,C]
-  bf16* d_residual_sum_bf16 = at.tensor<bf16>(25'159'248'128);                   // [B,T,C]
+  Slots<bf16> d_normed_part = at.slots<bf16>(R * C, 16, 25'266'252'288);         // [R,C], inside d_normed
+  float* d_residual = at.tensor<float>(24'863'599'104);                          // [B,T,C]
+  bf16* d_normed = at.tensor<bf16>(25'266'252'288);                              // [B,T,C]
+  float* d_residual_sum = at.tensor<float>(25'064'925'696);                      // [B,T,C]
+  bf16* d_residual_sum_bf16 = at.tensor<bf16>(24'756'594'944);                   // [B,T,C]
   float* layernorm_backward_add_workspace = at.tensor<float>(24'353'941'760);    // [304128]
   bf16* d_mlp_act = at.tensor<bf16>(24'353'941'760);                             // [B,T,F]
   bf16* d_mlp_up = at.tensor<bf16>(24'353'941'760);                              // [B,T,F], inside d_mlp_act
   float* gelu_tanh_backward_workspace = at.tensor<float>(24'756'594'944);        // [168960]
-  bf16* d_mlp_normed = at.tensor<bf16>(25'058'584'832);                          // [B,T,C]
+  bf16* d_mlp_normed = at.tensor<bf16>(24'756'594'944);                          // [B,T,C]
   bf16* d_residual_bf16 = at.tensor<bf16>(24'353'941'760);                       // [B,T,C]
   float* layernorm_backward_add_workspace_2 = at.tensor<float>(24'454'605'056);  // [304128]
-  bf16* d_attn_mixed = at.tensor<bf16>(24'857'258'240);                          // [B,T,HD]
-  bf16* d_attn_q = at.tensor<bf16>(24'353'941'760);  // [B,T,H,D], inside d_attn_qkv
-  float* attention_query_gradients_workspace = at.tensor<float>(24'957'921'536);  // [1572864]
+  bf16* d_attn_mixed = at.tensor<bf16>(25'064'925'696);                          // [B,T,HD]
+  float* attention_gradients_workspace = at.tensor<float>(24'655'931'648);       // [51916801]
+  bf16* d_attn_q = at.tensor<bf16>(24'353'941'760);                   // [B,T,H,D], inside d_attn_qkv
   bf16* d_attn_k = at.tensor<bf16>(24'353'943'296);                   // [B,T,H,D], inside d_attn_qkv
   bf16* d_attn_v = at.tensor<bf16>(24'353'944'832);                   // [B,T,H,D], inside d_attn_qkv
   bf16* d_attn_qkv = at.tensor<bf16>(24'353'941'760);                 // [B,T,3HD]
-  float* bias_gradient_workspace = at.tensor<float>(24'857'258'240);  // [168192]
+  float* bias_gradient_workspace = at.tensor<float>(24'655'931'648);  // [168192]
   float* d_residual_sum_2 = at.tensor<float>(2'308'679'936);          // [B,T,C]
   float* layernorm_backward_add_workspace_3 = at.tensor<float>(2'510'006'528);  // [202752]
   float* embedding_gradient_runs_workspace = at.tensor<float>(2'510'006'528);   // [1574912]
@@ -214,7 +214,7 @@ struct Memory {
   Scratch scratch{at};
 };
 
-inline constexpr std::int64_t kArenaBytes = 25'310'767'360;
+inline constexpr std::int64_t kArenaBytes = 25'417'771'520;
 inline constexpr std::int64_t kPersistentBytes = 2'308'679'936;  // of which live as long as the program
 inline constexpr std::int64_t kInputBytes = 791'040;             // of which are inputs
 

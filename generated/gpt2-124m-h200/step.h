@@ -29,12 +29,15 @@ struct Run {
   Mark after_d_attn_out_weight = {};
   Mark after_d_attn_q = {};
   Mark after_d_attn_qkv_bias = {};
+  Mark after_d_mlp_down_weight = {};
   Mark after_d_mlp_up = {};
+  Mark after_d_mlp_up_2 = {};
   Mark after_d_mlp_up_weight = {};
   Mark after_d_residual = {};
   Mark after_d_residual_sum = {};
   Mark after_d_residual_sum_2 = {};
   Mark after_d_residual_sum_3 = {};
+  Mark after_d_residual_sum_4 = {};
   Mark after_d_token_embedding = {};
   Mark after_loss = {};
 };

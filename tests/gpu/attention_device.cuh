@@ -11,7 +11,7 @@ struct DeviceTensors {
   const Storage *qkv, *d_out;
   Storage *out, *d_qkv;
   float* lse;
-  cuda::QueryTerms* terms;
+  void* workspace;  // the backward pass's
 };
 
 // Views of the packed tensors.
@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_pe
   cuda::attention_query_gradients<Config>(
       shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
       packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads<const Storage>(x.out, shape, D),
-      x.lse, out_heads(x.d_out, shape, D), packed_heads(x.d_qkv, shape, D, 0), x.terms, dropout);
+      x.lse, out_heads(x.d_out, shape, D), packed_heads(x.d_qkv, shape, D, 0),
+      static_cast<cuda::QueryTerms*>(x.workspace), dropout);
 }
 
 template <class Config, cuda::AttentionShape constant>
@@ -61,12 +62,36 @@ __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_pe
   constexpr int D = Config::head_dim;
   cuda::attention_key_gradients<Config>(
       shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
-      packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads(x.d_out, shape, D), x.terms,
-      packed_heads(x.d_qkv, shape, D, shape.heads),
+      packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads(x.d_out, shape, D),
+      static_cast<const cuda::QueryTerms*>(x.workspace), packed_heads(x.d_qkv, shape, D, shape.heads),
       packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), dropout);
 }
 
-// The three kernels of one problem.
+template <class Config, cuda::AttentionShape constant>
+__global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_per_sm)
+    query_terms(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
+                cuda::AttentionDropout) {
+  const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
+  using Storage = typename Config::Storage;
+  constexpr int D = Config::head_dim;
+  cuda::attention_query_terms<Config>(shape, out_heads<const Storage>(x.out, shape, D), x.lse,
+                                      out_heads(x.d_out, shape, D), x.workspace);
+}
+
+template <class Config, cuda::AttentionShape constant>
+__global__ void __launch_bounds__(Config::tile.threads() + 128, Config::tile.blocks_per_sm)
+    gradients(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
+              cuda::AttentionDropout dropout) {
+  const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
+  constexpr int D = Config::head_dim;
+  cuda::attention_gradients<Config>(
+      shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
+      packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads(x.d_out, shape, D),
+      packed_heads(x.d_qkv, shape, D, 0), packed_heads(x.d_qkv, shape, D, shape.heads),
+      packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), x.workspace, dropout);
+}
+
+// The kernels of one problem.
 template <class Storage, int head_dim, int capability, bool causal, bool has_dropout,
           cuda::AttentionShape constant = cuda::AttentionShape{}>
 struct Attention {
@@ -76,13 +101,17 @@ struct Attention {
   using Config = cuda::AttentionConfig<Storage, head_dim, cuda::attention_family(kind),
                                        cuda::attention_tile(kind, kernel), causal, has_dropout>;
 
-  template <cuda::AttentionKernel kernel, class Kernel>
-  static void launch(Kernel* function, const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
-                     const cuda::AttentionDropout& dropout) {
+  static cuda::AttentionProblem problem_of(const cuda::AttentionShape& shape) {
     cuda::AttentionProblem problem = kind;
     problem.batch = shape.batch, problem.tokens = shape.tokens;
     problem.heads = shape.heads, problem.kv_heads = shape.kv_heads;
-    const cuda::AttentionLaunch launch = cuda::attention_launch(problem, kernel);
+    return problem;
+  }
+
+  template <cuda::AttentionKernel kernel, class Kernel>
+  static void launch(Kernel* function, const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
+                     const cuda::AttentionDropout& dropout) {
+    const cuda::AttentionLaunch launch = cuda::attention_launch(problem_of(shape), kernel);
     check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(launch.shared_bytes)),
           "cudaFuncSetAttribute");
@@ -104,6 +133,16 @@ struct Attention {
                                 const cuda::AttentionDropout& dropout) {
     launch<Kernels::key_gradients>(key_gradients<Config<Kernels::key_gradients>, constant>, shape, x,
                                    dropout);
+  }
+
+  // Whether the chip has the kernel that makes all gradients, also where the pair is chosen for its speed.
+  static constexpr bool can_fuse =
+      cuda::attention_family(kind) == cuda::AttentionFamily::hopper && head_dim == cuda::kGradientDim;
+  static void run_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
+                            const cuda::AttentionDropout& dropout) {
+    static_assert(can_fuse);
+    launch<Kernels::query_terms>(query_terms<Config<Kernels::query_terms>, constant>, shape, x, dropout);
+    launch<Kernels::gradients>(gradients<Config<Kernels::gradients>, constant>, shape, x, dropout);
   }
 };
 

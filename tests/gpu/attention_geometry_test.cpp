@@ -92,6 +92,46 @@ TEST(AttentionGeometry, LaunchesCoverEveryRow) {
   EXPECT_EQ(attention_launch(wide, AttentionKernel::key_gradients).grid, 2u);
 }
 
+TEST(AttentionGeometry, GradientsAreFusedWhereThatIsFaster) {
+  const auto fuses = [](int capability, bool has_dropout, std::int64_t batch, std::int64_t tokens,
+                        int head_dim) {
+    return attention_fuses_gradients({capability, 2, true, has_dropout, batch, tokens, 12, 4, head_dim});
+  };
+  EXPECT_TRUE(fuses(90, false, 16, 2048, 64));
+  EXPECT_TRUE(fuses(90, false, 64, 512, 64));
+  EXPECT_FALSE(fuses(90, false, 64, 256, 64));
+  EXPECT_TRUE(fuses(90, true, 64, 256, 64));
+  EXPECT_FALSE(fuses(90, true, 64, 128, 64));
+  EXPECT_FALSE(fuses(90, false, 2, 1024, 64));  // 64 pieces of work for 132 multiprocessors
+  EXPECT_FALSE(fuses(90, false, 16, 2048, 128));
+  EXPECT_FALSE(fuses(80, false, 16, 2048, 64));
+}
+
+TEST(AttentionGeometry, FusedGradientsLaunchABlockAMultiprocessor) {
+  const AttentionProblem hydra{90, 2, true, false, 16, 2048, 12, 4, 64};
+  const AttentionLaunch launch = attention_launch(hydra, AttentionKernel::gradients);
+  EXPECT_EQ(launch.grid, 132u);
+  EXPECT_EQ(launch.threads, 256 + 128);
+  EXPECT_LE(launch.shared_bytes, attention_shared_limit(90));
+  EXPECT_EQ(attention_launch(hydra, AttentionKernel::query_terms).grid, 16u * 12 * 16);
+  const AttentionProblem small{90, 2, true, true, 2, 300, 6, 3, 64};
+  EXPECT_EQ(attention_launch(small, AttentionKernel::gradients).grid, 2u * 3 * 3);
+}
+
+TEST(AttentionGeometry, PiecesOfWorkFitTheCacheButFillTheChip) {
+  EXPECT_EQ(gradient_rows_at_once(64 * 12, 1024, 1), 96);
+  EXPECT_EQ(gradient_rows_at_once(16 * 4, 2048, 3), 16);
+  EXPECT_EQ(gradient_rows_at_once(4 * 8, 4096, 4), 8);  // 6 would fit, but be 192 pieces
+  EXPECT_EQ(gradient_rows_at_once(3, 64, 1), 3);
+  EXPECT_EQ(gradient_rows_at_once(1, 1 << 20, 8), 1);
+}
+
+TEST(AttentionGeometry, WorkspaceOfFusedGradientsHoldsSumsTurnsAndTerms) {
+  // 300 tokens are three blocks of keys and six tiles of 64 queries.
+  const AttentionProblem p{90, 2, true, true, 2, 300, 6, 3, 64};
+  EXPECT_EQ(attention_gradients_workspace(p), 12 * 6 * (64 * 64 * 4 + 4) + 12 * 300 * sizeof(QueryTerms) + 4);
+}
+
 TEST(AttentionGeometry, WorkspaceIsOneTermAQuery) {
   EXPECT_EQ(attention_backward_workspace({90, 2, true, false, 2, 37, 6, 3, 64}),
             2 * 6 * 37 * sizeof(QueryTerms));

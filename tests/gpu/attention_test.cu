@@ -55,42 +55,45 @@ constexpr double error_bound() {
   return sizeof(Storage) == 4 ? 3e-6 : __is_same(Storage, bf16) ? 6e-3 : 8e-4;
 }
 
-template <class Storage, int head_dim, bool causal, bool has_dropout>
-void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
+template <class Storage>
+struct CaseTensors {
+  std::vector<Storage> qkv, d_out;
+  AttentionTensors reference;
+};
+
+// `fused` says which kernels compute the backward pass.
+template <class Storage, int head_dim, bool causal, bool has_dropout, bool fused>
+void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<Storage>& tensors) {
   using Kernels = Attention<Storage, head_dim, kCapability, causal, has_dropout>;
-  c.head_dim = head_dim, c.causal = causal, c.key = static_cast<std::uint32_t>(seed * 2654435761u);
   const int all_heads = c.heads + 2 * c.kv_heads;
   const std::size_t tokens = static_cast<std::size_t>(c.batch) * c.tokens;
-  const auto qkv = random_values<Storage>(tokens * all_heads * head_dim, seed);
-  const auto d_out = random_values<Storage>(tokens * c.heads * head_dim, seed + 1);
-
-  AttentionTensors reference;
-  reference.q = slice(qkv, c, all_heads, 0, c.heads);
-  reference.k = slice(qkv, c, all_heads, c.heads, c.kv_heads);
-  reference.v = slice(qkv, c, all_heads, c.heads + c.kv_heads, c.kv_heads);
-  reference.d_out = slice(d_out, c, c.heads, 0, c.heads);
-  attention_reference(c, reference);
+  const auto& [qkv, d_out, reference] = tensors;
 
   DeviceArray<Storage> device_qkv(qkv), device_d_out(d_out);
   DeviceArray<Storage> out(d_out.size()), d_qkv(qkv.size());
   DeviceArray<float> lse(tokens * c.heads);
-  DeviceArray<cuda::QueryTerms> terms(tokens * c.heads);
   const cuda::AttentionShape shape{c.batch, c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale())};
   const cuda::AttentionDropout dropout{c.key, c.threshold(), static_cast<float>(1 / (1 - c.dropout))};
+  DeviceArray<unsigned char> workspace(fused ? attention_gradients_workspace(Kernels::problem_of(shape))
+                                             : tokens * c.heads * sizeof(cuda::QueryTerms));
   const DeviceTensors<Storage> x{device_qkv.get(), device_d_out.get(), out.get(),
-                                 d_qkv.get(),      lse.get(),          terms.get()};
+                                 d_qkv.get(),      lse.get(),          workspace.get()};
   std::vector<Storage> outs[2], d_qkvs[2];
   std::vector<float> lses[2];
   bool intact = true;
   for (int run = 0; run < 2; ++run) {
-    out.poison(), d_qkv.poison(), lse.poison(), terms.poison();
+    out.poison(), d_qkv.poison(), lse.poison(), workspace.poison();
     Kernels::run_forward(shape, x, dropout);
-    Kernels::run_query_gradients(shape, x, dropout);
-    Kernels::run_key_gradients(shape, x, dropout);
+    if constexpr (fused) {
+      Kernels::run_gradients(shape, x, dropout);
+    } else {
+      Kernels::run_query_gradients(shape, x, dropout);
+      Kernels::run_key_gradients(shape, x, dropout);
+    }
     check(cudaDeviceSynchronize(), "kernels");
     bool whole[4];
     outs[run] = out.read(whole[0]), d_qkvs[run] = d_qkv.read(whole[1]), lses[run] = lse.read(whole[2]);
-    terms.read(whole[3]);
+    workspace.read(whole[3]);
     intact = intact && whole[0] && whole[1] && whole[2] && whole[3];
   }
   const auto same = [](const auto& a, const auto& b) {
@@ -110,17 +113,36 @@ void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
   const bool passed = close && repeatable && intact;
   failures += !passed;
   std::printf(
-      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e%s%s\n",
+      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s%s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e%s%s\n",
       passed ? "ok  " : "FAIL", type, head_dim, c.batch, c.tokens, c.heads, c.kv_heads, c.dropout,
-      causal ? "causal" : "full  ", errors[0], errors[1], errors[2], errors[3], errors[4],
+      causal ? "causal" : "full  ", fused ? " fused" : "", errors[0], errors[1], errors[2], errors[3], errors[4],
       repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
   std::fflush(stdout);
+}
+
+template <class Storage, int head_dim, bool causal, bool has_dropout>
+void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
+  c.head_dim = head_dim, c.causal = causal, c.key = static_cast<std::uint32_t>(seed * 2654435761u);
+  const int all_heads = c.heads + 2 * c.kv_heads;
+  const std::size_t tokens = static_cast<std::size_t>(c.batch) * c.tokens;
+  CaseTensors<Storage> tensors{random_values<Storage>(tokens * all_heads * head_dim, seed),
+                               random_values<Storage>(tokens * c.heads * head_dim, seed + 1),
+                               {}};
+  AttentionTensors& reference = tensors.reference;
+  reference.q = slice(tensors.qkv, c, all_heads, 0, c.heads);
+  reference.k = slice(tensors.qkv, c, all_heads, c.heads, c.kv_heads);
+  reference.v = slice(tensors.qkv, c, all_heads, c.heads + c.kv_heads, c.kv_heads);
+  reference.d_out = slice(tensors.d_out, c, c.heads, 0, c.heads);
+  attention_reference(c, reference);
+  check_kernels<Storage, head_dim, causal, has_dropout, false>(type, c, tensors);
+  if constexpr (Attention<Storage, head_dim, kCapability, causal, has_dropout>::can_fuse)
+    check_kernels<Storage, head_dim, causal, has_dropout, true>(type, c, tensors);
 }
 
 template <class Storage, int head_dim>
 void check_sizes(const char* type) {
   std::uint64_t seed = 17 * head_dim + sizeof(Storage);
-  for (int tokens : {1, 37, 128, 1000}) {
+  for (int tokens : {1, 37, 64, 128, 1000}) {
     check_case<Storage, head_dim, true, false>(type, {2, tokens, 2, 2, 0, 0.0}, ++seed);
   }
   check_case<Storage, head_dim, true, false>(type, {1, 333, 6, 2, 0, 0.0}, ++seed);
@@ -158,13 +180,13 @@ void time_shape(const char* name) {
   std::vector<DeviceArray<Storage>> arrays;
   std::vector<DeviceTensors<Storage>> x;
   DeviceArray<float> lse(rows * heads);
-  DeviceArray<cuda::QueryTerms> terms(rows * heads);
+  DeviceArray<unsigned char> workspace(attention_gradients_workspace(Kernels::problem_of(shape)));
   arrays.reserve(4 * inputs);
   for (int i = 0; i < inputs; ++i) {
     arrays.emplace_back(values), arrays.emplace_back(d_values);
     arrays.emplace_back(d_values.size()), arrays.emplace_back(values.size());
     DeviceArray<Storage>* a = &arrays[4 * i];
-    x.push_back({a[0].get(), a[1].get(), a[2].get(), a[3].get(), lse.get(), terms.get()});
+    x.push_back({a[0].get(), a[1].get(), a[2].get(), a[3].get(), lse.get(), workspace.get()});
   }
   const float forward = median_ms(inputs, [&](int i) { Kernels::run_forward(shape, x[i], {}); });
   const float queries = median_ms(inputs, [&](int i) { Kernels::run_query_gradients(shape, x[i], {}); });
@@ -174,6 +196,10 @@ void time_shape(const char* name) {
   std::printf("%-6s forward %.3f ms %.0f TFLOP/s; backward %.3f ms (queries %.3f + keys %.3f) %.0f TFLOP/s\n",
               name, forward, 2 * product / forward, queries + keys, queries, keys,
               5 * product / (queries + keys));
+  if constexpr (Kernels::can_fuse) {
+    const float fused = median_ms(inputs, [&](int i) { Kernels::run_gradients(shape, x[i], {}); });
+    std::printf("%-6s backward in one kernel %.3f ms %.0f TFLOP/s\n", name, fused, 5 * product / fused);
+  }
   std::fflush(stdout);
 }
 
@@ -209,6 +235,7 @@ int main(int argc, char** argv) {
   check_sizes<f16, 128>("f16");
   check_case<bf16, 64, false, false>("bf16", {2, 777, 3, 3, 0, 0.0}, 3);
   check_case<bf16, 64, true, false>("bf16", {3, 2048, 12, 4, 0, 0.0}, 4);
+  check_case<bf16, 64, true, false>("bf16", {3, 700, 5, 1, 0, 0.0}, 5);
 #else
   check_sizes<f16, 64>("f16");
   check_sizes<f16, 256>("f16");

@@ -8,7 +8,7 @@
 namespace hydrac::test {
 
 // The driver's map of a matrix of 16-bit elements.
-inline cuda::TensorMap encoded(const void* data, const cuda::ProductMap& map, bool is_bf16) {
+inline TensorMap encoded(const void* data, const cuda::ProductMap& map, bool is_bf16) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found;
   check(
@@ -18,7 +18,7 @@ inline cuda::TensorMap encoded(const void* data, const cuda::ProductMap& map, bo
   const cuuint64_t stride[] = {static_cast<cuuint64_t>(map.row_bytes)};
   const cuuint32_t box[] = {static_cast<cuuint32_t>(map.box[0]), static_cast<cuuint32_t>(map.box[1])};
   const cuuint32_t steps[] = {1, 1};
-  cuda::TensorMap result;
+  TensorMap result;
   const CUresult status = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function)(
       reinterpret_cast<CUtensorMap*>(&result),
       is_bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
@@ -33,7 +33,7 @@ inline cuda::TensorMap encoded(const void* data, const cuda::ProductMap& map, bo
 
 template <class Config, class Epilogue>
 __global__ void __launch_bounds__(cuda::ProductTile::threads, 1)
-    product_kernel(const __grid_constant__ cuda::TensorMap a, const __grid_constant__ cuda::TensorMap b,
+    product_kernel(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
                    std::int64_t rows, Epilogue given) {
   Epilogue epilogue = given;
   cuda::product<Config>(a, b, rows, epilogue);
@@ -72,7 +72,7 @@ class ProductKernel {
   static constexpr cuda::ProductLaunch kLaunch = cuda::product_launch(problem);
   static constexpr auto kKernel = product_kernel<Config, Epilogue>;
 
-  cuda::TensorMap a_, b_;
+  TensorMap a_, b_;
   Epilogue epilogue_;
 };
 

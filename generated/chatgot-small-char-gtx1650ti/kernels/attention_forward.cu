@@ -11,7 +11,6 @@ namespace hydrac::chatgot_small_char_program {
 namespace attention_code {
 
 constexpr int kRowTiles = 1;  // of 16 rows, a warp
-constexpr int kRows = 64;
 constexpr int kColumns = 64;
 
 // The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
@@ -37,14 +36,16 @@ struct MmaProduct : RoundedFragments<kRowTiles> {
   static __device__ __forceinline__ void scores(Fragment<kRowTiles, N>& c, const Place& place,
                                                 std::uint32_t a, std::uint32_t b) {
     const int lane = place.lane;
-    const std::uint32_t a_from = a + offset<kRows>(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
+    const std::uint32_t a_from =
+        a + offset<kAttentionTileRows>(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
     const std::uint32_t b_from = b + offset<N>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
     c.clear();
 #pragma unroll
     for (int k = 0; k < kPaddedDim / 16; ++k) {
       std::uint32_t rows[kRowTiles][4];
 #pragma unroll
-      for (int m = 0; m < kRowTiles; ++m) ptx::ldmatrix(rows[m], a_from + offset<kRows>(m * 16, 2 * k));
+      for (int m = 0; m < kRowTiles; ++m)
+        ptx::ldmatrix(rows[m], a_from + offset<kAttentionTileRows>(m * 16, 2 * k));
 #pragma unroll
       for (int n = 0; n < N / 16; ++n) {
         std::uint32_t columns[4];
@@ -193,14 +194,14 @@ struct QueryBlock {
   int unmasked;  // how many of these need no mask
 
   __device__ __forceinline__ explicit QueryBlock(const AttentionShape& shape) {
-    const int blocks = (shape.tokens + kRows - 1) / kRows;
+    const int blocks = (shape.tokens + kAttentionTileRows - 1) / kAttentionTileRows;
     const int index = static_cast<int>(blockIdx.x);
     const int block = index % blocks, row = index / blocks;
     batch = row / shape.heads;
     head = row % shape.heads;
     kv_head = head / (shape.heads / shape.kv_heads);
-    first = (blocks - 1 - block) * kRows;
-    count = valid_rows<kRows>(shape.tokens, first);
+    first = (blocks - 1 - block) * kAttentionTileRows;
+    count = valid_rows<kAttentionTileRows>(shape.tokens, first);
     const int keys = first + count;
     tiles = (keys + kColumns - 1) / kColumns;
     unmasked = (first + 1) / kColumns;
@@ -301,12 +302,13 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape, H
   constexpr int column_bytes = kColumns * kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
-  const std::uint32_t keys = queries + kRows * kRowBytes;
+  const std::uint32_t keys = queries + kAttentionTileRows * kRowBytes;
   const std::uint32_t values = keys + kStages * column_bytes;
 
   const Place place;
   const QueryBlock block(shape);
-  RowLoader<kRows>(q.token_stride).start(queries, q.at(block.batch, block.first, block.head), block.count);
+  RowLoader<kAttentionTileRows>(q.token_stride)
+      .start(queries, q.at(block.batch, block.first, block.head), block.count);
   const RowLoader<kColumns> load_keys(k.token_stride), load_values(v.token_stride);
   const auto* k_from = k.at(block.batch, 0, block.kv_head);
   const auto* v_from = v.at(block.batch, 0, block.kv_head);
@@ -320,7 +322,6 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape, H
   start(0, 0);
 
   const float scale2 = shape.scale * kLog2E;
-  const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
   RunningSoftmax softmax;
   Fragment<kRowTiles, kPaddedDim> sums;
   MmaProduct::Weights<kColumns> weights;
@@ -333,11 +334,11 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape, H
       mask<false>(scores, place, block.first, tile * kColumns, shape.tokens, -kInfinity);
     }
     const bool moved = softmax.step(scores, scale2, rescale);
-    for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
-      const int query = block.first + place.row<kRowTiles>(m, e / 2),
-                key = tile * kColumns + place.column(n, e);
-      if (!kept(dropout, dropout_index, shape.tokens, query, key)) scores.at[m][n][e] = 0.0f;
-    });
+    const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+    for_kept<false, kRowTiles, kColumns>(dropout, dropout_index, place, block.first, tile * kColumns,
+                                         shape.tokens, [&](int m, int n, int e, bool is_kept) {
+                                           if (!is_kept) scores.at[m][n][e] = 0.0f;
+                                         });
     return moved;
   };
   const auto add_values = [&](int stage, bool add) {
@@ -390,7 +391,7 @@ static __global__ void __launch_bounds__(128, 2)
                              float* lse,    // [B,H,T]
                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed, int layer) {
   constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
-  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 429496729u,
+  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
                                                  1.1111112f};
   attention_code::attention_forward(shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
                                     {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse,

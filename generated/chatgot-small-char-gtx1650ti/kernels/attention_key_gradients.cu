@@ -11,7 +11,6 @@ namespace hydrac::chatgot_small_char_program {
 namespace attention_code {
 
 constexpr int kRowTiles = 1;  // of 16 rows, a warp
-constexpr int kRows = 64;
 constexpr int kColumns = 64;
 constexpr int kParts = 1;  // blocks that share rows and split the columns of d_k and d_v
 
@@ -38,14 +37,16 @@ struct MmaProduct : RoundedFragments<kRowTiles> {
   static __device__ __forceinline__ void scores(Fragment<kRowTiles, N>& c, const Place& place,
                                                 std::uint32_t a, std::uint32_t b) {
     const int lane = place.lane;
-    const std::uint32_t a_from = a + offset<kRows>(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
+    const std::uint32_t a_from =
+        a + offset<kAttentionTileRows>(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
     const std::uint32_t b_from = b + offset<N>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
     c.clear();
 #pragma unroll
     for (int k = 0; k < kPaddedDim / 16; ++k) {
       std::uint32_t rows[kRowTiles][4];
 #pragma unroll
-      for (int m = 0; m < kRowTiles; ++m) ptx::ldmatrix(rows[m], a_from + offset<kRows>(m * 16, 2 * k));
+      for (int m = 0; m < kRowTiles; ++m)
+        ptx::ldmatrix(rows[m], a_from + offset<kAttentionTileRows>(m * 16, 2 * k));
 #pragma unroll
       for (int n = 0; n < N / 16; ++n) {
         std::uint32_t columns[4];
@@ -186,43 +187,16 @@ __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& f
 
 }  // namespace
 
-// The second half of attention's backward: d_k and d_v. The formulas stand in query_gradients.cuh;
-// d_v = (f P)^T d_out and d_k = scale * d_s^T q.
-//
-// A block of threads owns rows of keys and goes through the queries that may see them, of every head that
-// shares the kv head, in one order: the gradients of grouped heads are summed in registers. Products are
-// transposed (k q^T), so that again what one leaves in registers is what the next takes.
+// ---- The query terms where queries are a product's columns: the gradients of keys need them so
 
 namespace {
-
-// The block of key rows that a thread block owns, and the query tiles that it goes through for each head.
-struct KeyBlock {
-  int batch, kv_head, part;
-  int first;       // key
-  int count;       // keys that exist, at least 1
-  int first_tile;  // of queries
-  int tiles;
-
-  __device__ __forceinline__ explicit KeyBlock(const AttentionShape& shape) {
-    const int blocks = (shape.tokens + kRows - 1) / kRows;
-    const int index = static_cast<int>(blockIdx.x);
-    part = index % kParts;
-    const int block = index / kParts % blocks, row = index / kParts / blocks;
-    batch = row / shape.kv_heads;
-    kv_head = row % shape.kv_heads;
-    first = block * kRows;
-    count = valid_rows<kRows>(shape.tokens, first);
-    first_tile = first / kColumns;
-    tiles = (shape.tokens + kColumns - 1) / kColumns - first_tile;
-  }
-};
 
 // Starts the copy of a tile's query terms: to `columns` lse2 and then `columns` delta. Zeros from valid_rows
 // on.
 __device__ __forceinline__ void load_column_terms(std::uint32_t to, const QueryTerms* from, int valid_rows) {
 #pragma unroll
   for (int first = 0; first < 2 * kColumns; first += kThreads) {
-    const int index = first + static_cast<int>(threadIdx.x);
+    const int index = first + static_cast<int>(threadIdx.x) % kThreads;
     if (index >= 2 * kColumns) break;
     const int column = index % kColumns;
     const QueryTerms* term = from + (column < valid_rows ? column : 0);
@@ -244,6 +218,39 @@ struct ColumnTerms {
   }
 };
 
+}  // namespace
+
+// The second half of attention's backward: d_k and d_v. The formulas stand in query_gradients.cuh;
+// d_v = (f P)^T d_out and d_k = scale * d_s^T q.
+//
+// A block of threads owns rows of keys and goes through the queries that may see them, of every head that
+// shares the kv head, in one order: the gradients of grouped heads are summed in registers. Products are
+// transposed (k q^T), so that again what one leaves in registers is what the next takes.
+
+namespace {
+
+// The block of key rows that a thread block owns, and the query tiles that it goes through for each head.
+struct KeyBlock {
+  int batch, kv_head, part;
+  int first;       // key
+  int count;       // keys that exist, at least 1
+  int first_tile;  // of queries
+  int tiles;
+
+  __device__ __forceinline__ explicit KeyBlock(const AttentionShape& shape) {
+    const int blocks = (shape.tokens + kAttentionTileRows - 1) / kAttentionTileRows;
+    const int index = static_cast<int>(blockIdx.x);
+    part = index % kParts;
+    const int block = index / kParts % blocks, row = index / kParts / blocks;
+    batch = row / shape.kv_heads;
+    kv_head = row % shape.kv_heads;
+    first = block * kAttentionTileRows;
+    count = valid_rows<kAttentionTileRows>(shape.tokens, first);
+    first_tile = first / kColumns;
+    tiles = (shape.tokens + kColumns - 1) / kColumns - first_tile;
+  }
+};
+
 // Launch: attention_launch(problem, AttentionKernel::key_gradients), after query_gradients, which writes
 // `terms` [B,H,T]. Writes all of d_k and d_v.
 __device__ __forceinline__ void attention_key_gradients(const AttentionShape& shape, Heads<const f16> q,
@@ -251,7 +258,7 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
                                                         Heads<const f16> d_out, const QueryTerms* terms,
                                                         Heads<f16> d_k, Heads<f16> d_v,
                                                         const AttentionDropout& dropout) {
-  constexpr int row_bytes = kRows * kRowBytes, column_bytes = kColumns * kRowBytes;
+  constexpr int row_bytes = kAttentionTileRows * kRowBytes, column_bytes = kColumns * kRowBytes;
   constexpr int part_dim = (kPaddedDim / kParts + 15) / 16 * 16;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t keys = ptx::shared_address(shared);
@@ -263,8 +270,10 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
   const Place place;
   const KeyBlock block(shape);
   const int group = shape.heads / shape.kv_heads;
-  RowLoader<kRows>(k.token_stride).start(keys, k.at(block.batch, block.first, block.kv_head), block.count);
-  RowLoader<kRows>(v.token_stride).start(values, v.at(block.batch, block.first, block.kv_head), block.count);
+  RowLoader<kAttentionTileRows>(k.token_stride)
+      .start(keys, k.at(block.batch, block.first, block.kv_head), block.count);
+  RowLoader<kAttentionTileRows>(v.token_stride)
+      .start(values, v.at(block.batch, block.first, block.kv_head), block.count);
   const RowLoader<kColumns> load_queries(q.token_stride), load_d_outs(d_out.token_stride);
 
   // Queries past the sequence are zeros with zero terms, and add nothing.
@@ -299,20 +308,18 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
     for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
       scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
     });
-    if (query < block.first + kRows - 1) {
+    if (query < block.first + kAttentionTileRows - 1) {
       mask<true>(scores, place, block.first, query, shape.tokens, 0.0f);
     }
     // A dropped probability turns negative, which says so without another register.
     Fragment<kRowTiles, kColumns> after_dropout = scores;
     const std::uint64_t dropout_index = dropout_base(shape, block.batch, head);
-    for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
-      float& x = scores.at[m][n][e];
-      x = kept(dropout, dropout_index, shape.tokens, query + place.column(n, e),
-               block.first + place.row<kRowTiles>(m, e / 2))
-              ? x
-              : -x;
-      after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
-    });
+    for_kept<true, kRowTiles, kColumns>(dropout, dropout_index, place, block.first, query, shape.tokens,
+                                        [&](int m, int n, int e, bool is_kept) {
+                                          float& x = scores.at[m][n][e];
+                                          x = is_kept ? x : -x;
+                                          after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
+                                        });
     MmaProduct::Weights<kColumns> weights;
     MmaProduct::round(weights, after_dropout);
     MmaProduct::accumulate<kColumns>(value_sums, place, weights, d_outs + stage * column_bytes, first_column);
@@ -365,7 +372,7 @@ static __global__ void __launch_bounds__(128, 2)
                                    const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                    attention_code::QueryTerms* terms, int layer) {
   constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
-  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 429496729u,
+  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
                                                  1.1111112f};
   attention_code::attention_key_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},

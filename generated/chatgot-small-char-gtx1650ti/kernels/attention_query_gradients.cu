@@ -11,7 +11,6 @@ namespace hydrac::chatgot_small_char_program {
 namespace attention_code {
 
 constexpr int kRowTiles = 2;  // of 16 rows, a warp
-constexpr int kRows = 128;
 constexpr int kColumns = 32;
 
 namespace ptx {
@@ -231,46 +230,6 @@ struct QueryBlock {
 
 namespace {
 
-// delta and lse2 of the block's rows, to shared memory for the block and to `to` for key_gradients. Eight
-// threads share a row; several rows' loads are in flight at once. Rows from valid_rows on get zeros.
-__device__ __forceinline__ void query_terms(std::uint32_t shared_terms, QueryTerms* to, const float* lse,
-                                            const f16* out, std::int64_t out_stride, const f16* d_out,
-                                            std::int64_t d_out_stride, int valid_rows) {
-  constexpr int elements = 16 / sizeof(f16);
-  constexpr int rows_at_once = kThreads / 8, rounds = kRows / rows_at_once;
-  const int part = static_cast<int>(threadIdx.x) % 8, first_row = static_cast<int>(threadIdx.x) / 8;
-  float sums[rounds], lses[rounds];
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const int row = first_row + round * rows_at_once;
-    const int from = row < valid_rows ? row : valid_rows - 1;  // loads need no branch
-    lses[round] = lse[from];
-    sums[round] = 0.0f;
-#pragma unroll
-    for (int first = 0; first < kHeadDim; first += 8 * elements) {
-      const int column = first + part * elements;
-      if (column >= kHeadDim) break;
-      const auto a = load<elements>(out + from * out_stride + column);
-      const auto b = load<elements>(d_out + from * d_out_stride + column);
-#pragma unroll
-      for (int i = 0; i < elements; ++i) sums[round] = fma(to_float(a.at[i]), to_float(b.at[i]), sums[round]);
-    }
-  }
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const int row = first_row + round * rows_at_once;
-    const bool valid = row < valid_rows;
-    float sum = sums[round];
-#pragma unroll
-    for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, distance);
-    const QueryTerms terms{valid ? lses[round] * kLog2E : 0.0f, valid ? sum : 0.0f};
-    if (part == 0) {
-      ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, terms));
-      if (valid) to[row] = terms;
-    }
-  }
-}
-
 // Launch: attention_launch(problem, AttentionKernel::query_gradients), before key_gradients. Writes all of
 // d_q and of `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
 __device__ __forceinline__ void attention_query_gradients(const AttentionShape& shape, Heads<const f16> q,
@@ -306,8 +265,11 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
   start(0, 0);
   const std::int64_t first_row =
       (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
-  query_terms(shared_terms, terms + first_row, lse + first_row, out.at(block.batch, block.first, block.head),
-              out.token_stride, d_out_from, d_out.token_stride, block.count);
+  query_terms(lse + first_row, out.at(block.batch, block.first, block.head), out.token_stride, d_out_from,
+              d_out.token_stride, block.count, [&](int row, const QueryTerms& own) {
+                ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, own));
+                if (row < block.count) terms[first_row + row] = own;
+              });
   __syncthreads();
   QueryTerms own[kRowTiles][2];
 #pragma unroll
@@ -320,7 +282,6 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
   }
 
   const float scale2 = shape.scale * kLog2E;
-  const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
   Fragment<kRowTiles, kPaddedDim> sums;
   const auto compute = [&](int tile, int stage) {
     Fragment<kRowTiles, kColumns> scores, gradients;
@@ -332,13 +293,14 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
     if (tile >= block.unmasked) {
       mask<false>(scores, place, block.first, tile * kColumns, shape.tokens, 0.0f);
     }
+    const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+    for_kept<false, kRowTiles, kColumns>(dropout, dropout_index, place, block.first, tile * kColumns,
+                                         shape.tokens, [&](int m, int n, int e, bool is_kept) {
+                                           gradients.at[m][n][e] =
+                                               is_kept ? gradients.at[m][n][e] * dropout.keep_scale : 0.0f;
+                                         });
     for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
-      float gradient = gradients.at[m][n][e];
-      const int query = block.first + place.row<kRowTiles>(m, e / 2),
-                key = tile * kColumns + place.column(n, e);
-      gradient =
-          kept(dropout, dropout_index, shape.tokens, query, key) ? gradient * dropout.keep_scale : 0.0f;
-      gradients.at[m][n][e] = scores.at[m][n][e] * (gradient - own[m][e / 2].delta);
+      gradients.at[m][n][e] = scores.at[m][n][e] * (gradients.at[m][n][e] - own[m][e / 2].delta);
     });
     MmaProduct::Weights<kColumns> weights;
     MmaProduct::round(weights, gradients);
@@ -374,7 +336,7 @@ static __global__ void __launch_bounds__(128, 2)
                                      const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                      attention_code::QueryTerms* terms, int layer) {
   constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
-  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 429496729u,
+  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
                                                  1.1111112f};
   attention_code::attention_query_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},

@@ -13,15 +13,9 @@ namespace hydrac::gpt2_124m_program {
 
 namespace attention_code {
 
+constexpr int kRows = 128;
+constexpr int kThreads = 256;
 constexpr int kHeadDim = 64;
-constexpr int kRowTiles = 1;  // of 16 rows, a warp
-constexpr int kRows = 64;
-constexpr int kThreads = 128;
-constexpr int kColumns = 64;
-constexpr int kWords = 2;
-constexpr int kPaddedDim = 64;
-constexpr int kStages = 3;
-constexpr int kRowBytes = 128;
 
 // ---- What the attention kernels take: plain data that host and device share
 
@@ -48,351 +42,20 @@ struct alignas(8) QueryTerms {
   float delta;  // d_out . out: what the softmax's gradient subtracts
 };
 
-// ---- The PTX instructions that the attention kernels use, one small function each
+// Which attention kernels serve a problem and how they are launched: constexpr functions that the compiler
+// calls to plan launches and that kernels call to size their tiles, so that the two cannot disagree. Plain
+// C++; no CUDA.
 
-namespace ptx {
+// The tiles of attention_gradients: blocks of keys, tiles of queries, and the head dimension it is made for.
+inline constexpr int kGradientRows = 128, kGradientColumns = 64, kGradientDim = 64;
 
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// 2^x, to 2 ulp; denormal results are 0.
-__device__ __forceinline__ float exp2(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-// Copies `bytes` (4 or 16) to shared memory, zeros if not `valid`; complete after wait_copies. Before sm_80,
-// at once.
-template <int bytes>
-__device__ __forceinline__ void copy_to_shared(std::uint32_t to, const void* from, bool valid) {
-  const int source_bytes = valid ? bytes : 0;
-  if constexpr (bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(source_bytes)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(source_bytes)
-                 : "memory");
-  }
-}
-
-// `words` 32-bit words of shared memory.
-__device__ __forceinline__ Vector<std::uint32_t, kWords> load_shared(std::uint32_t from) {
-  Vector<std::uint32_t, kWords> data;
-  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
-               : "=r"(data.at[0]), "=r"(data.at[1])
-               : "r"(from)
-               : "memory");
-  return data;
-}
-
-// Waits for all of this thread's copies; a barrier makes them visible to others.
-__device__ __forceinline__ void wait_copies() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
-// Two floats rounded to one register: `low` in the low half.
-__device__ __forceinline__ std::uint32_t pack(float low, float high) {
-  std::uint32_t result;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  return result;
-}
-
-}  // namespace ptx
-
-// ---- The part of a product that a thread has in registers, and where it lies in the block's tile
-
-// All kernels see products [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
-// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
-// % 2.
-struct Fragment {
-  float at[kRowTiles][8][4];
-};
-
-// Where a thread's elements lie in its block's tile.
-struct Place {
-  int warp, lane;
-
-  __device__ __forceinline__ Place() {
-    // The shuffle tells the compiler that the whole warp agrees, so that what follows from it stays uniform.
-    warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
-    lane = static_cast<int>(threadIdx.x) % 32;
-  }
-  __device__ __forceinline__ int row(int m, int half) const {
-    return (warp * kRowTiles + m) * 16 + lane / 4 + 8 * half;
-  }
-  __device__ __forceinline__ int column(int n, int e) const { return n * 8 + lane % 4 * 2 + e % 2; }
-};
-
-// Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
-template <class Visit>
-__device__ __forceinline__ void for_elements(Visit visit) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) visit(m, n, e);
-    }
-  }
-}
-
-// ---- What products of 16-bit numbers take from registers
-
-// The left side of a product, made of the sums of another.
-struct RoundedFragments {
-  // A fragment [rows, K] rounded to Storage.
-  struct Weights {
-    std::uint32_t at[kRowTiles][4][4];
-  };
-
-  // From sums to what a product takes.
-  static __device__ __forceinline__ void round(Weights& weights, const Fragment& c) {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int n = 2 * k + i / 2, e = i % 2 * 2;
-          weights.at[m][k][i] = ptx::pack(c.at[m][n][e], c.at[m][n][e + 1]);
-        }
-      }
-    }
-  }
-};
-
-// Hopper's warpgroup products (sm_90a): 128 threads multiply [64,16] by [16,N], the right side and optionally
-// the left in shared memory, 128-byte swizzled. See "Asynchronous warpgroup level matrix instructions" in the
-// PTX manual.
-
-namespace wgmma {
-
-// Describes an operand: rows of 128 bytes, swizzled in groups of eight rows, 1024 bytes each. `panel_bytes`
-// is the distance to the next 64 columns; only operands read across rows (transposed) that are wider use it.
-// `offset` bytes are added to the address. Shared memory ends below 2^18, so the fields of the low word do
-// not touch.
-__device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::uint32_t panel_bytes,
-                                                    std::uint32_t offset) {
-  constexpr std::uint32_t swizzle_128_bytes = 1u << 30, group_bytes = 1024;
-  const std::uint32_t low = (address >> 4) + ((panel_bytes >> 4 << 16) + (offset >> 4));
-  return static_cast<std::uint64_t>(swizzle_128_bytes | group_bytes >> 4) << 32 | low;
-}
-
-__device__ __forceinline__ void multiply(float (&c)[8][4], std::uint64_t a, std::uint64_t b, bool add) {
-  // c = (add ? c : 0) + a . b^T: a [64,16] and b [N,16] in shared memory, the 16 contiguous in both.
-  asm volatile(
-      "{\n"
-      ".reg .pred add;\n"
-      "setp.ne.b32 add, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-      "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-      "%27, %28, %29, %30, %31}, %32, %33, add, 1, 1, 0, 0;\n"
-      "}"
-      : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-        "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-        "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-        "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-        "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-        "+f"(c[7][2]), "+f"(c[7][3])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-}
-
-__device__ __forceinline__ void multiply(float (&c)[8][4], const std::uint32_t (&a)[4], std::uint64_t b,
-                                         bool add) {
-  // c = (add ? c : 0) + a . b: a [64,16] in registers, b [16,N] in shared memory, the N contiguous.
-  asm volatile(
-      "{\n"
-      ".reg .pred add;\n"
-      "setp.ne.b32 add, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-      "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-      "%27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, add, 1, 1, 1;\n"
-      "}"
-      : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-        "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-        "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-        "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-        "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-        "+f"(c[7][2]), "+f"(c[7][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
-}
-
-}  // namespace wgmma
-
-// The matrix products of one warpgroup with wgmma (sm_90a). The policy is product_mma.cuh's. They run on
-// their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
-// unfinished, and settle() stands before sums are read or written.
-
-// Tiles are panels of 64 columns: rows of 128 bytes whose 16-byte chunks are swizzled by their row.
-struct WgmmaProduct : RoundedFragments {
-  using Weights = RoundedFragments::Weights;
-
-  static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
-    return chunk / 8 * (kRows * 128) + row * 128 + (chunk % 8 ^ row % 8) * 16;
-  }
-
-  static __device__ __forceinline__ void scores(Fragment& c, const Place& place, std::uint32_t a,
-                                                std::uint32_t b) {
-    const std::uint32_t a_from = a + place.warp / 4 * (64 * 128);
-#pragma unroll
-    for (int k = 0; k < kHeadDim / 16; ++k) {
-      const int panel = k / 4, column_bytes = k % 4 * 32;
-      wgmma::multiply(c.at[0], wgmma::descriptor(a_from, 0, panel * kRows * 128 + column_bytes),
-                      wgmma::descriptor(b, 0, panel * 64 * 128 + column_bytes), k > 0);
-    }
-  }
-
-  static __device__ __forceinline__ void accumulate(Fragment& c, const Weights& weights, std::uint32_t b,
-                                                    bool add) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      wgmma::multiply(c.at[0], weights.at[0][k], wgmma::descriptor(b, 8192, k * 16 * 128), add || k > 0);
-    }
-  }
-
-  // Makes shared memory that this thread wrote visible to products.
-  static __device__ __forceinline__ void publish_tiles() {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-  }
-  // Orders accesses to registers and shared memory before the products that follow.
-  static __device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-  static __device__ __forceinline__ void commit() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-  }
-  template <int pending>
-  static __device__ __forceinline__ void wait() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-  }
-  static __device__ __forceinline__ void settle(Fragment& c) {
-    for_elements([&](int m, int n, int e) { asm volatile("" : "+f"(c.at[m][n][e])::"memory"); });
-  }
-};
-
-// ---- Rows of q, k, v between device memory, shared memory and registers
-
-// Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head
-// dimension, become zero.
-class RowLoader {
- public:
-  __device__ __forceinline__ explicit RowLoader(std::int64_t token_stride)
-      : token_stride_(token_stride),
-        own_(static_cast<int>(threadIdx.x) / kChunks * token_stride + threadIdx.x % kChunks * kElements),
-        to_(WgmmaProduct::offset(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
-
-  // Starts the copy; ptx::wait_copies ends it.
-  __device__ __forceinline__ void start(std::uint32_t tile, const bf16* from, int valid_rows) const {
-    if (valid_rows >= kRows) {
-      from += own_;
-#pragma unroll
-      for (int row = 0; row < kRows; row += kRowsAtOnce) {
-        ptx::copy_to_shared<16>(tile + to_ + WgmmaProduct::offset(row, 0), from, true);
-        from += kRowsAtOnce * token_stride_;
-      }
-    } else {
-      start_with_zeros(tile, from, valid_rows);
-    }
-  }
-
- private:
-  static constexpr int kElements = 16 / sizeof(bf16);
-  static constexpr int kChunks = kPaddedDim / kElements;
-  static constexpr int kRowsAtOnce = kThreads / kChunks;
-
-  __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const bf16* from,
-                                                   int valid_rows) const {
-#pragma unroll 2
-    for (int index = static_cast<int>(threadIdx.x); index < kRows * kChunks; index += kThreads) {
-      const int row = index / kChunks, chunk = index % kChunks;
-      const bool valid = row < valid_rows;
-      ptx::copy_to_shared<16>(tile + WgmmaProduct::offset(row, chunk),
-                              valid ? from + row * token_stride_ + chunk * kElements : from, valid);
-    }
-  }
-
-  std::int64_t token_stride_;
-  std::int64_t own_;  // elements from a tile's start to this thread's first chunk
-  std::uint32_t to_;
-};
-
-// Each thread of a quad has one row of a 4x4 matrix and gets one column of it.
-__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) {
-#pragma unroll
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    const bool upper = (lane & bit) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if ((i & bit) != 0) continue;
-      const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, upper ? x[i] : x[i | bit], bit);
-      if (upper) {
-        x[i] = other;
-      } else {
-        x[i | bit] = other;
-      }
-    }
-  }
-}
-
-// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
-// elements so that each thread stores 16 consecutive bytes.
-__device__ __forceinline__ void store_rows(bf16* to, std::int64_t token_stride, int valid_rows,
-                                           const Place& place, int first_column, const Fragment& c,
-                                           const float (&factor)[kRowTiles][2]) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = place.row(m, half);
-      bf16* row_to = to + row * token_stride;
-      const float f = factor[m][half];
-      constexpr int blocks = 8;
-#pragma unroll
-      for (int n = 0; n < blocks; n += 4) {
-        std::uint32_t x[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int from = n + i;  // past the end anything
-          x[i] = ptx::pack(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
-        }
-        transpose_quad(x, place.lane);
-        const int block = n + place.lane % 4;
-        const int column = first_column + block * 8;
-        if (row < valid_rows && column < kHeadDim) {
-          store(reinterpret_cast<std::uint32_t*>(row_to + column),
-                Vector<std::uint32_t, 4>{{x[0], x[1], x[2], x[3]}});
-        }
-      }
-    }
-  }
+// Query tiles of one head: both halves of a block's keys have one, even past the sequence.
+HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
+  return static_cast<int>((tokens + kGradientRows - 1) / kGradientRows) * (kGradientRows / kGradientColumns);
 }
 
 // The loop that all attention kernels share: tiles of the side that a block does not own stream through
 // shared memory.
-
-// The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
-// other tiles, first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more
-// than one stage the next tile's copies run while one computes. With three, products may still read a tile
-// while the next one computes.
-template <class Start, class First, class Compute>
-__device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
-  const auto receive = [] {
-    ptx::wait_copies();
-    WgmmaProduct::publish_tiles();
-    __syncthreads();
-  };
-  receive();
-  if (count > 1) start(1, 1);
-  first(0);
-  int stage = 0;
-#pragma unroll 1
-  for (int index = 1; index < count; ++index) {
-    stage = stage + 1 < kStages ? stage + 1 : 0;
-    receive();
-    if (index + 1 < count) start(index + 1, stage + 1 < kStages ? stage + 1 : 0);
-    compute(index, stage);
-  }
-}
 
 // How many of the `rows` rows from `first` on exist. With a constant number of tokens that tiles divide, a
 // constant.
@@ -404,17 +67,70 @@ __device__ __forceinline__ int valid_rows(int tokens, int first) {
 
 constexpr float kLog2E = 1.44269504f;
 
-// Gives the elements of keys that their query may not see `value`: those after it, and those past the
-// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
-template <bool transposed>
-__device__ __forceinline__ void mask(Fragment& c, const Place& place, int first_row, int first_column,
-                                     int tokens, float value) {
-  for_elements([&](int m, int n, int e) {
-    const int row = first_row + place.row(m, e / 2);
-    const int column = first_column + place.column(n, e);
-    const int query = transposed ? column : row, key = transposed ? row : column;
-    if (key >= tokens || key > query) c.at[m][n][e] = value;
-  });
+// Who computes what in attention_gradients, in which order, and where blocks of threads leave what the others
+// need.
+//
+// A block takes one piece of work after another: a block of keys, and the query tiles that see it, of all
+// heads that share the kv head. d_k and d_v are the piece's own; to d_q several pieces add. Additions to a
+// tile are in one order, that of the keys, so that every run gives the same bits: who adds waits for its
+// turn. Pieces are handed out in an order in which nobody waits for a piece that is not begun, and the first
+// block of keys, which adds first, is begun first. All go through the queries from the last one on; so
+// whoever began earlier is ahead at every tile, and waits are rare.
+
+// The workspace of query_terms and gradients.
+struct GradientWorkspace {
+  float* sums;           // d_q without its scale, [B,H,tiles] tiles, each in the order of threads' registers
+  QueryTerms* terms;     // [B,H,T]
+  unsigned* turns;       // [B,H,tiles]: how many pieces have added to the tile
+  unsigned* next_piece;  // how many are taken
+
+  __device__ __forceinline__ GradientWorkspace(const AttentionShape& shape, void* memory) {
+    const std::int64_t rows = static_cast<std::int64_t>(shape.batch) * shape.heads;
+    const std::int64_t tiles = rows * gradient_query_tiles(shape.tokens);
+    sums = static_cast<float*>(memory);
+    terms = reinterpret_cast<QueryTerms*>(sums + tiles * (kGradientColumns * kGradientDim));
+    turns = reinterpret_cast<unsigned*>(terms + rows * shape.tokens);
+    next_piece = turns + tiles;
+  }
+};
+
+// ---- What the gradients of attention need of each query beside q and d_out
+
+// Calls keep(row, terms) with delta and lse2 of each of the block's rows, in one thread; those of rows from
+// valid_rows on are zeros. Eight threads share a row; several rows' loads are in flight at once.
+template <class Keep>
+__device__ __forceinline__ void query_terms(const float* lse, const bf16* out, std::int64_t out_stride,
+                                            const bf16* d_out, std::int64_t d_out_stride, int valid_rows,
+                                            Keep&& keep) {
+  constexpr int elements = 16 / sizeof(bf16);
+  constexpr int rows_at_once = kThreads / 8, rounds = kRows / rows_at_once;
+  const int part = static_cast<int>(threadIdx.x) % 8, first_row = static_cast<int>(threadIdx.x) / 8;
+  float sums[rounds], lses[rounds];
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int row = first_row + round * rows_at_once;
+    const int from = row < valid_rows ? row : valid_rows - 1;  // loads need no branch
+    lses[round] = lse[from];
+    sums[round] = 0.0f;
+#pragma unroll
+    for (int first = 0; first < kHeadDim; first += 8 * elements) {
+      const int column = first + part * elements;
+      if (column >= kHeadDim) break;
+      const auto a = load<elements>(out + from * out_stride + column);
+      const auto b = load<elements>(d_out + from * d_out_stride + column);
+#pragma unroll
+      for (int i = 0; i < elements; ++i) sums[round] = fma(to_float(a.at[i]), to_float(b.at[i]), sums[round]);
+    }
+  }
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const int row = first_row + round * rows_at_once;
+    const bool valid = row < valid_rows;
+    float sum = sums[round];
+#pragma unroll
+    for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, distance);
+    if (part == 0) keep(row, QueryTerms{valid ? lses[round] * kLog2E : 0.0f, valid ? sum : 0.0f});
+  }
 }
 
 }  // namespace attention_code

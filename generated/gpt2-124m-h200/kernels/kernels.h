@@ -15,26 +15,23 @@ namespace hydrac::gpt2_124m_program {
 using hydrac::bf16;
 using hydrac::f16;
 
-// ---- attention_key_gradients.cu
+// ---- attention_gradients.cu
 
-void attention_key_gradients(const bf16* q,      // [B,T,H,D]
-                             const bf16* k,      // [B,T,H,D]
-                             const bf16* v,      // [B,T,H,D]
-                             const bf16* d_out,  // [B,T,HD]
-                             bf16* d_k,          // [B,T,H,D]
-                             bf16* d_v,          // [B,T,H,D]
-                             void* terms, cudaStream_t stream);
+void attention_gradients(const bf16* q,      // [B,T,H,D]
+                         const bf16* k,      // [B,T,H,D]
+                         const bf16* v,      // [B,T,H,D]
+                         const bf16* d_out,  // [B,T,HD]
+                         bf16* d_q,          // [B,T,H,D]
+                         bf16* d_k,          // [B,T,H,D]
+                         bf16* d_v,          // [B,T,H,D]
+                         float* workspace, cudaStream_t stream);
 
-// ---- attention_query_gradients.cu
+// ---- attention_query_terms.cu
 
-void attention_query_gradients(const bf16* q,      // [B,T,H,D]
-                               const bf16* k,      // [B,T,H,D]
-                               const bf16* v,      // [B,T,H,D]
-                               const bf16* out,    // [B,T,HD]
-                               const float* lse,   // [B,H,T]
-                               const bf16* d_out,  // [B,T,HD]
-                               bf16* d_q,          // [B,T,H,D]
-                               void* terms, cudaStream_t stream);
+void attention_query_terms(const bf16* out,    // [B,T,HD]
+                           const float* lse,   // [B,H,T]
+                           const bf16* d_out,  // [B,T,HD]
+                           float* workspace, cudaStream_t stream);
 
 // ---- block.cu
 

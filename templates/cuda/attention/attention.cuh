@@ -1,6 +1,7 @@
-// Attention on CUDA: three kernels (attention_forward, attention_query_gradients, attention_key_gradients),
-// each a device function template over an AttentionConfig and deterministic. A __global__ wrapper binds its
-// constants and pointers:
+// Attention on CUDA: attention_forward, and for the backward pass attention_query_gradients and
+// attention_key_gradients or, where attention_fuses_gradients(), attention_query_terms and
+// attention_gradients, each a device function template over an AttentionConfig and deterministic. A
+// __global__ wrapper binds its constants and pointers:
 //
 //   constexpr AttentionProblem problem{.capability = 90, .element_bytes = 2, .is_bf16 = true, .head_dim = 64,
 //   ...}; using Config = AttentionConfig<bf16, 64, attention_family(problem),
@@ -13,5 +14,7 @@
 // product policy (product_*.cuh) multiplies, softmax.cuh does what stands between two products.
 #pragma once
 #include "cuda/attention/forward.cuh"
+#include "cuda/attention/gradients.cuh"
 #include "cuda/attention/key_gradients.cuh"
 #include "cuda/attention/query_gradients.cuh"
+#include "cuda/attention/query_terms.cuh"

@@ -5,6 +5,7 @@
 // shares the kv head, in one order: the gradients of grouped heads are summed in registers. Products are
 // transposed (k q^T), so that again what one leaves in registers is what the next takes.
 #pragma once
+#include "cuda/attention/column_terms.cuh"
 #include "cuda/attention/pipeline.cuh"
 #include "cuda/attention/softmax.cuh"
 
@@ -30,35 +31,6 @@ struct KeyBlock {
     count = valid_rows<Config::rows>(shape.tokens, first);
     first_tile = Config::causal ? first / Config::columns : 0;
     tiles = (shape.tokens + Config::columns - 1) / Config::columns - first_tile;
-  }
-};
-
-// Starts the copy of a tile's query terms: to `columns` lse2 and then `columns` delta. Zeros from valid_rows
-// on.
-template <class Config>
-__device__ __forceinline__ void load_column_terms(std::uint32_t to, const QueryTerms* from, int valid_rows) {
-  constexpr int columns = Config::columns;
-#pragma unroll
-  for (int first = 0; first < 2 * columns; first += Config::threads) {
-    const int index = first + static_cast<int>(threadIdx.x);
-    if (index >= 2 * columns) break;
-    const int column = index % columns;
-    const QueryTerms* term = from + (column < valid_rows ? column : 0);
-    ptx::copy_to_shared<4>(to + index * 4, index < columns ? &term->lse2 : &term->delta, column < valid_rows);
-  }
-}
-
-// One of the two numbers of each of a thread's columns.
-template <int columns>
-struct ColumnTerms {
-  float at[columns / 8][2];
-
-  __device__ __forceinline__ void load(std::uint32_t from, const Place& place) {
-#pragma unroll
-    for (int n = 0; n < columns / 8; ++n) {
-      const auto pair = ptx::load_shared<2>(from + place.column(n, 0) * 4);
-      at[n][0] = float_from_bits(pair.at[0]), at[n][1] = float_from_bits(pair.at[1]);
-    }
   }
 };
 
@@ -97,7 +69,7 @@ __device__ __forceinline__ void attention_key_gradients(
     const int valid = valid_rows<columns>(shape.tokens, next_query);
     load_queries.start(queries + stage * column_bytes, q.at(block.batch, next_query, next_head), valid);
     load_d_outs.start(d_outs + stage * column_bytes, d_out.at(block.batch, next_query, next_head), valid);
-    load_column_terms<Config>(
+    load_column_terms<columns, Config::threads>(
         column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms)),
         terms + (static_cast<std::int64_t>(block.batch) * shape.heads + next_head) * shape.tokens +
             next_query,
@@ -135,14 +107,12 @@ __device__ __forceinline__ void attention_key_gradients(
     Fragment<row_tiles, columns> after_dropout = scores;
     if constexpr (Config::has_dropout) {
       const std::uint64_t dropout_index = dropout_base(shape, block.batch, head);
-      for_elements<row_tiles, columns>([&](int m, int n, int e) {
-        float& x = scores.at[m][n][e];
-        x = kept(dropout, dropout_index, shape.tokens, query + place.column(n, e),
-                 block.first + place.row<row_tiles>(m, e / 2))
-                ? x
-                : -x;
-        after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
-      });
+      for_kept<true, row_tiles, columns>(dropout, dropout_index, place, block.first, query, shape.tokens,
+                                         [&](int m, int n, int e, bool is_kept) {
+                                           float& x = scores.at[m][n][e];
+                                           x = is_kept ? x : -x;
+                                           after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
+                                         });
     }
     typename Product::template Weights<columns> weights;
     Product::round(weights, after_dropout);

@@ -74,6 +74,10 @@ __device__ __forceinline__ void store_shared(std::uint32_t to, std::uint64_t dat
   asm volatile("st.shared.b64 [%0], %1;" ::"r"(to), "l"(data) : "memory");
 }
 
+__device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t data) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(data) : "memory");
+}
+
 // Waits for all of this thread's copies; a barrier makes them visible to others.
 __device__ __forceinline__ void wait_copies() {
 #if __CUDA_ARCH__ >= 800
@@ -93,6 +97,47 @@ __device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std:
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(address)
                : "memory");
+}
+
+// Stores four 8x8 matrices of 16-bit elements, each transposed; lane l gives the address of column l % 8 of
+// matrix l / 8.
+__device__ __forceinline__ void stmatrix_transposed(std::uint32_t address, const std::uint32_t (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+
+// Adds to four numbers in device memory, 16-byte aligned, without waiting.
+__device__ __forceinline__ void add_to_memory(float* to, const float (&x)[4]) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]),
+               "f"(x[2]), "f"(x[3])
+               : "memory");
+}
+
+// What blocks of threads tell each other through device memory. What a thread and those it has synchronized
+// with wrote before a release, others see after the acquire that reads its value.
+__device__ __forceinline__ void store_release(unsigned* to, unsigned x) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
+}
+__device__ __forceinline__ unsigned load_acquire(const unsigned* from) {
+  unsigned x;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
+  return x;
+}
+
+// Orders this thread's accesses, and those it has synchronized with, before the bulk copies that follow.
+__device__ __forceinline__ void fence_async_proxy() {
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+// The warps of a warpgroup give registers back to the block, or take more: as many as each thread then has.
+template <int registers>
+__device__ __forceinline__ void shrink_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+template <int registers>
+__device__ __forceinline__ void grow_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
 // c [16,8] += a [16,16] . b [16,8], in the layouts of mma.m16n8k16.

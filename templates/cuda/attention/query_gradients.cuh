@@ -7,51 +7,9 @@
 // without atomics or partial sums in memory, and d_s goes from one product to the next in registers.
 #pragma once
 #include "cuda/attention/pipeline.cuh"
-#include "cuda/attention/softmax.cuh"
+#include "cuda/attention/query_terms.cuh"
 
 namespace hydrac::cuda {
-
-// delta and lse2 of the block's rows, to shared memory for the block and to `to` for key_gradients. Eight
-// threads share a row; several rows' loads are in flight at once. Rows from valid_rows on get zeros.
-template <class Config>
-__device__ __forceinline__ void query_terms(std::uint32_t shared_terms, QueryTerms* to, const float* lse,
-                                            const typename Config::Storage* out, std::int64_t out_stride,
-                                            const typename Config::Storage* d_out, std::int64_t d_out_stride,
-                                            int valid_rows) {
-  constexpr int elements = 16 / sizeof(typename Config::Storage);
-  constexpr int rows_at_once = Config::threads / 8, rounds = Config::rows / rows_at_once;
-  const int part = static_cast<int>(threadIdx.x) % 8, first_row = static_cast<int>(threadIdx.x) / 8;
-  float sums[rounds], lses[rounds];
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const int row = first_row + round * rows_at_once;
-    const int from = row < valid_rows ? row : valid_rows - 1;  // loads need no branch
-    lses[round] = lse[from];
-    sums[round] = 0.0f;
-#pragma unroll
-    for (int first = 0; first < Config::head_dim; first += 8 * elements) {
-      const int column = first + part * elements;
-      if (column >= Config::head_dim) break;
-      const auto a = load<elements>(out + from * out_stride + column);
-      const auto b = load<elements>(d_out + from * d_out_stride + column);
-#pragma unroll
-      for (int i = 0; i < elements; ++i) sums[round] = fma(to_float(a.at[i]), to_float(b.at[i]), sums[round]);
-    }
-  }
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const int row = first_row + round * rows_at_once;
-    const bool valid = row < valid_rows;
-    float sum = sums[round];
-#pragma unroll
-    for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, distance);
-    const QueryTerms terms{valid ? lses[round] * kLog2E : 0.0f, valid ? sum : 0.0f};
-    if (part == 0) {
-      ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, terms));
-      if (valid) to[row] = terms;
-    }
-  }
-}
 
 // Launch: attention_launch(problem, AttentionKernel::query_gradients), before key_gradients. Writes all of
 // d_q and of `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
@@ -91,9 +49,11 @@ __device__ __forceinline__ void attention_query_gradients(
   start(0, 0);
   const std::int64_t first_row =
       (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
-  query_terms<Config>(shared_terms, terms + first_row, lse + first_row,
-                      out.at(block.batch, block.first, block.head), out.token_stride, d_out_from,
-                      d_out.token_stride, block.count);
+  query_terms<Config>(lse + first_row, out.at(block.batch, block.first, block.head), out.token_stride,
+                      d_out_from, d_out.token_stride, block.count, [&](int row, const QueryTerms& own) {
+                        ptx::store_shared(shared_terms + row * 8, __builtin_bit_cast(std::uint64_t, own));
+                        if (row < block.count) terms[first_row + row] = own;
+                      });
   __syncthreads();
   QueryTerms own[row_tiles][2];
 #pragma unroll
@@ -106,7 +66,6 @@ __device__ __forceinline__ void attention_query_gradients(
   }
 
   const float scale2 = shape.scale * kLog2E;
-  const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
   Fragment<row_tiles, Config::padded_dim> sums;
   const auto compute = [&](int tile, int stage) {
     Fragment<row_tiles, columns> scores, gradients;
@@ -126,15 +85,16 @@ __device__ __forceinline__ void attention_query_gradients(
     }
     Product::template wait<0>();
     Product::settle(gradients);
+    if constexpr (Config::has_dropout) {
+      const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+      for_kept<false, row_tiles, columns>(dropout, dropout_index, place, block.first, tile * columns,
+                                          shape.tokens, [&](int m, int n, int e, bool is_kept) {
+                                            gradients.at[m][n][e] =
+                                                is_kept ? gradients.at[m][n][e] * dropout.keep_scale : 0.0f;
+                                          });
+    }
     for_elements<row_tiles, columns>([&](int m, int n, int e) {
-      float gradient = gradients.at[m][n][e];
-      if constexpr (Config::has_dropout) {
-        const int query = block.first + place.row<row_tiles>(m, e / 2),
-                  key = tile * columns + place.column(n, e);
-        gradient =
-            kept(dropout, dropout_index, shape.tokens, query, key) ? gradient * dropout.keep_scale : 0.0f;
-      }
-      gradients.at[m][n][e] = scores.at[m][n][e] * (gradient - own[m][e / 2].delta);
+      gradients.at[m][n][e] = scores.at[m][n][e] * (gradients.at[m][n][e] - own[m][e / 2].delta);
     });
     typename Product::template Weights<columns> weights;
     Product::round(weights, gradients);

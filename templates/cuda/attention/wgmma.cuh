@@ -17,6 +17,7 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
   return static_cast<std::uint64_t>(swizzle_128_bytes | group_bytes >> 4) << 32 | low;
 }
 
+#define HYDRAC_WGMMA_REGISTERS_16 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}"
 #define HYDRAC_WGMMA_REGISTERS_32                                                                    \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
   "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
@@ -25,18 +26,20 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
   "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "  \
   "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, "  \
   "%59, %60, %61, %62, %63}"
-#define HYDRAC_WGMMA_SUMS_4(n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3])
-#define HYDRAC_WGMMA_SUMS_16(n) \
-  HYDRAC_WGMMA_SUMS_4(n), HYDRAC_WGMMA_SUMS_4(n + 1), HYDRAC_WGMMA_SUMS_4(n + 2), HYDRAC_WGMMA_SUMS_4(n + 3)
-#define HYDRAC_WGMMA_SUMS_32 HYDRAC_WGMMA_SUMS_16(0), HYDRAC_WGMMA_SUMS_16(4)
-#define HYDRAC_WGMMA_SUMS_64 HYDRAC_WGMMA_SUMS_32, HYDRAC_WGMMA_SUMS_16(8), HYDRAC_WGMMA_SUMS_16(12)
+#define HYDRAC_WGMMA_SUM(n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3])
+#define HYDRAC_WGMMA_FOUR_SUMS(n) \
+  HYDRAC_WGMMA_SUM(n), HYDRAC_WGMMA_SUM(n + 1), HYDRAC_WGMMA_SUM(n + 2), HYDRAC_WGMMA_SUM(n + 3)
+#define HYDRAC_WGMMA_SUMS_16 HYDRAC_WGMMA_FOUR_SUMS(0)
+#define HYDRAC_WGMMA_SUMS_32 HYDRAC_WGMMA_FOUR_SUMS(0), HYDRAC_WGMMA_FOUR_SUMS(4)
+#define HYDRAC_WGMMA_SUMS_64 HYDRAC_WGMMA_SUMS_32, HYDRAC_WGMMA_FOUR_SUMS(8), HYDRAC_WGMMA_FOUR_SUMS(12)
 
-// c = (add ? c : 0) + a . b^T: a [64,16] and b [N,16] in shared memory, the 16 contiguous in both.
-#define HYDRAC_WGMMA_SHARED(N, TYPE, COUNT, A, B, ADD)                                                   \
-  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
-               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT ", %" A ", %" B               \
-                                                                           ", add, 1, 1, 0, 0;\n}"       \
-               : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
+// c = (add ? c : 0) + a . b: a [64,16] in shared memory, the 16 contiguous, and so is b; B_ROWS 0 says
+// that it lies there as [N,16], the 16 contiguous, 1 as [16,N], the N contiguous.
+#define HYDRAC_WGMMA_SHARED(N, TYPE, COUNT, A, B, ADD, B_ROWS)                                               \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N     \
+               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT ", %" A ", %" B                   \
+                                                                           ", add, 1, 1, 0, " #B_ROWS ";\n}" \
+               : HYDRAC_WGMMA_SUMS_##COUNT                                                                   \
                : "l"(a), "l"(b), "r"(static_cast<int>(add)))
 
 // c = (add ? c : 0) + a . b: a [64,16] in registers, b [16,N] in shared memory, the N contiguous.
@@ -47,20 +50,32 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
                : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)))
 
+// a and b [N,16] in shared memory.
 template <class Storage, int N>
 __device__ __forceinline__ void multiply(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
   static_assert(N == 64 || N == 128);
   if constexpr (N == 64 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34");
+    HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34", 0);
   } else if constexpr (N == 64) {
-    HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34");
+    HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34", 0);
   } else if constexpr (kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66");
+    HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66", 0);
   } else {
-    HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66");
+    HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66", 0);
   }
 }
 
+// a and b [16,32] in shared memory.
+template <class Storage>
+__device__ __forceinline__ void multiply_rows(float (&c)[4][4], std::uint64_t a, std::uint64_t b, bool add) {
+  if constexpr (kIsBf16<Storage>) {
+    HYDRAC_WGMMA_SHARED(32, "bf16", 16, "16", "17", "18", 1);
+  } else {
+    HYDRAC_WGMMA_SHARED(32, "f16", 16, "16", "17", "18", 1);
+  }
+}
+
+// a in registers, b [16,N] in shared memory.
 template <class Storage, int N>
 __device__ __forceinline__ void multiply(float (&c)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b,
                                          bool add) {
@@ -81,8 +96,10 @@ __device__ __forceinline__ void multiply(float (&c)[N / 8][4], const std::uint32
 #undef HYDRAC_WGMMA_SUMS_64
 #undef HYDRAC_WGMMA_SUMS_32
 #undef HYDRAC_WGMMA_SUMS_16
-#undef HYDRAC_WGMMA_SUMS_4
+#undef HYDRAC_WGMMA_FOUR_SUMS
+#undef HYDRAC_WGMMA_SUM
 #undef HYDRAC_WGMMA_REGISTERS_64
 #undef HYDRAC_WGMMA_REGISTERS_32
+#undef HYDRAC_WGMMA_REGISTERS_16
 
 }  // namespace hydrac::cuda::wgmma

@@ -2,7 +2,7 @@
 // cluster of them. Addresses are shared memory's own, of 32 bits. See "mbarrier" and "cp.async.bulk.tensor"
 // in the PTX manual.
 #pragma once
-#include "cuda/product/tensor_map.h"
+#include "cuda/tensor_map.h"
 #include "cuda/types.cuh"
 
 namespace hydrac::cuda {
@@ -16,10 +16,6 @@ __device__ __forceinline__ void barrier_create(std::uint32_t barrier, int arriva
 // __syncthreads.
 __device__ __forceinline__ void barriers_publish() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-__device__ __forceinline__ void barrier_arrive(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 // Arrives at the barrier that lies at the same place in block `rank` of the cluster.

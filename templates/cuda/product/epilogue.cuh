@@ -38,10 +38,11 @@ class ProductRows {
     }
   }
 
-  // The rows of one part of the tile, whose results are there.
+  // The rows of one half of the tile, whose results are there.
   template <int part>
   __device__ __forceinline__ void run() {
-    constexpr int first = part * kPartSteps, end = first + kPartSteps;
+    constexpr int first = part * (kSteps / 2);
+    constexpr int end = first + kSteps / 2;
     if (whole_) {
 #pragma unroll 1
       for (int from = first; from < end; from += kAhead) {
@@ -99,9 +100,8 @@ class ProductRows {
   static constexpr int kLanes = Config::tile_columns / 8;     // threads of a row
   static constexpr int kGroups = 128 / kLanes;                // rows at a time
   static constexpr int kSteps = Config::tile.rows / kGroups;  // rows of a thread
-  static constexpr int kPartSteps = kSteps / Config::tile.parts;
-  static constexpr int kAhead = kPartSteps % 4 == 0 ? 4 : kPartSteps % 5 == 0 ? 5 : 3;  // under way
-  static_assert(kPartSteps % kAhead == 0 && kGroups % 8 == 0);
+  static constexpr int kAhead = kSteps / 2 % 4 == 0 ? 4 : 3;  // rows whose operands are under way
+  static_assert(kSteps / 2 % kAhead == 0 && kGroups % 8 == 0);
 
   __device__ __forceinline__ int column() const {
     return place_.column + lane_ * 8;

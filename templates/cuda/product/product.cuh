@@ -52,17 +52,17 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
     stage.skip_tile();
     if (tile + tiles.step() < tiles.count()) give_turn(1 - warpgroup);
     sums.finish(shared);
+    // One half of the rows after the other: shared memory has room for half of the results, and the epilogue
+    // gets the registers of sums that are stored.
     sync_warpgroup(warpgroup);  // the results of the tile before have been read
     sums.template store<0>(results, warp, lane);
     ProductRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
     sync_warpgroup(warpgroup);
     epilogue_rows.template run<0>();
-    if constexpr (Config::tile.parts == 2) {
-      sync_warpgroup(warpgroup);
-      sums.template store<1>(results, warp, lane);
-      sync_warpgroup(warpgroup);
-      epilogue_rows.template run<1>();
-    }
+    sync_warpgroup(warpgroup);
+    sums.template store<1>(results, warp, lane);
+    sync_warpgroup(warpgroup);
+    epilogue_rows.template run<1>();
     if constexpr (Epilogue::sums > 0) {
       epilogue_rows.store_sums(reinterpret_cast<float*>(memory + (results - shared.base)));
     }
@@ -77,19 +77,14 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
                                         Epilogue& epilogue) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const ProductShared<Config> shared{ptx::shared_address(shared_memory)};
-  constexpr bool clustered = Config::tile.cluster > 1;
-  const int rank = clustered ? static_cast<int>(cluster_rank()) : 0;
+  const int rank = static_cast<int>(cluster_rank());
   const int warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
   if (threadIdx.x == 0) {
     prefetch_map(a);
     prefetch_map(b);
     shared.create_barriers();
   }
-  if constexpr (clustered) {
-    cluster_sync();
-  } else {
-    __syncthreads();
-  }
+  cluster_sync();
   wait_for_previous_kernel();
   launch_next_kernel();
 
@@ -103,7 +98,7 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
     __syncwarp();
   }
   // A block must stay until its neighbour's copies and arrivals have reached it.
-  if constexpr (clustered) cluster_sync();
+  cluster_sync();
 }
 
 }  // namespace hydrac::cuda

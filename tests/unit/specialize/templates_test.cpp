@@ -41,6 +41,10 @@ std::vector<CudaAttention> cuda_attentions() {
     all.push_back({.kernel = kernel, .capability = 75, .type = "float", .causal = false});
     all.push_back({.kernel = kernel, .capability = 120, .type = "f16", .has_dropout = true});
   }
+  for (const char* kernel : {"query_terms", "gradients"}) {
+    all.push_back({.kernel = kernel});
+    all.push_back({.kernel = kernel, .type = "f16", .has_dropout = true, .tokens = 1000, .kv_heads = 4});
+  }
   return all;
 }
 
@@ -86,7 +90,7 @@ TEST(Templates, SpecializedTextHasNoConstantsOfTheTemplatesLeft) {
 
 TEST(Templates, ProcessorTimeOfGpt2sKernels) {
   const std::clock_t start = std::clock();
-  for (const char* kernel : {"forward", "query_gradients", "key_gradients"})
+  for (const char* kernel : {"forward", "query_terms", "gradients"})
     specialized(test::cuda_attention_entry({.kernel = kernel}), 90);
   specialized(cuda_embeddings()[0], 90);
   RecordProperty("milliseconds", static_cast<int>(1000 * (std::clock() - start) / CLOCKS_PER_SEC));
@@ -160,7 +164,9 @@ TEST_F(SameCode, KernelsThatShareAHeaderCompileToTheSamePtx) {
     const std::vector<int> known = device_code::nvrtc_capabilities();
     if (!std::binary_search(known.begin(), known.end(), attention.capability)) continue;
     SpecializeRequest request;
-    for (const char* kernel : {"forward", "query_gradients", "key_gradients"}) {
+    const bool fused = attention.capability == 90 && attention.head_dim == 64;
+    for (const char* kernel :
+         {"forward", fused ? "query_terms" : "query_gradients", fused ? "gradients" : "key_gradients"}) {
       attention.kernel = kernel;
       request.entries.push_back({fmt::format("{}.cu", kernel), test::cuda_attention_entry(attention)});
     }
@@ -183,6 +189,29 @@ TEST_F(SameCode, KernelsThatShareAHeaderCompileToTheSamePtx) {
 TEST_F(SameCode, EmbeddingKernelsCompileToTheSamePtx) {
   for (const std::string& entry : cuda_embeddings()) {
     for (const int capability : {75, 90}) expect_same_ptx(entry, capability, entry);
+  }
+}
+
+TEST_F(SameCode, ProductsWithEpiloguesCompileToTheSamePtx) {
+  for (const bool paired : {false, true})
+    expect_same_ptx(test::cuda_product_entry(paired), 90, paired ? "paired product" : "product with sums");
+}
+
+// Their templates are shared, though each has an epilogue of its own.
+TEST_F(SameCode, ProductsThatShareAHeaderCompileToTheSamePtx) {
+  SpecializeRequest request;
+  for (const bool paired : {false, true})
+    request.entries.push_back({fmt::format("product_{}.cu", paired), test::cuda_product_entry(paired)});
+  request.scope = "hydrac::kernel";
+  const Specialized parts = specialize(request);
+  EXPECT_NE(parts.shared.find("barrier_wait"), std::string::npos);
+  for (std::size_t i = 0; i < parts.entries.size(); ++i) {
+    std::string text = test::include_lines(parts);
+    for (const std::string& code : {parts.shared, parts.entries[i].own})
+      text += "namespace hydrac::kernel {\n" + code + "}\n";
+    text += parts.entries[i].text;
+    EXPECT_TRUE(ptx_of(text, 90) == ptx_of(request.entries[i].text, 90)) << request.entries[i].path << "\n"
+                                                                         << text;
   }
 }
 

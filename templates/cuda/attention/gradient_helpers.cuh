@@ -1,0 +1,133 @@
+// The warps of attention_gradients that serve those which compute: two load tiles, a thread of the third
+// waits for the block's turn to add to a tile of d_q, one of the fourth passes the turn on.
+#pragma once
+#include "cuda/attention/gradient_order.cuh"
+#include "cuda/attention/gradient_shared.cuh"
+#include "cuda/attention/pipeline.cuh"
+
+namespace hydrac::cuda {
+
+// A warp starts the copy of `rows` rows of 128 bytes. Rows from valid_rows on become zero.
+template <int rows, class Storage>
+__device__ __forceinline__ void start_rows(std::uint32_t to, const Storage* from, std::int64_t token_stride,
+                                           int valid_rows) {
+  const int row = static_cast<int>(threadIdx.x) % 32 / 8, chunk = static_cast<int>(threadIdx.x) % 8;
+  const std::uint32_t even = to + row * 128 + (chunk ^ row) * 16, odd = (even ^ 64) + 512;
+  from += row * token_stride + chunk * 8;
+#pragma unroll 2
+  for (int first = 0; first < rows; first += 8) {
+    ptx::copy_to_shared<16>(even + first * 128, from, first + row < valid_rows);
+    from += 4 * token_stride;  // where nothing is valid, nothing is read
+    ptx::copy_to_shared<16>(odd + first * 128, from, first + row + 4 < valid_rows);
+    from += 4 * token_stride;
+  }
+}
+
+// Two warps, one for k, q and lse2, the other for v, d_out and delta: copy them to shared memory, as far
+// ahead as there is room. The first one takes the pieces of work.
+template <class Config>
+__device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
+                                                    const GradientShared<Config>& shared,
+                                                    const GradientWorkspace& workspace,
+                                                    Heads<const typename Config::Storage> keys,
+                                                    Heads<const typename Config::Storage> queries,
+                                                    bool is_second) {
+  constexpr int columns = Config::columns;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int count = 0;
+  for (int piece = 0;; ++piece) {
+    barrier::wait(shared.piece_empty(piece), piece / 2 - 1);
+    if (!is_second && lane == 0) {
+      const int taken = static_cast<int>(atomicAdd(workspace.next_piece, 1u));
+      const int number = taken < GradientPiece::count(shape) ? taken : -1;
+      ptx::store_shared(shared.number(piece), static_cast<std::uint32_t>(number));
+      barrier::arrive(shared.piece_full(piece));
+    }
+    barrier::meet<64>(1);
+    const int number = shared.read_number(piece);
+    if (number < 0) {
+      barrier::arrive_after_copies(shared.piece_full(piece));
+      break;
+    }
+    const GradientPiece work = GradientPiece::of<Config::causal>(shape, number);
+    GradientTile tile = work.first;
+    start_rows<Config::rows>(is_second ? shared.values(piece) : shared.keys(piece),
+                             keys.at(tile.batch, tile.first_key(), tile.kv_head), keys.token_stride,
+                             valid_rows<Config::rows>(shape.tokens, tile.first_key()));
+    barrier::arrive_after_copies(shared.piece_full(piece));
+    for (int i = 0; i < work.tiles; ++i, ++count) {
+      barrier::wait(shared.tile_empty(count), count / Config::stages - 1);
+      const int query = tile.first_query(), valid = valid_queries(shape.tokens, query);
+      start_rows<columns>(is_second ? shared.d_outs(count) : shared.queries(count),
+                          queries.at(tile.batch, query, tile.head), queries.token_stride, valid);
+      const QueryTerms* from =
+          workspace.terms + static_cast<std::int64_t>(tile.batch * shape.heads + tile.head) * shape.tokens;
+#pragma unroll
+      for (int first = 0; first < columns; first += 32) {
+        const int column = first + lane;
+        const QueryTerms* term = from + (column < valid ? query + column : 0);
+        ptx::copy_to_shared<4>(shared.terms(count) + ((is_second ? columns : 0) + column) * 4,
+                               is_second ? &term->delta : &term->lse2, column < valid);
+      }
+      barrier::arrive_after_copies(shared.tile_full(count));
+      tile.advance(shape);
+    }
+  }
+}
+
+// Calls visit(count, tile) for each tile of the block's pieces.
+template <class Config, class Visit>
+__device__ __forceinline__ void for_gradient_tiles(const AttentionShape& shape,
+                                                   const GradientShared<Config>& shared, Visit&& visit) {
+  int count = 0;
+  for (int piece = 0;; ++piece) {
+    barrier::wait(shared.piece_full(piece), piece / 2);
+    const int number = shared.read_number(piece);
+    if (number < 0) break;
+    const GradientPiece work = GradientPiece::of<Config::causal>(shape, number);
+    GradientTile tile = work.first;
+    for (int i = 0; i < work.tiles; ++i, ++count) {
+      visit(count, tile);
+      tile.advance(shape);
+    }
+    barrier::arrive(shared.piece_empty(piece));
+  }
+}
+
+// Waits until the blocks of keys before this one have added to a tile. For the last one it fetches their sum.
+template <class Config>
+__device__ __forceinline__ void wait_for_turns(const AttentionShape& shape,
+                                               const GradientShared<Config>& shared,
+                                               const GradientWorkspace& workspace) {
+  for_gradient_tiles<Config>(shape, shared, [&](int count, const GradientTile& tile) {
+    const bool takes_sum = tile.block > 0 && tile.block == tile.template last_block<Config::causal>(shape);
+    // There are four barriers, and two places for sums.
+    const int free = takes_sum ? count + 2 : count;
+    barrier::wait(shared.has_passed_on(free), free / 4 - 1);
+    const std::int64_t index = tile.index(shape);
+    while (ptx::load_acquire(workspace.turns + index) != static_cast<unsigned>(tile.block)) {
+    }
+    if (takes_sum) {
+      constexpr int bytes = GradientShared<Config>::kSumBytes;
+      ptx::fence_async_proxy();
+      barrier::arrive_with_copy(shared.has_turn(count), shared.sum(count),
+                                workspace.sums + index * (bytes / 4), bytes);
+    } else {
+      barrier::arrive(shared.has_turn(count));
+    }
+  });
+}
+
+// Once this block has added to a tile, it is the turn of the next block of keys.
+template <class Config>
+__device__ __forceinline__ void pass_turns_on(const AttentionShape& shape,
+                                              const GradientShared<Config>& shared,
+                                              const GradientWorkspace& workspace) {
+  for_gradient_tiles<Config>(shape, shared, [&](int count, const GradientTile& tile) {
+    barrier::wait(shared.has_added(count), count / 4);
+    ptx::store_release(workspace.turns + tile.index(shape), static_cast<unsigned>(tile.block + 1));
+    barrier::arrive(shared.has_passed_on(count));
+  });
+}
+
+}  // namespace hydrac::cuda

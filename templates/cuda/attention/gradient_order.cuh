@@ -1,0 +1,87 @@
+// Who computes what in attention_gradients, in which order, and where blocks of threads leave what the others
+// need.
+//
+// A block takes one piece of work after another: a block of keys, and the query tiles that see it, of all
+// heads that share the kv head. d_k and d_v are the piece's own; to d_q several pieces add. Additions to a
+// tile are in one order, that of the keys, so that every run gives the same bits: who adds waits for its
+// turn. Pieces are handed out in an order in which nobody waits for a piece that is not begun, and the first
+// block of keys, which adds first, is begun first. All go through the queries from the last one on; so
+// whoever began earlier is ahead at every tile, and waits are rare.
+#pragma once
+#include "cuda/attention/config.cuh"
+
+namespace hydrac::cuda {
+
+// The workspace of query_terms and gradients.
+struct GradientWorkspace {
+  float* sums;           // d_q without its scale, [B,H,tiles] tiles, each in the order of threads' registers
+  QueryTerms* terms;     // [B,H,T]
+  unsigned* turns;       // [B,H,tiles]: how many pieces have added to the tile
+  unsigned* next_piece;  // how many are taken
+
+  __device__ __forceinline__ GradientWorkspace(const AttentionShape& shape, void* memory) {
+    const std::int64_t rows = static_cast<std::int64_t>(shape.batch) * shape.heads;
+    const std::int64_t tiles = rows * gradient_query_tiles(shape.tokens);
+    sums = static_cast<float*>(memory);
+    terms = reinterpret_cast<QueryTerms*>(sums + tiles * (kGradientColumns * kGradientDim));
+    turns = reinterpret_cast<unsigned*>(terms + rows * shape.tokens);
+    next_piece = turns + tiles;
+  }
+};
+
+// How many queries of a tile exist: it may be none.
+__device__ __forceinline__ int valid_queries(int tokens, int first) {
+  return tokens % kGradientRows == 0 ? kGradientColumns : max(0, min(tokens - first, kGradientColumns));
+}
+
+// A query tile of one head as part of a piece of work.
+struct GradientTile {
+  int batch, kv_head;
+  int block;  // of keys
+  int head, tile;
+
+  __device__ __forceinline__ int first_key() const { return block * kGradientRows; }
+  __device__ __forceinline__ int first_query() const { return tile * kGradientColumns; }
+
+  // The last block of keys that its queries see, which adds last.
+  template <bool causal>
+  __device__ __forceinline__ int last_block(const AttentionShape& shape) const {
+    return (causal ? first_query() : shape.tokens - 1) / kGradientRows;
+  }
+  // Its place among all tiles.
+  __device__ __forceinline__ std::int64_t index(const AttentionShape& shape) const {
+    return static_cast<std::int64_t>(batch * shape.heads + head) * gradient_query_tiles(shape.tokens) + tile;
+  }
+  // Goes on to the next tile of the piece: the heads of one tile, then the tile before.
+  __device__ __forceinline__ void advance(const AttentionShape& shape) {
+    const int group = shape.heads / shape.kv_heads;
+    if (++head == (kv_head + 1) * group) head -= group, --tile;
+  }
+};
+
+// A piece of work by its number. Long pieces come before short ones, of gradient_rows_at_once() kv heads at a
+// time, which find their tensors in the L2 cache.
+struct GradientPiece {
+  GradientTile first;
+  int tiles;
+
+  template <bool causal>
+  static __device__ __forceinline__ GradientPiece of(const AttentionShape& shape, int number) {
+    const int blocks = (shape.tokens + kGradientRows - 1) / kGradientRows;
+    const int rows = shape.batch * shape.kv_heads, group = shape.heads / shape.kv_heads;
+    const int at_once = gradient_rows_at_once(rows, shape.tokens, group);
+    const int section = number / (at_once * blocks), in_section = number - section * (at_once * blocks);
+    const int section_rows = min(at_once, rows - section * at_once);
+    const int block = in_section / section_rows;
+    const int row = section * at_once + in_section - block * section_rows;
+    const int batch = row / shape.kv_heads, kv_head = row - batch * shape.kv_heads;
+    const int tiles = gradient_query_tiles(shape.tokens);
+    const int unseen = causal ? block * (kGradientRows / kGradientColumns) : 0;  // tiles
+    return {{batch, kv_head, block, kv_head * group, tiles - 1}, (tiles - unseen) * group};
+  }
+  static __device__ __forceinline__ int count(const AttentionShape& shape) {
+    return shape.batch * shape.kv_heads * ((shape.tokens + kGradientRows - 1) / kGradientRows);
+  }
+};
+
+}  // namespace hydrac::cuda

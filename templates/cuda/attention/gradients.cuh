@@ -1,0 +1,277 @@
+// Attention's backward in one kernel on Hopper: d_q, d_k and d_v, with scores and d_out v^T computed once.
+// The formulas stand in query_gradients.cuh, the order of the work in gradient_order.cuh.
+//
+// A block has two warpgroups that compute, each with 64 of the block's keys, and four warps that serve them.
+// Products are transposed (k q^T), so that what one leaves in registers is what the next takes; d_s goes
+// through shared memory, because d_q sums over the keys of both. The warpgroups take turns: while one's
+// products run, the other makes probabilities.
+#pragma once
+#include "cuda/attention/column_terms.cuh"
+#include "cuda/attention/gradient_helpers.cuh"
+#include "cuda/attention/product_wgmma.cuh"
+#include "cuda/attention/softmax.cuh"
+
+namespace hydrac::cuda {
+
+// What gradients writes.
+template <class Storage>
+struct GradientOutputs {
+  Heads<Storage> d_q, d_k, d_v;
+  float* query_sums;  // GradientWorkspace::sums
+};
+
+// A tile on its way through the products: scores first, then d_k and d_v, then d_q.
+struct TileInWork {
+  bool exists, is_first, is_last;  // of its piece
+  int piece;
+  GradientTile tile;
+};
+
+// One of the two warpgroups that compute.
+template <class Config>
+class GradientWarpgroup {
+ public:
+  using Storage = typename Config::Storage;
+  using Product = WgmmaProduct<Config>;
+
+  __device__ __forceinline__ GradientWarpgroup(const AttentionShape& shape,
+                                               const GradientShared<Config>& shared,
+                                               const GradientOutputs<Storage>& to,
+                                               const AttentionDropout& dropout)
+      : shape_(shape), shared_(shared), to_(to), dropout_(dropout), own_(place_.warp / 4), in_group_(place_) {
+    in_group_.warp = place_.warp % 4;
+    Product::round(weights_, Fragment<1, kColumns>{});
+    Product::round(d_weights_, Fragment<1, kColumns>{});
+  }
+
+  // Takes the tiles of all pieces. In round n the products of three tiles run: scores of tile n, d_k and d_v
+  // of the one before, d_q of the one before that.
+  __device__ __forceinline__ void run() {
+    TileInWork now{}, before{}, oldest{};
+    int left = 0, piece = -1;
+    bool more = true;
+    if (own_ == 1) barrier::pass_by<Config::threads>(kMyProducts);
+#pragma unroll 1
+    for (int count = 0; count == 0 || now.exists || before.exists; ++count) {
+      oldest = before, before = now;
+      if (left > 0) {
+        now.is_first = false;
+        now.tile.advance(shape_);
+      } else if (more) {
+        ++piece;
+        barrier::wait(shared_.piece_full(piece), piece / 2);
+        const int number = shared_.read_number(piece);
+        more = number >= 0;
+        if (more) {
+          const GradientPiece work = GradientPiece::of<Config::causal>(shape_, number);
+          now = {true, true, false, piece, work.first};
+          left = work.tiles;
+        }
+      }
+      now.exists = more;
+      if (more) {
+        now.is_last = --left == 0;
+        barrier::wait(shared_.tile_full(count), count / Config::stages);
+      }
+      Product::publish_tiles();
+      barrier::meet<Config::threads>(kMyProducts + own_);
+      begin_products(count, now, before, oldest);
+      // The last round of the second has no other behind it.
+      if (own_ == 0 || now.exists || before.exists) barrier::pass_by<Config::threads>(kMyProducts + 1 - own_);
+      Product::template wait<2>();  // scores, value sums and gradients
+      make_d_scores(count, now);
+      Product::template wait<1>();  // key sums: their operand's registers are needed
+      Product::round(d_weights_, gradients_);
+      store_d_scores(count);
+      Product::template wait<0>();
+      if (place_.lane == 0) {
+        if (before.exists) barrier::arrive(shared_.tile_empty(count - 1));
+        if (oldest.exists && oldest.is_last) barrier::arrive(shared_.piece_empty(oldest.piece));
+      }
+      if (oldest.exists) add_query_sum(count - 2, oldest.tile);
+      if (before.exists && before.is_last) store_key_sums(before.tile);
+    }
+  }
+
+ private:
+  static constexpr int kColumns = Config::columns, kDim = Config::head_dim;
+  static constexpr int kMyProducts =
+      2;  // and 3: the block's barriers at which warpgroups wait for their turn
+
+  // Where there is no tile, the products of what lies there are not used: the first tile of a piece
+  // overwrites its sums.
+  __device__ __forceinline__ void begin_products(int count, const TileInWork& now, const TileInWork& before,
+                                                 const TileInWork& oldest) {
+    Product::settle(value_sums_);
+    Product::settle(key_sums_);
+    Product::begin();
+    Product::template scores<kColumns>(scores_, place_, shared_.keys(now.piece), shared_.queries(count));
+    Product::commit();
+    Product::template accumulate<kColumns>(value_sums_, place_, weights_, shared_.d_outs(count - 1), 0,
+                                           !before.is_first);
+    Product::commit();
+    Product::template scores<kColumns>(gradients_, place_, shared_.values(now.piece), shared_.d_outs(count));
+    Product::commit();
+    Product::template accumulate<kColumns>(key_sums_, place_, d_weights_, shared_.queries(count - 1), 0,
+                                           !before.is_first);
+    Product::commit();
+    // d_s k, half of the columns.
+#pragma unroll
+    for (int k = 0; k < Config::rows / 16; ++k) {
+      const int panel = k / 4 * (kColumns * 128), column_bytes = k % 4 * 32;
+      wgmma::multiply_rows<Storage>(
+          query_sum_.at[0], wgmma::descriptor(shared_.d_scores(count - 2), 0, panel + column_bytes),
+          wgmma::descriptor(shared_.keys(oldest.piece) + own_ * kDim, 0, k * 16 * 128), k > 0);
+    }
+    Product::commit();
+  }
+
+  // From scores and d_out v^T to probabilities, rounded, and d_s. Zeros where no query sees a key of the
+  // warpgroup: under the causal mask the second one's first tile.
+  __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now) {
+    Product::settle(scores_);
+    Product::settle(gradients_);
+    const int query = now.tile.first_query(), key = now.tile.first_key(), own_key = key + own_ * 64;
+    if (!now.exists || (Config::causal && query + kColumns <= own_key)) {
+      scores_.clear();
+      gradients_.clear();
+      Product::round(weights_, scores_);
+      return;
+    }
+    ColumnTerms<kColumns> lse2, delta;
+    lse2.load(shared_.terms(count), place_);
+    const float scale2 = shape_.scale * kLog2E;
+    for_elements<1, kColumns>([&](int m, int n, int e) {
+      scores_.at[m][n][e] = ptx::exp2(fma(scores_.at[m][n][e], scale2, -lse2.at[n][e % 2]));
+    });
+    if (Config::causal ? query < own_key + 63 : own_key + 64 > shape_.tokens) {
+      mask<Config::causal, true>(scores_, place_, key, query, shape_.tokens, 0.0f);
+    }
+    // A dropped probability turns negative, which says so without another register.
+    Fragment<1, kColumns> after_dropout = scores_;
+    if constexpr (Config::has_dropout) {
+      const std::uint64_t dropout_index = dropout_base(shape_, now.tile.batch, now.tile.head);
+      for_kept<true, 1, kColumns>(dropout_, dropout_index, place_, key, query, shape_.tokens,
+                                  [&](int m, int n, int e, bool is_kept) {
+                                    float& x = scores_.at[m][n][e];
+                                    x = is_kept ? x : -x;
+                                    after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
+                                  });
+    }
+    Product::round(weights_, after_dropout);
+    delta.load(shared_.terms(count) + kColumns * 4, place_);
+    for_elements<1, kColumns>([&](int m, int n, int e) {
+      float probability = scores_.at[m][n][e], gradient = gradients_.at[m][n][e];
+      if constexpr (Config::has_dropout) {
+        gradient = probability > 0.0f ? gradient * dropout_.keep_scale : 0.0f;
+        probability = abs(probability);
+      }
+      gradients_.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
+    });
+  }
+
+  // The warpgroup's panel of d_s, queries as rows.
+  __device__ __forceinline__ void store_d_scores(int count) {
+    const int row = place_.lane / 16 * 8 + place_.lane % 8, chunk = in_group_.warp * 2 + place_.lane / 8 % 2;
+    const std::uint32_t to =
+        shared_.d_scores(count) + own_ * (kColumns * 128) + row * 128 + (chunk ^ place_.lane % 8) * 16;
+#pragma unroll
+    for (int k = 0; k < kColumns / 16; ++k)
+      ptx::stmatrix_transposed(to + k * (16 * 128), d_weights_.at[0][k]);
+    Product::publish_tiles();
+  }
+
+  // Adds the warpgroup's half of a tile's d_q to the sum in memory, when it is the block's turn. The first
+  // block of keys stores, the last one adds the sum to its own and writes d_q.
+  __device__ __forceinline__ void add_query_sum(int count, const GradientTile& tile) {
+    Product::settle(query_sum_);
+    barrier::wait(shared_.has_turn(count), count / 4);
+    const int thread = own_ * (kColumns * kDim / 2) + static_cast<int>(threadIdx.x) % 128 * 4;
+    if (tile.block < tile.template last_block<Config::causal>(shape_)) {
+      float* to = to_.query_sums + tile.index(shape_) * (kColumns * kDim) + thread;
+#pragma unroll
+      for (int n = 0; n < kDim / 16; ++n) {
+        const float(&x)[4] = query_sum_.at[0][n];
+        if (tile.block > 0) {
+          ptx::add_to_memory(to + n * 512, x);
+        } else {
+          store(to + n * 512, Vector<float, 4>{{x[0], x[1], x[2], x[3]}});
+        }
+      }
+    } else {
+      if (tile.block > 0) {
+#pragma unroll
+        for (int n = 0; n < kDim / 16; ++n) {
+          const auto sum = ptx::load_shared<4>(shared_.sum(count) + (thread + n * 512) * 4);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) query_sum_.at[0][n][e] += float_from_bits(sum.at[e]);
+        }
+      }
+      const float factor[1][2] = {{shape_.scale, shape_.scale}};
+      store_rows<Config>(to_.d_q.at(tile.batch, tile.first_query(), tile.head), to_.d_q.token_stride,
+                         valid_queries(shape_.tokens, tile.first_query()), in_group_, own_ * (kDim / 2),
+                         query_sum_, factor);
+    }
+    __syncwarp();
+    if (place_.lane == 0) barrier::arrive(shared_.has_added(count));
+  }
+
+  // d_k and d_v of a piece's keys.
+  __device__ __forceinline__ void store_key_sums(const GradientTile& tile) {
+    Product::settle(key_sums_);
+    Product::settle(value_sums_);
+    const int first = tile.first_key(), valid = valid_rows<Config::rows>(shape_.tokens, first);
+    const float key_factor[1][2] = {{shape_.scale, shape_.scale}};
+    const float value_scale = Config::has_dropout ? dropout_.keep_scale : 1.0f;
+    const float value_factor[1][2] = {{value_scale, value_scale}};
+    store_rows<Config>(to_.d_k.at(tile.batch, first, tile.kv_head), to_.d_k.token_stride, valid, place_, 0,
+                       key_sums_, key_factor);
+    store_rows<Config>(to_.d_v.at(tile.batch, first, tile.kv_head), to_.d_v.token_stride, valid, place_, 0,
+                       value_sums_, value_factor);
+  }
+
+  const AttentionShape& shape_;
+  const GradientShared<Config>& shared_;
+  const GradientOutputs<Storage>& to_;
+  const AttentionDropout& dropout_;
+  Place place_;     // in the block's tile
+  int own_;         // which of the two
+  Place in_group_;  // in the warpgroup's
+  Fragment<1, kColumns> scores_, gradients_;
+  Fragment<1, kDim> key_sums_, value_sums_;
+  Fragment<1, kDim / 2> query_sum_;
+  typename Product::template Weights<kColumns> weights_, d_weights_;
+};
+
+// Launch: attention_launch(problem, AttentionKernel::gradients), after query_terms with the same workspace of
+// attention_backward_workspace(problem) bytes. Writes all of d_q, d_k and d_v.
+template <class Config>
+__device__ __forceinline__ void attention_gradients(
+    const AttentionShape& shape, Heads<const typename Config::Storage> q,
+    Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
+    Heads<const typename Config::Storage> d_out, Heads<typename Config::Storage> d_q,
+    Heads<typename Config::Storage> d_k, Heads<typename Config::Storage> d_v, void* memory,
+    const AttentionDropout& dropout) {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  const GradientShared<Config> shared{ptx::shared_address(shared_memory)};
+  const GradientWorkspace workspace(shape, memory);
+  if (threadIdx.x == 0) {
+    shared.init_barriers();
+    ptx::fence_async_proxy();
+  }
+  __syncthreads();
+  const int helper = Place().warp - Config::warps;
+  if (helper >= 0) {
+    ptx::shrink_registers<40>();
+    if (helper == 0) load_gradient_tiles<Config>(shape, shared, workspace, k, q, false);
+    if (helper == 1) load_gradient_tiles<Config>(shape, shared, workspace, v, d_out, true);
+    if (helper == 2 && threadIdx.x % 32 == 0) wait_for_turns<Config>(shape, shared, workspace);
+    if (helper == 3 && threadIdx.x % 32 == 0) pass_turns_on<Config>(shape, shared, workspace);
+  } else {
+    ptx::grow_registers<232>();
+    const GradientOutputs<typename Config::Storage> to{d_q, d_k, d_v, workspace.sums};
+    GradientWarpgroup<Config>(shape, shared, to, dropout).run();
+  }
+}
+
+}  // namespace hydrac::cuda
