@@ -1,9 +1,6 @@
 // `hydrac build`: emit a program and compile it ahead of time, by CMake.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +10,7 @@
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "emit/folder.h"
+#include "process/run_program.h"
 #include "runtime/error.h"
 
 namespace hydrac::cli {
@@ -21,27 +19,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Runs a command, with what it says on the screen; when quiet, only what it says of errors. Its exit code.
-int exit_code_of(std::vector<std::string> command, bool quiet) {
-  std::vector<char*> words;
-  for (std::string& word : command) words.push_back(word.data());
-  words.push_back(nullptr);
-  const pid_t child = fork();
-  if (child < 0) throw runtime::RunError("cannot start " + command[0]);
-  if (child == 0) {
-    if (quiet) dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
-    execvp(words[0], words.data());
-    _exit(127);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
 void run(const std::vector<std::string>& command, bool quiet) {
   if (!quiet) fmt::print("{}\n", fmt::join(command, " "));
   std::fflush(stdout);
-  const int code = exit_code_of(command, quiet);
+  const int code = run_program(command, quiet ? Says::only_errors : Says::to_screen).code;
   if (code == 127)
     throw runtime::InputError(
         "cmake is not installed, which builds the program (Debian, Ubuntu: apt-get install cmake)");

@@ -33,11 +33,8 @@ void check_gpu(const spec::Spec& spec) {
   const auto& o = spec.optimizations;
   if (o.precision == spec::Precision::fp8)
     throw runtime::InputError("optimizations.precision: fp8 is not possible on GPUs yet: write bf16");
-  if (o.optimizer_state != spec::StateType::fp32) {
-    throw runtime::InputError(
-        fmt::format("optimizations.optimizer_state: {} is not possible on GPUs yet: write fp32",
-                    to_string(o.optimizer_state)));
-  }
+  if (o.optimizer_state == spec::StateType::int8)
+    throw runtime::InputError("optimizations.optimizer_state: int8 is not possible on GPUs yet: write bf16");
   const int64_t dim = spec.model.head_dim;
   if (dim % 8 == 0 && dim >= 32 && dim <= 256) return;
   throw runtime::InputError(
@@ -53,9 +50,8 @@ driver::CompileOptions cpu_options(const spec::Spec& spec, const BuildOptions& o
   return compile_options;
 }
 
-std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec) {
-  if (targets::detected_gpu())
-    return std::make_unique<targets::CudaMachine>(target_of(spec), runtime::cache_dir());
+void require_gpu(const spec::Spec& spec) {
+  if (targets::detected_gpu()) return targets::require_gpu_for(target_of(spec));
   try {
     runtime::cuda::devices();
   } catch (const runtime::InputError& error) {
@@ -64,6 +60,11 @@ std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec) {
         spec.target, error.what()));
   }
   throw runtime::InputError(fmt::format("target {}: this machine's GPU is older than sm_75", spec.target));
+}
+
+std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec) {
+  require_gpu(spec);
+  return std::make_unique<targets::CudaMachine>(target_of(spec), runtime::cache_dir());
 }
 
 // What is free on the GPU, less what modules, cuDNN and the CUDA graph will take of it.
@@ -91,6 +92,12 @@ driver::Compiled fitting(const spec::Spec& spec, const driver::CompileOptions& o
 }
 
 }  // namespace
+
+void require_runnable(const spec::Spec& spec) {
+  if (target_of(spec).is_cpu()) return check_cpu_shapes(spec);
+  require_gpu(spec);
+  check_gpu(spec);
+}
 
 BuildOptions build_options(const Arguments& arguments) {
   return {arguments.value("--dump").value_or(""), memory_option(arguments)};

@@ -32,6 +32,10 @@ struct BuildOptions {
 };
 BuildOptions build_options(const Arguments& arguments);  // --dump and --memory
 
+// InputError when this machine cannot run the spec's target, or when its shapes are none that the target's
+// kernels take. Says so at once.
+void require_runnable(const spec::Spec& spec);
+
 // Compiles the spec and its kernels and takes the memory. InputError when this machine cannot run its target,
 // or when its shapes are none that the target's kernels take; Reported when it does not fit the memory.
 BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options = {});

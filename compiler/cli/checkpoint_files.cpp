@@ -29,6 +29,10 @@ std::string activation_name(const spec::Spec& spec, bool gpt2) {
   }
 }
 
+const char* stored_type(const spec::Spec& spec) {
+  return spec.optimizations.weights == spec::WeightType::bf16 ? "bfloat16" : "float32";
+}
+
 Json gpt2_config(const spec::Spec& spec) {
   const spec::Model& m = spec.model;
   return {{"architectures", {"GPT2LMHeadModel"}},
@@ -46,7 +50,7 @@ Json gpt2_config(const spec::Spec& spec) {
           {"attn_pdrop", m.attention_dropout},
           {"tie_word_embeddings", m.tie_word_embeddings},
           {"initializer_range", m.initializer_range},
-          {"torch_dtype", "float32"}};
+          {"torch_dtype", stored_type(spec)}};
 }
 
 Json llama_like_config(const spec::Spec& spec, const std::string& architecture) {
@@ -68,7 +72,7 @@ Json llama_like_config(const spec::Spec& spec, const std::string& architecture) 
                  {"attention_dropout", m.attention_dropout},
                  {"tie_word_embeddings", m.tie_word_embeddings},
                  {"initializer_range", m.initializer_range},
-                 {"torch_dtype", "float32"}};
+                 {"torch_dtype", stored_type(spec)}};
   const std::map<std::string, std::string> classes = {
       {"llama", "LlamaForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"}};
   config["architectures"] = {classes.at(architecture)};

@@ -10,6 +10,7 @@ namespace hydrac::cli {
 int run_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
+  require_runnable(*spec);  // tokenizing a corpus takes minutes
   const bool quiet = arguments.has("--quiet");
   const runtime::Corpus corpus = open_corpus(*spec, quiet);
   runtime::TrainSettings settings = train_settings(*spec);

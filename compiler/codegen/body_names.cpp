@@ -32,7 +32,7 @@ bool is_expensive(ExprOp op) {
     case ExprOp::sigmoid:
     case ExprOp::sin:
     case ExprOp::cos:
-    case ExprOp::random_bits:
+    case ExprOp::random_16_bits:
       return true;
     default:
       return false;
@@ -76,6 +76,11 @@ bool BodyNames::is_used(int operand) const {
 ir::Use BodyNames::use_of(int operand) const {
   const ir::Operand& o = body_.operands[operand];
   return o.output >= 0 ? node_.outputs[o.output] : node_.inputs[o.input];
+}
+
+bool BodyNames::is_product(int operand) const {
+  const int input = body_.operands[operand].input;
+  return node_.product.value != ir::kNoValue && input >= 0 && node_.inputs[input] == node_.product;
 }
 
 bool BodyNames::is_overwritten(int operand) const {
@@ -149,8 +154,10 @@ std::string BodyNames::wanted_name(ExprId id) const {
       return "lse";
     case ExprOp::random_key:
       return "key";
-    case ExprOp::random_bits:
+    case ExprOp::random_16_bits:
       return "bits";
+    case ExprOp::round_stochastically:
+      return wanted_name(expr.args[0]) + "_rounded";
     default:
       break;
   }
@@ -336,7 +343,9 @@ std::string BodyNames::comment() const {
     for (size_t i = 0; i < body_.operands.size(); ++i) {
       const bool is_pair =
           body_.operands[o].output >= 0 && body_.operands[i].output < 0 && body_.operands[i].input >= 0;
-      if (!is_pair || !is_used(static_cast<int>(o)) || !is_used(static_cast<int>(i))) continue;
+      if (!is_pair || !is_used(static_cast<int>(o)) || !is_used(static_cast<int>(i)) ||
+          is_product(static_cast<int>(i)))
+        continue;
       if (storage_of(graph_, use_of(static_cast<int>(o)).value) ==
           storage_of(graph_, use_of(static_cast<int>(i)).value))
         text += fmt::format("\n{} may lie where {} lies.", operand_names_[o], operand_names_[i]);
@@ -351,7 +360,8 @@ std::string BodyNames::traffic() const {
   const ir::Operand* largest = nullptr;
   std::set<int> reads, writes;
   for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (live_[i] && body_.exprs[i].op == ExprOp::load) reads.insert(body_.exprs[i].operand);
+    const Expr& expr = body_.exprs[i];
+    if (live_[i] && expr.op == ExprOp::load && !is_product(expr.operand)) reads.insert(expr.operand);
   }
   for (const Store& store : body_.stores) {
     writes.insert(store.operand);

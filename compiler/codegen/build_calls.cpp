@@ -25,6 +25,20 @@ program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
   return call;
 }
 
+program::GemmShape product_shape(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
+                  &product = graph.value(node.product);
+  program::GemmShape shape;
+  shape.transpose_b = node.flag("transpose_b");
+  shape.n = product.shape.back().size;
+  shape.m = element_count(product.shape) / shape.n;
+  shape.k = a.shape.back().size;
+  shape.a = a.dtype;
+  shape.b = b.dtype;
+  shape.c = product.dtype;
+  return shape;
+}
+
 program::Call attention_call(const ir::Graph& graph, const ir::Node& node) {
   program::Call call;
   call.kind = program::Call::Kind::attention;
@@ -68,7 +82,8 @@ void note_tensors(const ir::Node& node, program::Call& call) {
     if (std::ranges::count(node.inputs, use) > 0) call.operands.push_back(use);
     if (std::ranges::count(node.outputs, use) > 0) call.results.push_back(use);
   }
-  call.multiplies_matrices = node.op == "gemm" || node.op == "attention" || node.op == "attention_backward";
+  call.multiplies_matrices = node.op == "gemm" || node.op == "fused_product" || node.op == "attention" ||
+                             node.op == "attention_backward";
   call.origin = node.origin;
 }
 

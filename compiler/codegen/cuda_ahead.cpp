@@ -1,25 +1,26 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
+#include "ir/words.h"
 
 namespace hydrac::codegen {
 
 using ir::ExprId;
 using ir::ExprOp;
 
-int64_t CudaBodyPrinter::bytes_ahead(ExprId id) const {
+int64_t CudaBodyPrinter::bytes_ahead(ExprId id, int64_t steps) const {
   const ColumnLayout& layout = columns(deps_[id].space);
-  const int64_t places =
-      layout.steps > 1 ? layout.width : int64_t{layout.chunks} * layout.vector * layout_.threads();
+  const int64_t at_once = int64_t{layout.chunks} * layout.vector * layout_.threads();
+  const int64_t places = steps > 0 ? steps * at_once : layout.steps > 1 ? layout.width : at_once;
   return (places * size_of(body_.operands[body_.exprs[id].operand].dtype) + 15) / 16 * 16;
 }
 
-// Where a block walks many rows: the vectors that the first pass over a row loads, if shared memory has room
-// for them. A row in registers leaves shared memory at once for the next one to come; one that is walked in
-// steps is read again there, and leaves step by step in its last pass. Rows do not read what other rows
-// write, so that they may be early.
+// Where a block walks many rows: the vectors that the first pass over a row loads. A row in registers leaves
+// shared memory at once for the next one to come; one that is walked in steps is read again there, and leaves
+// step by step in its last pass. Rows do not read what other rows write, so that they may be early.
 std::vector<ExprId> CudaBodyPrinter::loads_ahead() const {
   const bool only_reads = std::ranges::none_of(
       body_.stores, [](const ir::Store& store) { return store.kind == ir::StoreKind::store; });
@@ -32,7 +33,6 @@ std::vector<ExprId> CudaBodyPrinter::loads_ahead() const {
   std::set<ExprId> ids = needed(loop, [](ExprId) { return false; });
   ids.insert(reuse_.early.begin(), reuse_.early.end());
   std::vector<ExprId> loads;
-  int64_t bytes = 0;
   for (ExprId id : ids) {
     const ir::Expr& expr = body_.exprs[id];
     if (expr.op != ExprOp::load || deps_[id].space != loop.space || is_invariant(id)) continue;
@@ -44,17 +44,35 @@ std::vector<ExprId> CudaBodyPrinter::loads_ahead() const {
         std::min(access.width, layout.vector) * size < 8)
       continue;
     loads.push_back(id);
-    bytes += bytes_ahead(id);
   }
+  return loads;
+}
+
+// Whether shared memory has room for them: for all of a row or, where a walked row is too long, for its first
+// steps. The others are brought as near as the second-level cache then; a row of which most would stay there
+// does not come ahead.
+bool CudaBodyPrinter::makes_room_ahead(const std::vector<ExprId>& loads) {
   constexpr int64_t of_the_system = 1024;
-  const int64_t a_block = shared_bytes_of_sm(gpu_) / layout_.blocks_per_sm - of_the_system;
-  return bytes + static_shared_bytes() <= a_block ? loads : std::vector<ExprId>{};
+  const int64_t room =
+      shared_bytes_of_sm(gpu_) / layout_.blocks_per_sm - of_the_system - static_shared_bytes();
+  const auto bytes = [&](int64_t steps) {
+    int64_t sum = 0;
+    for (ExprId id : loads) sum += bytes_ahead(id, steps);
+    return sum;
+  };
+  if (bytes(0) <= room) return true;
+  const int64_t all = columns(deps_[loads[0]].space).steps;
+  if (gpu_.capability < 90 || layout_.blocks_per_sm > 1 || all == 1) return false;
+  const int64_t fit = room / bytes(1);
+  if (2 * fit < all) return false;
+  steps_ahead_ = fit;
+  return true;
 }
 
 // Each thread has places of its own, so that nothing but its own copies must be waited for.
 void CudaBodyPrinter::declare_ahead() {
   const std::vector<ExprId> loads = loads_ahead();
-  if (loads.empty()) return;
+  if (loads.empty() || !makes_room_ahead(loads)) return;
   out_.line("extern __shared__ __align__(16) unsigned char shared[];");
   for (ExprId id : loads) {
     const int operand = body_.exprs[id].operand;
@@ -62,8 +80,9 @@ void CudaBodyPrinter::declare_ahead() {
     ahead_[id] = unique(operand_names_[operand] + "_ahead");
     out_.line(fmt::format("auto* const {} = reinterpret_cast<Vector<{}, {}>*>(shared{}) + threadIdx.x;",
                           ahead_[id], c_type(operand), vector(space).text, ahead_offset_));
-    const int64_t element = size_of(body_.operands[operand].dtype), bytes = bytes_ahead(id);
-    const Size places = columns(space).steps > 1
+    const int64_t element = size_of(body_.operands[operand].dtype), bytes = bytes_ahead(id, steps_ahead_);
+    const Size places = steps_ahead_ > 0 ? ahead(space)
+                        : columns(space).steps > 1
                             ? width_of(space)
                             : Size{bytes / element, fmt::format("{} * kRows", step(space).text)};
     ahead_bytes_ += bytes;
@@ -89,38 +108,75 @@ std::string CudaBodyPrinter::place_ahead(ExprId id) const {
   return fmt::format("{}[{}]", ahead_.at(id), place.empty() ? "0" : place);
 }
 
+// `const auto name = [&](std::int64_t r, int start) {...};`, with the parameters that the body names: returns
+// whether r is one. It has row pointers and row variables of its own.
+bool CudaBodyPrinter::print_function(const std::string& name, const std::function<void()>& print_body) {
+  const bool needs_row_variables = needs_row_variables_;
+  Writer outside = std::move(out_);
+  out_ = Writer(outside.indent() + 1);
+  print_body();
+  const std::string body = out_.text();
+  out_ = Writer(outside.indent() + 1);
+  const std::string pointers = row_pointers();
+  print_row_variables(pointers + body);
+  const std::string text = out_.text() + pointers + body;
+  out_ = std::move(outside);
+  const bool takes_row = ir::has_word(text, "r");
+  std::vector<std::string> parameters;
+  if (takes_row) parameters.push_back("std::int64_t r");
+  if (ir::has_word(text, "start")) parameters.push_back("int start");
+  out_.open(fmt::format("const auto {} = [&]({}) {{", name, fmt::join(parameters, ", ")));
+  out_.append(text);
+  out_.close("};");
+  for (const auto& [key, pointer] : row_pointers_) taken_.erase(pointer);
+  row_pointers_.clear();
+  needs_row_variables_ = needs_row_variables;
+  return takes_row;
+}
+
+// A vector of a row whose last steps have no room in shared memory.
+std::string CudaBodyPrinter::where_ahead(ExprId id, const std::string& there) {
+  const ir::Expr& expr = body_.exprs[id];
+  const int space = deps_[id].space;
+  const ColumnAccess access = column_access(graph_, node_, expr.operand, expr.index, space, deps_);
+  return fmt::format("{} < {} ? {} : load_columns<{}{}>({})", start_, ahead(space).text, there,
+                     vector(space).text, narrower_access(access, columns(space)),
+                     pointer(expr.operand, expr.index));
+}
+
 // fetch(r) starts the copies of row r, fetch(r, start) those of a step.
 void CudaBodyPrinter::print_fetch() {
   const int space = deps_[ahead_.begin()->first].space;
   const ColumnLayout& layout = columns(space);
-  const bool is_walked = layout.steps > 1, needs_row_variables = needs_row_variables_;
+  const bool is_walked = layout.steps > 1;
   out_.line("");
   out_.line(fmt::format(
       "// Starts the copies of {} row r to shared memory: they arrive while {} is computed.",
       is_walked ? "a step of" : "a", is_walked ? "what is left of the row before" : "the row before"));
-  out_.open(fmt::format("const auto fetch = [&](std::int64_t r{}) {{", is_walked ? ", int start" : ""));
-  Writer outside = std::move(out_);
-  out_ = Writer(outside.indent());
+  if (steps_ahead_ > 0) out_.line("// Of steps that have no room there, to the second-level cache.");
   if (is_walked) start_ = unique("start");
-  open_chunks(space);
-  for (const auto& [id, name] : ahead_) {
-    const ir::Expr& expr = body_.exprs[id];
-    const int width =
-        std::min(column_access(graph_, node_, expr.operand, expr.index, space, deps_).width, layout.vector);
-    out_.line(fmt::format("copy_columns<{}>({}, {});", access_text(space, width), place_ahead(id),
-                          pointer(expr.operand, expr.index)));
-  }
-  close_chunks(space);
-  const std::string copies = out_.text();
-  out_ = std::move(outside);
-  const std::string pointers = row_pointers();
-  print_row_variables(pointers + copies);
-  out_.append(pointers + copies);
-  out_.close("};");
-  // The walk has pointers and variables of its own.
-  for (const auto& [key, name] : row_pointers_) taken_.erase(name);
-  row_pointers_.clear();
-  needs_row_variables_ = needs_row_variables;
+  print_function("fetch", [&] {
+    open_chunks(space);
+    for (const auto& [id, name] : ahead_) {
+      const ir::Expr& expr = body_.exprs[id];
+      const int width =
+          std::min(column_access(graph_, node_, expr.operand, expr.index, space, deps_).width, layout.vector);
+      const std::string from = pointer(expr.operand, expr.index);
+      const std::string copy =
+          fmt::format("copy_columns<{}>({}, {});", access_text(space, width), place_ahead(id), from);
+      if (steps_ahead_ == 0) {
+        out_.line(copy);
+        continue;
+      }
+      out_.open(fmt::format("if ({} < {}) {{", start_, ahead(space).text));
+      out_.line(copy);
+      out_.outdent();
+      out_.open("} else {");
+      out_.line(fmt::format("prefetch({});", from));
+      out_.close();
+    }
+    close_chunks(space);
+  });
   if (is_walked) taken_.erase(start_);
   start_.clear();
 }
@@ -141,21 +197,31 @@ void CudaBodyPrinter::fetch_first() {
       fmt::format("for (int start = 0; start < {}; start += {}) {{", width_of(space).text, step(space).text));
   out_.line("fetch(first, start);");
   out_.line("commit_copies();");
+  if (overlaps_rows_) reduce_behind("first", "");
   out_.close();
+  if (overlaps_rows_) reduce_last("first");
 }
 
 // In a row's first pass. As many groups are under way as a row has steps, and the oldest is this step's.
 // Where the next row's step is not fetched at once, an empty group takes its place, so that the number stays.
 void CudaBodyPrinter::await_step() {
+  if (overlaps_rows_) {
+    out_.line("wait_copies_before<1>();  // this step's; the next one stays under way");
+    return;
+  }
   out_.line(fmt::format("wait_copies_before<{} - 1>();  // this step's; the next ones stay under way",
                         steps(deps_[ahead_.begin()->first].space).text));
   if (last_ahead_ != &stages_[0].loops[0]) out_.line("commit_copies();  // an empty group in its place");
 }
 
+std::string CudaBodyPrinter::next_row() const {
+  return fmt::format("r + {}", (blocks() * block_rows()).text);
+}
+
 // Once the row, or the step of it, has left shared memory for registers.
 void CudaBodyPrinter::fetch_next() {
-  out_.line(fmt::format("if (r + {0} < {1}) fetch(r + {0}{2});", (blocks() * block_rows()).text,
-                        rows_size().text, start_.empty() ? "" : ", " + start_));
+  out_.line(fmt::format("if ({0} < {1}) fetch({0}{2});", next_row(), rows_size().text,
+                        start_.empty() ? "" : ", " + start_));
   if (walks_ahead()) out_.line("commit_copies();");
 }
 

@@ -19,13 +19,25 @@ using ir::Store;
 using ir::StoreKind;
 using Shape = CudaLayout::Shape;
 
+namespace {
+
+std::set<std::string> reserved_names(const ir::Node& node) {
+  std::set<std::string> names = {"r",        "i",     "k",        "j",         "lanes", "layer", "workspace",
+                                 "tile",     "share", "column",   "total",     "first", "fetch", "shared",
+                                 "load",     "store", "element",  "larger",    "max",   "min",   "reduce",
+                                 "prefetch", "plain", "is_plain", "specialize"};
+  if (node.product.value != ir::kNoValue)
+    names.insert({"left", "right", "in", "sum", "sums", "partials", "begin", "problem", "epilogue"});
+  return names;
+}
+
+}  // namespace
+
 CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
-    : BodyNames(graph, node, {"r",    "i",     "k",       "j",      "lanes", "layer", "workspace",
-                              "tile", "share", "column",  "total",  "first", "fetch", "shared",
-                              "load", "store", "element", "larger", "max",   "min"}),
+    : BodyNames(graph, node, reserved_names(node)),
       gpu_(gpu),
       layout_(cuda_layout(graph, node, gpu)),
-      walks_rows_(!sums_.empty()),
+      walks_rows_(!sums_.empty() || node.product.value != ir::kNoValue),
       text_(
           body_, [this](ExprId id) { return value_name(id); },
           [this](const ir::Expr& e) { return const_cast<CudaBodyPrinter*>(this)->load_text(e); },
@@ -34,12 +46,12 @@ CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, c
       reuse_(plan_reuse()) {}
 
 CudaKernels CudaBodyPrinter::print() {
+  if (node_.product.value != ir::kNoValue) return print_product();
   CudaKernels kernels;
   CudaKernel kernel;
   kernel.comment = comment();
   kernel.takes_workspace = !sums_.empty() && !sums_are_direct();
-  for (size_t i = 0; i < body_.exprs.size(); ++i)
-    kernel.takes_layer |= live_[i] && body_.exprs[i].op == ExprOp::layer;
+  kernel.takes_layer = takes_layer();
   kernel.launch.block = layout_.threads();
   lay_out_grid(kernel.launch);
   if (layout_.shape == Shape::flat && kernel.launch.grid == 1) {
@@ -68,6 +80,13 @@ CudaKernels CudaBodyPrinter::print() {
   kernels.kernels.push_back(std::move(kernel));
   if (finishes) kernels.kernels.push_back(finishing_kernel());
   return kernels;
+}
+
+bool CudaBodyPrinter::takes_layer() const {
+  for (size_t i = 0; i < body_.exprs.size(); ++i) {
+    if (live_[i] && body_.exprs[i].op == ExprOp::layer) return true;
+  }
+  return false;
 }
 
 // Registers for as many blocks of a multiprocessor as the layout counts on.
@@ -130,16 +149,42 @@ std::string_view CudaBodyPrinter::exp_name(ExprId argument) const {
   return is_coarse ? "exp_of_16_bits" : "exp";
 }
 
+// "r * C + c, j" for the element "r * C + c + j" of a chunk that begins with a multiple of 4: so neighbours
+// share their random bits. Otherwise the element.
+std::string CudaBodyPrinter::random_element(ExprId id) const {
+  const ir::Expr& expr = body_.exprs[id];
+  std::string text = text_.of(id);
+  if (expr.op != ExprOp::position || !names_[id].empty() || deps_[id].space == kRowSpace ||
+      columns(deps_[id].space).vector % 4 != 0)
+    return text;
+  const ir::Affine& position = expr.index[0].affine;
+  const int inner = body_.spaces[deps_[id].space].back();
+  const bool begins_aligned =
+      position.constant % 4 == 0 && std::ranges::all_of(position.terms, [&](const auto& term) {
+        return term.first == inner ? term.second == 1
+                                   : term.second % 4 == 0 || body_.variables[term.first].size == 1;
+      });
+  const std::string end = text.ends_with('}') ? "}" : "", j = " + j" + end;
+  if (!begins_aligned || !text.ends_with(j)) return text;
+  text.resize(text.size() - j.size());
+  return text + end + ", j";
+}
+
 std::string CudaBodyPrinter::definition(ExprId id) const {
   const ir::Expr& expr = body_.exprs[id];
+  if (plain_.contains(id)) return plain_definition(id);
+  if (expr.op == ExprOp::random_16_bits)
+    return fmt::format("random_16_bits({}, {})", text_.of(expr.args[0]), random_element(expr.args[1]));
   if (expr.op != ExprOp::exp || expr.type != ir::ExprType::f32) return text_.definition(id);
   return fmt::format("{}({})", exp_name(expr.args[0]), text_.of(expr.args[0]));
 }
 
 // The variable that holds a value, or its text where that differs from other targets'.
 std::string CudaBodyPrinter::value_name(ExprId id) const {
-  if (!names_[id].empty() || body_.exprs[id].op != ExprOp::exp) return names_[id];
-  return definition(id);
+  if (!names_[id].empty()) return names_[id];
+  if (plain_.contains(id)) return "(" + plain_definition(id) + ")";
+  const ExprOp op = body_.exprs[id].op;
+  return op == ExprOp::exp || op == ExprOp::random_16_bits ? definition(id) : "";
 }
 
 void CudaBodyPrinter::print_uniform() {
@@ -258,6 +303,8 @@ void CudaBodyPrinter::print_row_walk() {
   declare_ahead();
   if (!ahead_.empty()) {
     print_fetch();
+    overlaps_rows_ = overlaps_rows();
+    if (overlaps_rows_) print_reduce();
     out_.line(fmt::format("const std::int64_t first = {};", first));
     fetch_first();
     first = "first";
@@ -363,7 +410,8 @@ void CudaBodyPrinter::print_row_store(const Store& store) {
                         narrowed(store.operand, text_.of(store.value))));
 }
 
-CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& fused, const targets::Target& gpu) {
+CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
+  const ir::Node fused = node.op == "fused_product" ? epilogue_of(node) : node;
   CudaKernels kernels = CudaBodyPrinter(graph, fused, gpu).print();
   const std::string name = kernel_name(std::get<std::string>(fused.attributes.at("name")));
   kernels.kernels[0].name = name;

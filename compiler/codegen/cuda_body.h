@@ -3,13 +3,16 @@
 //   - rows with reductions: a warp or a block of threads holds a row in registers, wide rows are read again;
 //   - column sums: a fixed number of blocks walks its rows in order and keeps its columns' sums in registers;
 //     a second kernel adds the partial sums in a fixed order.
-// Results are the same on every run: no atomics, and every sum has a fixed order.
+// The body of a "fused_product" is the epilogue of a product's kernel, cuda/product/product.cuh: eight
+// columns of a row at a time, with column sums as above. Results are the same on every run: no atomics, and
+// every sum has a fixed order.
 #pragma once
 #include "codegen/cuda_kernel.h"
 #include "targets/target.h"
 
 namespace hydrac::codegen {
 
-CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& fused, const targets::Target& gpu);
+// Of a "fused" or a "fused_product" node.
+CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
 
 }  // namespace hydrac::codegen

@@ -45,6 +45,7 @@ class CudaBodyPrinter : BodyNames {
   Size chunks(int space) const;
   Size step(int space) const;     // columns of a step
   Size steps(int space) const;    // of a row
+  Size ahead(int space) const;    // columns of a row that come ahead, where not all do
   Size vectors(int space) const;  // of a row
   Size tiles() const;
   std::string sums_text() const;  // the length of a row of partial sums
@@ -58,6 +59,7 @@ class CudaBodyPrinter : BodyNames {
   // cuda_body.cpp: the kernel around a row.
   std::string parameters(CudaKernel& kernel);
   std::string launch_bounds() const;
+  bool takes_layer() const;
   void print_flat();
   void print_rows();
   void print_row_walk();
@@ -71,21 +73,52 @@ class CudaBodyPrinter : BodyNames {
   void print_column_variables(int space, const std::string& column, const std::string& named_by);
   bool loads_shared_row_values(int level) const;
   void define(ir::ExprId id);
+  std::string random_element(ir::ExprId id) const;
   std::string definition(ir::ExprId id) const;
   std::string value_name(ir::ExprId id) const;
   bool has_16_bits(ir::ExprId id) const;
   std::string_view exp_name(ir::ExprId argument) const;
 
+  // cuda_product.cpp: a body behind a product.
+  CudaKernels print_product();
+  CudaKernel product_kernel();
+  std::string epilogue_text();
+  std::vector<int> epilogue_tensors() const;
+  std::string tensor_member(int operand) const;
+  std::vector<std::string> take_products();
+  std::vector<ir::ExprId> take_loads(bool invariant);
+  std::string first_definition(int space) const;
+  std::string begin_function(const std::vector<ir::ExprId>& loads);
+  std::string load_function(const std::vector<ir::ExprId>& loads);
+  std::string apply_function(const std::vector<std::string>& products);
+  std::string load_member(ir::ExprId load, const std::string& name) const;
+  std::string problem_text() const;
+
   // cuda_ahead.cpp: the loads of the next row, under way while a block computes on this one.
   std::vector<ir::ExprId> loads_ahead() const;
-  int64_t bytes_ahead(ir::ExprId id) const;  // of a block
+  int64_t bytes_ahead(ir::ExprId id, int64_t steps) const;  // of a block; 0 steps: of all the row
+  bool makes_room_ahead(const std::vector<ir::ExprId>& loads);
   void declare_ahead();
+  bool print_function(const std::string& name, const std::function<void()>& print_body);
+  std::string where_ahead(ir::ExprId id, const std::string& there);
   void print_fetch();
   bool walks_ahead() const;
   void fetch_first();
   void await_step();
+  std::string next_row() const;
   void fetch_next();
   std::string place_ahead(ir::ExprId id) const;  // of the chunk
+
+  // cuda_overlap.cpp: a row's first pass within the last pass over the row before.
+  bool overlaps_rows() const;
+  bool is_reduced_ahead(const Loop& loop) const;
+  void print_reduce();
+  void take_reductions(const Loop& loop);
+  std::string reduce_call(const std::string& row, const std::string& start) const;
+  void reduce_behind(const std::string& row, const std::string& condition);
+  void reduce_last(const std::string& row);
+  void reduce_next_behind();
+  void reduce_next_last();
 
   // cuda_address.cpp: where elements lie, and their text.
   std::string c_type(int operand) const;
@@ -97,8 +130,14 @@ class CudaBodyPrinter : BodyNames {
   std::string row_pointer(int operand, const std::string& rows);
   bool is_dense(const Address& at) const;
 
-  // cuda_columns.cpp: passes over the columns of a space.
+  // cuda_pass.cpp: a pass over the columns of a space.
+  std::set<ir::ExprId> in_pass(const Loop& loop) const;
+  std::string pass_comment(const Loop& loop, const std::set<ir::ExprId>& ids) const;
   void print_loop(const Loop& loop);
+  void print_walk(const Loop& loop, const std::set<ir::ExprId>& ids);
+  void print_step(const Loop& loop, const std::set<ir::ExprId>& ids);
+
+  // cuda_columns.cpp: what a pass loads, computes and stores.
   void declare_columns(int space);
   void open_chunks(int space);
   void close_chunks(int space);
@@ -108,7 +147,6 @@ class CudaBodyPrinter : BodyNames {
   void open_elements(int space);
   void close_elements(int space);
   void print_columns_variables(int space);
-  std::string pass_comment(const Loop& loop, const std::set<ir::ExprId>& ids) const;
   void print_loads(int space, const std::set<ir::ExprId>& ids);
   void print_load(int space, ir::ExprId id);
   void print_compute(const Loop& loop, const std::set<ir::ExprId>& ids);
@@ -118,11 +156,11 @@ class CudaBodyPrinter : BodyNames {
   bool moves_row(int space) const;
   std::optional<std::string> row_start(int operand, const ir::Index& index);
   std::string row_end(int space) const;
+  static std::string narrower_access(const ColumnAccess& access, const ColumnLayout& layout);
   std::string load_definition(int space, ir::ExprId id);
   std::string kept_row(int store) const;
   void find_kept_rows(const Loop& loop);
   void declare_kept(int space, const std::set<ir::ExprId>& ids);
-  std::set<ir::ExprId> in_pass(const Loop& loop) const;
   void forget_loads(const std::set<ir::ExprId>& ids);
   const ColumnLayout& columns(int space) const { return layout_.columns[space]; }
   std::string per_element(const std::string& name, int space) const;  // name[k][j]
@@ -130,8 +168,17 @@ class CudaBodyPrinter : BodyNames {
   std::string access_text(int space, int width) const;  // elements of an access, of a vector at most
   bool guards(int space) const;
 
+  // cuda_plain.cpp: conditions on the column, asked of whole vectors.
+  std::optional<int> compared_column(ir::ExprId condition, int space) const;
+  std::vector<ir::ExprId> plain_conditions(int space, const std::set<ir::ExprId>& ids) const;
+  std::string compared_value(ir::ExprId condition, int space) const;
+  void open_plain_elements(int space, const std::set<ir::ExprId>& ids);
+  void close_plain_elements(int space);
+  std::string plain_definition(ir::ExprId condition) const;
+
   // cuda_reductions.cpp: sums, maxima and logsumexp of a row.
-  void declare_reductions(const Loop& loop);
+  void declare_reductions(const Loop& loop, const std::string& prefix);
+  std::string neutral(ir::ExprId reduction) const;
   void accumulate(const Loop& loop);
   void add_exponential(ir::ExprId logsumexp);
   void print_maximum(const std::string& name, ir::ExprId value);
@@ -176,8 +223,12 @@ class CudaBodyPrinter : BodyNames {
       ahead_;  // loads that fetch brings to shared memory, in the thread's places
   int64_t ahead_bytes_ = 0;
   std::string ahead_offset_;          // ahead_bytes_ as an expression
+  int64_t steps_ahead_ = 0;           // of a walked row, where not all of them come ahead
   const Loop* last_ahead_ = nullptr;  // the last pass that reads them there
+  bool overlaps_rows_ = false;        // overlaps_rows(), once that is known
+  bool reduce_takes_row_ = false;     // reduce(r, start)
   bool counts_elements_ = false;      // a flat kernel's text may name `first`, its first element
+  std::set<ir::ExprId> plain_;        // conditions of the pass that plain vectors need not ask
   std::set<int> declared_spaces_;     // whose column variables stand before the row
   std::string start_;                 // the step's first column, in a row that is walked in steps
 };

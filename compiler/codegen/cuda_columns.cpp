@@ -1,8 +1,6 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "codegen/cuda_body_printer.h"
 #include "ir/words.h"
@@ -117,68 +115,7 @@ void CudaBodyPrinter::close_elements(int space) {
   out_.close();
 }
 
-// ---- one pass
-
-// The column values that a pass handles: what it computes, and at the border what is at hand.
-std::set<ExprId> CudaBodyPrinter::in_pass(const Loop& loop) const {
-  return needed(loop, [&](ExprId id) { return !names_[id].empty(); });
-}
-
-// What a pass does, where a row takes several.
-std::string CudaBodyPrinter::pass_comment(const Loop& loop, const std::set<ExprId>& ids) const {
-  size_t passes = 0;
-  for (const Stage& stage : stages_) passes += stage.loops.size();
-  if (passes < 2) return "";
-  std::set<std::string> loads;
-  std::vector<std::string> reduced, stored, summed, parts;
-  for (ExprId id : ids) {
-    if (body_.exprs[id].op == ExprOp::load && !columns_.contains(id))
-      loads.insert(operand_names_[body_.exprs[id].operand]);
-  }
-  for (ExprId id : loop.reductions) reduced.push_back(wanted_name(id));
-  for (int s : loop.stores) {
-    const bool sums = body_.stores[s].kind != StoreKind::store;
-    (sums ? summed : stored).push_back(operand_names_[body_.stores[s].operand]);
-  }
-  if (!loads.empty()) parts.push_back(fmt::format("load {}", fmt::join(loads, ", ")));
-  if (!reduced.empty()) parts.push_back(fmt::format("reduce {}", fmt::join(reduced, ", ")));
-  if (!summed.empty()) parts.push_back(fmt::format("add to {}", fmt::join(summed, ", ")));
-  if (!stored.empty()) parts.push_back(fmt::format("store {}", fmt::join(stored, ", ")));
-  std::string text = fmt::format("// {}.", fmt::join(parts, "; "));
-  text[3] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[3])));
-  return text;
-}
-
-void CudaBodyPrinter::print_loop(const Loop& loop) {
-  const ColumnLayout& layout = columns(loop.space);
-  const std::set<ExprId> ids = in_pass(loop);
-  if (const std::string comment = pass_comment(loop, ids); !comment.empty()) {
-    out_.line("");
-    out_.line(comment);
-  }
-  declare_reductions(loop);
-  if (layout.steps > 1) {
-    start_ = unique("start");
-    out_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", start_, width_of(loop.space).text,
-                          step(loop.space).text));
-  }
-  declare_columns(loop.space);
-  if (walks_ahead() && &loop == &stages_[0].loops[0]) await_step();
-  std::set<ExprId> loads = ids;
-  if (layout.steps == 1) loads.insert(reuse_.early.begin(), reuse_.early.end());
-  print_loads(loop.space, loads);
-  if (&loop == last_ahead_) fetch_next();
-  if (layout.steps > 1) print_peaks(loop);
-  declare_kept(loop.space, ids);
-  print_compute(loop, ids);
-  if (layout.steps > 1) {
-    out_.close();
-    taken_.erase(start_);
-    start_.clear();
-  }
-  finish_reductions(loop);
-  forget_loads(ids);
-}
+// ---- what a pass loads
 
 // Whether the thread's chunks of a row are moved by one call, which finds them by the lane.
 bool CudaBodyPrinter::moves_row(int space) const {
@@ -204,14 +141,17 @@ std::string CudaBodyPrinter::row_end(int space) const {
   return guards(space) ? ", " + width_of(space).text : "";
 }
 
+std::string CudaBodyPrinter::narrower_access(const ColumnAccess& access, const ColumnLayout& layout) {
+  return access.width < layout.vector ? fmt::format(", {}", access.width) : "";
+}
+
 // The one-line definition of what a pass loads; empty where it takes a loop or a condition.
 std::string CudaBodyPrinter::load_definition(int space, ExprId id) {
   const ir::Expr& expr = body_.exprs[id];
   const Columns& load = columns_[id];
   const ColumnLayout& layout = columns(space);
   if (load.access.kind != Kind::consecutive || layout.vector == 1) return "";
-  const int width = std::min(load.access.width, layout.vector);
-  const std::string access = width == layout.vector ? "" : fmt::format(", {}", width);
+  const std::string access = narrower_access(load.access, layout);
   const auto ahead = ahead_.find(id);
   if (moves_row(space) && ahead == ahead_.end()) {
     const std::optional<std::string> row = row_start(expr.operand, expr.index);
@@ -258,7 +198,8 @@ void CudaBodyPrinter::print_load(int space, ExprId id) {
   const ColumnLayout& layout = columns(space);
   const std::string to = load.name + (layout.chunks > 1 ? "[k]" : "");
   if (const auto ahead = ahead_.find(id); ahead != ahead_.end()) {
-    out_.line(fmt::format("{} = {};", to, place_ahead(id)));
+    const std::string there = place_ahead(id);
+    out_.line(fmt::format("{} = {};", to, steps_ahead_ == 0 ? there : where_ahead(id, there)));
   } else if (load.access.kind == Kind::constant || layout.vector == 1) {
     out_.line(fmt::format("{} = {};", to, element(expr.operand, expr.index)));
   } else if (load.access.kind == Kind::consecutive) {
@@ -320,6 +261,11 @@ void CudaBodyPrinter::find_kept_rows(const Loop& loop) {
   kept_rows_.clear();
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];
+    if (is_product(store.operand)) {  // it is stored as it came
+      kept_rows_[s] =
+          fmt::format("store({}, {});", pointer(store.operand, store.index), columns_.at(store.value).name);
+      continue;
+    }
     if (store.kind != StoreKind::store || kept_row(s).empty()) continue;
     const ColumnAccess access = column_access(graph_, node_, store.operand, store.index, loop.space, deps_);
     if (access.kind != Kind::consecutive) continue;
@@ -335,7 +281,7 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
   find_kept_rows(loop);
   open_chunks(loop.space);
   const std::map<int, std::string> outputs = declare_outputs(loop);
-  open_elements(loop.space);
+  open_plain_elements(loop.space, ids);
   std::vector<ExprId> defined;
   print_values(ids, defined);
   accumulate(loop);
@@ -353,7 +299,7 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
     }
   }
   forget_values(loop.space, defined);
-  close_elements(loop.space);
+  close_plain_elements(loop.space);
   print_outputs(loop, outputs);
   close_chunks(loop.space);
   for (const auto& [s, statement] : kept_rows_) out_.line(statement);

@@ -29,6 +29,7 @@ std::string CudaBodyPrinter::of_space(const std::string& name, int space) const 
 }
 
 Size CudaBodyPrinter::vector(int space) const {
+  if (node_.product.value != ir::kNoValue) return literal(columns(space).vector);
   return {columns(space).vector, of_space("kVector", space)};
 }
 
@@ -42,6 +43,10 @@ Size CudaBodyPrinter::step(int space) const {
 
 Size CudaBodyPrinter::steps(int space) const {
   return {columns(space).steps, of_space("kSteps", space)};
+}
+
+Size CudaBodyPrinter::ahead(int space) const {
+  return {steps_ahead_ * step(space).value, "kAhead"};
 }
 
 Size CudaBodyPrinter::vectors(int space) const {
@@ -82,6 +87,8 @@ std::vector<CudaBodyPrinter::Constant> CudaBodyPrinter::constants() const {
     list.push_back({"int", step(space).text, fmt::format("kLanes * {} * {}", chunks(space).text, one.text),
                     "columns at a time"});
     list.push_back({"int", steps(space).text, ceiling_quotient(width, step(space)).text, "of a row"});
+    list.push_back({"int", ahead(space).text, fmt::format("{} * {}", steps_ahead_, step(space).text),
+                    "columns of a row that shared memory has room for"});
     if (layout_.shape == Shape::tiles)
       list.push_back({"int", "kTiles", ceiling_quotient(vectors(space), lanes()).text, "of kLanes vectors"});
   }

@@ -6,6 +6,7 @@
 
 #include "codegen/kernel_source.h"
 #include "ir/graph.h"
+#include "program/program.h"
 #include "targets/target.h"
 
 namespace hydrac::codegen {
@@ -27,11 +28,12 @@ struct CudaKernel {
   // `extern "C" __global__ void __launch_bounds__(..) @KERNEL@(...) {...}`, with kNamePlaceholder where the
   // kernel's name belongs.
   std::string text;
-  std::string header;                   // the file of templates/ that the text binds to constants, if it does
-  std::vector<ir::Use> arguments;       // the tensors, in the order of the pointer parameters
-  std::vector<std::string> parameters;  // what the text calls them
-  bool takes_workspace = false;         // then `float* workspace` follows the tensors
-  bool takes_layer = false;             // then `int layer` is last
+  std::string header;  // the file of templates/ that the text binds to constants, if it does
+  std::vector<program::MatrixMap> maps = {};  // of the first arguments, which are tensor maps
+  std::vector<ir::Use> arguments;             // the tensors, in the order of the parameters
+  std::vector<std::string> parameters;        // what the text calls them
+  bool takes_workspace = false;               // then `float* workspace` follows the tensors
+  bool takes_layer = false;                   // then `int layer` is last
   CudaLaunch launch;
 };
 

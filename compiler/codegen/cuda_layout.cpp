@@ -6,6 +6,8 @@
 #include <numeric>
 #include <set>
 
+#include "codegen/cuda_product.h"
+
 namespace hydrac::codegen {
 
 using ir::Body;
@@ -271,6 +273,16 @@ class Planner {
   CudaLayout layout_;
 };
 
+// A thread has eight columns of a row at a time; the product's kernel decides which.
+CudaLayout epilogue_layout(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
+  CudaLayout layout;
+  layout.blocks = product_sums_rows(product_problem(graph, node, gpu));
+  for (size_t space = 0; space < node.body->spaces.size(); ++space)
+    layout.columns.push_back({.width = element_count(node.body->space_shape(static_cast<int>(space))),
+                              .vector = kColumnsOfAnEpilogue});
+  return layout;
+}
+
 }  // namespace
 
 int64_t shared_bytes_of_sm(const targets::Target& gpu) {
@@ -282,6 +294,7 @@ int64_t shared_bytes_of_sm(const targets::Target& gpu) {
 }
 
 CudaLayout cuda_layout(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
+  if (node.product.value != ir::kNoValue) return epilogue_layout(graph, node, gpu);
   return Planner(graph, node, gpu).run();
 }
 

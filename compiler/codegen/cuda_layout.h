@@ -37,7 +37,7 @@ struct ColumnLayout {
 
 struct CudaLayout {
   enum class Shape {
-    flat,   // a thread for each chunk of each row; nothing is shared between threads
+    flat,   // a thread for each chunk of each row; nothing is shared between threads. Also epilogues.
     rows,   // `lanes` threads for each row
     tiles,  // `lanes` threads for each tile of the columns; blocks share the rows of a tile
   } shape = Shape::flat;

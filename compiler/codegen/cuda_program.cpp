@@ -81,8 +81,8 @@ class CudaProgramBuilder {
 
   Call gemm(const ir::Node& node) {
     Call call = gemm_call(graph_, node);
-    const int branch = options_.streams > 1 && is_gradient(node.outputs[0]) ? 1 : 0;
-    call.arguments.push_back(gemm_workspace(branch));
+    call.gemm.beside = options_.streams > 1 && is_gradient(node.outputs[0]);
+    call.arguments.push_back(gemm_workspace(call.gemm.beside ? 1 : 0));
     if (call.gemm.bias) call.arguments.push_back(node.inputs[2]);
     return call;
   }
@@ -106,7 +106,8 @@ class CudaProgramBuilder {
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 
   // A call that writes nothing but gradients of parameters, which nobody reads before the update, goes to the
-  // second branch. One that only fills scratch memory goes where the node's outputs say.
+  // second branch. Not so the token embedding's: nothing follows it on the first branch, and the second one
+  // is then still at others. A call that only fills scratch memory goes where the node's outputs say.
   void note_writes(const ir::Node& node, Call& call) const {
     std::vector<ir::Use> written;
     for (ir::Use use : call.arguments) {
@@ -117,7 +118,7 @@ class CudaProgramBuilder {
       std::ranges::copy_if(node.outputs, std::back_inserter(written),
                            [&](ir::Use use) { return is_output(use); });
     const bool only_gradients = std::ranges::all_of(written, [&](ir::Use use) { return is_gradient(use); });
-    call.branch = options_.streams > 1 && only_gradients ? 1 : 0;
+    call.branch = options_.streams > 1 && only_gradients && node.op != "embedding_backward" ? 1 : 0;
   }
   bool is_output(ir::Use use) const { return !is_gemm_workspace(use) && !scratch_.contains(use.value); }
 
@@ -140,8 +141,8 @@ class CudaProgramBuilder {
   // Which of the calls does the node's work.
   size_t add_launches(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
     if (node.op == "embedding_backward") node.inputs.push_back(token_order(node.inputs[0]));
-    const CudaKernels source = node.op == "fused" ? cuda_body_kernels(graph_, node, *options_.gpu)
-                                                  : cuda_library_kernels(graph_, node, *options_.gpu);
+    const CudaKernels source = node.body ? cuda_body_kernels(graph_, node, *options_.gpu)
+                                         : cuda_library_kernels(graph_, node, *options_.gpu);
     ir::Use workspace;
     if (source.workspace_bytes > 0)
       workspace = scratch(region, node, source.kernels[source.main].name, source.workspace_bytes);
@@ -153,8 +154,10 @@ class CudaProgramBuilder {
                             node.origin, kernel.header,  kernel.takes_layer};
       added.waits_for_previous = waits_for_previous(*options_.gpu);
       added.block = {kernel.launch.block, kernel.launch.shared_bytes};
+      added.maps = kernel.maps;
       added.blocks_of_rows = kernel.launch.grid_of_rows;
       call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
+      if (!kernel.maps.empty()) call.gemm = product_shape(graph_, node);
       const std::string label = graph_.value(node.outputs[0]).name;
       call.kernel = kernels_.add(
           std::move(added), call.grid.blocks,

@@ -16,17 +16,21 @@ std::vector<ExprId> CudaBodyPrinter::reductions(const Loop& loop, ExprOp op) con
   return result;
 }
 
-void CudaBodyPrinter::declare_reductions(const Loop& loop) {
+// What a sum or a maximum begins with.
+std::string CudaBodyPrinter::neutral(ExprId reduction) const {
+  return body_.exprs[reduction].op == ExprOp::sum ? "0.0f" : "minus_infinity()";
+}
+
+void CudaBodyPrinter::declare_reductions(const Loop& loop, const std::string& prefix) {
   for (ExprId id : loop.reductions) {
     if (body_.exprs[id].op == ExprOp::logsumexp) {
-      exponentials_[id] = {unique("peak"), unique("exp_sum")};
+      exponentials_[id] = {unique(prefix + "peak"), unique(prefix + "exp_sum")};
       out_.line(
           fmt::format("float {} = kLowest, {} = 0.0f;", exponentials_[id].first, exponentials_[id].second));
       continue;
     }
-    const bool is_sum = body_.exprs[id].op == ExprOp::sum;
-    names_[id] = unique(wanted_name(id));
-    out_.line(fmt::format("float {} = {};", names_[id], is_sum ? "0.0f" : "minus_infinity()"));
+    names_[id] = unique(prefix + wanted_name(id));
+    out_.line(fmt::format("float {} = {};", names_[id], neutral(id)));
   }
 }
 
@@ -70,12 +74,13 @@ void CudaBodyPrinter::print_peaks(const Loop& loop) {
     const std::string before = unique(peak + "_before");
     out_.line(fmt::format("const float {} = {};", before, peak));
     open_chunks(loop.space);
-    open_elements(loop.space);
+    const std::set<ExprId> ids = in_pass({loop.space, {id}, {}});
+    open_plain_elements(loop.space, ids);
     std::vector<ExprId> defined;
-    print_values(in_pass({loop.space, {id}, {}}), defined);
+    print_values(ids, defined);
     print_maximum(peak, body_.exprs[id].args[0]);
     forget_values(loop.space, defined);
-    close_elements(loop.space);
+    close_plain_elements(loop.space);
     close_chunks(loop.space);
     out_.line(fmt::format("{} *= exp({} - {});", sum, before, peak));
     taken_.erase(before);

@@ -109,7 +109,7 @@ bool ExpressionText::is_rounded(ir::ExprId id, ir::DType dtype) const {
   const ir::Expr& expr = body_.exprs[id];
   if (dtype == ir::DType::f32) return true;
   if (expr.op == ExprOp::load) return body_.operands[expr.operand].dtype == dtype;
-  return expr.op == ExprOp::round_to && expr.dtype == dtype;
+  return (expr.op == ExprOp::round_to || expr.op == ExprOp::round_stochastically) && expr.dtype == dtype;
 }
 
 ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
@@ -195,9 +195,9 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
                           text(expr.args[2]).text),
               kPrimary};
     }
-    case ExprOp::random_bits: {
-      return {fmt::format("random_bits({}, {})", text(expr.args[0]).text, text(expr.args[1]).text), kPrimary};
-    }
+    case ExprOp::random_16_bits:
+    case ExprOp::round_stochastically:
+      return {call(std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::round_to:
       if (is_rounded(expr.args[0], expr.dtype)) return text(expr.args[0]);
       if (!dialect_.has_16_bits) break;

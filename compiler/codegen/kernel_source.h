@@ -10,7 +10,7 @@ namespace hydrac::codegen {
 struct KernelSource {
   std::string name;     // wanted; the program makes it unique
   std::string comment;  // what it computes, over which rows and columns
-  // Definition with the placeholder kNamePlaceholder where the kernel's name belongs.
+  // Definition with the placeholder kNamePlaceholder wherever the kernel's name belongs.
   std::string text;
   std::vector<ir::Use> arguments;       // the tensors, in the order of the parameters
   std::vector<std::string> parameters;  // what the text calls them

@@ -171,7 +171,9 @@ std::string KernelTable::unique(const std::string& wanted, const KernelPlace& pl
 void KernelTable::define(int kernel) {
   std::string text = entries_[kernel].text;
   const std::string placeholder = kNamePlaceholder;
-  text.replace(text.find(placeholder), placeholder.size(), kernels_[kernel].name);
+  const std::string& name = kernels_[kernel].name;
+  for (size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += name.size())
+    text.replace(at, placeholder.size(), name);
   kernels_[kernel].text = std::move(text);
 }
 

@@ -57,6 +57,12 @@ passes::Precision precision_of(const spec::Spec& spec) {
   }
 }
 
+// Our product kernel is Hopper's; of 16-bit numbers, which the pass looks at itself.
+bool fuses_products(const spec::Spec& spec) {
+  return targets::find(spec.target)->capability == 90 &&
+         spec.optimizations.fused_products != spec::FusedProducts::none;
+}
+
 // Storages that calls of the second branch read or write.
 std::set<ir::ValueId> touched_beside(const Compiled& c) {
   std::set<ir::ValueId> storages;
@@ -103,7 +109,6 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // spec -> graph
   models::Model model = models::declare_model(c.graph, c.spec);
   c.interface = model.interface;
-  c.pack = models::pack_parameters(c.graph);
   models::build_micro_step(model);
   models::build_evaluate(model);
   if (c.interface.logits != ir::kNoValue) models::build_generate(model);
@@ -112,7 +117,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // its gradients and its update
   autodiff::differentiate(c.graph, c.graph.function("micro_step"),
                           {spec.train.gradient_accumulation_steps > 1});
-  models::pack_gradients(c.graph, c.pack);
+  c.pack = models::pack_parameters(c.graph, models::pack_types(spec, precision_of(spec).activations));
   models::advance_randomness(model);
   c.metrics = optimizers::build_update(model, c.pack);
   after("autodiff");
@@ -140,6 +145,12 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("fuse");
   passes::remove_dead(c.graph, kept, c.decisions);
   after("dead-stores");
+  if (fuses_products(spec)) {
+    const bool all = spec.optimizations.fused_products == spec::FusedProducts::all;
+    passes::fuse_products(c.graph, {.capability = target.capability, .wherever_possible = all}, kept.by_host,
+                          c.decisions);
+    after("products");
+  }
   passes::in_place(c.graph, c.decisions);
   after("in-place");
 

@@ -154,6 +154,7 @@ class Remedies {
       if (const auto both = other_choice(chunked()))
         ways.push_back(fmt::format("{} and {}", recompute_key(*both), kFusedLinear));
     }
+    if (const std::string state = narrow_state(); !state.empty()) ways.push_back(state);
     if (ways.empty()) ways = everything();
     return ways.empty() ? "no micro-batch fits: a smaller model, or a shorter train.sequence_len, may"
                         : fmt::format("it fits with {}", fmt::join(ways, ", or with "));
@@ -192,6 +193,27 @@ class Remedies {
     spec::Spec spec = spec_;
     spec.optimizations.loss = spec::LossKernel::fused_linear;
     return spec;
+  }
+
+  // Weights, moments and gradients of 16 bits, as few of them as it takes; last, because they change results.
+  std::string narrow_state() const {
+    if (targets::find(spec_.target)->is_cpu()) return "";
+    spec::Spec spec = spec_;
+    std::vector<std::string> keys;
+    const auto narrows = [&](auto& key, auto value, const char* text) {
+      if (key == value) return false;
+      key = value;
+      keys.push_back(text);
+      return fits(spec, choice_);
+    };
+    auto& o = spec.optimizations;
+    if (narrows(o.optimizer_state, spec::StateType::bf16, "optimizations.optimizer_state: bf16") ||
+        (o.precision == spec::Precision::bf16 &&
+         narrows(o.weights, spec::WeightType::bf16, "optimizations.weights: bf16")) ||
+        (spec.train.gradient_accumulation_steps == 1 &&
+         narrows(o.gradients, spec::GradientType::compute, "optimizations.gradients: compute")))
+      return fmt::format("{}", fmt::join(keys, " and "));
+    return "";
   }
 
   // With every key as lean as it gets, where not even one sequence fits otherwise.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 
 #include "codegen/operand_names.h"
@@ -109,6 +110,9 @@ std::string CallText::definition(int index, const std::string& name, const std::
     branches.insert(queue(call));
     if (c > 0) body.line("");
     if (call.kind == Call::Kind::gemm) body.line("// " + gemm_comment(call));
+    if (is_product(call)) {
+      for (const std::string& line : product_comment(call)) body.line("// " + line);
+    }
     if (const auto found = waits_.waits.find(here); found != waits_.waits.end()) {
       for (const CallPosition& awaited : found->second)
         body.line(fmt::format("{}.wait(run.{});", queue(call), waits_.marks.at(awaited)));
@@ -205,6 +209,29 @@ std::string CallText::gemm_comment(const Call& call) const {
   return fmt::format("{} {} {} · {}{}    {} x {} -> {}", name(2, false), g.accumulate ? "+=" : "=",
                      name(0, g.transpose_a), name(1, g.transpose_b), g.bias ? " + " + name(4, false) : "",
                      shape(0, g.transpose_a), shape(1, g.transpose_b), shape(2, false));
+}
+
+bool CallText::is_product(const Call& call) const {
+  return call.kind == Call::Kind::launch &&
+         !compiled_.program.kernels[static_cast<size_t>(call.kernel)].maps.empty();
+}
+
+// "product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ", then the rest of the kernel's formula.
+std::vector<std::string> CallText::product_comment(const Call& call) const {
+  const std::string& comment = compiled_.program.kernels[static_cast<size_t>(call.kernel)].comment;
+  const auto name = [&](int argument) {
+    return tensors_.short_text(call.arguments[static_cast<size_t>(argument)]);
+  };
+  const auto shape = [&](int argument) {
+    return symbols_of(compiled_.graph.value(call.arguments[static_cast<size_t>(argument)]).shape);
+  };
+  const char* transposed = call.gemm.transpose_b ? "ᵀ" : "";
+  std::vector<std::string> lines;
+  std::istringstream text(comment);
+  for (std::string line; std::getline(text, line) && !line.starts_with("Rows ");) lines.push_back(line);
+  lines[0] = fmt::format("{} = {} · {}{}    {} x {}{}", lines[0].substr(0, lines[0].find(" = ")), name(0),
+                         name(1), transposed, shape(0), shape(1), transposed);
+  return lines;
 }
 
 std::string CallText::attention(const Section& section, const Call& call) const {

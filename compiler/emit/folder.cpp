@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
+#include <set>
 #include <sstream>
 
 #include "emit/source_file.h"
@@ -38,6 +40,19 @@ std::vector<fs::path> places(const fs::path& folder, const Files& files) {
   const auto [first, last] = std::ranges::unique(places);
   places.erase(first, last);
   return places;
+}
+
+// A file of a folder in which nothing was emitted yet. Hidden ones, such as .git, may stand beside a program
+// from its beginning.
+std::optional<std::string> other_work(const fs::path& folder, const FolderState& state) {
+  const bool is_own = !state.current.empty() || !state.changed.empty() || !state.stale.empty();
+  if (is_own || !fs::is_directory(folder)) return std::nullopt;
+  std::set<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with('.')) names.insert(name);
+  }
+  return names.empty() ? std::nullopt : std::optional(*names.begin());
 }
 
 void write_file(const fs::path& path, const std::string& text) {
@@ -88,6 +103,12 @@ FolderState write(const fs::path& folder, const Files& files) {
     throw runtime::InputError(
         fmt::format("{} was not written by hydrac: choose another folder, or move it away",
                     (folder / state.foreign.front()).string()));
+  }
+  if (const auto name = other_work(folder, state)) {
+    throw runtime::InputError(fmt::format(
+        "{} holds no program that hydrac wrote, but other files, such as {}: name a new folder or an "
+        "empty one",
+        folder.string(), *name));
   }
   std::error_code error;
   for (const fs::path& place : places(folder, files)) {

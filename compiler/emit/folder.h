@@ -26,8 +26,8 @@ FolderState compare(const std::filesystem::path& folder, const Files& files);
 
 // Writes what is changed or missing and removes what is stale; a file that is current is not touched, so that
 // nothing that depends on it is built again. runtime::InputError, with nothing written, where it would
-// overwrite a file that hydrac did not write; runtime::RunError when the folder cannot be written. Returns
-// the state it found.
+// overwrite a file that hydrac did not write, or where the folder holds only such files; runtime::RunError
+// when the folder cannot be written. Returns the state it found.
 FolderState write(const std::filesystem::path& folder, const Files& files);
 
 }  // namespace hydrac::emit

@@ -97,11 +97,16 @@ bool is_private(const Parameter& parameter) {
   return parameter.type.find("cuda::") != std::string::npos;
 }
 
-// What a host function takes: the kernel's parameters, on a GPU also the stream.
+// What a host function takes: the kernel's parameters, with matrices in place of their tensor maps; on a GPU
+// also the stream.
 std::vector<Parameter> host_parameters(const driver::Compiled& compiled, int kernel) {
   std::vector<Parameter> list = parameters_of(compiled.program.kernels[static_cast<size_t>(kernel)]);
-  for (Parameter& p : list) {
-    if (is_private(p)) p.type = "void*";
+  const Kernel& definition = compiled.program.kernels[static_cast<size_t>(kernel)];
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (i < definition.maps.size())
+      list[i].type = fmt::format("const {}*", to_string(definition.maps[i].dtype));
+    else if (is_private(list[i]))
+      list[i].type = "void*";
   }
   if (on_cpu(compiled)) return list;
   if (takes_rows(compiled.program, kernel)) list.push_back({"std::int64_t", "rows", ""});
@@ -140,6 +145,24 @@ std::string launch_function(const Kernel& kernel) {
   return kernel.waits_for_previous ? "launch_behind_kernel" : "launch_kernel";
 }
 
+// "{B * T, C, 128, 64}": the matrix and the boxes in which it is copied.
+std::string map_text(const driver::Compiled& compiled, int index, size_t argument) {
+  const program::MatrixMap& map = compiled.program.kernels[static_cast<size_t>(index)].maps[argument];
+  const codegen::Dimensions dimensions(compiled.graph);
+  for (const program::Function& function : compiled.program.functions) {
+    for (const program::Section& section : function.sections) {
+      for (const program::Call& call : section.calls) {
+        if (call.kind != program::Call::Kind::launch || call.kernel != index) continue;
+        const ir::Shape& shape = compiled.graph.value(call.arguments[argument]).shape;
+        const ir::Shape rows(shape.begin(), shape.end() - 1);
+        return fmt::format("{{{}, {}, {}, {}}}", dimensions.of(rows).text, dimensions.of(shape.back()).text,
+                           map.box_rows, map.box_columns);
+      }
+    }
+  }
+  throw std::logic_error(compiled.program.kernels[static_cast<size_t>(index)].name + " is never called");
+}
+
 // How emitted code declares a kernel: on a GPU a function launches it that has the kernel's name.
 std::string declared(const Kernel& kernel, bool cpu) {
   std::string text = kernel.text;
@@ -157,9 +180,14 @@ std::string commented_definition(const Kernel& kernel, bool cpu) {
 std::string launcher(const driver::Compiled& compiled, int index, const std::string& space) {
   const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(index)];
   std::string names;
-  for (const Parameter& p : parameters_of(kernel)) {
+  const std::vector<Parameter> parameters = parameters_of(kernel);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& p = parameters[i];
     const std::string type = p.type.substr(p.type.rfind(':') + 1);
-    names += ", " + (is_private(p) ? fmt::format("static_cast<{}::{}>({})", space, type, p.name) : p.name);
+    if (i < kernel.maps.size())
+      names += fmt::format(", tensor_map({}, {})", p.name, map_text(compiled, index, i));
+    else
+      names += ", " + (is_private(p) ? fmt::format("static_cast<{}::{}>({})", space, type, p.name) : p.name);
   }
   const std::string blocks = takes_rows(compiled.program, index)
                                  ? kernel.blocks_of_rows
@@ -172,7 +200,9 @@ std::string launcher(const driver::Compiled& compiled, int index, const std::str
 }
 
 std::string launch_using(const Kernel& kernel) {
-  return fmt::format("using hydrac::runtime::cuda::{};\n\n", launch_function(kernel));
+  return fmt::format("{}using hydrac::runtime::cuda::{};\n\n",
+                     kernel.maps.empty() ? "" : "using hydrac::runtime::cuda::tensor_map;\n",
+                     launch_function(kernel));
 }
 
 std::string kernel_declarations(const driver::Compiled& compiled) {

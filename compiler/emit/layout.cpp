@@ -175,7 +175,7 @@ void LayoutText::checkpoint() {
 
 void LayoutText::optimizer_state() {
   for (const ir::Value& value : compiled_.graph.values) {
-    if (value.role != ir::Role::optimizer_state) continue;
+    if (value.role != ir::Role::optimizer_state || value.view) continue;
     std::vector<std::string> shape;
     for (const ir::Dim& dim : value.shape) shape.push_back(size_text(dimensions_, dim));
     out_.line(fmt::format("layout.optimizer_state.push_back(named(\"{}\", {}, {{{}}}));", value.name,

@@ -87,6 +87,7 @@ std::string MemoryText::slots(const Field& field, int64_t from, int64_t unit) co
 // What is packed likewise is a struct of the same type.
 void MemoryText::parameters() {
   const int64_t start = tensors_.pack(kWeights);
+  const int64_t unit = size_of(compiled_.graph.value(compiled_.pack.parameters).dtype);
   std::map<std::string, const Field*> weights;
   out_.line("// All parameters, or one value for each of them, in one pack.");
   out_.line("template <class Float>");
@@ -99,13 +100,13 @@ void MemoryText::parameters() {
     if (field->name == "all") continue;
     const bool one = field->count == 1;
     out_.line(fmt::format("{} {} = pack.{}({});  // {}", one ? "Float*" : "Slots<Float>", field->name,
-                          one ? "tensor" : "slots", slots(*field, start, 4),
+                          one ? "tensor" : "slots", slots(*field, start, unit),
                           field_comment(compiled_, tensors_, *field)));
   }
   out_.close("};");
   out_.line("");
   for (const size_t group : {kWeights, kGradients, kCopies}) {
-    if (fields(group).empty()) continue;
+    if (fields(group).empty() || !tensors_.is_packed(group)) continue;
     const Group& g = tensors_.groups()[group];
     out_.line(fmt::format("// {}", g.comment));
     out_.line(fmt::format("using {} = Parameters<{}>;", g.type, fields(group)[0]->type));
@@ -113,8 +114,8 @@ void MemoryText::parameters() {
       const int64_t bytes = size_of(compiled_.graph.value(field->value).dtype);
       const auto found = weights.find(field->name);
       if (found == weights.end() || found->second->count != field->count ||
-          (field->offset - tensors_.pack(group)) / bytes != (found->second->offset - start) / 4 ||
-          field->stride / bytes != found->second->stride / 4)
+          (field->offset - tensors_.pack(group)) / bytes != (found->second->offset - start) / unit ||
+          field->stride / bytes != found->second->stride / unit)
         throw std::logic_error(field->name + " is not packed as the parameter is");
     }
   }
@@ -151,7 +152,7 @@ void MemoryText::memory() {
   for (size_t g = 0; g < tensors_.groups().size(); ++g) {
     if (fields(g).empty()) continue;
     const Group& group = tensors_.groups()[g];
-    if (is_packed(g)) {
+    if (tensors_.is_packed(g)) {
       out_.line(fmt::format("{} {}{{at.pack<{}>({})}};", group.type, group.variable, fields(g)[0]->type,
                             grouped(tensors_.pack(g))));
     } else {
@@ -166,8 +167,8 @@ std::string MemoryText::print() {
   bool is_first = true;
   for (size_t g = 0; g < tensors_.groups().size(); ++g) {
     if (fields(g).empty()) continue;
-    if (!is_packed(g)) group(g);
-    if (is_packed(g) && std::exchange(is_first, false)) parameters();
+    if (!tensors_.is_packed(g)) group(g);
+    if (tensors_.is_packed(g) && std::exchange(is_first, false)) parameters();
   }
   memory();
   out_.line(

@@ -164,6 +164,7 @@ void plan_products(Writer& out, const driver::Compiled& compiled, const codegen:
         std::string kind;
         if (shape.bias) kind = ".bias = true";
         if (shape.accumulate) kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
+        if (shape.beside) kind += kind.empty() ? ".beside = true" : ", .beside = true";
         out.line(fmt::format("products.plan_{}<{}>({}, {}, {}{});", text.name, product_types(shape), text.m,
                              text.n, text.k, kind.empty() ? "" : ", {" + kind + "}"));
       });
@@ -217,7 +218,9 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
     out.line(fmt::format("      {}_(cudnn_.{}),", name, plan));
   }
   out.line(fmt::format("      main_(stream(), products_, memory_.state.gemm_workspace){}", two ? "," : " {"));
-  if (two) out.line("      beside_(beside(), products_, memory_.state.gemm_workspace_beside) {");
+  if (two)
+    out.line(
+        "      beside_(beside(), products_, memory_.state.gemm_workspace_beside, Queue::Branch::second) {");
   Writer body(1);
   for (const auto& [name, attention] : attentions)
     body.line(fmt::format("require_workspace({}_, {});", name, attention.workspace_bytes));

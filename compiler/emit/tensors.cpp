@@ -80,6 +80,8 @@ std::string_view c_type(ir::DType dtype) {
 }
 
 Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups_(kGroups) {
+  if (!is_packed(kGradients))
+    groups_[kGradients].comment = "Their gradients: of 16 bits where one product writes them.";
   for (const ir::Value& value : compiled.graph.values) {
     const bool placed = compiled.plan.placements.contains(storage_of(compiled.graph, value.id));
     if (placed && value.role != ir::Role::activation) add(value.id, "");
@@ -111,12 +113,28 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
   fields_.push_back(std::move(field));
 }
 
+bool Tensors::is_packed(size_t group) const {
+  if (group == kGradients) return compiled_.pack.sections.size() == 1;
+  return group == kWeights || group == kCopies;
+}
+
+// All parameters, or a value for each of them, packed as they are.
+bool Tensors::is_whole_pack(const ir::Value& value) const {
+  const models::Pack& pack = compiled_.pack;
+  return value.id == pack.parameters || (is_packed(kGradients) && value.id == pack.sections[0].gradients) ||
+         (value.role == ir::Role::working_copy &&
+          value.name == "parameters." + std::string(to_string(value.dtype)));
+}
+
 std::string Tensors::name_for(const ir::Value& value) const {
   const ir::Role role = compiled_.graph.value(storage_of(compiled_.graph, value.id)).role;
   std::string name = value.name;
-  if (value.id == compiled_.pack.parameters || value.id == compiled_.pack.gradients ||
-      name == "parameters." + std::string(to_string(value.dtype)))
-    return "all";
+  if (is_whole_pack(value)) return "all";
+  for (const models::PackSection& section : compiled_.pack.sections) {
+    const bool of_parameters = value.view && is_whole_pack(compiled_.graph.value(value.view->base));
+    if (value.id == section.gradients || (of_parameters && name.ends_with("." + section.name)))
+      return section.name;
+  }
   if (role == ir::Role::gradient) name = without(name, "d_", "");
   if (role == ir::Role::working_copy) name = without(name, "", "." + std::string(to_string(value.dtype)));
   return codegen::identifier(name);

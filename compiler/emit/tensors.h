@@ -28,11 +28,8 @@ struct Field {
   int count = 1;
 };
 
-// Positions in Tensors::groups() of what is packed as the parameters are.
+// Positions in Tensors::groups() of the parameters and what has a tensor for each of them.
 inline constexpr size_t kWeights = 2, kGradients = 3, kCopies = 4;
-inline bool is_packed(size_t group) {
-  return group >= kWeights && group <= kCopies;
-}
 
 class Tensors {
  public:
@@ -42,6 +39,8 @@ class Tensors {
   // By group, and in a group in the order of first use (parameters and their like in order of declaration).
   const std::vector<Field>& fields() const { return fields_; }
   const Field& field(ir::ValueId value) const;
+  // Whether the group is one pack, laid out as the parameters are. Gradients of two types are two packs.
+  bool is_packed(size_t group) const;
   int64_t pack(size_t group) const;  // where the pack of such a group begins, in bytes
 
   // "act.attn_qkv[l]", where `layer` is the text of the region's layer.
@@ -53,6 +52,7 @@ class Tensors {
  private:
   void add(ir::ValueId value, const std::string& function);
   int group_for(const ir::Value& value, const std::string& function);
+  bool is_whole_pack(const ir::Value& value) const;
   std::string name_for(const ir::Value& value) const;
   void order_by_group();
 

@@ -140,12 +140,46 @@ std::vector<bool> live_expressions(const Body& body) {
 }
 
 std::string_view to_string(ExprOp op) {
-  static constexpr std::string_view names[] = {
-      "constant", "load",    "position",   "layer",   "neg",         "abs",         "exp",        "expm1",
-      "log",      "log1p",   "tanh",       "erf",     "sqrt",        "rsqrt",       "sigmoid",    "sin",
-      "cos",      "floor",   "is_nan",     "add",     "sub",         "mul",         "div",        "max",
-      "min",      "less",    "less_equal", "equal",   "logical_not", "logical_and", "logical_or", "select",
-      "round_to", "convert", "sum",        "maximum", "logsumexp",   "random_key",  "random_bits"};
+  static constexpr std::string_view names[] = {"constant",
+                                               "load",
+                                               "position",
+                                               "layer",
+                                               "neg",
+                                               "abs",
+                                               "exp",
+                                               "expm1",
+                                               "log",
+                                               "log1p",
+                                               "tanh",
+                                               "erf",
+                                               "sqrt",
+                                               "rsqrt",
+                                               "sigmoid",
+                                               "sin",
+                                               "cos",
+                                               "floor",
+                                               "is_nan",
+                                               "add",
+                                               "sub",
+                                               "mul",
+                                               "div",
+                                               "max",
+                                               "min",
+                                               "less",
+                                               "less_equal",
+                                               "equal",
+                                               "logical_not",
+                                               "logical_and",
+                                               "logical_or",
+                                               "select",
+                                               "round_to",
+                                               "convert",
+                                               "sum",
+                                               "maximum",
+                                               "logsumexp",
+                                               "random_key",
+                                               "random_16_bits",
+                                               "round_stochastically"};
   return names[static_cast<int>(op)];
 }
 
@@ -193,7 +227,8 @@ std::string expr_text(const Body& body, const Expr& expr) {
   }
   std::string text(to_string(expr.op));
   for (ExprId arg : expr.args) text += fmt::format(" %{}", arg);
-  if (expr.op == ExprOp::round_to) text += fmt::format(" {}", to_string(expr.dtype));
+  if (expr.op == ExprOp::round_to || expr.op == ExprOp::round_stochastically)
+    text += fmt::format(" {}", to_string(expr.dtype));
   if (is_reduction(expr.op)) text += fmt::format(" over {}", sizes_of(body.space_shape(expr.space)));
   return text;
 }

@@ -80,9 +80,10 @@ enum class ExprOp {
   convert,   // to `type`
   sum,
   maximum,
-  logsumexp,    // reductions of args[0] over column space `space`; their value is a row value
-  random_key,   // args: seed u32, step u32, site i32; see templates/include/hydrac/random.h
-  random_bits,  // args: key u32, element index i64
+  logsumexp,             // reductions of args[0] over column space `space`; their value is a row value
+  random_key,            // args: seed u32, step u32, site i32; see templates/include/hydrac/random.h
+  random_16_bits,        // args: key u32, element index i64
+  round_stochastically,  // an f32 to `dtype` (bf16) and back; args: the number, 16 random bits u32
 };
 
 // The type of a value in registers. Storage types narrower than f32 widen on load and round on store.
@@ -96,7 +97,7 @@ struct Expr {
   int operand = -1;          // load: position in Body::operands
   Index index;               // load, position
   int space = kRowSpace;     // reductions: what they reduce over
-  DType dtype = DType::f32;  // round_to
+  DType dtype = DType::f32;  // round_to, round_stochastically
   auto operator<=>(const Expr&) const = default;
 };
 

@@ -147,6 +147,12 @@ void BodyBuilder::row_sum(int output, Term row_value, bool accumulate) {
                           accumulate ? StoreKind::add_column_sum : StoreKind::column_sum});
 }
 
+Term BodyBuilder::rounded_stochastically(Term x, Term noise) {
+  Expr expr{ExprOp::round_stochastically, ExprType::f32, {x.id, noise.id}};
+  expr.dtype = DType::bf16;
+  return {this, body_.intern(std::move(expr))};
+}
+
 Term BodyBuilder::apply(ExprOp op, std::initializer_list<Term> args, ExprType type) {
   Expr expr{op, type};
   for (Term arg : args) expr.args.push_back(arg.id);
@@ -290,8 +296,8 @@ Term random_key(Term seed, Term step, Term site) {
   return seed.builder->apply(ExprOp::random_key, {seed, step, site}, ExprType::u32);
 }
 
-Term random_bits(Term key, Term element) {
-  return key.builder->apply(ExprOp::random_bits, {key, element}, ExprType::u32);
+Term random_16_bits(Term key, Term element) {
+  return key.builder->apply(ExprOp::random_16_bits, {key, element}, ExprType::u32);
 }
 
 }  // namespace hydrac::ir

@@ -55,6 +55,8 @@ class BodyBuilder {
   void column_sum(int output, Term value, bool accumulate);   // output[columns...] (+)= sum over rows
   void row_sum(int output, Term row_value, bool accumulate);  // output[] (+)= sum over rows of a row value
 
+  // x as a bf16 number, by chance one of the two around it; `noise`: u32 below 2^16.
+  Term rounded_stochastically(Term x, Term noise);
   Term apply(ExprOp op, std::initializer_list<Term> args, ExprType type);
   ExprType type_of(Term term) const { return body_.exprs[term.id].type; }
   Body take() { return std::move(body_); }
@@ -106,6 +108,6 @@ Term min(Term a, Term b);
 Term select(Term condition, Term if_true, Term if_false);
 Term convert(Term a, ExprType type);
 Term random_key(Term seed, Term step, Term site);
-Term random_bits(Term key, Term element);
+Term random_16_bits(Term key, Term element);
 
 }  // namespace hydrac::ir

@@ -237,8 +237,10 @@ class Evaluation {
         return reduce(expr);
       case ExprOp::random_key:
         return random_key(word(0), word(1), word(2));
-      case ExprOp::random_bits:
-        return random_bits(word(0), static_cast<uint64_t>(arg(1)));
+      case ExprOp::random_16_bits:
+        return random_16_bits(word(0), static_cast<uint64_t>(arg(1)));
+      case ExprOp::round_stochastically:
+        return round_stochastically(static_cast<float>(arg(0)), word(1));
     }
     throw std::logic_error("an expression of no kind");
   }

@@ -133,12 +133,20 @@ std::string to_text(const Graph& graph, Use use) {
   return value.slots == 1 ? value.name : fmt::format("{}[{}]", value.name, use.slot.index);
 }
 
+Node epilogue_of(const Node& product) {
+  Node epilogue = product;
+  epilogue.op = "fused";
+  epilogue.inputs.push_back(product.product);
+  return epilogue;
+}
+
 std::string to_text(const Graph& graph, const Node& node) {
   std::string text;
   for (Use output : node.outputs) text += (text.empty() ? "" : ", ") + to_text(graph, output);
   text += " = " + node.op + "(";
   for (size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + to_text(graph, node.inputs[i]);
   text += ")";
+  if (node.product.value != kNoValue) text += " of " + to_text(graph, node.product);
   for (const auto& [key, attribute] : node.attributes)
     text += fmt::format(" {}={}", key, attribute_text(attribute));
   if (!node.scope.empty()) text += "  # " + node.scope;

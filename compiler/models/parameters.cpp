@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "targets/target.h"
 
@@ -242,48 +245,134 @@ int64_t round_to_row(int64_t elements) {
   return (elements + kPackRow - 1) / kPackRow * kPackRow;
 }
 
-ir::Value pack_value(const std::string& name, ir::Role role, int64_t elements) {
+ir::Shape pack_shape(int64_t elements, const std::string& section) {
+  return {{elements / kPackRow, section.empty() ? "Rows" : ""}, {kPackRow, "Width"}};
+}
+
+ir::Value pack_value(const std::string& name, ir::Role role, ir::DType dtype, ir::Shape shape) {
   ir::Value pack;
   pack.name = name;
   pack.role = role;
-  pack.shape = {{elements / kPackRow, "Rows"}, {kPackRow, "Width"}};
+  pack.dtype = dtype;
+  pack.shape = std::move(shape);
   return pack;
 }
+
+bool works_on_logits(const ir::Region& region) {
+  return std::ranges::any_of(region.nodes, [](const ir::Node& node) { return node.op == "cross_entropy"; });
+}
+
+// Gradients that one product writes whole.
+std::set<ValueId> written_by_one_product(const ir::Graph& graph, bool head_in_parts) {
+  std::map<ValueId, int> writers;
+  std::set<ValueId> added_up;
+  for (const ir::Region& region : graph.function("micro_step").regions) {
+    const bool in_parts = head_in_parts && works_on_logits(region);
+    for (const ir::Node& node : region.nodes) {
+      for (ir::Use output : node.outputs) {
+        if (output.value == ir::kNoValue || graph.value(output).role != ir::Role::gradient) continue;
+        ++writers[output.value];
+        if (in_parts || node.op != "gemm" || node.flag("accumulate")) added_up.insert(output.value);
+      }
+    }
+  }
+  std::set<ValueId> written;
+  for (const auto& [gradient, count] : writers) {
+    if (count == 1 && !added_up.contains(gradient)) written.insert(gradient);
+  }
+  return written;
+}
+
+ValueId gradient_of(const ir::Graph& graph, const ir::Value& parameter) {
+  const ValueId gradient = graph.find("d_" + parameter.name);
+  if (gradient == ir::kNoValue) throw std::logic_error("no gradient reaches " + parameter.name);
+  return gradient;
+}
+
+// Parameters one after another, first those that decay. Views count from the pack's start.
+class Packer {
+ public:
+  Packer(ir::Graph& graph, ValueId pack, ir::DType parameters)
+      : graph_(graph), pack_(pack), dtype_(parameters) {}
+
+  int64_t elements() const { return end_; }
+
+  // `members`: parameters. Their gradients get places in a pack of their own, which is added.
+  PackSection add(const std::string& name, const std::vector<ValueId>& members, ir::DType gradients) {
+    PackSection section{.name = name, .first_row = end_ / kPackRow};
+    const int64_t start = end_;
+    for (const bool decay : {true, false}) {
+      for (const ValueId member : members) {
+        if (graph_.value(member).parameter->decay == decay) place(member);
+      }
+      end_ = round_to_row(end_);
+      if (decay) section.decayed_rows = (end_ - start) / kPackRow;
+    }
+    section.gradients = graph_.add(pack_value(name.empty() ? "gradients" : "gradients." + name,
+                                              ir::Role::gradient, gradients, pack_shape(end_ - start, name)));
+    for (const ValueId member : members) {
+      const ir::Value& parameter = graph_.value(member);
+      ir::Value& gradient = graph_.value(gradient_of(graph_, parameter));
+      gradient.dtype = gradients;
+      gradient.view = parameter.view;
+      gradient.view->base = section.gradients;
+      gradient.view->offset -= start;
+    }
+    return section;
+  }
+
+ private:
+  void place(ValueId id) {
+    ir::Value& value = graph_.value(id);
+    const int64_t stride = padded_elements(value.shape);
+    value.dtype = dtype_;
+    value.view = ir::View{pack_, end_, stride, contiguous_strides(value.shape)};
+    end_ += stride * value.slots;
+  }
+
+  ir::Graph& graph_;
+  const ValueId pack_;
+  const ir::DType dtype_;
+  int64_t end_ = 0;  // of what is placed
+};
 
 }  // namespace
 
-Pack pack_parameters(ir::Graph& graph) {
-  Pack pack;
-  int64_t offset = 0;
-  const size_t count = graph.values.size();
-  const ValueId id = static_cast<ValueId>(count);
-  for (const bool decay : {true, false}) {
-    for (size_t i = 0; i < count; ++i) {
-      ir::Value& value = graph.values[i];
-      if (!value.parameter || value.parameter->decay != decay) continue;
-      const int64_t stride = padded_elements(value.shape);
-      value.view = ir::View{id, offset, stride, contiguous_strides(value.shape)};
-      offset += stride * value.slots;
-    }
-    if (decay) {
-      offset = round_to_row(offset);
-      pack.decayed_rows = offset / kPackRow;
-    }
+PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
+  const auto& o = spec.optimizations;
+  PackTypes types;
+  if (o.weights == spec::WeightType::bf16) types.parameters = ir::DType::bf16;
+  if (o.gradients == spec::GradientType::compute) types.gradients = activations;
+  types.head_in_parts = o.loss != spec::LossKernel::materialized;
+  return types;
+}
+
+Pack pack_parameters(ir::Graph& graph, const PackTypes& types) {
+  std::set<ValueId> products;
+  if (types.gradients != ir::DType::f32) products = written_by_one_product(graph, types.head_in_parts);
+  std::vector<ValueId> narrow, others;
+  for (const ir::Value& value : graph.values) {
+    if (!value.parameter) continue;
+    (products.contains(gradient_of(graph, value)) ? narrow : others).push_back(value.id);
   }
-  pack.parameters = graph.add(pack_value("parameters", ir::Role::parameter, round_to_row(offset)));
+  Pack pack;
+  pack.parameters =
+      graph.add(pack_value("parameters", ir::Role::parameter, types.parameters, pack_shape(0, "")));
+  Packer packer(graph, pack.parameters, types.parameters);
+  if (!narrow.empty()) pack.sections.push_back(packer.add("products", narrow, types.gradients));
+  pack.sections.push_back(packer.add(narrow.empty() ? "" : "sums", others, ir::DType::f32));
+  graph.value(pack.parameters).shape = pack_shape(packer.elements(), "");
+  for (PackSection& section : pack.sections) section.parameters = section_of(graph, section, pack.parameters);
   return pack;
 }
 
-void pack_gradients(ir::Graph& graph, Pack& pack) {
-  pack.gradients = graph.add(
-      pack_value("gradients", ir::Role::gradient, element_count(graph.value(pack.parameters).shape)));
-  for (ir::Value& parameter : graph.values) {
-    if (!parameter.parameter) continue;
-    const ValueId gradient = graph.find("d_" + parameter.name);
-    if (gradient == ir::kNoValue) throw std::logic_error("no gradient reaches " + parameter.name);
-    graph.value(gradient).view = parameter.view;
-    graph.value(gradient).view->base = pack.gradients;
-  }
+ValueId section_of(ir::Graph& graph, const PackSection& section, ValueId packed) {
+  if (section.name.empty()) return packed;
+  ir::Value view = graph.value(packed);
+  view.name += "." + section.name;
+  view.shape = graph.value(section.gradients).shape;
+  view.view = ir::View{packed, section.first_row * kPackRow, 0, contiguous_strides(view.shape)};
+  return graph.add(std::move(view));
 }
 
 }  // namespace hydrac::models

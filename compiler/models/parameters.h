@@ -2,7 +2,7 @@
 //
 // All parameters lie in one packed value, "parameters", first those that take weight decay. So an optimizer
 // is one pointwise kernel over the pack, and a gradient, a moment and a parameter have the same offset in
-// their packs.
+// their packs. Where gradients have two types the pack has two sections, each with a pack of gradients.
 #pragma once
 #include "ir/graph.h"
 #include "spec/spec.h"
@@ -41,19 +41,42 @@ int64_t checkpoint_rows(const ir::Value& parameter);
 // Elements a slot of a parameter takes in the pack: its own, rounded up so that every slot starts aligned.
 int64_t padded_elements(const ir::Shape& shape);
 
-// The pack is declared as [rows, kPackRow], and the decayed part ends at a whole row.
+// The pack is declared as [rows, kPackRow], and the decayed part of a section ends at a whole row.
 inline constexpr int64_t kPackRow = 1024;
+
+// What a pack's elements are stored as.
+struct PackTypes {
+  ir::DType parameters = ir::DType::f32;
+  // Of matrices whose gradient one product writes, in one piece. What is added up in memory (a tied
+  // embedding, micro-batches), and the sums over rows that are vectors' gradients, stay f32.
+  ir::DType gradients = ir::DType::f32;
+  bool head_in_parts = false;  // the head's gradient is going to add up over parts: passes/chunk_head
+};
+
+// As the spec asks for them, where activations are stored as `activations`.
+PackTypes pack_types(const spec::Spec& spec, ir::DType activations);
+
+// Rows of the pack whose gradients have one type: what one kernel updates.
+struct PackSection {
+  std::string name;                       // "products", "sums"; empty where it is the whole pack
+  ir::ValueId parameters = ir::kNoValue;  // [rows, kPackRow]: the pack, or a view of these rows
+  ir::ValueId gradients = ir::kNoValue;   // [rows, kPackRow], packed the same way
+  int64_t first_row = 0;                  // in the pack
+  int64_t decayed_rows = 0;               // of the section, at its start
+};
 
 struct Pack {
   ir::ValueId parameters = ir::kNoValue;  // [rows, kPackRow]
-  ir::ValueId gradients = ir::kNoValue;   // the same, once differentiated
-  int64_t decayed_rows = 0;
+  std::vector<PackSection> sections;      // one after another; one or two
 };
 
-// Gives every parameter its place; their views lead into the pack.
-Pack pack_parameters(ir::Graph& graph);
-// Packs the gradients "d_<parameter>" the same way. Every parameter has one.
-void pack_gradients(ir::Graph& graph, Pack& pack);
+// Needs "micro_step" differentiated, every parameter with its gradient "d_<parameter>". Gives parameters and
+// gradients their types and their places; their views lead into the packs.
+Pack pack_parameters(ir::Graph& graph, const PackTypes& types = {});
+
+// A section's rows of a value that is shaped like the pack: the value itself where the section is the pack,
+// else a new view.
+ir::ValueId section_of(ir::Graph& graph, const PackSection& section, ir::ValueId packed);
 
 // The names under which Hugging Face's config.json and safetensors know this architecture: "gpt2", "llama",
 // "qwen2", "qwen3", or "hydrac" for one that none of them can express (names then follow Llama's).

@@ -85,8 +85,7 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
         for (int64_t d = 0; d < D; ++d) oi[d] = 0;
         for (int64_t j = 0; j <= i; ++j) {
           const bool dropped =
-              p > 0 &&
-              random_bits(key, static_cast<uint64_t>(((b * H + h) * T + i) * T + j)) < dropout_threshold(p);
+              p > 0 && random_16_bits(key, score_index(b * H + h, T, i, j)) < dropout_threshold(p);
           const double probability = dropped ? 0 : weight[j] / sum / (1 - p);
           for (int64_t d = 0; d < D; ++d) oi[d] += probability * row(v, j)[d];
         }

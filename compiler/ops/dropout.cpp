@@ -18,7 +18,7 @@ Use dropout(RegionBuilder& b, Use x, double p, const Randomness& random, int64_t
 }
 
 uint32_t dropout_threshold(double p) {
-  return static_cast<uint32_t>(std::ldexp(p, 32));
+  return static_cast<uint32_t>(std::ldexp(p, 16));
 }
 
 namespace {
@@ -34,7 +34,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
       k.constant(static_cast<double>(node.integer("site") * kSiteStride), ir::ExprType::i32, "kSite") +
       k.layer();
   const ir::Term key = random_key(k.scalar(2), k.scalar(1), site);
-  const ir::Term bits = random_bits(key, k.flat_position(shape, index));
+  const ir::Term bits = random_16_bits(key, k.flat_position(shape, index));
   const ir::Term dropped = bits < k.constant(dropout_threshold(p), ir::ExprType::u32, "kDropBelow");
   const ir::Term scale = k.constant(1 / (1 - p), ir::ExprType::f32, "kKeepScale");
   k.store(0, select(dropped, k.constant(0), k.full(0) * scale));
@@ -54,7 +54,7 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
   const auto step = static_cast<uint32_t>(in[1].data[0]), seed = static_cast<uint32_t>(in[2].data[0]);
   const uint32_t key = random_key(seed, step, static_cast<uint32_t>(node.integer("site") * kSiteStride));
   for (size_t i = 0; i < out[0].data.size(); ++i) {
-    out[0].data[i] = random_bits(key, i) < dropout_threshold(p) ? 0 : in[0].data[i] / (1 - p);
+    out[0].data[i] = random_16_bits(key, i) < dropout_threshold(p) ? 0 : in[0].data[i] / (1 - p);
   }
 }
 

@@ -3,7 +3,7 @@
 //   p = p (1 - lr wd) - lr / (1-b1^t) * m / (sqrt(v / (1-b2^t)) + eps)
 #include <cmath>
 
-#include "optimizers/optimizer.h"
+#include "optimizers/section_kernel.h"
 
 namespace hydrac::optimizers {
 
@@ -55,33 +55,30 @@ void adamw(Update& update) {
   const auto& options = update.spec.train.optimizer;
   const auto [beta1, beta2] = options.betas;
   const Corrections corrections = bias_corrections(update);
-  const Use p{update.pack.parameters, {}}, g{update.pack.gradients, {}};
-  const Use m_use = moment(update, "adam.m"), v_use = moment(update, "adam.v");
-  Node node{.inputs = {p, g, m_use, v_use, update.learning_rate, update.clip, corrections.step_size,
-                       corrections.root_factor},
-            .outputs = {p, m_use, v_use}};
-  if (update.zero_gradients) node.outputs.push_back(g);
-  const SkipGuard guard(update.skipped, node);
-  const ir::Shape& shape = update.builder.graph().value(update.pack.parameters).shape;
-  BodyBuilder k(update.builder.graph(), node, {shape[0]});
-  k.columns({shape[1]});
-  const auto number = [&](double value, const char* name) { return k.constant(value, ExprType::f32, name); };
-  const Term gradient = k.named("gradient", k.full(1) * k.scalar(5));
-  const Term m = k.named("m", k.full(2)), v = k.named("v", k.full(3));
-  const Term m_new = k.named("m_new", m * number(beta1, "kBeta1") + gradient * number(1 - beta1, "kShare1"));
-  const Term v_new =
-      k.named("v_new", v * number(beta2, "kBeta2") + gradient * gradient * number(1 - beta2, "kShare2"));
-  const Term keep = k.named("keep", 1 - k.scalar(4) * row_decay(k, update, options.weight_decay));
-  const Term step = k.scalar(6) * (m_new / (sqrt(v_new) * k.scalar(7) + number(options.eps, "kEpsilon")));
-  const Term p_old = k.named("p", k.full(0));
-  k.store(0, k.named("p_new", guard(p_old, p_old * keep - step)));
-  k.store(1, guard(k.full(2), m_new));
-  k.store(2, guard(k.full(3), v_new));
-  if (update.zero_gradients) k.store(3, k.constant(0));
-  update.builder.emit_body(
-      node, "adamw", k.take(),
-      "m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients\n"
-      "p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)");
+  const std::vector<Use> moments = {moment(update, "adam.m"), moment(update, "adam.v")};
+  for (const models::PackSection& section : update.pack.sections) {
+    SectionKernel kernel(update, section, moments, {corrections.step_size, corrections.root_factor});
+    BodyBuilder& k = kernel.body();
+    const auto number = [&](double value, const char* name) {
+      return k.constant(value, ExprType::f32, name);
+    };
+    const Term gradient = kernel.gradient();
+    const Term m = k.named("m", kernel.moment(0)), v = k.named("v", kernel.moment(1));
+    const Term m_new =
+        k.named("m_new", m * number(beta1, "kBeta1") + gradient * number(1 - beta1, "kShare1"));
+    const Term v_new =
+        k.named("v_new", v * number(beta2, "kBeta2") + gradient * gradient * number(1 - beta2, "kShare2"));
+    const Term keep = k.named("keep", 1 - kernel.learning_rate() * kernel.row_decay(options.weight_decay));
+    const Term step =
+        kernel.scalar(0) * (m_new / (sqrt(v_new) * kernel.scalar(1) + number(options.eps, "kEpsilon")));
+    const Term p = k.named("p", kernel.parameter());
+    kernel.store_parameter(p * keep - step, "p_new");
+    kernel.store_moment(0, m_new, "m");
+    kernel.store_moment(1, v_new, "v");
+    kernel.emit("adamw",
+                "m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients\n"
+                "p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)");
+  }
 }
 
 }  // namespace hydrac::optimizers

@@ -17,7 +17,7 @@ struct Metrics {
   ir::ValueId skipped = ir::kNoValue;     // i32 []: 1 when the gradients overflowed and nothing was updated
 };
 
-// What one optimizer is given to write its kernels with.
+// What one optimizer is given to write its kernels with: one for each section of the pack, by SectionKernel.
 struct Update {
   ops::RegionBuilder& builder;
   const spec::Spec& spec;
@@ -25,20 +25,16 @@ struct Update {
   // Scalars: f32, f32, i32. `clip` is what gradients are multiplied by, the loss scale's inverse included;
   // `step` is 0 in the first step.
   ir::Use learning_rate, clip, step;
-  ir::Use skipped;              // i32 []: see SkipGuard
-  bool goes_on = false;         // after a skipped step: with loss scaling
+  ir::Use skipped;       // i32 []: see SkipGuard
+  ir::Use rounding_key;  // u32 []: of this step's noise; absent where nothing is rounded stochastically
+  bool goes_on = false;  // after a skipped step: with loss scaling
   bool zero_gradients = false;  // the next micro-batch adds to them
 };
 
-// One file each. They update pack.parameters in place, through a SkipGuard.
+// One file each. They update pack.parameters in place.
 void adamw(Update&);
 void lion(Update&);
 void sgd(Update&);
-
-// A moment shaped like the pack.
-ir::Use moment(Update&, const std::string& name);
-// The weight decay of a row of the pack: `decay` in the rows that take it, 0 in the others.
-ir::Term row_decay(ir::BodyBuilder&, const Update&, double decay);
 
 // The learning rate of step `step` (f64) as a body expression; warmup, then the schedule's curve.
 ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term step);

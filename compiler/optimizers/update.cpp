@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include "optimizers/optimizer.h"
+#include "optimizers/rounding.h"
 
 namespace hydrac::optimizers {
 
@@ -10,26 +13,7 @@ using ir::Role;
 using ir::Term;
 using ir::Use;
 
-Use moment(Update& update, const std::string& name) {
-  const ir::Graph& graph = update.builder.graph();
-  return update.builder.fresh(name, graph.value(update.pack.parameters).shape, DType::f32,
-                              Role::optimizer_state);
-}
-
-Term row_decay(BodyBuilder& k, const Update& update, double decay) {
-  const auto rows = static_cast<double>(update.pack.decayed_rows);
-  const Term decayed = k.position(k.row(0)) < k.constant(rows, ExprType::i64, "kDecayedRows");
-  return select(decayed, k.constant(decay, ExprType::f32, "kWeightDecay"), k.constant(0));
-}
-
 namespace {
-
-BodyBuilder pack_body(const ir::Graph& graph, const Node& node, const models::Pack& pack) {
-  const ir::Shape& shape = graph.value(pack.parameters).shape;
-  BodyBuilder k(graph, node, {shape[0]});
-  k.columns({shape[1]});
-  return k;
-}
 
 // sum of squares over all gradients, unscaled
 Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const models::Pack& pack) {
@@ -37,12 +21,18 @@ Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const mod
   const bool scaled = scale.value != ir::kNoValue;
   b.enter("optimizer", "train.max_grad_norm");
   const Use square = b.fresh("grad_square", {}, DType::f32, Role::state);
-  Node node{.inputs = {{pack.gradients, {}}}, .outputs = {square}};
-  if (scaled) node.inputs.push_back(scale);
-  BodyBuilder k = pack_body(b.graph(), node, pack);
-  const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
-  k.row_sum(0, k.sum(g * g), false);
-  b.emit_body(node, "grad_square", k.take(), "grad_square = sum of squares of the gradients");
+  for (const models::PackSection& section : pack.sections) {
+    Node node{.inputs = {{section.gradients, {}}}, .outputs = {square}};
+    if (scaled) node.inputs.push_back(scale);
+    const ir::Shape& shape = b.graph().value(section.gradients).shape;
+    BodyBuilder k(b.graph(), node, {shape[0]});
+    k.columns({shape[1]});
+    const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
+    const bool adds = section.first_row > 0;
+    k.row_sum(0, k.sum(g * g), adds);
+    b.emit_body(node, "grad_square", k.take(),
+                fmt::format("grad_square {} sum of squares of the gradients", adds ? "+=" : "="));
+  }
   return square;
 }
 
@@ -54,7 +44,8 @@ Term clip_factor(BodyBuilder& k, const spec::Spec& spec, Term norm) {
 
 struct Scalars {
   Use learning_rate, clip, grad_norm, step_loss;
-  Use skipped;  // i32 []
+  Use skipped;       // i32 []
+  Use rounding_key;  // u32 []; absent where nothing is rounded stochastically
 };
 
 // Without loss scaling a step that is not finite ends the run: it and all after it change nothing, so that
@@ -68,13 +59,24 @@ Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use
                 const std::optional<ScaledStep>& scaled) {
   b.enter("optimizer", "train.lr_scheduler");
   auto scalar = [&](const std::string& name) { return b.fresh(name, {}, DType::f32, Role::state); };
-  const Scalars s{scalar("learning_rate"), scalar("clip"), scalar("grad_norm"), scalar("step_loss"),
-                  scaled ? scaled->skipped : b.fresh("diverged", {}, DType::i32, Role::state)};
+  Scalars s{scalar("learning_rate"),
+            scalar("clip"),
+            scalar("grad_norm"),
+            scalar("step_loss"),
+            scaled ? scaled->skipped : b.fresh("diverged", {}, DType::i32, Role::state),
+            {}};
+  if (rounds_stochastically(model.spec))
+    s.rounding_key = b.fresh("rounding_key", {}, DType::u32, Role::state);
   const Use loss{model.interface.loss, {}};
   Node node{.inputs = {step, square, loss},
             .outputs = {s.learning_rate, s.clip, s.grad_norm, s.step_loss, loss}};
   node.inputs.push_back(scaled ? scaled->scale : s.skipped);
   if (!scaled) node.outputs.push_back(s.skipped);
+  const auto key = static_cast<int>(node.outputs.size()), seed = static_cast<int>(node.inputs.size());
+  if (s.rounding_key.value != ir::kNoValue) {
+    node.outputs.push_back(s.rounding_key);
+    node.inputs.push_back({model.interface.rng_seed, {}});
+  }
   BodyBuilder k(b.graph(), node, {});
   const Term norm = k.named("norm", sqrt(k.scalar(1)));
   const Term rate = scheduled_learning_rate(k, model.spec, convert(k.scalar(0), ExprType::f64));
@@ -85,6 +87,10 @@ Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use
   k.store_row(3, k.scalar(2));
   k.store_row(4, k.constant(0));  // the next step's loss starts anew
   if (!scaled) k.store_row(5, diverged(k, k.scalar(3), k.scalar(1), k.scalar(2)));
+  if (s.rounding_key.value != ir::kNoValue) {
+    const Term site = k.constant(static_cast<double>(kRoundingSite), ExprType::i32, "kRoundingSite");
+    k.store_row(key, random_key(k.scalar(seed), convert(k.scalar(0), ExprType::u32), site));
+  }
   const auto& curve = model.spec.train.lr_scheduler.name.function;
   b.emit_body(node, curve ? "prepare_update." + curve->function : "prepare_update", k.take(),
               "learning_rate of this step, and the clip factor min(1, max_norm / (norm + 1e-6)), norm = "
@@ -121,6 +127,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
                 scalars.clip,
                 step,
                 scalars.skipped,
+                scalars.rounding_key,
                 scaled.has_value(),
                 model.spec.train.gradient_accumulation_steps > 1};
   b.enter("optimizer", "train.optimizer");

@@ -93,7 +93,7 @@ class InPlace {
     for (ir::Function& function : graph_.functions) {
       for (ir::Region& region : function.regions) {
         for (const Node& node : region.nodes) {
-          if (node.op == "fused") try_node(node);
+          if (node.body) try_node(node);
         }
       }
     }
@@ -107,11 +107,20 @@ class InPlace {
       for (size_t i = 0; i < node.body->operands.size(); ++i) {
         const ir::Operand& in = node.body->operands[i];
         if (in.input < 0 || in.output >= 0 || taken.contains(static_cast<int>(i))) continue;
+        if (node.op == "fused_product" && !is_elementwise(node, in)) continue;
         if (!try_pair(node, static_cast<int>(i), static_cast<int>(o))) continue;
         taken.insert(static_cast<int>(i));
         break;
       }
     }
+  }
+
+  // Whether a fused product reads the operand in its epilogue only: blocks read all rows of its matrices.
+  bool is_elementwise(const Node& node, const ir::Operand& in) const {
+    if (in.input >= static_cast<int>(node.inputs.size())) return false;  // the product itself
+    const ValueId storage = storage_of(graph_, node.inputs[in.input].value);
+    return storage != storage_of(graph_, node.inputs[0].value) &&
+           storage != storage_of(graph_, node.inputs[1].value);
   }
 
   bool try_pair(const Node& node, int i, int o) {

@@ -33,9 +33,10 @@ struct Precision {
 };
 
 // Needs op-level nodes, differentiated, with parameters packed. Activations other than statistics and losses
-// get the storage type; products, embeddings and their gradients read working copies of the f32 parameters,
-// which lie packed in `working_copy`, are rewritten behind the optimizer, and by a function of their own,
-// "load", when parameters come from elsewhere. f32 changes nothing.
+// get the storage type; products, embeddings and their gradients read working copies of f32 parameters, which
+// lie packed in `working_copy`, are rewritten behind the optimizer, and by a function of their own, "load",
+// when parameters come from elsewhere. Parameters of the storage type they read themselves. f32 changes
+// nothing.
 void precision(ir::Graph& graph, const models::Pack& pack, const Precision& precision, Log& log);
 
 // How much of the logits is in memory at once.
@@ -89,6 +90,19 @@ void remove_dead(ir::Graph& graph, const Kept& kept, Log& log);
 // same tensor. Results do not change: a value that stays in registers is rounded to its type as memory would
 // round it.
 void fuse(ir::Graph& graph, Log& log);
+
+// Which products become kernels of ours, with the fused node behind them.
+struct FusedProducts {
+  int capability = 0;              // of the GPU
+  bool wherever_possible = false;  // also where a library's product and a kernel of its own are faster
+};
+
+// Needs fused nodes. A product and the pointwise node that reads it next, over the same rows and columns,
+// become one "fused_product"; so does a product with its bias. The product is rounded as memory would round
+// it, and is stored only where something else reads it. Bits equal those of two kernels but for what another
+// order of a product's sums gives, and for biases, which are added to the rounded product.
+void fuse_products(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host,
+                   Log& log);
 
 // A fused node's output takes over the memory of an input that nobody reads afterwards.
 void in_place(ir::Graph& graph, Log& log);

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
+#include <string>
+#include <vector>
 
 #include "ops/builder.h"
 #include "passes/passes.h"
@@ -38,11 +41,16 @@ class Lowering {
       if (function.name == "update") continue;
       for (ir::Region& region : function.regions) lower(region);
     }
+    if (!has_working_copies()) return;
+    for (const models::PackSection& section : pack_.sections)
+      section_copies_.push_back(section_of(graph_, section, working_pack_));
     ir::Region& update = graph_.function("update").regions.back();
     rewrite_working_copy(update);
     graph_.functions.push_back({"load", {{"load", 0, false, false, {}}}});
     rewrite_working_copy(graph_.functions.back().regions.back());
   }
+
+  bool has_working_copies() const { return working_pack_ != ir::kNoValue; }
 
  private:
   void lower(ir::Region& region) {
@@ -52,9 +60,10 @@ class Lowering {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         Use& input = node.inputs[i];
         if (input.value == ir::kNoValue) continue;
-        if (reads_working_copy(node, graph_.value(input))) {
+        const Value& value = graph_.value(input);
+        if (reads_working_copy(node, value) && value.dtype != storage_) {
           input.value = working_copy(input.value);
-        } else if (is_product(node) && graph_.value(input).dtype != storage_) {
+        } else if (is_product(node) && value.dtype != storage_) {
           input = cast(input, node, nodes);
         }
       }
@@ -104,7 +113,8 @@ class Lowering {
   void rewrite_working_copy(ir::Region& region) {
     ops::RegionBuilder b(graph_, region);
     b.enter("optimizer", "optimizations.precision");
-    b.emit_node("cast", {{pack_.parameters, {}}}, {{working_pack_, {}}});
+    for (size_t i = 0; i < pack_.sections.size(); ++i)
+      b.emit_node("cast", {{pack_.sections[i].parameters, {}}}, {{section_copies_[i], {}}});
   }
 
   std::string suffix() const { return fmt::format(".{}", to_string(storage_)); }
@@ -113,18 +123,35 @@ class Lowering {
   const models::Pack& pack_;
   ir::DType storage_;
   ValueId working_pack_ = ir::kNoValue;
+  std::vector<ValueId> section_copies_;  // the working pack by sections
   std::map<ValueId, ValueId> copies_;
   std::map<Use, Use> casts_;
 };
+
+// Parameters whose gradients are wider than those that products write.
+std::vector<std::string> with_wide_gradients(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const Value& value : graph.values) {
+    if (value.parameter && graph.value(graph.find("d_" + value.name)).dtype == ir::DType::f32)
+      names.push_back(value.name);
+  }
+  return names;
+}
 
 }  // namespace
 
 void precision(ir::Graph& graph, const models::Pack& pack, const Precision& precision, Log& log) {
   if (precision.activations == ir::DType::f32) return;
-  Lowering(graph, pack, precision.activations).run();
+  Lowering lowering(graph, pack, precision.activations);
+  lowering.run();
+  const std::string type(to_string(precision.activations));
   log.push_back(
-      {"precision", fmt::format("activations and products in {}, {} working copies of f32 parameters",
-                                to_string(precision.activations), to_string(precision.activations))});
+      {"precision", fmt::format("activations and products in {}, {}", type,
+                                lowering.has_working_copies() ? type + " working copies of f32 parameters"
+                                                              : "which parameters are stored in too")});
+  if (pack.sections.size() == 1) return;
+  log.push_back({"precision", fmt::format("gradients in {} where one product writes them, in f32 those of {}",
+                                          type, fmt::join(with_wide_gradients(graph), ", "))});
 }
 
 }  // namespace hydrac::passes

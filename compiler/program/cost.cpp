@@ -12,6 +12,7 @@ bool is_arithmetic(ir::ExprOp op) {
     case ir::ExprOp::layer:
     case ir::ExprOp::convert:
     case ir::ExprOp::round_to:
+    case ir::ExprOp::round_stochastically:
       return false;
     default:
       return true;
@@ -47,9 +48,24 @@ ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
   return cost;
 }
 
+// The product's operands and flop, and the epilogue's work, for which the product moves only where it is
+// kept.
+ops::Cost fused_product_cost(const ir::Graph& graph, const ir::Node& node) {
+  const auto bytes = [&](ir::Use use) {
+    const ir::Value& value = graph.value(use);
+    return static_cast<double>(element_count(value.shape) * size_of(value.dtype));
+  };
+  const int64_t k = graph.value(node.inputs[0]).shape.back().size;
+  ops::Cost cost = fused_cost(graph, epilogue_of(node));
+  cost.flop += 2.0 * static_cast<double>(element_count(graph.value(node.product).shape) * k);
+  cost.bytes += bytes(node.inputs[0]) + bytes(node.inputs[1]) - bytes(node.product);
+  return cost;
+}
+
 }  // namespace
 
 ops::Cost cost_of(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op == "fused_product") return fused_product_cost(graph, node);
   return node.op == "fused" ? fused_cost(graph, node) : ops::op_info(node.op).cost(graph, node);
 }
 

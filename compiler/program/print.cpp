@@ -26,6 +26,10 @@ std::string name_of(const Program& program, const Call& call) {
   throw std::logic_error("no such kind of call");
 }
 
+bool may_contract(const Kernel& kernel) {
+  return !kernel.header.empty() && kernel.maps.empty();
+}
+
 std::vector<Grid> grids_of(const Program& program, int kernel) {
   std::vector<Grid> grids;
   for (const Function& function : program.functions) {
@@ -86,8 +90,17 @@ std::vector<std::string> verify(const ir::Graph& graph, const Program& program) 
           if (use.value == ir::kNoValue) problems.push_back(where + ": an argument without a value");
         }
         if (call.kind == Call::Kind::launch) {
-          if (call.kernel < 0 || call.kernel >= static_cast<int>(program.kernels.size()))
+          if (call.kernel < 0 || call.kernel >= static_cast<int>(program.kernels.size())) {
             problems.push_back(where + ": no such kernel");
+            continue;
+          }
+          const std::vector<MatrixMap>& maps = program.kernels[call.kernel].maps;
+          for (size_t i = 0; i < maps.size(); ++i) {
+            const ir::Value& value = graph.value(call.arguments.at(i));
+            if (element_count(value.shape) != maps[i].rows * maps[i].columns || value.dtype != maps[i].dtype)
+              problems.push_back(
+                  fmt::format("{}: {} is not {}x{}", where, value.name, maps[i].rows, maps[i].columns));
+          }
         }
         if (call.kind != Call::Kind::gemm) continue;
         const auto elements = [&](int i) { return element_count(graph.value(call.arguments[i]).shape); };

@@ -29,18 +29,27 @@ struct Dimension {
   int64_t size = 0;
 };
 
+// A matrix that a kernel reads through a tensor map (cuda/tensor_map.h) instead of a pointer: row-major,
+// dense, of 16-bit numbers, in boxes whose rows are swizzled by 128 bytes.
+struct MatrixMap {
+  ir::DType dtype = ir::DType::bf16;
+  int64_t rows = 0, columns = 0;
+  int box_rows = 0, box_columns = 0;
+  auto operator<=>(const MatrixMap&) const = default;
+};
+
 struct Kernel {
   std::string name;
   std::string comment;
-  std::string text;    // its definition
-  std::string origin;  // the spec key that asked for it
-  // The file of templates/ that it binds to constants; empty for a generated kernel, which is compiled
-  // without contraction of products and sums, so that fusing never changes a result.
-  std::string header;
+  std::string text;         // its definition
+  std::string origin;       // the spec key that asked for it
+  std::string header;       // the file of templates/ that it binds to constants; empty for a generated kernel
   bool takes_layer = true;  // its last parameter is the layer
   // Waits itself for the kernel before it, so that it may be launched while that one still runs.
   bool waits_for_previous = false;
   Block block;  // on a GPU
+  // Of its first arguments: it takes these as tensor maps.
+  std::vector<MatrixMap> maps = {};
   // How many blocks work on `rows` rows, as an expression of them: "rows / 4". Empty where the text itself
   // says the rows, so that all calls have the same grid.
   std::string blocks_of_rows;
@@ -53,6 +62,7 @@ struct GemmShape {
   bool accumulate = false;        // adds to what C holds
   bool first_overwrites = false;  // but not in the first iteration of the call's section
   bool bias = false;              // adds a row of C's type
+  bool beside = false;            // runs on the second branch
   ir::DType a = ir::DType::f32, b = ir::DType::f32, c = ir::DType::f32;
 
   bool accumulates(int iteration) const { return accumulate && !(first_overwrites && iteration == 0); }
@@ -87,7 +97,7 @@ struct Call {
   // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
   std::vector<ir::Use> operands, results;
   int branch = 0;  // of a GPU's graph: 1 may run beside what follows it
-  GemmShape gemm;
+  GemmShape gemm;  // also of a launch whose kernel takes tensor maps: what it multiplies
   AttentionCall attention;
   bool multiplies_matrices = false;  // a product, or attention whoever computes it
   double flop = 0;
@@ -114,6 +124,10 @@ struct Program {
   std::vector<Kernel> kernels;
   std::vector<Function> functions;
 };
+
+// Whether a kernel is a template's alone, whose products and sums may contract. Generated text never does, so
+// that fusing changes no result.
+bool may_contract(const Kernel& kernel);
 
 // The grids with which a kernel is launched, each once, in the order of the program.
 std::vector<Grid> grids_of(const Program& program, int kernel);

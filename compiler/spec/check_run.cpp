@@ -43,6 +43,18 @@ void check_loss(Draft& draft) {
                  fmt::format("write {}, or remove train.loss", to_string(fitting)));
 }
 
+// Sums over micro-batches lose what 16 bits cannot hold.
+void check_gradients(Draft& draft) {
+  const char *format = "optimizations.gradients", *steps = "train.gradient_accumulation_steps";
+  const int64_t micro_batches = draft.spec.train.gradient_accumulation_steps;
+  if (!draft.usable({format, steps}) || draft.spec.optimizations.gradients == GradientType::fp32 ||
+      micro_batches == 1)
+    return;
+  draft.report(Kind::gradients_accumulate, {format, steps},
+               fmt::format("gradients of 16 bits cannot add up over {} micro-batches", micro_batches),
+               "write gradients: fp32, or gradient_accumulation_steps: 1");
+}
+
 // Relative, and never leaving the folder it starts in.
 bool stays_below(const std::string& written) {
   const std::filesystem::path path(written);
@@ -68,6 +80,7 @@ void check_folder(Draft& draft, std::string_view path, const std::string& folder
 void check_run(Draft& draft) {
   check_schedule(draft);
   check_loss(draft);
+  check_gradients(draft);
   check_folder(draft, "output.dir", draft.spec.output.dir);
   check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir);
 }

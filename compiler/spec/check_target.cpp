@@ -48,12 +48,16 @@ void check_cpu(Draft& draft) {
   const auto& o = draft.spec.optimizations;
   if (draft.usable({"optimizations.attention"}) && o.attention == AttentionKernel::cudnn)
     refuse(draft, "optimizations.attention", "cudnn", "auto or generated");
+  if (draft.usable({"optimizations.weights"}) && o.weights != WeightType::fp32)
+    refuse(draft, "optimizations.weights", to_string(o.weights), "fp32");
   if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state != StateType::fp32)
     refuse(draft, "optimizations.optimizer_state", to_string(o.optimizer_state), "fp32");
   if (draft.usable({"optimizations.cuda_graph"}) && o.cuda_graph)
     refuse(draft, "optimizations.cuda_graph", "true", "false");
   if (draft.usable({"optimizations.streams"}) && o.streams > 1)
     refuse(draft, "optimizations.streams", "2", "1");
+  if (draft.usable({"optimizations.fused_products"}) && o.fused_products == FusedProducts::all)
+    refuse(draft, "optimizations.fused_products", "all", "auto or none");
 }
 
 void check_cudnn(Draft& draft, const Target& target) {
@@ -71,16 +75,44 @@ void check_cudnn(Draft& draft, const Target& target) {
                  "write attention: auto, or precision: bf16");
 }
 
+// Products read the weights themselves.
+void check_weights(Draft& draft) {
+  const auto& o = draft.spec.optimizations;
+  if (!draft.usable({"optimizations.weights", "optimizations.precision"}) || o.weights == WeightType::fp32 ||
+      o.precision == Precision::bf16)
+    return;
+  draft.report(
+      Kind::weights_need_bf16, {"optimizations.weights", "optimizations.precision"},
+      fmt::format("products read bf16 weights as they are, and precision is {}", to_string(o.precision)),
+      "write weights: fp32, or precision: bf16");
+}
+
+// Our product kernel is Hopper's, for 16-bit numbers.
+void check_fused_products(Draft& draft, const Target& target) {
+  const auto& o = draft.spec.optimizations;
+  if (!draft.usable({"optimizations.fused_products"}) || o.fused_products != FusedProducts::all) return;
+  if (target.capability != 90)
+    return draft.report(Kind::option_unsupported, {"optimizations.fused_products", "target"},
+                        fmt::format("hydrac has no product kernel for {} ({})", target.name, target.arch),
+                        "write auto or none");
+  const bool full = o.precision == Precision::fp32 || o.precision == Precision::tf32;
+  if (draft.usable({"optimizations.precision"}) && full)
+    draft.report(Kind::option_unsupported, {"optimizations.fused_products", "optimizations.precision"},
+                 fmt::format("hydrac's product kernel takes 16-bit numbers, and precision is {}",
+                             to_string(o.precision)),
+                 "write auto or none, or precision: bf16");
+}
+
 }  // namespace
 
 void check_target(Draft& draft) {
   if (!draft.usable({"target"})) return;
   const Target& target = *targets::find(draft.spec.target);
   check_precision(draft, target);
-  if (target.is_cpu())
-    check_cpu(draft);
-  else
-    check_cudnn(draft, target);
+  if (target.is_cpu()) return check_cpu(draft);
+  check_cudnn(draft, target);
+  check_weights(draft);
+  check_fused_products(draft, target);
 }
 
 }  // namespace hydrac::spec

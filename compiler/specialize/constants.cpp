@@ -76,8 +76,9 @@ std::string NamedConstants::declarations() const {
   return lines;
 }
 
-NamedConstants name_constants(const std::string& text, const NamedConstants& before) {
-  std::set<std::string> taken = words_of(text);
+NamedConstants name_constants(const std::string& text, const NamedConstants& before,
+                              std::set<std::string> taken) {
+  taken.merge(words_of(text));
   taken.merge(words_of(before.text));
   NamedConstants result;
   std::map<std::string, std::string> values;  // by name

@@ -75,7 +75,7 @@ class Bindings {
     values.of_all.insert(value);
     values.are_numbers = is_number;
   }
-  // Packs, and what only lambdas stand for: there is no name to put in their place.
+  // Packs, and what lambdas or types of an entry stand for: there is no name to put in their place.
   void keep(const Place& parameter) { kept_.insert(parameter); }
   // To one value, at least in each entry.
   bool bound(const Place& parameter) const {

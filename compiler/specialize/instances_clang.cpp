@@ -290,7 +290,7 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
       const TemplateArgument& argument = arguments[i];
       if (argument.isDependent()) continue;
       if (parameters->getParam(i)->isTemplateParameterPack() ||
-          argument.getKind() == TemplateArgument::Pack || is_lambda(argument)) {
+          argument.getKind() == TemplateArgument::Pack || is_unnamed(argument)) {
         bindings_.keep(*place);
       } else {
         const bool is_number = argument.getKind() == TemplateArgument::Integral ||
@@ -300,10 +300,13 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
     }
   }
 
-  static bool is_lambda(const TemplateArgument& argument) {
+  // Lambdas, and what an entry declares, which stands behind the templates.
+  bool is_unnamed(const TemplateArgument& argument) const {
     if (argument.getKind() != TemplateArgument::Type) return false;
     const CXXRecordDecl* record = argument.getAsType().getNonReferenceType()->getAsCXXRecordDecl();
-    return record && record->isLambda();
+    if (!record || record->isLambda()) return record != nullptr;
+    const auto place = places_.of(record->getLocation());
+    return place && places_.scope().is_entry(place->file);
   }
 
   std::string value_of(const TemplateArgument& argument) const {

@@ -87,9 +87,13 @@ class PieceFinder {
     const auto begin = begin_of(decl);
     if (!begin) return;
     const std::string& text = places_.scope().text(begin->file);
+    // Templates leave hydrac::cuda or hydrac::cpu for a namespace of the program's; an entry stays where it
+    // is.
+    const std::size_t left =
+        places_.scope().is_entry(begin->file) ? 0 : std::min<std::size_t>(space.size(), 2);
     Piece piece{comment_begin(text, begin->offset),
                 places_.behind_declaration(wanted),
-                space.size() > 2 ? std::vector(space.begin() + 2, space.end()) : std::vector<std::string>(),
+                std::vector(space.begin() + static_cast<std::ptrdiff_t>(left), space.end()),
                 "",
                 {},
                 {entry_}};

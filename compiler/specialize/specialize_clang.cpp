@@ -204,7 +204,10 @@ class Specializer {
       return fmt::format("{0}\n{1}{2}\n{3}\n{4}{0}\n", kPartMark, opening({request_.scope}),
                          constants.declarations(), constants.text, closing({request_.scope}));
     };
-    NamedConstants shared = name_constants(body_of(std::nullopt));
+    // Members of an entry's own classes would hide what is shared under their name.
+    std::set<std::string> own_words;
+    for (int entry = 0; entry < entries(); ++entry) own_words.merge(words_of(body_of(entry)));
+    NamedConstants shared = name_constants(body_of(std::nullopt), {}, own_words);
     std::vector<NamedConstants> own;
     for (int entry = 0; entry < entries(); ++entry) own.push_back(name_constants(body_of(entry), shared));
     const bool clash = share_constants(shared, own) || has_versions_;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "models/transformer.h"
+#include "optimizers/rounding.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/tensor_io.h"
@@ -208,6 +209,24 @@ Json job_json(spec::Spec spec, int threads) {
           {"seed", static_cast<uint32_t>(spec.train.seed)}};
 }
 
+// Where the program keeps each parameter in its pack, by which the noise of its rounding is numbered.
+Json rounding_json(const driver::Compiled& c) {
+  Json places = Json::object();
+  for (const ir::Value& value : c.graph.values) {
+    if (!value.parameter) continue;
+    const auto& sections = c.pack.sections;
+    size_t section = sections.size() - 1;
+    while (value.view->offset < sections[section].first_row * models::kPackRow) --section;
+    places[value.name] = {{"stream", optimizers::rounding_stream(static_cast<int64_t>(section), 0)},
+                          {"first", value.view->offset - sections[section].first_row * models::kPackRow},
+                          {"stride", value.view->slot_stride}};
+  }
+  return {{"site", optimizers::kRoundingSite},
+          {"weights", c.spec.optimizations.weights == spec::WeightType::bf16 ? 1 : 0},
+          {"moments", optimizers::moment_type(c.spec) == ir::DType::bf16 ? 1 : 0},
+          {"places", places}};
+}
+
 void write_json(const std::filesystem::path& file, const Json& json) {
   std::ofstream out(file);
   out << json.dump(1) << "\n";
@@ -287,6 +306,7 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
   job["dtype"] = "float64";
   job["steps"] = batches.size();
   if (!autocast.empty()) job["autocast"] = autocast;
+  if (optimizers::rounds_stochastically(c.spec)) job["rounding"] = rounding_json(c);
   write_json(dir / "job.json", job);
 
   std::vector<runtime::TensorToWrite> tensors;

@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdio>
-
+#include "process/run_program.h"
 #include "runtime/error.h"
 
 namespace hydrac::verify {
@@ -28,35 +25,14 @@ fs::path find_oracle(const std::optional<std::string>& given) {
 
 std::string run_oracle(const fs::path& oracle, const std::string& verb, const fs::path& dir,
                        const std::vector<std::string>& options) {
-  std::vector<std::string> words = {oracle.string(), verb, dir.string()};
+  std::vector<std::string> words = {fs::absolute(oracle).string(), verb, dir.string()};
   words.insert(words.end(), options.begin(), options.end());
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  int out[2];
-  if (pipe(out) != 0) throw runtime::RunError("cannot make a pipe");
-  const pid_t child = fork();
-  if (child < 0) throw runtime::RunError("cannot start hydrac-oracle");
-  if (child == 0) {
-    dup2(out[1], STDOUT_FILENO);
-    close(out[0]);
-    close(out[1]);
-    execv(oracle.c_str(), arguments.data());
-    _exit(127);
-  }
-  close(out[1]);
-  std::string text;
-  char buffer[4096];
-  for (ssize_t n; (n = ::read(out[0], buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<size_t>(n));
-  close(out[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+  const Ended ended = run_program(words, Says::to_caller);
+  if (ended.code != 0) {
     throw runtime::RunError(
-        fmt::format("{} {} failed{}", oracle.string(), verb, text.empty() ? "" : ": " + text));
+        fmt::format("{} {} failed{}", oracle.string(), verb, ended.said.empty() ? "" : ": " + ended.said));
   }
-  return text;
+  return ended.said;
 }
 
 JobFolder::JobFolder(const std::optional<std::string>& keep) {

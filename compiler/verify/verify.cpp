@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numbers>
 
+#include "optimizers/rounding.h"
 #include "runtime/error.h"
 
 namespace hydrac::verify {
@@ -72,14 +74,26 @@ struct Errors {
   }
 };
 
+// Where the oracle replays the noise of stochastic rounding, what is off by d still goes to the other of its
+// two neighbours with the probability d / ulp: a mean square of d ulp. Autocast's results have that error
+// too.
+Tolerances tolerances_of(const spec::Spec& spec) {
+  constexpr double kUlp = 0x1p-7;  // of bf16, relative
+  Tolerances least = tolerances(spec.optimizations.precision);
+  if (optimizers::rounds_stochastically(spec) && autocast_of(spec.optimizations.precision).empty())
+    least.parameter = std::sqrt(least.parameter * kUlp);
+  return least;
+}
+
 class Comparison {
  public:
   Comparison(const Training& ours, const runtime::SafetensorsReader& reference, const spec::Spec& spec)
       : ours_(ours),
         reference_(reference),
-        least_(tolerances(spec.optimizations.precision)),
+        least_(tolerances_of(spec)),
         yardstick_(!autocast_of(spec.optimizations.precision).empty()),
-        divides_by_gradient_(spec.train.optimizer.name != spec::Optimizer::sgd) {}
+        divides_by_gradient_(spec.train.optimizer.name != spec::Optimizer::sgd),
+        takes_signs_(spec.train.optimizer.name == spec::Optimizer::lion) {}
 
   std::vector<Difference> run() {
     add_numbers("loss", least_.loss, [](const runtime::StepResult& step) { return step.loss; });
@@ -143,6 +157,7 @@ class Comparison {
     for (size_t slot = 0; slot < slots.size(); ++slot)
       errors.add(versions(fmt::format("grad.{}.{}", name, slot), slots[slot]));
     differences_.push_back(difference("gradient", name, errors, least_.gradient));
+    gradient_errors_[name] = differences_.back().tolerance;
     noise_[name] = std::max(least_.noise, 3 * (yardstick_ ? errors.autocast.relative() : 0));
   }
 
@@ -161,24 +176,39 @@ class Comparison {
       errors.add(values);
     }
     Difference row = difference("parameter", name, errors, least_.parameter);
-    if (divides_by_gradient_) row.tolerance = std::hypot(row.tolerance, flips(errors.ours.reference));
+    if (divides_by_gradient_) {
+      row.tolerance = std::hypot(row.tolerance, whole_steps(least_.flipped, errors.ours.reference));
+    }
+    if (takes_signs_) {
+      const double flips = changed_signs(static_cast<double>(errors.elements), gradient_errors_.at(name));
+      row.tolerance = std::hypot(row.tolerance, whole_steps(flips, errors.ours.reference));
+    }
     row.left_out = left_out;
     differences_.push_back(std::move(row));
   }
 
-  // How far it is, relative to a tensor of this squared norm, when the tolerated number of elements made each
-  // of their steps in the other direction.
-  double flips(double squared_norm) const {
+  // How far it is, relative to a tensor of this squared norm, when so many of its elements made each of their
+  // steps in the other direction.
+  double whole_steps(double elements, double squared_norm) const {
     double way = 0;
     for (const runtime::StepResult& step : ours_.steps) way += 2 * static_cast<double>(step.learning_rate);
-    return squared_norm > 0 ? std::sqrt(least_.flipped / squared_norm) * way : 0;
+    return squared_norm > 0 ? std::sqrt(elements / squared_norm) * way : 0;
+  }
+
+  // How many of so many elements may have taken another sign than float64's in a step after the first: the
+  // expected number and three standard deviations of it, at least one element.
+  double changed_signs(double elements, double relative_error) const {
+    const double later_steps = static_cast<double>(ours_.steps.size()) - 1;
+    const double expected = later_steps * elements * relative_error / std::numbers::pi;
+    return expected + kChance * std::sqrt(expected) + 1;
   }
 
   const Training& ours_;
   const runtime::SafetensorsReader& reference_;
   const Tolerances least_;
-  const bool yardstick_, divides_by_gradient_;
-  std::map<std::string, double> noise_;  // of each gradient, as a share of its root mean square
+  const bool yardstick_, divides_by_gradient_, takes_signs_;
+  std::map<std::string, double> noise_;            // of each gradient, as a share of its root mean square
+  std::map<std::string, double> gradient_errors_;  // tolerated, relative
   std::vector<Difference> differences_;
 };
 

@@ -8,12 +8,12 @@
 // - The error of a single number (a loss, a norm) may happen to be small. Autocast's is its largest over all
 //   steps, and not less than a floor.
 // - So may that of a small tensor: n rounding errors have a root mean square that scatters by 1 / sqrt(2 n),
-// and
-//   two of them are compared. The factor is 1.25 (1 + 3 / sqrt(n)).
+//   and two of them are compared. The factor is 1.25 (1 + 3 / sqrt(n)).
 // - AdamW and Lion divide by the gradient's size, so where it is all rounding error they make a whole step in
-// an
-//   arbitrary direction. Parameters are compared without the elements whose first gradient is not resolved,
-//   and of the others a few may have gone the other way in all steps.
+//   an arbitrary direction. Parameters are compared without the elements whose first gradient is not
+//   resolved, and of the others a few may have gone the other way in all steps.
+// - Lion takes a sign in every step: an element whose momentum has become smaller than its error may go the
+//   other way. Of normally distributed numbers with a relative error of e, e / pi change their sign.
 #pragma once
 #include <optional>
 #include <string>

@@ -152,9 +152,9 @@ void input_backward(const Memory& m, Run& run) {
   position_embedding_gradient(act.d_embedding_positioned, grads.position_embedding, beside.stream());
 
   embedding_gradient_runs(in.tokens, in.token_order, act.d_embedding_positioned, grads.token_embedding,
-                          act.embedding_gradient_runs_workspace, beside.stream());
+                          act.embedding_gradient_runs_workspace, main.stream());
 
-  embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, beside.stream());
+  embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, main.stream());
 
   advance_randomness(state.rng_step, main.stream());
 }

@@ -24,15 +24,15 @@ void plan_products(Products& products) {
   products.plan_nt<f16, f16>(B * T, C, F);
   products.plan_nt<f16, f16>(B * T, V, C);
   products.plan_nn<f16, f16>(B * T, C, V);
-  products.plan_tn<f16, float>(V, C, B * T, {.accumulate = true});
+  products.plan_tn<f16, float>(V, C, B * T, {.accumulate = true, .beside = true});
   products.plan_nn<f16, f16>(B * T, F, C);
-  products.plan_tn<f16, float>(C, F, B * T, {.accumulate = true});
+  products.plan_tn<f16, float>(C, F, B * T, {.accumulate = true, .beside = true});
   products.plan_nn<f16, f16>(B * T, C, F);
-  products.plan_tn<f16, float>(F, C, B * T, {.accumulate = true});
+  products.plan_tn<f16, float>(F, C, B * T, {.accumulate = true, .beside = true});
   products.plan_nn<f16, f16>(B * T, H * D, C);
-  products.plan_tn<f16, float>(C, C, B * T, {.accumulate = true});
+  products.plan_tn<f16, float>(C, C, B * T, {.accumulate = true, .beside = true});
   products.plan_nn<f16, f16>(B * T, C, 3 * H * D);
-  products.plan_tn<f16, float>(3 * H * D, C, B * T, {.accumulate = true});
+  products.plan_tn<f16, float>(3 * H * D, C, B * T, {.accumulate = true, .beside = true});
   products.plan_nt<f16, f16>(T, 3 * H * D, C, {.bias = true});
   products.plan_nt<f16, f16>(T, C, H * D);
   products.plan_nt<f16, f16>(T, F, C);
@@ -54,7 +54,7 @@ Program::Program()
       memory_(arena()),
       products_(context, product_options(), /*tf32=*/false, {arena(), kArenaBytes}),
       main_(stream(), products_, memory_.state.gemm_workspace),
-      beside_(beside(), products_, memory_.state.gemm_workspace_beside) {
+      beside_(beside(), products_, memory_.state.gemm_workspace_beside, Queue::Branch::second) {
   plan_products(products_);
   capture_graphs();
 }

@@ -121,13 +121,15 @@ void input_backward(const Memory& m, Run& run) {
   beside.wait(run.after_d_residual_sum_3);
   layernorm_backward_add_sums_input(grads.attn_norm_weight[0], grads.attn_norm_bias[0],
                                     act.layernorm_backward_add_workspace_3, beside.stream());
+  beside.mark(run.after_d_residual_sum_4);
 
   position_embedding_gradient(act.d_residual_sum_2, grads.position_embedding, beside.stream());
 
+  main.wait(run.after_d_residual_sum_4);
   embedding_gradient_runs(in.tokens, in.token_order, act.d_residual_sum_2, grads.token_embedding,
-                          act.embedding_gradient_runs_workspace, beside.stream());
+                          act.embedding_gradient_runs_workspace, main.stream());
 
-  embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, beside.stream());
+  embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, main.stream());
 
   advance_randomness(state.rng_step, main.stream());
 }

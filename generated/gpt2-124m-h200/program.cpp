@@ -25,15 +25,15 @@ void plan_products(Products& products) {
   products.plan_nt<bf16, bf16>(B * T, C, F);
   products.plan_nt<bf16, bf16>(R, V, C);
   products.plan_nn<bf16, bf16>(R, C, V);
-  products.plan_tn<bf16, float>(V, C, R, {.accumulate = true});
+  products.plan_tn<bf16, float>(V, C, R, {.accumulate = true, .beside = true});
   products.plan_nn<bf16, bf16>(B * T, F, C);
-  products.plan_tn<bf16, float>(C, F, B * T, {.accumulate = true});
+  products.plan_tn<bf16, float>(C, F, B * T, {.accumulate = true, .beside = true});
   products.plan_nn<bf16, bf16>(B * T, C, F);
-  products.plan_tn<bf16, float>(F, C, B * T, {.accumulate = true});
+  products.plan_tn<bf16, float>(F, C, B * T, {.accumulate = true, .beside = true});
   products.plan_nn<bf16, bf16>(B * T, H * D, C);
-  products.plan_tn<bf16, float>(C, C, B * T, {.accumulate = true});
+  products.plan_tn<bf16, float>(C, C, B * T, {.accumulate = true, .beside = true});
   products.plan_nn<bf16, bf16>(B * T, C, 3 * H * D);
-  products.plan_tn<bf16, float>(3 * H * D, C, B * T, {.accumulate = true});
+  products.plan_tn<bf16, float>(3 * H * D, C, B * T, {.accumulate = true, .beside = true});
   products.plan_nt<bf16, bf16>(T, 3 * H * D, C, {.bias = true});
   products.plan_nt<bf16, bf16>(T, C, H * D);
   products.plan_nt<bf16, bf16>(T, F, C);
@@ -71,7 +71,7 @@ Program::Program()
       attention_(cudnn_.fastest_forward(attention_problem(B), stream(), arena(), kArenaBytes)),
       generation_attention_(cudnn_.fastest_forward(attention_problem(1), stream(), arena(), kArenaBytes)),
       main_(stream(), products_, memory_.state.gemm_workspace),
-      beside_(beside(), products_, memory_.state.gemm_workspace_beside) {
+      beside_(beside(), products_, memory_.state.gemm_workspace_beside, Queue::Branch::second) {
   require_workspace(attention_, 256);
   require_workspace(generation_attention_, 256);
   plan_products(products_);

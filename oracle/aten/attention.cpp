@@ -15,6 +15,7 @@
 #include "oracle/aten/autocast.h"
 #include "oracle/aten/op.h"
 #include "oracle/job/error.h"
+#include "oracle/job/random.h"
 
 #define HYDRAC_HAS_SDPA (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1))
 #if HYDRAC_HAS_SDPA
@@ -45,7 +46,11 @@ at::Tensor by_definition(const OpCall& call, const at::Tensor& q, const at::Tens
     scores = scores.masked_fill(future, kMinusInfinity);
   }
   at::Tensor weights = at::softmax(scores, -1);
-  if (p > 0) weights = weights * dropout_multiplier(call, weights.sizes(), p, 3, weights.options());
+  const auto index_of_score = [&](std::int64_t element) {
+    return score_index(element / (length * length), length, element / length % length, element % length);
+  };
+  if (p > 0)
+    weights = weights * dropout_multiplier(call, weights.sizes(), p, 3, weights.options(), index_of_score);
   if (call.autocast) weights = round_values(weights, *call.autocast);
   return at::matmul(weights, values).transpose(1, 2);
 }

@@ -33,18 +33,19 @@ double OpCall::attr(const std::string& name, double fallback) const {
 }
 
 at::Tensor dropout_multiplier(const OpCall& call, at::IntArrayRef shape, double p, std::size_t step_input,
-                              const at::TensorOptions& options) {
+                              const at::TensorOptions& options,
+                              const std::function<std::uint64_t(std::int64_t)>& random_index) {
   if (!(p >= 0 && p < 1)) throw JobError(fmt::format("the dropout probability {} is not in [0, 1)", p));
   const auto step = static_cast<std::uint32_t>(call.input(step_input).item<std::int64_t>());
   const auto site = static_cast<std::uint32_t>(call.attr("site"));
   const std::uint32_t key =
       random_key(call.seed, step, site * 65536u + static_cast<std::uint32_t>(call.layer));
-  const auto threshold = static_cast<std::uint32_t>(std::ldexp(p, 32));
+  const auto threshold = static_cast<std::uint32_t>(std::ldexp(p, 16));
 
   at::Tensor multiplier = at::empty(shape, at::kDouble);
   double* elements = multiplier.data_ptr<double>();
   for (std::int64_t i = 0; i < multiplier.numel(); ++i)
-    elements[i] = random_bits(key, static_cast<std::uint64_t>(i)) >= threshold ? 1 / (1 - p) : 0.0;
+    elements[i] = random_16_bits(key, random_index(i)) >= threshold ? 1 / (1 - p) : 0.0;
   return multiplier.to(options);
 }
 

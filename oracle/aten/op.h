@@ -2,6 +2,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -69,8 +71,10 @@ at::Tensor function_gated(const OpCall& call);
 at::Tensor function_loss(const OpCall& call);
 
 // The multiplier of every element of a tensor of `shape` under dropout with probability p: 0 or 1 / (1 - p).
-// Input `step_input` of the call is the step counter.
+// Input `step_input` of the call is the step counter. `random_index` gives the index that random bits are
+// asked for from the element's number.
 at::Tensor dropout_multiplier(const OpCall& call, at::IntArrayRef shape, double p, std::size_t step_input,
-                              const at::TensorOptions& options);
+                              const at::TensorOptions& options,
+                              const std::function<std::uint64_t(std::int64_t)>& random_index);
 
 }  // namespace hydrac::oracle

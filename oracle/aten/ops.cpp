@@ -101,7 +101,8 @@ at::Tensor dropout(const OpCall& call) {
   const double p = call.attr("p");
   if (p == 0) return x;
   if (call.mode == Mode::training) return at::dropout(x, p, /*train=*/true);
-  return x * dropout_multiplier(call, x.sizes(), p, 1, x.options());
+  const auto itself = [](std::int64_t element) { return static_cast<std::uint64_t>(element); };
+  return x * dropout_multiplier(call, x.sizes(), p, 1, x.options(), itself);
 }
 
 at::Tensor cross_entropy(const OpCall& call) {

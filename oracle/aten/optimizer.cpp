@@ -11,6 +11,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+
+#include "oracle/job/random.h"
 
 #define HYDRAC_HAS_FUSED_ADAMW \
   (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4))
@@ -37,8 +40,9 @@ void clip_gradients(const std::vector<Parameter>& parameters, double norm, doubl
     if (parameter.gradient().defined()) parameter.gradient().mul_(factor);
 }
 
-Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& parameters, bool prefer_fused)
-    : spec_(spec), parameters_(parameters), prefer_fused_(prefer_fused) {
+Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& parameters, bool prefer_fused,
+                     const std::optional<RoundingSpec>& rounding, std::uint32_t seed)
+    : spec_(spec), parameters_(parameters), prefer_fused_(prefer_fused), rounding_(rounding), seed_(seed) {
   std::int64_t largest = 0;
   for (const Parameter& parameter : parameters) {
     const at::Tensor tensor = parameter.tensor.detach();
@@ -53,6 +57,11 @@ Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& pa
 void Optimizer::step(double learning_rate) {
   const at::NoGradGuard no_grad;
   ++steps_;
+  update(learning_rate);
+  if (rounding_) round();
+}
+
+void Optimizer::update(double learning_rate) {
   if (prefer_fused_ && spec_.name == "adamw" && fused_adamw(learning_rate)) return;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor known = parameters_[i].gradient();
@@ -60,6 +69,34 @@ void Optimizer::step(double learning_rate) {
     if (spec_.name == "adamw") adamw(i, gradient, learning_rate);
     if (spec_.name == "lion") lion(i, gradient, learning_rate);
     if (spec_.name == "sgd") sgd(i, gradient, learning_rate);
+  }
+}
+
+namespace {
+
+// The noise of element i is that of number `first` + i.
+void round_elements(const at::Tensor& tensor, std::uint32_t key, std::int64_t first) {
+  const at::Tensor numbers = tensor.to(at::kCPU, at::kDouble).contiguous();
+  double* elements = numbers.data_ptr<double>();
+  for (std::int64_t i = 0; i < numbers.numel(); ++i)
+    elements[i] =
+        round_stochastically(elements[i], random_16_bits(key, static_cast<std::uint64_t>(first + i)));
+  tensor.copy_(numbers);
+}
+
+}  // namespace
+
+void Optimizer::round() {
+  const std::uint32_t key = random_key(seed_, static_cast<std::uint32_t>(steps_ - 1), rounding_->site);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& parameter = parameters_[i];
+    const std::string value = parameter.name.substr(0, parameter.name.rfind('.'));
+    const RoundingSpec::Place& place = rounding_->places.at(value);
+    const std::int64_t first = place.first + parameter.slot * place.stride;
+    if (rounding_->weights) round_elements(parameter.tensor, key + place.stream, first);
+    if (!rounding_->moments) continue;
+    round_elements(first_[i], key + place.stream + 1, first);
+    if (!second_.empty()) round_elements(second_[i], key + place.stream + 2, first);
   }
 }
 

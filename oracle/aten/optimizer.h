@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "oracle/aten/tensors.h"
@@ -18,14 +19,18 @@ void clip_gradients(const std::vector<Parameter>& parameters, double norm, doubl
 
 class Optimizer {
  public:
-  // prefer_fused: let LibTorch's own AdamW kernel do the update where it has one for the CPU (from 2.4 on).
-  // `parameters` must outlive the optimizer.
-  Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& parameters, bool prefer_fused);
+  // rounding: what is stored in bf16 after each step, and the noise's seed. prefer_fused: let LibTorch's own
+  // AdamW kernel do the update where it has one for the CPU (from 2.4 on). `parameters` must outlive the
+  // optimizer.
+  Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& parameters, bool prefer_fused,
+            const std::optional<RoundingSpec>& rounding = std::nullopt, std::uint32_t seed = 0);
 
   // Updates every parameter from its gradient; a parameter without one is treated as if it were zero.
   void step(double learning_rate);
 
  private:
+  void update(double learning_rate);
+  void round();
   void adamw(std::size_t i, const at::Tensor& gradient, double learning_rate);
   void lion(std::size_t i, const at::Tensor& gradient, double learning_rate);
   void sgd(std::size_t i, const at::Tensor& gradient, double learning_rate);
@@ -35,6 +40,8 @@ class Optimizer {
   OptimizerSpec spec_;
   const std::vector<Parameter>& parameters_;
   bool prefer_fused_;
+  std::optional<RoundingSpec> rounding_;
+  std::uint32_t seed_;
   std::int64_t steps_ = 0;
   std::vector<at::Tensor> first_, second_;  // momentum; adamw: squared-gradient average
   std::vector<at::Tensor> step_counts_;     // what the fused kernel wants them to be

@@ -56,7 +56,8 @@ class Verification {
   }
 
   void run() {
-    Optimizer optimizer(job_.optimizer, parameters_, /*prefer_fused=*/job_.peer_ops);
+    Optimizer optimizer(job_.optimizer, parameters_, /*prefer_fused=*/job_.peer_ops, job_.rounding,
+                        job_.seed);
     for (int step = 0; step < job_.steps; ++step) {
       find_gradients(step);
       if (step == 0) store_gradients();

@@ -86,6 +86,24 @@ std::optional<Float16> read_autocast(JsonReader& in) {
   return first_of_two(in, "autocast", "bf16", "fp16") ? Float16::bf16 : Float16::fp16;
 }
 
+RoundingSpec read_rounding(JsonReader in, const Graph& graph) {
+  RoundingSpec spec;
+  spec.site = static_cast<std::uint32_t>(in.integer("site", 0, UINT32_MAX));
+  spec.weights = in.integer("weights", 0, 1) == 1;
+  spec.moments = in.integer("moments", 0, 1) == 1;
+  JsonReader places = in.object("places");
+  for (const Value& value : graph.values) {
+    if (value.role != Role::parameter) continue;
+    JsonReader place = places.object(value.name);
+    spec.places[value.name] = {static_cast<std::uint32_t>(place.integer("stream", 0, UINT32_MAX - 2)),
+                               place.integer("first", 0, INT64_MAX), place.integer("stride", 0, INT64_MAX)};
+    place.expect_no_more();
+  }
+  places.expect_no_more();
+  in.expect_no_more();
+  return spec;
+}
+
 Job parse_job(const json& root) {
   JsonReader in(root, "");
   Job job;
@@ -104,6 +122,7 @@ Job parse_job(const json& root) {
   job.decay = std::set<std::string>(decay.begin(), decay.end());
   job.dump = read_names(in, "dump", job.graph);
   job.seed = static_cast<std::uint32_t>(in.integer("seed", 0, UINT32_MAX, 0));
+  if (in.has("rounding")) job.rounding = read_rounding(in.object("rounding"), job.graph);
   in.expect_no_more();
   if (job.autocast && job.peer_ops)
     throw JobError("autocast casts around the reference's ops, not the peer's");

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,6 +30,19 @@ struct ScheduleSpec {
   std::optional<Expression> function;  // of (step, max_steps)
 };
 
+// After each step, what is stored in bf16 is rounded stochastically, each element with noise of its own:
+// random_16_bits(random_key(seed, step, site) + stream + t, first + slot * stride + element), where t is 0
+// for the weights and 1 and 2 for the moments.
+struct RoundingSpec {
+  struct Place {
+    std::uint32_t stream = 0;
+    std::int64_t first = 0, stride = 0;
+  };
+  std::uint32_t site = 0;
+  bool weights = false, moments = false;
+  std::map<std::string, Place> places;  // of every parameter, by name
+};
+
 enum class Float16 { bf16, fp16 };
 
 struct Job {
@@ -45,6 +59,7 @@ struct Job {
   double max_grad_norm = 0;       // 0: no clipping
   std::set<std::string> decay;    // parameters that get weight decay
   std::vector<std::string> dump;  // values whose tensors of step 0, micro-batch 0 are wanted
+  std::optional<RoundingSpec> rounding;
   std::uint32_t seed = 0;
 };
 

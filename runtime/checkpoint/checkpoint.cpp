@@ -80,16 +80,6 @@ std::string checkpoint_damage(const std::filesystem::path& dir) {
   return manifest_damage(dir, std::nullopt, ManifestCheck::contents);
 }
 
-Checkpoint open_checkpoint(const std::filesystem::path& dir) {
-  Manifest manifest;
-  std::error_code ignored;
-  std::string damage =
-      std::filesystem::is_directory(dir, ignored) ? read_manifest(dir, manifest) : "it is no folder";
-  if (damage.empty()) damage = checkpoint_damage(dir);
-  if (damage.empty()) return {dir, manifest.step};
-  throw InputError(fmt::format("{} is no complete checkpoint: {}", dir.string(), damage));
-}
-
 CheckpointSearch find_latest(const std::filesystem::path& run_dir) {
   CheckpointSearch search;
   for (const CheckpointDir& found : list_checkpoint_dirs(run_dir)) {

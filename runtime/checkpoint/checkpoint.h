@@ -56,9 +56,6 @@ struct Checkpoint {
 // 4096").
 std::string checkpoint_damage(const std::filesystem::path& dir);
 
-// InputError when `dir` is no complete checkpoint.
-Checkpoint open_checkpoint(const std::filesystem::path& dir);
-
 // The complete checkpoint of the highest step, if any, and the newer ones passed over, each with its reason.
 // Changes nothing: safe beside a run that is writing. InputError when `run_dir` exists and cannot be listed.
 struct CheckpointSearch {

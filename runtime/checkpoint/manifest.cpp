@@ -65,6 +65,19 @@ std::string content_damage(const std::filesystem::path& path, const ManifestFile
                      expected.crc32c);
 }
 
+// "" or what is wrong; `manifest` counts only when nothing is.
+std::string read_manifest(const std::filesystem::path& dir, Manifest& manifest) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(dir / manifest_name, ignored))
+    return "it has no manifest.json, so it was never completed";
+  try {
+    if (parse_manifest(read_file(dir / manifest_name), manifest)) return "";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "its manifest.json is damaged";
+}
+
 }  // namespace
 
 bool is_plain_name(const std::string& name) {
@@ -80,18 +93,6 @@ std::string manifest_json(const Manifest& manifest) {
   }
   return ordered_json{{"format", format_name}, {"step", manifest.step}, {"files", std::move(files)}}.dump(2) +
          "\n";
-}
-
-std::string read_manifest(const std::filesystem::path& dir, Manifest& manifest) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(dir / manifest_name, ignored))
-    return "it has no manifest.json, so it was never completed";
-  try {
-    if (parse_manifest(read_file(dir / manifest_name), manifest)) return "";
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "its manifest.json is damaged";
 }
 
 std::string manifest_damage(const std::filesystem::path& dir, std::optional<int64_t> step,

@@ -23,9 +23,6 @@ struct Manifest {
 
 std::string manifest_json(const Manifest& manifest);
 
-// Reads the manifest in `dir`. Returns "" or what is wrong with it; `manifest` counts only when nothing is.
-std::string read_manifest(const std::filesystem::path& dir, Manifest& manifest);
-
 enum class ManifestCheck { sizes, contents };
 
 // "" when the files of `dir` are what its manifest says (`contents` reads all of them) and it is of `step`,

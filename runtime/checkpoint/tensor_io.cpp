@@ -32,19 +32,6 @@ void encode_as(std::span<const float> values, std::byte* out, Convert convert) {
   }
 }
 
-void encode(std::span<const float> values, SafetensorsDtype dtype, std::byte* out) {
-  switch (dtype) {
-    case SafetensorsDtype::bf16:
-      return encode_as<uint16_t>(values, out, f32_to_bf16);
-    case SafetensorsDtype::f16:
-      return encode_as<uint16_t>(values, out, f32_to_f16);
-    case SafetensorsDtype::f64:
-      return encode_as<double>(values, out, [](float value) { return static_cast<double>(value); });
-    default:
-      std::memcpy(out, values.data(), values.size_bytes());
-  }
-}
-
 template <typename Stored, typename Convert>
 void decode_as(const std::byte* in, std::span<float> values, Convert convert) {
   for (float& value : values) {
@@ -114,7 +101,7 @@ void write_encoded(FileWriter& file, std::span<const float> values, SafetensorsD
                    std::vector<std::byte>& piece) {
   if (dtype == SafetensorsDtype::f32) return file.write(std::as_bytes(values));
   piece.resize(values.size() * static_cast<size_t>(dtype_bytes(dtype)));
-  encode(values, dtype, piece.data());
+  encode_floats(values, dtype, piece.data());
   file.write(piece);
 }
 
@@ -157,6 +144,19 @@ const TensorEntry& entry_of_shape(const SafetensorsReader& file, const std::stri
 }
 
 }  // namespace
+
+void encode_floats(std::span<const float> values, SafetensorsDtype dtype, std::byte* out) {
+  switch (dtype) {
+    case SafetensorsDtype::bf16:
+      return encode_as<uint16_t>(values, out, f32_to_bf16);
+    case SafetensorsDtype::f16:
+      return encode_as<uint16_t>(values, out, f32_to_f16);
+    case SafetensorsDtype::f64:
+      return encode_as<double>(values, out, [](float value) { return static_cast<double>(value); });
+    default:
+      std::memcpy(out, values.data(), values.size_bytes());
+  }
+}
 
 TensorToWrite tensor_to_write(TensorSource source) {
   if (!is_float(source.dtype))

@@ -2,6 +2,7 @@
 // packed array (q inside qkv, a vocabulary without its padding), lie transposed (GPT-2's Conv1D is [in, out])
 // and have another floating-point format. Which tensor goes where is decided by the caller.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -33,6 +34,10 @@ struct TensorTarget {
   int64_t row_stride = 0;
   bool transpose = false;
 };
+
+// `values` in the format `dtype` (f32, f64, bf16 or f16; round to nearest even): so many elements from `out`
+// on.
+void encode_floats(std::span<const float> values, SafetensorsDtype dtype, std::byte* out);
 
 // The entry for write_safetensors; streams in pieces of a few hundred KiB. `source.data` must live until it
 // is written.

@@ -166,6 +166,26 @@ void CudaStepProgram::copy_in(int64_t offset, std::span<const std::byte> from) {
   copy_to_device(arena() + offset, from.data(), static_cast<int64_t>(from.size()));
 }
 
+void CudaStepProgram::initialize() {
+  flush();
+  for (int i = 0; i < 2; ++i) pieces_.push_back({PinnedBuffer(kPiece)});
+  LaidOutProgram::initialize();
+  stream_.synchronize();
+  pieces_.clear();
+}
+
+// One piece is made while the one before is copied.
+void CudaStepProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {
+  for (int64_t first = 0; first < bytes; first += kPiece) {
+    const int64_t count = std::min(kPiece, bytes - first);
+    const Piece& piece = pieces_[next_piece_++ % pieces_.size()];
+    piece.copied.synchronize();  // its last copy, if there was one
+    make(first, {piece.memory.data(), static_cast<size_t>(count)});
+    copy_to_device(arena() + offset + first, piece.memory.data(), count, stream_);
+    piece.copied.record(stream_);
+  }
+}
+
 void CudaStepProgram::clear_persistent() {
   fill_bytes(arena(), 0, layout().persistent_bytes, stream_);
   stream_.synchronize();

@@ -24,6 +24,7 @@ class CudaStepProgram : public LaidOutProgram {
   void copy_out(int64_t offset, std::span<std::byte> to) override;
   void copy_in(int64_t offset, std::span<const std::byte> from) override;
 
+  void initialize() override;
   int64_t steps_in_flight() const override { return kInFlight; }
   void micro_step(const Batch& batch, float inv_count) override;
   void update() override;
@@ -63,6 +64,13 @@ class CudaStepProgram : public LaidOutProgram {
   // Functions that run one after another as one graph.
   using Sequence = std::vector<Function>;
 
+  // Pinned memory on its way to the arena.
+  struct Piece {
+    PinnedBuffer memory;
+    Event copied{Event::Use::order};
+  };
+
+  void copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) override;
   void clear_persistent() override;
   void run(Function function) override;
   void wait() const override;
@@ -86,6 +94,8 @@ class CudaStepProgram : public LaidOutProgram {
   // memory before that makes it run.
   bool pending_ = false;
   std::vector<float> logits_;
+  std::vector<Piece> pieces_;  // a ring, while parameters are initialized
+  size_t next_piece_ = 0;
 };
 
 }  // namespace hydrac::runtime::cuda

@@ -40,7 +40,7 @@ void check_arguments(const Gemm& gemm, const GemmArguments& arguments, const voi
 }  // namespace
 
 struct Gemm::State {
-  explicit State(const GemmProblem& wanted) : problem(wanted), descriptors(wanted) {}
+  State(const GemmProblem& wanted, int sms) : problem(wanted), descriptors(wanted, sms) {}
   GemmProblem problem;
   mutable GemmDescriptors descriptors;  // run() puts the arguments' addresses into it
   GemmChoice choice;
@@ -67,7 +67,7 @@ const std::string& Gemm::description() const {
 
 struct GemmLibrary::State {
   State(const Context& context, const GemmOptions& options)
-      : version(library_version()), choices(options.cache_file) {
+      : version(library_version()), sms(context.device().sms), choices(options.cache_file) {
     const DeviceInfo& device = context.device();
     search.workspace_bytes = options.workspace_bytes >= 0 ? options.workspace_bytes
                              : device.capability >= 90    ? std::int64_t{64} << 20
@@ -93,6 +93,7 @@ struct GemmLibrary::State {
   }
 
   std::string version;
+  int sms;
   std::string machine;
   GemmChoices choices;
   GemmSearch search;
@@ -110,7 +111,7 @@ std::int64_t GemmLibrary::max_workspace_bytes() const {
 }
 
 bool GemmLibrary::remembers(const GemmProblem& problem) const {
-  GemmDescriptors descriptors(problem);
+  GemmDescriptors descriptors(problem, state_->sms);
   return state_->remembered(problem, descriptors).has_value();
 }
 
@@ -119,7 +120,7 @@ std::int64_t GemmLibrary::scratch_bytes(const GemmProblem& problem) const {
 }
 
 Gemm GemmLibrary::plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch) {
-  auto planned = std::make_unique<Gemm::State>(problem);
+  auto planned = std::make_unique<Gemm::State>(problem, state_->sms);
   auto choice = state_->remembered(problem, planned->descriptors);
   if (!choice) {
     const std::int64_t least = scratch_bytes(problem);

@@ -106,7 +106,7 @@ GemmDescriptors::Layout GemmDescriptors::layout_of(const StoredMatrix& matrix) {
   return Layout(made);
 }
 
-GemmDescriptors::GemmDescriptors(const GemmProblem& problem) : problem_(problem) {
+GemmDescriptors::GemmDescriptors(const GemmProblem& problem, int sms) : problem_(problem) {
   check_problem(problem);
   abi::cublasLtMatmulDesc_t made = nullptr;
   const int compute = problem.tf32 ? abi::kCompute32FFastTF32 : abi::kCompute32F;
@@ -118,6 +118,8 @@ GemmDescriptors::GemmDescriptors(const GemmProblem& problem) : problem_(problem)
   set(abi::kDescTransA, &first, sizeof first);
   set(abi::kDescTransB, &second, sizeof second);
   set(abi::kDescEpilogue, &epilogue, sizeof epilogue);
+  if (const std::int32_t some = multiprocessors(problem, sms); some > 0)
+    set(abi::kDescMultiprocessors, &some, sizeof some);
   a_ = layout_of(stored_a(problem));
   b_ = layout_of(stored_b(problem));
   d_ = layout_of(stored_d(problem));

@@ -25,6 +25,10 @@ StoredMatrix stored_a(const GemmProblem& problem);
 StoredMatrix stored_b(const GemmProblem& problem);
 StoredMatrix stored_d(const GemmProblem& problem);
 
+// How many of the GPU's multiprocessors a product is to take; 0: as cuBLASLt likes. Its kernels fill a
+// multiprocessor, so that one on each of them holds up what it is to run beside for as long as it takes.
+int multiprocessors(const GemmProblem& problem, int sms);
+
 // Throws RunError when a size is no size.
 void check_problem(const GemmProblem& problem);
 
@@ -35,7 +39,8 @@ void check_blas(abi::cublasStatus_t status, const char* call);
 // each use.
 class GemmDescriptors {
  public:
-  explicit GemmDescriptors(const GemmProblem& problem);
+  // `sms`: multiprocessors of the GPU.
+  GemmDescriptors(const GemmProblem& problem, int sms);
 
   // Up to `wanted` deterministic algorithms, those that cuBLASLt thinks best first; none when it cannot do
   // the product.

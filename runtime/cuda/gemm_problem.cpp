@@ -49,7 +49,13 @@ std::string GemmProblem::text() const {
   if (accumulate) text += fmt::format(" beta=1 C={}", name(result));
   if (tf32) text += " tf32";
   if (bias) text += " bias";
+  if (beside) text += " beside";
   return text;
+}
+
+int multiprocessors(const GemmProblem& p, int sms) {
+  constexpr double kShort = 4e9;  // flop
+  return p.beside && p.flop() < kShort ? sms / 2 : 0;
 }
 
 }  // namespace hydrac::runtime::cuda

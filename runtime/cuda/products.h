@@ -14,6 +14,7 @@ namespace hydrac::runtime::cuda {
 struct ProductKind {
   bool bias = false;        // adds a row of C's type to each row of C
   bool accumulate = false;  // adds to what C holds
+  bool beside = false;      // runs on the second branch
 };
 
 template <class T>
@@ -45,6 +46,7 @@ GemmProblem product(bool transpose_a, bool transpose_b, std::int64_t m, std::int
   problem.result = element_type<C>();
   problem.accumulate = kind.accumulate;
   problem.bias = kind.bias;
+  problem.beside = kind.beside;
   return problem;
 }
 

@@ -24,9 +24,10 @@ struct ProductOptions {
 
 class Queue {
  public:
+  enum class Branch { first, second };
   // `workspace`: device memory for the branch's products, as large as GemmOptions::workspace_bytes.
-  Queue(const Stream& stream, const Products& products, void* workspace)
-      : stream_(stream), products_(products), workspace_(workspace) {}
+  Queue(const Stream& stream, const Products& products, void* workspace, Branch branch = Branch::first)
+      : stream_(stream), products_(products), workspace_(workspace), branch_(branch) {}
 
   abi::CUstream stream() const { return stream_.handle(); }
   const Stream& cuda_stream() const { return stream_; }
@@ -65,8 +66,8 @@ class Queue {
   }
 
  private:
-  static ProductKind kind(const ProductOptions& options) {
-    return {options.bias != nullptr, options.accumulate};
+  ProductKind kind(const ProductOptions& options) const {
+    return {options.bias != nullptr, options.accumulate, branch_ == Branch::second};
   }
   void run(const GemmProblem& problem, void* c, const void* a, const void* b,
            const ProductOptions& options) const;
@@ -74,6 +75,7 @@ class Queue {
   const Stream& stream_;
   const Products& products_;
   void* workspace_;
+  Branch branch_;
 };
 
 }  // namespace hydrac::runtime::cuda

@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kMeasuredPlans = 3;
 constexpr double kClearlyFaster = 0.98;  // of the favourite's time: less replaces it
-constexpr const char* kFastest = "the fastest engine";
+// Which of cuDNN's plans: its favourite, or the fastest of the first few.
+enum class Choice { favourite, fastest };
 
 // The addresses that a plan reads and writes, by the ids of its graph.
 class VariantPack {
@@ -87,7 +88,7 @@ struct CudnnAttention::Impl {
   cuda::DeviceInfo device;
   PlanCache cache;
   abi::Handle handle = nullptr;
-  std::map<std::tuple<bool, AttentionProblem, std::string>, Plan> plans;  // by pass, problem and engine
+  std::map<std::tuple<bool, AttentionProblem, Choice>, Plan> plans;  // by pass, problem and choice
 
   ~Impl() {
     if (handle != nullptr) library->destroy(handle);
@@ -133,20 +134,21 @@ struct CudnnAttention::Impl {
         plan.lengths_at + (plan.with_lengths ? cuda::aligned(lengths_bytes(plan.problem)) : 0);
   }
 
-  std::vector<Plan> several(bool backward, const AttentionProblem& problem, int count) const {
-    const OperationGraph graph = graph_of(backward, problem);
+  // The favourite first.
+  std::vector<Plan> forward_plans(const AttentionProblem& problem, const OperationGraph& graph,
+                                  int count) const {
     std::vector<Plan> made;
-    for (EnginePlan& engine : make_plans(*library, handle, graph, {problem.deterministic, {}, count})) {
-      made.push_back(finish(backward, problem, std::move(engine), graph.scalars));
+    for (EnginePlan& engine : make_plans(*library, handle, graph, problem.deterministic, count)) {
+      made.push_back(finish(false, problem, std::move(engine), graph.scalars));
     }
     return made;
   }
 
-  std::string cache_key(const OperationGraph& graph, bool deterministic, const std::string& engine) const {
+  std::string cache_key(const OperationGraph& graph, bool deterministic, Choice choice) const {
     return fmt::format("{}; {}, compute capability {}, {} multiprocessors, driver {}; graph {:016x}{}; {}",
                        library->name(), device.name, device.capability, device.sms, device.driver_version,
                        graph.descriptor.content(), deterministic ? " deterministic" : "",
-                       engine.empty() ? "any engine" : engine);
+                       choice == Choice::favourite ? "any engine" : "the fastest engine");
   }
 
   std::optional<EnginePlan> read(const std::string& key) const {
@@ -159,20 +161,20 @@ struct CudnnAttention::Impl {
     }
   }
 
-  EnginePlan make_or_read(const OperationGraph& graph, bool deterministic, const std::string& engine) const {
-    const std::string key = cache_key(graph, deterministic, engine);
+  EnginePlan make_or_read_favourite(const OperationGraph& graph, bool deterministic) const {
+    const std::string key = cache_key(graph, deterministic, Choice::favourite);
     if (std::optional<EnginePlan> stored = read(key)) return std::move(*stored);
-    EnginePlan plan = std::move(make_plans(*library, handle, graph, {deterministic, engine, 1}).front());
+    EnginePlan plan = std::move(make_plans(*library, handle, graph, deterministic, 1).front());
     if (cache.on()) cache.write(key, {plan.engine, plan_json(plan)});
     return plan;
   }
 
-  Plan remembered(bool backward, const AttentionProblem& problem, const std::string& engine) {
-    const auto key = std::tuple(backward, problem, engine);
+  Plan favourite(bool backward, const AttentionProblem& problem) {
+    const auto key = std::tuple(backward, problem, Choice::favourite);
     const auto found = plans.find(key);
     if (found != plans.end()) return found->second;
     const OperationGraph graph = graph_of(backward, problem);
-    EnginePlan plan = make_or_read(graph, problem.deterministic, engine);
+    EnginePlan plan = make_or_read_favourite(graph, problem.deterministic);
     return plans.emplace(key, finish(backward, problem, std::move(plan), graph.scalars)).first->second;
   }
 
@@ -204,24 +206,24 @@ std::string CudnnAttention::name() const {
   return impl_->library->name();
 }
 
-Plan CudnnAttention::forward(const AttentionProblem& problem, const std::string& engine) {
-  return impl_->remembered(false, problem, engine);
+Plan CudnnAttention::forward(const AttentionProblem& problem) {
+  return impl_->favourite(false, problem);
 }
-Plan CudnnAttention::backward(const AttentionProblem& problem, const std::string& engine) {
-  return impl_->remembered(true, problem, engine);
+Plan CudnnAttention::backward(const AttentionProblem& problem) {
+  return impl_->favourite(true, problem);
 }
 Plan CudnnAttention::fastest_forward(const AttentionProblem& problem, const cuda::Stream& stream,
                                      std::byte* scratch, std::int64_t scratch_bytes) {
   if (!is_worth_measuring(problem)) return forward(problem);
-  const auto remembered = std::tuple(false, problem, std::string(kFastest));
+  const auto remembered = std::tuple(false, problem, Choice::fastest);
   if (const auto found = impl_->plans.find(remembered); found != impl_->plans.end()) return found->second;
   const OperationGraph graph = impl_->graph_of(false, problem);
-  const std::string key = impl_->cache_key(graph, problem.deterministic, kFastest);
+  const std::string key = impl_->cache_key(graph, problem.deterministic, Choice::fastest);
   if (std::optional<EnginePlan> stored = impl_->read(key)) {
     Plan plan = impl_->finish(false, problem, std::move(*stored), graph.scalars);
     return impl_->plans.emplace(remembered, std::move(plan)).first->second;
   }
-  const std::vector<Plan> plans = forward_plans(problem, kMeasuredPlans);
+  const std::vector<Plan> plans = impl_->forward_plans(problem, graph, kMeasuredPlans);
   const std::int64_t workspace = plans.front().workspace_bytes();
   if (ForwardBench::bytes(problem, workspace) > scratch_bytes) return plans.front();
   const ForwardBench bench(problem, scratch, stream);
@@ -237,12 +239,6 @@ Plan CudnnAttention::fastest_forward(const AttentionProblem& problem, const cuda
   }
   if (impl_->cache.on()) impl_->cache.write(key, {best->engine(), plan_json(best->impl_->engine)});
   return impl_->plans.emplace(remembered, *best).first->second;
-}
-std::vector<Plan> CudnnAttention::forward_plans(const AttentionProblem& problem, int count) {
-  return impl_->several(false, problem, count);
-}
-std::vector<Plan> CudnnAttention::backward_plans(const AttentionProblem& problem, int count) {
-  return impl_->several(true, problem, count);
 }
 
 void CudnnAttention::run(const Plan& plan, const ForwardPointers& pointers, void* workspace,

@@ -107,12 +107,11 @@ class CudnnAttention {
   CudnnAttention(CudnnAttention&&) noexcept;
   CudnnAttention& operator=(CudnnAttention&&) noexcept;
 
-  // cuDNN's favourite, or the plan of `engine` as Plan::engine() named it. Made at the first call and
-  // remembered; that takes about half a second for the first of its kind, some milliseconds from the cache.
-  // Throws UnsupportedError with unsupported_reason() or with what cuDNN says of every engine that it has;
-  // RunError when cuDNN fails or the cache cannot be written.
-  Plan forward(const AttentionProblem& problem, const std::string& engine = {});
-  Plan backward(const AttentionProblem& problem, const std::string& engine = {});
+  // cuDNN's favourite. Made at the first call and remembered; that takes about half a second for the first of
+  // its kind, some milliseconds from the cache. Throws UnsupportedError with unsupported_reason() or with
+  // what cuDNN says of every engine that it has; RunError when cuDNN fails or the cache cannot be written.
+  Plan forward(const AttentionProblem& problem);
+  Plan backward(const AttentionProblem& problem);
   // The fastest of cuDNN's first few plans that take no more workspace than its favourite, for problems that
   // are worth it; the favourite for others. Measured once, with the problem's tensors in `scratch` (a
   // multiple of 256, `scratch_bytes` of it; what is in it is lost), and remembered as forward()'s plan is.
@@ -120,10 +119,6 @@ class CudnnAttention {
   // does.
   Plan fastest_forward(const AttentionProblem& problem, const cuda::Stream& stream, std::byte* scratch,
                        std::int64_t scratch_bytes);
-  // At most `count` plans, the favourite first: for a tuner, which measures them and remembers the best one's
-  // engine(). Throws likewise when there is none.
-  std::vector<Plan> forward_plans(const AttentionProblem& problem, int count);
-  std::vector<Plan> backward_plans(const AttentionProblem& problem, int count);
 
   // Queues the work. `workspace` is a multiple of 256 and holds workspace_bytes(). Throws RunError when cuDNN
   // refuses, std::logic_error for a plan of the other pass and for addresses that are null or not aligned.

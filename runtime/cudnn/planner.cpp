@@ -84,11 +84,11 @@ Descriptor new_plan(const Library& library, abi::Handle handle) {
 // Collects plans until there are enough, and why others are none.
 class PlanSearch {
  public:
-  PlanSearch(const Library& library, abi::Handle handle, const OperationGraph& graph,
-             const PlanRequest& request)
-      : library_(library), handle_(handle), graph_(graph), request_(request) {}
+  PlanSearch(const Library& library, abi::Handle handle, const OperationGraph& graph, bool deterministic,
+             int count)
+      : library_(library), handle_(handle), graph_(graph), deterministic_(deterministic), count_(count) {}
 
-  bool done() const { return static_cast<int>(plans.size()) >= request_.count; }
+  bool done() const { return static_cast<int>(plans.size()) >= count_; }
 
   void search(abi::HeuristicsMode mode, const char* mode_name) {
     try {
@@ -109,9 +109,7 @@ class PlanSearch {
     const Engine engine = describe(library_, config);
     // The fallbacks repeat engines of mode A.
     if (!seen_.insert(engine.name).second) return;
-    if (!request_.engine.empty() && engine.name != request_.engine)
-      return refuse(engine.name, "is not the one wanted");
-    if (request_.deterministic && !engine.deterministic) return refuse(engine.name, "is not deterministic");
+    if (deterministic_ && !engine.deterministic) return refuse(engine.name, "is not deterministic");
     try {
       Descriptor plan = new_plan(library_, handle_);
       plan.set(Attribute::plan_engine_config, config);
@@ -126,21 +124,22 @@ class PlanSearch {
   const Library& library_;
   abi::Handle handle_;
   const OperationGraph& graph_;
-  const PlanRequest& request_;
+  const bool deterministic_;
+  const int count_;
   std::set<std::string> seen_;
 };
 
 }  // namespace
 
 std::vector<EnginePlan> make_plans(const Library& library, abi::Handle handle, const OperationGraph& graph,
-                                   const PlanRequest& request) {
-  PlanSearch search(library, handle, graph, request);
+                                   bool deterministic, int count) {
+  PlanSearch search(library, handle, graph, deterministic, count);
   search.search(abi::HeuristicsMode::a, "heuristics");
   if (!search.done()) search.search(abi::HeuristicsMode::fallback, "fallback heuristics");
   if (!search.plans.empty()) return std::move(search.plans);
-  throw UnsupportedError(fmt::format(
-      "{} has no {} for this graph{}", library.name(), request.engine.empty() ? "engine" : request.engine,
-      search.refusals.empty() ? "; its heuristics name none" : ":" + search.refusals));
+  throw UnsupportedError(
+      fmt::format("{} has no engine for this graph{}", library.name(),
+                  search.refusals.empty() ? "; its heuristics name none" : ":" + search.refusals));
 }
 
 std::string plan_json(const EnginePlan& plan) {

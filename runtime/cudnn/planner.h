@@ -14,18 +14,13 @@ struct EnginePlan {
   std::string engine;                // "engine 4 (knobs 24=6)"
 };
 
-struct PlanRequest {
-  bool deterministic = true;  // engines that say they are not are passed over
-  std::string engine;         // only this one; empty: any
-  int count = 1;              // at least one is made, at most this many
-};
-
-// Plans for the graph, in the order that cuDNN's heuristics give (mode A, then fallbacks), leaving out
-// engines that refuse it. `handle` is the one that the graph was built with and that will run the plans.
-// Throws UnsupportedError that names every engine passed over and why when there is no plan; RunError when
-// cuDNN fails otherwise.
+// At most `count` plans for the graph, at least one, in the order that cuDNN's heuristics give (mode A, then
+// fallbacks), leaving out engines that refuse it and, where it must be `deterministic`, those that say they
+// are not. `handle` is the one that the graph was built with and that will run the plans. Throws
+// UnsupportedError that names every engine passed over and why when there is no plan; RunError when cuDNN
+// fails otherwise.
 std::vector<EnginePlan> make_plans(const Library& library, abi::Handle handle, const OperationGraph& graph,
-                                   const PlanRequest& request);
+                                   bool deterministic, int count);
 
 // All of a plan, compiled code included, for this version of cuDNN and this GPU.
 std::string plan_json(const EnginePlan& plan);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
 #include "runtime/program/after_call.h"
 #include "runtime/program/initialize.h"
@@ -34,15 +35,29 @@ void LaidOutProgram::initialize() {
   }
 }
 
-// In pieces that stay in the processor's caches until they are written.
 void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
-  constexpr int64_t kPiece = 1 << 20;
-  std::vector<float> piece(static_cast<size_t>(std::min(kPiece, start.place.elements)));
-  for (int64_t first = 0; first < start.place.elements; first += kPiece) {
-    const int64_t count = std::min(kPiece, start.place.elements - first);
-    const std::span<float> values = std::span(piece).first(static_cast<size_t>(count));
-    initialize_parameter(values, first, start, layout_.seed, stream);
-    write_floats({start.place.offset + first * static_cast<int64_t>(sizeof(float)), count}, values);
+  const int64_t element = dtype_bytes(start.dtype);
+  std::vector<float> rounded;  // f32 needs none: it is made where it is copied from
+  copy_in_pieces(
+      start.place.offset, start.place.elements * element, [&](int64_t first, std::span<std::byte> piece) {
+        const size_t count = piece.size() / static_cast<size_t>(element);
+        if (start.dtype == SafetensorsDtype::f32) {
+          initialize_parameter(std::span(reinterpret_cast<float*>(piece.data()), count), first / element, start,
+                               layout_.seed, stream);
+          return;
+        }
+        rounded.resize(count);
+        initialize_parameter(rounded, first / element, start, layout_.seed, stream);
+        encode_floats(rounded, start.dtype, piece.data());
+      });
+}
+
+void LaidOutProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {
+  std::vector<std::byte> memory(static_cast<size_t>(std::min(kPiece, bytes)));
+  for (int64_t first = 0; first < bytes; first += kPiece) {
+    const std::span piece = std::span(memory).first(static_cast<size_t>(std::min(kPiece, bytes - first)));
+    make(first, piece);
+    copy_in(offset + first, piece);
   }
 }
 

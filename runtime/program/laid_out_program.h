@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,6 +47,13 @@ class LaidOutProgram : public StepProgram {
   virtual void check_kernels() { checking_ = true; }
 
  protected:
+  // Bytes of the arena in pieces of kPiece, the last one less: make(first, piece) writes those from byte
+  // `first` of them on. What derives from this may copy one in while the next is made; a later copy waits for
+  // that.
+  using MakePiece = std::function<void(int64_t first, std::span<std::byte> piece)>;
+  static constexpr int64_t kPiece = 4 << 20;  // stays in the processor's caches until it is copied
+  virtual void copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make);
+
   // The arena's persistent_bytes become 0.
   virtual void clear_persistent() = 0;
   // Runs a function once and waits for it, call by call where somebody listens to after_call().

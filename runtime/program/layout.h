@@ -21,7 +21,8 @@ enum class Function {
 };
 std::string_view to_string(Function function);
 
-// A dense tensor in the arena: bytes from the arena's start, and how many elements of 4 bytes.
+// A dense tensor in the arena: bytes from the arena's start, and how many elements; of 4 bytes, where nothing
+// else is said.
 struct Place {
   int64_t offset = -1;
   int64_t elements = 0;
@@ -62,12 +63,13 @@ struct ResultPlaces {
   int64_t vocab_size = 0;  // V
 };
 
-// How one slot of a parameter (f32) starts. Its padding, which no Place covers, starts as 0.
+// How one slot of a parameter starts. Its padding, which no Place covers, starts as 0.
 struct ParameterStart {
   enum class Kind { zeros, ones, normal };
-  Place place;
+  Place place;  // elements of `dtype`
   Kind kind = Kind::zeros;
-  double deviation = 0;  // of normal
+  double deviation = 0;                            // of normal
+  SafetensorsDtype dtype = SafetensorsDtype::f32;  // or bf16: the same numbers, rounded to nearest
 };
 
 // Llama 3's; factor 1: none.

@@ -10,6 +10,10 @@
 #include "runtime/program/layout.h"
 #include "runtime/program/slots.h"
 
+namespace hydrac {
+struct bf16;  // of cuda/types.cuh
+}
+
 namespace hydrac::runtime {
 
 inline int64_t offset_of(const void* tensor) {
@@ -20,29 +24,41 @@ inline Place place(const void* tensor, int64_t elements = 1) {
   return {offset_of(tensor), elements};
 }
 
+// The type of T's elements in a checkpoint.
+template <class T>
+constexpr SafetensorsDtype stored_type() {
+  if constexpr (std::same_as<T, float>) return SafetensorsDtype::f32;
+  if constexpr (std::same_as<T, bf16>) return SafetensorsDtype::bf16;
+  if constexpr (std::same_as<T, int32_t>) return SafetensorsDtype::i32;
+  if constexpr (std::same_as<T, uint32_t>) return SafetensorsDtype::u32;
+}
+
 // How parameters start, in the order that numbers them for their random numbers: one, or one a slot.
 class Starts {
  public:
   explicit Starts(std::vector<ParameterStart>& list) : list_(list) {}
 
-  void zeros(const float* tensor, int64_t elements) { add(tensor, elements, ParameterStart::Kind::zeros); }
-  void zeros(const Slots<float>& tensors, int64_t elements) {
-    for (int s = 0; s < tensors.count; ++s) zeros(tensors[s], elements);
+  template <class Tensors>  // const T* or Slots<T>
+  void zeros(const Tensors& tensors, int64_t elements) {
+    add(tensors, elements, ParameterStart::Kind::zeros);
   }
-  void ones(const float* tensor, int64_t elements) { add(tensor, elements, ParameterStart::Kind::ones); }
-  void ones(const Slots<float>& tensors, int64_t elements) {
-    for (int s = 0; s < tensors.count; ++s) ones(tensors[s], elements);
+  template <class Tensors>
+  void ones(const Tensors& tensors, int64_t elements) {
+    add(tensors, elements, ParameterStart::Kind::ones);
   }
-  void normal(const float* tensor, int64_t elements, double deviation) {
-    add(tensor, elements, ParameterStart::Kind::normal, deviation);
-  }
-  void normal(const Slots<float>& tensors, int64_t elements, double deviation) {
-    for (int s = 0; s < tensors.count; ++s) normal(tensors[s], elements, deviation);
+  template <class Tensors>
+  void normal(const Tensors& tensors, int64_t elements, double deviation) {
+    add(tensors, elements, ParameterStart::Kind::normal, deviation);
   }
 
  private:
-  void add(const float* tensor, int64_t elements, ParameterStart::Kind kind, double deviation = 0) {
-    list_.push_back({place(tensor, elements), kind, deviation});
+  template <class T>
+  void add(T* tensor, int64_t elements, ParameterStart::Kind kind, double deviation = 0) {
+    list_.push_back({place(tensor, elements), kind, deviation, stored_type<T>()});
+  }
+  template <class T>
+  void add(const Slots<T>& tensors, int64_t elements, ParameterStart::Kind kind, double deviation = 0) {
+    for (int s = 0; s < tensors.count; ++s) add(tensors[s], elements, kind, deviation);
   }
 
   std::vector<ParameterStart>& list_;
@@ -51,11 +67,7 @@ class Starts {
 // A tensor under its name in a checkpoint, with its shape there.
 template <class T>
 NamedTensor named(std::string name, const T* tensor, std::vector<int64_t> shape) {
-  static_assert(std::same_as<T, float> || std::same_as<T, int32_t> || std::same_as<T, uint32_t>);
-  NamedTensor result{.name = std::move(name), .shape = std::move(shape)};
-  result.dtype = std::same_as<T, float>     ? SafetensorsDtype::f32
-                 : std::same_as<T, int32_t> ? SafetensorsDtype::i32
-                                            : SafetensorsDtype::u32;
+  NamedTensor result{.name = std::move(name), .shape = std::move(shape), .dtype = stored_type<T>()};
   result.address = static_cast<uint64_t>(offset_of(tensor));
   return result;
 }
@@ -72,22 +84,25 @@ class CheckpointNames {
  public:
   explicit CheckpointNames(std::vector<NamedTensor>& list) : list_(list) {}
 
-  void add(std::string name, const float* tensor, std::vector<int64_t> shape, InMemory form = {}) {
+  template <class T>
+  void add(std::string name, const T* tensor, std::vector<int64_t> shape, InMemory form = {}) {
     NamedTensor result = named(std::move(name), tensor, std::move(shape));
-    result.address += static_cast<uint64_t>(form.offset) * sizeof(float);
+    result.address += static_cast<uint64_t>(form.offset) * sizeof(T);
     result.transposed = form.transposed;
     list_.push_back(std::move(result));
   }
   // "model.layers.3.mlp.up_proj.weight" from "model.layers.{}.mlp.up_proj.weight".
-  void add_layers(int layers, const std::string& name, const Slots<float>& tensors,
+  template <class T>
+  void add_layers(int layers, const std::string& name, const Slots<T>& tensors,
                   const std::vector<int64_t>& shape, InMemory form = {}) {
     for (int l = 0; l < layers; ++l)
       add(std::string(name).replace(name.find("{}"), 2, std::to_string(l)), tensors[l], shape, form);
   }
   // Of a program with one layer.
-  void add_layers(int layers, const std::string& name, float* tensor, const std::vector<int64_t>& shape,
+  template <class T>
+  void add_layers(int layers, const std::string& name, T* tensor, const std::vector<int64_t>& shape,
                   InMemory form = {}) {
-    add_layers(layers, name, Slots<float>{tensor}, shape, form);
+    add_layers(layers, name, Slots<T>{tensor}, shape, form);
   }
 
  private:

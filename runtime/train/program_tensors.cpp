@@ -20,6 +20,10 @@ namespace {
 
 using Buffer = std::vector<std::byte>;
 
+bool is_float(SafetensorsDtype dtype) {
+  return dtype == SafetensorsDtype::f32 || dtype == SafetensorsDtype::bf16 || dtype == SafetensorsDtype::f16;
+}
+
 // [rows, columns] elements of any type as [columns, rows].
 Buffer transposed(std::span<const std::byte> from, int64_t rows, int64_t columns, SafetensorsDtype dtype) {
   const auto size = static_cast<size_t>(dtype_bytes(dtype));
@@ -112,13 +116,14 @@ void read_tensors(const std::filesystem::path& file, StepProgram& program,
   Buffer buffer;
   for (const NamedTensor& tensor : tensors) {
     const auto bytes = static_cast<size_t>(tensor.bytes());
-    if (tensor.dtype == SafetensorsDtype::f32) {
-      floats.resize(bytes / sizeof(float));
+    buffer.resize(bytes);
+    if (is_float(tensor.dtype) && reader.at(tensor.name).dtype != tensor.dtype) {
+      floats.resize(bytes / static_cast<size_t>(dtype_bytes(tensor.dtype)));
       read_tensor(reader, {tensor.name, tensor.shape, floats.data(), 0, tensor.transposed});
-      program.upload(tensor, std::as_bytes(std::span(floats)));
+      encode_floats(floats, tensor.dtype, buffer.data());
+      program.upload(tensor, buffer);
       continue;
     }
-    buffer.resize(bytes);
     read_raw_tensor(reader, tensor.name, tensor.dtype, tensor.shape, buffer.data());
     if (tensor.transposed) buffer = transposed(buffer, tensor.shape[0], tensor.shape[1], tensor.dtype);
     program.upload(tensor, buffer);

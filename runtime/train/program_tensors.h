@@ -20,7 +20,8 @@ void write_tensors(FileWriter& file, StepProgram& program, const std::vector<Nam
                    const TensorCheck& check = {});
 
 // Fills these tensors of `program` from the file, which must hold them and no other: InputError otherwise,
-// and when shapes or element types differ. A float32 tensor may come from any floating-point type.
+// and when shapes or element types differ. Floating-point tensors may come from
+// other floating-point types, rounded to nearest even.
 void read_tensors(const std::filesystem::path& file, StepProgram& program,
                   const std::vector<NamedTensor>& tensors);
 

@@ -68,14 +68,21 @@ inline void mask_scores(const Tile& tile, float value, float* scores) {
 // vector v: 0 or keep_scale.
 inline void dropout_factors(const AttentionShape& shape, const AttentionDropout& dropout, const Tile& tile,
                             int v, int key, float (&factors)[kLanes]) {
-  const std::int64_t row =
-      (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query + v * kLanes;
-  std::uint32_t bits[kLanes];
-  random_row(dropout.key, static_cast<std::uint64_t>(row * shape.tokens + tile.first_key + key),
-             static_cast<std::uint64_t>(shape.tokens), bits);
+  const std::int64_t head = tile.batch * shape.heads + tile.head;
+  const std::int64_t query = tile.first_query + v * kLanes;
+  const std::uint64_t first = score_index(head, shape.tokens, query, tile.first_key + key);
+  const auto step = static_cast<std::uint32_t>(score_index(0, shape.tokens, 1, 0) / 4);
+  // Queries 8 apart share a run of the generator, of which each has one word.
+  constexpr int runs = kLanes < 8 ? kLanes : 8;
+  std::uint32_t words[2][runs];
+  philox_row(static_cast<std::uint32_t>(first >> 2), step, static_cast<std::uint32_t>(first >> 34),
+             dropout.key, words);
+  const std::uint64_t first_word = first / 2 % 2, shift = first % 2 * 16;
 #pragma omp simd simdlen(kLanes)
-  for (int lane = 0; lane < kLanes; ++lane)
-    factors[lane] = bits[lane] >= dropout.threshold ? dropout.keep_scale : 0.0f;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const std::uint32_t bits = words[kLanes > 8 ? lane / 8 : first_word][lane % runs] >> shift & 0xFFFFu;
+    factors[lane] = bits >= dropout.threshold ? dropout.keep_scale : 0.0f;
+  }
 }
 
 }  // namespace hydrac::cpu::detail

@@ -191,6 +191,29 @@ __device__ inline void copy_columns(Vector<T, N>& to, const T* from) {
   for (int i = 0; i < N / A; ++i) copy_to_shared<A* static_cast<int>(sizeof(T))>(&to.at[i * A], from + i * A);
 }
 
+// A condition as a constant of its own type.
+template <bool kCondition>
+struct Constant {
+  HYDRAC_FN constexpr operator bool() const { return kCondition; }
+};
+
+// work(Constant<condition>()): the code of `work` is compiled for each answer.
+template <typename Work>
+HYDRAC_FN void specialize(bool condition, Work work) {
+  if (condition) {
+    work(Constant<true>());
+  } else {
+    work(Constant<false>());
+  }
+}
+
+// Starts the way of `from` to the second-level cache, for a load to come.
+__device__ inline void prefetch([[maybe_unused]] const void* from) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+#endif
+}
+
 // e^x for an x that comes from 16-bit numbers: off by |x| * 2^-23 of the result at most, which is far less
 // than x is, in two instructions instead of hydrac::exp's seven.
 HYDRAC_FN float exp_of_16_bits(float x) {

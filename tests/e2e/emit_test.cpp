@@ -86,6 +86,22 @@ TEST(Emit, OverwritesNoFileThatItDidNotWrite) {
   EXPECT_EQ(slurp(place / "program/train.cpp"), "int main() {}\n");
 }
 
+TEST(Emit, PutsNoProgramBesideOtherWork) {
+  const Workplace place;
+  fs::create_directories(place / "program");
+  spill(place / "program/.gitignore", "build/\n");
+  spill(place / "program/notes.txt", "the user's own");
+  const Outcome outcome = place.run({"emit", "base.yaml", "-o", "program"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(
+      outcome.err,
+      "hydrac: error: program holds no program that hydrac wrote, but other files, such as notes.txt: name a "
+      "new folder or an empty one\n");
+  EXPECT_EQ(files_below(place / "program"), (Words{".gitignore", "notes.txt"}));
+  fs::remove(place / "program/notes.txt");
+  EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program", "-q"}).code, 0);
+}
+
 TEST(Emit, SaysWhatItNeeds) {
   const Workplace place;
   EXPECT_EQ(place.run({"emit", "base.yaml"}).err,
@@ -167,6 +183,27 @@ TEST(Emit, AChangeOfPrecisionOrAttentionTouchesWhatComputesWithIt) {
   EXPECT_NE(precision.find("changed  kernels/block.cu\n"), std::string::npos) << precision;
 }
 
+// Each has a file for its epilogue, and what the template's code says the same for all is in one header.
+TEST(Emit, ProductsWithEpiloguesReadLikeTheRest) {
+  const Workplace place;
+  const Outcome outcome =
+      place.run({"emit", "base.yaml", "-o", "program", "target=h100", "model.num_attention_heads=2",
+                 "optimizations.precision=bf16", "optimizations.fused_products=all"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string kernel = slurp(place / "program/kernels/product_swiglu.cu");
+  EXPECT_NE(kernel.find("#include \"kernels/product.cuh\"\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("// gate_up = left right^T\n// y = act(gate) * up\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("struct product_swiglu_epilogue {\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("tensor_map(left, {B * T, C, "), std::string::npos) << kernel;
+  EXPECT_EQ(kernel.find("namespace hydrac {"), std::string::npos) << kernel;
+  const std::string forward = slurp(place / "program/forward.cpp");
+  EXPECT_NE(forward.find("  // gate_up = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [2F,C]ᵀ\n"
+                         "  // y = act(gate) * up\n"
+                         "  product_swiglu(act.mlp_normed[l], copies.mlp_up_weight[l], "),
+            std::string::npos)
+      << forward;
+}
+
 TEST(Emit, TwoSpecsAreComparedByKernelsWorkAndMemory) {
   const Workplace place;
   std::string wider = base_spec();
@@ -232,12 +269,29 @@ TEST(Emit, EveryShippedSpecIsEmitted) {
                       : old ? "optimizations.precision=fp16"
                             : "optimizations.precision=bf16");
       if (cpu) words.push_back("optimizations.loss=materialized");
+      if (!cpu && !old) words.push_back("optimizations.fused_products=all");
       const std::string name = spec.path().stem().string();
       if (name.starts_with("series")) continue;  // its data is made by a test of its own
       const Outcome outcome = place.run(words);
       EXPECT_EQ(outcome.code, 0) << name << " on " << target << ": " << outcome.err;
     }
   }
+}
+
+// Gradients of two types are two packs, and everything else is of 16 bits.
+TEST(Emit, NarrowStateIsEmitted) {
+  const Workplace place;
+  Words words = {"emit", HYDRAC_SOURCE_DIR "/specs/llama-1b.yaml", "-o", "program", "-q", "target=h200"};
+  for (const char* key : {"train.gradient_accumulation_steps=1", "optimizations.weights=bf16",
+                          "optimizations.gradients=compute", "optimizations.optimizer_state=bf16"})
+    words.emplace_back(key);
+  const Outcome outcome = place.run(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string memory = slurp(place / "program/memory.h");
+  for (const char* line :
+       {"using Weights = Parameters<bf16>;", "bf16* products = ", "float* sums = ", "bf16* adam_v = "})
+    EXPECT_NE(memory.find(line), std::string::npos) << line;
+  EXPECT_EQ(memory.find("using Copies"), std::string::npos);
 }
 
 // generated/ holds what hydrac emits today; `./dev generate` brings it there.

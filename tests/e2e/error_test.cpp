@@ -84,12 +84,13 @@ TEST(BadSpec, IsNoFile) {
   EXPECT_NE(outcome.err.find("nowhere.yaml"), std::string::npos) << outcome.err;
 }
 
-// Without a driver, and without a GPU, the message goes on with what is missing.
+// Without a driver, and without a GPU, the message goes on with what is missing. It comes before anything is
+// read or tokenized.
 TEST(BadTarget, AGpuIsNotTakenForTheCpu) {
   if (fs::exists("/dev/nvidia0")) GTEST_SKIP() << "SKIPPED: this machine has a GPU";
   const Workplace place;
-  const Outcome outcome =
-      place.run({"base.yaml", "output.dir=runs/refused", "target=h100", "optimizations.threads=0"});
+  const Outcome outcome = place.run({"base.yaml", "output.dir=runs/refused", "target=h100",
+                                     "optimizations.threads=0", "data.path=nowhere"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_TRUE(
       outcome.err.starts_with("hydrac: error: target h100 needs a GPU. On this machine's processors: "
@@ -112,7 +113,7 @@ TEST(BadTarget, WhatGpusDoNotDoYetIsNoOtherFormatInSilence) {
   const Outcome int8 = with("optimizations.optimizer_state=int8");
   EXPECT_EQ(int8.code, 2);
   EXPECT_EQ(int8.err,
-            "hydrac: error: optimizations.optimizer_state: int8 is not possible on GPUs yet: write fp32\n");
+            "hydrac: error: optimizations.optimizer_state: int8 is not possible on GPUs yet: write bf16\n");
 }
 
 TEST(BadTarget, AHeadThatTheKernelsCannotTake) {

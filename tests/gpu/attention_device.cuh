@@ -1,20 +1,10 @@
 // Launches the attention kernels on packed tensors, as generated programs do: qkv [B,T,(H+2K)*D] and its
 // gradient, out and d_out [B,T,H*D], lse [B,H,T].
 #pragma once
-#include <cuda_runtime.h>
-
-#include <cstdio>
-#include <cstdlib>
-
 #include "cuda/attention/attention.cuh"
+#include "device_array.cuh"
 
 namespace hydrac::test {
-
-inline void check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-  std::exit(3);
-}
 
 template <class Storage>
 struct DeviceTensors {

@@ -18,7 +18,7 @@ struct AttentionCase {
   std::uint32_t key;  // of the dropout's random bits
 
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
-  std::uint32_t threshold() const { return static_cast<std::uint32_t>(dropout * 4294967296.0); }
+  std::uint32_t threshold() const { return static_cast<std::uint32_t>(dropout * 65536.0); }
   int group() const { return heads / kv_heads; }
 };
 
@@ -64,8 +64,7 @@ inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
         for (std::int64_t j = 0; j < keys; ++j) {
           weight[j] = std::exp(c.scale() * dot(&x.q[row], &x.k[kv_row(j)]));
           sum += weight[j];
-          const std::uint32_t bits =
-              random_bits(c.key, static_cast<std::uint64_t>(((b * c.heads + h) * T + i) * T + j));
+          const std::uint32_t bits = random_16_bits(c.key, score_index(b * c.heads + h, T, i, j));
           factor[j] = c.dropout > 0 && bits < c.threshold() ? 0 : 1 / (1 - c.dropout);
         }
         x.lse[(b * c.heads + h) * T + i] = std::log(sum);

@@ -7,64 +7,18 @@
 // 90 needs -gencode arch=compute_90a,code=sm_90a instead of -arch; 75 runs on newer chips as compute_75 PTX.
 #include <algorithm>
 #include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "attention_device.cuh"
 #include "attention_reference.h"
+#include "device_array.cuh"
 
 namespace hydrac::test {
 namespace {
 
 constexpr int kCapability = HYDRAC_ATTENTION_CAPABILITY;
-constexpr std::size_t kGuardBytes = 4096;
 int failures = 0;
-
-// Device memory with guard bytes behind it, poisoned: as float, bf16 and f16 the poison is NaN.
-template <class T>
-class DeviceArray {
- public:
-  explicit DeviceArray(std::size_t size) : size_(size) {
-    check(cudaMalloc(&data_, size * sizeof(T) + kGuardBytes), "cudaMalloc");
-    poison();
-  }
-  explicit DeviceArray(const std::vector<T>& from) : DeviceArray(from.size()) {
-    check(cudaMemcpy(data_, from.data(), size_ * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
-  }
-  DeviceArray(DeviceArray&& other) noexcept : data_(other.data_), size_(other.size_) {
-    other.data_ = nullptr;
-  }
-  ~DeviceArray() { cudaFree(data_); }
-
-  void poison() { check(cudaMemset(data_, 0xFF, size_ * sizeof(T) + kGuardBytes), "cudaMemset"); }
-  T* get() { return data_; }
-  // The content; `intact` says whether the guard still is.
-  std::vector<T> read(bool& intact) const {
-    std::vector<unsigned char> bytes(size_ * sizeof(T) + kGuardBytes);
-    check(cudaMemcpy(bytes.data(), data_, bytes.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
-    intact = std::all_of(bytes.end() - kGuardBytes, bytes.end(), [](unsigned char b) { return b == 0xFF; });
-    std::vector<T> result(size_);
-    std::memcpy(result.data(), bytes.data(), size_ * sizeof(T));
-    return result;
-  }
-
- private:
-  T* data_ = nullptr;
-  std::size_t size_;
-};
-
-template <class Storage>
-std::vector<Storage> random_values(std::size_t size, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<Storage> values(size);
-  constexpr std::size_t period = 999983;  // drawing is slow; a prime this large lines up with no stride
-  for (std::size_t i = 0; i < size; ++i) {
-    values[i] = i < period ? from_float<Storage>(normal(random)) : values[i - period];
-  }
-  return values;
-}
 
 // [B,T,heads,D] out of [B,T,all_heads,D], widened.
 template <class Storage>

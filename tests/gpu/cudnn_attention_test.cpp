@@ -397,7 +397,7 @@ TEST_F(CudnnAttentionTest, TheFastestPlanIsMeasuredOnceAndRemembered) {
     CudnnAttention attention(gpu_->context.device(), folder);
     // No room to measure in: the favourite, and the next call may still find a faster one.
     EXPECT_EQ(attention.fastest_forward(p, gpu_->stream, scratch.data(), 1 << 20).engine(),
-              attention.forward_plans(p, 1).front().engine());
+              gpu_->attention.forward(p).engine());
     EXPECT_EQ(files(), 0);
     const Plan fastest = attention.fastest_forward(p, gpu_->stream, scratch.data(), scratch.bytes());
     engine = fastest.engine();
@@ -412,23 +412,6 @@ TEST_F(CudnnAttentionTest, TheFastestPlanIsMeasuredOnceAndRemembered) {
   CudnnAttention again(gpu_->context.device(), folder);
   EXPECT_EQ(again.fastest_forward(p, gpu_->stream, nullptr, 0).engine(), engine);
   fs::remove_all(folder);
-}
-
-TEST_F(CudnnAttentionTest, ATunersChoiceIsFoundAgainByItsEngine) {
-  const AttentionProblem p = problem({shape(2, 256, 4, 4, 64)});
-  const std::vector<Plan> plans = gpu_->attention.forward_plans(p, 2);
-  ASSERT_GE(plans.size(), 1u);
-  EXPECT_EQ(plans.front().engine(), gpu_->attention.forward(p).engine());
-  EXPECT_EQ(gpu_->attention.forward(p, plans.back().engine()).engine(), plans.back().engine());
-  try {
-    gpu_->attention.forward(p, "engine 999");
-    FAIL() << "there is an engine 999";
-  } catch (const RunError& error) {
-    EXPECT_TRUE(std::string(error.what())
-                    .starts_with(gpu_->attention.name() + " has no engine 999 for this graph:\n  " +
-                                 plans.front().engine() + ": is not the one wanted"))
-        << error.what();
-  }
 }
 
 TEST_F(CudnnAttentionTest, WhatCudnnCannotDoIsAnErrorThatSaysWhy) {
@@ -510,11 +493,8 @@ TEST_F(CudnnAttentionTest, DISABLED_Timing) {
                     plan.description().c_str());
         std::fflush(stdout);
       };
-      if (deterministic) {
-        for (const Plan& plan : gpu_->attention.forward_plans(p, 3)) measure("forward", plan, forward, tflop);
-      }
-      for (const Plan& plan : gpu_->attention.backward_plans(p, 3))
-        measure("backward", plan, backward, 2.5 * tflop);
+      if (deterministic) measure("forward", gpu_->attention.forward(p), forward, tflop);
+      measure("backward", gpu_->attention.backward(p), backward, 2.5 * tflop);
     }
   }
 }

@@ -2,16 +2,16 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <fmt/ranges.h>
 
+#include <array>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
+#include "process/run_program.h"
 #include "runtime/data/hash.h"
 #include "runtime/error.h"
 #include "targets/templates/templates.h"
@@ -27,30 +27,12 @@ bool is_cuda(const TemplateFile& file) {
 }
 
 // No contraction: a*b+c rounds twice wherever it stands, so that fusing kernels never changes a result.
-constexpr const char* kFlags =
-    "-std=c++20 -O3 -march=native -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math "
-    "-shared -fPIC";
+constexpr std::array kFlags = {
+    "-std=c++20",         "-O3",     "-march=native", "-fopenmp", "-ffp-contract=off", "-fno-math-errno",
+    "-fno-trapping-math", "-shared", "-fPIC"};
 
-std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
-
-struct Output {
-  int status = 0;
-  std::string text;
-};
-
-Output run(const std::string& command) {
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  if (!pipe) throw runtime::RunError("cannot start a shell for: " + command);
-  Output output;
-  char buffer[4096];
-  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.text.append(buffer, n);
-  const int status = pclose(pipe);
-  output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-  return output;
+Ended run(const std::vector<std::string>& command) {
+  return run_program(command, Says::all_to_caller);
 }
 
 struct Compiler {
@@ -62,15 +44,14 @@ struct Compiler {
 Compiler find_compiler() {
   const char* wanted = std::getenv("CXX");
   if (wanted && *wanted) {
-    const Output answer = run(shell_quoted(wanted) + " --version");
-    if (answer.status != 0)
+    const Ended answer = run({wanted, "--version"});
+    if (answer.code != 0)
       throw runtime::InputError(
-          fmt::format("the compiler that $CXX names, {}, does not run: {}", wanted, answer.text));
-    return {wanted, answer.text};
+          fmt::format("the compiler that $CXX names, {}, does not run: {}", wanted, answer.said));
+    return {wanted, answer.said};
   }
   for (const char* name : {"g++", "clang++", "c++"}) {
-    if (Output answer = run(fmt::format("{} --version", name)); answer.status == 0)
-      return {name, answer.text};
+    if (const Ended answer = run({name, "--version"}); answer.code == 0) return {name, answer.said};
   }
   throw runtime::InputError(
       "no C++ compiler found: the cpu target compiles the code it generates.\n"
@@ -122,14 +103,15 @@ void build(const Compiler& compiler, const std::string& source, const fs::path& 
     write_file(path, file.text);
   }
   write_file(folder / "kernels.cpp", source);
-  const std::string command = fmt::format(
-      "{} {} -I{} -I{} {} -o {}", shell_quoted(compiler.command), kFlags,
-      shell_quoted((folder / "templates").string()), shell_quoted((folder / "templates/include").string()),
-      shell_quoted((folder / "kernels.cpp").string()), shell_quoted((folder / "kernels.so").string()));
-  const Output output = run(command);
-  if (output.status != 0) {
-    throw std::logic_error(fmt::format("the C++ compiler refused generated code, kept in {}:\n{}",
-                                       folder.string(), output.text));
+  std::vector<std::string> command = {compiler.command};
+  command.insert(command.end(), kFlags.begin(), kFlags.end());
+  command.insert(command.end(),
+                 {"-I" + (folder / "templates").string(), "-I" + (folder / "templates/include").string(),
+                  (folder / "kernels.cpp").string(), "-o", (folder / "kernels.so").string()});
+  const Ended ended = run(command);
+  if (ended.code != 0) {
+    throw std::logic_error(
+        fmt::format("the C++ compiler refused generated code, kept in {}:\n{}", folder.string(), ended.said));
   }
   fs::rename(folder / "kernels.so", library);
   fs::path source_beside = library;
@@ -144,7 +126,7 @@ KernelLibrary compile_kernels(const std::string& source, const fs::path& cache_d
   const Compiler compiler = find_compiler();
   runtime::Hash64 key;
   for (const std::string& part :
-       {source, compiler.command, compiler.version, std::string(kFlags), processor()}) {
+       {source, compiler.command, compiler.version, fmt::format("{}", fmt::join(kFlags, " ")), processor()}) {
     key.add(part);
   }
   for (const TemplateFile& file : template_files()) {

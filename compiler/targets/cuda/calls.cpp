@@ -6,6 +6,7 @@
 #include "program/for_each_call.h"
 #include "program/for_each_product.h"
 #include "runtime/cuda/memory.h"
+#include "runtime/cuda/tensor_map.h"
 #include "runtime/program/after_call.h"
 
 namespace hydrac::targets {
@@ -14,6 +15,22 @@ using program::Call;
 namespace cuda = runtime::cuda;
 namespace cudnn = runtime::cudnn;
 
+namespace {
+
+// The tensor maps of a kernel's first arguments.
+std::vector<TensorMap> maps_of(const program::Kernel& kernel, const std::vector<void*>& arguments) {
+  std::vector<TensorMap> maps;
+  for (size_t i = 0; i < kernel.maps.size(); ++i) {
+    const program::MatrixMap& map = kernel.maps[i];
+    maps.push_back(
+        cuda::tensor_map(map.dtype == ir::DType::bf16 ? cuda::MatrixType::bf16 : cuda::MatrixType::f16,
+                         arguments[i], {map.rows, map.columns, map.box_rows, map.box_columns}));
+  }
+  return maps;
+}
+
+}  // namespace
+
 ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange arena, CudaMachine& machine,
                              const LoadedKernels& kernels, const Products& products,
                              const cuda::Stream& stream)
@@ -21,10 +38,12 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange
   for (const program::Function& function : compiled.program.functions) {
     std::vector<ResolvedCall>& calls = functions_[function.name];
     for_each_call(function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
-      ResolvedCall resolved{&section, &call, layer, {}, {}, nullptr, std::nullopt};
+      ResolvedCall resolved{.section = &section, .call = &call, .layer = layer};
       resolved.accesses = driver::accesses(compiled, call, layer);
       for (const program::Access& access : resolved.accesses)
         resolved.arguments.push_back(arena.data + access.first);
+      if (call.kind == Call::Kind::launch)
+        resolved.maps = maps_of(compiled.program.kernels[call.kernel], resolved.arguments);
       if (call.kind == Call::Kind::gemm) resolved.product = &products.at(shape_at(call.gemm, iteration));
       if (call.kind == Call::Kind::attention)
         resolved.attention = machine.attention_plan(call.attention, stream, arena);
@@ -50,7 +69,9 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
 void ResolvedCalls::launch(const ResolvedCall& call, const cuda::Stream& stream) const {
   const program::Kernel& kernel = compiled_.program.kernels[call.call->kernel];
   std::vector<void*> parameters;
-  for (void* const& pointer : call.arguments) parameters.push_back(const_cast<void**>(&pointer));
+  for (const TensorMap& map : call.maps) parameters.push_back(const_cast<TensorMap*>(&map));
+  for (size_t i = call.maps.size(); i < call.arguments.size(); ++i)
+    parameters.push_back(const_cast<void**>(&call.arguments[i]));
   int layer = call.layer;
   if (kernel.takes_layer) parameters.push_back(&layer);
   device_code::LaunchShape shape;

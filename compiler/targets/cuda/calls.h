@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/tensor_map.h"
 #include "driver/compile.h"
 #include "program/branches.h"
 #include "runtime/cudnn/attention.h"
@@ -19,10 +20,11 @@ struct ResolvedCall {
   const program::Section* section = nullptr;
   const program::Call* call = nullptr;
   int layer = 0;
-  std::vector<void*> arguments;
-  std::vector<program::Access> accesses;
+  std::vector<void*> arguments = {};
+  std::vector<TensorMap> maps = {};  // in place of the first arguments
+  std::vector<program::Access> accesses = {};
   const runtime::cuda::Gemm* product = nullptr;
-  std::optional<runtime::cudnn::Plan> attention;
+  std::optional<runtime::cudnn::Plan> attention = {};
 };
 
 class ResolvedCalls {

@@ -11,11 +11,12 @@ namespace cuda = runtime::cuda;
 namespace {
 
 // PTX of an older arch runs on a newer GPU; its machine code would not.
-LoadedKernels load_for(const program::Program& program, const CudaMachine& machine) {
+std::future<CompiledKernels> start_compiling_for(const program::Program& program,
+                                                 const CudaMachine& machine) {
   const int capability = machine.target().capability;
   const auto kind =
       machine.device().capability == capability ? device_code::CodeKind::cubin : device_code::CodeKind::ptx;
-  return load_kernels(program, capability, kind, machine.cache_dir());
+  return start_compiling(program, capability, kind, machine.cache_dir());
 }
 
 }  // namespace
@@ -24,9 +25,10 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
     : Executable(std::move(given)),
       CudaStepProgram(layout_of(compiled()), machine.context()),
       machine_(machine),
-      kernels_(load_for(compiled().program, machine)),
+      compiling_(start_compiling_for(compiled().program, machine)),
       products_(compiled().program, compiled().spec.optimizations.precision == spec::Precision::tf32,
                 machine.gemms(), stream(), {arena(), arena_bytes()}),
+      kernels_(load_kernels(compiled().program, compiling_.get())),
       calls_(compiled(), {arena(), arena_bytes()}, machine, kernels_, products_, stream()) {
   use_graphs(compiled().spec.optimizations.cuda_graph);
   if (compiled().spec.optimizations.cuda_graph) capture_graphs();

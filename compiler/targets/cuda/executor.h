@@ -1,6 +1,7 @@
 // Runs a compiled Program on a GPU: the runtime's CudaStepProgram with kernels that were compiled just now,
 // and the products and attention plans that the compiler chose.
 #pragma once
+#include <future>
 #include <memory>
 #include <vector>
 
@@ -37,8 +38,9 @@ class CudaProgram final : public Executable, public runtime::cuda::CudaStepProgr
   void enqueue(runtime::Function function) override;
 
   CudaMachine& machine_;
-  LoadedKernels kernels_;
+  std::future<CompiledKernels> compiling_;  // while products are measured on the GPU
   Products products_;
+  LoadedKernels kernels_;
   ResolvedCalls calls_;
 };
 

@@ -33,8 +33,13 @@ std::vector<std::pair<std::string, std::string>> device_headers() {
   return headers;
 }
 
-// Runs work(0), ..., work(count - 1) on this machine's processors; the first exception is thrown again.
-void in_parallel(size_t count, const std::function<void(size_t)>& work) {
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Runs work(0), ..., work(count - 1) on `most` threads, this one among them; the first exception is thrown
+// again.
+void in_parallel(size_t count, unsigned most, const std::function<void(size_t)>& work) {
   std::atomic<size_t> next = 0;
   std::exception_ptr failure;
   std::mutex mutex;
@@ -49,20 +54,17 @@ void in_parallel(size_t count, const std::function<void(size_t)>& work) {
     }
   };
   std::vector<std::thread> threads;
-  const size_t most = std::max(1u, std::thread::hardware_concurrency());
-  for (size_t i = 1; i < std::min(count, most); ++i) threads.emplace_back(worker);
+  for (size_t i = 1; i < std::min<size_t>(count, most); ++i) threads.emplace_back(worker);
   worker();
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
 }
 
-}  // namespace
-
-std::vector<DeviceCode> compile_kernels(const program::Program& program, int capability, CodeKind kind,
-                                        const std::filesystem::path& cache_dir) {
+std::vector<DeviceCode> compile_on(unsigned threads, const program::Program& program, int capability,
+                                   CodeKind kind, const std::filesystem::path& cache_dir) {
   const auto headers = device_headers();
   std::vector<DeviceCode> code(program.kernels.size());
-  in_parallel(code.size(), [&](size_t k) {
+  in_parallel(code.size(), threads, [&](size_t k) {
     const program::Kernel& kernel = program.kernels[k];
     CompileRequest request;
     request.source = codegen::cuda_source(program, {&kernel});
@@ -70,11 +72,29 @@ std::vector<DeviceCode> compile_kernels(const program::Program& program, int cap
     request.capability = capability;
     request.headers = headers;
     request.options = {"--device-as-default-execution-space"};
-    if (kernel.header.empty()) request.options.push_back("--fmad=false");
+    if (!may_contract(kernel)) request.options.push_back("--fmad=false");
     request.kind = kind;
     code[k] = compile_cached(request, cache_dir);
   });
   return code;
+}
+
+}  // namespace
+
+std::vector<DeviceCode> compile_kernels(const program::Program& program, int capability, CodeKind kind,
+                                        const std::filesystem::path& cache_dir) {
+  return compile_on(std::max(1u, std::thread::hardware_concurrency()), program, capability, kind, cache_dir);
+}
+
+std::future<CompiledKernels> start_compiling(const program::Program& program, int capability, CodeKind kind,
+                                             const std::filesystem::path& cache_dir) {
+  return std::async(std::launch::async, [&program, capability, kind, cache_dir] {
+    const auto start = std::chrono::steady_clock::now();
+    const unsigned threads = std::max(2u, std::thread::hardware_concurrency()) - 1;
+    CompiledKernels compiled{compile_on(threads, program, capability, kind, cache_dir), 0};
+    compiled.seconds = seconds_since(start);
+    return compiled;
+  });
 }
 
 std::string kernel_table(const program::Program& program, const std::vector<DeviceCode>& code) {
@@ -92,17 +112,15 @@ std::string kernel_table(const program::Program& program, const std::vector<Devi
   return text;
 }
 
-LoadedKernels load_kernels(const program::Program& program, int capability, CodeKind kind,
-                           const std::filesystem::path& cache_dir) {
+LoadedKernels load_kernels(const program::Program& program, const CompiledKernels& compiled) {
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<DeviceCode> code = compile_kernels(program, capability, kind, cache_dir);
   LoadedKernels loaded;
-  for (size_t k = 0; k < code.size(); ++k) {
-    loaded.from_cache += code[k].from_cache;
-    loaded.modules.emplace_back(code[k].image);
+  for (size_t k = 0; k < compiled.code.size(); ++k) {
+    loaded.from_cache += compiled.code[k].from_cache;
+    loaded.modules.emplace_back(compiled.code[k].image);
     loaded.kernels.push_back(loaded.modules.back().kernel(program.kernels[k].name));
   }
-  loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  loaded.seconds = compiled.seconds + seconds_since(start);
   return loaded;
 }
 

@@ -1,6 +1,7 @@
 // A Program's kernels as machine code for one GPU architecture.
 #pragma once
 #include <filesystem>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,16 @@ std::vector<device_code::DeviceCode> compile_kernels(const program::Program& pro
 // them.
 std::string kernel_table(const program::Program& program, const std::vector<device_code::DeviceCode>& code);
 
+// compile_kernels() on threads of its own, which leave one of this machine's processors to the caller.
+// `program` must stay as it is meanwhile.
+struct CompiledKernels {
+  std::vector<device_code::DeviceCode> code;
+  double seconds = 0;  // that compiling took
+};
+std::future<CompiledKernels> start_compiling(const program::Program& program, int capability,
+                                             device_code::CodeKind kind,
+                                             const std::filesystem::path& cache_dir);
+
 // Loaded kernels, by position in Program::kernels.
 struct LoadedKernels {
   std::vector<device_code::Module> modules;
@@ -28,7 +39,6 @@ struct LoadedKernels {
   int from_cache = 0;
   double seconds = 0;  // that compiling and loading took
 };
-LoadedKernels load_kernels(const program::Program& program, int capability, device_code::CodeKind kind,
-                           const std::filesystem::path& cache_dir);
+LoadedKernels load_kernels(const program::Program& program, const CompiledKernels& compiled);
 
 }  // namespace hydrac::targets

@@ -85,23 +85,29 @@ const Target* target_of(const DeviceInfo& device) {
   return best ? best : find(fmt::format("sm_{}", device.capability));
 }
 
-std::optional<std::string> detected_gpu() {
-  try {
-    const DeviceInfo device = first_device();
-    if (const Target* target = target_of(device)) return std::string(target->name);
-  } catch (const runtime::InputError&) {  // no driver, or no GPU
-  }
-  return std::nullopt;
+const std::optional<std::string>& detected_gpu() {
+  static const std::optional<std::string> found = []() -> std::optional<std::string> {
+    try {
+      if (const Target* target = target_of(first_device())) return std::string(target->name);
+    } catch (const runtime::InputError&) {  // no driver, or no GPU
+    }
+    return std::nullopt;
+  }();
+  return found;
+}
+
+void require_gpu_for(const Target& target) {
+  const DeviceInfo device = first_device();
+  if (device.capability >= target.capability) return;
+  const Target* here = target_of(device);
+  throw runtime::InputError(fmt::format("target: {} is {}, and this machine's {} is sm_{}: write target: {}",
+                                        target.name, target.arch, device.name, device.capability,
+                                        here ? here->name : "cpu"));
 }
 
 CudaMachine::CudaMachine(const Target& target, const std::filesystem::path& cache_dir)
     : target_(target), cache_dir_(cache_dir), gemms_(context_, gemm_options(target, cache_dir)) {
-  if (device().capability < target.capability) {
-    const Target* here = target_of(device());
-    throw runtime::InputError(
-        fmt::format("target: {} is {}, and this machine's {} is sm_{}: write target: {}", target.name,
-                    target.arch, device().name, device().capability, here ? here->name : "cpu"));
-  }
+  require_gpu_for(target);
 }
 
 runtime::cudnn::CudnnAttention& CudaMachine::attention() {

@@ -17,8 +17,12 @@ namespace hydrac::targets {
 // The target that a GPU is: by its name, else by its arch; nullptr when it is older than any that we know.
 const Target* target_of(const runtime::cuda::DeviceInfo& device);
 
-// This machine's GPU as a target's name, or nothing where there is no GPU: what `target: auto` means.
-std::optional<std::string> detected_gpu();
+// This machine's GPU as a target's name, or nothing where there is no GPU: what `target: auto` means. Looked
+// for once.
+const std::optional<std::string>& detected_gpu();
+
+// InputError when this machine has no GPU, or one that cannot run code for `target`.
+void require_gpu_for(const Target& target);
 
 // Without a GPU: cuDNN's workspaces as its attention takes them on an H200.
 driver::CompileOptions offline_compile_options(const spec::Spec& spec, const std::string& dump_dir);

@@ -35,6 +35,7 @@ cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
   problem.tf32 = tf32;
   problem.accumulate = shape.accumulate;
   problem.bias = shape.bias;
+  problem.beside = shape.beside;
   return problem;
 }
 

@@ -9,8 +9,6 @@ namespace hydrac::targets {
 using runtime::NamedTensor;
 using runtime::SafetensorsDtype;
 
-namespace {
-
 SafetensorsDtype stored_type(ir::DType dtype) {
   switch (dtype) {
     case ir::DType::f32:
@@ -26,6 +24,8 @@ SafetensorsDtype stored_type(ir::DType dtype) {
   }
   throw std::logic_error("an element type that no checkpoint has");
 }
+
+namespace {
 
 uint64_t address_of(const driver::Compiled& compiled, ir::ValueId value, int slot) {
   return static_cast<uint64_t>(plan::address(compiled.graph, compiled.plan, {value, {false, slot}}, 0));
@@ -63,7 +63,7 @@ std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled) {
 std::vector<NamedTensor> optimizer_tensors(const driver::Compiled& compiled) {
   std::vector<NamedTensor> tensors;
   for (const ir::Value& value : compiled.graph.values) {
-    if (value.role != ir::Role::optimizer_state) continue;
+    if (value.role != ir::Role::optimizer_state || value.view) continue;
     NamedTensor tensor{.name = value.name, .dtype = stored_type(value.dtype)};
     for (const ir::Dim& dim : value.shape) tensor.shape.push_back(dim.size);
     tensor.address = address_of(compiled, value.id, 0);

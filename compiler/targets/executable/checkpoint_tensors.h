@@ -7,9 +7,11 @@
 
 namespace hydrac::targets {
 
+runtime::SafetensorsDtype stored_type(ir::DType dtype);
+
 // Addresses count from the start of the program's memory.
 std::vector<runtime::NamedTensor> parameter_tensors(const driver::Compiled& compiled);
-// Values of role optimizer_state, under their names in the graph.
+// Values of role optimizer_state that are no views, under their names in the graph.
 std::vector<runtime::NamedTensor> optimizer_tensors(const driver::Compiled& compiled);
 
 }  // namespace hydrac::targets

@@ -22,7 +22,8 @@ class LayoutMaker {
 
  private:
   // Absent where the value is.
-  Place place(ir::ValueId id, int slot = 0) const;
+  Place place(ir::ValueId id) const;
+  Place place_of_any_type(ir::ValueId id, int slot) const;
   runtime::InputPlaces inputs() const;
   runtime::StatePlaces state() const;
   runtime::ResultPlaces results() const;
@@ -34,11 +35,17 @@ class LayoutMaker {
   const ir::Graph& graph_;
 };
 
-Place LayoutMaker::place(ir::ValueId id, int slot) const {
+Place LayoutMaker::place(ir::ValueId id) const {
   if (id == ir::kNoValue) return {};
+  if (size_of(graph_.value(id).dtype) != 4)
+    throw std::logic_error(graph_.value(id).name + " is not of 4-byte elements");
+  return place_of_any_type(id, 0);
+}
+
+Place LayoutMaker::place_of_any_type(ir::ValueId id, int slot) const {
   const ir::Value& value = graph_.value(id);
-  if (resolved_view(graph_, id).strides != contiguous_strides(value.shape) || size_of(value.dtype) != 4)
-    throw std::logic_error(value.name + " is not dense, or not of 4-byte elements");
+  if (resolved_view(graph_, id).strides != contiguous_strides(value.shape))
+    throw std::logic_error(value.name + " is not dense");
   return {plan::address(graph_, compiled_.plan, {id, {false, slot}}, 0), element_count(value.shape)};
 }
 
@@ -100,9 +107,10 @@ std::vector<ParameterStart> LayoutMaker::starts() const {
     if (!value.parameter) continue;
     const int64_t row = element_count(value.shape) / value.shape[0].size;
     for (int slot = 0; slot < value.slots; ++slot) {
-      Place start = place(value.id, slot);
+      Place start = place_of_any_type(value.id, slot);
       start.elements = models::checkpoint_rows(value) * row;  // the padding stays 0
-      starts.push_back({start, kind_of(value.parameter->init.kind), value.parameter->init.deviation});
+      starts.push_back({start, kind_of(value.parameter->init.kind), value.parameter->init.deviation,
+                        stored_type(value.dtype)});
     }
   }
   return starts;

@@ -42,10 +42,10 @@ struct AttentionShape {
 };
 
 // Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
-// random_bits(key, ((b*H + h)*T + i)*T + j) >= threshold, and then multiplied by keep_scale.
+// random_16_bits(key, score_index(b*H + h, T, i, j)) >= threshold, and then multiplied by keep_scale.
 struct AttentionDropout {
   std::uint32_t key;
-  std::uint32_t threshold;  // p * 2^32
+  std::uint32_t threshold;  // p * 2^16
   float keep_scale;         // 1 / (1 - p)
 };
 
@@ -248,8 +248,7 @@ __device__ __forceinline__ int valid_rows(int tokens, int first) {
 
 // The index that dropout gives to query 0, key 0 of a head.
 __device__ __forceinline__ std::uint64_t dropout_base(const AttentionShape& shape, int batch, int head) {
-  return static_cast<std::uint64_t>(static_cast<std::int64_t>(batch) * shape.heads + head) * shape.tokens *
-         shape.tokens;
+  return score_index(batch * shape.heads + head, shape.tokens, 0, 0);
 }
 
 // ---- What happens to a fragment of scores between two products: masks, the running softmax, dropout
@@ -269,14 +268,30 @@ __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& pla
   });
 }
 
-// Whether dropout keeps the element of a head whose query 0 and key 0 have index `head_index` = (b*H +
-// h)*T*T.
-__device__ __forceinline__ bool kept(const AttentionDropout& dropout, std::uint64_t head_index, int tokens,
-                                     int query, int key) {
-  const std::uint64_t index = head_index +
-                              static_cast<std::uint64_t>(query) * static_cast<std::uint64_t>(tokens) +
-                              static_cast<std::uint64_t>(key);
-  return random_bits(dropout.key, index) >= dropout.threshold;
+// Calls visit(m, n, e, kept) for each element of a fragment with what kept() says of it, in groups of four
+// that share their random bits. Query and key of row 0 and column 0 are given, multiples of N or 16; rows are
+// keys if `transposed`.
+template <bool transposed, int row_tiles, int N, class Visit>
+__device__ __forceinline__ void for_kept(const AttentionDropout& dropout, std::uint64_t head_index,
+                                         const Place& place, int first_row, int first_column, int tokens,
+                                         Visit visit) {
+#pragma unroll
+  for (int m = 0; m < row_tiles; ++m) {
+#pragma unroll
+    for (int n = 0; n < N / 8; n += 2) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int row = first_row + place.row<row_tiles>(m, 0), column = first_column + place.column(n, e);
+        const std::uint64_t first =
+            head_index + score_index(0, tokens, transposed ? column : row, transposed ? row : column);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int half = transposed ? i % 2 : i / 2, right = transposed ? i / 2 : i % 2;
+          visit(m, n + right, 2 * half + e, random_16_bits(dropout.key, first, i) >= dropout.threshold);
+        }
+      }
+    }
+  }
 }
 
 // ---- What the gradients of attention need of each query beside q and d_out

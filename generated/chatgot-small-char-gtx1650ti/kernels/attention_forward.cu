@@ -322,7 +322,6 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape, H
   start(0, 0);
 
   const float scale2 = shape.scale * kLog2E;
-  const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
   RunningSoftmax softmax;
   Fragment<kRowTiles, kPaddedDim> sums;
   MmaProduct::Weights<kColumns> weights;
@@ -335,11 +334,11 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape, H
       mask<false>(scores, place, block.first, tile * kColumns, shape.tokens, -kInfinity);
     }
     const bool moved = softmax.step(scores, scale2, rescale);
-    for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
-      const int query = block.first + place.row<kRowTiles>(m, e / 2),
-                key = tile * kColumns + place.column(n, e);
-      if (!kept(dropout, dropout_index, shape.tokens, query, key)) scores.at[m][n][e] = 0.0f;
-    });
+    const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+    for_kept<false, kRowTiles, kColumns>(dropout, dropout_index, place, block.first, tile * kColumns,
+                                         shape.tokens, [&](int m, int n, int e, bool is_kept) {
+                                           if (!is_kept) scores.at[m][n][e] = 0.0f;
+                                         });
     return moved;
   };
   const auto add_values = [&](int stage, bool add) {
@@ -392,7 +391,7 @@ static __global__ void __launch_bounds__(128, 2)
                              float* lse,    // [B,H,T]
                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed, int layer) {
   constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
-  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 429496729u,
+  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
                                                  1.1111112f};
   attention_code::attention_forward(shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
                                     {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse,

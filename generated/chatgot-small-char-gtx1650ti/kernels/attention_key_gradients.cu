@@ -314,14 +314,12 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
     // A dropped probability turns negative, which says so without another register.
     Fragment<kRowTiles, kColumns> after_dropout = scores;
     const std::uint64_t dropout_index = dropout_base(shape, block.batch, head);
-    for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
-      float& x = scores.at[m][n][e];
-      x = kept(dropout, dropout_index, shape.tokens, query + place.column(n, e),
-               block.first + place.row<kRowTiles>(m, e / 2))
-              ? x
-              : -x;
-      after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
-    });
+    for_kept<true, kRowTiles, kColumns>(dropout, dropout_index, place, block.first, query, shape.tokens,
+                                        [&](int m, int n, int e, bool is_kept) {
+                                          float& x = scores.at[m][n][e];
+                                          x = is_kept ? x : -x;
+                                          after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
+                                        });
     MmaProduct::Weights<kColumns> weights;
     MmaProduct::round(weights, after_dropout);
     MmaProduct::accumulate<kColumns>(value_sums, place, weights, d_outs + stage * column_bytes, first_column);
@@ -374,7 +372,7 @@ static __global__ void __launch_bounds__(128, 2)
                                    const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                    attention_code::QueryTerms* terms, int layer) {
   constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
-  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 429496729u,
+  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
                                                  1.1111112f};
   attention_code::attention_key_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},

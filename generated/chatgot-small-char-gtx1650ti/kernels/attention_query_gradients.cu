@@ -282,7 +282,6 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
   }
 
   const float scale2 = shape.scale * kLog2E;
-  const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
   Fragment<kRowTiles, kPaddedDim> sums;
   const auto compute = [&](int tile, int stage) {
     Fragment<kRowTiles, kColumns> scores, gradients;
@@ -294,13 +293,14 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
     if (tile >= block.unmasked) {
       mask<false>(scores, place, block.first, tile * kColumns, shape.tokens, 0.0f);
     }
+    const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+    for_kept<false, kRowTiles, kColumns>(dropout, dropout_index, place, block.first, tile * kColumns,
+                                         shape.tokens, [&](int m, int n, int e, bool is_kept) {
+                                           gradients.at[m][n][e] =
+                                               is_kept ? gradients.at[m][n][e] * dropout.keep_scale : 0.0f;
+                                         });
     for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
-      float gradient = gradients.at[m][n][e];
-      const int query = block.first + place.row<kRowTiles>(m, e / 2),
-                key = tile * kColumns + place.column(n, e);
-      gradient =
-          kept(dropout, dropout_index, shape.tokens, query, key) ? gradient * dropout.keep_scale : 0.0f;
-      gradients.at[m][n][e] = scores.at[m][n][e] * (gradient - own[m][e / 2].delta);
+      gradients.at[m][n][e] = scores.at[m][n][e] * (gradients.at[m][n][e] - own[m][e / 2].delta);
     });
     MmaProduct::Weights<kColumns> weights;
     MmaProduct::round(weights, gradients);
@@ -336,7 +336,7 @@ static __global__ void __launch_bounds__(128, 2)
                                      const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                      attention_code::QueryTerms* terms, int layer) {
   constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
-  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 429496729u,
+  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
                                                  1.1111112f};
   attention_code::attention_query_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},

@@ -38,7 +38,7 @@ static __global__ void __launch_bounds__(128)
   constexpr int kVector = 8;                       // columns that a thread moves at once
   constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
   constexpr std::int32_t kSite = 131072;
-  constexpr std::uint32_t kDropBelow = 429496729u;
+  constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
   constexpr float kEpsilon = 1e-05f;
   const std::uint32_t rng_step_value = rng_step[0];
@@ -61,7 +61,7 @@ static __global__ void __launch_bounds__(128)
     for (int j = 0; j < kVector; ++j) {
       const float x = to_float(product_in[k].at[j]) + to_float(bias_in[k].at[j]);
       sum_value[k][j] = residual_in[k].at[j] +
-                        round_to<f16>(random_bits(key, r * C + c + j) < kDropBelow ? 0.0f : x * kKeepScale);
+                        round_to<f16>(random_16_bits(key, r * C + c, j) < kDropBelow ? 0.0f : x * kKeepScale);
       row_sum += sum_value[k][j];
     }
   }
@@ -161,7 +161,7 @@ static __global__ void __launch_bounds__(128)
   constexpr int kVector = 8;                       // columns that a thread moves at once
   constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
   constexpr std::int32_t kSite = 196608;
-  constexpr std::uint32_t kDropBelow = 429496729u;
+  constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
   constexpr float kEpsilon = 1e-05f;
   const std::uint32_t rng_step_value = rng_step[0];
@@ -184,7 +184,7 @@ static __global__ void __launch_bounds__(128)
     for (int j = 0; j < kVector; ++j) {
       const float x = to_float(product_in[k].at[j]) + to_float(bias_in[k].at[j]);
       sum_value[k][j] = residual_in[k].at[j] +
-                        round_to<f16>(random_bits(key, r * C + c + j) < kDropBelow ? 0.0f : x * kKeepScale);
+                        round_to<f16>(random_16_bits(key, r * C + c, j) < kDropBelow ? 0.0f : x * kKeepScale);
       row_sum += sum_value[k][j];
     }
   }

@@ -45,7 +45,7 @@ static __global__ void __launch_bounds__(576, 1)
   constexpr std::int64_t kSums = 3 * C;  // partial sums of a block
   constexpr float kEpsilon = 1e-05f;
   constexpr std::int32_t kSite = 196608;
-  constexpr std::uint32_t kDropBelow = 429496729u;
+  constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
@@ -123,7 +123,7 @@ static __global__ void __launch_bounds__(576, 1)
       const float g = d_normed_value * norm_weight_in.at[j];
       const float d_sum_value = d_residual_in.at[j] + row_rstd * (g - mean_g - xhat * mean_g_xhat);
       const float d_x_2_value =
-          random_bits(key, r * C + c + j) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
+          random_16_bits(key, r * C + c, j) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
       d_sum_out[j] = d_sum_value;
       d_x_2_out[j] = d_x_2_value;
       d_bias_sum[j] += round_to<f16>(d_x_2_value);
@@ -366,7 +366,7 @@ static __global__ void __launch_bounds__(576, 1)
   constexpr int kVector = 8;             // columns that a thread moves at once
   constexpr std::int64_t kSums = 3 * C;  // partial sums of a block
   constexpr std::int32_t kSite = 131072;
-  constexpr std::uint32_t kDropBelow = 429496729u;
+  constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
@@ -417,7 +417,7 @@ static __global__ void __launch_bounds__(576, 1)
       const float g = d_normed_value * norm_weight_in.at[j];
       const float d_sum_value = d_residual_in.at[j] + row_rstd * (g - mean_g - xhat * mean_g_xhat);
       const float d_x_2_value =
-          random_bits(key, r * C + c + j) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
+          random_16_bits(key, r * C + c, j) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
       d_sum_out[j] = d_sum_value;
       d_x_2_out[j] = d_x_2_value;
       d_bias_sum[j] += round_to<f16>(d_x_2_value);

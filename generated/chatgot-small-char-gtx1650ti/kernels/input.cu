@@ -37,7 +37,7 @@ static __global__ void __launch_bounds__(128)
   constexpr int kVector = 8;                       // columns that a thread moves at once
   constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
   constexpr std::int32_t kSite = 0;
-  constexpr std::uint32_t kDropBelow = 429496729u;
+  constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
   constexpr float kEpsilon = 1e-05f;
   const std::uint32_t rng_step_value = rng_step[0];
@@ -60,7 +60,7 @@ static __global__ void __launch_bounds__(128)
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       y_value[k][j] =
-          random_bits(key, r * C + c + j) < kDropBelow
+          random_16_bits(key, r * C + c, j) < kDropBelow
               ? 0.0f
               : round_to<f16>(to_float(token_table_in[k].at[j]) + to_float(position_table_in[k].at[j])) *
                     kKeepScale;

@@ -40,7 +40,7 @@ static __global__ void __launch_bounds__(576, 1)
   constexpr int kVector = 8;             // columns that a thread moves at once
   constexpr std::int64_t kSums = 2 * C;  // partial sums of a block
   constexpr std::int32_t kSite = 0;
-  constexpr std::uint32_t kDropBelow = 429496729u;
+  constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
@@ -86,7 +86,7 @@ static __global__ void __launch_bounds__(576, 1)
       const float xhat = (x_in.at[j] - row_mean) * row_rstd;
       const float d_normed_value = element(d_normed_in, j);
       const float g = d_normed_value * norm_weight_in.at[j];
-      d_x_2_out[j] = random_bits(key, r * C + c + j) < kDropBelow
+      d_x_2_out[j] = random_16_bits(key, r * C + c, j) < kDropBelow
                          ? 0.0f
                          : (d_residual_in.at[j] + row_rstd * (g - mean_g - xhat * mean_g_xhat)) * kKeepScale;
     }

@@ -79,12 +79,15 @@ static __global__ void __launch_bounds__(512, 2)
       for (int k = 0; k < kChunks; ++k) {
         const int v = start + (k * kLanes + lanes.lane) * kVector;
         if (v < V) {
+          const bool is_plain = v + kVector <= kClasses;
+          specialize(is_plain, [&](auto plain) {
 #pragma unroll
-          for (int j = 0; j < kVector; ++j) {
-            const bool is_class = v + j < kClasses;
-            const float class_logit = is_class ? element(logits_in[k], j) : -1e+30f;
-            peak = larger(peak, class_logit);
-          }
+            for (int j = 0; j < kVector; ++j) {
+              const bool is_class = plain || v + j < kClasses;
+              const float class_logit = is_class ? element(logits_in[k], j) : -1e+30f;
+              peak = larger(peak, class_logit);
+            }
+          });
         }
       }
       exp_sum *= exp(peak_before - peak);
@@ -92,12 +95,15 @@ static __global__ void __launch_bounds__(512, 2)
       for (int k = 0; k < kChunks; ++k) {
         const int v = start + (k * kLanes + lanes.lane) * kVector;
         if (v < V) {
+          const bool is_plain = v + kVector <= kClasses;
+          specialize(is_plain, [&](auto plain) {
 #pragma unroll
-          for (int j = 0; j < kVector; ++j) {
-            const bool is_class = v + j < kClasses;
-            const float class_logit = is_class ? element(logits_in[k], j) : -1e+30f;
-            exp_sum += exp_of_16_bits(class_logit - peak);
-          }
+            for (int j = 0; j < kVector; ++j) {
+              const bool is_class = plain || v + j < kClasses;
+              const float class_logit = is_class ? element(logits_in[k], j) : -1e+30f;
+              exp_sum += exp_of_16_bits(class_logit - peak);
+            }
+          });
         }
       }
     }

@@ -55,11 +55,62 @@ static __global__ void __launch_bounds__(512, 2)
       }
     }
   };
+  float next_peak = kLowest, next_exp_sum = 0.0f;
+
+  // Reduces row_lse over a step of the row that comes, as soon as it is there: a step behind the fetches.
+  const auto reduce = [&](int start) {
+    wait_copies_before<1>();  // this step's; the next one stays under way
+    Vector<bf16, kVector> logits_in[kChunks];
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+      const int v = start + (k * kLanes + lanes.lane) * kVector;
+      if (v < V) {
+        logits_in[k] = logits_ahead[start / kVector + k * kThreads];
+      }
+    }
+    const float next_peak_before = next_peak;
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+      const int v = start + (k * kLanes + lanes.lane) * kVector;
+      if (v < V) {
+        const bool is_plain = v + kVector <= kClasses;
+        specialize(is_plain, [&](auto plain) {
+#pragma unroll
+          for (int j = 0; j < kVector; ++j) {
+            const float logit = element(logits_in[k], j);
+            const bool is_class = plain || v + j < kClasses;
+            const float class_logit = is_class ? logit : -1e+30f;
+            next_peak = larger(next_peak, class_logit);
+          }
+        });
+      }
+    }
+    next_exp_sum *= exp(next_peak_before - next_peak);
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+      const int v = start + (k * kLanes + lanes.lane) * kVector;
+      if (v < V) {
+        const bool is_plain = v + kVector <= kClasses;
+        specialize(is_plain, [&](auto plain) {
+#pragma unroll
+          for (int j = 0; j < kVector; ++j) {
+            const float logit = element(logits_in[k], j);
+            const bool is_class = plain || v + j < kClasses;
+            const float class_logit = is_class ? logit : -1e+30f;
+            next_exp_sum += exp_of_16_bits(class_logit - next_peak);
+          }
+        });
+      }
+    }
+  };
   const std::int64_t first = blockIdx.x;
   for (int start = 0; start < V; start += kStep) {
     fetch(first, start);
     commit_copies();
+    if (start > 0) reduce(start - kStep);
   }
+  commit_copies();  // an empty group: nothing is fetched behind the last step
+  reduce((kSteps - 1) * kStep);
 
   for (std::int64_t r = first; r < R; r += kBlocks) {
     bf16* d_logits_row = d_logits + r * V;
@@ -69,55 +120,16 @@ static __global__ void __launch_bounds__(512, 2)
     const float d_loss = is_ignored ? 0.0f : inv_count_value;
     lanes.sync();
 
-    // Load logits; reduce row_lse.
-    float peak = kLowest, exp_sum = 0.0f;
-    for (int start = 0; start < V; start += kStep) {
-      wait_copies_before<kSteps - 1>();  // this step's; the next ones stay under way
-      commit_copies();                   // an empty group in its place
-      Vector<bf16, kVector> logits_in[kChunks];
-#pragma unroll
-      for (int k = 0; k < kChunks; ++k) {
-        const int v = start + (k * kLanes + lanes.lane) * kVector;
-        if (v < V) {
-          logits_in[k] = logits_ahead[start / kVector + k * kThreads];
-        }
-      }
-      const float peak_before = peak;
-#pragma unroll
-      for (int k = 0; k < kChunks; ++k) {
-        const int v = start + (k * kLanes + lanes.lane) * kVector;
-        if (v < V) {
-#pragma unroll
-          for (int j = 0; j < kVector; ++j) {
-            const float logit = element(logits_in[k], j);
-            const bool is_class = v + j < kClasses;
-            const float class_logit = is_class ? logit : -1e+30f;
-            peak = larger(peak, class_logit);
-          }
-        }
-      }
-      exp_sum *= exp(peak_before - peak);
-#pragma unroll
-      for (int k = 0; k < kChunks; ++k) {
-        const int v = start + (k * kLanes + lanes.lane) * kVector;
-        if (v < V) {
-#pragma unroll
-          for (int j = 0; j < kVector; ++j) {
-            const float logit = element(logits_in[k], j);
-            const bool is_class = v + j < kClasses;
-            const float class_logit = is_class ? logit : -1e+30f;
-            exp_sum += exp_of_16_bits(class_logit - peak);
-          }
-        }
-      }
-    }
+    // What reduce has found of this row: row_lse.
+    float peak = next_peak, exp_sum = next_exp_sum;
+    next_peak = kLowest, next_exp_sum = 0.0f;
     const float own_peak = peak;
     lanes.largest(peak);
     exp_sum *= exp(own_peak - peak);
     lanes.sum(exp_sum);
     const float row_lse = peak + log(exp_sum);
 
-    // Load logits; store d_logits.
+    // Load logits; store d_logits; reduce the next row.
     for (int start = 0; start < V; start += kStep) {
       Vector<bf16, kVector> logits_in[kChunks];
 #pragma unroll
@@ -134,16 +146,25 @@ static __global__ void __launch_bounds__(512, 2)
         const int v = start + (k * kLanes + lanes.lane) * kVector;
         if (v < V) {
           float d_logits_out[kVector];
+          const bool is_plain = v + kVector <= kClasses && (target < v || v + kVector <= target);
+          specialize(is_plain, [&](auto plain) {
 #pragma unroll
-          for (int j = 0; j < kVector; ++j) {
-            const float logit = element(logits_in[k], j);
-            const bool is_class = v + j < kClasses;
-            const float probability = exp_of_16_bits(logit - row_lse);
-            d_logits_out[j] = is_class ? (probability - (v + j == target ? 1.0f : 0.0f)) * d_loss : 0.0f;
-          }
+            for (int j = 0; j < kVector; ++j) {
+              const float logit = element(logits_in[k], j);
+              const bool is_class = plain || v + j < kClasses;
+              const float probability = exp_of_16_bits(logit - row_lse);
+              d_logits_out[j] =
+                  is_class ? (probability - ((!plain && v + j == target) ? 1.0f : 0.0f)) * d_loss : 0.0f;
+            }
+          });
           store_columns<kVector>(d_logits_row + v, d_logits_out);
         }
       }
+      if (r + kBlocks < R && start > 0) reduce(start - kStep);
+    }
+    if (r + kBlocks < R) {
+      commit_copies();  // an empty group: nothing is fetched behind the last step
+      reduce((kSteps - 1) * kStep);
     }
     loss_sum += (is_ignored ? 0.0f : row_lse - target_logit) * inv_count_value;
   }

@@ -40,10 +40,10 @@ struct AttentionShape {
 };
 
 // Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
-// random_bits(key, ((b*H + h)*T + i)*T + j) >= threshold, and then multiplied by keep_scale.
+// random_16_bits(key, score_index(b*H + h, T, i, j)) >= threshold, and then multiplied by keep_scale.
 struct AttentionDropout {
   std::uint32_t key;
-  std::uint32_t threshold;  // p * 2^32
+  std::uint32_t threshold;  // p * 2^16
   float keep_scale;         // 1 / (1 - p)
 };
 
@@ -54,7 +54,7 @@ struct AttentionWorkspace {
   int threads;
 };
 
-// random_bits of a row of elements at once. Compilers make a poor job of 32 x 32 -> 64 bit products in a loop
+// A row of the generator's runs at once. Compilers make a poor job of 32 x 32 -> 64 bit products in a loop
 // (GCC 12: two to three times slower than this), and dropout on attention is mostly made of them.
 
 namespace detail {
@@ -82,33 +82,36 @@ inline Words multiply_low_halves(Words a, Words b) {
 
 }  // namespace detail
 
-// bits[i] = random_bits(key, first + i * step). `count` is a multiple of 8, or of 4 without AVX-512.
+// {words[0][i], words[1][i]} = philox2x32(x + i * step, y, key). `count` is a multiple of 8, or of 4 without
+// AVX-512.
 template <int count>
-inline void random_row(std::uint32_t key, std::uint64_t first, std::uint64_t step,
-                       std::uint32_t (&bits)[count]) {
+inline void philox_row(std::uint32_t x, std::uint32_t step, std::uint32_t y, std::uint32_t key,
+                       std::uint32_t (&words)[2][count]) {
   using namespace detail;
   constexpr int vectors = count / kWords;
   const Words multiplier = Words{} + 0xD256D193u;
-  alignas(sizeof(Words)) std::uint64_t indices[count];
+  alignas(sizeof(Words)) std::uint64_t counters[count];
 #pragma omp simd
-  for (int i = 0; i < count; ++i) indices[i] = first + static_cast<std::uint64_t>(i) * step;
-  Words x[vectors], y[vectors], round_key = Words{} + key;
+  for (int i = 0; i < count; ++i) counters[i] = x + static_cast<std::uint32_t>(i) * step;
+  Words xs[vectors], ys[vectors], round_key = Words{} + key;
   for (int v = 0; v < vectors; ++v) {
-    __builtin_memcpy(&x[v], indices + v * kWords, sizeof(Words));
-    y[v] = x[v] >> 32;
+    __builtin_memcpy(&xs[v], counters + v * kWords, sizeof(Words));
+    ys[v] = Words{} + y;
   }
   // As philox2x32, on the lower half of each word; what the upper halves hold is never looked at.
   for (int round = 0; round < 10; ++round) {
     for (int v = 0; v < vectors; ++v) {
-      const Words product = multiply_low_halves(x[v], multiplier);
-      x[v] = (product >> 32) ^ round_key ^ y[v];
-      y[v] = product;
+      const Words product = multiply_low_halves(xs[v], multiplier);
+      xs[v] = (product >> 32) ^ round_key ^ ys[v];
+      ys[v] = product;
     }
     round_key += 0x9E3779B9u;
   }
   for (int v = 0; v < vectors; ++v) {
-    for (int word = 0; word < kWords; ++word)
-      bits[v * kWords + word] = static_cast<std::uint32_t>(x[v][word]);
+    for (int word = 0; word < kWords; ++word) {
+      words[0][v * kWords + word] = static_cast<std::uint32_t>(xs[v][word]);
+      words[1][v * kWords + word] = static_cast<std::uint32_t>(ys[v][word]);
+    }
   }
 }
 
@@ -347,14 +350,21 @@ inline void mask_scores(const Tile& tile, float value, float* scores) {
 // vector v: 0 or keep_scale.
 inline void dropout_factors(const AttentionShape& shape, const AttentionDropout& dropout, const Tile& tile,
                             int v, int key, float (&factors)[kLanes]) {
-  const std::int64_t row =
-      (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query + v * kLanes;
-  std::uint32_t bits[kLanes];
-  random_row(dropout.key, static_cast<std::uint64_t>(row * shape.tokens + tile.first_key + key),
-             static_cast<std::uint64_t>(shape.tokens), bits);
+  const std::int64_t head = tile.batch * shape.heads + tile.head;
+  const std::int64_t query = tile.first_query + v * kLanes;
+  const std::uint64_t first = score_index(head, shape.tokens, query, tile.first_key + key);
+  const auto step = static_cast<std::uint32_t>(score_index(0, shape.tokens, 1, 0) / 4);
+  // Queries 8 apart share a run of the generator, of which each has one word.
+  constexpr int runs = kLanes < 8 ? kLanes : 8;
+  std::uint32_t words[2][runs];
+  philox_row(static_cast<std::uint32_t>(first >> 2), step, static_cast<std::uint32_t>(first >> 34),
+             dropout.key, words);
+  const std::uint64_t first_word = first / 2 % 2, shift = first % 2 * 16;
 #pragma omp simd simdlen(kLanes)
-  for (int lane = 0; lane < kLanes; ++lane)
-    factors[lane] = bits[lane] >= dropout.threshold ? dropout.keep_scale : 0.0f;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const std::uint32_t bits = words[kLanes > 8 ? lane / 8 : first_word][lane % runs] >> shift & 0xFFFFu;
+    factors[lane] = bits >= dropout.threshold ? dropout.keep_scale : 0.0f;
+  }
 }
 
 }  // namespace detail

@@ -255,7 +255,7 @@ void attention_backward(const float* d_out,  // [B,T,HD]
                         const std::uint32_t* rng_step, const std::uint32_t* rng_seed, void* workspace,
                         int layer) {
   constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
-  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 858993459u,
+  const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 13107u,
                                                  1.25f};
   constexpr int kThreads = 8;  // that the workspace is for
   static_assert(attention_code::attention_backward_workspace(shape, kThreads) <= 528384);

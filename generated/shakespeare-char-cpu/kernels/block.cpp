@@ -28,7 +28,7 @@ void dropout_add_layernorm(const float* x,  // [B,T,C]
                            float* rstd,               // [B,T]
                            int layer) {
   constexpr std::int32_t kSite = 131072;
-  constexpr std::uint32_t kDropBelow = 858993459u;
+  constexpr std::uint32_t kDropBelow = 13107u;
   constexpr float kKeepScale = 1.25f;
   constexpr float kEpsilon = 1e-05f;
   const std::uint32_t rng_step_value = rng_step[0];
@@ -45,7 +45,7 @@ void dropout_add_layernorm(const float* x,  // [B,T,C]
 #pragma omp simd reduction(+ : row_sum)
     for (int c = 0; c < C; ++c) {
       const float sum_value =
-          residual_row[c] + (random_bits(key, r * C + c) < kDropBelow ? 0.0f : x_row[c] * kKeepScale);
+          residual_row[c] + (random_16_bits(key, r * C + c) < kDropBelow ? 0.0f : x_row[c] * kKeepScale);
       row_sum += sum_value;
       sum_row[c] = sum_value;
     }
@@ -102,7 +102,7 @@ void dropout_add_layernorm_mlp(const float* x,  // [B,T,C]
                                float* rstd,               // [B,T]
                                int layer) {
   constexpr std::int32_t kSite = 196608;
-  constexpr std::uint32_t kDropBelow = 858993459u;
+  constexpr std::uint32_t kDropBelow = 13107u;
   constexpr float kKeepScale = 1.25f;
   constexpr float kEpsilon = 1e-05f;
   const std::uint32_t rng_step_value = rng_step[0];
@@ -119,7 +119,7 @@ void dropout_add_layernorm_mlp(const float* x,  // [B,T,C]
 #pragma omp simd reduction(+ : row_sum)
     for (int c = 0; c < C; ++c) {
       const float sum_value =
-          residual_row[c] + (random_bits(key, r * C + c) < kDropBelow ? 0.0f : x_row[c] * kKeepScale);
+          residual_row[c] + (random_16_bits(key, r * C + c) < kDropBelow ? 0.0f : x_row[c] * kKeepScale);
       row_sum += sum_value;
       sum_row[c] = sum_value;
     }

@@ -33,7 +33,7 @@ void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
   constexpr int kBlocks = 32;        // of rows, whatever the number of threads
   constexpr std::int64_t kSums = C;  // of a block
   constexpr std::int32_t kSite = 196608;
-  constexpr std::uint32_t kDropBelow = 858993459u;
+  constexpr std::uint32_t kDropBelow = 13107u;
   constexpr float kKeepScale = 1.25f;
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
@@ -70,7 +70,7 @@ void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
         const float g = d_normed_value * norm_weight[c];
         const float d_sum_value = d_residual_row[c] + row_rstd * (g - mean_g - xhat * mean_g_xhat);
         d_sum_row[c] = d_sum_value;
-        d_x_2_row[c] = random_bits(key, r * C + c) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
+        d_x_2_row[c] = random_16_bits(key, r * C + c) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
       }
     }
   }
@@ -127,7 +127,7 @@ void layernorm_backward_add_dropout_mlp_norm(const float* d_normed,     // [B,T,
   constexpr int kBlocks = 32;        // of rows, whatever the number of threads
   constexpr std::int64_t kSums = C;  // of a block
   constexpr std::int32_t kSite = 131072;
-  constexpr std::uint32_t kDropBelow = 858993459u;
+  constexpr std::uint32_t kDropBelow = 13107u;
   constexpr float kKeepScale = 1.25f;
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
@@ -164,7 +164,7 @@ void layernorm_backward_add_dropout_mlp_norm(const float* d_normed,     // [B,T,
         const float g = d_normed_value * norm_weight[c];
         const float d_sum_value = d_residual_row[c] + row_rstd * (g - mean_g - xhat * mean_g_xhat);
         d_sum_row[c] = d_sum_value;
-        d_x_2_row[c] = random_bits(key, r * C + c) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
+        d_x_2_row[c] = random_16_bits(key, r * C + c) < kDropBelow ? 0.0f : d_sum_value * kKeepScale;
       }
     }
   }

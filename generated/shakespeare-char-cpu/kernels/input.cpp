@@ -29,7 +29,7 @@ void embeddings_dropout_layernorm(const std::int32_t* ids,      // [B,T]
                                   float* rstd,               // [B,T]
                                   int layer) {
   constexpr std::int32_t kSite = 0;
-  constexpr std::uint32_t kDropBelow = 858993459u;
+  constexpr std::uint32_t kDropBelow = 13107u;
   constexpr float kKeepScale = 1.25f;
   constexpr float kEpsilon = 1e-05f;
   const std::uint32_t rng_step_value = rng_step[0];
@@ -46,7 +46,7 @@ void embeddings_dropout_layernorm(const std::int32_t* ids,      // [B,T]
     float row_sum = 0.0f;
 #pragma omp simd reduction(+ : row_sum)
     for (int c = 0; c < C; ++c) {
-      const float y_value = random_bits(key, r * C + c) < kDropBelow
+      const float y_value = random_16_bits(key, r * C + c) < kDropBelow
                                 ? 0.0f
                                 : (token_table[id * C + c] + position_table_row[c]) * kKeepScale;
       row_sum += y_value;

@@ -32,7 +32,7 @@ void layernorm_backward_add_dropout_input(const float* d_normed,     // [B,T,C]
   constexpr int kBlocks = 32;        // of rows, whatever the number of threads
   constexpr std::int64_t kSums = C;  // of a block
   constexpr std::int32_t kSite = 0;
-  constexpr std::uint32_t kDropBelow = 858993459u;
+  constexpr std::uint32_t kDropBelow = 13107u;
   constexpr float kKeepScale = 1.25f;
   const std::uint32_t rng_step_value = rng_step[0];
   const std::uint32_t rng_seed_value = rng_seed[0];
@@ -66,7 +66,7 @@ void layernorm_backward_add_dropout_input(const float* d_normed,     // [B,T,C]
         const float xhat = (x_row[c] - row_mean) * row_rstd;
         const float d_normed_value = d_normed_row[c];
         const float g = d_normed_value * norm_weight[c];
-        d_x_2_row[c] = random_bits(key, r * C + c) < kDropBelow
+        d_x_2_row[c] = random_16_bits(key, r * C + c) < kDropBelow
                            ? 0.0f
                            : (d_residual_row[c] + row_rstd * (g - mean_g - xhat * mean_g_xhat)) * kKeepScale;
       }

@@ -36,6 +36,7 @@ constexpr std::int32_t kOpN = 0, kOpT = 1;
 
 constexpr int kDescTransA = 3, kDescTransB = 4;
 constexpr int kDescEpilogue = 7, kDescBiasPointer = 8;
+constexpr int kDescMultiprocessors = 15;
 
 constexpr int kPreferenceWorkspaceBytes = 1, kPreferenceReductionMask = 3;
 constexpr int kPreferenceAlignmentA = 5, kPreferenceAlignmentB = 6;

@@ -22,6 +22,9 @@ using CUevent = ::CUevent_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphNode = struct CUgraphNode_st*;
 using CUgraphExec = struct CUgraphExec_st*;
+struct alignas(128) CUtensorMap {
+  unsigned long long opaque[16];
+};
 
 constexpr CUresult kCudaSuccess = 0;
 constexpr CUresult kCudaOutOfMemory = 2;
@@ -54,6 +57,12 @@ constexpr int kGraphNodeKernel = 0;
 
 constexpr int kLaunchClusterDimension = 4;
 constexpr int kLaunchProgrammaticSerialization = 6;
+
+constexpr int kTensorMapFloat16 = 6, kTensorMapBfloat16 = 9;
+constexpr int kTensorMapInterleaveNone = 0;
+constexpr int kTensorMapSwizzle128 = 3;
+constexpr int kTensorMapPromoteL2To256 = 3;
+constexpr int kTensorMapFillZeros = 0;
 
 struct CUlaunchAttribute {
   int id;
@@ -136,6 +145,10 @@ struct CUlaunchConfig {
   X(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                         \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor,                                                                 \
     (int* blocks, CUfunction function, int threads, std::size_t shared_bytes))                                   \
+  X(cuTensorMapEncodeTiled,                                                                                      \
+    (CUtensorMap * map, int type, unsigned rank, void* address, const unsigned long long* sizes,                 \
+     const unsigned long long* strides, const unsigned* box, const unsigned* element_strides, int interleave,    \
+     int swizzle, int l2_promotion, int fill))                                                                   \
   X(cuLaunchKernelEx, (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra))
 // clang-format on
 

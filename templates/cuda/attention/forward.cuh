@@ -45,7 +45,6 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape,
   start(0, 0);
 
   const float scale2 = shape.scale * kLog2E;
-  const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
   RunningSoftmax<row_tiles> softmax;
   Fragment<row_tiles, Config::padded_dim> sums;
   typename Product::template Weights<columns> weights;
@@ -61,11 +60,11 @@ __device__ __forceinline__ void attention_forward(const AttentionShape& shape,
     }
     const bool moved = softmax.step(scores, scale2, rescale);
     if constexpr (Config::has_dropout) {
-      for_elements<row_tiles, columns>([&](int m, int n, int e) {
-        const int query = block.first + place.row<row_tiles>(m, e / 2),
-                  key = tile * columns + place.column(n, e);
-        if (!kept(dropout, dropout_index, shape.tokens, query, key)) scores.at[m][n][e] = 0.0f;
-      });
+      const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+      for_kept<false, row_tiles, columns>(dropout, dropout_index, place, block.first, tile * columns,
+                                          shape.tokens, [&](int m, int n, int e, bool is_kept) {
+                                            if (!is_kept) scores.at[m][n][e] = 0.0f;
+                                          });
     }
     return moved;
   };

@@ -151,14 +151,12 @@ class GradientWarpgroup {
     Fragment<1, kColumns> after_dropout = scores_;
     if constexpr (Config::has_dropout) {
       const std::uint64_t dropout_index = dropout_base(shape_, now.tile.batch, now.tile.head);
-      for_elements<1, kColumns>([&](int m, int n, int e) {
-        float& x = scores_.at[m][n][e];
-        x = kept(dropout_, dropout_index, shape_.tokens, query + place_.column(n, e),
-                 key + place_.row<1>(m, e / 2))
-                ? x
-                : -x;
-        after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
-      });
+      for_kept<true, 1, kColumns>(dropout_, dropout_index, place_, key, query, shape_.tokens,
+                                  [&](int m, int n, int e, bool is_kept) {
+                                    float& x = scores_.at[m][n][e];
+                                    x = is_kept ? x : -x;
+                                    after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
+                                  });
     }
     Product::round(weights_, after_dropout);
     delta.load(shared_.terms(count) + kColumns * 4, place_);

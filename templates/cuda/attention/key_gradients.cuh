@@ -107,14 +107,12 @@ __device__ __forceinline__ void attention_key_gradients(
     Fragment<row_tiles, columns> after_dropout = scores;
     if constexpr (Config::has_dropout) {
       const std::uint64_t dropout_index = dropout_base(shape, block.batch, head);
-      for_elements<row_tiles, columns>([&](int m, int n, int e) {
-        float& x = scores.at[m][n][e];
-        x = kept(dropout, dropout_index, shape.tokens, query + place.column(n, e),
-                 block.first + place.row<row_tiles>(m, e / 2))
-                ? x
-                : -x;
-        after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
-      });
+      for_kept<true, row_tiles, columns>(dropout, dropout_index, place, block.first, query, shape.tokens,
+                                         [&](int m, int n, int e, bool is_kept) {
+                                           float& x = scores.at[m][n][e];
+                                           x = is_kept ? x : -x;
+                                           after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
+                                         });
     }
     typename Product::template Weights<columns> weights;
     Product::round(weights, after_dropout);

@@ -3,6 +3,7 @@
 #pragma once
 #include "cuda/attention/product.cuh"
 #include "cuda/attention/rows.cuh"
+#include "hydrac/random.h"
 
 namespace hydrac::cuda {
 
@@ -70,8 +71,7 @@ struct QueryBlock {
 
 // The index that dropout gives to query 0, key 0 of a head.
 __device__ __forceinline__ std::uint64_t dropout_base(const AttentionShape& shape, int batch, int head) {
-  return static_cast<std::uint64_t>(static_cast<std::int64_t>(batch) * shape.heads + head) * shape.tokens *
-         shape.tokens;
+  return score_index(batch * shape.heads + head, shape.tokens, 0, 0);
 }
 
 }  // namespace hydrac::cuda

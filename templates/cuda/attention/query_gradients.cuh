@@ -66,7 +66,6 @@ __device__ __forceinline__ void attention_query_gradients(
   }
 
   const float scale2 = shape.scale * kLog2E;
-  const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
   Fragment<row_tiles, Config::padded_dim> sums;
   const auto compute = [&](int tile, int stage) {
     Fragment<row_tiles, columns> scores, gradients;
@@ -86,15 +85,16 @@ __device__ __forceinline__ void attention_query_gradients(
     }
     Product::template wait<0>();
     Product::settle(gradients);
+    if constexpr (Config::has_dropout) {
+      const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
+      for_kept<false, row_tiles, columns>(dropout, dropout_index, place, block.first, tile * columns,
+                                          shape.tokens, [&](int m, int n, int e, bool is_kept) {
+                                            gradients.at[m][n][e] =
+                                                is_kept ? gradients.at[m][n][e] * dropout.keep_scale : 0.0f;
+                                          });
+    }
     for_elements<row_tiles, columns>([&](int m, int n, int e) {
-      float gradient = gradients.at[m][n][e];
-      if constexpr (Config::has_dropout) {
-        const int query = block.first + place.row<row_tiles>(m, e / 2),
-                  key = tile * columns + place.column(n, e);
-        gradient =
-            kept(dropout, dropout_index, shape.tokens, query, key) ? gradient * dropout.keep_scale : 0.0f;
-      }
-      gradients.at[m][n][e] = scores.at[m][n][e] * (gradient - own[m][e / 2].delta);
+      gradients.at[m][n][e] = scores.at[m][n][e] * (gradients.at[m][n][e] - own[m][e / 2].delta);
     });
     typename Product::template Weights<columns> weights;
     Product::round(weights, gradients);

@@ -29,9 +29,41 @@ HYDRAC_FN std::uint32_t random_key(std::uint32_t seed, std::uint32_t step, std::
   return philox2x32(step, site, seed).x;
 }
 
-// 32 uniform bits for element `index` of the tensor that `key` stands for.
-HYDRAC_FN std::uint32_t random_bits(std::uint32_t key, std::uint64_t index) {
-  return philox2x32(static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), key).x;
+// 16 uniform bits for element `first` + `i` of the tensor that `key` stands for; `first` is a multiple of 4.
+// Four neighbours share one run of the generator, which a kernel that holds them in one thread computes once:
+// where `i` is a constant, the compiler sees that the runs are the same.
+HYDRAC_FN std::uint32_t random_16_bits(std::uint32_t key, std::uint64_t first, std::uint32_t i) {
+  const std::uint64_t run = (first >> 2) + (i >> 2);
+  const Philox2x32 bits =
+      philox2x32(static_cast<std::uint32_t>(run), static_cast<std::uint32_t>(run >> 32), key);
+  const std::uint32_t word = (i & 2) == 0 ? bits.x : bits.y;
+  return (i & 1) == 0 ? word & 0xFFFFu : word >> 16;
+}
+
+// The same for any element `index`.
+HYDRAC_FN std::uint32_t random_16_bits(std::uint32_t key, std::uint64_t index) {
+  return random_16_bits(key, index, static_cast<std::uint32_t>(index & 3));
+}
+
+// The index that random_16_bits takes for a score of attention. `head` counts the heads of all sequences:
+// b * H + h; a head's indices follow on that of its query 0 and key 0. In each block of 16 x 16 scores the
+// four whose queries and keys are equal or 8 apart share a run of the generator: whether a matrix unit's rows
+// are queries or keys, they are in one thread's registers. Of more than 2^17 tokens some share one by chance.
+HYDRAC_FN std::uint64_t score_index(std::int64_t head, std::int64_t tokens, std::int64_t query,
+                                    std::int64_t key) {
+  const auto i = static_cast<std::uint32_t>(query), j = static_cast<std::uint32_t>(key);
+  const std::uint32_t groups_of_query = (static_cast<std::uint32_t>(tokens) + 15) / 16 * 8;
+  const std::uint32_t group = (i / 16 * 8 + i % 8) * groups_of_query + j / 16 * 8 + j % 8;
+  return (static_cast<std::uint64_t>(head) << 32 | group) << 2 | i / 8 % 2 * 2 | j / 8 % 2;
+}
+
+// x as one of the two bf16 numbers around it, `noise` being 16 uniform bits: away from zero with the
+// probability of its distance from the nearer to zero, so that the mean over all noise is x, and a bf16
+// number stays what it is. NaN, infinity, and what lies beyond bf16's largest number come back as they are.
+HYDRAC_FN float round_stochastically(float x, std::uint32_t noise) {
+  constexpr float largest = 0x1.FEp127f;
+  const float rounded = float_from_bits((float_bits(x) + noise) & 0xFFFF0000u);
+  return abs(x) < largest ? rounded : x;
 }
 
 }  // namespace hydrac

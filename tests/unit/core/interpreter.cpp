@@ -29,9 +29,10 @@ class AttentionDropout {
     key_ = random_key(static_cast<uint32_t>(seed), static_cast<uint32_t>(step),
                       static_cast<uint32_t>(node.integer("site") * ops::kSiteStride + layer));
   }
-  double factor(int64_t element) const {
+  double factor(int64_t head, int64_t tokens, int64_t query, int64_t key) const {
     if (p_ == 0) return 1;
-    return random_bits(key_, static_cast<uint64_t>(element)) < ops::dropout_threshold(p_) ? 0 : 1 / (1 - p_);
+    const uint32_t bits = random_16_bits(key_, score_index(head, tokens, query, key));
+    return bits < ops::dropout_threshold(p_) ? 0 : 1 / (1 - p_);
   }
 
  private:
@@ -40,6 +41,15 @@ class AttentionDropout {
 };
 
 }  // namespace
+
+ir::Node product_of(const ir::Node& fused_product) {
+  ir::Node product = fused_product;
+  product.op = "gemm";
+  product.inputs.resize(2);
+  product.outputs = {fused_product.product};
+  product.attributes.insert({{"transpose_a", false}, {"accumulate", false}});
+  return product;
+}
 
 Interpreter::Interpreter(const ir::Graph& graph) : graph_(graph) {
   for (const ir::Value& value : graph.values) {
@@ -62,6 +72,10 @@ void Interpreter::run(const std::string& name) {
 void Interpreter::run(const ir::Node& node, int layer, int iteration) {
   if (node.op == "fused") return run_fused(node, layer);
   if (node.op == "gemm") return run_gemm(node, layer, iteration);
+  if (node.op == "fused_product") {
+    run_gemm(product_of(node), layer, iteration);
+    return run_fused(epilogue_of(node), layer);
+  }
   if (node.op == "attention") return run_attention(node, layer);
   if (node.op == "attention_backward") return run_attention_backward(node, layer);
   if (node.op == "embedding_backward") return run_embedding_backward(node, layer);
@@ -164,7 +178,7 @@ void Interpreter::run_attention(const ir::Node& node, int layer) {
       sum += weight[j];
     }
     for (int64_t j = 0; j <= i; ++j) {
-      const double probability = dropout.factor(row * T + j) * weight[j] / sum;
+      const double probability = dropout.factor(b * H + h, T, i, j) * weight[j] / sum;
       for (int64_t d = 0; d < D; ++d) out[query(d)] += probability * v.data[key(j, d)];
     }
     lse[row] = std::log(sum);
@@ -193,7 +207,7 @@ void Interpreter::run_attention_backward(const ir::Node& node, int layer) {
       double score = 0;
       for (int64_t d = 0; d < D; ++d) score += q.data[query(d)] * k.data[key(j, d)];
       p[j] = std::exp(scale * score - lse.data[row]);
-      keep[j] = dropout.factor(row * T + j);
+      keep[j] = dropout.factor(b * H + h, T, i, j);
       for (int64_t d = 0; d < D; ++d) d_p[j] += keep[j] * d_out.data[query(d)] * v.data[key(j, d)];
       mean += p[j] * d_p[j];
     }

@@ -11,6 +11,9 @@
 
 namespace hydrac::test {
 
+// What a "fused_product" multiplies, as a "gemm".
+ir::Node product_of(const ir::Node& fused_product);
+
 class Interpreter {
  public:
   // Activations start as NaN, so that reading one before it is written shows; everything else as 0.

@@ -2,8 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <numbers>
+#include <set>
 
+#include "cuda/types.cuh"
+#include "hydrac/random.h"
+#include "optimizers/rounding.h"
 #include "own_functions.h"
 #include "small_models.h"
 
@@ -54,7 +59,7 @@ TEST_P(Update, EqualsItsFormulaForThreeSteps) {
   const SmallModel small(spec, {.accumulate = true, .all_functions = true, .fuse = true, .in_place = true});
   Interpreter interpreter(small.graph);
   small.fill(interpreter);
-  const ir::Use pack{small.pack.parameters, {}}, gradients{small.pack.gradients, {}};
+  const ir::Use pack{small.pack.parameters, {}}, gradients{small.pack.sections[0].gradients, {}};
   const size_t size = interpreter.read(pack).size();
   Reference reference{interpreter.read(pack), std::vector<double>(size, 0), std::vector<double>(size, 0)};
   for (int step = 0; step < 3; ++step) {
@@ -68,7 +73,7 @@ TEST_P(Update, EqualsItsFormulaForThreeSteps) {
     EXPECT_NEAR(interpreter.read_scalar(small.metrics.grad_norm), norm, 1e-12);
     ASSERT_GT(norm, 0.5);  // so that clipping is at work
     step_of(spec, reference, gradient, 0.5 / (norm + 1e-6), spec.train.optimizer.learning_rate,
-            small.pack.decayed_rows * models::kPackRow, step);
+            small.pack.sections[0].decayed_rows * models::kPackRow, step);
     const std::vector<double> found = interpreter.read(pack);
     for (size_t i = 0; i < size; ++i)
       ASSERT_NEAR(found[i], reference.p[i], 1e-12) << "step " << step << " element " << i;
@@ -84,6 +89,128 @@ INSTANTIATE_TEST_SUITE_P(All, Update,
                                          "optimizer: {name: lion, learning_rate: 0.01, weight_decay: 0.2}",
                                          "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01}",
                                          "optimizer: {name: sgd, learning_rate: 0.1, momentum: 0}"));
+
+spec::Spec narrow_spec(const std::string& train) {
+  spec::Spec spec =
+      small_spec(kModel, "sequence_len: 4, micro_batch_size: 1, lr_scheduler: {name: constant}, " + train);
+  spec.optimizations.weights = spec::WeightType::bf16;
+  spec.optimizations.gradients = spec::GradientType::compute;
+  spec.optimizations.optimizer_state = spec::StateType::bf16;
+  return spec;
+}
+
+constexpr Stages kNarrow{
+    .all_functions = true, .fuse = true, .in_place = true, .activations = ir::DType::bf16};
+
+// Parameters and moments are what the formula gives, rounded with the noise of seed, step, section and
+// element.
+class NarrowUpdate : public testing::TestWithParam<const char*> {};
+
+TEST_P(NarrowUpdate, RoundsTheFormulaWithTheNoiseOfEachElement) {
+  const spec::Spec spec = narrow_spec(GetParam());
+  const SmallModel small(spec, kNarrow);
+  ASSERT_EQ(small.pack.sections.size(), 2u);
+  Interpreter interpreter(small.graph);
+  small.fill(interpreter);
+  const auto rounded = [&](double x, int step, int64_t stream, size_t i) {
+    const uint32_t key = random_key(77, static_cast<uint32_t>(step), optimizers::kRoundingSite) +
+                         static_cast<uint32_t>(stream);
+    return static_cast<double>(round_stochastically(static_cast<float>(x), random_16_bits(key, i)));
+  };
+  std::vector<Reference> references;
+  for (const models::PackSection& section : small.pack.sections) {
+    const std::vector<double> p = interpreter.read({section.parameters, {}}), zeros(p.size(), 0);
+    references.push_back({p, zeros, zeros});
+  }
+  for (int step = 0; step < 3; ++step) {
+    interpreter.run("micro_step");
+    interpreter.run("update");
+    const double norm = interpreter.read_scalar(small.metrics.grad_norm);
+    for (size_t s = 0; s < references.size(); ++s) {
+      const models::PackSection& section = small.pack.sections[s];
+      Reference& r = references[s];
+      step_of(spec, r, interpreter.read({section.gradients, {}}), std::min(1.0, 1 / (norm + 1e-6)),
+              spec.train.optimizer.learning_rate, section.decayed_rows * models::kPackRow, step);
+      const std::vector<double> found = interpreter.read({section.parameters, {}});
+      for (size_t i = 0; i < r.p.size(); ++i) {
+        const int64_t stream = optimizers::rounding_stream(static_cast<int64_t>(s), 0);
+        r.p[i] = rounded(r.p[i], step, stream, i);
+        r.m[i] = rounded(r.m[i], step, stream + 1, i);
+        r.v[i] = rounded(r.v[i], step, stream + 2, i);
+        ASSERT_EQ(found[i], r.p[i]) << "step " << step << " section " << s << " element " << i;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NarrowUpdate,
+                         testing::Values("optimizer: {name: adamw, learning_rate: 0.01, weight_decay: 0.1}",
+                                         "optimizer: {name: lion, learning_rate: 0.01, weight_decay: 0.2}",
+                                         "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01}"));
+
+// Only what one product writes is narrow: not the tied embedding, a head in parts, or vectors.
+TEST(Pack, KeepsGradientsThatAddUpInF32) {
+  const auto narrow = [&](const std::string& model, spec::LossKernel loss) {
+    spec::Spec spec = narrow_spec("optimizer: {name: sgd}");
+    spec.model.tie_word_embeddings = model == "tied";
+    spec.optimizations.loss = loss;
+    const SmallModel small(spec, kNarrow);
+    std::set<std::string> names;
+    for (const ir::ValueId parameter : small.parameters()) {
+      const ir::Value& gradient = small.graph.value(small.gradient_of(parameter));
+      EXPECT_EQ(small.graph.value(parameter).dtype, ir::DType::bf16);
+      if (gradient.dtype == ir::DType::bf16) names.insert(small.graph.value(parameter).name);
+    }
+    return names;
+  };
+  const std::set<std::string> block = {"attn.qkv.weight", "attn.out.weight", "mlp.up.weight",
+                                       "mlp.down.weight"};
+  std::set<std::string> with_head = block;
+  with_head.insert("head.weight");
+  EXPECT_EQ(narrow("tied", spec::LossKernel::materialized), block);
+  EXPECT_EQ(narrow("untied", spec::LossKernel::materialized), with_head);
+  EXPECT_EQ(narrow("untied", spec::LossKernel::fused_linear), block);
+}
+
+struct Curve {
+  double first = 0, last = 0;
+};
+
+// 200 steps of plain descent on one batch. `keep`: what a step leaves of the parameters.
+Curve train(spec::Spec spec, const std::function<double(double)>& keep) {
+  const SmallModel small(spec, kNarrow);
+  Interpreter interpreter(small.graph);
+  small.fill(interpreter);
+  const ir::Use pack{small.pack.parameters, {}};
+  Curve curve;
+  for (int step = 0; step < 200; ++step) {
+    std::vector<double> parameters = interpreter.read(pack);
+    for (double& x : parameters) x = keep(x);
+    interpreter.write(pack, parameters);
+    interpreter.run("micro_step");
+    interpreter.run("update");
+    const double loss = interpreter.read_scalar(small.metrics.step_loss);
+    (step == 0 ? curve.first : curve.last) = loss;
+  }
+  return curve;
+}
+
+// Steps far below an ulp of the weights: rounded to nearest they are lost one by one, by chance they add up.
+TEST(StochasticRounding, FollowsTheF32RunWhereRoundingToNearestStalls) {
+  const char* optimizer =
+      "max_grad_norm: 0, optimizer: {name: sgd, learning_rate: 0.0001, momentum: 0, weight_decay: 0}";
+  spec::Spec wide = narrow_spec(optimizer);
+  wide.optimizations.weights = spec::WeightType::fp32;
+  wide.optimizations.optimizer_state = spec::StateType::fp32;
+  const auto nearest = [](double x) { return static_cast<double>(round_to<bf16>(static_cast<float>(x))); };
+  const auto as_it_is = [](double x) { return x; };
+  const Curve exact = train(wide, as_it_is), stochastic = train(narrow_spec(optimizer), as_it_is),
+              stalled = train(wide, nearest);
+  const double gain = exact.first - exact.last;
+  ASSERT_GT(gain, 0.1);
+  EXPECT_NEAR(stochastic.last, exact.last, 0.2 * gain);
+  EXPECT_GT(stalled.last, exact.first - 0.05 * gain);
+}
 
 double rate_at(const std::string& scheduler, int step) {
   const SmallModel small(

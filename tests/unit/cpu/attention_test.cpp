@@ -23,7 +23,7 @@ Floats random_floats(std::int64_t size, std::uint32_t key) {
   for (std::int64_t i = 0; i < size; ++i) {
     // Roughly normal: the sum of four uniform values.
     double sum = 0.0;
-    for (int part = 0; part < 4; ++part) sum += random_bits(key, 4 * i + part) * 0x1p-32 - 0.5;
+    for (int part = 0; part < 4; ++part) sum += random_16_bits(key, 4 * i + part) * 0x1p-16 - 0.5;
     values[i] = static_cast<float>(sum * 1.7);
   }
   return values;
@@ -56,7 +56,7 @@ struct Problem {
         head_dim(head_dim),
         causal(causal),
         drop(drop),
-        dropout{random_key(7, 3, 1), static_cast<std::uint32_t>(drop * 0x1p32),
+        dropout{random_key(7, 3, 1), static_cast<std::uint32_t>(drop * 0x1p16),
                 static_cast<float>(1.0 / (1.0 - drop))},
         qkv(random_floats(batch * tokens * row(), 11)),
         dout(random_floats(batch * tokens * heads * head_dim, 12)) {}
@@ -138,8 +138,8 @@ Reference reference(const Problem& p) {
         for (std::int64_t j = 0; j < count; ++j) {
           probability[j] /= sum;
           if (p.drop > 0.0) {
-            const std::uint64_t index = ((b * s.heads + h) * T + i) * T + j;
-            const bool kept = random_bits(p.dropout.key, index) >= p.drop * 0x1p32;
+            const std::uint64_t index = score_index(b * s.heads + h, T, i, j);
+            const bool kept = random_16_bits(p.dropout.key, index) >= p.dropout.threshold;
             factor[j] = kept ? 1.0 / (1.0 - p.drop) : 0.0;
           }
           const std::int64_t v = at(j, s.heads + s.kv_heads + g);

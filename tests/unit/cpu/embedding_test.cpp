@@ -13,13 +13,15 @@ namespace {
 
 std::vector<std::int32_t> random_ids(std::int64_t rows, std::int32_t vocabulary) {
   std::vector<std::int32_t> ids(rows);
-  for (std::int64_t r = 0; r < rows; ++r) ids[r] = static_cast<std::int32_t>(random_bits(1, r) % vocabulary);
+  for (std::int64_t r = 0; r < rows; ++r)
+    ids[r] = static_cast<std::int32_t>(random_16_bits(1, r) % vocabulary);
   return ids;
 }
 
 std::vector<float> random_floats(std::int64_t size, std::uint32_t key) {
   std::vector<float> values(size);
-  for (std::int64_t i = 0; i < size; ++i) values[i] = static_cast<float>(random_bits(key, i) * 0x1p-32 - 0.5);
+  for (std::int64_t i = 0; i < size; ++i)
+    values[i] = static_cast<float>(random_16_bits(key, i) * 0x1p-16 - 0.5);
   return values;
 }
 

@@ -21,7 +21,17 @@ struct Config {
   ir::DType activations = ir::DType::f32;
   const char* targets = "";
   passes::RecomputeChoice recompute = {};
+  bool narrow_state = false;  // weights, gradients and moments of 16 bits
 };
+
+spec::Spec spec_of(const Config& config) {
+  spec::Spec spec = small_spec(config.model, config.train, config.targets);
+  if (!config.narrow_state) return spec;
+  if (config.activations == ir::DType::bf16) spec.optimizations.weights = spec::WeightType::bf16;
+  spec.optimizations.gradients = spec::GradientType::compute;
+  spec.optimizations.optimizer_state = spec::StateType::bf16;
+  return spec;
+}
 
 void PrintTo(const Config& config, std::ostream* os) {
   *os << config.name;
@@ -68,8 +78,7 @@ class CudaBodies : public testing::TestWithParam<Config> {};
 
 TEST_P(CudaBodies, EqualTheirDefinitionInAnyOrderOfThreads) {
   const Config& config = GetParam();
-  const GpuModel model(small_spec(config.model, config.train, config.targets), config.activations,
-                       config.recompute);
+  const GpuModel model(spec_of(config), config.activations, config.recompute);
   const std::vector<Case> cases = cases_of(model.graph);
   std::vector<std::pair<std::string, codegen::CudaKernels>> all;
   std::vector<std::string> names;
@@ -105,6 +114,23 @@ INSTANTIATE_TEST_SUITE_P(
         Config{"Llama", kLlama, "sequence_len: 7, micro_batch_size: 3, label_smoothing: 0.1"},
         Config{"LlamaBf16", kLlama, "sequence_len: 7, micro_batch_size: 3, label_smoothing: 0.1",
                ir::DType::bf16},
+        Config{
+            "LlamaBf16State", kLlama, "sequence_len: 7, micro_batch_size: 3", ir::DType::bf16, "", {}, true},
+        Config{"Gpt2Fp16State",
+               kGpt2,
+               "sequence_len: 7, micro_batch_size: 2, optimizer: {name: lion}",
+               ir::DType::f16,
+               "",
+               {},
+               true},
+        Config{"SgdBf16State",
+               "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 3, "
+               "vocab_size: 31, norm: layernorm, tie_word_embeddings: false",
+               "sequence_len: 3, micro_batch_size: 1, optimizer: {name: sgd}",
+               ir::DType::bf16,
+               "",
+               {},
+               true},
         Config{"Gpt2", kGpt2,
                "sequence_len: 7, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: "
                "lion}, lr_scheduler: {name: linear, warmup_steps: 3}"},

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "codegen/dimensions.h"
+#include "cuda/tensor_map.h"
 #include "cuda/types.cuh"
 #include "gpu_model.h"
 
@@ -60,16 +61,16 @@ std::string kernel_name(const std::string& name, size_t kernel) {
 
 std::string cuda_source_of(const ir::Graph& graph,
                            const std::vector<std::pair<std::string, codegen::CudaKernels>>& all) {
-  const std::string includes =
-      "#include \"cuda/previous_kernel.cuh\"\n#include \"cuda/reduce.cuh\"\n#include "
-      "\"cuda/vector.cuh\"\n#include \"hydrac/math.h\"\n"
-      "#include \"hydrac/random.h\"\n";
+  std::string includes;
+  for (const char* header : {"cuda/previous_kernel.cuh", "cuda/reduce.cuh", "cuda/vector.cuh",
+                             "hydrac/math.h", "hydrac/random.h", "cuda/product/product.cuh"})
+    includes += fmt::format("#include \"{}\"\n", header);
   std::string source;
   for (const auto& [name, kernels] : all) {
     for (size_t k = 0; k < kernels.kernels.size(); ++k) {
       std::string text = kernels.kernels[k].text;
-      text.replace(text.find(codegen::kNamePlaceholder), std::strlen(codegen::kNamePlaceholder),
-                   kernel_name(name, k));
+      for (size_t at; (at = text.find(codegen::kNamePlaceholder)) != std::string::npos;)
+        text.replace(at, std::strlen(codegen::kNamePlaceholder), kernel_name(name, k));
       source += program::definition_text({.comment = kernels.kernels[k].comment, .text = text});
       const codegen::CudaLaunch& launch = kernels.kernels[k].launch;
       source += fmt::format("static_assert({} == {});\n", launch.grid_text, launch.grid);
@@ -124,7 +125,11 @@ void BodyMemory::run(emulation::EmulatedKernels& compiled, const std::string& na
   for (size_t k = 0; k < kernels_.kernels.size(); ++k) {
     const codegen::CudaKernel& kernel = kernels_.kernels[k];
     std::vector<void*> arguments;
-    for (void*& tensor : tensors_[k]) arguments.push_back(&tensor);
+    std::vector<TensorMap> maps(kernel.maps.size());
+    for (size_t i = 0; i < tensors_[k].size(); ++i) {
+      arguments.push_back(i < maps.size() ? static_cast<void*>(&maps[i]) : &tensors_[k][i]);
+      if (i < maps.size()) maps[i].words[0] = reinterpret_cast<std::uintptr_t>(tensors_[k][i]);
+    }
     void* workspace = workspace_.data();
     if (kernel.takes_workspace) arguments.push_back(&workspace);
     if (kernel.takes_layer) arguments.push_back(&layer_);

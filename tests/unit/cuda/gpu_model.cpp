@@ -9,15 +9,15 @@
 
 namespace hydrac::test {
 
-GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute)
+GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute,
+                   const std::optional<passes::FusedProducts>& products)
     : spec(std::move(given)) {
   models::Model model = models::declare_model(graph, spec);
-  models::Pack pack = models::pack_parameters(graph);
   models::build_micro_step(model);
   models::build_evaluate(model);
   if (model.interface.logits != ir::kNoValue) models::build_generate(model);
   autodiff::differentiate(graph, graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});
-  models::pack_gradients(graph, pack);
+  const models::Pack pack = models::pack_parameters(graph, models::pack_types(spec, activations));
   models::advance_randomness(model);
   const optimizers::Metrics metrics = optimizers::build_update(model, pack);
   interface = model.interface;
@@ -33,6 +33,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::remove_dead(graph, kept, log);
   passes::fuse(graph, log);
   passes::remove_dead(graph, kept, log);
+  if (products) passes::fuse_products(graph, *products, kept.by_host, log);
   passes::in_place(graph, log);
 }
 

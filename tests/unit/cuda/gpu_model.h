@@ -1,6 +1,7 @@
 // Small models lowered for a GPU, up to the graph that code generation takes.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "../core/small_models.h"
@@ -11,7 +12,9 @@
 namespace hydrac::test {
 
 struct GpuModel {
-  GpuModel(spec::Spec spec, ir::DType activations, passes::RecomputeChoice recompute = {});
+  // `products`: which products become kernels of ours; nothing: none.
+  GpuModel(spec::Spec spec, ir::DType activations, passes::RecomputeChoice recompute = {},
+           const std::optional<passes::FusedProducts>& products = {});
 
   spec::Spec spec;
   ir::Graph graph;

@@ -119,6 +119,30 @@ TEST_P(CudaResources, NoKernelTouchesMemoryBeforeItWaitsForTheOneBeforeIt) {
   EXPECT_GT(kernels, 10);
 }
 
+// The optimizers' kernels with weights, gradients and moments of 16 bits.
+TEST_F(CudaKernels, OfNarrowStateSpillNothing) {
+  const std::vector<int> known = device_code::nvrtc_capabilities();
+  for (const char* arch : {"sm_80", "sm_90", "sm_120"}) {
+    const targets::Target& gpu = *targets::find(arch);
+    if (!std::binary_search(known.begin(), known.end(), gpu.capability)) continue;
+    for (const char* optimizer : {"adamw", "lion", "sgd"}) {
+      spec::Spec spec = shipped_spec("llama-1b", {"train.gradient_accumulation_steps=1",
+                                                  std::string("train.optimizer.name=") + optimizer});
+      spec.optimizations.weights = spec::WeightType::bf16;
+      spec.optimizations.gradients = spec::GradientType::compute;
+      spec.optimizations.optimizer_state = spec::StateType::bf16;
+      GpuModel model(std::move(spec), ir::DType::bf16);
+      std::erase_if(model.graph.functions, [](const ir::Function& f) { return f.name != "update"; });
+      int updates = 0;
+      for (const device_code::KernelResources& kernel : resources_of(source_of(model, gpu), gpu.capability)) {
+        EXPECT_EQ(kernel.spill_store_bytes, 0) << arch << ": " << kernel.kernel;
+        updates += kernel.kernel.find(optimizer) != std::string::npos ? 1 : 0;
+      }
+      EXPECT_EQ(updates, 2) << arch << ": " << optimizer;  // one for each type of gradient
+    }
+  }
+}
+
 // What no shipped spec has. Merging leaves column spaces in some of these that no loop walks.
 TEST_F(CudaKernels, OfOtherOptionsCompile) {
   struct Options {

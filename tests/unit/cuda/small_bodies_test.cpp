@@ -27,10 +27,14 @@ struct Tensors {
   ir::Shape x, y, sum;
 };
 
+struct Tolerance {
+  double relative = 1e-5, of_scale = 3e-6;
+};
+
 // Runs write -> body -> read through in_place, and compares the middle one: y and sum from x.
 Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>& write_body,
               const std::function<double(int64_t)>& value = {},
-              const targets::Target& gpu = *targets::find("sm_90")) {
+              const targets::Target& gpu = *targets::find("sm_90"), Tolerance tolerance = {}) {
   ir::Graph graph;
   const auto add = [&](const std::string& name, const ir::Shape& shape) {
     ir::Value tensor;
@@ -67,7 +71,8 @@ Checked check(const Tensors& shapes, const std::function<void(ir::BodyBuilder&)>
   memory.run(compiled, "body");
   state.run(body, 0);
   Checked checked;
-  for (const std::string& line : memory.compare(state, 1e-5, 3e-6)) checked.differences += line + "\n";
+  for (const std::string& line : memory.compare(state, tolerance.relative, tolerance.of_scale))
+    checked.differences += line + "\n";
   checked.shares = storage_of(graph, x.value) == storage_of(graph, y.value);
   checked.text = kernels.kernels[0].text;
   return checked;
@@ -131,6 +136,20 @@ TEST_P(CudaSoftmax, TakesMinusInfinity) {
 // From one lane a row to rows that are walked in steps.
 INSTANTIATE_TEST_SUITE_P(Columns, CudaSoftmax,
                          testing::Values(1, 2, 7, 40, 96, 260, 1000, 1028, 5000, 33000, 40001));
+
+// Bit for bit: one draw of the noise more, less or elsewhere moves numbers by an ulp of bf16.
+TEST(CudaNoise, RoundsEveryElementWithItsOwn) {
+  const auto round = [](ir::BodyBuilder& k) {
+    k.columns({{40, "C"}});
+    const Term key = k.constant(77, ir::ExprType::u32);
+    const Term noise = random_16_bits(key, k.position(k.row(0) * 40 + k.column(0)));
+    k.store(0, k.rounded_stochastically(k.full(0), noise));
+  };
+  const Checked checked = check(
+      matrix(7, 40), round, [](int64_t i) { return static_cast<float>(1 + 1e-4 * static_cast<double>(i)); },
+      *targets::find("sm_90"), {0, 0});
+  EXPECT_EQ(checked.differences, "") << checked.text;
+}
 
 class CudaSums : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
 
@@ -201,6 +220,49 @@ TEST_P(CudaRowsAhead, AreThereForTheOnlyPass) {
       [](int64_t i) { return static_cast<double>(i * i % 101) / 25; }, small_gpu());
   EXPECT_EQ(checked.differences, "") << checked.text;
   EXPECT_TRUE(checked.text.find("copy_columns") != std::string::npos) << checked.text;
+}
+
+// A row's first pass, with reductions of every kind, runs within the last pass over the row before;
+// conditions that hold for whole vectors are asked of them.
+TEST_P(CudaRowsAhead, AreReducedWhileTheRowBeforeIsStored) {
+  const int64_t columns = GetParam();
+  Tensors shapes = matrix(3, columns);
+  shapes.sum = {};
+  const Checked checked = check(
+      shapes,
+      [&](ir::BodyBuilder& k) {
+        k.columns({{columns, "C"}});
+        const Term x = k.full(0), column = k.position(k.column(0));
+        const Term is_class = column < k.constant(static_cast<double>(columns - 5), ir::ExprType::i64);
+        const Term lse = k.logsumexp(select(is_class, x, k.constant(-1e30)));
+        const Term mean = k.sum(select(is_class, x, k.constant(0))) * (1.0 / static_cast<double>(columns));
+        const Term largest = k.maximum(x);
+        const Term hit = column == k.position(k.row(0) * 997 + Affine{3, {}});
+        k.store(0, select(is_class, exp(x - lse) - select(hit, k.constant(1), k.constant(0)), largest));
+        k.row_sum(1, lse - mean, true);
+      },
+      [](int64_t i) { return static_cast<double>(i * i % 101) / 25; }, small_gpu());
+  EXPECT_EQ(checked.differences, "") << checked.text;
+  const bool is_walked = checked.text.find("kStep") != std::string::npos;
+  for (const char* means : {"reduce(", "specialize(is_plain"})
+    EXPECT_EQ(checked.text.find(means) != std::string::npos, is_walked) << checked.text;
+}
+
+TEST(CudaLongRows, ComeAheadAsFarAsSharedMemoryHasRoom) {
+  const int64_t columns = 70000;
+  targets::Target gpu = *targets::find("sm_90");
+  gpu.sms = 62;  // whose rows are too many for the second-level cache to hold them for a second pass
+  Tensors shapes = matrix(gpu.sms + 1, columns);
+  shapes.sum = {};
+  const Checked checked = check(
+      shapes,
+      [&](ir::BodyBuilder& k) {
+        softmax(k, columns);
+        k.row_sum(1, k.logsumexp(k.full(0)), true);
+      },
+      [](int64_t i) { return static_cast<double>(i * i % 101) / 25; }, gpu);
+  EXPECT_EQ(checked.differences, "") << checked.text;
+  EXPECT_TRUE(checked.text.find("prefetch") != std::string::npos) << checked.text;
 }
 
 // In registers; in steps that fill the row, and that do not.

@@ -79,6 +79,18 @@ TEST_P(KernelText, DeclaresWhatItUses) {
 }
 
 // From sm_90 on it may be launched while that one still runs.
+// Or else a compiler draws each element's bits anew.
+TEST(RandomBits, AreDrawnTogetherForTheNeighboursInAThread) {
+  int kernels = 0;
+  for (const codegen::CudaKernel& kernel : kernels_of("shakespeare-char")) {
+    if (kernel.text.find("random_16_bits(") == std::string::npos) continue;
+    EXPECT_NE(kernel.text.find("random_16_bits(key, r * C + c, j)"), std::string::npos) << kernel.text;
+    EXPECT_EQ(kernel.text.find("c + j)"), std::string::npos) << kernel.text;
+    ++kernels;
+  }
+  EXPECT_GE(kernels, 4);
+}
+
 TEST_P(KernelText, WaitsForTheKernelBeforeItWhereTheGpuStartsItEarly) {
   const bool waits = std::string(GetParam()) != "chatgot-small-char";
   for (const codegen::CudaKernel& kernel : kernels_of(GetParam())) {

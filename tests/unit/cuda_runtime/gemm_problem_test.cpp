@@ -30,6 +30,18 @@ TEST(GemmProblem, TextSaysAllThatTheChoiceOfAnAlgorithmDependsOn) {
   GemmProblem p;
   p.m = 3, p.n = 5, p.k = 7, p.tf32 = true, p.transpose_b = true, p.bias = true;
   EXPECT_EQ(p.text(), "3x5x7 B^T f32*f32->f32 tf32 bias");
+  p.beside = true;
+  EXPECT_EQ(p.text(), "3x5x7 B^T f32*f32->f32 tf32 bias beside");
+}
+
+TEST(GemmProblem, ShortOnesLeaveHalfOfTheGpuToWhatTheyRunBeside) {
+  GemmProblem p = weight_gradient();
+  p.k = 512;
+  EXPECT_EQ(multiprocessors(p, 132), 0);
+  p.beside = true;
+  EXPECT_EQ(multiprocessors(p, 132), 66);
+  p.k = 65536;
+  EXPECT_EQ(multiprocessors(p, 132), 0);
 }
 
 TEST(GemmProblem, OperandsLieRowAfterRow) {

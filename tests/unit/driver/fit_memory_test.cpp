@@ -178,6 +178,28 @@ TEST(MemoryProblem, NamesTwoKeysTogetherWhereOneDoesNotDo) {
       << problem->suggestion;
 }
 
+// In a large model with few tokens, parameters and what goes with them decide.
+TEST(MemoryProblem, NamesNarrowStateOnGpus) {
+  const auto of = [](std::vector<std::string> overrides) {
+    for (const char* one : {"target=h200", "model.head_dim=64", "train.micro_batch_size=1"})
+      overrides.emplace_back(one);
+    return small_head(overrides);
+  };
+  const std::string moments = "optimizations.optimizer_state=bf16", weights = "optimizations.weights=bf16",
+                    gradients = "optimizations.gradients=compute";
+  const int64_t wide = bytes_of(of({})), one = bytes_of(of({moments})),
+                two = bytes_of(of({moments, weights})), three = bytes_of(of({moments, weights, gradients}));
+  ASSERT_TRUE(wide > one && one > two && two > three);
+  const auto suggestion = [&](int64_t limit) {
+    return memory_problem(compile(of({}), CompileOptions{}), within(limit))->suggestion;
+  };
+  EXPECT_TRUE(suggestion(one).ends_with("with optimizations.optimizer_state: bf16")) << suggestion(one);
+  EXPECT_TRUE(
+      suggestion(three).ends_with("with optimizations.optimizer_state: bf16 and optimizations.weights: "
+                                  "bf16 and optimizations.gradients: compute"))
+      << suggestion(three);
+}
+
 TEST(MemoryProblem, SaysThatNoBatchFits) {
   const auto problem = memory_problem(compile(spec_with(), CompileOptions{}), within(1 << 20));
   ASSERT_TRUE(problem.has_value());

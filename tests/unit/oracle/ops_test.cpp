@@ -178,7 +178,7 @@ TEST_F(OneOp, DropoutKeepsWhatTheGeneratorSays) {
   Numbers expected;
   int kept = 0;
   for (int i = 0; i < 16; ++i) {
-    const bool keep = random_bits(key, i) >= 0x40000000u;
+    const bool keep = random_16_bits(key, i) >= 0x4000u;
     kept += keep;
     expected.push_back(keep ? 3.0 / 0.75 : 0.0);
   }
@@ -214,8 +214,8 @@ Numbers attention_by_loops(const Numbers& q, const Numbers& k, const Numbers& v,
           sum += weights.back();
         }
         for (int j = 0; j < visible; ++j) {
-          const std::uint64_t index = ((b * H + h) * T + i) * T + j;
-          const bool keep = random_bits(key, index) >= static_cast<std::uint32_t>(std::ldexp(dropout, 32));
+          const std::uint64_t index = score_index(b * H + h, T, i, j);
+          const bool keep = random_16_bits(key, index) >= static_cast<std::uint32_t>(std::ldexp(dropout, 16));
           for (int d = 0; d < D; ++d)
             out[((b * T + i) * H + h) * D + d] +=
                 keep ? weights[j] / sum / (1 - dropout) * at(v, KV, b, j, kv)[d] : 0.0;
@@ -292,7 +292,7 @@ TEST_F(OneOp, RegionsRunOnceALayer) {
   expect_near(outcome.at("act.state.0"), expected);
   for (int layer = 0; layer < 2; ++layer) {
     const std::uint32_t key = random_key(1337, 2, 65536 + layer);
-    for (int i = 0; i < 8; ++i) expected[i] *= random_bits(key, i) >= 0x80000000u ? 2 : 0;
+    for (int i = 0; i < 8; ++i) expected[i] *= random_16_bits(key, i) >= 0x8000u ? 2 : 0;
     expect_near(outcome.at("act.state." + std::to_string(layer + 1)), expected);
   }
   for (double& number : expected) number += 1;

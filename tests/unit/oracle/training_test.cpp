@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "job_folder.h"
+#include "oracle/job/random.h"
 #include "small_model.h"
 
 namespace hydrac::oracle {
@@ -64,6 +65,28 @@ TEST_F(Training, AdamwFollowsItsFormula) {
     }
   }
   expect_parameters(p);
+}
+
+// One weight and one moment of 16 bits: rounded after each step with the noise of their places.
+TEST_F(Training, RoundsWeightsAndMomentsStochastically) {
+  job.root()["optimizer"] = {{"name", "sgd"}, {"learning_rate", 0.1}, {"momentum", 0.9}};
+  job.root()["seed"] = 7;
+  job.root()["rounding"] = {{"site", 5},
+                            {"weights", 1},
+                            {"moments", 1},
+                            {"places", {{"p", {{"stream", 3}, {"first", 10}, {"stride", 0}}}}}};
+  Numbers p = start, m = {0, 0};
+  for (int step = 0; step < kSteps; ++step) {
+    const std::uint32_t key = random_key(7, static_cast<std::uint32_t>(step), 5);
+    for (int i = 0; i < 2; ++i) {
+      m[i] = 0.9 * m[i] + gradients[step][i];
+      p[i] = round_stochastically(p[i] - 0.1 * m[i], random_16_bits(key + 3, 10 + i));
+      m[i] = round_stochastically(m[i], random_16_bits(key + 4, 10 + i));
+    }
+  }
+  expect_parameters(p);
+  job.root()["rounding"]["places"] = nlohmann::json::object();
+  EXPECT_EQ(job.write_and_run().exit_code, 1);  // a parameter without a place
 }
 
 TEST_F(Training, LionFollowsItsFormula) {

@@ -55,7 +55,7 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
     parameters += ", const std::uint32_t* rng_step, const std::uint32_t* rng_seed, int layer";
     dropout =
         "const hydrac::cuda::AttentionDropout dropout{hydrac::random_key(*rng_seed, *rng_step, 7u + layer), "
-        "42949672u, 1.01f};";
+        "655u, 1.01f};";
   }
   return fmt::format(
       "#include \"cuda/attention/attention.cuh\"\n\n"
@@ -92,6 +92,52 @@ inline std::string cuda_embedding_entry(const std::string& y_type, const std::st
       y_type, table_type, constants);
 }
 
+// A product with an epilogue of the kernel's own, as the cuda target prints it: d_x from d_y w with a column
+// sum, or the two halves of x w^T.
+inline std::string cuda_product_entry(bool paired) {
+  const std::string members =
+      paired ? "  bf16* y;\n" : "  bf16* y;\n  float* partials[1];\n  float sum[1][8];\n";
+  const std::string body =
+      paired ? "const Vector<bf16, 8>& gate, const Vector<bf16, 8>& up, const Operands&) {\n"
+               "    float y_out[8];\n"
+               "    for (int j = 0; j < 8; ++j) y_out[j] = element(gate, j) * element(up, j);\n"
+             : "const Vector<bf16, 8>& product, const Operands& in) {\n"
+               "    float y_out[8];\n"
+               "    for (int j = 0; j < 8; ++j) {\n"
+               "      y_out[j] = element(product, j) * element(in.x, j);\n"
+               "      sum[0][j] += y_out[j];\n"
+               "    }\n";
+  return fmt::format(
+      "#include \"cuda/product/product.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
+      "namespace hydrac {{\n\n"
+      "// What it computes.\n"
+      "struct product_{0}_epilogue {{\n"
+      "  static constexpr int sums = {1};\n"
+      "  struct Operands {{{2}}};\n"
+      "{3}"
+      "  const bf16* x;\n\n"
+      "  __device__ void begin(int) {{}}\n"
+      "  __device__ Operands load(std::int64_t r, int c) const {{ {4} }}\n"
+      "  __device__ void operator()(std::int64_t r, int c, {5}"
+      "    store_columns<8>(y + r * 3072 + c, y_out);\n"
+      "  }}\n}};\n\n"
+      "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) product_{0}(\n"
+      "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, const bf16* x, "
+      "bf16* y, "
+      "float* workspace) {{\n"
+      "  constexpr cuda::ProductProblem problem{6};\n"
+      "  using Config = cuda::ProductConfig<bf16, problem.n, problem.k, problem.b_transposed, "
+      "problem.paired,\n"
+      "      product_tile(problem)>;\n"
+      "  product_{0}_epilogue epilogue{{.y = y{7}, .x = x}};\n"
+      "  cuda::product<Config>(left, right, 16384, epilogue);\n}}\n\n}}  // namespace hydrac\n",
+      paired ? "pair" : "sum", paired ? 0 : 1, paired ? "" : "Vector<bf16, 8> x;", members,
+      paired ? "return {};" : "return {load_columns<8>(x + r * 3072 + c)};", body,
+      paired ? "{90, true, true, 16384, 6144, 768, true, 0}"
+             : "{90, true, false, 16384, 3072, 768, false, 1}",
+      paired ? "" : ", .partials = {workspace}");
+}
+
 // forward(q, k, v, out, lse, workspace) and backward(..., dout, dq, dk, dv, ...), dense tensors [2, 70, 4 or
 // 2, head_dim].
 inline std::string cpu_attention_entry(int head_dim, bool causal, bool has_dropout) {
@@ -114,8 +160,8 @@ inline std::string cpu_attention_entry(int head_dim, bool causal, bool has_dropo
       "  hydrac::cpu::attention_backward<{0}, {1}, {2}>(shape, {4}, {5}, {6}, {7}, lse, {8}, {9}, {10}, "
       "{11}, dropout,\n"
       "      {{workspace, 2}});\n}}\n",
-      head_dim, causal, has_dropout, has_dropout ? 858993459u : 0u, heads("q", 4), heads("k", 2),
-      heads("v", 2), heads("out", 4), heads("d_out", 4), heads("d_q", 4), heads("d_k", 2), heads("d_v", 2));
+      head_dim, causal, has_dropout, has_dropout ? 13107u : 0u, heads("q", 4), heads("k", 2), heads("v", 2),
+      heads("out", 4), heads("d_out", 4), heads("d_q", 4), heads("d_k", 2), heads("d_v", 2));
 }
 
 }  // namespace hydrac::specialize::test

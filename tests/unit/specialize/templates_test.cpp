@@ -192,6 +192,29 @@ TEST_F(SameCode, EmbeddingKernelsCompileToTheSamePtx) {
   }
 }
 
+TEST_F(SameCode, ProductsWithEpiloguesCompileToTheSamePtx) {
+  for (const bool paired : {false, true})
+    expect_same_ptx(test::cuda_product_entry(paired), 90, paired ? "paired product" : "product with sums");
+}
+
+// Their templates are shared, though each has an epilogue of its own.
+TEST_F(SameCode, ProductsThatShareAHeaderCompileToTheSamePtx) {
+  SpecializeRequest request;
+  for (const bool paired : {false, true})
+    request.entries.push_back({fmt::format("product_{}.cu", paired), test::cuda_product_entry(paired)});
+  request.scope = "hydrac::kernel";
+  const Specialized parts = specialize(request);
+  EXPECT_NE(parts.shared.find("barrier_wait"), std::string::npos);
+  for (std::size_t i = 0; i < parts.entries.size(); ++i) {
+    std::string text = test::include_lines(parts);
+    for (const std::string& code : {parts.shared, parts.entries[i].own})
+      text += "namespace hydrac::kernel {\n" + code + "}\n";
+    text += parts.entries[i].text;
+    EXPECT_TRUE(ptx_of(text, 90) == ptx_of(request.entries[i].text, 90)) << request.entries[i].path << "\n"
+                                                                         << text;
+  }
+}
+
 // ---- cpu
 
 struct Tensors {

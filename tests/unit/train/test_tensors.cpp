@@ -76,13 +76,18 @@ TEST_F(Tensors, LargerThanATileLieTransposedToo) {
   EXPECT_EQ(back[44 * rows + 69], memory[69 * columns + 44]);
 }
 
-TEST_F(Tensors, OfAnotherTypeAreAnErrorExceptFloatsForFloat32) {
+TEST_F(Tensors, OfAnotherTypeAreAnErrorExceptFloatsForFloats) {
   std::vector<uint16_t> half{f32_to_bf16(1.5f)};
   std::vector<float> wide(1);
   std::vector<int32_t> count(1);
   save({tensor("x", SafetensorsDtype::bf16, {1}, half)});
   read_tensors(path_, program_, {tensor("x", SafetensorsDtype::f32, {1}, wide)});
   EXPECT_EQ(wide[0], 1.5f);
+  wide[0] = 1 + 0x1.8p-8f;  // between two bf16 numbers, nearer to the upper one
+  save({tensor("x", SafetensorsDtype::f32, {1}, wide)});
+  read_tensors(path_, program_, {tensor("x", SafetensorsDtype::bf16, {1}, half)});
+  EXPECT_EQ(half[0], f32_to_bf16(1 + 0x1p-7f));
+  save({tensor("x", SafetensorsDtype::bf16, {1}, half)});
   EXPECT_EQ(message_of<InputError>(
                 [&] { read_tensors(path_, program_, {tensor("x", SafetensorsDtype::i32, {1}, count)}); }),
             path_.string() + ": tensor \"x\" is BF16, not I32");

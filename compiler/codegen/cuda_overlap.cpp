@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda_body_printer.h"
+#include "ir/words.h"
+
+namespace hydrac::codegen {
+
+using ir::ExprId;
+using ir::ExprOp;
+
+// Memory idles while all blocks reduce rows that have arrived, as they do together: nothing holds them apart.
+// So a row's first pass runs within the last pass over the row before, behind its fetches: reading, computing
+// and writing then go on all the time. That is possible where the first pass reduces columns that come ahead,
+// by themselves: it may name nothing of its row, whose values are computed where the row's turn begins.
+bool CudaBodyPrinter::overlaps_rows() const {
+  const Loop& first = stages_[0].loops[0];
+  if (!walks_ahead() || last_ahead_ == &first || stages_[0].loops.size() > 1 || !first.stores.empty())
+    return false;
+  const std::set<ExprId> ids = needed(first, [](ExprId) { return false; });
+  return std::ranges::all_of(ids, [&](ExprId id) {
+    const ir::Expr& expr = body_.exprs[id];
+    if (expr.op == ExprOp::load) return ahead_.contains(id);
+    return std::ranges::all_of(
+               expr.args,
+               [&](ExprId arg) { return deps_[arg].space != ir::kRowSpace || deps_[arg].uniform; }) &&
+           std::ranges::all_of(expr.index, [&](const ir::IndexDim& dim) {
+             return std::ranges::all_of(dim.affine.terms,
+                                        [&](const auto& term) { return term.first >= body_.row_variables; });
+           });
+  });
+}
+
+bool CudaBodyPrinter::is_reduced_ahead(const Loop& loop) const {
+  return overlaps_rows_ && &loop == &stages_[0].loops[0];
+}
+
+// reduce(start), or reduce(r, start) where not all of row r is in shared memory: a step of the first pass.
+void CudaBodyPrinter::print_reduce() {
+  const Loop& loop = stages_[0].loops[0];
+  std::vector<std::string> names;
+  for (ExprId id : loop.reductions) names.push_back(wanted_name(id));
+  declare_reductions(loop, "next_");
+  out_.line("");
+  out_.line(
+      fmt::format("// Reduces {} over a step of the row that comes, as soon as it is there: a step behind "
+                  "the fetches.",
+                  fmt::join(names, ", ")));
+  start_ = unique("start");
+  reduce_takes_row_ = print_function("reduce", [&] {
+    const std::set<ExprId> ids = in_pass(loop);
+    print_step(loop, ids);
+    forget_loads(ids);
+  });
+  taken_.erase(start_);
+  start_.clear();
+}
+
+// What this row's first pass has found becomes the row's; the next one's begins.
+void CudaBodyPrinter::take_reductions(const Loop& loop) {
+  for (ExprId id : loop.reductions) {
+    if (body_.exprs[id].op == ExprOp::logsumexp) {
+      const auto [peak, sum] = exponentials_[id];
+      exponentials_[id] = {unique("peak"), unique("exp_sum")};
+      out_.line(fmt::format("float {} = {}, {} = {};", exponentials_[id].first, peak,
+                            exponentials_[id].second, sum));
+      out_.line(fmt::format("{} = kLowest, {} = 0.0f;", peak, sum));
+      continue;
+    }
+    const std::string next = names_[id];
+    names_[id] = unique(wanted_name(id));
+    out_.line(fmt::format("float {} = {};", names_[id], next));
+    out_.line(fmt::format("{} = {};", next, neutral(id)));
+  }
+}
+
+std::string CudaBodyPrinter::reduce_call(const std::string& row, const std::string& start) const {
+  return fmt::format("reduce({}{});", reduce_takes_row_ ? row + ", " : "", start);
+}
+
+// Behind the fetch of a step of `row`: the step before has arrived. `condition` says whether the row is
+// there.
+void CudaBodyPrinter::reduce_behind(const std::string& row, const std::string& condition) {
+  const std::string step_before = fmt::format("start - {}", step(stages_[0].loops[0].space).text);
+  out_.line(fmt::format("if ({}start > 0) {}", condition, reduce_call(row, step_before)));
+}
+
+void CudaBodyPrinter::reduce_last(const std::string& row) {
+  const int space = stages_[0].loops[0].space;
+  out_.line("commit_copies();  // an empty group: nothing is fetched behind the last step");
+  out_.line(reduce_call(row, fmt::format("({} - 1) * {}", steps(space).text, step(space).text)));
+}
+
+void CudaBodyPrinter::reduce_next_behind() {
+  reduce_behind(next_row(), fmt::format("{} < {} && ", next_row(), rows_size().text));
+}
+
+void CudaBodyPrinter::reduce_next_last() {
+  out_.open(fmt::format("if ({} < {}) {{", next_row(), rows_size().text));
+  reduce_last(next_row());
+  out_.close();
+}
+
+}  // namespace hydrac::codegen

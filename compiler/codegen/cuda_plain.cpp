@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "codegen/cuda_body_printer.h"
+
+namespace hydrac::codegen {
+
+using ir::ExprId;
+using ir::ExprOp;
+
+// Conditions that compare the column with a value of the row, "v < kClasses" and "v == target", have one
+// answer for all columns of nearly every vector: yes to the first, no to the second. Walked rows ask each
+// vector first whether it is such a plain one, and its code computes without them; they were half of a
+// column's instructions.
+
+// Which argument of a condition is the column, where the other one is a value of the row.
+std::optional<int> CudaBodyPrinter::compared_column(ExprId condition, int space) const {
+  const ir::Expr& expr = body_.exprs[condition];
+  if (expr.op != ExprOp::less && expr.op != ExprOp::equal) return std::nullopt;
+  const auto is_column = [&](ExprId id) {
+    const ir::Expr& at = body_.exprs[id];
+    if (at.op != ExprOp::position || body_.spaces[space].size() != 1) return false;
+    const ir::Affine& affine = at.index[0].affine;
+    return affine == ir::Affine::of(body_.spaces[space][0], 1);
+  };
+  for (int at : {0, 1}) {
+    const bool is_understood = expr.op == ExprOp::equal || at == 0;
+    if (is_understood && is_column(expr.args[at]) && deps_[expr.args[1 - at]].space == ir::kRowSpace)
+      return at;
+  }
+  return std::nullopt;
+}
+
+std::vector<ExprId> CudaBodyPrinter::plain_conditions(int space, const std::set<ExprId>& ids) const {
+  std::vector<ExprId> conditions;
+  if (columns(space).steps == 1 || columns(space).vector == 1) return conditions;
+  for (ExprId id : ids) {
+    if (compared_column(id, space)) conditions.push_back(id);
+  }
+  return conditions;
+}
+
+// The text of the row's value that a condition compares the column with: as an int, where it is a converted
+// one.
+std::string CudaBodyPrinter::compared_value(ExprId condition, int space) const {
+  ExprId value = body_.exprs[condition].args[1 - *compared_column(condition, space)];
+  const ir::Expr& expr = body_.exprs[value];
+  if (expr.op == ExprOp::convert && expr.type == ir::ExprType::i64 && names_[value].empty())
+    value = expr.args[0];
+  return parenthesized(text_.of(value));
+}
+
+// The elements of a vector, in code that is compiled twice where conditions may be plain.
+void CudaBodyPrinter::open_plain_elements(int space, const std::set<ExprId>& ids) {
+  const std::vector<ExprId> conditions = plain_conditions(space, ids);
+  plain_.insert(conditions.begin(), conditions.end());
+  if (!plain_.empty()) {
+    const std::string& first = variables_[body_.spaces[space][0]];
+    const std::string end = fmt::format("{} + {}", first, vector(space).text);
+    std::vector<std::string> same;
+    for (ExprId id : conditions) {
+      const std::string value = compared_value(id, space);
+      same.push_back(body_.exprs[id].op == ExprOp::less
+                         ? fmt::format("{} <= {}", end, value)
+                         : fmt::format("({1} < {0} || {2} <= {1})", first, value, end));
+    }
+    std::string all = fmt::format("{}", fmt::join(same, " && "));
+    if (same.size() == 1 && all.starts_with('(')) all = all.substr(1, all.size() - 2);
+    out_.line(fmt::format("const bool is_plain = {};", all));
+    out_.open("specialize(is_plain, [&](auto plain) {");
+  }
+  open_elements(space);
+}
+
+void CudaBodyPrinter::close_plain_elements(int space) {
+  close_elements(space);
+  if (!plain_.empty()) out_.close("});");
+  plain_.clear();
+}
+
+// A condition within such code.
+std::string CudaBodyPrinter::plain_definition(ExprId condition) const {
+  return (body_.exprs[condition].op == ExprOp::less ? "plain || " : "!plain && ") +
+         text_.definition(condition);
+}
+
+}  // namespace hydrac::codegen

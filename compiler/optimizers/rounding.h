@@ -1,0 +1,30 @@
+// Stochastic rounding of what an update stores in bf16: parameters, moments. A change smaller than half a
+// bf16 ulp would be lost by rounding to nearest, step after step; rounded up or down by chance it counts with
+// its whole size in the mean (Gupta et al., Deep Learning with Limited Numerical Precision, 2015). The noise
+// is a function of the seed, the step and the element alone, so that a repeated or resumed run has equal
+// bits, whatever the GPU.
+#pragma once
+#include <cstdint>
+
+#include "ir/type.h"
+#include "spec/spec.h"
+
+namespace hydrac::optimizers {
+
+// Element i of a section of the pack (models/parameters.h), row-major, is rounded with
+// random_16_bits(random_key(seed, step, kRoundingSite) + rounding_stream(section, tensor), i), where `step`
+// counts optimizer steps. Sites of dropout are smaller.
+inline constexpr int64_t kRoundingSite = int64_t{1} << 30;
+
+// Tensor 0 are the parameters, 1 and 2 the moments.
+inline int64_t rounding_stream(int64_t section, int64_t tensor) {
+  return section * 3 + tensor;
+}
+
+// What moments are stored in.
+ir::DType moment_type(const spec::Spec& spec);
+
+// Whether an update rounds something stochastically.
+bool rounds_stochastically(const spec::Spec& spec);
+
+}  // namespace hydrac::optimizers

@@ -1,0 +1,166 @@
+// Products whose next reader is pointwise work become one kernel with it: what the library would write and
+// that kernel read again stays in registers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "cuda/product/geometry.h"
+#include "ops/shapes.h"
+#include "passes/passes.h"
+#include "passes/product_epilogue.h"
+#include "passes/uses.h"
+
+namespace hydrac::passes {
+
+namespace {
+
+using ir::Node;
+using ir::Use;
+
+bool lies_in(const ir::Graph& graph, Use use, Use storage) {
+  return use.value != ir::kNoValue && storage_of(graph, use.value) == storage_of(graph, storage.value);
+}
+
+bool touches(const ir::Graph& graph, const std::vector<Use>& uses, Use use) {
+  return std::ranges::any_of(
+      uses, [&](Use other) { return other.value != ir::kNoValue && may_overlap(graph, other, use); });
+}
+
+// A plain product of two matrices of one 16-bit type, into a tensor of its own.
+bool is_candidate(const ir::Graph& graph, const Node& node) {
+  if (node.op != "gemm" || node.flag("transpose_a") || node.flag("accumulate")) return false;
+  const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
+                  &c = graph.value(node.outputs[0]);
+  return size_of(a.dtype) == 2 && a.dtype == b.dtype && a.dtype == c.dtype && !c.view &&
+         c.role == ir::Role::activation;
+}
+
+class ProductFusion {
+ public:
+  ProductFusion(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host)
+      : graph_(graph), options_(options), by_host_(by_host) {}
+
+  void run(ir::Region& region, const std::string& where, Log& log) {
+    for (size_t p = 0; p < region.nodes.size(); ++p) {
+      if (!is_candidate(graph_, region.nodes[p])) continue;
+      const std::string name = graph_.value(region.nodes[p].outputs[0]).name;
+      const std::string decided =
+          has_bias(region.nodes[p]) ? add_bias(region.nodes[p]) : take_reader(region.nodes, p);
+      if (!decided.empty()) log.push_back({"products", fmt::format("{}: {} {}", where, name, decided)});
+    }
+  }
+
+ private:
+  static bool has_bias(const Node& node) {
+    return node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
+  }
+
+  // The product with the fused node that reads it next. Returns what was decided; "" where nothing was to
+  // decide.
+  std::string take_reader(std::vector<Node>& nodes, size_t p) {
+    const Use output = nodes[p].outputs[0];
+    const auto reads = [&](const Node& node) {
+      return std::ranges::any_of(node.inputs, [&](Use use) { return lies_in(graph_, use, output); });
+    };
+    const auto found = std::find_if(nodes.begin() + static_cast<std::ptrdiff_t>(p) + 1, nodes.end(), reads);
+    if (found == nodes.end() || !follows(nodes[p], found - nodes.begin(), nodes)) return "";
+    const std::optional<EpilogueShape> shape = epilogue_shape(graph_, *found, output);
+    if (!shape) return "";
+    if (const std::string obstacle = obstacle_of(nodes[p], *shape); !obstacle.empty()) return obstacle;
+    const std::string reader = std::get<std::string>(found->attributes.at("name"));
+    const bool is_kept = is_needed_elsewhere(output, *found);
+    *found = fused_product(nodes[p], *found, is_kept);
+    nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(p));
+    return fmt::format("and {} are one kernel{}", reader, is_kept ? ", which stores the product too" : "");
+  }
+
+  // The bias in an epilogue of ours.
+  std::string add_bias(Node& product) {
+    const Node sum = bias_sum(product);
+    const std::optional<EpilogueShape> shape = epilogue_shape(graph_, sum, sum.inputs[0]);
+    const std::string obstacle = shape ? obstacle_of(product, *shape) : "keeps its bias";
+    if (!obstacle.empty()) {
+      graph_.values.pop_back();
+      return obstacle;
+    }
+    Node bare = product;
+    bare.inputs.resize(2);
+    bare.outputs = {sum.inputs[0]};
+    product = fused_product(bare, sum, false);
+    return "and its bias are one kernel";
+  }
+
+  // y = product + bias, of a product that has no place in memory.
+  Node bias_sum(const Node& product) {
+    ir::Value value = graph_.value(product.outputs[0]);
+    value.name += ".product";
+    Node sum = product;
+    sum.inputs = {{graph_.add(std::move(value)), product.outputs[0].slot}, product.inputs[2]};
+    ir::BodyBuilder k = ops::rowwise(graph_, sum);
+    k.store(0, k.full(0) + k.per_column(1));
+    ir::Body body = k.take();
+    body.operands[0].name = "product";
+    body.operands[1].name = "bias";
+    body.operands[2].name = "y";
+    sum.op = "fused";
+    sum.body = std::make_shared<const ir::Body>(std::move(body));
+    sum.attributes = {{"name", "bias"}, {"formula", "y = product + bias"}};
+    return sum;
+  }
+
+  // Whether the product may be computed where its reader stands: nothing between them changes its operands or
+  // uses its result, and the reader overwrites no operand, which other blocks still read.
+  bool follows(const Node& product, std::ptrdiff_t reader, const std::vector<Node>& nodes) const {
+    const Use output = product.outputs[0];
+    for (std::ptrdiff_t n = reader; &nodes[static_cast<size_t>(n)] != &product; --n) {
+      const Node& node = nodes[static_cast<size_t>(n)];
+      if (touches(graph_, node.outputs, product.inputs[0]) ||
+          touches(graph_, node.outputs, product.inputs[1]) || touches(graph_, node.outputs, output))
+        return false;
+    }
+    return true;
+  }
+
+  // Why the two stay apart; "" where they need not.
+  std::string obstacle_of(const Node& product, const EpilogueShape& shape) const {
+    const ir::Value &a = graph_.value(product.inputs[0]), &c = graph_.value(product.outputs[0]);
+    const int64_t k = a.shape.back().size, n = c.shape.back().size;
+    const cuda::ProductProblem problem{.capability = options_.capability,
+                                       .is_bf16 = c.dtype == ir::DType::bf16,
+                                       .b_transposed = product.flag("transpose_b"),
+                                       .m = element_count(c.shape) / n,
+                                       .n = n,
+                                       .k = k,
+                                       .paired = shape.paired,
+                                       .sums = shape.sums};
+    if (!product_supports(problem)) return "stays a library's: our kernel does not take its sizes";
+    if (!options_.wherever_possible && !product_pays(problem)) return "stays a library's, which is faster";
+    return "";
+  }
+
+  bool is_needed_elsewhere(Use output, const Node& reader) const {
+    bool needed = by_host_.contains(output.value);
+    for_each_use(graph_, [&](const ir::Region&, const Node& node, Use use, bool is_output) {
+      needed |= !is_output && &node != &reader && lies_in(graph_, use, output);
+    });
+    return needed;
+  }
+
+  ir::Graph& graph_;
+  const FusedProducts options_;
+  const std::set<ir::ValueId>& by_host_;
+};
+
+}  // namespace
+
+void fuse_products(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host,
+                   Log& log) {
+  ProductFusion fusion(graph, options, by_host);
+  for (ir::Function& function : graph.functions) {
+    for (ir::Region& region : function.regions)
+      fusion.run(region, fmt::format("{}.{}", function.name, region.name), log);
+  }
+}
+
+}  // namespace hydrac::passes

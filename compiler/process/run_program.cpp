@@ -1,0 +1,78 @@
+#include "process/run_program.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/error.h"
+
+namespace hydrac {
+
+namespace {
+
+// What a child does with its outputs before it starts.
+class Redirections {
+ public:
+  Redirections() { posix_spawn_file_actions_init(&actions_); }
+  ~Redirections() { posix_spawn_file_actions_destroy(&actions_); }
+  Redirections(const Redirections&) = delete;
+  Redirections& operator=(const Redirections&) = delete;
+
+  void to_nowhere(int output) {
+    posix_spawn_file_actions_addopen(&actions_, output, "/dev/null", O_WRONLY, 0);
+  }
+  void to(int file, int output) { posix_spawn_file_actions_adddup2(&actions_, file, output); }
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+std::string read_to_end(int file) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; (n = read(file, buffer, sizeof buffer)) != 0;) {
+    if (n > 0) text.append(buffer, static_cast<size_t>(n));
+    if (n < 0 && errno != EINTR) break;
+  }
+  return text;
+}
+
+int code_of(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+}  // namespace
+
+Ended run_program(std::vector<std::string> words, Says says) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const bool listens = says == Says::to_caller || says == Says::all_to_caller;
+  int pipe[2] = {-1, -1};
+  if (listens && pipe2(pipe, O_CLOEXEC) != 0) throw runtime::RunError("cannot make a pipe");
+  Redirections redirections;
+  if (says == Says::only_errors) redirections.to_nowhere(STDOUT_FILENO);
+  if (listens) redirections.to(pipe[1], STDOUT_FILENO);
+  if (says == Says::all_to_caller) redirections.to(pipe[1], STDERR_FILENO);
+  pid_t child = 0;
+  const int error =
+      posix_spawnp(&child, arguments[0], redirections.get(), nullptr, arguments.data(), environ);
+  if (listens) close(pipe[1]);
+  Ended ended;
+  if (error == 0 && listens) ended.said = read_to_end(pipe[0]);
+  if (listens) close(pipe[0]);
+  if (error == EAGAIN || error == ENOMEM) throw runtime::RunError("cannot start " + words[0]);
+  if (error != 0) return {127, std::strerror(error)};
+  ended.code = code_of(child);
+  return ended;
+}
+
+}  // namespace hydrac

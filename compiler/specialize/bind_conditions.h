@@ -1,0 +1,39 @@
+// Conditions that became constant, and what is left of the text around them. Includes Clang's headers: see
+// ast.h.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "specialize/edits.h"
+#include "specialize/instances.h"
+
+namespace hydrac::specialize {
+
+class Conditions {
+ public:
+  explicit Conditions(const Places& places) : places_(places) {}
+
+  // Of which function the conditions are, by its template's body: instances no longer have discarded
+  // branches.
+  void enter(const clang::Stmt* body);
+
+  // No value where it is not constant.
+  std::optional<bool> value_of(const clang::Expr* condition) const;
+  // Leaves of an if statement the branch that `value` takes, without braces where their names disturb nobody.
+  std::vector<Edit> prune(const clang::IfStmt* statement, bool value) const;
+  // Leaves of `a && b` or `a || b` the side that matters, or the value. No value where it is not in the text.
+  std::optional<std::vector<Edit>> shorten(const clang::BinaryOperator* operation) const;
+
+ private:
+  std::size_t end_of(const clang::Stmt* statement) const;
+  bool hides_names(const std::string& text, const clang::CompoundStmt* block, std::size_t begin,
+                   std::size_t end) const;
+
+  const Places& places_;
+  std::map<Place, const clang::IfStmt*> written_;  // as the template has them
+  std::size_t body_begin_ = 0, body_end_ = 0;      // of the function, in the text
+};
+
+}  // namespace hydrac::specialize

@@ -1,0 +1,117 @@
+#include "specialize/bind_conditions.h"
+
+#include <clang/AST/RecursiveASTVisitor.h>
+
+namespace hydrac::specialize {
+
+using namespace clang;  // NOLINT: these files speak Clang's language
+
+namespace {
+
+class IfStatements : public RecursiveASTVisitor<IfStatements> {
+ public:
+  IfStatements(const Places& places, std::map<Place, const IfStmt*>& found)
+      : places_(places), found_(found) {}
+  bool VisitIfStmt(IfStmt* statement) {
+    if (const auto place = places_.of(statement->getIfLoc())) found_[*place] = statement;
+    return true;
+  }
+
+ private:
+  const Places& places_;
+  std::map<Place, const IfStmt*>& found_;
+};
+
+}  // namespace
+
+void Conditions::enter(const Stmt* body) {
+  IfStatements(places_, written_).TraverseStmt(const_cast<Stmt*>(body));
+  const auto begin = places_.of_use(body->getBeginLoc());
+  body_begin_ = begin ? begin->offset : 0;
+  body_end_ = places_.behind(body->getEndLoc());
+}
+
+std::optional<bool> Conditions::value_of(const Expr* condition) const {
+  bool value = false;
+  if (condition->isValueDependent() || !condition->EvaluateAsBooleanCondition(value, places_.ast().context()))
+    return std::nullopt;
+  return value;
+}
+
+std::optional<std::vector<Edit>> Conditions::shorten(const BinaryOperator* operation) const {
+  const auto begin = places_.of(operation->getBeginLoc()),
+             right = places_.of(operation->getRHS()->getBeginLoc());
+  if (!begin || !right || operation->isValueDependent()) return std::nullopt;
+  std::vector<Edit> edits;
+  const bool neutral = operation->getOpcode() == BO_LAnd;
+  const std::size_t left_end = places_.behind(operation->getLHS()->getEndLoc()),
+                    end = places_.behind(operation->getEndLoc());
+  if (const auto value = value_of(operation)) {
+    edits.push_back({begin->offset, end, *value ? "true" : "false"});
+  } else if (value_of(operation->getLHS()) == neutral) {
+    edits.push_back({begin->offset, right->offset, ""});
+  } else if (value_of(operation->getRHS()) == neutral) {
+    edits.push_back({left_end, end, ""});
+  }
+  return edits;
+}
+
+std::size_t Conditions::end_of(const Stmt* statement) const {
+  const std::string& text = places_.scope().text(places_.of_use(statement->getBeginLoc())->file);
+  const std::size_t end = places_.behind(statement->getEndLoc());
+  if (isa<CompoundStmt>(statement)) return end;
+  const std::size_t semicolon = text.find_first_not_of(" \n", end);
+  return semicolon < text.size() && text[semicolon] == ';' ? semicolon + 1 : end;
+}
+
+// Whether a block without its braces would hide a name that the function uses elsewhere than in [begin,
+// end).
+bool Conditions::hides_names(const std::string& text, const CompoundStmt* block, std::size_t begin,
+                             std::size_t end) const {
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (const Stmt* statement : block->body()) {
+    const auto* declarations = dyn_cast<DeclStmt>(statement);
+    if (!declarations) continue;
+    for (const Decl* decl : declarations->decls()) {
+      const auto* named = dyn_cast<NamedDecl>(decl);
+      const std::string name = named ? named->getNameAsString() : "";
+      for (std::size_t at = text.find(name, body_begin_); at < body_end_; at = text.find(name, at + 1)) {
+        const bool is_whole = !is_word(text[at - 1]) && !is_word(text[at + name.size()]);
+        const bool is_member = text[at - 1] == '.' || text[at - 1] == '>';
+        if (is_whole && !is_member && (at < begin || at >= end)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::vector<Edit> Conditions::prune(const IfStmt* statement, bool value) const {
+  const Place from = *places_.of(statement->getIfLoc());
+  if (const auto written = written_.find(from); written != written_.end()) statement = written->second;
+  const std::string& text = places_.scope().text(from.file);
+  const Stmt* kept = value ? statement->getThen() : statement->getElse();
+  const std::size_t end = end_of(statement->getElse() ? statement->getElse() : statement->getThen());
+  if (!kept) {
+    const std::size_t before = text.find_last_not_of(" \n", from.offset - 1);
+    const std::size_t above = line_begin(text, line_begin(text, from.offset) - 1);
+    const bool stands_alone = std::string_view("{};").find(text[before]) != std::string_view::npos ||
+                              text.substr(above, 2) == "//" ||
+                              comment_begin(text, from.offset) != line_begin(text, from.offset);
+    if (!stands_alone) return {{from.offset, end, "{}"}};
+    return {{comment_begin(text, from.offset), std::min(next_line(text, end), text.size()), ""}};
+  }
+  std::vector<Edit> edits;
+  const std::size_t kept_begin = places_.of_use(kept->getBeginLoc())->offset, kept_end = end_of(kept);
+  const auto* block = dyn_cast<CompoundStmt>(kept);
+  const bool bare = block && !block->body_empty() && !hides_names(text, block, from.offset, end);
+  if (bare) {
+    edits.push_back({from.offset, text.find_first_not_of(" \n", kept_begin + 1), ""});
+    edits.push_back({text.find_last_not_of(" \n", kept_end - 2) + 1, kept_end, ""});
+  } else {
+    edits.push_back({from.offset, kept_begin, ""});
+  }
+  if (end > kept_end) edits.push_back({kept_end, end, ""});
+  return edits;
+}
+
+}  // namespace hydrac::specialize

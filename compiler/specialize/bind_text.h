@@ -1,0 +1,44 @@
+// What stands in specialized text for constants and types. Includes Clang's headers: see ast.h.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "specialize/instances.h"
+
+namespace hydrac::specialize {
+
+class BoundText {
+ public:
+  // All of `bindings` must have been seen before.
+  BoundText(const Places& places, const Bindings& bindings)
+      : places_(places), context_(places.ast().context()), bindings_(bindings) {}
+
+  // Whose member is visited: a class says itself what its members are. Null: nobody's.
+  void visit(const clang::DeclContext* record) { record_ = record; }
+
+  bool bound(const clang::NamedDecl* parameter) const;
+  // An integer, true or false, or an enumerator; no value where the expression is none that is known.
+  std::optional<std::string> value_of(const clang::Expr* expression) const;
+  // For an expression that is the name of one bound value: its mark (constants.h), or the value where the
+  // name tells nothing.
+  std::optional<std::string> constant(const clang::Expr* expression) const;
+  // Whether a value stands for arithmetic of numbers and of parameters that have no telling name.
+  bool folds(const clang::BinaryOperator* operation) const;
+  // As specialized code spells a type; no value where it has no name.
+  std::optional<std::string> type(clang::QualType type) const;
+
+ private:
+  bool is_constant_object(const clang::Expr* expression) const;
+  std::string comment_behind(const clang::Decl* decl) const;
+  std::optional<std::string> initial_constant(const clang::VarDecl* variable) const;
+  std::optional<std::string> object(const clang::Expr* expression) const;
+  bool is_literal(const clang::Expr* expression, bool& has_parameter) const;
+  std::optional<std::string> arguments_of(const clang::ClassTemplateSpecializationDecl* specialization) const;
+
+  const Places& places_;
+  clang::ASTContext& context_;
+  const Bindings& bindings_;
+  const clang::DeclContext* record_ = nullptr;
+};
+
+}  // namespace hydrac::specialize

@@ -1,0 +1,230 @@
+#include "specialize/bind_text.h"
+
+#include <clang/AST/ASTLambda.h>
+#include <llvm/ADT/StringExtras.h>
+
+#include "specialize/constants.h"
+#include "specialize/edits.h"
+
+namespace hydrac::specialize {
+
+using namespace clang;  // NOLINT: these files speak Clang's language
+
+namespace {
+
+// A redeclaration's parameters have places of their own.
+const NamedDecl* written_parameter(const NamedDecl* parameter) {
+  const auto* constant = dyn_cast<NonTypeTemplateParmDecl>(parameter);
+  const auto* function = dyn_cast<FunctionDecl>(parameter->getDeclContext());
+  const FunctionTemplateDecl* described = function ? function->getDescribedFunctionTemplate() : nullptr;
+  if (!constant || !described || isLambdaCallOperator(function)) return parameter;
+  return written(described)->getTemplateParameters()->getParam(constant->getIndex());
+}
+
+}  // namespace
+
+bool BoundText::bound(const NamedDecl* parameter) const {
+  parameter = written_parameter(parameter);
+  const auto place = places_.of(parameter->getLocation());
+  return place && bindings_.bound(*place);
+}
+
+// ---- constants
+
+// An object whose members are known: a template argument, or a constexpr variable that a template declares.
+bool BoundText::is_constant_object(const Expr* expression) const {
+  expression = as_written(expression);
+  if (isa<SubstNonTypeTemplateParmExpr>(expression)) return true;
+  if (const auto* member = dyn_cast<MemberExpr>(expression))
+    return isa<FieldDecl>(member->getMemberDecl()) && is_constant_object(member->getBase());
+  const auto* reference = dyn_cast<DeclRefExpr>(expression);
+  if (!reference) return false;
+  if (isa<TemplateParamObjectDecl>(reference->getDecl())) return true;
+  const auto* variable = dyn_cast<VarDecl>(reference->getDecl());
+  if (!variable || !variable->isConstexpr()) return false;
+  const auto place = places_.of(variable->getLocation());
+  return place && !places_.scope().is_entry(place->file) &&
+         (variable->isLocalVarDecl() || variable->isStaticDataMember());
+}
+
+std::optional<std::string> BoundText::value_of(const Expr* expression) const {
+  if (expression->isValueDependent() || !expression->getType()->isIntegralOrEnumerationType())
+    return std::nullopt;
+  Expr::EvalResult result;
+  if (!expression->EvaluateAsRValue(result, context_) || result.HasSideEffects || !result.Val.isInt())
+    return std::nullopt;
+  const llvm::APSInt& value = result.Val.getInt();
+  if (expression->getType()->isBooleanType()) return value == 0 ? "false" : "true";
+  if (const auto* type = expression->getType()->getAs<EnumType>()) {
+    for (const EnumConstantDecl* constant : type->getDecl()->enumerators()) {
+      if (constant->getInitVal() == value)
+        return type->getDecl()->getNameAsString() + "::" + constant->getNameAsString();
+    }
+  }
+  return llvm::toString(value, 10);
+}
+
+std::string BoundText::comment_behind(const Decl* decl) const {
+  const auto place = places_.of_use(decl->getLocation());
+  if (!place) return "";
+  const std::string& text = places_.scope().text(place->file);
+  const std::string line = text.substr(place->offset, next_line(text, place->offset) - place->offset);
+  const std::size_t comment = line.find("//"), comma = line.find(',');
+  if (comment == std::string::npos || comma < comment) return "";
+  std::string found = line.substr(comment);
+  while (!found.empty() && found.back() == '\n') found.pop_back();
+  return found;
+}
+
+// What stands in the text for an expression that is the name of one bound value.
+std::optional<std::string> BoundText::constant(const Expr* expression) const {
+  const Decl* source = nullptr;
+  std::string owner;
+  if (const auto* parameter = dyn_cast<SubstNonTypeTemplateParmExpr>(expression)) {
+    if (!bound(parameter->getParameter())) return std::nullopt;
+    source = parameter->getParameter();
+  } else if (const auto* call = dyn_cast<CXXMemberCallExpr>(expression)) {
+    if (call->getNumArgs() != 0 || !is_constant_object(call->getImplicitObjectArgument()))
+      return std::nullopt;
+    source = call->getMethodDecl();
+  } else if (const auto* member = dyn_cast<MemberExpr>(expression)) {
+    if (!isa<FieldDecl>(member->getMemberDecl()) || !is_constant_object(member->getBase()))
+      return std::nullopt;
+    source = member->getMemberDecl();
+  } else if (const auto* reference = dyn_cast<DeclRefExpr>(expression)) {
+    const auto* variable = dyn_cast<VarDecl>(reference->getDecl());
+    if (!variable || !variable->isConstexpr() || !places_.contains(variable)) return std::nullopt;
+    if (const auto initial = initial_constant(variable)) return initial;
+    if (isa<VarTemplateSpecializationDecl>(variable)) {
+      source = variable;
+    } else {
+      if (!variable->isStaticDataMember() || !variable->getTemplateInstantiationPattern())
+        return std::nullopt;
+      if (variable->getDeclContext() == record_) return std::nullopt;  // its class says what it is
+      source = variable;
+    }
+  } else {
+    return std::nullopt;
+  }
+  const auto value = value_of(expression);
+  if (!value) return object(expression);
+  const auto* named = cast<NamedDecl>(source);
+  const QualType type = expression->getType();
+  if (type->isBooleanType() || type->isEnumeralType() || named->getName().size() <= 1) return value;
+  if (const auto* context = dyn_cast<NamedDecl>(source->getDeclContext())) owner = context->getNameAsString();
+  return mark_of({named->getNameAsString(), owner,
+                  type.getUnqualifiedType().getAsString(context_.getPrintingPolicy()), *value,
+                  comment_behind(source)});
+}
+
+// "ProductTile{256, 3, 2}" for the use of a parameter that is an object of numbers.
+std::optional<std::string> BoundText::object(const Expr* expression) const {
+  const auto* parameter = dyn_cast<SubstNonTypeTemplateParmExpr>(expression);
+  const auto* reference =
+      parameter ? dyn_cast<DeclRefExpr>(parameter->getReplacement()->IgnoreImpCasts()) : nullptr;
+  const auto* object = reference ? dyn_cast<TemplateParamObjectDecl>(reference->getDecl()) : nullptr;
+  const auto name = object ? type(object->getType().getUnqualifiedType()) : std::nullopt;
+  if (!name || !object->getValue().isStruct() || object->getValue().getStructNumBases() > 0)
+    return std::nullopt;
+  std::string members;
+  for (unsigned i = 0; i < object->getValue().getStructNumFields(); ++i) {
+    const APValue& member = object->getValue().getStructField(i);
+    if (!member.isInt()) return std::nullopt;
+    members += (i == 0 ? "" : ", ") + llvm::toString(member.getInt(), 10);
+  }
+  return *name + "{" + members + "}";
+}
+
+// Of a variable that only gives another name to a number.
+std::optional<std::string> BoundText::initial_constant(const VarDecl* variable) const {
+  if (!variable->isLocalVarDecl() && !variable->isStaticDataMember()) return std::nullopt;
+  const auto place = places_.of(variable->getLocation());
+  if (!place || places_.scope().is_entry(place->file)) return std::nullopt;
+  const Expr* initial = variable->getAnyInitializer();
+  return initial && !variable->getType()->isRecordType() ? constant(as_written(initial)) : std::nullopt;
+}
+
+// Arithmetic of numbers and of parameters that have no telling name.
+bool BoundText::folds(const BinaryOperator* operation) const {
+  bool has_parameter = false;
+  return is_literal(operation, has_parameter) && has_parameter && value_of(operation);
+}
+bool BoundText::is_literal(const Expr* expression, bool& has_parameter) const {
+  expression = as_written(expression);
+  if (const auto* operation = dyn_cast<BinaryOperator>(expression))
+    return is_literal(operation->getLHS(), has_parameter) && is_literal(operation->getRHS(), has_parameter);
+  if (const auto* parameter = dyn_cast<SubstNonTypeTemplateParmExpr>(expression)) {
+    has_parameter = true;
+    return bound(parameter->getParameter()) &&
+           cast<NamedDecl>(parameter->getParameter())->getName().size() <= 1;
+  }
+  return isa<IntegerLiteral>(expression);
+}
+
+// ---- types
+
+// As specialized code spells a type; no value where it has no name.
+std::optional<std::string> BoundText::type(QualType type) const {
+  type = type.getCanonicalType();
+  const std::string qualifier = type.isConstQualified() ? "const " : "";
+  const Type* plain = type.getTypePtr();
+  if (isa<BuiltinType>(plain)) {
+    const std::string name = type.getUnqualifiedType().getAsString(context_.getPrintingPolicy());
+    const std::map<std::string, std::string> fixed = {{"unsigned int", "std::uint32_t"},
+                                                      {"unsigned short", "std::uint16_t"},
+                                                      {"unsigned char", "unsigned char"},
+                                                      {"long", "std::int64_t"},
+                                                      {"unsigned long", "std::uint64_t"}};
+    const auto found = fixed.find(name);
+    return qualifier + (found == fixed.end() ? name : found->second);
+  }
+  const auto* tag = plain->getAsTagDecl();
+  if (!tag || !tag->getIdentifier()) return std::nullopt;
+  if (const auto place = places_.of(tag->getLocation()); place && places_.scope().is_entry(place->file))
+    return std::nullopt;
+  std::string name = tag->getNameAsString();
+  if (const auto* specialization = dyn_cast<ClassTemplateSpecializationDecl>(tag)) {
+    const auto arguments = arguments_of(specialization);
+    if (!arguments) return std::nullopt;
+    name += *arguments;
+  }
+  for (const DeclContext* outer = tag->getDeclContext(); !outer->isTranslationUnit();
+       outer = outer->getParent()) {
+    if (const auto* record = dyn_cast<CXXRecordDecl>(outer)) {
+      const auto outer_name = this->type(context_.getRecordType(record));
+      return outer_name ? std::optional(qualifier + *outer_name + "::" + name) : std::nullopt;
+    }
+    const auto* space = dyn_cast<NamespaceDecl>(outer);
+    if (!space) return std::nullopt;
+    // hydrac::cuda::ptx: what lies within the namespace that becomes the specialized one
+    const auto* parent = dyn_cast<NamespaceDecl>(space->getDeclContext());
+    if (parent && !parent->getDeclContext()->isTranslationUnit())
+      name = space->getNameAsString() + "::" + name;
+  }
+  return qualifier + name;
+}
+
+std::optional<std::string> BoundText::arguments_of(
+    const ClassTemplateSpecializationDecl* specialization) const {
+  const TemplateParameterList* parameters =
+      written(specialization->getSpecializedTemplate())->getTemplateParameters();
+  std::string list;
+  for (unsigned i = 0; i < parameters->size(); ++i) {
+    if (bound(parameters->getParam(i))) continue;
+    const TemplateArgument& argument = specialization->getTemplateArgs()[i];
+    std::string text;
+    if (argument.getKind() == TemplateArgument::Type) {
+      const auto name = this->type(argument.getAsType());
+      if (!name) return std::nullopt;
+      text = *name;
+    } else if (argument.getKind() == TemplateArgument::Integral) {
+      text = llvm::toString(argument.getAsIntegral(), 10);
+    } else {
+      return std::nullopt;
+    }
+    list += (list.empty() ? "" : ", ") + text;
+  }
+  return list.empty() ? "" : "<" + list + ">";
+}
+
+}  // namespace hydrac::specialize

@@ -1,0 +1,30 @@
+// The compile-time description of one product kernel.
+#pragma once
+#include "cuda/product/geometry.h"
+#include "cuda/types.cuh"
+
+namespace hydrac::cuda {
+
+// Storage is bf16 or f16; `tile` is product_tile(problem), the rest as in ProductProblem. The rows of a are
+// no part of it: they may be known at run time.
+template <class Storage_, std::int64_t n_, std::int64_t k_, bool b_transposed_, bool paired_,
+          ProductTile tile_>
+struct ProductConfig {
+  using Storage = Storage_;
+  static constexpr int n = static_cast<int>(n_), k = static_cast<int>(k_);
+  static constexpr bool b_transposed = b_transposed_, paired = paired_;
+  static constexpr ProductTile tile = tile_;
+
+  static constexpr int columns = paired ? n / 2 : n;                         // of the epilogue
+  static constexpr int half_columns = tile.columns / 2;                      // of a tile of b
+  static constexpr int half_distance = paired ? n / 2 : half_columns;        // from half to half, in b
+  static constexpr int tile_columns = paired ? half_columns : tile.columns;  // of the epilogue
+  static constexpr int column_tiles = (columns + tile_columns - 1) / tile_columns;
+  static constexpr int depth_tiles = (k + tile.depth - 1) / tile.depth;
+
+  static constexpr int a_bytes = tile.rows * tile.depth * 2;
+  static constexpr int half_b_bytes = half_columns * tile.depth * 2;
+  static constexpr int result_row_bytes = tile.columns * 2;
+};
+
+}  // namespace hydrac::cuda

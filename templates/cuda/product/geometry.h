@@ -1,0 +1,117 @@
+// Which matrix products the product kernel computes and how it is launched: constexpr functions that the
+// compiler calls to plan launches and that the kernel calls to size its tiles, so that the two cannot
+// disagree. Plain C++; no CUDA.
+#pragma once
+#include <cstdint>
+
+#include "hydrac/math.h"
+
+namespace hydrac::cuda {
+
+// c [m,n] = a [m,k] . b for 16-bit storage, handed to an epilogue eight columns at a time.
+struct ProductProblem {
+  int capability;  // 10 * major + minor
+  bool is_bf16;    // or f16
+  // The columns of k are contiguous in a. In b they are if it is [n,k], the weight of y = x w^T; the other
+  // layout is [k,n], of d_x = d_y w.
+  bool b_transposed;
+  std::int64_t m, n, k;
+  bool paired;  // the epilogue takes columns c and c + n / 2 together
+  int sums;     // of the epilogue's columns, each over all rows
+};
+
+// How one block of threads works: two warpgroups take turns, one multiplying while the other runs the
+// epilogue of its tile before. A tile adds up `depth` of k at a time, of which shared memory holds `stages`.
+struct ProductTile {
+  int rows;  // 128, 160 or 192
+  int stages;
+  int cluster;  // blocks side by side that share their tiles of a: 1 or 2
+
+  static constexpr int columns = 128;
+  static constexpr int depth = 64;  // 128 bytes, the width of the swizzle
+  static constexpr int product_warps = 8;
+  static constexpr int threads = 384;  // with four warps of which one copies
+  static constexpr int barrier_bytes = 256;
+
+  HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
+  // A tile's results on their way to the epilogue, of each warpgroup.
+  HYDRAC_FN constexpr int result_bytes() const { return rows * columns * 2; }
+  HYDRAC_FN constexpr int shared_bytes() const {
+    return stages * stage_bytes() + 2 * result_bytes() + barrier_bytes;
+  }
+};
+
+struct ProductLaunch {
+  unsigned grid;  // in x; y and z are 1; a multiple of `cluster`
+  int threads;
+  int cluster;                 // blocks in x
+  int blocks_per_sm;           // what registers are limited for
+  std::uint64_t shared_bytes;  // dynamic; over 48 KiB needs the function attribute
+};
+
+// One operand for cuTensorMapEncodeTiled: a matrix of 16-bit elements, 128-byte swizzled, zeros outside. The
+// first dimension is the contiguous one.
+struct ProductMap {
+  std::int64_t size[2];    // elements
+  std::int64_t row_bytes;  // from a row to the next
+  int box[2];              // elements that one copy moves
+};
+
+HYDRAC_FN constexpr bool product_supports(const ProductProblem& p) {
+  const std::int64_t unit = p.paired ? 16 : 8;  // 16 bytes of each row that is accessed
+  return p.capability == 90 && p.m > 0 && p.n > 0 && p.k > 0 && p.n % unit == 0 && p.k % 8 == 0 &&
+         p.sums >= 0 && p.sums <= 2;
+}
+
+HYDRAC_FN constexpr bool product_pays(const ProductProblem& p) {
+  return product_supports(p) && p.b_transposed && p.m >= 4096;
+}
+
+// Columns for which the epilogue is called.
+HYDRAC_FN constexpr std::int64_t product_columns(const ProductProblem& p) {
+  return p.paired ? p.n / 2 : p.n;
+}
+
+// Multiprocessors of the chips of one capability. A chip that has fewer computes the same, in more turns.
+HYDRAC_FN constexpr int product_multiprocessors([[maybe_unused]] int capability) {
+  return 132;
+}
+
+HYDRAC_FN constexpr ProductTile product_tile([[maybe_unused]] const ProductProblem& p) {
+  return {192, 3, 2};
+}
+
+// Rows of the workspace [rows, product_columns] of each column sum: every tile of rows leaves one.
+HYDRAC_FN constexpr std::int64_t product_sums_rows(const ProductProblem& p) {
+  const int rows = product_tile(p).rows;
+  return (p.m + rows - 1) / rows;
+}
+
+HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p, const ProductTile& tile) {
+  const std::int64_t columns = (p.n + tile.columns - 1) / tile.columns;
+  const std::int64_t clusters =
+      (p.m + tile.rows - 1) / tile.rows * ((columns + tile.cluster - 1) / tile.cluster);
+  const std::int64_t most = product_multiprocessors(p.capability) / tile.cluster;
+  return {static_cast<unsigned>((clusters < most ? clusters : most) * tile.cluster), ProductTile::threads,
+          tile.cluster, 1, static_cast<std::uint64_t>(tile.shared_bytes())};
+}
+HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p) {
+  return product_launch(p, product_tile(p));
+}
+
+// A cluster's blocks copy a share of the rows each, for all of them.
+HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p, const ProductTile& tile) {
+  return {{p.k, p.m}, p.k * 2, {ProductTile::depth, tile.rows / tile.cluster}};
+}
+HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p) {
+  return product_map_a(p, product_tile(p));
+}
+
+// Halves of a tile's columns come in copies of their own: they are the two sides of a paired product.
+HYDRAC_FN constexpr ProductMap product_map_b(const ProductProblem& p) {
+  constexpr int half = ProductTile::columns / 2;
+  if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {ProductTile::depth, half}};
+  return {{p.n, p.k}, p.n * 2, {half, ProductTile::depth}};
+}
+
+}  // namespace hydrac::cuda

@@ -1,0 +1,113 @@
+// c [m,n] = a [m,k] . b on Hopper's tensor cores (sm_90a), for 16-bit storage, with an epilogue of the
+// caller's: c itself is written only if the epilogue writes it.
+//
+// An epilogue is called for every eight consecutive columns of every row, once, with the products rounded to
+// Storage. Its calls run beside the products of the next tile. It is a struct with
+//   static constexpr int sums;   // column sums that it keeps, 0 to 2
+//   struct Operands;             // what a call reads of its row in global memory; may be empty
+//   void begin(int column);      // before a thread's rows of a tile: loads what depends on the column alone
+//   Operands load(std::int64_t row, int column) const;  // some rows ahead of the call, also before the
+//   product void operator()(std::int64_t row, int column, const Vector<Storage, 8>& values, const Operands&);
+// or, paired, with the values of columns `column` and `column + n / 2`, column < n / 2:
+//   void operator()(std::int64_t row, int column, const Vector<Storage, 8>& first,
+//                   const Vector<Storage, 8>& second, const Operands&);
+// and, with sums,
+//   float sum[sums][8];          // of the thread's columns, over the rows of a tile: the calls add to them
+//   float* partials[sums];       // each [product_sums_rows, product_columns]: a row is a tile's sums
+// Of a tensor that the kernel writes, a call reads only the elements that it writes.
+#pragma once
+#include "cuda/previous_kernel.cuh"
+#include "cuda/product/epilogue.cuh"
+#include "cuda/product/multiply.cuh"
+#include "cuda/product/operands.cuh"
+
+namespace hydrac::cuda {
+
+#ifdef PRODUCT_CLOCK
+__device__ long long clocks;
+#endif
+
+// The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the
+// one before: who waits for a stage must know that the other one has begun what lies before.
+__device__ __forceinline__ void wait_turn(int warpgroup) {
+  named_barrier(3 + warpgroup, 256);
+}
+__device__ __forceinline__ void give_turn(int warpgroup) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(3 + warpgroup) : "memory");
+}
+
+// By one warpgroup: every second tile of the block.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shared, unsigned char* memory,
+                                               const ProductTiles<Config>& tiles, int warpgroup,
+                                               std::int64_t rows, Epilogue& epilogue) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  const std::uint32_t results = shared.results(warpgroup);
+  ProductStage<Config> stage;
+  if (warpgroup == 1) {
+    stage.skip_tile();
+    give_turn(0);
+  }
+#pragma unroll 1
+  for (int tile = tiles.first() + warpgroup * tiles.step(); tile < tiles.count(); tile += 2 * tiles.step()) {
+    ProductSums<Config> sums;
+    wait_turn(warpgroup);
+    sums.start(shared, stage);
+    stage.skip_tile();
+    if (tile + tiles.step() < tiles.count()) give_turn(1 - warpgroup);
+    sums.finish(shared);
+    sync_warpgroup(warpgroup);  // the results of the tile before have been read
+    sums.store(results, warp, lane);
+    ProductRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
+    sync_warpgroup(warpgroup);
+    epilogue_rows.run();
+    if constexpr (Epilogue::sums > 0) {
+      epilogue_rows.store_sums(reinterpret_cast<float*>(memory + (results - shared.base)));
+    }
+  }
+}
+
+// Launch: product_launch(problem), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a
+// and b are kernel parameters, `const __grid_constant__`, encoded as product_map_a and product_map_b say. It
+// waits for the previous kernel itself. Every run gives the same bits.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, std::int64_t rows,
+                                        Epilogue& epilogue) {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  const ProductShared<Config> shared{ptx::shared_address(shared_memory)};
+  constexpr bool clustered = Config::tile.cluster > 1;
+  const int rank = clustered ? static_cast<int>(cluster_rank()) : 0;
+  const int warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
+  if (threadIdx.x == 0) {
+    prefetch_map(a);
+    prefetch_map(b);
+    shared.create_barriers();
+  }
+  if constexpr (clustered) {
+    cluster_sync();
+  } else {
+    __syncthreads();
+  }
+  wait_for_previous_kernel();
+  launch_next_kernel();
+
+#ifdef PRODUCT_CLOCK
+  const long long start = clock64();
+#endif
+  const ProductTiles<Config> tiles(rows, rank);
+  if (warp < ProductTile::product_warps) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    multiply_tiles(shared, shared_memory, tiles, warp / 4, rows, epilogue);
+  } else {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == ProductTile::product_warps * 32) copy_operands(shared, tiles, a, b, rank);
+    __syncwarp();
+  }
+#ifdef PRODUCT_CLOCK
+  if (threadIdx.x == 0 && blockIdx.x == 0) clocks = clock64() - start;
+#endif
+  // A block must stay until its neighbour's copies and arrivals have reached it.
+  if constexpr (clustered) cluster_sync();
+}
+
+}  // namespace hydrac::cuda

@@ -1,0 +1,92 @@
+// The launch geometry of the product kernel: no GPU needed.
+#include "cuda/product/geometry.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrac::cuda {
+namespace {
+
+constexpr std::uint64_t kSharedLimit = 227 * 1024;  // of a block of capability 9.0
+
+ProductProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed = true,
+                       bool paired = false, int sums = 0) {
+  return {90, true, b_transposed, m, n, k, paired, sums};
+}
+
+template <class Visit>
+void for_problems(Visit visit) {
+  for (std::int64_t m : {1, 77, 2048, 16384, 65536}) {
+    for (std::int64_t n : {16, 208, 1024, 3072, 16384}) {
+      for (bool b_transposed : {false, true}) {
+        for (bool paired : {false, true}) visit(problem(m, n, 768, b_transposed, paired, 1));
+      }
+    }
+  }
+}
+
+TEST(ProductGeometry, LaunchesFitTheChip) {
+  for_problems([](const ProductProblem& p) {
+    SCOPED_TRACE(testing::Message() << p.m << " x " << p.n << " x " << p.k);
+    ASSERT_TRUE(product_supports(p));
+    const ProductLaunch launch = product_launch(p);
+    EXPECT_LE(launch.shared_bytes, kSharedLimit);
+    EXPECT_EQ(launch.grid % launch.cluster, 0u);
+    EXPECT_GE(launch.grid, 1u);
+    EXPECT_LE(launch.grid, 132u);
+    EXPECT_EQ(launch.threads, 384);
+  });
+}
+
+TEST(ProductGeometry, StagesAreAlignedForTheSwizzle) {
+  for_problems([](const ProductProblem& p) {
+    const ProductTile tile = product_tile(p);
+    EXPECT_EQ(tile.rows % 16, 0);
+    EXPECT_EQ(tile.rows / tile.cluster % 8, 0);  // 1024 bytes
+    EXPECT_EQ(tile.stage_bytes() % 1024, 0);
+    EXPECT_EQ(tile.result_bytes() % 1024, 0);
+  });
+}
+
+TEST(ProductGeometry, ACopyMovesTheWidthOfTheSwizzle) {
+  for_problems([](const ProductProblem& p) {
+    const ProductTile tile = product_tile(p);
+    const ProductMap a = product_map_a(p), b = product_map_b(p);
+    EXPECT_EQ(a.box[0], 64);
+    EXPECT_EQ(b.box[0], 64);
+    EXPECT_EQ(a.box[1] * tile.cluster, tile.rows);
+    EXPECT_EQ(tile.cluster * a.box[0] * a.box[1] + 2 * b.box[0] * b.box[1], tile.stage_bytes() / 2);
+    EXPECT_EQ(a.size[0], p.k);
+    EXPECT_EQ(a.size[1], p.m);
+    EXPECT_EQ(a.row_bytes, 2 * p.k);
+    EXPECT_EQ(b.size[p.b_transposed ? 0 : 1], p.k);
+    EXPECT_EQ(b.size[p.b_transposed ? 1 : 0], p.n);
+    EXPECT_EQ(b.row_bytes, 2 * b.size[0]);
+  });
+}
+
+TEST(ProductGeometry, EveryTileOfRowsLeavesOneRowOfSums) {
+  for_problems([](const ProductProblem& p) {
+    const std::int64_t rows = product_tile(p).rows;
+    EXPECT_GE(product_sums_rows(p) * rows, p.m);
+    EXPECT_LT((product_sums_rows(p) - 1) * rows, p.m);
+    EXPECT_EQ(product_columns(p), p.paired ? p.n / 2 : p.n);
+  });
+}
+
+TEST(ProductGeometry, RefusesWhatItDoesNotCompute) {
+  EXPECT_TRUE(product_supports(problem(1, 8, 8)));
+  EXPECT_FALSE(product_supports(problem(1, 12, 8)));               // rows of 24 bytes
+  EXPECT_FALSE(product_supports(problem(1, 8, 12)));
+  EXPECT_FALSE(product_supports(problem(1, 8, 8, true, true)));    // halves of 8 bytes
+  EXPECT_TRUE(product_supports(problem(1, 16, 8, true, true)));
+  EXPECT_FALSE(product_supports(problem(0, 8, 8)));
+  EXPECT_FALSE(product_supports(problem(1, 8, 8, true, false, 3)));
+  ProductProblem other = problem(1, 8, 8);
+  for (int capability : {80, 89, 100, 120}) {
+    other.capability = capability;
+    EXPECT_FALSE(product_supports(other));
+  }
+}
+
+}  // namespace
+}  // namespace hydrac::cuda

@@ -1,0 +1,329 @@
+// Products with fused epilogues: the generated epilogues run by the emulator behind a plain product equal the
+// definition in float64; and they compile behind the real one without spilling.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <random>
+#include <set>
+
+#include "codegen/cuda_body.h"
+#include "codegen/cuda_product.h"
+#include "codegen/cuda_program.h"
+#include "emulated_body.h"
+#include "gpu_model.h"
+#include "ops/builder.h"
+#include "resources.h"
+#include "runtime/error.h"
+
+namespace hydrac::test {
+namespace {
+
+constexpr passes::FusedProducts kWhereverPossible{.capability = 90, .wherever_possible = true};
+
+struct FusedNode {
+  const ir::Node* node;
+  int layer;
+};
+
+// Each epilogue once.
+std::vector<FusedNode> fused_products(const ir::Graph& graph) {
+  std::vector<FusedNode> found;
+  std::set<std::string> seen;
+  for (const ir::Function& function : graph.functions) {
+    for (const ir::Region& region : function.regions) {
+      for (const ir::Node& node : region.nodes) {
+        if (node.op != "fused_product") continue;
+        if (seen.insert(codegen::cuda_body_kernels(graph, node, *targets::find("sm_90")).kernels[0].text)
+                .second)
+          found.push_back({&node, region.layers > 1 ? 1 : 0});
+      }
+    }
+  }
+  return found;
+}
+
+std::string name_of(const ir::Node& node) {
+  return std::get<std::string>(node.attributes.at("name"));
+}
+
+// The definition, with the product rounded as memory would round it.
+void define(const ir::Graph& graph, Interpreter& state, const ir::Node& node, int layer) {
+  state.run(product_of(node), layer);
+  std::vector<double> product = state.read(node.product, layer);
+  for (double& x : product) x = rounded(graph.value(node.product).dtype, x);
+  state.write(node.product, product, layer);
+  state.run(epilogue_of(node), layer);
+}
+
+// Runs a node's kernels beside its definition. A sum that rounds the other way moves what is computed from it
+// by a step of a 16-bit type.
+std::vector<std::string> differences(const ir::Graph& graph, Interpreter& state, const ir::Node& node,
+                                     int layer) {
+  const codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, node, *targets::find("sm_90"));
+  std::vector<std::string> names;
+  for (size_t k = 0; k < kernels.kernels.size(); ++k) names.push_back(kernel_name("product", k));
+  emulation::EmulatedKernels compiled(cuda_source_of(graph, {{"product", kernels}}), names);
+  BodyMemory memory(graph, state, kernels, layer);
+  memory.run(compiled, "product");
+  define(graph, state, node, layer);
+  return memory.compare(state, 8e-3, 4e-3);
+}
+
+struct Config {
+  const char* name;
+  const char* model;
+  const char* train;
+  std::vector<std::string> products;  // what must be found
+  ir::DType activations = ir::DType::bf16;
+  passes::RecomputeChoice recompute = {};
+};
+
+void PrintTo(const Config& config, std::ostream* os) {
+  *os << config.name;
+}
+
+class FusedProducts : public testing::TestWithParam<Config> {};
+
+TEST_P(FusedProducts, EqualTheirDefinitionInAnyOrderOfThreads) {
+  const Config& config = GetParam();
+  const GpuModel model(small_spec(config.model, config.train), config.activations, config.recompute,
+                       kWhereverPossible);
+  std::set<std::string> found;
+  for (const auto& [node, layer] : fused_products(model.graph)) {
+    SCOPED_TRACE(to_text(model.graph, *node));
+    found.insert(name_of(*node));
+    Interpreter state(model.graph);
+    randomize(model, state);
+    EXPECT_EQ(differences(model.graph, state, *node, layer), std::vector<std::string>{});
+  }
+  for (const std::string& product : config.products)
+    EXPECT_TRUE(found.contains(product)) << product << " is not among " << testing::PrintToString(found);
+}
+
+constexpr const char* kGpt2 =
+    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 72, vocab_size: 517, "
+    "norm: "
+    "layernorm, position: learned, hidden_act: gelu_tanh";
+constexpr const char* kLlama =
+    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
+    "intermediate_size: 24, "
+    "vocab_size: 97";
+
+INSTANTIATE_TEST_SUITE_P(
+    Small, FusedProducts,
+    testing::Values(Config{"Gpt2",
+                           kGpt2,
+                           "sequence_len: 45, micro_batch_size: 3",
+                           {"product+bias", "product+gelu_tanh", "product+gelu_tanh_backward+bias_gradient"}},
+                    Config{"Gpt2Recomputed",
+                           kGpt2,
+                           "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2",
+                           {"product+gelu_tanh+gelu_tanh_backward+bias_gradient"},
+                           ir::DType::f16,
+                           {.act = true}},
+                    Config{"Llama",
+                           kLlama,
+                           "sequence_len: 45, micro_batch_size: 3",
+                           {"product+swiglu", "product+swiglu_backward"}},
+                    Config{"LlamaRecomputed",
+                           kLlama,
+                           "sequence_len: 5, micro_batch_size: 1",
+                           {"product+swiglu+swiglu_backward"},
+                           ir::DType::f16,
+                           {.norm = true, .act = true}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// Numbers that depend on a tensor's name alone, for what a micro-step reads: graphs differ in their
+// activations.
+void fill_by_name(const ir::Graph& graph, Interpreter& state) {
+  for (const ir::Value& value : graph.values) {
+    if (value.view || (value.role != ir::Role::parameter && value.role != ir::Role::working_copy &&
+                       value.role != ir::Role::gradient))
+      continue;
+    std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(value.name)));
+    std::normal_distribution<double> normal(0, 0.3);
+    for (int slot = 0; slot < value.slots; ++slot) {
+      std::vector<double> numbers(element_count(value.shape));
+      for (double& x : numbers) x = rounded(value.dtype, normal(random));
+      state.write({value.id, {false, slot}}, numbers);
+    }
+  }
+}
+
+// In float64, where nothing is rounded but inside kernels.
+TEST_P(FusedProducts, KeepEveryBitOfTheGradients) {
+  const Config& config = GetParam();
+  const auto gradients = [&](const std::optional<passes::FusedProducts>& products) {
+    const GpuModel model(small_spec(config.model, config.train), config.activations, config.recompute,
+                         products);
+    EXPECT_EQ(ir::verify(model.graph), std::vector<std::string>{});
+    Interpreter state(model.graph);
+    randomize(model, state);
+    fill_by_name(model.graph, state);
+    state.run("micro_step");
+    std::map<std::string, std::vector<double>> found;
+    for (const ir::Value& value : model.graph.values) {
+      for (int slot = 0; slot < value.slots && value.role == ir::Role::gradient && !value.view; ++slot)
+        found[value.name + std::to_string(slot)] = state.read({value.id, {false, slot}});
+    }
+    return found;
+  };
+  const auto expected = gradients(std::nullopt);
+  EXPECT_FALSE(expected.empty());
+  EXPECT_EQ(gradients(kWhereverPossible), expected);
+}
+
+using Names = std::vector<std::string>;
+
+Names nodes_of(const ir::Graph& graph, const std::string& function, const std::string& region) {
+  Names names;
+  for (const ir::Region& candidate : graph.function(function).regions) {
+    if (candidate.name != region) continue;
+    for (const ir::Node& node : candidate.nodes) names.push_back(node.body ? name_of(node) : node.op);
+  }
+  return names;
+}
+
+const ir::Node& node_named(const ir::Graph& graph, const std::string& function, const std::string& name) {
+  for (const ir::Region& region : graph.function(function).regions) {
+    for (const ir::Node& node : region.nodes) {
+      if (node.body && name_of(node) == name) return node;
+    }
+  }
+  throw std::logic_error("no node " + name);
+}
+
+TEST(FuseProducts, OfAGpt2Block) {
+  const GpuModel model(shipped_spec("gpt2-124m"), ir::DType::bf16, {.act = true}, kWhereverPossible);
+  EXPECT_EQ(nodes_of(model.graph, "micro_step", "block"),
+            (Names{"product+bias", "attention", "gemm", "add+layernorm", "product+gelu_tanh", "gemm",
+                   "add+layernorm"}));
+  const Names backward = nodes_of(model.graph, "micro_step", "block_backward");
+  EXPECT_TRUE(std::ranges::count(backward, "product+gelu_tanh+gelu_tanh_backward+bias_gradient"));
+}
+
+TEST(FuseProducts, StoresAProductWhereSomethingElseReadsIt) {
+  const GpuModel model(shipped_spec("llama-1b"), ir::DType::bf16, {}, kWhereverPossible);
+  const ir::Node& trained = node_named(model.graph, "micro_step", "product+swiglu");
+  EXPECT_EQ(trained.outputs.size(), 2u);
+  EXPECT_EQ(std::ranges::count(trained.outputs, trained.product), 1);
+  const ir::Node& evaluated = node_named(model.graph, "evaluate", "product+swiglu");
+  EXPECT_EQ(std::ranges::count(evaluated.outputs, evaluated.product), 0);
+}
+
+TEST(FuseProducts, LeavesProductsToTheLibraryWhichComputesThemFaster) {
+  const auto names = [](const passes::FusedProducts& products, ir::DType activations) {
+    const GpuModel model(small_spec(kGpt2, "sequence_len: 45, micro_batch_size: 3"), activations, {},
+                         products);
+    return nodes_of(model.graph, "micro_step", "block");
+  };
+  EXPECT_EQ(names({.capability = 90}, ir::DType::bf16)[0], "gemm");
+  EXPECT_EQ(names(kWhereverPossible, ir::DType::f32)[0], "gemm");
+  EXPECT_EQ(names({.capability = 80, .wherever_possible = true}, ir::DType::bf16)[0], "gemm");
+  EXPECT_EQ(names(kWhereverPossible, ir::DType::bf16)[0], "product+bias");
+}
+
+// Other blocks still read all rows of a matrix when one writes.
+TEST(FuseProducts, WriteNothingWhereTheirMatricesLie) {
+  for (const char* spec : {"gpt2-124m", "llama-1b"}) {
+    const GpuModel model(shipped_spec(spec), ir::DType::bf16, {.norm = true, .act = true}, kWhereverPossible);
+    for (const auto& [node, layer] : fused_products(model.graph)) {
+      for (const ir::Use output : node->outputs) {
+        for (int matrix = 0; matrix < 2; ++matrix)
+          EXPECT_NE(storage_of(model.graph, output.value),
+                    storage_of(model.graph, node->inputs[matrix].value))
+              << to_text(model.graph, *node);
+      }
+    }
+  }
+}
+
+// Dropout behind a product: its key is found once for many rows, and its bits by the element's number.
+TEST(FusedProduct, DropsTheElementsThatAKernelOfItsOwnWould) {
+  ir::Graph graph;
+  const auto add = [&](const std::string& name, const ir::Shape& shape, ir::DType dtype, ir::Role role) {
+    ir::Value value;
+    value.name = name;
+    value.dtype = dtype;
+    value.shape = shape;
+    value.role = role;
+    return ir::Use{graph.add(std::move(value)), {}};
+  };
+  const ir::Shape x_shape{{130, "B"}, {16, "C"}}, w_shape{{24, "N"}, {16, "C"}},
+      y_shape{{130, "B"}, {24, "N"}};
+  const auto bf16 = ir::DType::bf16, u32 = ir::DType::u32;
+  const ir::Use x = add("x", x_shape, bf16, ir::Role::input), w = add("w", w_shape, bf16, ir::Role::input),
+                step = add("rng_step", {}, u32, ir::Role::state),
+                seed = add("rng_seed", {}, u32, ir::Role::state),
+                product = add("product", y_shape, bf16, ir::Role::activation),
+                y = add("y", y_shape, bf16, ir::Role::activation);
+  graph.functions.push_back({"f", {{"only", 0, false, false, {}}}});
+  ir::Region& region = graph.functions[0].regions[0];
+  ops::RegionBuilder build(graph, region);
+  build.emit_node("gemm", {x, w}, {product},
+                  {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}});
+  build.emit_node("dropout", {product, step, seed}, {y}, {{"p", 0.25}, {"site", int64_t{3}}});
+  passes::Log log;
+  passes::expand(graph, {}, log);
+  passes::fuse_products(graph, kWhereverPossible, {y.value}, log);
+  ASSERT_EQ(region.nodes.size(), 1u);
+  ASSERT_EQ(ir::verify(graph), std::vector<std::string>{});
+  Interpreter state(graph);
+  for (const ir::Use use : {x, w}) {
+    std::vector<double> numbers(element_count(graph.value(use).shape));
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 * static_cast<double>(i * 7 % 13) - 1.5;
+    state.write(use, numbers);
+  }
+  state.write(step, {11});
+  state.write(seed, {1234});
+  EXPECT_EQ(differences(graph, state, region.nodes[0], 0), std::vector<std::string>{});
+  const std::vector<double> kept = state.read(y);
+  const auto zeros = std::ranges::count(kept, 0.0);
+  EXPECT_GT(zeros, static_cast<std::ptrdiff_t>(kept.size() / 6));
+  EXPECT_LT(zeros, static_cast<std::ptrdiff_t>(kept.size() / 2));
+}
+
+// Behind the real product, at the sizes that are trained. What is taken by itself spills nothing.
+TEST(FusedProduct, CompilesAndWhereItPaysSpillsNothing) {
+  try {
+    device_code::nvrtc_version();
+  } catch (const runtime::InputError& error) {
+    GTEST_SKIP() << "SKIPPED: " << error.what();
+  }
+  struct Options {
+    const char* spec;
+    std::vector<std::string> overrides;
+    passes::RecomputeChoice recompute = {};
+  };
+  const targets::Target& gpu = *targets::find("sm_90");
+  int paying = 0;
+  for (const Options& options :
+       {Options{"gpt2-124m", {}}, Options{"gpt2-124m", {}, {.act = true}}, Options{"llama-1b", {}},
+        Options{"llama-1b", {}, {.norm = true, .act = true}},
+        Options{"shakespeare-char", {"model.vocab_size=100"}}}) {
+    const GpuModel model(shipped_spec(options.spec, options.overrides), ir::DType::bf16, options.recompute,
+                         kWhereverPossible);
+    std::vector<std::pair<std::string, codegen::CudaKernels>> all;
+    std::set<std::string> pays;
+    for (const auto& [node, layer] : fused_products(model.graph)) {
+      const std::string name = "product_" + std::to_string(all.size());
+      if (product_pays(codegen::product_problem(model.graph, *node, gpu))) pays.insert(kernel_name(name, 0));
+      all.emplace_back(name, codegen::cuda_body_kernels(model.graph, *node, gpu));
+    }
+    ASSERT_FALSE(all.empty()) << options.spec;
+    const std::vector<device_code::KernelResources> kernels =
+        resources_of(cuda_source_of(model.graph, all), gpu.capability);
+    std::cout << options.spec << "\n" << to_table(kernels);
+    for (const device_code::KernelResources& kernel : kernels) {
+      if (!pays.contains(kernel.kernel)) continue;
+      ++paying;
+      EXPECT_EQ(kernel.spill_store_bytes, 0) << kernel.kernel;
+      EXPECT_EQ(kernel.spill_load_bytes, 0) << kernel.kernel;
+    }
+  }
+  EXPECT_GT(paying, 0);
+}
+
+}  // namespace
+}  // namespace hydrac::test
