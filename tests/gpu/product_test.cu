@@ -1,6 +1,6 @@
-// Tests the product kernel on a GPU: the products against float64, the epilogue's outputs bit by bit from those,
-// its column sums, that all of each output is written and nothing past it, and that a second run gives the same
-// bits. Needs a chip of capability 9.0:
+// Tests the product kernel on a GPU: the products against float64, the epilogue's outputs bit by bit from
+// those, its column sums, that all of each output is written and nothing past it, and that a second run gives
+// the same bits. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/product_test.cu -o product_test
 #include <cmath>
@@ -13,8 +13,8 @@ namespace {
 
 int failures = 0;
 
-// What the tested epilogue does with columns c.. of a row: stores the products, adds x and the bias to them (of
-// a pair, to the product of the two), stores that too and sums it down the columns.
+// What the tested epilogue does with columns c.. of a row: stores the products, adds x and the bias to them
+// (of a pair, to the product of the two), stores that too and sums it down the columns.
 template <class T, int n, bool paired>
 struct Everything {
   static constexpr int sums = 1, columns = paired ? n / 2 : n;
@@ -83,8 +83,8 @@ double product_error(const std::vector<T>& a, const std::vector<T>& b, const std
   return std::sqrt(difference / size);
 }
 
-// Outputs that are not what the epilogue makes of `c`, bit by bit, and the largest error of a column sum over the
-// sum of magnitudes.
+// Outputs that are not what the epilogue makes of `c`, bit by bit, and the largest error of a column sum over
+// the sum of magnitudes.
 template <class T, int n, bool paired>
 void epilogue_errors(const std::vector<T>& c, const std::vector<T>& x, const std::vector<T>& bias,
                      const std::vector<T>& y, const std::vector<float>& partials, int m, std::size_t& wrong,
@@ -93,7 +93,8 @@ void epilogue_errors(const std::vector<T>& c, const std::vector<T>& x, const std
   std::vector<double> sums(columns), sizes(columns);
   for (int r = 0; r < m; ++r) {
     for (int j = 0; j < columns; ++j) {
-      const std::size_t at = static_cast<std::size_t>(r) * columns + j, from = static_cast<std::size_t>(r) * n + j;
+      const std::size_t at = static_cast<std::size_t>(r) * columns + j,
+                        from = static_cast<std::size_t>(r) * n + j;
       float value = to_float(c[from]);
       if (paired) value = value * to_float(c[from + columns]);
       const T expected = from_float<T>(value + to_float(x[at]) + to_float(bias[j]));
@@ -109,22 +110,23 @@ void epilogue_errors(const std::vector<T>& c, const std::vector<T>& x, const std
   }
 }
 
-template <class T, int n, int k, bool b_transposed, bool paired>
-void check_case(int m) {
+template <class T, int m, int n, int k, bool b_transposed, bool paired>
+void check_case() {
   constexpr int columns = paired ? n / 2 : n;
-  using Kernel = Product<T, n, k, b_transposed, paired>;
   using Epilogue = Everything<T, n, paired>;
+  constexpr cuda::ProductProblem problem{90,     __is_same(T, bf16), b_transposed, m, n, k,
+                                         paired, Epilogue::sums};
   const auto a = random_values<T>(static_cast<std::size_t>(m) * k, 3 * m + n);
   auto b = random_values<T>(static_cast<std::size_t>(n) * k, 5 * m + k);
   for (T& weight : b) weight = from_float<T>(to_float(weight) / std::sqrt(static_cast<float>(k)));
-  const auto x = random_values<T>(static_cast<std::size_t>(m) * columns, 7), bias = random_values<T>(columns, 8);
-  const auto problem = Kernel::problem(m, Epilogue::sums);
+  const auto x = random_values<T>(static_cast<std::size_t>(m) * columns, 7),
+             bias = random_values<T>(columns, 8);
 
   DeviceArray<T> device_a(a), device_b(b), device_x(x), device_bias(bias);
   DeviceArray<T> c(static_cast<std::size_t>(m) * n), y(x.size());
   DeviceArray<float> partials(cuda::product_sums_rows(problem) * cuda::product_columns(problem));
-  const typename Kernel::template Launch<Epilogue> launch(
-      device_a.get(), device_b.get(), m,
+  const ProductKernel<T, problem, Epilogue> launch(
+      device_a.get(), device_b.get(),
       {device_x.get(), device_bias.get(), c.get(), y.get(), {partials.get()}, {}, {}});
   std::vector<T> cs[2], ys[2];
   std::vector<float> sums[2];
@@ -158,9 +160,10 @@ void check_case(int m) {
 
 template <class T, bool b_transposed, bool paired>
 void check_sizes() {
-  for (int m : {1, 77, 300}) check_case<T, 208, 72, b_transposed, paired>(m);
-  check_case<T, 432, 136, b_transposed, paired>(500);
-  check_case<T, 3072, 72, b_transposed, paired>(3000);  // several tiles a block
+  check_case<T, 1, 208, 72, b_transposed, paired>();
+  check_case<T, 77, 208, 72, b_transposed, paired>();
+  check_case<T, 500, 432, 136, b_transposed, paired>();
+  check_case<T, 3000, 3072, 72, b_transposed, paired>();  // several tiles a block
 }
 
 template <class T>

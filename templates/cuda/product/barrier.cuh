@@ -18,10 +18,6 @@ __device__ __forceinline__ void barriers_publish() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-__device__ __forceinline__ void barrier_arrive(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
 // Arrives at the barrier that lies at the same place in block `rank` of the cluster.
 __device__ __forceinline__ void barrier_arrive_at(std::uint32_t barrier, std::uint32_t rank) {
   asm volatile(
@@ -37,6 +33,9 @@ __device__ __forceinline__ void barrier_expect(std::uint32_t barrier, int bytes)
                : "memory");
 }
 
+// Nanoseconds that a waiting thread may sleep before it looks again by itself.
+constexpr int kPatience = 10'000'000;
+
 // Returns when the phase of this parity has ended; of a new barrier, the phase before the first (1) has.
 // What threads of the cluster wrote before they arrived can then be read.
 __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
@@ -44,7 +43,7 @@ __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_
       "{\n.reg .pred done;\nwaiting:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, %2;\n"
       "@!done bra waiting;\n}" ::"r"(barrier),
-      "r"(parity), "r"(10000000)
+      "r"(parity), "r"(kPatience)
       : "memory");
 }
 

@@ -18,7 +18,7 @@ class ProductRows {
  public:
   __device__ __forceinline__ ProductRows(std::uint32_t results, int warpgroup, std::int64_t rows,
                                          const ProductPlace& place, Epilogue& epilogue)
-      : results_(results), warpgroup_(warpgroup), rows_(rows), place_(place), epilogue_(epilogue) {
+      : results_(results), warpgroup_(warpgroup), place_(place), epilogue_(epilogue) {
     const std::int64_t below = rows - place.row - group_;
     left_ = column() >= Config::columns || below < 0 ? 0
             : below >= Config::tile.rows             ? Config::tile.rows
@@ -38,16 +38,19 @@ class ProductRows {
     }
   }
 
-  // All rows, whose results are there.
+  // The rows of one half of the tile, whose results are there.
+  template <int part>
   __device__ __forceinline__ void run() {
+    constexpr int first = part * (kSteps / 2);
+    constexpr int end = first + kSteps / 2;
     if (whole_) {
 #pragma unroll 1
-      for (int from = 0; from < kSteps; from += kAhead) {
+      for (int from = first; from < end; from += kAhead) {
         Values values[kAhead][kSides];
         Operands operands[kAhead];
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
-          read(values[i], from + i);
+          read(values[i], from + i - first);
           operands[i] = ahead_[i];
         }
         if (from + kAhead < kSteps) {
@@ -59,16 +62,16 @@ class ProductRows {
       }
     } else {
 #pragma unroll 1
-      for (int step = 0; has(step); ++step) {
+      for (int step = first; step < end && has(step); ++step) {
         Values values[kSides];
-        read(values, step);
+        read(values, step - first);
         call(step, values, epilogue_.load(row(step), column()));
       }
     }
   }
 
-  // Adds up, in a fixed order, what the threads of each column have summed over the tile's rows, and writes it
-  // to the tile's row of the partial sums. The results are no longer needed.
+  // Adds up, in a fixed order, what the threads of each column have summed over the tile's rows, and writes
+  // it to the tile's row of the partial sums. The results are no longer needed.
   __device__ __forceinline__ void store_sums(float* exchange) const {
 #pragma unroll
     for (int s = 0; s < Epilogue::sums; ++s) {
@@ -82,8 +85,10 @@ class ProductRows {
       if (thread_ < Config::tile_columns && column < Config::columns) {
         float total = 0.0f;
 #pragma unroll
-        for (int group = 0; group < kGroups; ++group) total += exchange[group * Config::tile_columns + thread_];
-        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] = total;
+        for (int group = 0; group < kGroups; ++group)
+          total += exchange[group * Config::tile_columns + thread_];
+        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] =
+            total;
       }
     }
   }
@@ -92,21 +97,25 @@ class ProductRows {
   using Values = Vector<typename Config::Storage, 8>;
   using Operands = typename Epilogue::Operands;
   static constexpr int kSides = Config::paired ? 2 : 1;
-  static constexpr int kLanes = Config::tile_columns / 8;              // threads of a row
-  static constexpr int kGroups = 128 / kLanes;                         // rows at a time
-  static constexpr int kSteps = Config::tile.rows / kGroups;           // rows of a thread
-  static constexpr int kAhead = kSteps % 4 == 0 ? 4 : 5;  // whose operands are under way
-  static_assert(kSteps % kAhead == 0 && kGroups % 8 == 0);
+  static constexpr int kLanes = Config::tile_columns / 8;     // threads of a row
+  static constexpr int kGroups = 128 / kLanes;                // rows at a time
+  static constexpr int kSteps = Config::tile.rows / kGroups;  // rows of a thread
+  static constexpr int kAhead = kSteps / 2 % 4 == 0 ? 4 : 3;  // rows whose operands are under way
+  static_assert(kSteps / 2 % kAhead == 0 && kGroups % 8 == 0);
 
-  __device__ __forceinline__ int column() const { return place_.column + lane_ * 8; }
+  __device__ __forceinline__ int column() const {
+    return place_.column + lane_ * 8;
+  }
   __device__ __forceinline__ std::int64_t row(int step) const {
     return place_.row + std::int64_t{group_ + step * kGroups};
   }
-  __device__ __forceinline__ bool has(int step) const { return step * kGroups < left_; }
+  __device__ __forceinline__ bool has(int step) const {
+    return step * kGroups < left_;
+  }
 
   __device__ __forceinline__ void read(Values (&values)[kSides], int step) const {
-    const std::uint32_t from = results_ + (group_ + step * kGroups) * Config::result_row_bytes +
-                               (lane_ ^ group_ % 8) * 16;
+    const std::uint32_t from =
+        results_ + (group_ + step * kGroups) * Config::result_row_bytes + (lane_ ^ group_ % 8) * 16;
 #pragma unroll
     for (int side = 0; side < kSides; ++side) {
       values[side] = __builtin_bit_cast(Values, ptx::load_shared<4>(from + side * 128));
@@ -124,7 +133,6 @@ class ProductRows {
   const int lane_ = thread_ % kLanes, group_ = thread_ / kLanes;
   const std::uint32_t results_;
   const int warpgroup_;
-  const std::int64_t rows_;
   const ProductPlace place_;
   Epilogue& epilogue_;
   int left_;    // rows from this thread's first to the end

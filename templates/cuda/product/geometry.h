@@ -23,19 +23,19 @@ struct ProductProblem {
 // How one block of threads works: two warpgroups take turns, one multiplying while the other runs the
 // epilogue of its tile before. A tile adds up `depth` of k at a time, of which shared memory holds `stages`.
 struct ProductTile {
-  int rows;  // 128, 160 or 192
+  int rows;  // 128 or 192
   int stages;
-  int cluster;  // blocks side by side that share their tiles of a: 1 or 2
 
   static constexpr int columns = 128;
-  static constexpr int depth = 64;  // 128 bytes, the width of the swizzle
+  static constexpr int depth = 64;   // 128 bytes, the width of the swizzle
+  static constexpr int cluster = 2;  // blocks side by side that share their tiles of a
   static constexpr int product_warps = 8;
   static constexpr int threads = 384;  // with four warps of which one copies
   static constexpr int barrier_bytes = 256;
 
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
-  // A tile's results on their way to the epilogue, of each warpgroup.
-  HYDRAC_FN constexpr int result_bytes() const { return rows * columns * 2; }
+  // Half of a tile's results on its way to the epilogue, of each warpgroup.
+  HYDRAC_FN constexpr int result_bytes() const { return rows / 2 * columns * 2; }
   HYDRAC_FN constexpr int shared_bytes() const {
     return stages * stage_bytes() + 2 * result_bytes() + barrier_bytes;
   }
@@ -63,10 +63,6 @@ HYDRAC_FN constexpr bool product_supports(const ProductProblem& p) {
          p.sums >= 0 && p.sums <= 2;
 }
 
-HYDRAC_FN constexpr bool product_pays(const ProductProblem& p) {
-  return product_supports(p) && p.b_transposed && p.m >= 4096;
-}
-
 // Columns for which the epilogue is called.
 HYDRAC_FN constexpr std::int64_t product_columns(const ProductProblem& p) {
   return p.paired ? p.n / 2 : p.n;
@@ -77,8 +73,27 @@ HYDRAC_FN constexpr int product_multiprocessors([[maybe_unused]] int capability)
   return 132;
 }
 
-HYDRAC_FN constexpr ProductTile product_tile([[maybe_unused]] const ProductProblem& p) {
-  return {192, 3, 2};
+namespace detail {
+
+HYDRAC_FN constexpr std::int64_t product_tiles(const ProductProblem& p, int rows) {
+  return (p.m + rows - 1) / rows * ((p.n + ProductTile::columns - 1) / ProductTile::columns);
+}
+
+}  // namespace detail
+
+// High tiles read the operands less often; low ones leave fewer multiprocessors of small products without
+// work. Behind the gradient's layout stand the epilogues that load most: they gain more from shorter turns.
+HYDRAC_FN constexpr ProductTile product_tile(const ProductProblem& p) {
+  const bool high =
+      p.b_transposed && detail::product_tiles(p, 192) >= 2 * product_multiprocessors(p.capability);
+  return high ? ProductTile{192, 4} : ProductTile{128, 5};
+}
+
+// Whether the product with its epilogue is faster than a library's product and a kernel behind it, as
+// measured on an H200 (tests/gpu/product_bench.cu): forward by 6 to 25% from [2048,1024] on, gradients by 3
+// to 12% from [16384,1536] on; smaller ones were not measured.
+HYDRAC_FN constexpr bool product_pays(const ProductProblem& p) {
+  return product_supports(p) && detail::product_tiles(p, 128) >= (p.b_transposed ? 128 : 1536);
 }
 
 // Rows of the workspace [rows, product_columns] of each column sum: every tile of rows leaves one.
@@ -87,24 +102,19 @@ HYDRAC_FN constexpr std::int64_t product_sums_rows(const ProductProblem& p) {
   return (p.m + rows - 1) / rows;
 }
 
-HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p, const ProductTile& tile) {
-  const std::int64_t columns = (p.n + tile.columns - 1) / tile.columns;
-  const std::int64_t clusters =
-      (p.m + tile.rows - 1) / tile.rows * ((columns + tile.cluster - 1) / tile.cluster);
-  const std::int64_t most = product_multiprocessors(p.capability) / tile.cluster;
-  return {static_cast<unsigned>((clusters < most ? clusters : most) * tile.cluster), ProductTile::threads,
-          tile.cluster, 1, static_cast<std::uint64_t>(tile.shared_bytes())};
-}
 HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p) {
-  return product_launch(p, product_tile(p));
+  const ProductTile tile = product_tile(p);
+  constexpr int cluster = ProductTile::cluster;
+  const std::int64_t columns = (p.n + ProductTile::columns - 1) / ProductTile::columns;
+  const std::int64_t clusters = (p.m + tile.rows - 1) / tile.rows * ((columns + cluster - 1) / cluster);
+  const std::int64_t most = product_multiprocessors(p.capability) / cluster;
+  return {static_cast<unsigned>((clusters < most ? clusters : most) * cluster), ProductTile::threads, cluster,
+          1, static_cast<std::uint64_t>(tile.shared_bytes())};
 }
 
 // A cluster's blocks copy a share of the rows each, for all of them.
-HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p, const ProductTile& tile) {
-  return {{p.k, p.m}, p.k * 2, {ProductTile::depth, tile.rows / tile.cluster}};
-}
 HYDRAC_FN constexpr ProductMap product_map_a(const ProductProblem& p) {
-  return product_map_a(p, product_tile(p));
+  return {{p.k, p.m}, p.k * 2, {ProductTile::depth, product_tile(p).rows / ProductTile::cluster}};
 }
 
 // Halves of a tile's columns come in copies of their own: they are the two sides of a paired product.

@@ -1,5 +1,5 @@
 // A warpgroup's products of one tile. The tensor cores compute it transposed: the columns of b are the rows
-// of their instructions, the rows of a their columns, so that a tile can have 160 or 192 rows.
+// of their instructions, the rows of a their columns, so that a tile can have 192 rows.
 #pragma once
 #include "cuda/product/shared.cuh"
 #include "cuda/product/wgmma.cuh"
@@ -36,18 +36,20 @@ class ProductSums {
     settle();
   }
 
-  // Rounds the sums and writes them to the results.
+  // Rounds the sums of one half of the tile's rows and writes them to the results.
+  template <int part>
   __device__ __forceinline__ void store(std::uint32_t results, int warp, int lane) const {
+    constexpr int first = part * (kFragments / 2);
     const std::uint32_t to = results + (lane / 16 * 8 + lane % 8) * Config::result_row_bytes +
                              ((warp * 2 + lane / 8 % 2) ^ lane % 8) * 16;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
-      for (int n = 0; n < kFragments; n += 2) {
+      for (int n = 0; n < kFragments / 2; n += 2) {
         asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                          to + half * 128 + n * 8 * Config::result_row_bytes),
-                     "r"(packed(half, n, 0)), "r"(packed(half, n, 2)), "r"(packed(half, n + 1, 0)),
-                     "r"(packed(half, n + 1, 2))
+                     "r"(packed(half, first + n, 0)), "r"(packed(half, first + n, 2)),
+                     "r"(packed(half, first + n + 1, 0)), "r"(packed(half, first + n + 1, 2))
                      : "memory");
       }
     }
@@ -57,8 +59,8 @@ class ProductSums {
   static constexpr int kRows = Config::tile.rows;
   static constexpr int kFragments = kRows / 8;
 
-  // Starts the products of one stage. That the first ones overwrite the sums must be constant, or the compiler
-  // would keep the sums of the tile before through its epilogue.
+  // Starts the products of one stage. That the first ones overwrite the sums must be constant, or the
+  // compiler would keep the sums of the tile before through its epilogue.
   template <bool first>
   __device__ __forceinline__ void begin(std::uint32_t a, std::uint32_t b) {
     constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // of b, to the next 16 of k
@@ -78,11 +80,7 @@ class ProductSums {
   }
 
   __device__ __forceinline__ void release(std::uint32_t empty) const {
-    if constexpr (Config::tile.cluster == 1) {
-      if (threadIdx.x % 128 == 0) barrier_arrive(empty);
-    } else {
-      if (threadIdx.x % 128 < Config::tile.cluster) barrier_arrive_at(empty, threadIdx.x % 128);
-    }
+    if (threadIdx.x % 128 < ProductTile::cluster) barrier_arrive_at(empty, threadIdx.x % 128);
   }
 
   // Stands before sums are read: the compiler does not know when they are written.

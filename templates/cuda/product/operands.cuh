@@ -22,12 +22,8 @@ __device__ __forceinline__ void copy_operands(const ProductShared<Config>& share
       const std::uint32_t full = shared.full(stage.index);
       barrier_wait(shared.empty(stage.index), stage.parity ^ 1);
       barrier_expect(full, Config::tile.stage_bytes());
-      if constexpr (Config::tile.cluster == 1) {
-        copy_box(shared.a(stage.index), a, depth, place.row, full);
-      } else {
-        copy_box_to(3, shared.a(stage.index) + rank * (Config::a_bytes / 2), a, depth,
-                    place.row + rank * kShare, full);
-      }
+      copy_box_to(3, shared.a(stage.index) + rank * (Config::a_bytes / 2), a, depth,
+                  place.row + rank * kShare, full);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int column = place.column + half * Config::half_distance;

@@ -6,8 +6,8 @@
 //   static constexpr int sums;   // column sums that it keeps, 0 to 2
 //   struct Operands;             // what a call reads of its row in global memory; may be empty
 //   void begin(int column);      // before a thread's rows of a tile: loads what depends on the column alone
-//   Operands load(std::int64_t row, int column) const;  // some rows ahead of the call, also before the
-//   product void operator()(std::int64_t row, int column, const Vector<Storage, 8>& values, const Operands&);
+//   Operands load(std::int64_t row, int column) const;  // some rows ahead of the call
+//   void operator()(std::int64_t row, int column, const Vector<Storage, 8>& values, const Operands&);
 // or, paired, with the values of columns `column` and `column + n / 2`, column < n / 2:
 //   void operator()(std::int64_t row, int column, const Vector<Storage, 8>& first,
 //                   const Vector<Storage, 8>& second, const Operands&);
@@ -22,10 +22,6 @@
 #include "cuda/product/operands.cuh"
 
 namespace hydrac::cuda {
-
-#ifdef PRODUCT_CLOCK
-__device__ long long clocks;
-#endif
 
 // The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the
 // one before: who waits for a stage must know that the other one has begun what lies before.
@@ -56,11 +52,17 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
     stage.skip_tile();
     if (tile + tiles.step() < tiles.count()) give_turn(1 - warpgroup);
     sums.finish(shared);
+    // One half of the rows after the other: shared memory has room for half of the results, and the epilogue
+    // gets the registers of sums that are stored.
     sync_warpgroup(warpgroup);  // the results of the tile before have been read
-    sums.store(results, warp, lane);
+    sums.template store<0>(results, warp, lane);
     ProductRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
     sync_warpgroup(warpgroup);
-    epilogue_rows.run();
+    epilogue_rows.template run<0>();
+    sync_warpgroup(warpgroup);
+    sums.template store<1>(results, warp, lane);
+    sync_warpgroup(warpgroup);
+    epilogue_rows.template run<1>();
     if constexpr (Epilogue::sums > 0) {
       epilogue_rows.store_sums(reinterpret_cast<float*>(memory + (results - shared.base)));
     }
@@ -75,25 +77,17 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
                                         Epilogue& epilogue) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const ProductShared<Config> shared{ptx::shared_address(shared_memory)};
-  constexpr bool clustered = Config::tile.cluster > 1;
-  const int rank = clustered ? static_cast<int>(cluster_rank()) : 0;
+  const int rank = static_cast<int>(cluster_rank());
   const int warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
   if (threadIdx.x == 0) {
     prefetch_map(a);
     prefetch_map(b);
     shared.create_barriers();
   }
-  if constexpr (clustered) {
-    cluster_sync();
-  } else {
-    __syncthreads();
-  }
+  cluster_sync();
   wait_for_previous_kernel();
   launch_next_kernel();
 
-#ifdef PRODUCT_CLOCK
-  const long long start = clock64();
-#endif
   const ProductTiles<Config> tiles(rows, rank);
   if (warp < ProductTile::product_warps) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
@@ -103,11 +97,8 @@ __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, 
     if (threadIdx.x == ProductTile::product_warps * 32) copy_operands(shared, tiles, a, b, rank);
     __syncwarp();
   }
-#ifdef PRODUCT_CLOCK
-  if (threadIdx.x == 0 && blockIdx.x == 0) clocks = clock64() - start;
-#endif
   // A block must stay until its neighbour's copies and arrivals have reached it.
-  if constexpr (clustered) cluster_sync();
+  cluster_sync();
 }
 
 }  // namespace hydrac::cuda
