@@ -87,6 +87,7 @@ class CudaBodyPrinter : BodyNames {
   std::string tensor_member(int operand) const;
   std::vector<std::string> take_products();
   std::vector<ir::ExprId> take_loads(bool invariant);
+  std::string in_32_bits(int operand, const std::string& number) const;
   std::string first_definition(int space) const;
   std::string begin_function(const std::vector<ir::ExprId>& loads);
   std::string load_function(const std::vector<ir::ExprId>& loads);

@@ -114,8 +114,14 @@ std::string function_head(const std::string& result, const std::string& paramete
 
 }  // namespace
 
-// The number of the first element, in 32 bits where these suffice: addresses are a good part of an epilogue's
-// work.
+// The number of an element of the operand, in 32 bits where these suffice: addresses are a good part of an
+// epilogue's work.
+std::string CudaBodyPrinter::in_32_bits(int operand, const std::string& number) const {
+  const int64_t elements = element_count(graph_.value(storage_of(graph_, use_of(operand).value)).shape);
+  return elements < (int64_t{1} << 32) ? fmt::format("static_cast<std::uint32_t>({})", number) : number;
+}
+
+// The number of the first element in tensors that lie as rows and columns count.
 std::string CudaBodyPrinter::first_definition(int space) const {
   const Size width = width_of(space);
   const std::string number = fmt::format("r * {} + {}", as_factor(width), variables_[body_.spaces[space][0]]);

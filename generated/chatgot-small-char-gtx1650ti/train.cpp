@@ -87,6 +87,7 @@ TrainSettings train_settings() {
       {"model.vocab_size", "128"},
       {"optimizations.attention", "\"auto\""},
       {"optimizations.cuda_graph", "true"},
+      {"optimizations.fused_products", "\"auto\""},
       {"optimizations.gradients", "\"fp32\""},
       {"optimizations.loss", "\"materialized\""},
       {"optimizations.optimizer_state", "\"fp32\""},

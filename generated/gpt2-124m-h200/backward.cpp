@@ -34,26 +34,27 @@ void block_backward(const Memory& m, Run& run, int l) {
                               grads.mlp_down_bias[l], act.layernorm_backward_add_workspace, beside.stream());
   beside.mark(run.after_d_residual_sum_2);
 
-  // d_mlp_act = d_residual_sum_bf16 · mlp_down_weight    [B,T,C] x [C,F] -> [B,T,F]
-  main.wait(run.after_d_residual_sum_2);
-  main.gemm_nn(act.d_mlp_act, act.d_residual_sum_bf16, copies.mlp_down_weight[l], B * T, F, C);
-
   // mlp_down_weight += d_residual_sum_bf16ᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
   beside.gemm_tn(grads.mlp_down_weight[l], act.d_residual_sum_bf16, act.mlp_act[l], C, F, B * T,
                  {.accumulate = true});
   beside.mark(run.after_d_mlp_down_weight);
 
-  main.wait(run.after_d_mlp_down_weight);
-  gelu_tanh_backward(act.mlp_up_product[l], copies.mlp_up_bias[l], act.d_mlp_act, act.d_mlp_up,
-                     grads.mlp_up_bias[l], act.gelu_tanh_backward_workspace, main.stream());
+  // d_y = d_residual_sum_bf16 · mlp_down_weight    [B,T,C] x [C,F]
+  // x = product + bias
+  // d_x = d_y * act'(x)
+  // d_bias = sum over rows of d_x
+  main.wait(run.after_d_residual_sum_2);
+  product_gelu_tanh_backward(act.d_residual_sum_bf16, copies.mlp_down_weight[l], act.mlp_up_product[l],
+                             copies.mlp_up_bias[l], act.d_mlp_up, act.product_gelu_tanh_backward_workspace,
+                             main.stream());
   main.mark(run.after_d_mlp_up);
 
   beside.wait(run.after_d_mlp_up);
-  gelu_tanh_backward_sums(grads.mlp_up_bias[l], act.gelu_tanh_backward_workspace, beside.stream());
-  beside.mark(run.after_d_mlp_up_2);
+  product_gelu_tanh_backward_sums(grads.mlp_up_bias[l], act.product_gelu_tanh_backward_workspace,
+                                  beside.stream());
 
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
-  main.wait(run.after_d_mlp_up_2);
+  main.wait(run.after_d_mlp_down_weight);
   main.gemm_nn(act.d_mlp_normed, act.d_mlp_up, copies.mlp_up_weight[l], B * T, C, F);
 
   // mlp_up_weight += d_mlp_upᵀ · mlp_normed    [B,T,F]ᵀ x [B,T,C] -> [F,C]

@@ -33,9 +33,9 @@ void block(const Memory& m, Run& run, int l) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"block"}, nvtx3::payload{l}};
 
-  // attn_qkv = normed · attn_qkv_weightᵀ + attn_qkv_bias    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]
-  main.gemm_nt(eval.attn_qkv, eval.normed, copies.attn_qkv_weight[l], B * T, 3 * H * D, C,
-               {.bias = copies.attn_qkv_bias[l]});
+  // product = normed · attn_qkv_weightᵀ    [B,T,C] x [3HD,C]ᵀ
+  // y = product + bias
+  product_bias(eval.normed, copies.attn_qkv_weight[l], copies.attn_qkv_bias[l], eval.attn_qkv, main.stream());
 
   run.cudnn.run(run.attention,
                 ForwardPointers{eval.attn_q, eval.attn_k, eval.attn_v, eval.attn_mixed, eval.attn_mixed_lse},
@@ -48,10 +48,11 @@ void block(const Memory& m, Run& run, int l) {
                 weights.mlp_norm_weight[l], weights.mlp_norm_bias[l], eval.mlp_normed, eval.mlp_normed_mean,
                 eval.mlp_normed_rstd, B * T, main.stream());
 
-  // mlp_up_product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
-  main.gemm_nt(eval.mlp_up_product, eval.mlp_normed, copies.mlp_up_weight[l], B * T, F, C);
-
-  gelu_tanh(eval.mlp_up_product, copies.mlp_up_bias[l], eval.mlp_act, B * T, main.stream());
+  // product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ
+  // x = product + bias
+  // y = act(x)
+  product_gelu_tanh_evaluate(eval.mlp_normed, copies.mlp_up_weight[l], copies.mlp_up_bias[l], eval.mlp_act,
+                             main.stream());
 
   // mlp_out_product = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
   main.gemm_nt(eval.mlp_out_product, eval.mlp_act, copies.mlp_down_weight[l], B * T, C, F);

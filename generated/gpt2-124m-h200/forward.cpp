@@ -33,9 +33,10 @@ void block(const Memory& m, Run& run, int l) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"block"}, nvtx3::payload{l}};
 
-  // attn_qkv = normed · attn_qkv_weightᵀ + attn_qkv_bias    [B,T,C] x [3HD,C]ᵀ -> [B,T,3HD]
-  main.gemm_nt(act.attn_qkv[l], act.normed[l], copies.attn_qkv_weight[l], B * T, 3 * H * D, C,
-               {.bias = copies.attn_qkv_bias[l]});
+  // product = normed · attn_qkv_weightᵀ    [B,T,C] x [3HD,C]ᵀ
+  // y = product + bias
+  product_bias(act.normed[l], copies.attn_qkv_weight[l], copies.attn_qkv_bias[l], act.attn_qkv[l],
+               main.stream());
 
   run.cudnn.run(
       run.attention,
@@ -49,10 +50,11 @@ void block(const Memory& m, Run& run, int l) {
                 weights.mlp_norm_weight[l], weights.mlp_norm_bias[l], act.mlp_normed[l],
                 act.mlp_normed_mean[l], act.mlp_normed_rstd[l], B * T, main.stream());
 
-  // mlp_up_product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
-  main.gemm_nt(act.mlp_up_product[l], act.mlp_normed[l], copies.mlp_up_weight[l], B * T, F, C);
-
-  gelu_tanh(act.mlp_up_product[l], copies.mlp_up_bias[l], act.mlp_act[l], B * T, main.stream());
+  // product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ
+  // x = product + bias
+  // y = act(x)
+  product_gelu_tanh(act.mlp_normed[l], copies.mlp_up_weight[l], act.mlp_up_product[l], copies.mlp_up_bias[l],
+                    act.mlp_act[l], main.stream());
 
   // mlp_out_product = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
   main.gemm_nt(act.mlp_out_product, act.mlp_act[l], copies.mlp_down_weight[l], B * T, C, F);

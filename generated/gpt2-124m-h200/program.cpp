@@ -19,14 +19,11 @@ namespace {
 
 // Every product of the program. Its algorithm is measured once on a machine, then remembered.
 void plan_products(Products& products) {
-  products.plan_nt<bf16, bf16>(B * T, 3 * H * D, C, {.bias = true});
   products.plan_nt<bf16, bf16>(B * T, C, H * D);
-  products.plan_nt<bf16, bf16>(B * T, F, C);
   products.plan_nt<bf16, bf16>(B * T, C, F);
   products.plan_nt<bf16, bf16>(R, V, C);
   products.plan_nn<bf16, bf16>(R, C, V);
   products.plan_tn<bf16, float>(V, C, R, {.accumulate = true, .beside = true});
-  products.plan_nn<bf16, bf16>(B * T, F, C);
   products.plan_tn<bf16, float>(C, F, B * T, {.accumulate = true, .beside = true});
   products.plan_nn<bf16, bf16>(B * T, C, F);
   products.plan_tn<bf16, float>(F, C, B * T, {.accumulate = true, .beside = true});
@@ -34,9 +31,7 @@ void plan_products(Products& products) {
   products.plan_tn<bf16, float>(C, C, B * T, {.accumulate = true, .beside = true});
   products.plan_nn<bf16, bf16>(B * T, C, 3 * H * D);
   products.plan_tn<bf16, float>(3 * H * D, C, B * T, {.accumulate = true, .beside = true});
-  products.plan_nt<bf16, bf16>(T, 3 * H * D, C, {.bias = true});
   products.plan_nt<bf16, bf16>(T, C, H * D);
-  products.plan_nt<bf16, bf16>(T, F, C);
   products.plan_nt<bf16, bf16>(T, C, F);
   products.plan_nt<bf16, float>(1, V, C);
 }

@@ -31,7 +31,6 @@ struct Run {
   Mark after_d_attn_qkv_bias = {};
   Mark after_d_mlp_down_weight = {};
   Mark after_d_mlp_up = {};
-  Mark after_d_mlp_up_2 = {};
   Mark after_d_mlp_up_weight = {};
   Mark after_d_residual = {};
   Mark after_d_residual_sum = {};

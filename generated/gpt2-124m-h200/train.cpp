@@ -84,6 +84,7 @@ TrainSettings train_settings() {
       {"model.vocab_size", "50257"},
       {"optimizations.attention", "\"auto\""},
       {"optimizations.cuda_graph", "true"},
+      {"optimizations.fused_products", "\"auto\""},
       {"optimizations.gradients", "\"fp32\""},
       {"optimizations.loss", "\"fused_linear\""},
       {"optimizations.optimizer_state", "\"fp32\""},

@@ -86,6 +86,7 @@ TrainSettings train_settings() {
       {"model.vocab_size", "65"},
       {"optimizations.attention", "\"auto\""},
       {"optimizations.cuda_graph", "false"},
+      {"optimizations.fused_products", "\"auto\""},
       {"optimizations.gradients", "\"fp32\""},
       {"optimizations.loss", "\"materialized\""},
       {"optimizations.optimizer_state", "\"fp32\""},

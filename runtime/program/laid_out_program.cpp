@@ -38,18 +38,18 @@ void LaidOutProgram::initialize() {
 void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
   const int64_t element = dtype_bytes(start.dtype);
   std::vector<float> rounded;  // f32 needs none: it is made where it is copied from
-  copy_in_pieces(
-      start.place.offset, start.place.elements * element, [&](int64_t first, std::span<std::byte> piece) {
-        const size_t count = piece.size() / static_cast<size_t>(element);
-        if (start.dtype == SafetensorsDtype::f32) {
-          initialize_parameter(std::span(reinterpret_cast<float*>(piece.data()), count), first / element, start,
-                               layout_.seed, stream);
-          return;
-        }
-        rounded.resize(count);
-        initialize_parameter(rounded, first / element, start, layout_.seed, stream);
-        encode_floats(rounded, start.dtype, piece.data());
-      });
+  copy_in_pieces(start.place.offset, start.place.elements * element,
+                 [&](int64_t first, std::span<std::byte> piece) {
+                   const size_t count = piece.size() / static_cast<size_t>(element);
+                   if (start.dtype == SafetensorsDtype::f32) {
+                     initialize_parameter(std::span(reinterpret_cast<float*>(piece.data()), count),
+                                          first / element, start, layout_.seed, stream);
+                     return;
+                   }
+                   rounded.resize(count);
+                   initialize_parameter(rounded, first / element, start, layout_.seed, stream);
+                   encode_floats(rounded, start.dtype, piece.data());
+                 });
 }
 
 void LaidOutProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {

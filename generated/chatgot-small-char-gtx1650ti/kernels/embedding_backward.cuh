@@ -11,7 +11,6 @@ namespace hydrac::chatgot_small_char_program {
 
 namespace embedding_backward_code {
 
-constexpr int kThreads = 192;
 constexpr int kColumns = 4;
 constexpr int kAccess = 4;
 constexpr int kChunks = 128;  // in all

@@ -23,10 +23,10 @@ constexpr int kGradientSharedSumBytes = 16384;
 namespace {
 
 // Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
-// random_bits(key, ((b*H + h)*T + i)*T + j) >= threshold, and then multiplied by keep_scale.
+// random_16_bits(key, score_index(b*H + h, T, i, j)) >= threshold, and then multiplied by keep_scale.
 struct AttentionDropout {
   std::uint32_t key;
-  std::uint32_t threshold;  // p * 2^32
+  std::uint32_t threshold;  // p * 2^16
   float keep_scale;         // 1 / (1 - p)
 };
 

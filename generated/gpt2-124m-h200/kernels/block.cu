@@ -96,35 +96,4 @@ void add_layernorm(const bf16* product, const bf16* bias, const float* residual,
                        residual, sum, norm_weight, norm_bias, normed, mean, rstd);
 }
 
-// x = product + bias
-// y = act(x)
-// Rows [B,T], columns [F]; reads 1 and writes 1 of [B,T,F].
-// y may lie where product lies.
-// Spec: model.hidden_act.
-static __global__ void __launch_bounds__(256) gelu_tanh_kernel(const bf16* product,  // [B,T,F]
-                                                               const bf16* bias,     // [F]
-                                                               bf16* y) {            // [B,T,F]
-  wait_for_previous_kernel();
-  launch_next_kernel();
-  constexpr int kThreads = 256;               // of a block
-  constexpr int kVector = 8;                  // columns that a thread moves at once
-  constexpr unsigned kVectors = F / kVector;  // of a row
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  const std::int64_t first = std::int64_t{i} * kVector;
-  const int f = i % kVectors * kVector;
-  const auto bias_in = load_columns<kVector>(bias + f);
-  const auto product_in = load_columns<kVector>(product + first);
-  float y_out[kVector];
-#pragma unroll
-  for (int j = 0; j < kVector; ++j) {
-    const float x = element(product_in, j) + element(bias_in, j);
-    y_out[j] = x * sigmoid(x * (x * x * 0.071354814f + 1.5957692f));
-  }
-  store_columns<kVector>(y + first, y_out);
-}
-
-void gelu_tanh(const bf16* product, const bf16* bias, bf16* y, std::int64_t rows, cudaStream_t stream) {
-  launch_behind_kernel("gelu_tanh", gelu_tanh_kernel, {rows * F / 8 / 256, 256}, stream, product, bias, y);
-}
-
 }  // namespace hydrac::gpt2_124m_program

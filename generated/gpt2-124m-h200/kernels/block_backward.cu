@@ -162,92 +162,15 @@ void layernorm_backward_add_sums(float* d_norm_weight, float* d_norm_bias, float
                        stream, d_norm_weight, d_norm_bias, d_bias, workspace);
 }
 
-// x = product + bias
-// d_x = d_y * act'(x)
-// d_bias = sum over rows of d_x
-// Rows [B,T], columns [F]; reads 2 and writes 1 of [B,T,F].
-// d_x may lie where d_y lies.
-// Spec: model.hidden_act.
-static __global__ void __launch_bounds__(256, 5)
-    gelu_tanh_backward_kernel(const bf16* product,              // [B,T,F]
-                              const bf16* bias,                 // [F]
-                              const bf16* d_y,                  // [B,T,F]
-                              bf16* d_x,                        // [B,T,F]
-                              float* __restrict__ d_bias,       // [F]
-                              float* __restrict__ workspace) {  // [55,kSums]
-  wait_for_previous_kernel();
-  launch_next_kernel();
-  constexpr int kLanes = 32;                         // threads of a row
-  constexpr int kRows = 8;                           // rows of a block, side by side
-  constexpr int kBlocks = 55;                        // that share the rows of a tile
-  constexpr int kVector = 8;                         // columns that a thread moves at once
-  constexpr int kVectors = F / kVector;              // of a row
-  constexpr int kChunks = 1;                         // vectors of a thread
-  constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
-  constexpr int kTiles = kVectors / kLanes;          // of kLanes vectors
-  constexpr std::int64_t kSums = F;                  // partial sums of a block
-  RowLanes<kLanes, kRows> lanes;
-  const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
-  float d_bias_sum[kVector] = {};
-  const int f = (tile * kLanes + lanes.lane) * kVector;
-  const auto bias_in = load_columns<kVector>(bias + f);
-  extern __shared__ __align__(16) unsigned char shared[];
-  auto* const product_ahead = reinterpret_cast<Vector<bf16, kVector>*>(shared) + threadIdx.x;
-  auto* const d_y_ahead =
-      reinterpret_cast<Vector<bf16, kVector>*>(shared + kStep * kRows * sizeof(bf16)) + threadIdx.x;
-
-  // Starts the copies of a row r to shared memory: they arrive while the row before is computed.
-  const auto fetch = [&](std::int64_t r) {
-    const bf16* product_row = product + r * F;
-    const bf16* d_y_row = d_y + r * F;
-    copy_columns<kVector>(product_ahead[0], product_row + f);
-    copy_columns<kVector>(d_y_ahead[0], d_y_row + f);
-  };
-  const std::int64_t first = share * kRows + lanes.row;
-  if (first < B * T) fetch(first);
-
-  for (std::int64_t r = first; r < B * T; r += kBlocks * kRows) {
-    wait_copies();
-    bf16* d_x_row = d_x + r * F;
-    const auto product_in = product_ahead[0];
-    const auto d_y_in = d_y_ahead[0];
-    if (r + kBlocks * kRows < B * T) fetch(r + kBlocks * kRows);
-    float d_x_out[kVector];
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) {
-      const float x = element(product_in, j) + element(bias_in, j);
-      const float mul_value = x * x;
-      const float s = sigmoid(x * (mul_value * 0.071354814f + 1.5957692f));
-      const float d_x_value =
-          element(d_y_in, j) * (s + x * s * (1.0f - s) * (mul_value * 0.21406445f + 1.5957692f));
-      d_x_out[j] = d_x_value;
-      d_bias_sum[j] += round_to<bf16>(d_x_value);
-    }
-    store_columns<kVector>(d_x_row + f, d_x_out);
-  }
-
-  // The sums over this block's rows: one row of the workspace a block.
-  add_rows(lanes, d_bias_sum);
-  if (lanes.row == 0) {
-    store_columns<4>(workspace + share * kSums + f, d_bias_sum);
-  }
-}
-
-void gelu_tanh_backward(const bf16* product, const bf16* bias, const bf16* d_y, bf16* d_x, float* d_bias,
-                        float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("gelu_tanh_backward", gelu_tanh_backward_kernel, {660, 256, 8192}, stream, product,
-                       bias, d_y, d_x, d_bias, workspace);
-}
-
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.hidden_act.
 static __global__ void __launch_bounds__(256)
-    gelu_tanh_backward_sums_kernel(float* __restrict__ d_bias,  // [F]
-                                   const float* workspace) {    // [55,kSums]
+    product_gelu_tanh_backward_sums_kernel(float* __restrict__ d_bias,  // [F]
+                                           const float* workspace) {    // [512,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kColumns = 16;   // of a block
-  constexpr int kPartials = 55;  // blocks that left sums
+  constexpr int kColumns = 16;    // of a block
+  constexpr int kPartials = 512;  // blocks that left sums
   constexpr int kSums = F;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -255,9 +178,9 @@ static __global__ void __launch_bounds__(256)
   d_bias[column] += total;
 }
 
-void gelu_tanh_backward_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("gelu_tanh_backward_sums", gelu_tanh_backward_sums_kernel, {F / 16, 256}, stream,
-                       d_bias, workspace);
+void product_gelu_tanh_backward_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("product_gelu_tanh_backward_sums", product_gelu_tanh_backward_sums_kernel,
+                       {F / 16, 256}, stream, d_bias, workspace);
 }
 
 // d_bias = sum over rows of d_y

@@ -12,7 +12,6 @@ namespace hydrac::gpt2_124m_program {
 
 namespace embedding_backward_code {
 
-constexpr int kThreads = 192;
 constexpr int kColumns = 4;
 constexpr int kAccess = 4;
 constexpr int kChunks = 1024;  // in all

@@ -13,6 +13,7 @@ namespace embedding_backward_code {
 constexpr int kGroups = 1;
 constexpr int kChunk = 64;  // tokens
 constexpr int kTiles = 1;
+constexpr int kThreads = 192;
 constexpr int kTokens = 65536;
 constexpr int kLanes = 192;
 

@@ -46,11 +46,6 @@ void add_layernorm(const bf16* product,       // [B,T,C]
                    float* rstd,               // [B,T]
                    std::int64_t rows, cudaStream_t stream);
 
-void gelu_tanh(const bf16* product,  // [B,T,F]
-               const bf16* bias,     // [F]
-               bf16* y,              // [B,T,F]
-               std::int64_t rows, cudaStream_t stream);
-
 // ---- block_backward.cu
 
 void layernorm_backward_add(const bf16* d_normed,      // [B,T,C]
@@ -73,17 +68,9 @@ void layernorm_backward_add_sums(float* d_norm_weight,    // [C]
                                  const float* workspace,  // [132,kSums]
                                  cudaStream_t stream);
 
-void gelu_tanh_backward(const bf16* product,  // [B,T,F]
-                        const bf16* bias,     // [F]
-                        const bf16* d_y,      // [B,T,F]
-                        bf16* d_x,            // [B,T,F]
-                        float* d_bias,        // [F]
-                        float* workspace,     // [55,kSums]
-                        cudaStream_t stream);
-
-void gelu_tanh_backward_sums(float* d_bias,           // [F]
-                             const float* workspace,  // [55,kSums]
-                             cudaStream_t stream);
+void product_gelu_tanh_backward_sums(float* d_bias,           // [F]
+                                     const float* workspace,  // [512,kSums]
+                                     cudaStream_t stream);
 
 void bias_gradient(const bf16* d_y,   // [B,T,3HD]
                    float* d_bias,     // [3HD]
@@ -172,6 +159,57 @@ void position_embedding_gradient(const float* d_embedded,  // [B,T,C]
                                  cudaStream_t stream);
 
 void advance_randomness(std::uint32_t* rng_step, cudaStream_t stream);
+
+// ---- product_bias.cu
+
+void product_bias(const bf16* left,   // [B,T,C]
+                  const bf16* right,  // [3HD,C]
+                  const bf16* bias,   // [3HD]
+                  bf16* y,            // [B,T,3HD]
+                  cudaStream_t stream);
+
+// ---- product_bias_generate.cu
+
+void product_bias_generate(const bf16* left,   // [1,T,C]
+                           const bf16* right,  // [3HD,C]
+                           const bf16* bias,   // [3HD]
+                           bf16* y,            // [1,T,3HD]
+                           cudaStream_t stream);
+
+// ---- product_gelu_tanh.cu
+
+void product_gelu_tanh(const bf16* left,   // [B,T,C]
+                       const bf16* right,  // [F,C]
+                       bf16* product,      // [B,T,F]
+                       const bf16* bias,   // [F]
+                       bf16* y,            // [B,T,F]
+                       cudaStream_t stream);
+
+// ---- product_gelu_tanh_backward.cu
+
+void product_gelu_tanh_backward(const bf16* left,     // [B,T,C]
+                                const bf16* right,    // [C,F]
+                                const bf16* product,  // [B,T,F]
+                                const bf16* bias,     // [F]
+                                bf16* d_x,            // [B,T,F]
+                                float* workspace,     // [512,F]
+                                cudaStream_t stream);
+
+// ---- product_gelu_tanh_evaluate.cu
+
+void product_gelu_tanh_evaluate(const bf16* left,   // [B,T,C]
+                                const bf16* right,  // [F,C]
+                                const bf16* bias,   // [F]
+                                bf16* y,            // [B,T,F]
+                                cudaStream_t stream);
+
+// ---- product_gelu_tanh_generate.cu
+
+void product_gelu_tanh_generate(const bf16* left,   // [1,T,C]
+                                const bf16* right,  // [F,C]
+                                const bf16* bias,   // [F]
+                                bf16* y,            // [1,T,F]
+                                cudaStream_t stream);
 
 // ---- update.cu
 

@@ -38,11 +38,9 @@ class ProductRows {
     }
   }
 
-  // The rows of one half of the tile, whose results are there.
-  template <int part>
-  __device__ __forceinline__ void run() {
-    constexpr int first = part * (kSteps / 2);
-    constexpr int end = first + kSteps / 2;
+  // The rows of one half of the tile, part 0 or 1, whose results are there.
+  __device__ __forceinline__ void run(int part) {
+    const int first = part * (kSteps / 2), end = first + kSteps / 2;
     if (whole_) {
 #pragma unroll 1
       for (int from = first; from < end; from += kAhead) {

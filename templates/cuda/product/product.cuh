@@ -58,11 +58,11 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
     sums.template store<0>(results, warp, lane);
     ProductRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
     sync_warpgroup(warpgroup);
-    epilogue_rows.template run<0>();
+    epilogue_rows.run(0);
     sync_warpgroup(warpgroup);
     sums.template store<1>(results, warp, lane);
     sync_warpgroup(warpgroup);
-    epilogue_rows.template run<1>();
+    epilogue_rows.run(1);
     if constexpr (Epilogue::sums > 0) {
       epilogue_rows.store_sums(reinterpret_cast<float*>(memory + (results - shared.base)));
     }
