@@ -33,10 +33,9 @@ void block(const Memory& m, Run& run, int l) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"block"}, nvtx3::payload{l}};
 
-  // product = normed · attn_qkv_weightᵀ    [1,T,C] x [3HD,C]ᵀ
-  // y = product + bias
-  product_bias_generate(gen.normed, copies.attn_qkv_weight[l], copies.attn_qkv_bias[l], gen.attn_qkv,
-                        main.stream());
+  // attn_qkv = normed · attn_qkv_weightᵀ + attn_qkv_bias    [1,T,C] x [3HD,C]ᵀ -> [1,T,3HD]
+  main.gemm_nt(gen.attn_qkv, gen.normed, copies.attn_qkv_weight[l], T, 3 * H * D, C,
+               {.bias = copies.attn_qkv_bias[l]});
 
   run.cudnn.run(run.generation_attention,
                 ForwardPointers{gen.attn_q, gen.attn_k, gen.attn_v, gen.attn_mixed, gen.attn_mixed_lse},
@@ -49,11 +48,10 @@ void block(const Memory& m, Run& run, int l) {
                 weights.mlp_norm_weight[l], weights.mlp_norm_bias[l], gen.mlp_normed, gen.mlp_normed_mean,
                 gen.mlp_normed_rstd, T, main.stream());
 
-  // product = mlp_normed · mlp_up_weightᵀ    [1,T,C] x [F,C]ᵀ
-  // x = product + bias
-  // y = act(x)
-  product_gelu_tanh_generate(gen.mlp_normed, copies.mlp_up_weight[l], copies.mlp_up_bias[l], gen.mlp_act,
-                             main.stream());
+  // mlp_up_product = mlp_normed · mlp_up_weightᵀ    [1,T,C] x [F,C]ᵀ -> [1,T,F]
+  main.gemm_nt(gen.mlp_up_product, gen.mlp_normed, copies.mlp_up_weight[l], T, F, C);
+
+  gelu_tanh(gen.mlp_up_product, copies.mlp_up_bias[l], gen.mlp_act, main.stream());
 
   // mlp_out_product = mlp_act · mlp_down_weightᵀ    [1,T,F] x [C,F]ᵀ -> [1,T,C]
   main.gemm_nt(gen.mlp_out_product, gen.mlp_act, copies.mlp_down_weight[l], T, C, F);

@@ -181,7 +181,8 @@ struct Generation {
   bf16* mlp_normed = at.tensor<bf16>(2'319'689'984);             // [1,T,C], inside attn_out_product
   float* mlp_normed_mean = at.tensor<float>(2'308'679'936);      // [1,T]
   float* mlp_normed_rstd = at.tensor<float>(2'308'684'032);      // [1,T]
-  bf16* mlp_act = at.tensor<bf16>(2'308'679'936);                // [1,T,F]
+  bf16* mlp_up_product = at.tensor<bf16>(2'308'679'936);         // [1,T,F]
+  bf16* mlp_act = at.tensor<bf16>(2'308'679'936);                // [1,T,F], inside mlp_up_product
   bf16* mlp_out_product = at.tensor<bf16>(2'321'262'848);        // [1,T,C]
   bf16* last_hidden = at.tensor<bf16>(2'308'679'936);            // [1,C]
 };

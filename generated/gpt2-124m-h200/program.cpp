@@ -31,7 +31,9 @@ void plan_products(Products& products) {
   products.plan_tn<bf16, float>(C, C, B * T, {.accumulate = true, .beside = true});
   products.plan_nn<bf16, bf16>(B * T, C, 3 * H * D);
   products.plan_tn<bf16, float>(3 * H * D, C, B * T, {.accumulate = true, .beside = true});
+  products.plan_nt<bf16, bf16>(T, 3 * H * D, C, {.bias = true});
   products.plan_nt<bf16, bf16>(T, C, H * D);
+  products.plan_nt<bf16, bf16>(T, F, C);
   products.plan_nt<bf16, bf16>(T, C, F);
   products.plan_nt<bf16, float>(1, V, C);
 }

@@ -79,6 +79,7 @@ TEST(ProductGeometry, PaysWhereItWasMeasuredTo) {
   EXPECT_TRUE(product_pays(problem(16384, 1536, 384, false, false, 1)));
   EXPECT_FALSE(product_pays(problem(2048, 1024, 256, false)));
   EXPECT_FALSE(product_pays(problem(1, 3072, 768)));
+  EXPECT_FALSE(product_pays(problem(1024, 3072, 768)));  // the text that a run writes at its end
 }
 
 TEST(ProductGeometry, RefusesWhatItDoesNotCompute) {

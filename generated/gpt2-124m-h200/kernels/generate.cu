@@ -13,6 +13,37 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+// x = product + bias
+// y = act(x)
+// Rows [1,T], columns [F]; reads 1 and writes 1 of [1,T,F].
+// y may lie where product lies.
+// Spec: model.hidden_act.
+static __global__ void __launch_bounds__(256) gelu_tanh_kernel(const bf16* product,  // [1,T,F]
+                                                               const bf16* bias,     // [F]
+                                                               bf16* y) {            // [1,T,F]
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kThreads = 256;               // of a block
+  constexpr int kVector = 8;                  // columns that a thread moves at once
+  constexpr unsigned kVectors = F / kVector;  // of a row
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  const std::int64_t first = std::int64_t{i} * kVector;
+  const int f = i % kVectors * kVector;
+  const auto bias_in = load_columns<kVector>(bias + f);
+  const auto product_in = load_columns<kVector>(product + first);
+  float y_out[kVector];
+#pragma unroll
+  for (int j = 0; j < kVector; ++j) {
+    const float x = element(product_in, j) + element(bias_in, j);
+    y_out[j] = x * sigmoid(x * (x * x * 0.071354814f + 1.5957692f));
+  }
+  store_columns<kVector>(y + first, y_out);
+}
+
+void gelu_tanh(const bf16* product, const bf16* bias, bf16* y, cudaStream_t stream) {
+  launch_behind_kernel("gelu_tanh", gelu_tanh_kernel, {T * F / 8 / 256, 256}, stream, product, bias, y);
+}
+
 // y = x[0, position]
 // Rows [1], columns [C]; reads 0 and writes 1 of [1,C].
 // Spec: sample.max_new_tokens.

@@ -104,6 +104,11 @@ void cross_entropy_loss(const bf16* logits,           // [R,V]
 
 // ---- generate.cu
 
+void gelu_tanh(const bf16* product,  // [1,T,F]
+               const bf16* bias,     // [F]
+               bf16* y,              // [1,T,F]
+               cudaStream_t stream);
+
 void select_token(const bf16* x,  // [1,T,C]
                   const std::int32_t* position,
                   bf16* y,  // [1,C]
@@ -168,14 +173,6 @@ void product_bias(const bf16* left,   // [B,T,C]
                   bf16* y,            // [B,T,3HD]
                   cudaStream_t stream);
 
-// ---- product_bias_generate.cu
-
-void product_bias_generate(const bf16* left,   // [1,T,C]
-                           const bf16* right,  // [3HD,C]
-                           const bf16* bias,   // [3HD]
-                           bf16* y,            // [1,T,3HD]
-                           cudaStream_t stream);
-
 // ---- product_gelu_tanh.cu
 
 void product_gelu_tanh(const bf16* left,   // [B,T,C]
@@ -201,14 +198,6 @@ void product_gelu_tanh_evaluate(const bf16* left,   // [B,T,C]
                                 const bf16* right,  // [F,C]
                                 const bf16* bias,   // [F]
                                 bf16* y,            // [B,T,F]
-                                cudaStream_t stream);
-
-// ---- product_gelu_tanh_generate.cu
-
-void product_gelu_tanh_generate(const bf16* left,   // [1,T,C]
-                                const bf16* right,  // [F,C]
-                                const bf16* bias,   // [F]
-                                bf16* y,            // [1,T,F]
                                 cudaStream_t stream);
 
 // ---- update.cu
