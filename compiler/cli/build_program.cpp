@@ -28,13 +28,7 @@ void check_cpu_shapes(const spec::Spec& spec) {
                   spec.model.head_dim));
 }
 
-// What the spec language has and the cuda target does not yet must not run as something else.
-void check_gpu(const spec::Spec& spec) {
-  const auto& o = spec.optimizations;
-  if (o.precision == spec::Precision::fp8)
-    throw runtime::InputError("optimizations.precision: fp8 is not possible on GPUs yet: write bf16");
-  if (o.optimizer_state == spec::StateType::int8)
-    throw runtime::InputError("optimizations.optimizer_state: int8 is not possible on GPUs yet: write bf16");
+void check_gpu_shapes(const spec::Spec& spec) {
   const int64_t dim = spec.model.head_dim;
   if (dim % 8 == 0 && dim >= 32 && dim <= 256) return;
   throw runtime::InputError(
@@ -70,7 +64,7 @@ std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec) {
 // What is free on the GPU, less what modules, cuDNN and the CUDA graph will take of it.
 driver::CompileOptions gpu_options(targets::CudaMachine& machine, const spec::Spec& spec,
                                    const BuildOptions& options) {
-  check_gpu(spec);
+  check_gpu_shapes(spec);
   constexpr int64_t reserve = int64_t{600} << 20;
   driver::CompileOptions compile_options = machine.compile_options(spec, options.dump_dir);
   compile_options.memory_bytes = options.memory_bytes > 0
@@ -96,7 +90,7 @@ driver::Compiled fitting(const spec::Spec& spec, const driver::CompileOptions& o
 void require_runnable(const spec::Spec& spec) {
   if (target_of(spec).is_cpu()) return check_cpu_shapes(spec);
   require_gpu(spec);
-  check_gpu(spec);
+  check_gpu_shapes(spec);
 }
 
 BuildOptions build_options(const Arguments& arguments) {
@@ -137,7 +131,7 @@ PlannedProgram plan_program(const spec::Spec& spec, const BuildOptions& options)
     targets::CudaMachine machine(target, runtime::cache_dir());
     return planned(spec, gpu_options(machine, spec, options));
   }
-  check_gpu(spec);
+  check_gpu_shapes(spec);
   driver::CompileOptions offline = targets::offline_compile_options(spec, options.dump_dir);
   offline.memory_bytes = options.memory_bytes;
   return planned(spec, offline);

@@ -39,9 +39,11 @@ void check_precision(Draft& draft, const Target& target) {
                fmt::format("write {}", instead));
 }
 
-void refuse(Draft& draft, std::string_view path, std::string_view value, std::string_view instead) {
+void refuse(Draft& draft, std::string_view path, std::string_view value, std::string_view instead,
+            std::string_view where = "cpu") {
   draft.report(Kind::option_unsupported, {path, "target"},
-               fmt::format("{}: {} is not possible on cpu", path, value), fmt::format("write {}", instead));
+               fmt::format("{}: {} is not possible on {}", path, value, where),
+               fmt::format("write {}", instead));
 }
 
 void check_cpu(Draft& draft) {
@@ -58,6 +60,15 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.streams", "2", "1");
   if (draft.usable({"optimizations.fused_products"}) && o.fused_products == FusedProducts::all)
     refuse(draft, "optimizations.fused_products", "all", "auto or none");
+}
+
+// What the spec language has and the cuda target does not yet must not run as something else.
+void check_gpu(Draft& draft, const Target& target) {
+  const auto& o = draft.spec.optimizations;
+  if (draft.usable({"optimizations.precision"}) && o.precision == Precision::fp8 && target.has_fp8())
+    refuse(draft, "optimizations.precision", "fp8", "bf16", "GPUs yet");
+  if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state == StateType::int8)
+    refuse(draft, "optimizations.optimizer_state", "int8", "bf16 or fp32", "GPUs yet");
 }
 
 void check_cudnn(Draft& draft, const Target& target) {
@@ -110,6 +121,7 @@ void check_target(Draft& draft) {
   const Target& target = *targets::find(draft.spec.target);
   check_precision(draft, target);
   if (target.is_cpu()) return check_cpu(draft);
+  check_gpu(draft, target);
   check_cudnn(draft, target);
   check_weights(draft);
   check_fused_products(draft, target);

@@ -93,8 +93,7 @@ HYDRAC_FN constexpr ProductTile product_tile(const ProductProblem& p) {
 // measured on an H200 (tests/gpu/product_bench.cu): forward by 6 to 25% from [2048,1024] on, gradients by 3
 // to 12% from [16384,1536] on; smaller ones were not measured, nor fewer rows (generated text's).
 HYDRAC_FN constexpr bool product_pays(const ProductProblem& p) {
-  return product_supports(p) && p.m >= 2048 &&
-         detail::product_tiles(p, 128) >= (p.b_transposed ? 128 : 1536);
+  return product_supports(p) && p.m >= 2048 && detail::product_tiles(p, 128) >= (p.b_transposed ? 128 : 1536);
 }
 
 // Rows of the workspace [rows, product_columns] of each column sum: every tile of rows leaves one.
