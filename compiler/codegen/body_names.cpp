@@ -1,7 +1,6 @@
 #include "codegen/body_names.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -10,7 +9,6 @@
 
 namespace hydrac::codegen {
 
-using ir::Affine;
 using ir::Expr;
 using ir::ExprId;
 using ir::ExprOp;
@@ -217,88 +215,6 @@ void BodyNames::forget(const std::vector<ExprId>& defined) {
   }
 }
 
-// ---- addresses
-
-Address BodyNames::address(int operand, const ir::Index& index, const ExpressionText& text) const {
-  const ir::View view = resolved_view(graph_, use_of(operand).value);
-  Affine flat;
-  Address result;
-  for (size_t d = 0; d < index.size(); ++d) {
-    flat = flat + index[d].affine * view.strides[d];
-    if (index[d].gather < 0) continue;
-    std::string at = text.of(index[d].gather);
-    if (view.strides[d] != 1) {
-      const Size stride = size_in(operand, view.strides[d]);  // digits are no 64-bit number
-      const bool is_number = stride.text == std::to_string(stride.value);
-      at = fmt::format("{} * {}", parenthesized(at),
-                       is_number ? fmt::format("std::int64_t{{{}}}", stride.text) : as_factor(stride));
-    }
-    result.gathered += (result.gathered.empty() ? "" : " + ") + at;
-  }
-  result.columns.constant = flat.constant;
-  for (const auto& term : flat.terms)
-    (term.first < body_.row_variables ? result.rows : result.columns).terms.push_back(term);
-  return result;
-}
-
-std::string BodyNames::rows_text(const Affine& rows, const Numbers& numbers) const {
-  int64_t step = 0, below = 1;
-  bool flat = true;
-  std::map<int, int64_t> coefficients(rows.terms.begin(), rows.terms.end());
-  for (int v = body_.row_variables; v-- > 0;) {
-    const int64_t coefficient = coefficients.contains(v) ? coefficients[v] : 0;
-    if (below == 1) step = coefficient;
-    flat = flat && coefficient == step * below;
-    below *= body_.variables[v].size;
-  }
-  if (flat) return step == 0 ? "" : step == 1 ? "r" : "r * " + numbers(step);
-  needs_row_variables_ = true;
-  return affine_text(rows, variables_, numbers);
-}
-
-std::string BodyNames::rows_text(int operand, const Affine& rows) const {
-  return rows_text(rows, [&](int64_t value) { return as_factor(size_in(operand, value)); });
-}
-
-std::string BodyNames::position_text(const Affine& position) const {
-  const auto number = [&](int64_t value) {
-    for (int space = kRowSpace; space < static_cast<int>(body_.spaces.size()); ++space) {
-      ir::Shape shape = body_.row_shape();
-      for (const ir::Dim& dim : body_.space_shape(space)) shape.push_back(dim);
-      for (size_t d = shape.size(); d-- > 0;) {
-        if (const Size size = dimensions_.of(shape, d); size.value == value) return as_factor(size);
-      }
-    }
-    return std::to_string(value);
-  };
-  Affine rows, columns{position.constant, {}};
-  for (const auto& term : position.terms)
-    (term.first < body_.row_variables ? rows : columns).terms.push_back(term);
-  const std::string row = rows_text(rows, number);
-  if (columns == Affine{} && !row.empty()) return row;
-  const std::string column = affine_text(columns, variables_, number);
-  return row.empty() ? column : row + " + " + column;
-}
-
-std::string BodyNames::affine(int operand, const Affine& affine) const {
-  return affine_text(affine, variables_, [&](int64_t value) { return as_factor(size_in(operand, value)); });
-}
-
-// An offset within a row is a width of columns.
-Size BodyNames::size_in(int operand, int64_t value) const {
-  const ir::ValueId id = use_of(operand).value;
-  const Size stride = stride_size(dimensions_, graph_, id, value);
-  if (stride.text != std::to_string(value)) return stride;
-  for (size_t v = body_.row_variables; v < body_.variables.size(); ++v) {
-    if (body_.variables[v].size == value) return dimensions_.of(body_.variables[v]);
-  }
-  return stride;
-}
-
-Size BodyNames::rows_below(int v) const {
-  return dimensions_.of(body_.row_shape(), static_cast<size_t>(v) + 1);
-}
-
 std::string BodyNames::constant_text(ExprId constant, ExprId beside) const {
   const Expr& expr = body_.exprs[constant];
   if (const auto name = constant_names_.find(constant); name != constant_names_.end()) return name->second;
@@ -319,78 +235,6 @@ std::vector<std::string> BodyNames::named_constants() const {
   return constants;
 }
 
-// ---- the body as a whole
-
-std::string BodyNames::comment() const {
-  std::string text;
-  if (const auto formula = node_.attributes.find("formula"); formula != node_.attributes.end())
-    text = std::get<std::string>(formula->second) + "\n";
-  std::vector<std::string> spaces;
-  for (const Stage& stage : stages_) {
-    for (const Loop& loop : stage.loops) {
-      const std::string symbols = symbols_of(body_.space_shape(loop.space));
-      if (std::ranges::find(spaces, symbols) == spaces.end()) spaces.push_back(symbols);
-    }
-  }
-  if (body_.row_variables > 0) {
-    text +=
-        fmt::format("Rows {}{}; {}.", symbols_of(body_.row_shape()),
-                    spaces.empty() ? "" : fmt::format(", columns {}", fmt::join(spaces, " and ")), traffic());
-  } else {
-    text += "Scalars.";
-  }
-  for (size_t o = 0; o < body_.operands.size(); ++o) {
-    for (size_t i = 0; i < body_.operands.size(); ++i) {
-      const bool is_pair =
-          body_.operands[o].output >= 0 && body_.operands[i].output < 0 && body_.operands[i].input >= 0;
-      if (!is_pair || !is_used(static_cast<int>(o)) || !is_used(static_cast<int>(i)) ||
-          is_product(static_cast<int>(i)))
-        continue;
-      if (storage_of(graph_, use_of(static_cast<int>(o)).value) ==
-          storage_of(graph_, use_of(static_cast<int>(i)).value))
-        text += fmt::format("\n{} may lie where {} lies.", operand_names_[o], operand_names_[i]);
-    }
-  }
-  return text;
-}
-
-// Of the largest tensors: how many are read and written.
-std::string BodyNames::traffic() const {
-  int64_t most = 0;
-  const ir::Operand* largest = nullptr;
-  std::set<int> reads, writes;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const Expr& expr = body_.exprs[i];
-    if (live_[i] && expr.op == ExprOp::load && !is_product(expr.operand)) reads.insert(expr.operand);
-  }
-  for (const Store& store : body_.stores) {
-    writes.insert(store.operand);
-    if (store.kind == StoreKind::add_column_sum) reads.insert(store.operand);
-  }
-  const auto gathers = [&](int operand) {
-    return std::ranges::any_of(body_.exprs, [&](const Expr& e) {
-      return e.op == ExprOp::load && e.operand == operand &&
-             std::ranges::any_of(e.index, [](const auto& dim) { return dim.gather >= 0; });
-    });
-  };
-  for (size_t o = 0; o < body_.operands.size(); ++o) {
-    const int operand = static_cast<int>(o);
-    if ((!reads.contains(operand) && !writes.contains(operand)) ||
-        (gathers(operand) && !writes.contains(operand)))
-      continue;
-    const int64_t size = element_count(body_.operands[o].shape);
-    if (size <= most) continue;
-    most = size;
-    largest = &body_.operands[o];
-  }
-  if (!largest) return "scalars only";
-  const auto count = [&](const std::set<int>& operands) {
-    return std::ranges::count_if(operands,
-                                 [&](int o) { return element_count(body_.operands[o].shape) == most; });
-  };
-  return fmt::format("reads {} and writes {} of {}", count(reads), count(writes), symbols_of(largest->shape));
-}
-
 bool BodyNames::has_expensive_part(ExprId id) const {
   if (deps_[id].space == kRowSpace) return false;
   return is_expensive(body_.exprs[id].op) ||
@@ -409,52 +253,6 @@ std::set<ExprId> BodyNames::needed(const Loop& loop, const std::function<bool(Ex
   for (ExprId reduction : loop.reductions) visit(body_.exprs[reduction].args[0]);
   for (int s : loop.stores) visit(body_.stores[s].value);
   return result;
-}
-
-// ---- column sums
-
-int64_t BodyNames::sum_elements(const Store& store) const {
-  return element_count(body_.space_shape(store.space));
-}
-
-Size BodyNames::sums_size() const {
-  std::vector<Size> widths;
-  for (int s : sums_) widths.push_back(width_of(body_.stores[s].space));
-  return sum_of(widths);
-}
-
-Size BodyNames::sum_offset_size(const Store& wanted) const {
-  std::vector<Size> widths;
-  for (int s : sums_) {
-    if (&body_.stores[s] == &wanted) break;
-    widths.push_back(width_of(body_.stores[s].space));
-  }
-  return sum_of(widths);
-}
-
-int64_t BodyNames::sum_offset(const Store& wanted) const {
-  int64_t offset = 0;
-  for (int s : sums_) {
-    if (&body_.stores[s] == &wanted) break;
-    offset += sum_elements(body_.stores[s]);
-  }
-  return offset;
-}
-
-Affine BodyNames::sum_position(const Store& store) const {
-  Affine flat{sum_offset(store), {}};
-  int64_t stride = 1;
-  if (store.space == kRowSpace) return flat;
-  const std::vector<int>& space = body_.spaces[store.space];
-  for (size_t v = space.size(); v-- > 0;) {
-    flat = flat + Affine::of(space[v], stride);
-    stride *= body_.variables[space[v]].size;
-  }
-  return flat;
-}
-
-std::string parenthesized(const std::string& text) {
-  return text.find_first_of(" ") == std::string::npos ? text : "(" + text + ")";
 }
 
 }  // namespace hydrac::codegen
