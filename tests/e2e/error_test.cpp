@@ -110,10 +110,10 @@ TEST(BadTarget, WhatGpusDoNotDoYetIsNoOtherFormatInSilence) {
   const Outcome fp8 = with("optimizations.precision=fp8");
   EXPECT_EQ(fp8.code, 2);
   EXPECT_EQ(fp8.err,
-            "<command line>:1:25: error: optimizations.precision: fp8 is not possible on GPUs yet "
+            "<command line>:1:61: error: optimizations.precision: fp8 is not possible on GPUs yet "
             "[option-unsupported]\n"
-            "  optimizations.precision=fp8\n"
-            "                          ^\n"
+            "  target=h100 optimizations.threads=0 optimizations.precision=fp8\n"
+            "                                                              ^\n"
             "  help: write bf16\n");
   EXPECT_EQ(fp8.out, "");
   const Outcome int8 = with("optimizations.optimizer_state=int8");
