@@ -28,6 +28,10 @@ bool has(const Target& target, Precision precision) {
   return false;
 }
 
+bool computes_in_32_bits(Precision precision) {
+  return precision == Precision::fp32 || precision == Precision::tf32;
+}
+
 void check_precision(Draft& draft, const Target& target) {
   const Precision precision = draft.spec.optimizations.precision;
   if (!draft.usable({"optimizations.precision"}) || has(target, precision)) return;
@@ -78,8 +82,7 @@ void check_cudnn(Draft& draft, const Target& target) {
     return draft.report(Kind::option_unsupported, {"optimizations.attention", "target"},
                         fmt::format("cuDNN has no fused attention for {} ({})", target.name, target.arch),
                         "write auto or generated");
-  const bool full = o.precision == Precision::fp32 || o.precision == Precision::tf32;
-  if (draft.usable({"optimizations.precision"}) && full)
+  if (draft.usable({"optimizations.precision"}) && computes_in_32_bits(o.precision))
     draft.report(Kind::cudnn_needs_half, {"optimizations.attention", "optimizations.precision"},
                  fmt::format("cuDNN's attention computes in half precision, and precision is {}",
                              to_string(o.precision)),
@@ -106,8 +109,7 @@ void check_fused_products(Draft& draft, const Target& target) {
     return draft.report(Kind::option_unsupported, {"optimizations.fused_products", "target"},
                         fmt::format("hydrac has no product kernel for {} ({})", target.name, target.arch),
                         "write auto or none");
-  const bool full = o.precision == Precision::fp32 || o.precision == Precision::tf32;
-  if (draft.usable({"optimizations.precision"}) && full)
+  if (draft.usable({"optimizations.precision"}) && computes_in_32_bits(o.precision))
     draft.report(Kind::option_unsupported, {"optimizations.fused_products", "optimizations.precision"},
                  fmt::format("hydrac's product kernel takes 16-bit numbers, and precision is {}",
                              to_string(o.precision)),

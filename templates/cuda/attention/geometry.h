@@ -89,6 +89,8 @@ HYDRAC_FN constexpr int attention_row_bytes(AttentionFamily family, int head_dim
 
 // The tiles of attention_gradients: blocks of keys, tiles of queries, and the head dimension it is made for.
 inline constexpr int kGradientRows = 128, kGradientColumns = 64, kGradientDim = 64;
+// It has a block on each multiprocessor of the largest Hopper.
+inline constexpr int kGradientBlocks = 132;
 
 // Query tiles of one head: both halves of a block's keys have one, even past the sequence.
 HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
@@ -112,9 +114,8 @@ HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
 // Measured on an H200: without dropout the pair is as fast up to 256 tokens. Pieces should fill the chip.
 HYDRAC_FN constexpr bool attention_fuses_gradients(const AttentionProblem& p) {
   if (attention_family(p) != AttentionFamily::hopper || p.head_dim != kGradientDim) return false;
-  constexpr std::int64_t multiprocessors = 132;
   return p.tokens >= (p.has_dropout ? 256 : 512) &&
-         p.batch * p.kv_heads * ((p.tokens + kGradientRows - 1) / kGradientRows) >= multiprocessors;
+         p.batch * p.kv_heads * ((p.tokens + kGradientRows - 1) / kGradientRows) >= kGradientBlocks;
 }
 
 namespace detail {
@@ -209,15 +210,15 @@ HYDRAC_FN constexpr AttentionTile attention_tile(const AttentionProblem& p, Atte
   return tile;
 }
 
-// gradients has a block a multiprocessor, of 132 on the largest Hopper, which take pieces of work while there
-// are any, and in it a warpgroup more than its tile: the one that serves the others.
+// The blocks of gradients take pieces of work while there are any. They have a warpgroup more than their
+// tile: the one that serves the others.
 HYDRAC_FN constexpr AttentionLaunch attention_launch(const AttentionProblem& p, AttentionKernel kernel) {
   const AttentionTile tile = attention_tile(p, kernel);
   const std::int64_t blocks = (p.tokens + tile.rows() - 1) / tile.rows();
   const bool owns_keys = kernel == AttentionKernel::key_gradients || kernel == AttentionKernel::gradients;
   const std::int64_t all = p.batch * (owns_keys ? p.kv_heads : p.heads) * blocks * tile.parts;
   const bool takes_pieces = kernel == AttentionKernel::gradients;
-  return {static_cast<unsigned>(takes_pieces && all > 132 ? 132 : all),
+  return {static_cast<unsigned>(takes_pieces && all > kGradientBlocks ? kGradientBlocks : all),
           tile.threads() + (takes_pieces ? 128 : 0), tile.blocks_per_sm,
           attention_shared_bytes(attention_family(p), kernel, tile, static_cast<int>(p.head_dim),
                                  p.element_bytes)};
