@@ -47,7 +47,8 @@ std::string data_target(DataKind data) {
 }  // namespace
 
 std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const Origin& origin,
-                        const std::vector<std::string>& sources, const std::vector<std::string>& generated) {
+                        const std::vector<std::string>& sources,
+                        const std::vector<std::string>& uncontracted) {
   const targets::Target& target = *targets::find(compiled.spec.target);
   const bool cpu = target.is_cpu();
   const std::string project = namespace_of(compiled.spec);
@@ -76,7 +77,7 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
   text += "target_include_directories(train PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})\n";
   std::string kernels;
   for (const std::string& source : sources) {
-    if (std::ranges::find(generated, source) != generated.end()) kernels += "\n  " + source;
+    if (std::ranges::find(uncontracted, source) != uncontracted.end()) kernels += "\n  " + source;
   }
   if (cpu) {
     text += std::string("\n") + kCpuFlags;

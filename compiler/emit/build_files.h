@@ -8,8 +8,10 @@
 
 namespace hydrac::emit {
 
-// `sources`: the program's source files, sorted; `generated`: those of them that hold generated kernels.
+// `sources`: the program's source files, sorted; `uncontracted`: those of them whose products and sums must
+// not become one operation (program::may_contract).
 std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const Origin& origin,
-                        const std::vector<std::string>& sources, const std::vector<std::string>& generated);
+                        const std::vector<std::string>& sources,
+                        const std::vector<std::string>& uncontracted);
 
 }  // namespace hydrac::emit

@@ -49,7 +49,7 @@ class Emitter {
       if (name.ends_with(".cpp") || name.ends_with(".cu")) sources.push_back(name);
     }
     files_["CMakeLists.txt"] =
-        cmake_lists(compiled_, data_kind(settings_.data, compiled_.spec), origin_, sources, generated_);
+        cmake_lists(compiled_, data_kind(settings_.data, compiled_.spec), origin_, sources, uncontracted_);
     check();
     files_["PLAN.md"] = plan_page(compiled_, tensors_, origin_);
     return std::move(files_);
@@ -76,7 +76,7 @@ class Emitter {
   const runtime::TrainSettings& settings_;
   const Origin& origin_;
   const bool cpu_;
-  std::vector<std::string> generated_;  // files of kernels that are not made of a template
+  std::vector<std::string> uncontracted_;  // files of kernels whose products and sums round twice
   const codegen::Dimensions dimensions_;
   const Tensors tensors_;
   Files files_;
@@ -159,9 +159,9 @@ void Emitter::add_kernels() {
     templates.push_back(std::async(std::launch::async, [this, group] { return template_group(group); }));
   for (const auto& [file, kernels] : kernel_files(compiled_.program)) {
     const std::string name = "kernels/" + file + (cpu_ ? ".cpp" : ".cu");
-    const bool is_generated = compiled_.program.kernels[static_cast<size_t>(kernels.front())].header.empty();
-    if (is_generated || cpu_) generated_.push_back(name);
-    if (!is_generated) continue;
+    const program::Kernel& first = compiled_.program.kernels[static_cast<size_t>(kernels.front())];
+    if (cpu_ || !may_contract(first)) uncontracted_.push_back(name);
+    if (!first.header.empty()) continue;  // a template's, below
     const std::string definitions = kernel_definitions(compiled_, kernels);
     SourceFile text{"Kernels: " + file + ".", {"\"kernels/kernels.h\"", ""}, "", ""};
     if (cpu_) {
@@ -169,7 +169,6 @@ void Emitter::add_kernels() {
                            {"<algorithm>", "<cmath>", "", "\"hydrac/math.h\"", "\"hydrac/random.h\""});
     } else {
       text.includes.insert(text.includes.end(), {"\"cuda/reduce.cuh\"", "\"cuda/vector.cuh\""});
-      const program::Kernel& first = compiled_.program.kernels[static_cast<size_t>(kernels.front())];
       if (first.waits_for_previous)
         text.includes.insert(text.includes.end() - 2, "\"cuda/previous_kernel.cuh\"");
       if (draws_random_numbers(definitions)) text.includes.push_back("\"hydrac/random.h\"");

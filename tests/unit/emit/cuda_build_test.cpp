@@ -1,0 +1,170 @@
+// An emitted program for a GPU, built as its CMakeLists.txt says, computes what hydrac's own kernels compute:
+// the same floating-point instructions in the same order. Needs no GPU.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <map>
+#include <regex>
+#include <semaphore>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "../support/temp_dir.h"
+#include "emit/emit.h"
+#include "emit/kernels.h"
+#include "process/run_program.h"
+#include "runtime/error.h"
+#include "spec/load.h"
+#include "targets/cuda/kernels.h"
+#include "targets/cuda/machine.h"
+
+namespace hydrac::emit {
+namespace {
+
+constexpr int kCapability = 90;
+
+// Kernels of every kind: rows, sums over rows, an optimizer's, and of templates attention, its gradients, the
+// embedding's and products with epilogues.
+spec::Spec small_spec() {
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec =
+      spec::load_spec_text("test.yaml",
+                           "name: test\n"
+                           "target: h100\n"
+                           "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, "
+                           "vocab_size: 256, position: learned, "
+                           "norm: layernorm, hidden_act: gelu_tanh, dropout: 0.1}\n"
+                           "data: {path: corpus.txt}\n"
+                           "train: {sequence_len: 128, micro_batch_size: 4, max_steps: 10}\n"
+                           "optimizations: {precision: bf16, attention: generated, fused_products: all}\n",
+                           {}, diagnostics);
+  if (!spec) throw std::runtime_error(diagnostics.render());
+  return *spec;
+}
+
+class CudaBuild : public testing::Test {
+ protected:
+  CudaBuild()
+      : compiled_(driver::compile(small_spec(), targets::offline_compile_options(small_spec(), ""))),
+        files_(emit(compiled_, {}, {"test.yaml", {}})) {}
+
+  // The sources that CMakeLists.txt has compiled with --fmad=false.
+  std::set<std::string> uncontracted() const {
+    const std::string& text = files_.at("CMakeLists.txt");
+    const std::regex list(R"(set_source_files_properties\(([^)]*)PROPERTIES COMPILE_OPTIONS --fmad=false\))");
+    std::smatch match;
+    EXPECT_TRUE(std::regex_search(text, match, list)) << text;
+    std::istringstream words(match[1].str());
+    return {std::istream_iterator<std::string>(words), {}};
+  }
+
+  const driver::Compiled compiled_;
+  const Files files_;
+};
+
+TEST_F(CudaBuild, ContractsWhatHydracItselfContracts) {
+  std::set<std::string> expected;
+  int contracted = 0;
+  for (const auto& [file, kernels] : kernel_files(compiled_.program)) {
+    for (const int kernel : kernels) {
+      if (may_contract(compiled_.program.kernels[static_cast<size_t>(kernel)]))
+        ++contracted;
+      else
+        expected.insert("kernels/" + file + ".cu");
+    }
+  }
+  EXPECT_EQ(uncontracted(), expected);
+  EXPECT_GT(contracted, 0);
+}
+
+// Floating-point instructions in their order, by the kernel's name.
+using Arithmetic = std::map<std::string, std::vector<std::string>>;
+
+Arithmetic arithmetic(const std::string& ptx) {
+  const std::regex function(R"(\.(entry|func)\s+(\([^)]*\)\s*)?(\w+)\()"),
+      instruction(R"(\n\s+(?:@!?%p\d+ )?([a-z][\w.:]+))"), floating(R"(\.(b?f(16|32|64)(x2)?|tf32)\b)"),
+      moving(R"((mov|ld|st)\..*)");
+  Arithmetic kernels;
+  for (std::sregex_iterator it(ptx.begin(), ptx.end(), function), end; it != end; ++it) {
+    if (it->str(1) != "entry") continue;
+    const auto begin = ptx.begin() + it->position();
+    const auto stop = std::next(it) == end ? ptx.end() : ptx.begin() + std::next(it)->position();
+    std::vector<std::string>& list = kernels[it->str(3)];
+    for (std::sregex_iterator line(begin, stop, instruction); line != end; ++line) {
+      const std::string word = line->str(1);
+      if (std::regex_search(word, floating) && !std::regex_match(word, moving)) list.push_back(word);
+    }
+  }
+  return kernels;
+}
+
+// That of the emitted kernels as nvcc compiles them, as many at a time as there are processors.
+Arithmetic by_nvcc(const Files& files, const std::set<std::string>& uncontracted) {
+  const test::TempDir folder;
+  for (const auto& [name, text] : files) {
+    std::filesystem::create_directories((folder / name).parent_path());
+    test::spill(folder / name, text);
+  }
+  std::counting_semaphore<> processors(std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::future<std::string>> compiled;
+  for (const auto& [name, text] : files) {
+    if (!name.ends_with(".cu")) continue;
+    const std::string source = (folder / name).string(), ptx = source + ".ptx";
+    std::vector<std::string> words = {"nvcc",
+                                      "-ptx",
+                                      "-std=c++20",
+                                      "-O3",
+                                      fmt::format("-arch=compute_{}a", kCapability),
+                                      "-I" + folder.path().string(),
+                                      "-I" HYDRAC_SOURCE_DIR,
+                                      "-I" HYDRAC_SOURCE_DIR "/templates",
+                                      "-I" HYDRAC_SOURCE_DIR "/templates/include"};
+    if (uncontracted.contains(name)) words.push_back("--fmad=false");
+    words.insert(words.end(), {source, "-o", ptx});
+    compiled.push_back(std::async(std::launch::async, [&processors, words, ptx] {
+      processors.acquire();
+      const Ended ended = run_program(words, Says::all_to_caller);
+      processors.release();
+      EXPECT_EQ(ended.code, 0) << ended.said;
+      return ended.code == 0 ? test::slurp(ptx) : "";
+    }));
+  }
+  Arithmetic kernels;
+  for (std::future<std::string>& ptx : compiled) kernels.merge(arithmetic(ptx.get()));
+  return kernels;
+}
+
+TEST_F(CudaBuild, KernelsByNvccDoTheArithmeticOfThoseByNvrtc) {
+  try {
+    device_code::nvrtc_version();
+  } catch (const runtime::InputError& error) {
+    GTEST_SKIP() << "SKIPPED: " << error.what();
+  }
+  if (run_program({"nvcc", "--version"}, Says::to_caller).code != 0)
+    GTEST_SKIP() << "SKIPPED: there is no nvcc";
+  const Arithmetic emitted = by_nvcc(files_, uncontracted());
+  const test::TempDir cache;
+  size_t instructions = 0;
+  const auto code =
+      targets::compile_kernels(compiled_.program, kCapability, device_code::CodeKind::ptx, cache.path());
+  for (const device_code::DeviceCode& kernel : code) {
+    for (const auto& [name, expected] : arithmetic(kernel.image)) {
+      const std::string symbol =
+          fmt::format("{}{}_kernelE", name.size() + std::string("_kernel").size(), name);
+      const auto found = std::ranges::find_if(
+          emitted, [&](const auto& other) { return other.first.find(symbol) != std::string::npos; });
+      ASSERT_NE(found, emitted.end()) << name;
+      EXPECT_EQ(found->second, expected) << name;
+      instructions += expected.size();
+    }
+  }
+  EXPECT_EQ(emitted.size(), compiled_.program.kernels.size());
+  EXPECT_GT(instructions, 1000u);
+}
+
+}  // namespace
+}  // namespace hydrac::emit
