@@ -23,16 +23,21 @@ std::map<std::string, std::string> complete(std::map<std::string, std::string> e
   return environment;
 }
 
-// HYDRAC_BINARY names another one: on a machine with a GPU the tests run apart from their build folder.
-const char* hydrac_program() {
-  const char* elsewhere = ::getenv("HYDRAC_BINARY");
-  return elsewhere ? elsewhere : HYDRAC_PROGRAM;
+// Tests may run apart from their build folder, as on a machine with a GPU: then $HYDRAC_PROGRAM names it.
+std::string hydrac_program() {
+  const char* given = ::getenv("HYDRAC_PROGRAM");
+  const std::string program = given ? given : HYDRAC_BUILT_PROGRAM;
+  if (::access(program.c_str(), X_OK) != 0) {
+    throw std::runtime_error(fmt::format("there is no program {} to be tested: $HYDRAC_PROGRAM {}", program,
+                                         given ? "says so" : "may name one elsewhere"));
+  }
+  return fs::absolute(program).string();
 }
 
 // In the child: only what is safe after fork, and exec.
-[[noreturn]] void become_hydrac(const fs::path& folder, const Words& words,
+[[noreturn]] void become_hydrac(const std::string& program, const fs::path& folder, const Words& words,
                                 const std::map<std::string, std::string>& environment, int out, int err) {
-  std::vector<char*> argv = {const_cast<char*>(hydrac_program())};
+  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -47,13 +52,14 @@ const char* hydrac_program() {
 
 Process::Process(const fs::path& folder, const Words& words,
                  const std::map<std::string, std::string>& environment) {
+  const std::string program = hydrac_program();
   const auto variables = complete(environment);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe failed");
   err_ = ::memfd_create("stderr", MFD_CLOEXEC);
   pid_ = err_ < 0 ? -1 : ::fork();
   if (pid_ < 0) throw std::runtime_error("fork failed");
-  if (pid_ == 0) become_hydrac(folder, words, variables, ends[1], err_);
+  if (pid_ == 0) become_hydrac(program, folder, words, variables, ends[1], err_);
   ::close(ends[1]);
   out_ = ends[0];
 }

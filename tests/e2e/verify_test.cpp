@@ -14,7 +14,7 @@ namespace {
 using test::spill;
 
 bool oracle_is_there() {
-  const fs::path oracle = fs::path(HYDRAC_PROGRAM).parent_path() / "hydrac-oracle";
+  const fs::path oracle = fs::path(HYDRAC_BUILT_PROGRAM).parent_path() / "hydrac-oracle";
   if (fs::exists(oracle)) return true;
   fprintf(stderr,
           "SKIPPED: there is no hydrac-oracle beside hydrac; build it (-DHYDRAC_ORACLE=ON) to compare with "

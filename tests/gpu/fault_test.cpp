@@ -1,5 +1,6 @@
 // Faults on a GPU: where a number went wrong is named, and a run that is stopped or killed ends, continued,
-// as one that never was. HYDRAC_BINARY names the hydrac that is driven, where it is not in its build folder.
+// as one that never was. $HYDRAC_PROGRAM names the hydrac that is driven, where it is not in its build
+// folder.
 #include <signal.h>
 #include <unistd.h>
 
