@@ -31,12 +31,32 @@ std::set<std::string> reserved_names(const ir::Node& node) {
   return names;
 }
 
+// The expressions that are computed from 16-bit numbers, be it among others: what they lack is far more than
+// what an approximation of a function adds.
+std::vector<bool> from_16_bits(const ir::Body& body) {
+  std::vector<bool> result(body.exprs.size());
+  for (size_t i = 0; i < body.exprs.size(); ++i) {
+    const ir::Expr& expr = body.exprs[i];
+    const bool is_narrow = expr.op == ExprOp::load ? size_of(body.operands[expr.operand].dtype) == 2
+                                                   : expr.op == ExprOp::round_to && size_of(expr.dtype) == 2;
+    result[i] =
+        is_narrow || std::ranges::any_of(expr.args, [&](ExprId arg) { return arg >= 0 && result[arg]; });
+  }
+  return result;
+}
+
+// Of exp and sigmoid: other functions are no shorter for numbers of 16 bits.
+bool has_coarse_form(const ir::Expr& expr) {
+  return (expr.op == ExprOp::exp || expr.op == ExprOp::sigmoid) && expr.type == ir::ExprType::f32;
+}
+
 }  // namespace
 
 CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
     : BodyNames(graph, node, reserved_names(node)),
       gpu_(gpu),
       layout_(cuda_layout(graph, node, gpu)),
+      from_16_bits_(from_16_bits(body_)),
       walks_rows_(!sums_.empty() || node.product.value != ir::kNoValue),
       text_(
           body_, [this](ExprId id) { return value_name(id); },
@@ -130,23 +150,9 @@ void CudaBodyPrinter::define(ExprId id) {
   out_.line(fmt::format("const {} {} = {};", codegen::c_type(body_.exprs[id].type), names_[id], text));
 }
 
-// Whether the value carries no more than the precision of a 16-bit number of its own size.
-bool CudaBodyPrinter::has_16_bits(ExprId id) const {
-  const ir::Expr& expr = body_.exprs[id];
-  if (expr.op == ExprOp::select) {
-    return std::ranges::all_of(expr.args.begin() + 1, expr.args.end(), [&](ExprId arg) {
-      return body_.exprs[arg].op == ExprOp::constant || has_16_bits(arg);
-    });
-  }
-  return (expr.op == ExprOp::load && size_of(body_.operands[expr.operand].dtype) == 2) ||
-         (expr.op == ExprOp::round_to && size_of(expr.dtype) == 2);
-}
-
-// The function for e^argument. A difference to a 16-bit number is no better than that number.
-std::string_view CudaBodyPrinter::exp_name(ExprId argument) const {
-  const ir::Expr& expr = body_.exprs[argument];
-  const bool is_coarse = has_16_bits(argument) || (expr.op == ExprOp::sub && has_16_bits(expr.args[0]));
-  return is_coarse ? "exp_of_16_bits" : "exp";
+// The function for e^argument, or for argument's sigmoid.
+std::string CudaBodyPrinter::function_name(ExprOp op, ExprId argument) const {
+  return std::string(to_string(op)) + (from_16_bits_[argument] ? "_of_16_bits" : "");
 }
 
 // "r * C + c, j" for the element "r * C + c + j" of a chunk that begins with a multiple of 4: so neighbours
@@ -175,16 +181,16 @@ std::string CudaBodyPrinter::definition(ExprId id) const {
   if (plain_.contains(id)) return plain_definition(id);
   if (expr.op == ExprOp::random_16_bits)
     return fmt::format("random_16_bits({}, {})", text_.of(expr.args[0]), random_element(expr.args[1]));
-  if (expr.op != ExprOp::exp || expr.type != ir::ExprType::f32) return text_.definition(id);
-  return fmt::format("{}({})", exp_name(expr.args[0]), text_.of(expr.args[0]));
+  if (!has_coarse_form(expr)) return text_.definition(id);
+  return fmt::format("{}({})", function_name(expr.op, expr.args[0]), text_.of(expr.args[0]));
 }
 
 // The variable that holds a value, or its text where that differs from other targets'.
 std::string CudaBodyPrinter::value_name(ExprId id) const {
   if (!names_[id].empty()) return names_[id];
   if (plain_.contains(id)) return "(" + plain_definition(id) + ")";
-  const ExprOp op = body_.exprs[id].op;
-  return op == ExprOp::exp || op == ExprOp::random_16_bits ? definition(id) : "";
+  const ir::Expr& expr = body_.exprs[id];
+  return has_coarse_form(expr) || expr.op == ExprOp::random_16_bits ? definition(id) : "";
 }
 
 void CudaBodyPrinter::print_uniform() {

@@ -76,8 +76,7 @@ class CudaBodyPrinter : BodyNames {
   std::string random_element(ir::ExprId id) const;
   std::string definition(ir::ExprId id) const;
   std::string value_name(ir::ExprId id) const;
-  bool has_16_bits(ir::ExprId id) const;
-  std::string_view exp_name(ir::ExprId argument) const;
+  std::string function_name(ir::ExprOp op, ir::ExprId argument) const;
 
   // cuda_product.cpp: a body behind a product.
   CudaKernels print_product();
@@ -210,7 +209,8 @@ class CudaBodyPrinter : BodyNames {
 
   const targets::Target& gpu_;
   const CudaLayout layout_;
-  const bool walks_rows_;  // a block sees many rows
+  const std::vector<bool> from_16_bits_;  // by expression
+  const bool walks_rows_;                 // a block sees many rows
   Writer out_;
   Writer outside_;  // of the chunk that is open
   ExpressionText text_;

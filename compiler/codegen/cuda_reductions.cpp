@@ -62,7 +62,8 @@ void CudaBodyPrinter::accumulate(const Loop& loop) {
 void CudaBodyPrinter::add_exponential(ExprId logsumexp) {
   const ExprId value = body_.exprs[logsumexp].args[0];
   const auto& [peak, sum] = exponentials_[logsumexp];
-  out_.line(fmt::format("{} += {}({} - {});", sum, exp_name(value), parenthesized(text_.of(value)), peak));
+  out_.line(fmt::format("{} += {}({} - {});", sum, function_name(ExprOp::exp, value),
+                        parenthesized(text_.of(value)), peak));
 }
 
 // In a row that is walked in steps: the peak of what this step has loaded, and the sum so far against it.

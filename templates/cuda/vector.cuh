@@ -224,6 +224,16 @@ HYDRAC_FN float exp_of_16_bits(float x) {
 #endif
 }
 
+// 1 / (1 + e^-x) for an x that comes from 16-bit numbers: off by 2^-23 (|x| + 4) of the result at most; 0
+// below -87.33.
+HYDRAC_FN float sigmoid_of_16_bits(float x) {
+#if defined(__CUDA_ARCH__)
+  return detail::reciprocal_approximately(1.0f + detail::exp2_approximately(x * -1.442695041f));
+#else
+  return sigmoid(x);
+#endif
+}
+
 // C++'s std::max and std::min: the first where the two are equal or one is NaN, unlike fmaxf and fminf.
 template <typename T>
 HYDRAC_FN T max(T a, T b) {

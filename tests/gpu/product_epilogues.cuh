@@ -43,7 +43,7 @@ struct Gelu {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float x = element(values, j) + element(bias_in, j);
-      out[j] = x * sigmoid(x * (x * x * 0.071354814f + 1.5957692f));
+      out[j] = x * sigmoid_of_16_bits(x * (x * x * 0.071354814f + 1.5957692f));
     }
     if (c != nullptr) store(c + row * n + column, values);
     store_columns<8>(y + row * n + column, out);
@@ -72,7 +72,7 @@ struct GeluBackward {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float value = element(in.x, j) + element(bias_in, j), square = value * value;
-      const float s = sigmoid(value * (square * 0.071354814f + 1.5957692f));
+      const float s = sigmoid_of_16_bits(value * (square * 0.071354814f + 1.5957692f));
       out[j] = value * s;
       d_out[j] = element(values, j) * (s + value * s * (1.0f - s) * (square * 0.21406445f + 1.5957692f));
       sum[0][j] += round_to<T>(d_out[j]);
@@ -97,7 +97,7 @@ struct Swiglu {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float x = element(gate, j);
-      out[j] = x * sigmoid(x) * element(up, j);
+      out[j] = x * sigmoid_of_16_bits(x) * element(up, j);
     }
     if (gate_up != nullptr) {
       store(gate_up + row * n + column, gate);
@@ -127,7 +127,7 @@ struct SwigluBackward {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float x = element(in.gate, j), up = element(in.up, j), d = element(values, j);
-      const float s = sigmoid(x), silu = x * s;
+      const float s = sigmoid_of_16_bits(x), silu = x * s;
       out[j] = silu * up;
       d_up[j] = d * silu;
       d_gate[j] = d * up * (s + silu * (1.0f - s));

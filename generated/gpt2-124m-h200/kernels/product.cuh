@@ -10,7 +10,6 @@
 #include "cuda/tensor_map.h"
 #include "cuda/types.cuh"
 #include "cuda/vector.cuh"
-#include "hydrac/math.h"
 
 namespace hydrac::gpt2_124m_program {
 

@@ -421,7 +421,7 @@ struct product_gelu_tanh_epilogue {
     for (int j = 0; j < 8; ++j) {
       const float product_value = element(product_in, j);
       const float x = product_value + element(bias_in, j);
-      y_out[j] = x * sigmoid(x * (x * x * 0.071354814f + 1.5957692f));
+      y_out[j] = x * sigmoid_of_16_bits(x * (x * x * 0.071354814f + 1.5957692f));
     }
     store_columns<8>(y + first, y_out);
     store(product + first, product_in);

@@ -459,7 +459,7 @@ struct product_gelu_tanh_backward_epilogue {
     for (int j = 0; j < 8; ++j) {
       const float x = element(in.product, j) + element(bias_in, j);
       const float mul_value = x * x;
-      const float s = sigmoid(x * (mul_value * 0.071354814f + 1.5957692f));
+      const float s = sigmoid_of_16_bits(x * (mul_value * 0.071354814f + 1.5957692f));
       const float d_x_value =
           element(d_y_in, j) * (s + x * s * (1.0f - s) * (mul_value * 0.21406445f + 1.5957692f));
       d_x_out[j] = d_x_value;

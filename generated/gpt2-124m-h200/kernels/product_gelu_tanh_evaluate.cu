@@ -419,7 +419,7 @@ struct product_gelu_tanh_evaluate_epilogue {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float x = element(product_in, j) + element(bias_in, j);
-      y_out[j] = x * sigmoid(x * (x * x * 0.071354814f + 1.5957692f));
+      y_out[j] = x * sigmoid_of_16_bits(x * (x * x * 0.071354814f + 1.5957692f));
     }
     store_columns<8>(y + first, y_out);
   }

@@ -19,13 +19,17 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Every kernel of a shipped spec, in 16 bits.
-std::vector<codegen::CudaKernel> kernels_of(const std::string& spec) {
+const targets::Target& gpu_of(const std::string& spec) {
+  return *targets::find(spec == "chatgot-small-char" ? "sm_75" : "sm_90");
+}
+
+// Every kernel of a shipped spec.
+std::vector<codegen::CudaKernel> kernels_of(const std::string& spec, ir::DType activations) {
   std::vector<std::string> overrides;
   if (spec == "shakespeare-char" || spec == "chatgot-small-char") overrides = {"model.vocab_size=100"};
   if (spec == "series") overrides = {"model.num_features=30", "model.num_labels=2"};
-  const targets::Target& gpu = *targets::find(spec == "chatgot-small-char" ? "sm_75" : "sm_90");
-  const GpuModel model(shipped_spec(spec, overrides), gpu.has_bf16() ? ir::DType::bf16 : ir::DType::f16);
+  const targets::Target& gpu = gpu_of(spec);
+  const GpuModel model(shipped_spec(spec, overrides), activations);
   std::vector<codegen::CudaKernel> all;
   for (const ir::Function& function : model.graph.functions) {
     for (const ir::Region& region : function.regions) {
@@ -37,6 +41,10 @@ std::vector<codegen::CudaKernel> kernels_of(const std::string& spec) {
     }
   }
   return all;
+}
+
+std::vector<codegen::CudaKernel> kernels_of(const std::string& spec) {
+  return kernels_of(spec, gpu_of(spec).has_bf16() ? ir::DType::bf16 : ir::DType::f16);
 }
 
 class KernelText : public testing::TestWithParam<const char*> {};
@@ -78,7 +86,6 @@ TEST_P(KernelText, DeclaresWhatItUses) {
   }
 }
 
-// From sm_90 on it may be launched while that one still runs.
 // Or else a compiler draws each element's bits anew.
 TEST(RandomBits, AreDrawnTogetherForTheNeighboursInAThread) {
   int kernels = 0;
@@ -91,6 +98,18 @@ TEST(RandomBits, AreDrawnTogetherForTheNeighboursInAThread) {
   EXPECT_GE(kernels, 4);
 }
 
+// What a GPU's own functions lack is lost in the rounding of 16-bit numbers only.
+TEST(Sigmoids, AreApproximatedOfNumbersOf16BitsAlone) {
+  for (const ir::DType activations : {ir::DType::f32, ir::DType::bf16, ir::DType::f16}) {
+    std::string all;
+    for (const codegen::CudaKernel& kernel : kernels_of("gpt2-124m", activations)) all += kernel.text;
+    const bool is_coarse = activations != ir::DType::f32;
+    EXPECT_EQ(all.find(" sigmoid_of_16_bits(") != std::string::npos, is_coarse) << to_string(activations);
+    EXPECT_EQ(all.find(" sigmoid(") != std::string::npos, !is_coarse) << to_string(activations);
+  }
+}
+
+// From sm_90 on it may be launched while that one still runs.
 TEST_P(KernelText, WaitsForTheKernelBeforeItWhereTheGpuStartsItEarly) {
   const bool waits = std::string(GetParam()) != "chatgot-small-char";
   for (const codegen::CudaKernel& kernel : kernels_of(GetParam())) {
