@@ -92,7 +92,7 @@ class CudaBodyPrinter : BodyNames {
   std::string load_function(const std::vector<ir::ExprId>& loads);
   std::string apply_function(const std::vector<std::string>& products);
   std::string load_member(ir::ExprId load, const std::string& name) const;
-  std::string problem_text() const;
+  std::string config_text() const;
 
   // cuda_ahead.cpp: the loads of the next row, under way while a block computes on this one.
   std::vector<ir::ExprId> loads_ahead() const;

@@ -234,17 +234,16 @@ std::string CudaBodyPrinter::epilogue_text() {
 
 // ---- the kernel
 
-std::string CudaBodyPrinter::problem_text() const {
+std::string CudaBodyPrinter::config_text() const {
   const cuda::ProductProblem problem = product_problem(graph_, node_, gpu_);
+  const cuda::ProductTile tile = product_tile(problem);
+  const ir::Value& product = graph_.value(node_.product);
   const Size depth = dimensions_.of(graph_.value(node_.inputs[0]).shape.back());
   return fmt::format(
-      "  constexpr cuda::ProductProblem problem{{.capability = {}, .is_bf16 = {}, .b_transposed = {},\n"
-      "      .m = {}, .n = {}, .k = {}, .paired = {}, .sums = {}}};\n"
-      "  using Config = cuda::ProductConfig<{}, problem.n, problem.k, problem.b_transposed, problem.paired,\n"
-      "      product_tile(problem)>;\n",
-      problem.capability, problem.is_bf16, problem.b_transposed, rows_size().text,
-      dimensions_.of(graph_.value(node_.product).shape.back()).text, depth.text, problem.paired, problem.sums,
-      codegen::c_type(graph_.value(node_.product).dtype, kCudaDialect));
+      "  using Config = cuda::ProductConfig<{}, {}, {}, /*b_transposed=*/{}, /*paired=*/{},\n"
+      "      cuda::ProductTile{{.rows = {}, .stages = {}}}>;\n",
+      codegen::c_type(product.dtype, kCudaDialect), dimensions_.of(product.shape.back()).text, depth.text,
+      problem.b_transposed, problem.paired, tile.rows, tile.stages);
 }
 
 CudaKernel CudaBodyPrinter::product_kernel() {
@@ -290,7 +289,7 @@ CudaKernel CudaBodyPrinter::product_kernel() {
   kernel.text = fmt::format(
       "{0}\nextern \"C\" __global__ void {1}__launch_bounds__({2}, {3}) {4}{5}{6}  {4}_epilogue "
       "epilogue{{{7}}};\n  cuda::product<Config>(left, right, {8}, epilogue);\n}}\n",
-      epilogue, cluster, launch.threads, launch.blocks_per_sm, kNamePlaceholder, list.text(), problem_text(),
+      epilogue, cluster, launch.threads, launch.blocks_per_sm, kNamePlaceholder, list.text(), config_text(),
       fmt::join(members, ", "), rows_size().text);
   return kernel;
 }

@@ -92,7 +92,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
       if (const FunctionTemplateDecl* primary = function->getPrimaryTemplate())
         drop_arguments(written(primary)->getTemplateParameters(), expression);
     }
-    drop_keyword(expression->getTemplateKeywordLoc(), witness_of(expression->getQualifier()));
+    if (is_named(expression->getQualifier()) || becomes_plain(expression->getDecl()))
+      drop_keyword(expression->getTemplateKeywordLoc(), witness_of(expression->getQualifier()));
     rename_namespace(expression->getQualifierLoc());
     return true;
   }
@@ -102,7 +103,9 @@ class Binder : public RecursiveASTVisitor<Binder> {
       if (const FunctionTemplateDecl* primary = function->getPrimaryTemplate())
         drop_arguments(written(primary)->getTemplateParameters(), expression);
     }
-    drop_keyword(expression->getTemplateKeywordLoc(), "");
+    if (!text_.stays_dependent(expression->getBase()->getType()) ||
+        becomes_plain(expression->getMemberDecl()))
+      drop_keyword(expression->getTemplateKeywordLoc(), "");
     return true;
   }
   bool VisitCXXMemberCallExpr(CXXMemberCallExpr* expression) {
@@ -122,8 +125,11 @@ class Binder : public RecursiveASTVisitor<Binder> {
   }
   bool VisitBinaryOperator(BinaryOperator* operation) {
     if (operation->isLogicalOp()) {
+      // Where instances disagree about the whole, they may agree about a side.
       if (const auto place = places_.of(operation->getOperatorLoc())) {
-        if (const auto edits = conditions_.shorten(operation)) proposals_.propose(*place, '&', *edits);
+        if (const auto edits = conditions_.fold(operation)) proposals_.propose(*place, '&', *edits);
+        if (const auto edits = conditions_.without_left(operation)) proposals_.propose(*place, 'l', *edits);
+        if (const auto edits = conditions_.without_right(operation)) proposals_.propose(*place, 'r', *edits);
       }
     } else if (const auto place = places_.of(operation->getOperatorLoc());
                place && !operation->isAssignmentOp()) {
@@ -213,6 +219,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
   // ---- types
 
   bool VisitSubstTemplateTypeParmTypeLoc(SubstTemplateTypeParmTypeLoc location) {
+    const auto* parameter = location.getTypePtr()->getReplacedParameter();
+    if (!text_.bound(parameter)) return true;
     propose_type(location.getNameLoc(), location.getNameLoc(), location.getType());
     return true;
   }
@@ -331,12 +339,29 @@ class Binder : public RecursiveASTVisitor<Binder> {
     } else {
       std::size_t at = open->offset + 1;
       for (const std::size_t i : kept) {
-        edits.push_back({at, places_.of(items[i].getBegin())->offset, i == kept.front() ? "" : ", "});
+        edits.push_back({at, begin_with_comment(open->file, at, places_.of(items[i].getBegin())->offset),
+                         i == kept.front() ? "" : ", "});
         at = places_.behind(items[i].getEnd());
       }
       edits.push_back({at, close->offset, ""});
     }
     proposals_.propose(*open, '<', edits);
+  }
+
+  // Of a function, that it no longer is a template.
+  bool becomes_plain(const ValueDecl* decl) const {
+    const auto* function = dyn_cast<FunctionDecl>(decl);
+    const FunctionTemplateDecl* primary = function ? function->getPrimaryTemplate() : nullptr;
+    return primary && llvm::all_of(*written(primary)->getTemplateParameters(),
+                                   [&](const NamedDecl* p) { return text_.bound(p); });
+  }
+
+  // Of the item of a list that begins at `begin`, where the /*name=*/ before it does.
+  std::size_t begin_with_comment(int file, std::size_t from, std::size_t begin) const {
+    const std::string& text = places_.scope().text(file);
+    const std::size_t comment = text.rfind("/*", begin), end = text.rfind("*/", begin);
+    const bool is_before = comment != std::string::npos && comment >= from && end + 2 == begin;
+    return is_before ? comment : begin;
   }
 
   void drop_keyword(SourceLocation keyword, const std::string& witness) {
@@ -363,7 +388,9 @@ class Binder : public RecursiveASTVisitor<Binder> {
 
   // Whether what it says has a name in specialized code, and not a parameter's.
   bool is_named(const NestedNameSpecifier* qualifier) const {
-    return !qualifier || !qualifier->getAsType() || text_.type(QualType(qualifier->getAsType(), 0));
+    if (!qualifier || !qualifier->getAsType()) return true;
+    const QualType type(qualifier->getAsType(), 0);
+    return !text_.stays_dependent(type) && text_.type(type);
   }
 
   std::string witness_of(const NestedNameSpecifier* qualifier) const {
@@ -386,9 +413,11 @@ class Binder : public RecursiveASTVisitor<Binder> {
 
   // ---- types
 
-  // Whether an alias is of a template or of a function, and so has one meaning in a specialized text.
+  // Whether an alias is of a template or of its function, and so has one meaning in a specialized text. An
+  // entry's aliases are its own.
   bool depends(const TypedefNameDecl* alias) const {
-    return places_.contains(alias) &&
+    const auto place = places_.of_use(alias->getLocation());
+    return place && !of_entry(*place) &&
            !isa<NamespaceDecl, TranslationUnitDecl>(alias->getDeclContext()->getRedeclContext());
   }
 

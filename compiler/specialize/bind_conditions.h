@@ -23,10 +23,14 @@ class Conditions {
   std::optional<bool> value_of(const clang::Expr* condition) const;
   // Leaves of an if statement the branch that `value` takes, without braces where their names disturb nobody.
   std::vector<Edit> prune(const clang::IfStmt* statement, bool value) const;
-  // Leaves of `a && b` or `a || b` the side that matters, or the value. No value where it is not in the text.
-  std::optional<std::vector<Edit>> shorten(const clang::BinaryOperator* operation) const;
+  // Makes of `a && b` or `a || b` its value, or takes out a side that does not matter; no edits where it
+  // does. No value where it is not in the text.
+  std::optional<std::vector<Edit>> fold(const clang::BinaryOperator* operation) const;
+  std::optional<std::vector<Edit>> without_left(const clang::BinaryOperator* operation) const;
+  std::optional<std::vector<Edit>> without_right(const clang::BinaryOperator* operation) const;
 
  private:
+  const clang::CompoundStmt* left_of(const clang::Stmt* statement) const;
   std::size_t end_of(const clang::Stmt* statement) const;
   bool hides_names(const std::string& text, const clang::CompoundStmt* block, std::size_t begin,
                    std::size_t end) const;

@@ -38,22 +38,30 @@ std::optional<bool> Conditions::value_of(const Expr* condition) const {
   return value;
 }
 
-std::optional<std::vector<Edit>> Conditions::shorten(const BinaryOperator* operation) const {
+std::optional<std::vector<Edit>> Conditions::fold(const BinaryOperator* operation) const {
+  const auto begin = places_.of(operation->getBeginLoc());
+  if (!begin || operation->isValueDependent()) return std::nullopt;
+  const auto value = value_of(operation);
+  if (!value) return std::vector<Edit>{};
+  return std::vector<Edit>{
+      {begin->offset, places_.behind(operation->getEndLoc()), *value ? "true" : "false"}};
+}
+
+std::optional<std::vector<Edit>> Conditions::without_left(const BinaryOperator* operation) const {
   const auto begin = places_.of(operation->getBeginLoc()),
              right = places_.of(operation->getRHS()->getBeginLoc());
   if (!begin || !right || operation->isValueDependent()) return std::nullopt;
-  std::vector<Edit> edits;
   const bool neutral = operation->getOpcode() == BO_LAnd;
-  const std::size_t left_end = places_.behind(operation->getLHS()->getEndLoc()),
-                    end = places_.behind(operation->getEndLoc());
-  if (const auto value = value_of(operation)) {
-    edits.push_back({begin->offset, end, *value ? "true" : "false"});
-  } else if (value_of(operation->getLHS()) == neutral) {
-    edits.push_back({begin->offset, right->offset, ""});
-  } else if (value_of(operation->getRHS()) == neutral) {
-    edits.push_back({left_end, end, ""});
-  }
-  return edits;
+  if (value_of(operation->getLHS()) != neutral) return std::vector<Edit>{};
+  return std::vector<Edit>{{begin->offset, right->offset, ""}};
+}
+
+std::optional<std::vector<Edit>> Conditions::without_right(const BinaryOperator* operation) const {
+  if (!places_.of(operation->getBeginLoc()) || operation->isValueDependent()) return std::nullopt;
+  const bool neutral = operation->getOpcode() == BO_LAnd;
+  if (value_of(operation->getRHS()) != neutral) return std::vector<Edit>{};
+  return std::vector<Edit>{
+      {places_.behind(operation->getLHS()->getEndLoc()), places_.behind(operation->getEndLoc()), ""}};
 }
 
 std::size_t Conditions::end_of(const Stmt* statement) const {
@@ -85,7 +93,17 @@ bool Conditions::hides_names(const std::string& text, const CompoundStmt* block,
   return false;
 }
 
+// What is left of a chain of `else if`, where that is known to be one block.
+const CompoundStmt* Conditions::left_of(const Stmt* statement) const {
+  const auto* next = dyn_cast_or_null<IfStmt>(statement);
+  if (!next) return dyn_cast_or_null<CompoundStmt>(statement);
+  const auto value = value_of(next->getCond());
+  return value ? left_of(*value ? next->getThen() : next->getElse()) : nullptr;
+}
+
 std::vector<Edit> Conditions::prune(const IfStmt* statement, bool value) const {
+  const auto* of_chain =
+      isa_and_nonnull<IfStmt>(statement->getElse()) && !value ? left_of(statement->getElse()) : nullptr;
   const Place from = *places_.of(statement->getIfLoc());
   if (const auto written = written_.find(from); written != written_.end()) statement = written->second;
   const std::string& text = places_.scope().text(from.file);
@@ -102,14 +120,24 @@ std::vector<Edit> Conditions::prune(const IfStmt* statement, bool value) const {
   }
   std::vector<Edit> edits;
   const std::size_t kept_begin = places_.of_use(kept->getBeginLoc())->offset, kept_end = end_of(kept);
+  const auto can_lose_braces = [&](const CompoundStmt* block) {
+    return block && !block->body_empty() && !hides_names(text, block, from.offset, end);
+  };
+  const auto lose_braces = [&](const CompoundStmt* block, std::size_t from_here) {
+    const std::size_t open = places_.of_use(block->getLBracLoc())->offset, close = end_of(block);
+    edits.push_back({from_here, text.find_first_not_of(" \n", open + 1), ""});
+    edits.push_back({text.find_last_not_of(" \n", close - 2) + 1, close, ""});
+  };
+  // Behind an `else` that may stay, a block stays one.
+  const std::string_view before(text.data(), text.find_last_not_of(" \n", from.offset - 1) + 1);
   const auto* block = dyn_cast<CompoundStmt>(kept);
-  const bool bare = block && !block->body_empty() && !hides_names(text, block, from.offset, end);
-  if (bare) {
-    edits.push_back({from.offset, text.find_first_not_of(" \n", kept_begin + 1), ""});
-    edits.push_back({text.find_last_not_of(" \n", kept_end - 2) + 1, kept_end, ""});
+  if (can_lose_braces(block) && !before.ends_with("else")) {
+    lose_braces(block, from.offset);
   } else {
     edits.push_back({from.offset, kept_begin, ""});
   }
+  if (can_lose_braces(of_chain) && !before.ends_with("else"))
+    lose_braces(of_chain, places_.of_use(of_chain->getLBracLoc())->offset);
   if (end > kept_end) edits.push_back({kept_end, end, ""});
   return edits;
 }

@@ -24,6 +24,8 @@ class BoundText {
   std::optional<std::string> constant(const clang::Expr* expression) const;
   // Whether a value stands for arithmetic of numbers and of parameters that have no telling name.
   bool folds(const clang::BinaryOperator* operation) const;
+  // Whether a type in the text, or what it points to, will go on depending on a type parameter.
+  bool stays_dependent(clang::QualType type) const;
   // As specialized code spells a type; no value where it has no name.
   std::optional<std::string> type(clang::QualType type) const;
 
@@ -31,7 +33,10 @@ class BoundText {
   bool is_constant_object(const clang::Expr* expression) const;
   std::string comment_behind(const clang::Decl* decl) const;
   std::optional<std::string> initial_constant(const clang::VarDecl* variable) const;
+  bool stays_template(const clang::ClassTemplateSpecializationDecl* instance, bool with_numbers) const;
+  bool varies(const clang::Expr* expression) const;
   std::optional<std::string> object(const clang::Expr* expression) const;
+  std::optional<std::string> members_of(const clang::TemplateParamObjectDecl* object) const;
   bool is_literal(const clang::Expr* expression, bool& has_parameter) const;
   std::optional<std::string> arguments_of(const clang::ClassTemplateSpecializationDecl* specialization) const;
 

@@ -76,8 +76,42 @@ std::string BoundText::comment_behind(const Decl* decl) const {
   return found;
 }
 
+// Whether it is an instance of a class that stays a template, of types or also of numbers.
+bool BoundText::stays_template(const ClassTemplateSpecializationDecl* instance, bool with_numbers) const {
+  return llvm::any_of(*written(instance->getSpecializedTemplate())->getTemplateParameters(),
+                      [&](const NamedDecl* parameter) {
+                        return !bound(parameter) && (with_numbers || isa<TemplateTypeParmDecl>(parameter));
+                      });
+}
+
+// Whether the instances of a class that stays a template disagree about what an expression names, though
+// perhaps only one of them reaches it.
+bool BoundText::varies(const Expr* expression) const {
+  expression = as_written(expression);
+  if (const auto* call = dyn_cast<CXXMemberCallExpr>(expression))
+    return varies(call->getImplicitObjectArgument());
+  if (const auto* member = dyn_cast<MemberExpr>(expression)) return varies(member->getBase());
+  const auto* reference = dyn_cast<DeclRefExpr>(expression);
+  const auto* variable = reference ? dyn_cast<VarDecl>(reference->getDecl()) : nullptr;
+  const auto* instance =
+      variable ? dyn_cast<ClassTemplateSpecializationDecl>(variable->getDeclContext()) : nullptr;
+  if (!instance || !variable->isConstexpr() || !stays_template(instance, true)) return false;
+  const auto profile_of = [](const VarDecl* constant) {
+    llvm::FoldingSetNodeID profile;
+    constant->evaluateValue()->Profile(profile);
+    return profile;
+  };
+  const llvm::FoldingSetNodeID value = profile_of(variable);
+  const auto instances = instance->getSpecializedTemplate()->specializations();
+  return llvm::any_of(instances, [&](const ClassTemplateSpecializationDecl* other) {
+    const auto* same = other->lookup(variable->getDeclName()).find_first<VarDecl>();
+    return same && same->hasInit() && profile_of(same) != value;  // without: nothing names it
+  });
+}
+
 // What stands in the text for an expression that is the name of one bound value.
 std::optional<std::string> BoundText::constant(const Expr* expression) const {
+  if (varies(expression)) return std::nullopt;
   const Decl* source = nullptr;
   std::string owner;
   if (const auto* parameter = dyn_cast<SubstNonTypeTemplateParmExpr>(expression)) {
@@ -123,7 +157,11 @@ std::optional<std::string> BoundText::object(const Expr* expression) const {
   const auto* reference =
       parameter ? dyn_cast<DeclRefExpr>(parameter->getReplacement()->IgnoreImpCasts()) : nullptr;
   const auto* object = reference ? dyn_cast<TemplateParamObjectDecl>(reference->getDecl()) : nullptr;
-  const auto name = object ? type(object->getType().getUnqualifiedType()) : std::nullopt;
+  return object ? members_of(object) : std::nullopt;
+}
+
+std::optional<std::string> BoundText::members_of(const TemplateParamObjectDecl* object) const {
+  const auto name = type(object->getType().getUnqualifiedType());
   if (!name || !object->getValue().isStruct() || object->getValue().getStructNumBases() > 0)
     return std::nullopt;
   std::string members;
@@ -162,6 +200,14 @@ bool BoundText::is_literal(const Expr* expression, bool& has_parameter) const {
 }
 
 // ---- types
+
+bool BoundText::stays_dependent(QualType type) const {
+  if (const auto* parameter = type->getAs<SubstTemplateTypeParmType>())
+    return !bound(parameter->getReplacedParameter());
+  if (!type->getPointeeType().isNull()) type = type->getPointeeType();
+  const auto* instance = dyn_cast_or_null<ClassTemplateSpecializationDecl>(type->getAsCXXRecordDecl());
+  return instance && stays_template(instance, false);
+}
 
 // As specialized code spells a type; no value where it has no name.
 std::optional<std::string> BoundText::type(QualType type) const {
@@ -219,6 +265,11 @@ std::optional<std::string> BoundText::arguments_of(
       text = *name;
     } else if (argument.getKind() == TemplateArgument::Integral) {
       text = llvm::toString(argument.getAsIntegral(), 10);
+    } else if (argument.getKind() == TemplateArgument::Declaration &&
+               isa<TemplateParamObjectDecl>(argument.getAsDecl())) {
+      const auto members = members_of(cast<TemplateParamObjectDecl>(argument.getAsDecl()));
+      if (!members) return std::nullopt;
+      text = *members;
     } else {
       return std::nullopt;
     }

@@ -68,13 +68,18 @@ class Places {
 // their place in the template that is a definition.
 class Bindings {
  public:
-  // `is_number`: as a parameter that stays one, which code with several values of it can share.
-  void see(const Place& parameter, const std::string& value, bool is_number, int entry) {
+  // `kind`: code with several values of one kind can be shared, as a template; kNumber, or the template or
+  // class that the values are instances of. "": types that have nothing in common.
+  void see(const Place& parameter, const std::string& value, const std::string& kind, int entry) {
     Values& values = values_[parameter];
     values.of_entry[entry].insert(value);
     values.of_all.insert(value);
-    values.are_numbers = is_number;
+    values.kinds.insert(kind);
   }
+  static constexpr const char* kNumber = "number";
+  // That the entries are variants of one kernel: then parameters of any one kind stay parameters where the
+  // entries differ. Different kernels that differ in more than numbers have texts of their own.
+  void share_variants() { are_variants_ = true; }
   // Packs, and what lambdas or types of an entry stand for: there is no name to put in their place.
   void keep(const Place& parameter) { kept_.insert(parameter); }
   // To one value, at least in each entry.
@@ -96,10 +101,12 @@ class Bindings {
   struct Values {
     std::map<int, std::set<std::string>> of_entry;
     std::set<std::string> of_all;
-    bool are_numbers = false;
+    std::set<std::string> kinds;
   };
-  static bool differs(const Values& values) {
-    if (values.are_numbers || values.of_all.size() == 1) return false;
+  bool differs(const Values& values) const {
+    const bool are_numbers = values.kinds == std::set<std::string>{kNumber};
+    const bool have_kind = values.kinds.size() == 1 && !values.kinds.contains("");
+    if (are_numbers || (are_variants_ && have_kind) || values.of_all.size() == 1) return false;
     for (const auto& [entry, own] : values.of_entry) {
       if (own.size() != 1) return false;
     }
@@ -108,6 +115,7 @@ class Bindings {
 
   std::map<Place, Values> values_;
   std::set<Place> kept_;
+  bool are_variants_ = false;
 };
 
 // The template that `declaration` is written in, behind members of instantiated classes and redeclarations.
@@ -125,6 +133,7 @@ const clang::Expr* as_written(const clang::Expr* expression);
 struct Instances {
   std::vector<clang::Decl*> declarations;
   std::set<Place> patterns;  // of pattern_of() of each, and of the local variables and aliases that they name
+  std::set<Place> called;    // function templates that the entry names itself
   std::set<std::string> outside;  // the files out of scope that declare something they name
 };
 

@@ -154,6 +154,12 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
     return (place && ignored_.contains(*place)) || RecursiveASTVisitor::TraverseVarDecl(variable);
   }
   bool VisitDeclRefExpr(DeclRefExpr* expression) {
+    const auto place = places_.of(expression->getLocation());
+    const FunctionDecl* function = expression->getDecl()->getAsFunction();
+    if (place && places_.scope().is_entry(place->file) && function && function->getPrimaryTemplate()) {
+      if (const auto called = places_.of(written(function->getPrimaryTemplate())->getLocation()))
+        instances_.called.insert(*called);
+    }
     reach(expression->getDecl());
     return true;
   }
@@ -293,9 +299,7 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
           argument.getKind() == TemplateArgument::Pack || is_unnamed(argument)) {
         bindings_.keep(*place);
       } else {
-        const bool is_number = argument.getKind() == TemplateArgument::Integral ||
-                               argument.getKind() == TemplateArgument::Expression;
-        bindings_.see(*place, value_of(argument), is_number, entry_);
+        bindings_.see(*place, value_of(argument), kind_of(argument), entry_);
       }
     }
   }
@@ -307,6 +311,17 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
     if (!record || record->isLambda()) return record != nullptr;
     const auto place = places_.of(record->getLocation());
     return place && places_.scope().is_entry(place->file);
+  }
+
+  std::string kind_of(const TemplateArgument& argument) const {
+    if (argument.getKind() == TemplateArgument::Declaration)
+      return argument.getParamTypeForDecl().getCanonicalType().getAsString();
+    if (argument.getKind() != TemplateArgument::Type) return Bindings::kNumber;
+    const auto* instance =
+        dyn_cast_or_null<ClassTemplateSpecializationDecl>(argument.getAsType()->getAsCXXRecordDecl());
+    return instance && places_.contains(instance->getSpecializedTemplate())
+               ? instance->getSpecializedTemplate()->getQualifiedNameAsString()
+               : "";
   }
 
   std::string value_of(const TemplateArgument& argument) const {

@@ -68,6 +68,7 @@ class Specializer {
     const std::vector<std::string> processors = processors_of(request_.dialect);
     std::vector<std::unique_ptr<View>> views;
     for (const std::string& processor : processors) views.push_back(look(processor));
+    if (are_variants(views[0]->instances)) bindings_.share_variants();
     std::vector<Proposals> proposals(request_.entries.size());
     for (const auto& view : views) {
       for (int entry = 0; entry < entries(); ++entry) {
@@ -136,6 +137,14 @@ class Specializer {
       view->instances.push_back(instances_of(view->places, is_of_entry, bindings_, entry));
     }
     return view;
+  }
+
+  // Whether there is a function template that all of several entries call.
+  static bool are_variants(const std::vector<Instances>& entries) {
+    return entries.size() > 1 && llvm::any_of(entries[0].called, [&](const Place& function) {
+             return llvm::all_of(entries,
+                                 [&](const Instances& entry) { return entry.called.contains(function); });
+           });
   }
 
   // What is to be done to the files, as all entries want it or as one does.

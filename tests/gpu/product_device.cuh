@@ -2,6 +2,7 @@
 #pragma once
 #include <cuda.h>
 
+#include "cuda/product/geometry.h"
 #include "cuda/product/product.cuh"
 #include "device_array.cuh"
 

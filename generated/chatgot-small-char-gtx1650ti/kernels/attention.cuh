@@ -55,7 +55,7 @@ struct alignas(8) QueryTerms {
   float delta;  // d_out . out: what the softmax's gradient subtracts
 };
 
-// ---- The PTX instructions that the attention kernels use, one small function each
+// ---- The PTX instructions that kernels of templates use, one small function each
 
 namespace ptx {
 

@@ -41,7 +41,7 @@ struct AttentionShape {
   float scale;                         // scores are scale * q . k
 };
 
-// ---- The PTX instructions that the attention kernels use, one small function each
+// ---- The PTX instructions that kernels of templates use, one small function each
 
 namespace ptx {
 

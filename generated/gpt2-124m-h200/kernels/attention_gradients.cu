@@ -45,7 +45,7 @@ HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
 
 }  // namespace
 
-// ---- The PTX instructions that the attention kernels use, one small function each
+// ---- The PTX instructions that kernels of templates use, one small function each
 
 namespace ptx {
 

@@ -1,4 +1,4 @@
-// The PTX instructions that the attention kernels use, one small function each.
+// The PTX instructions that kernels of templates use, one small function each.
 #pragma once
 #include "cuda/types.cuh"
 

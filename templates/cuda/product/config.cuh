@@ -1,18 +1,21 @@
 // The compile-time description of one product kernel.
 #pragma once
-#include "cuda/product/geometry.h"
+#include "cuda/product/tile.h"
 #include "cuda/types.cuh"
 
 namespace hydrac::cuda {
 
-// Storage is bf16 or f16; `tile` is product_tile(problem), the rest as in ProductProblem. The rows of a are
-// no part of it: they may be known at run time.
+// Of c [m,n] = a [m,k] . b, with b as [n,k] if `b_transposed`, else [k,n]. `paired`: the epilogue takes
+// columns j and j + n / 2 together. The rows of a are no part of it: they may be known at run time. Storage
+// is bf16 or f16.
 template <class Storage_, std::int64_t n_, std::int64_t k_, bool b_transposed_, bool paired_,
           ProductTile tile_>
 struct ProductConfig {
   using Storage = Storage_;
-  static constexpr int n = static_cast<int>(n_), k = static_cast<int>(k_);
-  static constexpr bool b_transposed = b_transposed_, paired = paired_;
+  static constexpr int n = static_cast<int>(n_);
+  static constexpr int k = static_cast<int>(k_);
+  static constexpr bool b_transposed = b_transposed_;
+  static constexpr bool paired = paired_;
   static constexpr ProductTile tile = tile_;
 
   static constexpr int columns = paired ? n / 2 : n;                         // of the epilogue

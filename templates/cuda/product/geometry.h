@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "hydrac/math.h"
+#include "cuda/product/tile.h"
 
 namespace hydrac::cuda {
 
@@ -18,27 +18,6 @@ struct ProductProblem {
   std::int64_t m, n, k;
   bool paired;  // the epilogue takes columns c and c + n / 2 together
   int sums;     // of the epilogue's columns, each over all rows
-};
-
-// How one block of threads works: two warpgroups take turns, one multiplying while the other runs the
-// epilogue of its tile before. A tile adds up `depth` of k at a time, of which shared memory holds `stages`.
-struct ProductTile {
-  int rows;  // 128 or 192
-  int stages;
-
-  static constexpr int columns = 128;
-  static constexpr int depth = 64;   // 128 bytes, the width of the swizzle
-  static constexpr int cluster = 2;  // blocks side by side that share their tiles of a
-  static constexpr int product_warps = 8;
-  static constexpr int threads = 384;  // with four warps of which one copies
-  static constexpr int barrier_bytes = 256;
-
-  HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
-  // Half of a tile's results on its way to the epilogue, of each warpgroup.
-  HYDRAC_FN constexpr int result_bytes() const { return rows / 2 * columns * 2; }
-  HYDRAC_FN constexpr int shared_bytes() const {
-    return stages * stage_bytes() + 2 * result_bytes() + barrier_bytes;
-  }
 };
 
 struct ProductLaunch {

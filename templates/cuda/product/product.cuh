@@ -13,7 +13,7 @@
 //                   const Vector<Storage, 8>& second, const Operands&);
 // and, with sums,
 //   float sum[sums][8];          // of the thread's columns, over the rows of a tile: the calls add to them
-//   float* partials[sums];       // each [product_sums_rows, product_columns]: a row is a tile's sums
+//   float* partials[sums];       // each [tiles of rows, columns]: a row is a tile's sums
 // Of a tensor that the kernel writes, a call reads only the elements that it writes.
 #pragma once
 #include "cuda/previous_kernel.cuh"
@@ -69,9 +69,9 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
   }
 }
 
-// Launch: product_launch(problem), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a
-// and b are kernel parameters, `const __grid_constant__`, encoded as product_map_a and product_map_b say. It
-// waits for the previous kernel itself. Every run gives the same bits.
+// Launch: as product_launch() says, with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a
+// and b are kernel parameters, `const __grid_constant__`, encoded as product_map_a() and product_map_b() say.
+// It waits for the previous kernel itself. Every run gives the same bits.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, std::int64_t rows,
                                         Epilogue& epilogue) {

@@ -125,16 +125,13 @@ inline std::string cuda_product_entry(bool paired) {
       "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, const bf16* x, "
       "bf16* y, "
       "float* workspace) {{\n"
-      "  constexpr cuda::ProductProblem problem{6};\n"
-      "  using Config = cuda::ProductConfig<bf16, problem.n, problem.k, problem.b_transposed, "
-      "problem.paired,\n"
-      "      product_tile(problem)>;\n"
+      "  using Config = cuda::ProductConfig<{6}>;\n"
       "  product_{0}_epilogue epilogue{{.y = y{7}, .x = x}};\n"
       "  cuda::product<Config>(left, right, 16384, epilogue);\n}}\n\n}}  // namespace hydrac\n",
       paired ? "pair" : "sum", paired ? 0 : 1, paired ? "" : "Vector<bf16, 8> x;", members,
       paired ? "return {};" : "return {load_columns<8>(x + r * 3072 + c)};", body,
-      paired ? "{90, true, true, 16384, 6144, 768, true, 0}"
-             : "{90, true, false, 16384, 3072, 768, false, 1}",
+      paired ? "bf16, 6144, 768, true, true, cuda::ProductTile{.rows = 192, .stages = 4}"
+             : "bf16, 3072, 768, false, false, cuda::ProductTile{.rows = 128, .stages = 5}",
       paired ? "" : ", .partials = {workspace}");
 }
 

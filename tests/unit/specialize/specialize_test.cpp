@@ -1,6 +1,7 @@
 // Specializing small templates: what is bound, pruned, dropped and kept, by the whole text that comes out.
 #include "specialize/specialize.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/specialize/whole_text.h"
@@ -194,22 +195,84 @@ TEST(Specialize, ANumberThatEntriesHaveOtherValuesForStaysAParameter) {
   EXPECT_EQ(both.first + both.second, "");
 }
 
-TEST(Specialize, WhatATypeMakesDifferentIsEachEntrysOwnWithAllThatNamesIt) {
+constexpr char kConfigured[] =
+    "struct Tile {\n  int rows;\n  int columns;\n};\n"
+    "template <Tile tile_, bool causal_>\nstruct Config {\n  static constexpr Tile tile = tile_;\n"
+    "  static constexpr int depth = 2 * tile.columns;\n  static constexpr bool causal = causal_;\n};\n"
+    "template <class Config>\n__device__ int rows(int x) {\n  if constexpr (Config::causal) x += 1;\n"
+    "  return x % Config::tile.rows + Config::depth;\n}\n"
+    "template <class Config>\n__device__ int f(int x) {\n  return rows<Config>(x) + 1;\n}\n"
+    "template <class Config>\n__device__ int g(int x) {\n  return rows<Config>(x) + 2;\n}\n";
+
+std::string configured_entry(const std::string& kernel, const std::string& function, int rows) {
+  return fmt::format(
+      "__global__ void {}(int* x) {{\n"
+      "  using Config = hydrac::cuda::Config<hydrac::cuda::Tile{{.rows = {}, .columns = 4}}, "
+      "/*causal=*/true>;\n"
+      "  x[0] = hydrac::cuda::{}<Config>(3);\n}}\n",
+      kernel, rows, function);
+}
+
+TEST(Specialize, WhatATypeMakesDifferentIsEachOfTwoKernelsOwnWithAllThatNamesIt) {
+  const Both both =
+      specialized_together(kConfigured, configured_entry("k", "f", 8), configured_entry("l", "g", 9));
+  EXPECT_EQ(both.shared, "constexpr int kDepth = 8;\n");
+  const std::string rows =
+      "namespace {\n\ninline __device__ int rows(int x) {\n  x += 1;\n  return x % kRows + kDepth;\n}\n";
+  EXPECT_EQ(both.first,
+            "constexpr int kRows = 8;\n\n" + rows +
+                "inline __device__ int f(int x) {\n  return rows(x) + 1;\n}\n\n}  // namespace\n");
+  EXPECT_EQ(both.second,
+            "constexpr int kRows = 9;\n\n" + rows +
+                "\ninline __device__ int g(int x) {\n  return rows(x) + 2;\n}\n\n}  // namespace\n");
+}
+
+TEST(Specialize, WhatVariantsOfOneKernelDifferInStaysAParameter) {
+  SpecializeRequest variants = request(kConfigured, configured_entry("k", "f", 8));
+  variants.entries.push_back({"other.cu", "#include \"lib.h\"\n" + configured_entry("l", "f", 9)});
+  const Specialized parts = specialize(variants);
+  EXPECT_EQ(formatted(parts.shared),
+            "constexpr int kDepth = 8;\n\nstruct Tile {\n  int rows;\n  int columns;\n};\n"
+            "template <Tile tile_>\nstruct Config {\n  static constexpr Tile tile = tile_;\n};\n"
+            "template <class Config>\n__device__ int rows(int x) {\n  x += 1;\n"
+            "  return x % Config::tile.rows + kDepth;\n}\n"
+            "template <class Config>\n__device__ int f(int x) {\n  return rows<Config>(x) + 1;\n}\n");
+  EXPECT_EQ(formatted(parts.entries.at(0).own + parts.entries.at(1).own), "");
+  EXPECT_EQ(formatted(parts.entries.at(1).text),
+            "__global__ void l(int* x) {\n"
+            "  using Config = hydrac::made::Config<hydrac::made::Tile{.rows = 9, .columns = 4}>;\n"
+            "  x[0] = hydrac::made::f<Config>(3);\n}\n");
+}
+
+// What only one of the variants reaches must not take its own values for those of all.
+TEST(Specialize, AVariantsOwnPathNamesWhatVaries) {
+  const std::string header =
+      "template <int rows_, bool adds_>\nstruct Config {\n  static constexpr int rows = rows_;\n"
+      "  static constexpr bool adds = adds_;\n};\n"
+      "template <class Config>\nstruct Sum {\n  int at;\n"
+      "  template <int width>\n  __device__ void add() {\n    at += width * Config::rows;\n  }\n};\n"
+      "template <class Config>\n__device__ int f(int x) {\n  Sum<Config> sum{x};\n"
+      "  if constexpr (Config::adds && Config::rows > 1) {\n    sum.template add<3>();\n  }\n"
+      "  return sum.at % Config::rows;\n}\n";
   const Both both = specialized_together(
-      "template <int rows_, bool causal_>\nstruct Config {\n  static constexpr int rows = rows_;\n"
-      "  static constexpr bool causal = causal_;\n};\n"
-      "template <class Config>\n__device__ int plain(int x) {\n  return x + 1;\n}\n"
-      "template <class Config>\n__device__ int rows(int x) {\n  return x % Config::rows;\n}\n"
-      "template <class Config>\n__device__ int both(int x) {\n  return plain<Config>(x) + "
-      "rows<Config>(x);\n}\n",
-      "__global__ void k(int* x) { x[0] = hydrac::cuda::both<hydrac::cuda::Config<8, true>>(3); }\n",
-      "__global__ void l(int* x) { x[0] = hydrac::cuda::both<hydrac::cuda::Config<9, true>>(3); }\n");
-  EXPECT_EQ(both.shared, "inline __device__ int plain(int x) {\n  return x + 1;\n}\n");
-  const std::string rest =
-      "namespace {\n\ninline __device__ int rows(int x) {\n  return x % kRows;\n}\n"
-      "inline __device__ int both(int x) {\n  return plain(x) + rows(x);\n}\n\n}  // namespace\n";
-  EXPECT_EQ(both.first, "constexpr int kRows = 8;\n\n" + rest);
-  EXPECT_EQ(both.second, "constexpr int kRows = 9;\n\n" + rest);
+      header, "__global__ void k(int* x) { x[0] = hydrac::cuda::f<hydrac::cuda::Config<8, true>>(3); }\n",
+      "__global__ void l(int* x) { x[0] = hydrac::cuda::f<hydrac::cuda::Config<9, false>>(3); }\n");
+  EXPECT_NE(both.shared.find("  __device__ void add() { at += kWidth * Config::rows; }\n"), std::string::npos)
+      << both.shared;
+  EXPECT_NE(both.shared.find("  if constexpr (Config::adds) {\n    sum.add();\n"), std::string::npos)
+      << both.shared;
+}
+
+TEST(Specialize, ABranchBehindAnElseThatStaysIsABlock) {
+  const Both both = specialized_together(
+      "template <int width, bool twice>\n__device__ int f(int x) {\n  if constexpr (width == 8 && twice) {\n"
+      "    x += 1;\n  } else if constexpr (twice) {\n    x *= 2;\n    x += 3;\n  } else {\n    x = 0;\n  }\n"
+      "  return x;\n}\n",
+      "__global__ void k(int* x) { x[0] = hydrac::cuda::f<8, true>(3); }\n",
+      "__global__ void l(int* x) { x[0] = hydrac::cuda::f<9, true>(3); }\n");
+  EXPECT_EQ(both.shared,
+            "template <int width>\n__device__ int f(int x) {\n  if constexpr (width == 8) {\n    x += 1;\n"
+            "  } else {\n    x *= 2;\n    x += 3;\n  }\n  return x;\n}\n");
 }
 
 TEST(Specialize, ParametersThatNothingReadsGoWithTheirArguments) {
