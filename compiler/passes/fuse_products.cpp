@@ -69,7 +69,7 @@ class ProductFusion {
     if (!shape) return "";
     if (const std::string obstacle = obstacle_of(nodes[p], *shape); !obstacle.empty()) return obstacle;
     const std::string reader = std::get<std::string>(found->attributes.at("name"));
-    const bool is_kept = is_needed_elsewhere(output, *found);
+    const bool is_kept = is_needed_elsewhere(output, *found) || is_kept_by_twin(nodes[p], *found);
     *found = fused_product(nodes[p], *found, is_kept);
     nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(p));
     return fmt::format("and {} are one kernel{}", reader, is_kept ? ", which stores the product too" : "");
@@ -145,6 +145,29 @@ class ProductFusion {
       needed |= !is_output && &node != &reader && lies_in(graph_, use, output);
     });
     return needed;
+  }
+
+  // Whether another function, such as the training step that evaluation repeats, stores the product of the
+  // same kernel. One more tensor to write costs evaluation less than a reader one more kernel.
+  bool is_kept_by_twin(const Node& product, const Node& reader) const {
+    const Node kept = fused_product(product, reader, true);
+    for (const ir::Function& function : graph_.functions) {
+      for (const ir::Region& region : function.regions) {
+        if (std::ranges::any_of(region.nodes, [&](const Node& node) { return are_twins(node, kept); }))
+          return true;
+      }
+    }
+    return false;
+  }
+
+  bool are_twins(const Node& a, const Node& b) const {
+    const auto is_like = [&](Use use, Use other) {
+      const ir::Value &value = graph_.value(use), &with = graph_.value(other);
+      return value.shape == with.shape && value.dtype == with.dtype;
+    };
+    return a.op == b.op && a.attributes == b.attributes && a.outputs.size() == b.outputs.size() &&
+           is_like(a.product, b.product) && is_like(a.inputs[0], b.inputs[0]) &&
+           is_like(a.inputs[1], b.inputs[1]) && to_text(*a.body) == to_text(*b.body);
   }
 
   ir::Graph& graph_;

@@ -192,14 +192,6 @@ void product_gelu_tanh_backward(const bf16* left,     // [B,T,C]
                                 float* workspace,     // [512,F]
                                 cudaStream_t stream);
 
-// ---- product_gelu_tanh_evaluate.cu
-
-void product_gelu_tanh_evaluate(const bf16* left,   // [B,T,C]
-                                const bf16* right,  // [F,C]
-                                const bf16* bias,   // [F]
-                                bf16* y,            // [B,T,F]
-                                cudaStream_t stream);
-
 // ---- update.cu
 
 void grad_square(const float* gradients,  // [Rows,Width]
