@@ -46,8 +46,7 @@ Computed compute(const spec::Spec& spec, const verify::Batches& batches,
   {
     const BuiltProgram built = build_program(spec);
     built.program->steps().initialize();
-    verify::write_verify_job(job_dir, *built.program, batches,
-                             verify::autocast_of(spec.optimizations.precision));
+    verify::write_verify_job(job_dir, *built.program, batches);
     computed.training = verify::train(*built.program, batches);
     if (!built.machine) return computed;
     computed.repetitions.push_back(
@@ -61,12 +60,12 @@ Computed compute(const spec::Spec& spec, const verify::Batches& batches,
   return computed;
 }
 
-void print(const verify::Difference& d, bool yardstick) {
-  const std::string autocast =
-      yardstick ? fmt::format(" {:>12}", d.autocast ? fmt::format("{:.2e}", *d.autocast) : "") : "";
+void print(const verify::Difference& d, bool has_yardstick) {
+  const std::string yardstick =
+      has_yardstick ? fmt::format(" {:>12}", d.yardstick ? fmt::format("{:.2e}", *d.yardstick) : "") : "";
   const std::string note =
       d.left_out > 0 ? fmt::format("  without {} elements whose gradient is rounding noise", d.left_out) : "";
-  fmt::print("{:<10} {:<28} {:>12.2e}{} {:>10.1e}{}{}\n", d.what, d.name, d.relative, autocast, d.tolerance,
+  fmt::print("{:<10} {:<28} {:>12.2e}{} {:>10.1e}{}{}\n", d.what, d.name, d.relative, yardstick, d.tolerance,
              d.passed() ? "" : "  BEYOND", note);
 }
 
@@ -81,8 +80,8 @@ void print(const verify::Sameness& same) {
 std::string yardstick_summary(const std::vector<verify::Difference>& differences) {
   double worst = 0;
   for (const verify::Difference& d : differences) {
-    if (d.what == "gradient" && d.autocast && *d.autocast > 0)
-      worst = std::max(worst, d.relative / *d.autocast);
+    if (d.what == "gradient" && d.yardstick && *d.yardstick > 0)
+      worst = std::max(worst, d.relative / *d.yardstick);
   }
   return fmt::format("; gradients at most {:.2f} times as far from it as autocast's", worst);
 }
@@ -93,9 +92,9 @@ int verify_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load_for_verify(arguments);
   if (!spec) return kBadInput;
   complete_for_planning(*spec);
-  const spec::Precision precision = spec->optimizations.precision;
-  verify::tolerances(precision);  // before anything is compiled: is there a yardstick?
-  const bool yardstick = !verify::autocast_of(precision).empty();
+  verify::tolerances(*spec);  // before anything is compiled: are there any?
+  const verify::Yardstick yardstick = verify::yardstick_of(*spec);
+  const bool has_yardstick = !yardstick.prefix().empty();
   const std::filesystem::path oracle = verify::find_oracle(arguments.value("--oracle"));
   const verify::JobFolder folder(arguments.value("--keep"));
   const int64_t steps = std::max<int64_t>(1, arguments.number("--steps", 3));
@@ -106,15 +105,16 @@ int verify_verb(const Arguments& arguments) {
   const auto differences = verify::compare(
       computed.training, runtime::SafetensorsReader(folder.path() / "result.safetensors"), *spec);
 
-  fmt::print("{:<10} {:<28} {:>12}{} {:>10}\n", "", "", "difference", yardstick ? "     autocast" : "",
-             "tolerance");
-  for (const verify::Difference& d : differences) print(d, yardstick);
+  const std::string column = yardstick.prefix().substr(0, yardstick.prefix().find('.'));
+  fmt::print("{:<10} {:<28} {:>12}{} {:>10}\n", "", "", "difference",
+             has_yardstick ? fmt::format(" {:>12}", column) : "", "tolerance");
+  for (const verify::Difference& d : differences) print(d, has_yardstick);
   for (const verify::Sameness& same : computed.repetitions) print(same);
   const auto failed = std::ranges::count_if(differences, [](const auto& d) { return !d.passed(); });
   const bool repeats = std::ranges::all_of(computed.repetitions, &verify::Sameness::passed);
   fmt::print("{}: {} of {} within tolerance of LibTorch in float64, after {} steps{}{}\n", spec->name,
              differences.size() - static_cast<size_t>(failed), differences.size(), steps,
-             yardstick ? yardstick_summary(differences) : "",
+             yardstick.measures_gradients() ? yardstick_summary(differences) : "",
              computed.repetitions.empty() ? ""
              : repeats                    ? "; repeats bit for bit"
                                           : "; does NOT repeat");

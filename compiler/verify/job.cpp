@@ -15,6 +15,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
+#include "verify/yardstick.h"
 
 namespace hydrac::verify {
 
@@ -299,13 +300,15 @@ float inverse_count(const std::vector<runtime::Batch>& step) {
   return 1.0f / static_cast<float>(count);
 }
 
-void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches,
-                      const std::string& autocast) {
+void write_verify_job(const std::filesystem::path& dir, targets::Executable& program,
+                      const Batches& batches) {
   const driver::Compiled& c = program.compiled();
   Json job = job_json(c.spec, c.threads);
   job["dtype"] = "float64";
   job["steps"] = batches.size();
-  if (!autocast.empty()) job["autocast"] = autocast;
+  const Yardstick yardstick = yardstick_of(c.spec);
+  if (!yardstick.autocast.empty()) job["autocast"] = yardstick.autocast;
+  if (yardstick.gradient_noise > 0) job["gradient_noise"] = yardstick.gradient_noise;
   if (optimizers::rounds_stochastically(c.spec)) job["rounding"] = rounding_json(c);
   write_json(dir / "job.json", job);
 

@@ -23,9 +23,8 @@ std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, c
                                  int slot);
 
 // Writes job.json and tensors.safetensors: `program`'s parameters as they are now, and the batches.
-// `autocast`: the 16-bit type ("bf16", "fp16") that the oracle is to compute in too; empty: none.
-void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches,
-                      const std::string& autocast = "");
+// With the second run that yardstick_of() says for the program's spec.
+void write_verify_job(const std::filesystem::path& dir, targets::Executable& program, const Batches& batches);
 
 // The same graph to be timed; the oracle draws its own data.
 void write_bench_job(const std::filesystem::path& dir, const spec::Spec& spec, int threads, int64_t steps);

@@ -8,14 +8,13 @@
 #include <map>
 #include <numbers>
 
-#include "optimizers/rounding.h"
 #include "runtime/error.h"
 
 namespace hydrac::verify {
 
 namespace {
 
-constexpr double kBesideAutocast = 1.25, kChance = 3;
+constexpr double kChance = 3;  // standard deviations
 
 // Squared norms of a difference and of the reference, summed over slots.
 struct Sums {
@@ -56,42 +55,31 @@ int64_t leave_out(std::vector<T>& values, const std::vector<bool>& kept) {
   return count;
 }
 
-// A tensor as everybody has it: ours, float64's, and autocast's where that is asked for.
+// A tensor as everybody has it: ours, float64's, and the yardstick's where that is asked for.
 struct Versions {
   std::vector<float> ours;
-  std::vector<double> reference, autocast;
+  std::vector<double> reference, yardstick;
 };
 
 // Differences from the reference, summed over a tensor's slots.
 struct Errors {
-  Sums ours, autocast;
+  Sums ours, yardstick;
   size_t elements = 0;
 
   void add(const Versions& slot) {
     verify::add(ours, slot.ours, slot.reference);
-    verify::add(autocast, slot.autocast, slot.reference);
+    verify::add(yardstick, slot.yardstick, slot.reference);
     elements += slot.reference.size();
   }
 };
-
-// Where the oracle replays the noise of stochastic rounding, what is off by d still goes to the other of its
-// two neighbours with the probability d / ulp: a mean square of d ulp. Autocast's results have that error
-// too.
-Tolerances tolerances_of(const spec::Spec& spec) {
-  constexpr double kUlp = 0x1p-7;  // of bf16, relative
-  Tolerances least = tolerances(spec.optimizations.precision);
-  if (optimizers::rounds_stochastically(spec) && autocast_of(spec.optimizations.precision).empty())
-    least.parameter = std::sqrt(least.parameter * kUlp);
-  return least;
-}
 
 class Comparison {
  public:
   Comparison(const Training& ours, const runtime::SafetensorsReader& reference, const spec::Spec& spec)
       : ours_(ours),
         reference_(reference),
-        least_(tolerances_of(spec)),
-        yardstick_(!autocast_of(spec.optimizations.precision).empty()),
+        least_(tolerances(spec)),
+        yardstick_(yardstick_of(spec)),
         divides_by_gradient_(spec.train.optimizer.name != spec::Optimizer::sgd),
         takes_signs_(spec.train.optimizer.name == spec::Optimizer::lion) {}
 
@@ -105,6 +93,8 @@ class Comparison {
   }
 
  private:
+  bool has_yardstick() const { return !yardstick_.prefix().empty(); }
+
   std::vector<double> read(const std::string& name, size_t elements) const {
     const auto bytes = reference_.bytes(reference_.at(name));
     if (bytes.size() != elements * sizeof(double)) {
@@ -116,71 +106,80 @@ class Comparison {
     return values;
   }
 
-  Versions versions(const std::string& name, const std::vector<float>& ours) const {
+  // `measured`: whether the yardstick says something of it.
+  Versions versions(const std::string& name, const std::vector<float>& ours, bool measured) const {
     Versions versions{ours, read(name, ours.size()), {}};
-    if (yardstick_) versions.autocast = read("autocast." + name, ours.size());
+    if (measured) versions.yardstick = read(yardstick_.prefix() + name, ours.size());
     return versions;
   }
 
   void add_numbers(const std::string& what, double least, float (*of)(const runtime::StepResult&)) {
-    double worst = 0;  // of autocast's
+    Errors errors;  // of all steps that the yardstick measures
     std::vector<Difference> rows;
     for (size_t s = 0; s < ours_.steps.size(); ++s) {
-      const Versions number = versions(fmt::format("{}.s{}", what, s), {of(ours_.steps[s])});
+      // Noisy gradients change no number of the first step.
+      const bool measured = yardstick_.measures_gradients() || (has_yardstick() && s > 0);
+      const Versions number = versions(fmt::format("{}.s{}", what, s), {of(ours_.steps[s])}, measured);
       const auto relative = [&](double x) {
         return std::abs(x - number.reference[0]) / std::abs(number.reference[0]);
       };
       Difference row{what, fmt::format("step {}", s), relative(number.ours[0]), least, {}, 0};
-      if (yardstick_) {
-        row.autocast = relative(number.autocast[0]);
-        worst = std::max(worst, *row.autocast);
+      if (measured) {
+        row.yardstick = relative(number.yardstick[0]);
+        errors.add(number);
       }
       rows.push_back(std::move(row));
     }
     for (Difference& row : rows) {
-      row.tolerance = std::max(row.tolerance, kBesideAutocast * worst);
+      if (row.yardstick)
+        row.tolerance = std::max(row.tolerance, allowed_beside(errors.yardstick.relative(), errors.elements));
       differences_.push_back(std::move(row));
     }
   }
 
-  Difference difference(const std::string& what, const std::string& name, const Errors& errors,
-                        double least) const {
+  Difference difference(const std::string& what, const std::string& name, const Errors& errors, double least,
+                        bool measured) const {
     Difference row{what, name, errors.ours.relative(), least, {}, 0};
-    if (!yardstick_) return row;
-    row.autocast = errors.autocast.relative();
-    row.tolerance = std::max(least, allowed_beside_autocast(*row.autocast, errors.elements));
+    if (!measured) return row;
+    row.yardstick = errors.yardstick.relative();
+    row.tolerance = std::max(least, allowed_beside(*row.yardstick, errors.elements));
     return row;
   }
 
   void add_gradient(const std::string& name, const std::vector<std::vector<float>>& slots) {
     Errors errors;
+    const bool measured = yardstick_.measures_gradients();
     for (size_t slot = 0; slot < slots.size(); ++slot)
-      errors.add(versions(fmt::format("grad.{}.{}", name, slot), slots[slot]));
-    differences_.push_back(difference("gradient", name, errors, least_.gradient));
+      errors.add(versions(fmt::format("grad.{}.{}", name, slot), slots[slot], measured));
+    differences_.push_back(difference("gradient", name, errors, least_.gradient, measured));
     gradient_errors_[name] = differences_.back().tolerance;
-    noise_[name] = std::max(least_.noise, 3 * (yardstick_ ? errors.autocast.relative() : 0));
+    noise_[name] = std::max(least_.noise, measured ? 3 * errors.yardstick.relative() : 0);
   }
 
   void add_parameter(const std::string& name, const std::vector<std::vector<float>>& slots) {
     Errors errors;
     int64_t left_out = 0;
     for (size_t slot = 0; slot < slots.size(); ++slot) {
-      Versions values = versions(fmt::format("param.{}.{}", name, slot), slots[slot]);
+      Versions values = versions(fmt::format("param.{}.{}", name, slot), slots[slot], has_yardstick());
       if (divides_by_gradient_) {
         const auto kept =
             has_gradient(read(fmt::format("grad.{}.{}", name, slot), slots[slot].size()), noise_.at(name));
         left_out += leave_out(values.ours, kept);
         leave_out(values.reference, kept);
-        if (yardstick_) leave_out(values.autocast, kept);
+        if (has_yardstick()) leave_out(values.yardstick, kept);
       }
       errors.add(values);
     }
-    Difference row = difference("parameter", name, errors, least_.parameter);
+    Difference row = difference("parameter", name, errors, least_.parameter, has_yardstick());
     if (divides_by_gradient_) {
       row.tolerance = std::hypot(row.tolerance, whole_steps(least_.flipped, errors.ours.reference));
     }
     if (takes_signs_) {
-      const double flips = changed_signs(static_cast<double>(errors.elements), gradient_errors_.at(name));
+      // Beside noisy gradients, what a small tensor may have by chance that the yardstick has not.
+      const double flips =
+          yardstick_.measures_gradients()
+              ? changed_signs(static_cast<double>(errors.elements), gradient_errors_.at(name))
+              : 1;
       row.tolerance = std::hypot(row.tolerance, whole_steps(flips, errors.ours.reference));
     }
     row.left_out = left_out;
@@ -206,39 +205,14 @@ class Comparison {
   const Training& ours_;
   const runtime::SafetensorsReader& reference_;
   const Tolerances least_;
-  const bool yardstick_, divides_by_gradient_, takes_signs_;
+  const Yardstick yardstick_;
+  const bool divides_by_gradient_, takes_signs_;
   std::map<std::string, double> noise_;            // of each gradient, as a share of its root mean square
   std::map<std::string, double> gradient_errors_;  // tolerated, relative
   std::vector<Difference> differences_;
 };
 
 }  // namespace
-
-Tolerances tolerances(spec::Precision precision) {
-  switch (precision) {
-    case spec::Precision::fp32:
-      return {1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 0};
-    case spec::Precision::tf32:
-      return {3e-4, 3e-3, 3e-3, 3e-3, 3e-3, 4};
-    case spec::Precision::bf16:
-      return {5e-4, 4e-3, 1e-4, 1e-4, 1e-6, 4};
-    case spec::Precision::fp16:
-      return {6e-5, 5e-4, 1e-4, 1e-4, 1e-6, 4};
-    case spec::Precision::fp8:
-      break;
-  }
-  throw runtime::InputError(
-      "verify has no yardstick for optimizations.precision: fp8; write fp32, tf32, bf16 or fp16");
-}
-
-std::string autocast_of(spec::Precision precision) {
-  const bool narrow = precision == spec::Precision::bf16 || precision == spec::Precision::fp16;
-  return narrow ? std::string(to_string(precision)) : "";
-}
-
-double allowed_beside_autocast(double relative, size_t elements) {
-  return kBesideAutocast * relative * (1 + kChance / std::sqrt(static_cast<double>(elements)));
-}
 
 std::vector<Difference> compare(const Training& ours, const runtime::SafetensorsReader& reference,
                                 const spec::Spec& spec) {

@@ -1,9 +1,11 @@
 #include "oracle/aten/verify.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
@@ -27,6 +29,7 @@ struct Arithmetic {
   at::ScalarType floating = at::kDouble;   // parameters and everything else that is not 16 bits wide
   std::optional<at::ScalarType> autocast;  // the 16-bit type
   at::Device device = at::kCPU;
+  double gradient_noise = 0;  // of every gradient, relative to its tensor's root mean square
   std::string prefix;
 };
 
@@ -43,6 +46,7 @@ class Verification {
         results_(results),
         runner_(job.graph, job.peer_ops ? Mode::training : Mode::reference, job.seed, arithmetic.autocast),
         parameters_(list_parameters(job.graph, job.decay)),
+        noise_(at::make_generator<at::CPUGeneratorImpl>(job.seed)),
         loss_scale_(arithmetic.autocast == at::kHalf ? kFirstLossScale : 1) {
     for (const Value& value : job.graph.values) parameter_at_.emplace_back(value.slots, -1);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -60,7 +64,10 @@ class Verification {
                         job_.seed);
     for (int step = 0; step < job_.steps; ++step) {
       find_gradients(step);
-      if (step == 0) store_gradients();
+      if (arithmetic_.gradient_noise > 0)
+        disturb_gradients();
+      else if (step == 0)
+        store_gradients();
       const double norm = gradient_norm(parameters_);
       store_number(fmt::format("grad_norm.s{}", step), norm);
       clip_gradients(parameters_, norm, job_.max_grad_norm);
@@ -127,6 +134,18 @@ class Verification {
     return total;
   }
 
+  // Adds normally distributed errors to whatever is not exactly zero, as the rows of tokens that do not occur
+  // are.
+  void disturb_gradients() {
+    for (const Parameter& parameter : parameters_) {
+      const at::Tensor gradient = parameter.gradient();
+      if (!gradient.defined()) continue;
+      const at::Tensor error = at::randn(gradient.sizes(), noise_, at::kDouble).to(gradient.options());
+      const double size = arithmetic_.gradient_noise * gradient.square().mean().sqrt().item<double>();
+      gradient.add_(error.mul_(gradient != 0), size);
+    }
+  }
+
   bool gradients_are_finite() const {
     return std::all_of(parameters_.begin(), parameters_.end(), [](const Parameter& parameter) {
       return !parameter.gradient().defined() || at::isfinite(parameter.gradient()).all().item<bool>();
@@ -157,6 +176,7 @@ class Verification {
   SafetensorsWriter& results_;
   Runner runner_;
   std::vector<Parameter> parameters_;
+  at::Generator noise_;
   double loss_scale_;
   std::vector<std::vector<int>> parameter_at_;  // [value][slot] -> index into parameters_, or -1
 };
@@ -167,6 +187,12 @@ void verify(const Job& job, const SafetensorsFile& tensors, c10::Device device, 
   use_threads(job.threads);
   Arithmetic arithmetic{.floating = job.float64 ? at::kDouble : at::kFloat, .device = device};
   Verification(job, tensors, arithmetic, results).run();
+  if (job.gradient_noise > 0) {
+    Arithmetic noisy = arithmetic;
+    noisy.gradient_noise = job.gradient_noise;
+    noisy.prefix = "noisy.";
+    Verification(job, tensors, noisy, results).run();
+  }
   if (!job.autocast) return;
   arithmetic.floating = at::kFloat;
   arithmetic.autocast = *job.autocast == Float16::bf16 ? at::kBFloat16 : at::kHalf;

@@ -110,6 +110,7 @@ Job parse_job(const json& root) {
   job.float64 = first_of_two(in, "dtype", "float64", "float32");
   job.peer_ops = !first_of_two(in, "ops", "reference", "peer");
   job.autocast = read_autocast(in);
+  job.gradient_noise = in.number("gradient_noise", 0);
   job.threads = static_cast<int>(in.integer("threads", 1, 4096, 1));
   job.graph = read_graph(in);
   job.steps = static_cast<int>(in.integer("steps", 1, 1'000'000, 1));

@@ -49,6 +49,7 @@ struct Job {
   bool float64 = true;
   bool peer_ops = false;            // verify computes with the operations and the optimizer that bench times
   std::optional<Float16> autocast;  // verify also computes under autocast to this type
+  double gradient_noise = 0;  // verify also trains with gradients that are off by this share; 0: it does not
   int threads = 1;
   Graph graph;
   int steps = 1;

@@ -203,6 +203,24 @@ TEST(VerifyFails, WhenOneGradientDiffersAndNamesIt) {
   EXPECT_TRUE(beyond[0].starts_with("gradient   attn.qkv.weight ")) << beyond[0];
   EXPECT_EQ(lines_with(outcome.out, "19 of 20 within tolerance").size(), 1u) << outcome.out;
 }
+
+// Signs change by chance too, but not as many.
+TEST(VerifyFails, WhenLionHasAnotherBeta) {
+  NEEDS_ORACLE();
+  const Workplace place;
+  const Words command = {"verify", "base.yaml", "train.optimizer.name=lion"};
+  const Outcome right = place.run(command);
+  EXPECT_EQ(right.code, 0) << right.out << right.err;
+  Words wrong = command;
+  wrong.insert(wrong.end(), {"--oracle", E2E_WRONG_ORACLE});
+  const Outcome outcome = place.run(wrong);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  for (const char* weight : {"attn.qkv.weight ", "mlp.down.weight "}) {
+    const Words lines = lines_with(outcome.out, std::string("parameter  ") + weight);
+    ASSERT_EQ(lines.size(), 1u) << outcome.out;
+    EXPECT_NE(lines[0].find("BEYOND"), std::string::npos) << lines[0];
+  }
+}
 #endif
 
 TEST(VerifyFails, WhenTheOracleDoes) {

@@ -47,6 +47,34 @@ TEST_F(Training, ReportsLossNormAndGradientByHand) {
   EXPECT_NEAR(outcome.scalar("loss.s1"), -1 * (1 - 0.03) + 2 * (-2 + 0.4), 1e-15);
 }
 
+// Beside the run without noise, which does not change.
+TEST_F(Training, NoisyGradientsAreOffByAShareOfTheirSizeWhereTheyAreNotZero) {
+  constexpr int kCount = 1000;
+  constexpr double kNoise = 0.01;
+  JobFolder noisy;
+  Numbers gradient(kCount, 2);
+  for (int i = 0; i < kCount; i += 2) gradient[i] = 0;
+  const int input = noisy.input("x", {1, kCount}, gradient);
+  const int p = noisy.parameter("p", {1, kCount}, Numbers(kCount, 1));
+  noisy.sum_as_loss(noisy.node("linear", nlohmann::json::object(), {input, p, kLeftOut}, {1, 1}));
+  noisy.root()["optimizer"] = {{"name", "sgd"}, {"learning_rate", 1}, {"momentum", 0}, {"weight_decay", 0}};
+  noisy.root()["gradient_noise"] = kNoise;
+  const Outcome outcome = noisy.write_and_run();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.at("grad.p.0"), gradient);
+  const Numbers &exact = outcome.at("param.p.0"), &other = outcome.at("noisy.param.p.0");
+  double square = 0;
+  for (int i = 0; i < kCount; ++i) {
+    if (i % 2 == 0) {
+      EXPECT_EQ(other[i], exact[i]);
+    }
+    square += (other[i] - exact[i]) * (other[i] - exact[i]);
+  }
+  const double size = std::sqrt(2.0 * 2.0 / 2);  // root mean square of the gradient
+  EXPECT_NEAR(std::sqrt(square / (kCount / 2)), kNoise * size, 0.1 * kNoise * size);
+  EXPECT_EQ(outcome.scalar("noisy.loss.s0"), outcome.scalar("loss.s0"));
+}
+
 TEST_F(Training, AdamwFollowsItsFormula) {
   job.root()["optimizer"] = {
       {"name", "adamw"}, {"learning_rate", 0.1}, {"betas", {0.8, 0.9}}, {"eps", 0.01}, {"weight_decay", 0.5}};

@@ -1,0 +1,63 @@
+#include "verify/yardstick.h"
+
+#include <cmath>
+
+#include "optimizers/rounding.h"
+#include "runtime/error.h"
+
+namespace hydrac::verify {
+
+namespace {
+
+constexpr double kBeside = 1.25, kChance = 3;
+
+bool is_narrow(spec::Precision precision) {
+  return precision == spec::Precision::bf16 || precision == spec::Precision::fp16;
+}
+
+Tolerances of_precision(spec::Precision precision) {
+  switch (precision) {
+    case spec::Precision::fp32:
+      return {1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 0};
+    case spec::Precision::tf32:
+      return {3e-4, 3e-3, 3e-3, 3e-3, 3e-3, 4};
+    case spec::Precision::bf16:
+      return {5e-4, 4e-3, 1e-4, 1e-4, 1e-6, 4};
+    case spec::Precision::fp16:
+      return {6e-5, 5e-4, 1e-4, 1e-4, 1e-6, 4};
+    case spec::Precision::fp8:
+      break;
+  }
+  throw runtime::InputError(
+      "verify has no yardstick for optimizations.precision: fp8; write fp32, tf32, bf16 or fp16");
+}
+
+}  // namespace
+
+// Where the oracle replays the noise of stochastic rounding, what is off by d still goes to the other of its
+// two neighbours with the probability d / ulp: a mean square of d ulp. Autocast's results have that error
+// too.
+Tolerances tolerances(const spec::Spec& spec) {
+  constexpr double kUlp = 0x1p-7;  // of bf16, relative
+  Tolerances least = of_precision(spec.optimizations.precision);
+  if (optimizers::rounds_stochastically(spec) && !is_narrow(spec.optimizations.precision))
+    least.parameter = std::sqrt(least.parameter * kUlp);
+  return least;
+}
+
+std::string Yardstick::prefix() const {
+  return !autocast.empty() ? "autocast." : gradient_noise > 0 ? "noisy." : "";
+}
+
+Yardstick yardstick_of(const spec::Spec& spec) {
+  const spec::Precision precision = spec.optimizations.precision;
+  if (is_narrow(precision)) return {std::string(to_string(precision)), 0};
+  const bool takes_signs = spec.train.optimizer.name == spec::Optimizer::lion;
+  return {"", takes_signs ? of_precision(precision).gradient : 0};
+}
+
+double allowed_beside(double relative, std::size_t elements) {
+  return kBeside * relative * std::exp(kChance / std::sqrt(static_cast<double>(elements)));
+}
+
+}  // namespace hydrac::verify

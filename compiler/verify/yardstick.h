@@ -1,0 +1,48 @@
+// How far from float64 a program may be: what is tolerated by precision alone, and by how far a second run of
+// the oracle is.
+#pragma once
+#include <cstddef>
+#include <string>
+
+#include "spec/spec.h"
+
+namespace hydrac::verify {
+
+struct Tolerances {
+  // Relative; beside a yardstick the least that is tolerated. In 16 bits a norm may be off by one rounding, a
+  // loss by an eighth of it.
+  double loss = 0, norm = 0, gradient = 0, parameter = 0;
+  // A gradient's element below this share of its tensor's root mean square is not resolved; beside autocast,
+  // if that is more, three times its relative difference. Even in exact arithmetic some are 0 that floating
+  // point makes 1e-17 (attention's key bias).
+  double noise = 0;
+  int flipped = 0;  // elements of a parameter that may have gone the other way in all steps
+};
+
+// Of a spec's precision, and of whether its state is rounded stochastically. InputError for a precision that
+// there is no yardstick for.
+Tolerances tolerances(const spec::Spec& spec);
+
+// The oracle's second run, of which at most one is set.
+// - `autocast`, for 16 bits: the same training under PyTorch's autocast to this type ("bf16", "fp16").
+// - `gradient_noise`, for Lion in fp32 and tf32: in float64, with gradients that are off by this share: what
+//   is tolerated of a gradient. It takes signs of them, so that one element that rounding made go the other
+//   way makes hundreds go another way two steps later; which run has how many is chance (one seed has none
+//   and the next a thousandth of all elements), and how far they may be apart is what this run says.
+struct Yardstick {
+  std::string autocast;
+  double gradient_noise = 0;
+
+  // Of the names of its results: "autocast.", "noisy."; empty where there is none.
+  std::string prefix() const;
+  bool measures_gradients() const { return !autocast.empty(); }
+};
+Yardstick yardstick_of(const spec::Spec& spec);
+
+// What the yardstick allows a tensor of `elements` elements that is itself `relative` off: 1.25 times that,
+// and luck. The logarithm of the root mean square of n errors scatters by 1 / sqrt(2 n), that of two of them
+// by 1 / sqrt(n), and three times that is allowed: a factor of exp(3 / sqrt(n)). A loss or a norm is one
+// number; its elements are those of all steps.
+double allowed_beside(double relative, std::size_t elements);
+
+}  // namespace hydrac::verify
