@@ -18,6 +18,17 @@ ReadArena reader_of(LaidOutProgram& program) {
   return [&program](int64_t at, std::span<std::byte> to) { program.copy_out(at, to); };
 }
 
+// encode_floats() on all threads: each number by itself, so that how they are shared out changes nothing.
+void encode_in_parallel(std::span<const float> values, SafetensorsDtype dtype, std::byte* out) {
+  constexpr int64_t kChunk = 1 << 16;
+  const auto count = static_cast<int64_t>(values.size());
+#pragma omp parallel for schedule(static)
+  for (int64_t first = 0; first < count; first += kChunk) {
+    encode_floats(values.subspan(first, std::min(kChunk, count - first)), dtype,
+                  out + first * dtype_bytes(dtype));
+  }
+}
+
 }  // namespace
 
 void LaidOutProgram::initialize() {
@@ -48,7 +59,7 @@ void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
                    }
                    rounded.resize(count);
                    initialize_parameter(rounded, first / element, start, layout_.seed, stream);
-                   encode_floats(rounded, start.dtype, piece.data());
+                   encode_in_parallel(rounded, start.dtype, piece.data());
                  });
 }
 

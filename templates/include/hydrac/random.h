@@ -29,9 +29,9 @@ HYDRAC_FN std::uint32_t random_key(std::uint32_t seed, std::uint32_t step, std::
   return philox2x32(step, site, seed).x;
 }
 
-// 16 uniform bits for element `first` + `i` of the tensor that `key` stands for; `first` is a multiple of 4.
-// Four neighbours share one run of the generator, which a kernel that holds them in one thread computes once:
-// where `i` is a constant, the compiler sees that the runs are the same.
+// 16 uniform bits for element `i`, counted from `first` rounded down to a multiple of 4, of the tensor that
+// `key` stands for. Four neighbours share one run of the generator, which a kernel that holds them in one
+// thread computes once: where `i` is a constant, the compiler sees that the runs are the same.
 HYDRAC_FN std::uint32_t random_16_bits(std::uint32_t key, std::uint64_t first, std::uint32_t i) {
   const std::uint64_t run = (first >> 2) + (i >> 2);
   const Philox2x32 bits =
