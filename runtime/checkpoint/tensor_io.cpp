@@ -16,7 +16,7 @@ namespace hydrac::runtime {
 
 namespace {
 
-constexpr int64_t piece_elements = int64_t{1} << 16;
+constexpr int64_t kPieceElements = int64_t{1} << 16;
 
 bool is_float(SafetensorsDtype dtype) {
   return dtype == SafetensorsDtype::f32 || dtype == SafetensorsDtype::f64 ||
@@ -55,82 +55,21 @@ void decode(const std::byte* in, SafetensorsDtype dtype, std::span<float> values
   }
 }
 
-// The file's tensor as rows x columns, and the distance of memory's rows.
-struct Layout {
-  int64_t rows = 1, columns = 1, row_stride = 0;
-};
-
-Layout layout_of(const std::string& name, const std::vector<int64_t>& shape, int64_t row_stride,
-                 bool transpose) {
-  if (transpose && shape.size() != 2)
-    throw std::logic_error(fmt::format("tensor {}: only a matrix can be transposed", name));
-  Layout layout;
-  if (!shape.empty()) layout.columns = shape.back();
-  for (size_t i = 0; i + 1 < shape.size(); ++i) layout.rows *= shape[i];
-  const int64_t memory_columns = transpose ? layout.rows : layout.columns;
-  layout.row_stride = row_stride == 0 ? memory_columns : row_stride;
-  if (layout.row_stride < memory_columns)
-    throw std::logic_error(fmt::format("tensor {}: its rows overlap in memory", name));
-  if (layout.rows == 0 || layout.columns == 0) {
-    layout.rows = 0;  // however many empty columns or rows the other dimension has
-  } else if (!transpose && layout.row_stride == layout.columns) {
-    layout = {1, layout.rows * layout.columns, layout.rows * layout.columns};
-  }
-  return layout;
-}
-
-// Calls use(first row, row count) for blocks of the file's rows that fit a piece.
-template <typename Use>
-void for_row_blocks(const Layout& layout, Use use) {
-  const int64_t block = std::max<int64_t>(1, piece_elements / std::max<int64_t>(1, layout.columns));
-  for (int64_t row = 0; row < layout.rows; row += block) use(row, std::min(block, layout.rows - row));
-}
-
-// Calls use(memory offset, file offset, count) for runs that are consecutive in both and fit a piece.
-template <typename Use>
-void for_runs(const Layout& layout, Use use) {
-  for (int64_t row = 0; row < layout.rows; ++row) {
-    for (int64_t column = 0; column < layout.columns; column += piece_elements) {
-      use(row * layout.row_stride + column, row * layout.columns + column,
-          std::min(piece_elements, layout.columns - column));
+// Blocks of the file's rows, each as many as fit a piece.
+void decode_transposed(const std::byte* in, SafetensorsDtype dtype, int64_t rows, int64_t columns,
+                       float* out) {
+  if (columns == 0) return;
+  const int64_t block = std::max<int64_t>(1, kPieceElements / columns);
+  std::vector<float> piece;
+  for (int64_t first = 0; first < rows; first += block) {
+    const int64_t count = std::min(block, rows - first);
+    piece.resize(static_cast<size_t>(count * columns));
+    decode(in + first * columns * dtype_bytes(dtype), dtype, piece);
+    for (int64_t column = 0; column < columns; ++column) {
+      for (int64_t row = 0; row < count; ++row)
+        out[column * rows + first + row] = piece[static_cast<size_t>(row * columns + column)];
     }
   }
-}
-
-void write_encoded(FileWriter& file, std::span<const float> values, SafetensorsDtype dtype,
-                   std::vector<std::byte>& piece) {
-  if (dtype == SafetensorsDtype::f32) return file.write(std::as_bytes(values));
-  piece.resize(values.size() * static_cast<size_t>(dtype_bytes(dtype)));
-  encode_floats(values, dtype, piece.data());
-  file.write(piece);
-}
-
-void write_transposed(FileWriter& file, const TensorSource& source, const Layout& layout) {
-  std::vector<float> rows;
-  std::vector<std::byte> piece;
-  for_row_blocks(layout, [&](int64_t first, int64_t count) {
-    rows.resize(static_cast<size_t>(count * layout.columns));
-    for (int64_t column = 0; column < layout.columns; ++column) {
-      const float* from = source.data + column * layout.row_stride + first;
-      for (int64_t row = 0; row < count; ++row)
-        rows[static_cast<size_t>(row * layout.columns + column)] = from[row];
-    }
-    write_encoded(file, rows, source.dtype, piece);
-  });
-}
-
-void read_transposed(const std::byte* from, SafetensorsDtype dtype, const TensorTarget& target,
-                     const Layout& layout) {
-  std::vector<float> rows;
-  for_row_blocks(layout, [&](int64_t first, int64_t count) {
-    rows.resize(static_cast<size_t>(count * layout.columns));
-    decode(from + first * layout.columns * dtype_bytes(dtype), dtype, rows);
-    for (int64_t column = 0; column < layout.columns; ++column) {
-      float* to = target.data + column * layout.row_stride + first;
-      for (int64_t row = 0; row < count; ++row)
-        to[row] = rows[static_cast<size_t>(row * layout.columns + column)];
-    }
-  });
 }
 
 const TensorEntry& entry_of_shape(const SafetensorsReader& file, const std::string& name,
@@ -158,21 +97,6 @@ void encode_floats(std::span<const float> values, SafetensorsDtype dtype, std::b
   }
 }
 
-TensorToWrite tensor_to_write(TensorSource source) {
-  if (!is_float(source.dtype))
-    throw std::logic_error(fmt::format("tensor {}: not a floating-point dtype", source.name));
-  TensorToWrite tensor{source.name, source.dtype, source.shape, {}};
-  tensor.write = [source = std::move(source)](FileWriter& file) {
-    const Layout layout = layout_of(source.name, source.shape, source.row_stride, source.transpose);
-    if (source.transpose) return write_transposed(file, source, layout);
-    std::vector<std::byte> piece;
-    for_runs(layout, [&](int64_t memory, int64_t, int64_t count) {
-      write_encoded(file, std::span(source.data + memory, static_cast<size_t>(count)), source.dtype, piece);
-    });
-  };
-  return tensor;
-}
-
 TensorToWrite raw_tensor_to_write(std::string name, SafetensorsDtype dtype, std::vector<int64_t> shape,
                                   const void* data) {
   TensorToWrite tensor{std::move(name), dtype, std::move(shape), {}};
@@ -185,18 +109,18 @@ TensorToWrite raw_tensor_to_write(std::string name, SafetensorsDtype dtype, std:
 }
 
 void read_tensor(const SafetensorsReader& file, const TensorTarget& target) {
+  if (target.transpose && target.shape.size() != 2)
+    throw std::logic_error(fmt::format("tensor {}: only a matrix can be transposed", target.name));
   const TensorEntry& entry = entry_of_shape(file, target.name, target.shape);
   if (!is_float(entry.dtype)) {
     throw InputError(fmt::format("{}: tensor {} is {}, the model needs F32, F64, BF16 or F16", file.label(),
                                  in_quotes(target.name), dtype_name(entry.dtype)));
   }
-  const Layout layout = layout_of(target.name, target.shape, target.row_stride, target.transpose);
-  const std::byte* from = file.bytes(entry).data();
-  if (target.transpose) return read_transposed(from, entry.dtype, target, layout);
-  for_runs(layout, [&](int64_t memory, int64_t offset, int64_t count) {
-    decode(from + offset * dtype_bytes(entry.dtype), entry.dtype,
-           std::span(target.data + memory, static_cast<size_t>(count)));
-  });
+  const std::span<const std::byte> bytes = file.bytes(entry);
+  if (target.transpose)
+    return decode_transposed(bytes.data(), entry.dtype, target.shape[0], target.shape[1], target.data);
+  const size_t count = bytes.size() / static_cast<size_t>(dtype_bytes(entry.dtype));
+  if (count > 0) decode(bytes.data(), entry.dtype, std::span(target.data, count));
 }
 
 void read_raw_tensor(const SafetensorsReader& file, const std::string& name, SafetensorsDtype dtype,

@@ -1,6 +1,5 @@
-// Between float arrays in memory and tensors in a file: a file's tensor may be a row or column range of a
-// packed array (q inside qkv, a vocabulary without its padding), lie transposed (GPT-2's Conv1D is [in, out])
-// and have another floating-point format. Which tensor goes where is decided by the caller.
+// Between arrays in memory and tensors in a file, which may lie transposed there (GPT-2's Conv1D is [in,
+// out]) and have another floating-point format. Which tensor goes where is decided by the caller.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,26 +11,13 @@
 
 namespace hydrac::runtime {
 
-// A tensor of the file, and where its float32 elements lie in memory. The caller owns the memory.
-// In memory it is rows of consecutive elements, `row_stride` elements apart. Not transposed, a row is the
-// last dimension and all others are rows; transposed (two dimensions only), the file's [a, b] is b rows of a
-// elements.
-struct TensorSource {
-  std::string name;
-  std::vector<int64_t> shape;  // as the file has it
-  const float* data = nullptr;
-  int64_t row_stride = 0;  // 0: rows lie one after another
-  bool transpose = false;
-  SafetensorsDtype dtype =
-      SafetensorsDtype::f32;  // of the file: f32, f64, bf16 or f16 (round to nearest even)
-};
-
-// The inverse: where a tensor that is read goes. The file's dtype may be f32, f64, bf16 or f16.
+// A tensor of the file, which may be f32, f64, bf16 or f16 there, and where its elements go as float32, one
+// after another. Transposed (two dimensions only), the file's [a, b] is b rows of a elements. The caller owns
+// the memory.
 struct TensorTarget {
   std::string name;
   std::vector<int64_t> shape;  // what the file must have
   float* data = nullptr;
-  int64_t row_stride = 0;
   bool transpose = false;
 };
 
@@ -39,11 +25,8 @@ struct TensorTarget {
 // on.
 void encode_floats(std::span<const float> values, SafetensorsDtype dtype, std::byte* out);
 
-// The entry for write_safetensors; streams in pieces of a few hundred KiB. `source.data` must live until it
-// is written.
-TensorToWrite tensor_to_write(TensorSource source);
-
-// Any dtype, contiguous and as it lies in memory (int64 counters, quantized optimizer state).
+// The entry for write_safetensors: any dtype, contiguous and as it lies in memory (int64 counters, quantized
+// optimizer state). `data` must live until it is written.
 TensorToWrite raw_tensor_to_write(std::string name, SafetensorsDtype dtype, std::vector<int64_t> shape,
                                   const void* data);
 

@@ -119,7 +119,7 @@ void read_tensors(const std::filesystem::path& file, StepProgram& program,
     buffer.resize(bytes);
     if (is_float(tensor.dtype) && reader.at(tensor.name).dtype != tensor.dtype) {
       floats.resize(bytes / static_cast<size_t>(dtype_bytes(tensor.dtype)));
-      read_tensor(reader, {tensor.name, tensor.shape, floats.data(), 0, tensor.transposed});
+      read_tensor(reader, {tensor.name, tensor.shape, floats.data(), tensor.transposed});
       encode_floats(floats, tensor.dtype, buffer.data());
       program.upload(tensor, buffer);
       continue;

@@ -34,12 +34,14 @@ TEST(SafetensorsWrite, EqualsThePythonPackageByteForByte) {
   const double d = 0.1;
   const std::array<int32_t, 2> i32{-1, 2};
   const std::array<uint8_t, 2> flag{1, 0};
+  std::byte half_bias[6];
+  encode_floats(bias, Dtype::f16, half_bias);
   EXPECT_EQ(written({
-                tensor_to_write({"wte.weight", {2, 3}, wte.data()}),
-                tensor_to_write({"h.0.bias", {3}, bias.data(), 0, false, Dtype::f16}),
+                raw_tensor_to_write("wte.weight", Dtype::f32, {2, 3}, wte.data()),
+                raw_tensor_to_write("h.0.bias", Dtype::f16, {3}, half_bias),
                 raw_tensor_to_write("a", Dtype::i64, {}, &a),
                 raw_tensor_to_write("b\"\\\u00e9\n\x01", Dtype::u8, {3}, b.data()),
-                tensor_to_write({"empty", {0, 4}, nullptr}),
+                raw_tensor_to_write("empty", Dtype::f32, {0, 4}, nullptr),
                 raw_tensor_to_write("d", Dtype::f64, {1}, &d),
                 raw_tensor_to_write("i32", Dtype::i32, {1, 2}, i32.data()),
                 raw_tensor_to_write("flag", Dtype::boolean, {2}, flag.data()),
@@ -86,7 +88,7 @@ TEST(SafetensorsWrite, FullDiskIsARunErrorWithPathAndReason) {
   const std::vector<float> values(1 << 20);
   FileWriter file("/dev/full");
   EXPECT_EQ(message_of<RunError>([&] {
-              write_safetensors(file, {tensor_to_write({"x", {1 << 20}, values.data()})});
+              write_safetensors(file, {raw_tensor_to_write("x", Dtype::f32, {1 << 20}, values.data())});
               file.close_durably();
             }),
             "cannot write /dev/full: No space left on device; free some space or set output.dir to a folder "
