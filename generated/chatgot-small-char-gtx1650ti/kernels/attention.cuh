@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 
+#include "cuda/ptx.cuh"
 #include "cuda/types.cuh"
 #include "hydrac/math.h"
 #include "hydrac/random.h"
@@ -13,7 +14,6 @@ namespace hydrac::chatgot_small_char_program {
 
 namespace attention_code {
 
-constexpr int kWords = 2;
 constexpr int kThreads = 128;
 constexpr int kRows = 128;
 constexpr int kHeadDim = 64;
@@ -54,78 +54,6 @@ struct alignas(8) QueryTerms {
   float lse2;   // log2 of the softmax's denominator
   float delta;  // d_out . out: what the softmax's gradient subtracts
 };
-
-// ---- The PTX instructions that kernels of templates use, one small function each
-
-namespace ptx {
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// 2^x, to 2 ulp; denormal results are 0.
-__device__ __forceinline__ float exp2(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-// Copies `bytes` (4 or 16) to shared memory, zeros if not `valid`; complete after wait_copies. Before sm_80,
-// at once.
-template <int bytes>
-__device__ __forceinline__ void copy_to_shared(std::uint32_t to, const void* from, bool valid) {
-  Vector<std::uint32_t, bytes / 4> data{};
-  if (valid) data = load<bytes / 4>(static_cast<const std::uint32_t*>(from));
-  if constexpr (bytes == 16) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(data.at[0]), "r"(data.at[1]),
-                 "r"(data.at[2]), "r"(data.at[3])
-                 : "memory");
-  } else {
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(data.at[0]) : "memory");
-  }
-}
-
-// `words` 32-bit words of shared memory.
-__device__ __forceinline__ Vector<std::uint32_t, kWords> load_shared(std::uint32_t from) {
-  Vector<std::uint32_t, kWords> data;
-  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
-               : "=r"(data.at[0]), "=r"(data.at[1])
-               : "r"(from)
-               : "memory");
-  return data;
-}
-
-// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-
-__device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                    std::uint32_t b1) {
-  // Turing's instruction is half as deep; the halves of the operands lie as it wants them.
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(b0));
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[2]), "r"(a[3]), "r"(b1));
-}
-
-// Two floats rounded to one register: `low` in the low half.
-__device__ __forceinline__ std::uint32_t pack(float low, float high) {
-  return from_float<f16>(low).bits | static_cast<std::uint32_t>(from_float<f16>(high).bits) << 16;
-}
-
-}  // namespace ptx
 
 // ---- The part of a product that a thread has in registers, and where it lies in the block's tile
 
@@ -209,7 +137,7 @@ struct RoundedFragments {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int n = 2 * k + i / 2, e = i % 2 * 2;
-          weights.at[m][k][i] = ptx::pack(c.at[m][n][e], c.at[m][n][e + 1]);
+          weights.at[m][k][i] = ptx::pack<f16>(c.at[m][n][e], c.at[m][n][e + 1]);
         }
       }
     }

@@ -13,18 +13,6 @@ namespace attention_code {
 constexpr int kRowTiles = 2;  // of 16 rows, a warp
 constexpr int kColumns = 32;
 
-namespace ptx {
-
-namespace {
-
-__device__ __forceinline__ void store_shared(std::uint32_t to, std::uint64_t data) {
-  asm volatile("st.shared.b64 [%0], %1;" ::"r"(to), "l"(data) : "memory");
-}
-
-}  // namespace
-
-}  // namespace ptx
-
 // The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
 // registers.
 
@@ -62,8 +50,8 @@ struct MmaProduct : RoundedFragments<kRowTiles> {
         ptx::ldmatrix(columns, b_from + offset<N>(n * 16, 2 * k));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma(c.at[m][2 * n], rows[m], columns[0], columns[1]);
-          ptx::mma(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
+          ptx::mma<f16>(c.at[m][2 * n], rows[m], columns[0], columns[1]);
+          ptx::mma<f16>(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
         }
       }
     }
@@ -85,8 +73,8 @@ struct MmaProduct : RoundedFragments<kRowTiles> {
         ptx::ldmatrix_transposed(columns, b_from + offset<K>(k * 16, 2 * n));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
-          ptx::mma(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
+          ptx::mma<f16>(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
+          ptx::mma<f16>(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
         }
       }
     }
@@ -160,7 +148,7 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int from = n + i;  // past the end anything
-          x[i] = ptx::pack(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
+          x[i] = ptx::pack<f16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
         }
         transpose_quad(x, place.lane);
         const int block = n + place.lane % 4;
@@ -180,7 +168,10 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 // while the next one computes.
 template <class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
-  const auto receive = [] { __syncthreads(); };
+  const auto receive = [] {
+    ptx::wait_copies();
+    __syncthreads();
+  };
   receive();
   if (count > 1) start(1, 1);
   first(0);
@@ -277,7 +268,7 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       own[m][half] = __builtin_bit_cast(
-          QueryTerms, ptx::load_shared(shared_terms + place.row<kRowTiles>(m, half) * sizeof(QueryTerms)));
+          QueryTerms, ptx::load_shared<2>(shared_terms + place.row<kRowTiles>(m, half) * sizeof(QueryTerms)));
     }
   }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 
+#include "cuda/ptx.cuh"
 #include "cuda/types.cuh"
 #include "hydrac/math.h"
 
@@ -17,7 +18,6 @@ constexpr int kRowTiles = 2;  // of 16 rows, a warp
 constexpr int kRows = 128;
 constexpr int kThreads = 128;
 constexpr int kColumns = 64;
-constexpr int kBytes = 16;
 constexpr int kRowBytes = 144;
 constexpr int kPaddedDim = 64;
 constexpr int kStages = 2;
@@ -40,63 +40,6 @@ struct AttentionShape {
   int batch, tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
   float scale;                         // scores are scale * q . k
 };
-
-// ---- The PTX instructions that kernels of templates use, one small function each
-
-namespace ptx {
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// 2^x, to 2 ulp; denormal results are 0.
-__device__ __forceinline__ float exp2(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-// Copies `bytes` (4 or 16) to shared memory, zeros if not `valid`; complete after wait_copies. Before sm_80,
-// at once.
-__device__ __forceinline__ void copy_to_shared(std::uint32_t to, const void* from, bool valid) {
-  Vector<std::uint32_t, kBytes / 4> data{};
-  if (valid) data = load<kBytes / 4>(static_cast<const std::uint32_t*>(from));
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(data.at[0]), "r"(data.at[1]),
-               "r"(data.at[2]), "r"(data.at[3])
-               : "memory");
-}
-
-// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-
-__device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                    std::uint32_t b1) {
-  // Turing's instruction is half as deep; the halves of the operands lie as it wants them.
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(b0));
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[2]), "r"(a[3]), "r"(b1));
-}
-
-// Two floats rounded to one register: `low` in the low half.
-__device__ __forceinline__ std::uint32_t pack(float low, float high) {
-  return from_float<f16>(low).bits | static_cast<std::uint32_t>(from_float<f16>(high).bits) << 16;
-}
-
-}  // namespace ptx
 
 // ---- The part of a product that a thread has in registers, and where it lies in the block's tile
 
@@ -175,7 +118,7 @@ struct RoundedFragments {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int n = 2 * k + i / 2, e = i % 2 * 2;
-          weights.at[m][k][i] = ptx::pack(c.at[m][n][e], c.at[m][n][e + 1]);
+          weights.at[m][k][i] = ptx::pack<f16>(c.at[m][n][e], c.at[m][n][e + 1]);
         }
       }
     }
@@ -215,8 +158,8 @@ struct MmaProduct : RoundedFragments {
         ptx::ldmatrix(columns, b_from + offset<64>(n * 16, 2 * k));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma(c.at[m][2 * n], rows[m], columns[0], columns[1]);
-          ptx::mma(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
+          ptx::mma<f16>(c.at[m][2 * n], rows[m], columns[0], columns[1]);
+          ptx::mma<f16>(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
         }
       }
     }
@@ -236,8 +179,8 @@ struct MmaProduct : RoundedFragments {
         ptx::ldmatrix_transposed(columns, b_from + offset<64>(k * 16, 2 * n));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
-          ptx::mma(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
+          ptx::mma<f16>(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
+          ptx::mma<f16>(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
         }
       }
     }
@@ -264,7 +207,7 @@ class RowLoader {
       from += own_;
 #pragma unroll
       for (int row = 0; row < rows; row += kRowsAtOnce) {
-        ptx::copy_to_shared(tile + to_ + MmaProduct::offset<rows>(row, 0), from, true);
+        ptx::copy_to_shared<16>(tile + to_ + MmaProduct::offset<rows>(row, 0), from, true);
         from += kRowsAtOnce * token_stride_;
       }
     } else {
@@ -283,8 +226,8 @@ class RowLoader {
     for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += kThreads) {
       const int row = index / kChunks, chunk = index % kChunks;
       const bool valid = row < valid_rows;
-      ptx::copy_to_shared(tile + MmaProduct::offset<rows>(row, chunk),
-                          valid ? from + row * token_stride_ + chunk * kElements : from, valid);
+      ptx::copy_to_shared<16>(tile + MmaProduct::offset<rows>(row, chunk),
+                              valid ? from + row * token_stride_ + chunk * kElements : from, valid);
     }
   }
 
@@ -330,7 +273,7 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int from = n + i;  // past the end anything
-          x[i] = ptx::pack(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
+          x[i] = ptx::pack<f16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
         }
         transpose_quad(x, place.lane);
         const int block = n + place.lane % 4;
@@ -353,7 +296,10 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 // while the next one computes.
 template <class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
-  const auto receive = [] { __syncthreads(); };
+  const auto receive = [] {
+    ptx::wait_copies();
+    __syncthreads();
+  };
   receive();
   if (count > 1) start(1, 1);
   first(0);

@@ -5,8 +5,11 @@
 #pragma once
 #include <cstdint>
 
+#include "cuda/barrier.cuh"
 #include "cuda/previous_kernel.cuh"
+#include "cuda/ptx.cuh"
 #include "cuda/types.cuh"
+#include "cuda/wgmma.cuh"
 #include "hydrac/math.h"
 
 namespace hydrac::gpt2_124m_program {

@@ -3,128 +3,24 @@
 //
 // cuda/product/product.cuh for the sizes of this program: what its kernels share.
 #pragma once
+#include "cuda/barrier.cuh"
 #include "cuda/previous_kernel.cuh"
-#include "cuda/reduce.cuh"
-#include "cuda/tensor_map.h"
+#include "cuda/ptx.cuh"
+#include "cuda/tensor_copy.cuh"
 #include "cuda/types.cuh"
 #include "cuda/vector.cuh"
+#include "cuda/wgmma.cuh"
+#include "hydrac/math.h"
 
 namespace hydrac::gpt2_124m_program {
 
 namespace product_code {
 
-constexpr int kWords = 4;
 constexpr int kDepthTiles = 12;
 constexpr int kTileColumns = 128;  // of the epilogue
 constexpr int kResultRowBytes = 256;
 constexpr int kHalfBBytes = 8192;
 constexpr int kHalfDistance = 64;  // from half to half, in b
-
-// ---- The PTX instructions that kernels of templates use, one small function each
-
-namespace ptx {
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// `words` 32-bit words of shared memory.
-__device__ __forceinline__ Vector<std::uint32_t, kWords> load_shared(std::uint32_t from) {
-  Vector<std::uint32_t, kWords> data;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(data.at[0]), "=r"(data.at[1]), "=r"(data.at[2]), "=r"(data.at[3])
-               : "r"(from)
-               : "memory");
-  return data;
-}
-
-// Two floats rounded to one register: `low` in the low half.
-__device__ __forceinline__ std::uint32_t pack(float low, float high) {
-  std::uint32_t result;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  return result;
-}
-
-}  // namespace ptx
-
-// Barriers in shared memory (mbarrier) and the copy engine that completes on them (sm_90), for one block or a
-// cluster of them. Addresses are shared memory's own, of 32 bits. See "mbarrier" and "cp.async.bulk.tensor"
-// in the PTX manual.
-
-// `arrivals` complete a phase, together with all bytes that were announced in it.
-__device__ __forceinline__ void barrier_create(std::uint32_t barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-
-// Makes barriers that this thread created visible to the cluster and the copy engine, behind cluster_sync or
-// __syncthreads.
-__device__ __forceinline__ void barriers_publish() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-// Arrives at the barrier that lies at the same place in block `rank` of the cluster.
-__device__ __forceinline__ void barrier_arrive_at(std::uint32_t barrier, std::uint32_t rank) {
-  asm volatile(
-      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
-      "r"(rank)
-      : "memory");
-}
-
-// Arrives and announces bytes that copies will bring.
-__device__ __forceinline__ void barrier_expect(std::uint32_t barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
-
-// Nanoseconds that a waiting thread may sleep before it looks again by itself.
-constexpr int kPatience = 10'000'000;
-
-// Returns when the phase of this parity has ended; of a new barrier, the phase before the first (1) has.
-// What threads of the cluster wrote before they arrived can then be read.
-__device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nwaiting:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, %2;\n"
-      "@!done bra waiting;\n}" ::"r"(barrier),
-      "r"(parity), "r"(kPatience)
-      : "memory");
-}
-
-__device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ std::uint32_t cluster_rank() {
-  std::uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
-// Copies the map's box at element (x, y), x along the contiguous dimension; what lies outside of the matrix
-// arrives as zeros.
-__device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map, int x, int y,
-                                         std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
-      "[%4];" ::"r"(to),
-      "l"(&map), "r"(x), "r"(y), "r"(barrier)
-      : "memory");
-}
-
-// The same to this place, and for this barrier, of every block of the cluster whose bit is set in `blocks`.
-__device__ __forceinline__ void copy_box_to(std::uint16_t blocks, std::uint32_t to, const TensorMap& map,
-                                            int x, int y, std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"(blocks)
-      : "memory");
-}
 
 // ---- The tiles that a block of the product kernel computes. Plain C++; no CUDA
 
@@ -188,10 +84,10 @@ struct ProductShared {
   // By one thread.
   __device__ __forceinline__ void create_barriers() const {
     for (int stage = 0; stage < stages; ++stage) {
-      barrier_create(full(stage), 1);
-      barrier_create(empty(stage), Config::tile.cluster);
+      barrier::init(full(stage), 1);
+      barrier::init(empty(stage), Config::tile.cluster);
     }
-    barriers_publish();
+    barrier::publish();
   }
 };
 
@@ -252,7 +148,7 @@ class ProductTiles {
 
 // The warpgroup's threads meet.
 __device__ __forceinline__ void sync_warpgroup(int warpgroup) {
-  named_barrier(1 + warpgroup, 128);
+  barrier::meet<128>(1 + warpgroup);
 }
 
 // A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.
@@ -352,7 +248,7 @@ class ProductRows {
         results_ + (group_ + step * kGroups) * kResultRowBytes + (lane_ ^ group_ % 8) * 16;
 #pragma unroll
     for (int side = 0; side < kSides; ++side) {
-      values[side] = __builtin_bit_cast(Vector<bf16, 8>, ptx::load_shared(from + side * 128));
+      values[side] = __builtin_bit_cast(Vector<bf16, 8>, ptx::load_shared<4>(from + side * 128));
     }
   }
   __device__ __forceinline__ void call(int step, const Vector<bf16, 8> (&values)[kSides],
@@ -371,94 +267,6 @@ class ProductRows {
   Operands ahead_[kAhead];
 };
 
-// Hopper's warpgroup products (sm_90a): 128 threads multiply [64,16] by [16,N], the right side and optionally
-// the left in shared memory, 128-byte swizzled. See "Asynchronous warpgroup level matrix instructions" in the
-// PTX manual.
-
-namespace wgmma {
-
-// Describes an operand: rows of 128 bytes, swizzled in groups of eight rows, 1024 bytes each. `panel_bytes`
-// is the distance to the next 64 columns; only operands read across rows (transposed) that are wider use it.
-// `offset` bytes are added to the address. Shared memory ends below 2^18, so the fields of the low word do
-// not touch.
-__device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::uint32_t panel_bytes,
-                                                    std::uint32_t offset) {
-  constexpr std::uint32_t swizzle_128_bytes = 1u << 30, group_bytes = 1024;
-  const std::uint32_t low = (address >> 4) + ((panel_bytes >> 4 << 16) + (offset >> 4));
-  return static_cast<std::uint64_t>(swizzle_128_bytes | group_bytes >> 4) << 32 | low;
-}
-
-}  // namespace wgmma
-
-// The warpgroup products of the product kernel: [64,16] by [16,N] for N = 128 and 192, both sides in
-// shared memory, 128-byte swizzled. Descriptors are cuda/attention/wgmma.cuh's.
-
-namespace wgmma {
-
-// c = (add ? c : 0) + a . b^T: b [N,16] with the 16 contiguous; a [64,16] with the 16 contiguous, or the 64
-// if `a_transposed`.
-template <int N, bool a_transposed>
-__device__ __forceinline__ void multiply_tile(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
-                                              bool add) {
-  constexpr int kTransposed = a_transposed ? 1 : 0;
-  if constexpr (N == 128) {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.ne.b32 add, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-        "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-        "%27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, "
-        "%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, "
-        "%63}, %64, %65, add, 1, 1, %67, 0;\n"
-        "}"
-        : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-          "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-          "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-          "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-          "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-          "+f"(c[7][2]), "+f"(c[7][3]), "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]),
-          "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]), "+f"(c[10][0]), "+f"(c[10][1]),
-          "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
-          "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]),
-          "+f"(c[13][2]), "+f"(c[13][3]), "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]),
-          "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3])
-        : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed));
-  } else {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.ne.b32 add, %98, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-        "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-        "%27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, "
-        "%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, "
-        "%63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, "
-        "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, %96, %97, add, "
-        "1, 1, %99, 0;\n"
-        "}"
-        : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-          "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-          "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-          "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-          "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-          "+f"(c[7][2]), "+f"(c[7][3]), "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]),
-          "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]), "+f"(c[10][0]), "+f"(c[10][1]),
-          "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
-          "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]),
-          "+f"(c[13][2]), "+f"(c[13][3]), "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]),
-          "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3]), "+f"(c[16][0]), "+f"(c[16][1]),
-          "+f"(c[16][2]), "+f"(c[16][3]), "+f"(c[17][0]), "+f"(c[17][1]), "+f"(c[17][2]), "+f"(c[17][3]),
-          "+f"(c[18][0]), "+f"(c[18][1]), "+f"(c[18][2]), "+f"(c[18][3]), "+f"(c[19][0]), "+f"(c[19][1]),
-          "+f"(c[19][2]), "+f"(c[19][3]), "+f"(c[20][0]), "+f"(c[20][1]), "+f"(c[20][2]), "+f"(c[20][3]),
-          "+f"(c[21][0]), "+f"(c[21][1]), "+f"(c[21][2]), "+f"(c[21][3]), "+f"(c[22][0]), "+f"(c[22][1]),
-          "+f"(c[22][2]), "+f"(c[22][3]), "+f"(c[23][0]), "+f"(c[23][1]), "+f"(c[23][2]), "+f"(c[23][3])
-        : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed));
-  }
-}
-
-}  // namespace wgmma
-
 // A warpgroup's products of one tile. The tensor cores compute it transposed: the columns of b are the rows
 // of their instructions, the rows of a their columns, so that a tile can have 192 rows.
 
@@ -470,13 +278,13 @@ class ProductSums {
   // Starts the products of all of k, from the stages that follow, and tells the blocks that filled them when
   // they are read. Returns when the last ones have begun.
   __device__ __forceinline__ void start(const ProductShared<Config>& shared, ProductStage<Config>& stage) {
-    barrier_wait(shared.full(stage.index), stage.parity);
+    barrier::wait_patiently(shared.full(stage.index), stage.parity);
     begin<true>(shared.a(stage.index), shared.b(stage.index));
     last_ = stage.index;
     stage.advance();
 #pragma unroll 1
     for (int k = 1; k < kDepthTiles; ++k) {
-      barrier_wait(shared.full(stage.index), stage.parity);
+      barrier::wait_patiently(shared.full(stage.index), stage.parity);
       begin<false>(shared.a(stage.index), shared.b(stage.index));
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
       release(shared.empty(last_));
@@ -527,7 +335,7 @@ class ProductSums {
     for (int k = 0; k < ProductTile::depth / 16; ++k) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        wgmma::multiply_tile<kRows, !Config::b_transposed>(
+        wgmma::multiply_tile<bf16, kRows, !Config::b_transposed>(
             at_[half], wgmma::descriptor(b, 0, half * kHalfBBytes + k * kStep),
             wgmma::descriptor(a, 0, k * 32), !first || k > 0);
       }
@@ -536,7 +344,7 @@ class ProductSums {
   }
 
   __device__ __forceinline__ void release(std::uint32_t empty) const {
-    if (threadIdx.x % 128 < ProductTile::cluster) barrier_arrive_at(empty, threadIdx.x % 128);
+    if (threadIdx.x % 128 < ProductTile::cluster) barrier::arrive_at(empty, threadIdx.x % 128);
   }
 
   // Stands before sums are read: the compiler does not know when they are written.
@@ -552,7 +360,7 @@ class ProductSums {
   }
 
   __device__ __forceinline__ std::uint32_t packed(int half, int n, int e) const {
-    return ptx::pack(at_[half][n][e], at_[half][n][e + 1]);
+    return ptx::pack<bf16>(at_[half][n][e], at_[half][n][e + 1]);
   }
 
   int last_ = 0;  // the latest stage begun
@@ -576,8 +384,8 @@ __device__ __forceinline__ void copy_operands(const ProductShared<Config>& share
     for (int k = 0; k < kDepthTiles; ++k, stage.advance()) {
       const int depth = k * ProductTile::depth;
       const std::uint32_t full = shared.full(stage.index);
-      barrier_wait(shared.empty(stage.index), stage.parity ^ 1);
-      barrier_expect(full, Config::tile.stage_bytes());
+      barrier::wait_patiently(shared.empty(stage.index), stage.parity ^ 1);
+      barrier::expect(full, Config::tile.stage_bytes());
       copy_box_to(3, shared.a(stage.index) + rank * (Config::a_bytes / 2), a, depth,
                   place.row + rank * kShare, full);
 #pragma unroll
@@ -611,10 +419,10 @@ __device__ __forceinline__ void copy_operands(const ProductShared<Config>& share
 // The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the
 // one before: who waits for a stage must know that the other one has begun what lies before.
 __device__ __forceinline__ void wait_turn(int warpgroup) {
-  named_barrier(3 + warpgroup, 256);
+  barrier::meet<256>(3 + warpgroup);
 }
 __device__ __forceinline__ void give_turn(int warpgroup) {
-  asm volatile("bar.arrive %0, 256;" ::"r"(3 + warpgroup) : "memory");
+  barrier::pass_by<256>(3 + warpgroup);
 }
 
 // By one warpgroup: every second tile of the block.

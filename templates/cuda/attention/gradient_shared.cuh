@@ -1,7 +1,7 @@
 // What the warps of a block of attention_gradients share.
 #pragma once
-#include "cuda/attention/barrier.cuh"
 #include "cuda/attention/config.cuh"
+#include "cuda/barrier.cuh"
 
 namespace hydrac::cuda {
 

@@ -2,8 +2,8 @@
 // registers.
 #pragma once
 #include "cuda/attention/config.cuh"
-#include "cuda/attention/ptx.cuh"
 #include "cuda/attention/rounded_fragment.cuh"
+#include "cuda/ptx.cuh"
 
 namespace hydrac::cuda {
 

@@ -4,7 +4,7 @@
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/rounded_fragment.cuh"
-#include "cuda/attention/wgmma.cuh"
+#include "cuda/wgmma.cuh"
 
 namespace hydrac::cuda {
 

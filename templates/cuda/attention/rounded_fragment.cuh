@@ -1,7 +1,7 @@
 // What products of 16-bit numbers take from registers.
 #pragma once
 #include "cuda/attention/fragment.cuh"
-#include "cuda/attention/ptx.cuh"
+#include "cuda/ptx.cuh"
 
 namespace hydrac::cuda {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/fragment.cuh"
-#include "cuda/attention/ptx.cuh"
+#include "cuda/ptx.cuh"
 
 namespace hydrac::cuda {
 

@@ -1,15 +1,14 @@
 // A warpgroup's epilogue of one tile.
 #pragma once
-#include "cuda/attention/ptx.cuh"
 #include "cuda/product/shared.cuh"
 #include "cuda/product/tiles.cuh"
-#include "cuda/reduce.cuh"
+#include "cuda/ptx.cuh"
 
 namespace hydrac::cuda {
 
 // The warpgroup's threads meet.
 __device__ __forceinline__ void sync_warpgroup(int warpgroup) {
-  named_barrier(1 + warpgroup, 128);
+  barrier::meet<128>(1 + warpgroup);
 }
 
 // A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.

@@ -2,7 +2,8 @@
 // of their instructions, the rows of a their columns, so that a tile can have 192 rows.
 #pragma once
 #include "cuda/product/shared.cuh"
-#include "cuda/product/wgmma.cuh"
+#include "cuda/ptx.cuh"
+#include "cuda/wgmma.cuh"
 
 namespace hydrac::cuda {
 
@@ -14,13 +15,13 @@ class ProductSums {
   // Starts the products of all of k, from the stages that follow, and tells the blocks that filled them when
   // they are read. Returns when the last ones have begun.
   __device__ __forceinline__ void start(const ProductShared<Config>& shared, ProductStage<Config>& stage) {
-    barrier_wait(shared.full(stage.index), stage.parity);
+    barrier::wait_patiently(shared.full(stage.index), stage.parity);
     begin<true>(shared.a(stage.index), shared.b(stage.index));
     last_ = stage.index;
     stage.advance();
 #pragma unroll 1
     for (int k = 1; k < Config::depth_tiles; ++k) {
-      barrier_wait(shared.full(stage.index), stage.parity);
+      barrier::wait_patiently(shared.full(stage.index), stage.parity);
       begin<false>(shared.a(stage.index), shared.b(stage.index));
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
       release(shared.empty(last_));
@@ -80,7 +81,7 @@ class ProductSums {
   }
 
   __device__ __forceinline__ void release(std::uint32_t empty) const {
-    if (threadIdx.x % 128 < ProductTile::cluster) barrier_arrive_at(empty, threadIdx.x % 128);
+    if (threadIdx.x % 128 < ProductTile::cluster) barrier::arrive_at(empty, threadIdx.x % 128);
   }
 
   // Stands before sums are read: the compiler does not know when they are written.

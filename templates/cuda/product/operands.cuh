@@ -2,6 +2,7 @@
 #pragma once
 #include "cuda/product/shared.cuh"
 #include "cuda/product/tiles.cuh"
+#include "cuda/tensor_copy.cuh"
 
 namespace hydrac::cuda {
 
@@ -20,8 +21,8 @@ __device__ __forceinline__ void copy_operands(const ProductShared<Config>& share
     for (int k = 0; k < Config::depth_tiles; ++k, stage.advance()) {
       const int depth = k * ProductTile::depth;
       const std::uint32_t full = shared.full(stage.index);
-      barrier_wait(shared.empty(stage.index), stage.parity ^ 1);
-      barrier_expect(full, Config::tile.stage_bytes());
+      barrier::wait_patiently(shared.empty(stage.index), stage.parity ^ 1);
+      barrier::expect(full, Config::tile.stage_bytes());
       copy_box_to(3, shared.a(stage.index) + rank * (Config::a_bytes / 2), a, depth,
                   place.row + rank * kShare, full);
 #pragma unroll

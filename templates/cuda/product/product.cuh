@@ -20,16 +20,17 @@
 #include "cuda/product/epilogue.cuh"
 #include "cuda/product/multiply.cuh"
 #include "cuda/product/operands.cuh"
+#include "cuda/tensor_copy.cuh"
 
 namespace hydrac::cuda {
 
 // The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the
 // one before: who waits for a stage must know that the other one has begun what lies before.
 __device__ __forceinline__ void wait_turn(int warpgroup) {
-  named_barrier(3 + warpgroup, 256);
+  barrier::meet<256>(3 + warpgroup);
 }
 __device__ __forceinline__ void give_turn(int warpgroup) {
-  asm volatile("bar.arrive %0, 256;" ::"r"(3 + warpgroup) : "memory");
+  barrier::pass_by<256>(3 + warpgroup);
 }
 
 // By one warpgroup: every second tile of the block.

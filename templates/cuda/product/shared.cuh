@@ -1,6 +1,6 @@
 // Shared memory of a product's block.
 #pragma once
-#include "cuda/product/barrier.cuh"
+#include "cuda/barrier.cuh"
 #include "cuda/product/config.cuh"
 
 namespace hydrac::cuda {
@@ -29,10 +29,10 @@ struct ProductShared {
   // By one thread.
   __device__ __forceinline__ void create_barriers() const {
     for (int stage = 0; stage < stages; ++stage) {
-      barrier_create(full(stage), 1);
-      barrier_create(empty(stage), Config::tile.cluster);
+      barrier::init(full(stage), 1);
+      barrier::init(empty(stage), Config::tile.cluster);
     }
-    barriers_publish();
+    barrier::publish();
   }
 
  private:

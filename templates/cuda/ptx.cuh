@@ -1,8 +1,9 @@
-// The PTX instructions that kernels of templates use, one small function each.
+// The PTX instructions that attention and products use, one small function each; barriers and the products of
+// warpgroups have files of their own.
 #pragma once
 #include "cuda/types.cuh"
 
-namespace hydrac::cuda {
+namespace hydrac {
 
 template <class Storage>
 constexpr bool kIsBf16 = false;
@@ -190,4 +191,4 @@ __device__ __forceinline__ std::uint32_t pack(float low, float high) {
 }
 
 }  // namespace ptx
-}  // namespace hydrac::cuda
+}  // namespace hydrac

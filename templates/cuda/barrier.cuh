@@ -1,9 +1,10 @@
-// Barriers between warps of a block that do different work (sm_90), and what arrives at them: one small
-// function for each PTX instruction.
+// Barriers between warps of a block or a cluster that do different work (sm_90), and what arrives at them:
+// one small function for each PTX instruction. Those in shared memory ("mbarrier" in the PTX manual) are
+// known by their address there, of 32 bits, the block's own ("bar") by a number.
 #pragma once
-#include "cuda/attention/ptx.cuh"
+#include "cuda/types.cuh"
 
-namespace hydrac::cuda::barrier {
+namespace hydrac::barrier {
 
 constexpr int kBytes = 8;  // of shared memory
 
@@ -12,8 +13,23 @@ __device__ __forceinline__ void init(std::uint32_t barrier, int count) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }
 
+// Makes barriers that this thread created visible to the cluster and the copy engine, behind cluster_sync or
+// __syncthreads.
+__device__ __forceinline__ void publish() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
 __device__ __forceinline__ void arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Arrives at the barrier that lies at the same place in block `rank` of the cluster.
+__device__ __forceinline__ void arrive_at(std::uint32_t barrier, std::uint32_t rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
 }
 
 // Arrives once what this thread has begun with ptx::copy_to_shared is complete.
@@ -21,10 +37,15 @@ __device__ __forceinline__ void arrive_after_copies(std::uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
+// Arrives and announces bytes that copies will bring.
+__device__ __forceinline__ void expect(std::uint32_t barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
 // Arrives, and the phase waits until `bytes`, a multiple of 16, are copied to shared memory.
 __device__ __forceinline__ void arrive_with_copy(std::uint32_t barrier, std::uint32_t to, const void* from,
                                                  int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  expect(barrier, bytes);
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
       "l"(from), "r"(bytes), "r"(barrier)
@@ -42,6 +63,20 @@ __device__ __forceinline__ void wait(std::uint32_t barrier, int phase) {
       : "memory");
 }
 
+// Nanoseconds that a waiting thread may sleep before it looks again by itself.
+constexpr int kPatience = 10'000'000;
+
+// The same for the phase of this parity; of a new barrier, the phase before the first (1) has ended. For
+// waits that take long.
+__device__ __forceinline__ void wait_patiently(std::uint32_t barrier, std::uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nwaiting:\n"
+      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1, %2;\n"
+      "@!done bra waiting;\n}" ::"r"(barrier),
+      "r"(parity), "r"(kPatience)
+      : "memory");
+}
+
 // The block's own barriers, 1 to 15, for whole warps: `threads` of them meet, those that arrive do not wait.
 template <int threads>
 __device__ __forceinline__ void meet(int name) {
@@ -52,4 +87,4 @@ __device__ __forceinline__ void pass_by(int name) {
   asm volatile("bar.arrive %0, %1;" ::"r"(name), "n"(threads) : "memory");
 }
 
-}  // namespace hydrac::cuda::barrier
+}  // namespace hydrac::barrier

@@ -1,0 +1,45 @@
+// The copy engine (sm_90), which brings boxes of a matrix to the shared memory of one block or several of a
+// cluster; it arrives at barriers of cuda/barrier.cuh. Addresses are shared memory's own, of 32 bits. See
+// "cp.async.bulk.tensor" and "barrier.cluster" in the PTX manual.
+#pragma once
+#include "cuda/tensor_map.h"
+#include "cuda/types.cuh"
+
+namespace hydrac {
+
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ std::uint32_t cluster_rank() {
+  std::uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// Copies the map's box at element (x, y), x along the contiguous dimension; what lies outside of the matrix
+// arrives as zeros.
+__device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map, int x, int y,
+                                         std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+      "[%4];" ::"r"(to),
+      "l"(&map), "r"(x), "r"(y), "r"(barrier)
+      : "memory");
+}
+
+// The same to this place, and for this barrier, of every block of the cluster whose bit is set in `blocks`.
+__device__ __forceinline__ void copy_box_to(std::uint16_t blocks, std::uint32_t to, const TensorMap& map,
+                                            int x, int y, std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+
+}  // namespace hydrac
