@@ -21,16 +21,14 @@ using Kind = ColumnAccess::Kind;
 cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& node,
                                      const targets::Target& gpu) {
   const program::GemmShape shape = product_shape(graph, node);
-  const ir::Body& body = *node.body;
-  const auto is_sum = [](const ir::Store& store) { return store.kind != ir::StoreKind::store; };
   return {.capability = gpu.capability,
           .is_bf16 = shape.c == ir::DType::bf16,
           .b_transposed = shape.transpose_b,
           .m = shape.m,
           .n = shape.n,
           .k = shape.k,
-          .paired = element_count(body.space_shape(body.stores[0].space)) < shape.n,
-          .sums = static_cast<int>(std::ranges::count_if(body.stores, is_sum))};
+          .paired = node.flag("paired"),
+          .sums = static_cast<int>(node.integer("sums"))};
 }
 
 // ---- the struct

@@ -69,8 +69,8 @@ class ProductFusion {
     if (!shape) return "";
     if (const std::string obstacle = obstacle_of(nodes[p], *shape); !obstacle.empty()) return obstacle;
     const std::string reader = std::get<std::string>(found->attributes.at("name"));
-    const bool is_kept = is_needed_elsewhere(output, *found) || is_kept_by_twin(nodes[p], *found);
-    *found = fused_product(nodes[p], *found, is_kept);
+    const bool is_kept = is_needed_elsewhere(output, *found) || is_kept_by_twin(nodes[p], *found, *shape);
+    *found = fused_product(nodes[p], *found, *shape, is_kept);
     nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(p));
     return fmt::format("and {} are one kernel{}", reader, is_kept ? ", which stores the product too" : "");
   }
@@ -87,7 +87,7 @@ class ProductFusion {
     Node bare = product;
     bare.inputs.resize(2);
     bare.outputs = {sum.inputs[0]};
-    product = fused_product(bare, sum, false);
+    product = fused_product(bare, sum, *shape, false);
     return "and its bias are one kernel";
   }
 
@@ -149,8 +149,8 @@ class ProductFusion {
 
   // Whether another function, such as the training step that evaluation repeats, stores the product of the
   // same kernel. One more tensor to write costs evaluation less than a reader one more kernel.
-  bool is_kept_by_twin(const Node& product, const Node& reader) const {
-    const Node kept = fused_product(product, reader, true);
+  bool is_kept_by_twin(const Node& product, const Node& reader, const EpilogueShape& shape) const {
+    const Node kept = fused_product(product, reader, shape, true);
     for (const ir::Function& function : graph_.functions) {
       for (const ir::Region& region : function.regions) {
         if (std::ranges::any_of(region.nodes, [&](const Node& node) { return are_twins(node, kept); }))

@@ -78,7 +78,7 @@ std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const Node& 
   return result;
 }
 
-Node fused_product(const Node& product, const Node& reader, bool is_kept) {
+Node fused_product(const Node& product, const Node& reader, const EpilogueShape& epilogue, bool is_kept) {
   Node node = reader;
   node.op = "fused_product";
   node.product = product.outputs[0];
@@ -104,8 +104,7 @@ Node fused_product(const Node& product, const Node& reader, bool is_kept) {
     const ir::Shape& shape = body.operands[operand].shape;
     body.operands[operand].output = static_cast<int>(node.outputs.size());
     node.outputs.push_back(node.product);
-    const int halves = body.variables[column].size == shape.back().size ? 1 : 2;
-    for (int half = 0; half < halves; ++half) {
+    for (int half = 0; half < (epilogue.paired ? 2 : 1); ++half) {
       ir::Expr load{ir::ExprOp::load, ir::ExprType::f32};
       load.operand = operand;
       load.index = element_of(body, shape, column, half);
@@ -114,6 +113,8 @@ Node fused_product(const Node& product, const Node& reader, bool is_kept) {
     }
   }
   node.attributes["transpose_b"] = product.flag("transpose_b");
+  node.attributes["paired"] = epilogue.paired;
+  node.attributes["sums"] = int64_t{epilogue.sums};
   node.attributes["name"] = "product+" + std::get<std::string>(reader.attributes.at("name"));
   const std::string name = body.operands[operand].name.empty() ? "product" : body.operands[operand].name;
   body.operands[operand].name = name;

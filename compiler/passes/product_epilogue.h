@@ -17,8 +17,9 @@ struct EpilogueShape {
 // and column stand, and few other loads.
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const ir::Node& reader, ir::Use product);
 
-// The "fused_product" that does what the gemm `product`, which has no bias, and then `reader` do. `is_kept`:
-// it stores the product too.
-ir::Node fused_product(const ir::Node& product, const ir::Node& reader, bool is_kept);
+// The "fused_product" that does what the gemm `product`, which has no bias, and then `reader`, whose shape
+// is `epilogue`, do. `is_kept`: it stores the product too.
+ir::Node fused_product(const ir::Node& product, const ir::Node& reader, const EpilogueShape& epilogue,
+                       bool is_kept);
 
 }  // namespace hydrac::passes
