@@ -23,7 +23,7 @@ class ProductRows {
             : below >= Config::tile.rows             ? Config::tile.rows
                                                      : static_cast<int>(below);
     whole_ = place.row + Config::tile.rows <= rows && place.column + Config::tile_columns <= Config::columns;
-    if (column() < Config::columns) epilogue_.begin(column());
+    epilogue_.begin(column() < Config::columns ? column() : 0);
     if constexpr (Epilogue::sums > 0) {
 #pragma unroll
       for (int s = 0; s < Epilogue::sums; ++s) {
@@ -33,7 +33,7 @@ class ProductRows {
     }
     if (whole_) {
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) ahead_[i] = epilogue_.load(row(i), column());
+      for (int i = 0; i < kAhead; ++i) ahead_[i] = load(i);
     }
   }
 
@@ -48,11 +48,14 @@ class ProductRows {
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
           read(values[i], from + i - first);
-          operands[i] = ahead_[i];
+          operands[i] = __builtin_bit_cast(Padded, ahead_[i]).operands;
         }
-        if (from + kAhead < kSteps) {
+        // The last turn loads its last row again: behind a condition the compiler would put all loads, the
+        // other turns' too, below the arithmetic.
 #pragma unroll
-          for (int i = 0; i < kAhead; ++i) ahead_[i] = epilogue_.load(row(from + kAhead + i), column());
+        for (int i = 0; i < kAhead; ++i) {
+          const int next = from + kAhead + i;
+          ahead_[i] = load(next < kSteps ? next : kSteps - 1);
         }
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) call(from + i, values[i], operands[i]);
@@ -93,6 +96,14 @@ class ProductRows {
  private:
   using Values = Vector<typename Config::Storage, 8>;
   using Operands = typename Epilogue::Operands;
+  // Operands on their way. Of elements of 16 bits the compiler would put each in a register of its own, and
+  // wait for them to that end.
+  struct Padded {
+    alignas(Operands) alignas(std::uint32_t) Operands operands;
+  };
+  struct Words {
+    std::uint32_t at[sizeof(Padded) / 4];
+  };
   static constexpr int kSides = Config::paired ? 2 : 1;
   static constexpr int kLanes = Config::tile_columns / 8;     // threads of a row
   static constexpr int kGroups = 128 / kLanes;                // rows at a time
@@ -110,6 +121,9 @@ class ProductRows {
     return step * kGroups < left_;
   }
 
+  __device__ __forceinline__ Words load(int step) const {
+    return __builtin_bit_cast(Words, Padded{epilogue_.load(row(step), column())});
+  }
   __device__ __forceinline__ void read(Values (&values)[kSides], int step) const {
     const std::uint32_t from =
         results_ + (group_ + step * kGroups) * Config::result_row_bytes + (lane_ ^ group_ % 8) * 16;
@@ -134,7 +148,7 @@ class ProductRows {
   Epilogue& epilogue_;
   int left_;    // rows from this thread's first to the end
   bool whole_;  // all rows and columns of the tile are there
-  Operands ahead_[kAhead];
+  Words ahead_[kAhead];
 };
 
 }  // namespace hydrac::cuda

@@ -47,6 +47,8 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
   }
 #pragma unroll 1
   for (int tile = tiles.first() + warpgroup * tiles.step(); tile < tiles.count(); tile += 2 * tiles.step()) {
+    // What the epilogue loads first is under way while the products are computed.
+    ProductRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
     ProductSums<Config> sums;
     wait_turn(warpgroup);
     sums.start(shared, stage);
@@ -57,7 +59,6 @@ __device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shar
     // gets the registers of sums that are stored.
     sync_warpgroup(warpgroup);  // the results of the tile before have been read
     sums.template store<0>(results, warp, lane);
-    ProductRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
     sync_warpgroup(warpgroup);
     epilogue_rows.run(0);
     sync_warpgroup(warpgroup);
