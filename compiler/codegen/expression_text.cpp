@@ -144,6 +144,7 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
     case ExprOp::erf:
     case ExprOp::sin:
     case ExprOp::cos:
+    case ExprOp::fma:
       return {call(library + std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::rsqrt:
     case ExprOp::sigmoid:

@@ -171,6 +171,7 @@ std::string_view to_string(ExprOp op) {
                                                "logical_not",
                                                "logical_and",
                                                "logical_or",
+                                               "fma",
                                                "select",
                                                "round_to",
                                                "convert",

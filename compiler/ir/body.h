@@ -75,6 +75,7 @@ enum class ExprOp {
   logical_not,
   logical_and,
   logical_or,
+  fma,       // args[0] * args[1] + args[2], rounded once
   select,    // args: condition, value if true, value if false
   round_to,  // rounds an f32 to the storage type `dtype` and back
   convert,   // to `type`

@@ -283,6 +283,13 @@ Term min(Term a, Term b) {
   return binary(ExprOp::min, a, b);
 }
 
+Term fma(Term a, Term b, Term c) {
+  return a.builder->apply(ExprOp::fma, {a, b, c}, a.builder->type_of(a));
+}
+Term fma(Term a, double b, double c) {
+  return fma(a, constant_like(a, b), constant_like(a, c));
+}
+
 Term select(Term condition, Term if_true, Term if_false) {
   return condition.builder->apply(ExprOp::select, {condition, if_true, if_false},
                                   if_true.builder->type_of(if_true));

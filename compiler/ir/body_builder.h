@@ -105,6 +105,8 @@ Term is_nan(Term a);
 Term is_finite(Term a);  // neither NaN nor infinite
 Term max(Term a, Term b);
 Term min(Term a, Term b);
+Term fma(Term a, Term b, Term c);  // a * b + c, rounded once
+Term fma(Term a, double b, double c);
 Term select(Term condition, Term if_true, Term if_false);
 Term convert(Term a, ExprType type);
 Term random_key(Term seed, Term step, Term site);

@@ -225,6 +225,8 @@ class Evaluation {
         return arg(0) != 0 && arg(1) != 0;
       case ExprOp::logical_or:
         return arg(0) != 0 || arg(1) != 0;
+      case ExprOp::fma:
+        return std::fma(arg(0), arg(1), arg(2));
       case ExprOp::select:
         return arg(0) != 0 ? arg(1) : arg(2);
       case ExprOp::round_to:

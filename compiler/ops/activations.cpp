@@ -23,28 +23,36 @@ constexpr double kInvSqrt2Pi = std::numbers::inv_sqrtpi * kInvSqrt2;  // 1 / sqr
 constexpr double kTanhScale = 2 * kInvSqrt2Pi;                        // sqrt(2 / pi)
 constexpr double kTanhCubic = 0.044715;
 
+// The normal distribution's cumulative function.
+Term cdf(Term x) {
+  return x.builder->named("cdf", fma(erf(x * kInvSqrt2), 0.5, 0.5));
+}
 Term gelu(Term x) {
-  return 0.5 * x * (erf(x * kInvSqrt2) + 1);
+  return x * cdf(x);
 }
 Term gelu_derivative(Term x) {
-  return 0.5 * (erf(x * kInvSqrt2) + 1) + x * kInvSqrt2Pi * exp(-0.5 * x * x);
+  return fma(x * kInvSqrt2Pi, exp(-0.5 * x * x), cdf(x));
 }
 
 // 0.5 (1 + tanh(u)) is sigmoid(2u).
-Term gelu_tanh(Term x) {
-  return x * sigmoid(x * (x * x * (2 * kTanhScale * kTanhCubic) + 2 * kTanhScale));
+Term tanh_gate(Term x) {
+  return x.builder->named("s", sigmoid(x * fma(x * x, 2 * kTanhScale * kTanhCubic, 2 * kTanhScale)));
 }
+Term gelu_tanh(Term x) {
+  return x * tanh_gate(x);
+}
+// s + y (1 - s) d(2u)/dx, where the value is y = x s.
 Term gelu_tanh_derivative(Term x) {
-  const Term s = x.builder->named("s", sigmoid(x * (x * x * (2 * kTanhScale * kTanhCubic) + 2 * kTanhScale)));
-  return s + x * s * (1 - s) * (x * x * (6 * kTanhScale * kTanhCubic) + 2 * kTanhScale);
+  const Term s = tanh_gate(x), y = x * s;
+  return fma(fma(-y, s, y), fma(x * x, 6 * kTanhScale * kTanhCubic, 2 * kTanhScale), s);
 }
 
 Term silu(Term x) {
   return x * sigmoid(x);
 }
 Term silu_derivative(Term x) {
-  const Term s = x.builder->named("s", sigmoid(x));
-  return s + x * s * (1 - s);
+  const Term s = x.builder->named("s", sigmoid(x)), y = x * s;
+  return s + fma(-y, s, y);
 }
 
 Term relu2(Term x) {

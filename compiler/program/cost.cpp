@@ -4,7 +4,7 @@ namespace hydrac::program {
 
 namespace {
 
-bool is_arithmetic(ir::ExprOp op) {
+int operations(ir::ExprOp op) {
   switch (op) {
     case ir::ExprOp::constant:
     case ir::ExprOp::load:
@@ -13,9 +13,11 @@ bool is_arithmetic(ir::ExprOp op) {
     case ir::ExprOp::convert:
     case ir::ExprOp::round_to:
     case ir::ExprOp::round_stochastically:
-      return false;
+      return 0;
+    case ir::ExprOp::fma:
+      return 2;
     default:
-      return true;
+      return 1;
   }
 }
 
@@ -29,9 +31,10 @@ ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
   const std::vector<bool> live = live_expressions(body);
   ops::Cost cost;
   for (size_t i = 0; i < body.exprs.size(); ++i) {
-    if (!live[i] || !is_arithmetic(body.exprs[i].op)) continue;
+    if (!live[i]) continue;
     const bool reduces = is_reduction(body.exprs[i].op);
-    cost.flop += deps[i].uniform ? 1 : points(body, reduces ? body.exprs[i].space : deps[i].space);
+    cost.flop += operations(body.exprs[i].op) *
+                 (deps[i].uniform ? 1 : points(body, reduces ? body.exprs[i].space : deps[i].space));
   }
   for (const ir::Store& store : body.stores) {
     if (store.kind != ir::StoreKind::store) cost.flop += points(body, store.space);

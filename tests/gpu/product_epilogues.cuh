@@ -43,7 +43,7 @@ struct Gelu {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float x = element(values, j) + element(bias_in, j);
-      out[j] = x * sigmoid_of_16_bits(x * (x * x * 0.071354814f + 1.5957692f));
+      out[j] = x * sigmoid_of_16_bits(x * fma(x * x, 0.071354814f, 1.5957692f));
     }
     if (c != nullptr) store(c + row * n + column, values);
     store_columns<8>(y + row * n + column, out);
@@ -72,9 +72,10 @@ struct GeluBackward {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float value = element(in.x, j) + element(bias_in, j), square = value * value;
-      const float s = sigmoid_of_16_bits(value * (square * 0.071354814f + 1.5957692f));
-      out[j] = value * s;
-      d_out[j] = element(values, j) * (s + value * s * (1.0f - s) * (square * 0.21406445f + 1.5957692f));
+      const float s = sigmoid_of_16_bits(value * fma(square, 0.071354814f, 1.5957692f));
+      const float y_value = value * s;
+      out[j] = y_value;
+      d_out[j] = element(values, j) * fma(fma(-y_value, s, y_value), fma(square, 0.21406445f, 1.5957692f), s);
       sum[0][j] += round_to<T>(d_out[j]);
     }
     store_columns<8>(d_x + row * n + column, d_out);
@@ -130,7 +131,7 @@ struct SwigluBackward {
       const float s = sigmoid_of_16_bits(x), silu = x * s;
       out[j] = silu * up;
       d_up[j] = d * silu;
-      d_gate[j] = d * up * (s + silu * (1.0f - s));
+      d_gate[j] = d * up * (s + fma(-silu, s, silu));
     }
     T* const to = d_gate_up + row * 2 * n + column;
     store_columns<8>(to, d_gate);

@@ -128,7 +128,8 @@ static __global__ void __launch_bounds__(256) gelu_kernel(const f16* product,   
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
     const float x = element(product_in, j) + element(bias_in, j);
-    y_out[j] = 0.5f * x * (erf(x * 0.70710677f) + 1.0f);
+    const float cdf = fma(erf(x * 0.70710677f), 0.5f, 0.5f);
+    y_out[j] = x * cdf;
   }
   store_columns<kVector>(y + first, y_out);
 }

@@ -293,10 +293,9 @@ static __global__ void __launch_bounds__(256, 5)
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       const float x = element(product_in, j) + element(bias_in, j);
-      const float add_value = erf(x * 0.70710677f) + 1.0f;
-      const float d_x_value =
-          element(d_y_in, j) * (0.5f * add_value + x * 0.3989423f * exp_of_16_bits(-0.5f * x * x));
-      y_out[j] = 0.5f * x * add_value;
+      const float cdf = fma(erf(x * 0.70710677f), 0.5f, 0.5f);
+      const float d_x_value = element(d_y_in, j) * fma(x * 0.3989423f, exp_of_16_bits(-0.5f * x * x), cdf);
+      y_out[j] = x * cdf;
       d_x_out[j] = d_x_value;
       d_bias_sum[j] += round_to<f16>(d_x_value);
     }

@@ -35,7 +35,8 @@ static __global__ void __launch_bounds__(256) gelu_tanh_kernel(const bf16* produ
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
     const float x = element(product_in, j) + element(bias_in, j);
-    y_out[j] = x * sigmoid_of_16_bits(x * (x * x * 0.071354814f + 1.5957692f));
+    const float s = sigmoid_of_16_bits(x * fma(x * x, 0.071354814f, 1.5957692f));
+    y_out[j] = x * s;
   }
   store_columns<kVector>(y + first, y_out);
 }

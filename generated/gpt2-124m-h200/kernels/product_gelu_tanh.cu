@@ -9,6 +9,409 @@
 
 namespace hydrac::gpt2_124m_program {
 
+namespace product_code {
+
+constexpr int kProductTileRows = 192;  // 128 or 192
+constexpr int kStages = 4;
+constexpr int kStageBytes = 40960;
+constexpr int kABytes = 24576;
+constexpr int kResultBytes = 24576;
+constexpr int kColumnTiles = 24;
+constexpr int kColumns = 3072;  // of the epilogue
+
+// ---- The compile-time description of one product kernel
+
+namespace {
+
+// Storage is bf16 or f16; `tile` is product_tile(problem), the rest as in ProductProblem. The rows of a are
+// no part of it: they may be known at run time.
+template <std::int64_t n_, bool b_transposed_>
+struct ProductConfig {
+  static constexpr ProductTile tile = ProductTile{192, 4};
+};
+
+}  // namespace
+
+// ---- Shared memory of a product's block
+
+namespace {
+
+// Stages of operands, rows of a before columns of b; each warpgroup's results on their way to the epilogue;
+// barriers. Operands are rows of 128 bytes, swizzled. Results are rows of the tile, whose 16-byte chunks are
+// permuted by the row so that both sides touch all banks once.
+struct ProductShared {
+  std::uint32_t base;
+
+  __device__ __forceinline__ std::uint32_t a(int stage) const { return base + stage * kStageBytes; }
+  __device__ __forceinline__ std::uint32_t b(int stage) const { return a(stage) + kABytes; }
+  __device__ __forceinline__ std::uint32_t results(int warpgroup) const {
+    return a(kStages) + warpgroup * kResultBytes;
+  }
+
+  // Of a stage: its copies have arrived; the warpgroups that read it, in all blocks whose copies go there
+  // too, are done.
+  __device__ __forceinline__ std::uint32_t full(int stage) const { return results(2) + stage * 8; }
+  __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(kStages + stage); }
+
+  // By one thread.
+  __device__ __forceinline__ void create_barriers() const {
+    for (int stage = 0; stage < kStages; ++stage) {
+      barrier_create(full(stage), 1);
+      barrier_create(empty(stage), ProductConfig<3072, 1>::tile.cluster);
+    }
+    barriers_publish();
+  }
+};
+
+// Which stage is next, and the parity of its current phase.
+struct ProductStage {
+  int index = 0;
+  std::uint32_t parity = 0;
+
+  __device__ __forceinline__ void advance() {
+    if (++index == kStages) index = 0, parity ^= 1;
+  }
+  // Over the stages of a whole tile.
+  __device__ __forceinline__ void skip_tile() {
+    index += kDepthTiles % kStages;
+    parity ^= kDepthTiles / kStages % 2;
+    if (index >= kStages) index -= kStages, parity ^= 1;
+  }
+};
+
+// The tiles of one block are first(), first() + step(), ... below count(). The blocks of a cluster take tiles
+// that lie side by side. Tiles that are computed at the same time cover about as many rows as columns, so
+// that they share operands in the L2 cache.
+class ProductTiles {
+ public:
+  __device__ __forceinline__ ProductTiles(std::int64_t rows, int rank)
+      : height_(static_cast<int>((rows + kProductTileRows - 1) / kProductTileRows)), rank_(rank) {}
+
+  __device__ __forceinline__ int first() const { return static_cast<int>(blockIdx.x) / kCluster; }
+  __device__ __forceinline__ int step() const { return static_cast<int>(gridDim.x) / kCluster; }
+  __device__ __forceinline__ int count() const { return height_ * kWidth; }
+
+  __device__ __forceinline__ ProductPlace place(int tile) const {
+    const int top = tile / (kBand * kWidth) * kBand;
+    const int within = tile - top * kWidth;
+    const int height = top + kBand < height_ ? kBand : height_ - top;
+    return {(top + within % height) * kProductTileRows, (within / height * kCluster + rank_) * kTileColumns};
+  }
+
+ private:
+  static constexpr int kCluster = ProductConfig<3072, 1>::tile.cluster;
+  static constexpr int kWidth = (kColumnTiles + kCluster - 1) / kCluster;  // in clusters
+  static constexpr int kBand = 8;  // tiles one below the other before the next column
+
+  int height_;
+  int rank_;
+};
+
+// A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.
+template <class Epilogue>
+class ProductRows {
+ public:
+  __device__ __forceinline__ ProductRows(std::uint32_t results, int warpgroup, std::int64_t rows,
+                                         const ProductPlace& place, Epilogue& epilogue)
+      : results_(results), warpgroup_(warpgroup), place_(place), epilogue_(epilogue) {
+    const std::int64_t below = rows - place.row - group_;
+    left_ = column() >= kColumns || below < 0 ? 0
+            : below >= kProductTileRows       ? kProductTileRows
+                                              : static_cast<int>(below);
+    whole_ = place.row + kProductTileRows <= rows && place.column + kTileColumns <= kColumns;
+    epilogue_.begin(column() < kColumns ? column() : 0);
+    if (whole_) {
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) ahead_[i] = load(i);
+    }
+  }
+
+  // The rows of one half of the tile, part 0 or 1, whose results are there.
+  __device__ __forceinline__ void run(int part) {
+    const int first = part * (kSteps / 2), end = first + kSteps / 2;
+    if (whole_) {
+#pragma unroll 1
+      for (int from = first; from < end; from += kAhead) {
+        Vector<bf16, 8> values[kAhead][kSides];
+        Operands operands[kAhead];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+          read(values[i], from + i - first);
+          operands[i] = __builtin_bit_cast(Padded, ahead_[i]).operands;
+        }
+        // The last turn loads its last row again: behind a condition the compiler would put all loads, the
+        // other turns' too, below the arithmetic.
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+          const int next = from + kAhead + i;
+          ahead_[i] = load(next < kSteps ? next : kSteps - 1);
+        }
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) call(from + i, values[i], operands[i]);
+      }
+    } else {
+#pragma unroll 1
+      for (int step = first; step < end && has(step); ++step) {
+        Vector<bf16, 8> values[kSides];
+        read(values, step - first);
+        call(step, values, epilogue_.load(row(step), column()));
+      }
+    }
+  }
+
+ private:
+  using Operands = typename Epilogue::Operands;
+  // Operands on their way. Of elements of 16 bits the compiler would put each in a register of its own, and
+  // wait for them to that end.
+  struct Padded {
+    alignas(Operands) alignas(std::uint32_t) Operands operands;
+  };
+  struct Words {
+    std::uint32_t at[sizeof(Padded) / 4];
+  };
+  static constexpr int kSides = 1;
+  static constexpr int kLanes = kTileColumns / 8;            // threads of a row
+  static constexpr int kGroups = 128 / kLanes;               // rows at a time
+  static constexpr int kSteps = kProductTileRows / kGroups;  // rows of a thread
+  static constexpr int kAhead = 4;                           // rows whose operands are under way
+
+  __device__ __forceinline__ int column() const { return place_.column + lane_ * 8; }
+  __device__ __forceinline__ std::int64_t row(int step) const {
+    return place_.row + std::int64_t{group_ + step * kGroups};
+  }
+  __device__ __forceinline__ bool has(int step) const { return step * kGroups < left_; }
+
+  __device__ __forceinline__ Words load(int step) const {
+    return __builtin_bit_cast(Words, Padded{epilogue_.load(row(step), column())});
+  }
+  __device__ __forceinline__ void read(Vector<bf16, 8> (&values)[kSides], int step) const {
+    const std::uint32_t from =
+        results_ + (group_ + step * kGroups) * kResultRowBytes + (lane_ ^ group_ % 8) * 16;
+#pragma unroll
+    for (int side = 0; side < kSides; ++side) {
+      values[side] = __builtin_bit_cast(Vector<bf16, 8>, ptx::load_shared(from + side * 128));
+    }
+  }
+  __device__ __forceinline__ void call(int step, const Vector<bf16, 8> (&values)[kSides],
+                                       const Operands& operands) {
+    epilogue_(row(step), column(), values[0], operands);
+  }
+
+  const int thread_ = static_cast<int>(threadIdx.x) % 128;
+  const int lane_ = thread_ % kLanes, group_ = thread_ / kLanes;
+  const std::uint32_t results_;
+  const int warpgroup_;
+  const ProductPlace place_;
+  Epilogue& epilogue_;
+  int left_;    // rows from this thread's first to the end
+  bool whole_;  // all rows and columns of the tile are there
+  Words ahead_[kAhead];
+};
+
+}  // namespace
+
+// A warpgroup's products of one tile. The tensor cores compute it transposed: the columns of b are the rows
+// of their instructions, the rows of a their columns, so that a tile can have 192 rows.
+
+namespace {
+
+// Of columns half * 64 + warp * 16 .. + 15 of the tile: element e of fragment n of a half is in column
+// lane / 4 + e / 2 * 8 of those, row n * 8 + lane % 4 * 2 + e % 2 of the tile.
+class ProductSums {
+ public:
+  // Starts the products of all of k, from the stages that follow, and tells the blocks that filled them when
+  // they are read. Returns when the last ones have begun.
+  __device__ __forceinline__ void start(const ProductShared& shared, ProductStage& stage) {
+    barrier_wait(shared.full(stage.index), stage.parity);
+    begin<true>(shared.a(stage.index), shared.b(stage.index));
+    last_ = stage.index;
+    stage.advance();
+#pragma unroll 1
+    for (int k = 1; k < kDepthTiles; ++k) {
+      barrier_wait(shared.full(stage.index), stage.parity);
+      begin<false>(shared.a(stage.index), shared.b(stage.index));
+      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      release(shared.empty(last_));
+      last_ = stage.index;
+      stage.advance();
+    }
+  }
+
+  // Returns when the sums are complete.
+  __device__ __forceinline__ void finish(const ProductShared& shared) {
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    release(shared.empty(last_));
+    settle();
+  }
+
+  // Rounds the sums of one half of the tile's rows and writes them to the results.
+  template <int part>
+  __device__ __forceinline__ void store(std::uint32_t results, int warp, int lane) const {
+    constexpr int first = part * (kFragments / 2);
+    const std::uint32_t to =
+        results + (lane / 16 * 8 + lane % 8) * kResultRowBytes + ((warp * 2 + lane / 8 % 2) ^ lane % 8) * 16;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int n = 0; n < kFragments / 2; n += 2) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                         to + half * 128 + n * 8 * kResultRowBytes),
+                     "r"(packed(half, first + n, 0)), "r"(packed(half, first + n, 2)),
+                     "r"(packed(half, first + n + 1, 0)), "r"(packed(half, first + n + 1, 2))
+                     : "memory");
+      }
+    }
+  }
+
+ private:
+  static constexpr int kFragments = kProductTileRows / 8;
+
+  // Starts the products of one stage. That the first ones overwrite the sums must be constant, or the
+  // compiler would keep the sums of the tile before through its epilogue.
+  template <bool first>
+  __device__ __forceinline__ void begin(std::uint32_t a, std::uint32_t b) {
+    constexpr int kStep = 32;  // of b, to the next 16 of k
+    // In a cluster an address says which block it is of; a descriptor's has no room for that.
+    a &= 0x3FFFF, b &= 0x3FFFF;
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < ProductTile::depth / 16; ++k) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        wgmma::multiply_tile<kProductTileRows, !true>(at_[half],
+                                                      wgmma::descriptor(b, 0, half * kHalfBBytes + k * kStep),
+                                                      wgmma::descriptor(a, 0, k * 32), !first || k > 0);
+      }
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  }
+
+  __device__ __forceinline__ void release(std::uint32_t empty) const {
+    if (threadIdx.x % 128 < ProductTile::cluster) barrier_arrive_at(empty, threadIdx.x % 128);
+  }
+
+  // Stands before sums are read: the compiler does not know when they are written.
+  __device__ __forceinline__ void settle() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int n = 0; n < kFragments; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(at_[half][n][e])::"memory");
+      }
+    }
+  }
+
+  __device__ __forceinline__ std::uint32_t packed(int half, int n, int e) const {
+    return ptx::pack(at_[half][n][e], at_[half][n][e + 1]);
+  }
+
+  int last_ = 0;  // the latest stage begun
+  float at_[2][kFragments][4];
+};
+
+}  // namespace
+
+// ---- The thread of a product's block that starts the copies of operands to shared memory
+
+namespace {
+
+// By one thread: all tiles of the block, as far ahead as there are stages. In a cluster each block brings its
+// columns of b and a share of the rows of a, which the blocks have in common.
+__device__ __forceinline__ void copy_operands(const ProductShared& shared, const ProductTiles& tiles,
+                                              const TensorMap& a, const TensorMap& b, int rank) {
+  constexpr int kShare = kProductTileRows / ProductConfig<3072, 1>::tile.cluster;
+  ProductStage stage;
+#pragma unroll 1
+  for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
+    const ProductPlace place = tiles.place(tile);
+#pragma unroll 1
+    for (int k = 0; k < kDepthTiles; ++k, stage.advance()) {
+      const int depth = k * ProductTile::depth;
+      const std::uint32_t full = shared.full(stage.index);
+      barrier_wait(shared.empty(stage.index), stage.parity ^ 1);
+      barrier_expect(full, kStageBytes);
+      copy_box_to(3, shared.a(stage.index) + rank * (kABytes / 2), a, depth, place.row + rank * kShare, full);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int column = place.column + half * kHalfDistance;
+        copy_box(shared.b(stage.index) + half * kHalfBBytes, b, depth, column, full);
+      }
+    }
+  }
+}
+
+// By one warpgroup: every second tile of the block.
+template <class Epilogue>
+__device__ __forceinline__ void multiply_tiles(const ProductShared& shared, unsigned char* memory,
+                                               const ProductTiles& tiles, int warpgroup, std::int64_t rows,
+                                               Epilogue& epilogue) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  const std::uint32_t results = shared.results(warpgroup);
+  ProductStage stage;
+  if (warpgroup == 1) {
+    stage.skip_tile();
+    give_turn(0);
+  }
+#pragma unroll 1
+  for (int tile = tiles.first() + warpgroup * tiles.step(); tile < tiles.count(); tile += 2 * tiles.step()) {
+    // What the epilogue loads first is under way while the products are computed.
+    ProductRows<Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
+    ProductSums sums;
+    wait_turn(warpgroup);
+    sums.start(shared, stage);
+    stage.skip_tile();
+    if (tile + tiles.step() < tiles.count()) give_turn(1 - warpgroup);
+    sums.finish(shared);
+    // One half of the rows after the other: shared memory has room for half of the results, and the epilogue
+    // gets the registers of sums that are stored.
+    sync_warpgroup(warpgroup);  // the results of the tile before have been read
+    sums.store<0>(results, warp, lane);
+    sync_warpgroup(warpgroup);
+    epilogue_rows.run(0);
+    sync_warpgroup(warpgroup);
+    sums.store<1>(results, warp, lane);
+    sync_warpgroup(warpgroup);
+    epilogue_rows.run(1);
+  }
+}
+
+// Launch: product_launch(problem), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a
+// and b are kernel parameters, `const __grid_constant__`, encoded as product_map_a and product_map_b say. It
+// waits for the previous kernel itself. Every run gives the same bits.
+template <class Epilogue>
+__device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, std::int64_t rows,
+                                        Epilogue& epilogue) {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  const ProductShared shared{ptx::shared_address(shared_memory)};
+  const int rank = static_cast<int>(cluster_rank());
+  const int warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
+  if (threadIdx.x == 0) {
+    prefetch_map(a);
+    prefetch_map(b);
+    shared.create_barriers();
+  }
+  cluster_sync();
+  wait_for_previous_kernel();
+  launch_next_kernel();
+
+  const ProductTiles tiles(rows, rank);
+  if (warp < ProductTile::product_warps) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    multiply_tiles(shared, shared_memory, tiles, warp / 4, rows, epilogue);
+  } else {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == ProductTile::product_warps * 32) copy_operands(shared, tiles, a, b, rank);
+    __syncwarp();
+  }
+  // A block must stay until its neighbour's copies and arrivals have reached it.
+  cluster_sync();
+}
+
+}  // namespace
+
+}  // namespace product_code
+
 using hydrac::runtime::cuda::launch_behind_kernel;
 using hydrac::runtime::cuda::tensor_map;
 
@@ -18,7 +421,6 @@ using hydrac::runtime::cuda::tensor_map;
 // Rows [B,T], columns [F]; reads 0 and writes 2 of [B,T,F].
 // Spec: model.hidden_act.
 struct product_gelu_tanh_epilogue {
-  static constexpr int sums = 0;  // over the rows, for each column
   struct Operands {};
   bf16* product;
   const bf16* bias;
@@ -34,7 +436,8 @@ struct product_gelu_tanh_epilogue {
     for (int j = 0; j < 8; ++j) {
       const float product_value = element(product_in, j);
       const float x = product_value + element(bias_in, j);
-      y_out[j] = x * sigmoid_of_16_bits(x * (x * x * 0.071354814f + 1.5957692f));
+      const float s = sigmoid_of_16_bits(x * fma(x * x, 0.071354814f, 1.5957692f));
+      y_out[j] = x * s;
     }
     store_columns<8>(y + first, y_out);
     store(product + first, product_in);
@@ -47,10 +450,8 @@ static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
                              bf16* product,                            // [B,T,F]
                              const bf16* bias,                         // [F]
                              bf16* y) {                                // [B,T,F]
-  using Config = product_code::ProductConfig<F, /*b_transposed=*/true,
-                                             product_code::ProductTile{.rows = 192, .stages = 4}>;
   product_gelu_tanh_epilogue epilogue{.product = product, .bias = bias, .y = y};
-  product_code::product<Config>(left, right, B * T, epilogue);
+  product_code::product(left, right, B * T, epilogue);
 }
 
 void product_gelu_tanh(const bf16* left, const bf16* right, bf16* product, const bf16* bias, bf16* y,

@@ -82,7 +82,8 @@ void gelu(const float* x,  // [B,T,F]
 #pragma omp simd
     for (int f = 0; f < F; ++f) {
       const float x_value = x_row[f];
-      y_row[f] = 0.5f * x_value * (erf(x_value * 0.70710677f) + 1.0f);
+      const float cdf = fma(erf(x_value * 0.70710677f), 0.5f, 0.5f);
+      y_row[f] = x_value * cdf;
     }
   }
 }

@@ -99,8 +99,8 @@ void gelu_backward(const float* d_y,  // [B,T,F]
 #pragma omp simd
     for (int f = 0; f < F; ++f) {
       const float x_value = x_row[f];
-      d_x_row[f] = d_y_row[f] * (0.5f * (erf(x_value * 0.70710677f) + 1.0f) +
-                                 x_value * 0.3989423f * exp(-0.5f * x_value * x_value));
+      const float cdf = fma(erf(x_value * 0.70710677f), 0.5f, 0.5f);
+      d_x_row[f] = d_y_row[f] * fma(x_value * 0.3989423f, exp(-0.5f * x_value * x_value), cdf);
     }
   }
 }

@@ -119,7 +119,8 @@ void gelu_generate(const float* x,  // [1,T,F]
 #pragma omp simd
     for (int f = 0; f < F; ++f) {
       const float x_value = x_row[f];
-      y_row[f] = 0.5f * x_value * (erf(x_value * 0.70710677f) + 1.0f);
+      const float cdf = fma(erf(x_value * 0.70710677f), 0.5f, 0.5f);
+      y_row[f] = x_value * cdf;
     }
   }
 }
