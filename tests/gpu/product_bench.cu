@@ -3,102 +3,14 @@
 // (cuda/product/geometry.h) follows this table. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/product_bench.cu -lcublasLt -o product_bench
-#include <cublasLt.h>
-
 #include <functional>
 
+#include "library_product.cuh"
 #include "product_device.cuh"
 #include "product_epilogues.cuh"
 
 namespace hydrac::test {
 namespace {
-
-using test::check;
-
-void check(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  std::fprintf(stderr, "%s: cuBLASLt status %d\n", what, static_cast<int>(status));
-  std::exit(3);
-}
-
-float elapsed_ms(int times, const std::function<void()>& run) {
-  static const auto event = [] {
-    cudaEvent_t created;
-    check(cudaEventCreate(&created), "cudaEventCreate");
-    return created;
-  };
-  static const cudaEvent_t start = event(), stop = event();
-  check(cudaEventRecord(start), "cudaEventRecord");
-  for (int i = 0; i < times; ++i) run();
-  check(cudaEventRecord(stop), "cudaEventRecord");
-  check(cudaEventSynchronize(stop), "cudaEventSynchronize");
-  float ms;
-  check(cudaEventElapsedTime(&ms, start, stop), "cudaEventElapsedTime");
-  return ms / static_cast<float>(times);
-}
-
-// c = a . b by the fastest of cuBLASLt's algorithms for bf16. Its matrices are column-major: ours transposed.
-class LibraryProduct {
- public:
-  LibraryProduct(const cuda::ProductProblem& p, const bf16* a, const bf16* b, bf16* c)
-      : a_(a), b_(b), c_(c), workspace_(kWorkspaceBytes) {
-    check(cublasLtCreate(&handle_), "cublasLtCreate");
-    check(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
-    const cublasOperation_t operation = p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(cublasLtMatmulDescSetAttribute(product_, CUBLASLT_MATMUL_DESC_TRANSA, &operation, sizeof operation),
-          "cublasLtMatmulDescSetAttribute");
-    const std::int64_t b_row = p.b_transposed ? p.k : p.n;
-    layout(b_layout_, b_row, p.b_transposed ? p.n : p.k);
-    layout(a_layout_, p.k, p.m);
-    layout(c_layout_, p.n, p.m);
-    search();
-  }
-
-  void operator()() const {
-    const float one = 1, zero = 0;
-    check(cublasLtMatmul(handle_, product_, &one, b_, b_layout_, a_, a_layout_, &zero, c_, c_layout_, c_,
-                         c_layout_, &algorithm_, workspace_.get(), kWorkspaceBytes, nullptr),
-          "cublasLtMatmul");
-  }
-
- private:
-  static constexpr std::size_t kWorkspaceBytes = 64 << 20;
-
-  static void layout(cublasLtMatrixLayout_t& to, std::int64_t rows, std::int64_t columns) {
-    check(cublasLtMatrixLayoutCreate(&to, CUDA_R_16BF, rows, columns, rows), "cublasLtMatrixLayoutCreate");
-  }
-
-  void search() {
-    constexpr int kAsked = 12;
-    cublasLtMatmulPreference_t preference;
-    check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-    check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                               &kWorkspaceBytes, sizeof kWorkspaceBytes),
-          "cublasLtMatmulPreferenceSetAttribute");
-    cublasLtMatmulHeuristicResult_t found[kAsked];
-    int count = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(handle_, product_, b_layout_, a_layout_, c_layout_, c_layout_,
-                                         preference, kAsked, found, &count),
-          "cublasLtMatmulAlgoGetHeuristic");
-    cublasLtMatmulAlgo_t best{};
-    float best_ms = 1e9f;
-    for (int i = 0; i < count; ++i) {
-      algorithm_ = found[i].algo;
-      (*this)();
-      const float ms = elapsed_ms(6, std::cref(*this));
-      if (ms < best_ms) best = algorithm_, best_ms = ms;
-    }
-    algorithm_ = best;
-  }
-
-  const bf16 *a_, *b_;
-  bf16* c_;
-  mutable DeviceArray<unsigned char> workspace_;
-  cublasLtHandle_t handle_ = nullptr;
-  cublasLtMatmulDesc_t product_ = nullptr;
-  cublasLtMatrixLayout_t a_layout_ = nullptr, b_layout_ = nullptr, c_layout_ = nullptr;
-  cublasLtMatmulAlgo_t algorithm_{};
-};
 
 // The epilogue as a kernel of its own: a warp takes 256 columns of every shares * 8-th row, and loads a row
 // ahead. Column sums stay in registers; what is left of them is not timed.
@@ -135,20 +47,6 @@ __global__ void __launch_bounds__(256) apply(const T* c, std::int64_t m, Epilogu
   }
 }
 
-// Random numbers on the device: drawn once and then doubled, a prime number of them.
-DeviceArray<bf16> random_array(std::size_t size, std::uint64_t seed) {
-  const auto drawn = random_values<bf16>(std::min<std::size_t>(size, 999983), seed);
-  DeviceArray<bf16> array(size);
-  check(cudaMemcpy(array.get(), drawn.data(), drawn.size() * sizeof(bf16), cudaMemcpyHostToDevice),
-        "cudaMemcpy");
-  for (std::size_t done = drawn.size(); done < size; done *= 2) {
-    check(cudaMemcpy(array.get() + done, array.get(), std::min(done, size - done) * sizeof(bf16),
-                     cudaMemcpyDeviceToDevice),
-          "cudaMemcpy");
-  }
-  return array;
-}
-
 struct Tensors {
   bf16 *c, *x, *y, *z, *bias;
   float* partials;
@@ -174,7 +72,7 @@ void time_shape(const char* name, Make make) {
     apply<bf16, static_cast<int>(p.n), p.paired><<<blocks, 256>>>(c.get(), p.m, behind);
     check(cudaGetLastError(), "apply");
   };
-  const std::function<void()> runs[] = {std::cref(library), separate, std::cref(fused)};
+  const std::function<void()> runs[] = {[&] { library(); }, separate, [&] { fused(); }};
   double ms[3] = {};
   for (int round = 0; round < rounds; ++round) {
     for (int i = 0; i < 3; ++i) {

@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(cuda::ProductTile::threads, 1)
   cuda::product<Config>(a, b, rows, epilogue);
 }
 
-// A launch of one problem, which can be repeated.
+// A launch of one problem, which can be repeated; `behind_kernel`: it may begin before the kernel before it
+// ends.
 template <class Storage, cuda::ProductProblem problem, class Epilogue>
 class ProductKernel {
  public:
@@ -54,18 +55,23 @@ class ProductKernel {
           "cudaFuncSetAttribute");
   }
 
-  void operator()() const {
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {static_cast<unsigned>(kLaunch.cluster), 1, 1};
+  void operator()(cudaStream_t stream = nullptr, bool behind_kernel = false) const {
+    cudaLaunchAttribute attributes[2];
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {static_cast<unsigned>(kLaunch.cluster), 1, 1};
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(kLaunch.grid);
     config.blockDim = dim3(kLaunch.threads);
     config.dynamicSmemBytes = kLaunch.shared_bytes;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = behind_kernel ? 2 : 1;
     check(cudaLaunchKernelEx(&config, kKernel, a_, b_, problem.m, epilogue_), "launch");
   }
+
+  static constexpr std::int64_t kSumsRows = cuda::product_sums_rows(problem);
 
  private:
   using Config = cuda::ProductConfig<Storage, problem.n, problem.k, problem.b_transposed, problem.paired,

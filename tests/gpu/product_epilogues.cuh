@@ -8,6 +8,20 @@ namespace hydrac::test {
 
 struct NoOperands {};
 
+// y = c.
+template <class T, int n>
+struct Bare {
+  static constexpr int sums = 0;
+  using Operands = NoOperands;
+  T* y;  // [m,n]
+
+  __device__ void begin(int) {}
+  __device__ Operands load(std::int64_t, int) const { return {}; }
+  __device__ void operator()(std::int64_t row, int column, const Vector<T, 8>& values, const Operands&) {
+    store(y + row * n + column, values);
+  }
+};
+
 // y = c + bias.
 template <class T, int n>
 struct AddBias {

@@ -1,0 +1,84 @@
+// Which matrix products the kernel for small ones computes, and how it is launched: constexpr functions that
+// the compiler calls to plan launches and that the kernel calls to size its tiles. Plain C++; no CUDA.
+#pragma once
+#include "cuda/product/geometry.h"
+
+namespace hydrac::cuda {
+
+// How one block of threads works: on one tile, a warpgroup for each panel of 64 columns, and a warp that
+// copies. Shared memory holds `stages` of `depth` of k at a time.
+struct SmallProductTile {
+  int panels;  // 1 to 4
+  int stages;
+
+  static constexpr int rows = 64;
+  static constexpr int panel_columns = 64;  // rows of the tensor cores' instruction
+  static constexpr int depth = 64;          // 128 bytes, the width of the swizzle
+  static constexpr int barrier_bytes = 256;
+
+  HYDRAC_FN constexpr int columns() const { return panels * panel_columns; }
+  HYDRAC_FN constexpr int threads() const { return panels * 128 + 32; }
+  HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns()) * depth * 2; }
+  HYDRAC_FN constexpr int shared_bytes() const { return stages * stage_bytes() + barrier_bytes; }
+};
+
+HYDRAC_FN constexpr bool small_product_supports(const ProductProblem& p) {
+  return product_supports(p) && !p.paired;
+}
+
+namespace detail {
+
+HYDRAC_FN constexpr std::int64_t small_tiles(std::int64_t size, int tile) {
+  return (size + tile - 1) / tile;
+}
+
+// So many that a multiprocessor has one tile.
+HYDRAC_FN constexpr std::int64_t small_panels(const ProductProblem& p) {
+  const std::int64_t all = small_tiles(p.m, SmallProductTile::rows) * small_tiles(p.n, 64);
+  return (all + product_multiprocessors(p.capability) - 1) / product_multiprocessors(p.capability);
+}
+
+}  // namespace detail
+
+// All of k is on its way at once where 192 KiB of shared memory suffice for it, and 128 KiB else: more stages
+// than that are not refilled sooner, and leave the next kernel's blocks no room.
+HYDRAC_FN constexpr SmallProductTile small_product_tile(const ProductProblem& p) {
+  const std::int64_t wanted = detail::small_panels(p);
+  SmallProductTile tile{static_cast<int>(wanted < 4 ? wanted : 4), 1};
+  const std::int64_t depth_tiles = detail::small_tiles(p.k, SmallProductTile::depth);
+  const int stage = tile.stage_bytes();
+  tile.stages = static_cast<int>(depth_tiles <= (192 << 10) / stage ? depth_tiles : (128 << 10) / stage);
+  return tile;
+}
+
+// Whether the product is faster than a library's, with an epilogue or without, as measured on an H200
+// (tests/gpu/small_product_bench.cu): 64 rows a block, in one wave, by 3 to 20% where a block copies no more
+// than 288 KiB of operands. Fewer rows are those of generated text.
+HYDRAC_FN constexpr bool small_product_pays(const ProductProblem& p) {
+  const std::int64_t panels = detail::small_panels(p);
+  return small_product_supports(p) && p.m >= 2048 && panels <= 4 && (panels + 1) * 64 * p.k * 2 <= 288 << 10;
+}
+
+HYDRAC_FN constexpr ProductLaunch small_product_launch(const ProductProblem& p,
+                                                       const SmallProductTile& tile) {
+  const std::int64_t blocks = detail::small_tiles(p.m, tile.rows) * detail::small_tiles(p.n, tile.columns());
+  return {static_cast<unsigned>(blocks), tile.threads(), 1, 1,
+          static_cast<std::uint64_t>(tile.shared_bytes())};
+}
+
+// Rows of the workspace [rows, n] of each column sum: every tile of rows leaves one.
+HYDRAC_FN constexpr std::int64_t small_product_sums_rows(const ProductProblem& p) {
+  return detail::small_tiles(p.m, SmallProductTile::rows);
+}
+
+HYDRAC_FN constexpr ProductMap small_product_map_a(const ProductProblem& p) {
+  return {{p.k, p.m}, p.k * 2, {SmallProductTile::depth, SmallProductTile::rows}};
+}
+
+HYDRAC_FN constexpr ProductMap small_product_map_b(const ProductProblem& p) {
+  constexpr int depth = SmallProductTile::depth, columns = SmallProductTile::panel_columns;
+  if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {depth, columns}};
+  return {{p.n, p.k}, p.n * 2, {columns, depth}};
+}
+
+}  // namespace hydrac::cuda

@@ -1,0 +1,59 @@
+// The compile-time description of a kernel for a small product, and the shared memory of its block.
+#pragma once
+#include "cuda/barrier.cuh"
+#include "cuda/small_product/geometry.h"
+
+namespace hydrac::cuda {
+
+// Storage is bf16 or f16; the rest as in ProductProblem. The rows of a are no part of it: they may be known
+// at run time.
+template <class Storage_, std::int64_t n_, std::int64_t k_, bool b_transposed_, SmallProductTile tile_>
+struct SmallProductConfig {
+  using Storage = Storage_;
+  static constexpr int n = static_cast<int>(n_);
+  static constexpr int k = static_cast<int>(k_);
+  static constexpr bool b_transposed = b_transposed_;
+  static constexpr SmallProductTile tile = tile_;
+
+  static constexpr int column_tiles = (n + tile.columns() - 1) / tile.columns();
+  static constexpr int depth_tiles = (k + SmallProductTile::depth - 1) / SmallProductTile::depth;
+  static constexpr bool is_ring = depth_tiles > tile.stages;  // stages are filled more than once
+};
+
+// Stages of a; then, for each panel, stages of its columns of b, over which its warpgroup writes its results
+// when its products are done; barriers. Operands are rows of 128 bytes, swizzled. Results are rows of the
+// tile, whose 16-byte chunks are permuted by the row so that both sides touch all banks once.
+template <class Config>
+struct SmallProductShared {
+  static constexpr int stages = Config::tile.stages;
+  static constexpr int operand_bytes = 64 * SmallProductTile::depth * 2;  // of a stage, a's or a panel's
+  static constexpr int result_row_bytes = SmallProductTile::panel_columns * 2;
+  std::uint32_t base;
+
+  __device__ __forceinline__ std::uint32_t a(int stage) const { return base + stage * operand_bytes; }
+  __device__ __forceinline__ std::uint32_t b(int panel, int stage) const {
+    return a((1 + panel) * stages + stage);
+  }
+  __device__ __forceinline__ std::uint32_t results(int panel) const { return b(panel, 0); }
+
+  // Of a stage: its copies have arrived; the warpgroups that read it are done.
+  __device__ __forceinline__ std::uint32_t full(int stage) const {
+    return b(Config::tile.panels, 0) + stage * 8;
+  }
+  __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(stages + stage); }
+
+  // By one thread.
+  __device__ __forceinline__ void create_barriers() const {
+    for (int stage = 0; stage < stages; ++stage) {
+      barrier::init(full(stage), 1);
+      if constexpr (Config::is_ring) barrier::init(empty(stage), Config::tile.panels);
+    }
+    barrier::publish();
+  }
+
+ private:
+  static_assert(2 * stages * 8 <= SmallProductTile::barrier_bytes);
+  static_assert(SmallProductTile::rows * result_row_bytes <= operand_bytes);
+};
+
+}  // namespace hydrac::cuda

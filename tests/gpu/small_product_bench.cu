@@ -1,0 +1,208 @@
+// Times the kernel for small products against cuBLASLt's and the big product kernel as a step's CUDA graph
+// runs them: 48 times behind each other, each behind a kernel that writes its left side, and also alone. What
+// is reported is microseconds a product beyond those of that kernel. small_product_tile and small_product_pays
+// (cuda/small_product/geometry.h) follow this table. Needs a chip of capability 9.0:
+//   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
+//     -Itests/gpu tests/gpu/small_product_bench.cu -lcublasLt -o small_product_bench
+#include <string>
+
+#include "cuda/previous_kernel.cuh"
+#include "library_product.cuh"
+#include "product_epilogues.cuh"
+#include "small_product_device.cuh"
+
+namespace hydrac::test {
+namespace {
+
+using Launch = std::function<void(cudaStream_t)>;
+
+// As generated kernels of pointwise work do it.
+__global__ void __launch_bounds__(256) copy_rows(const bf16* from, bf16* to, std::int64_t vectors) {
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  for (std::int64_t i = blockIdx.x * 256 + threadIdx.x; i < vectors; i += gridDim.x * 256)
+    store(to + i * 8, load<8>(from + i * 8));
+}
+
+void launch_copy(const bf16* from, bf16* to, std::int64_t size, cudaStream_t stream) {
+  cudaLaunchAttribute overlap;
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(264);
+  config.blockDim = dim3(256);
+  config.stream = stream;
+  config.attrs = &overlap;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, copy_rows, from, to, size / 8), "copy_rows");
+}
+
+// A graph of `times` runs of `launch`.
+class Graph {
+ public:
+  Graph(int times, const Launch& launch) : times_(times) {
+    cudaStream_t stream;
+    check(cudaStreamCreate(&stream), "cudaStreamCreate");
+    cudaGraph_t graph;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+    for (int i = 0; i < times; ++i) launch(stream);
+    check(cudaStreamEndCapture(stream, &graph), "capture");
+    check(cudaGraphInstantiate(&graph_, graph, 0), "cudaGraphInstantiate");
+    check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  }
+  Graph(Graph&& other) noexcept : times_(other.times_), graph_(other.graph_) { other.graph_ = nullptr; }
+  ~Graph() {
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+  }
+
+  float us_of_a_run() const {
+    return 1000 * elapsed_ms(kRepeats, [this] { check(cudaGraphLaunch(graph_, nullptr), "cudaGraphLaunch"); }) /
+           static_cast<float>(times_);
+  }
+
+ private:
+  static constexpr int kRepeats = 8;
+  int times_;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+struct Tensors {
+  bf16 *c, *x, *y, *bias;
+  float* partials;
+};
+
+class Table {
+ public:
+  void add(std::string name, const Launch& launch, const Launch& before) {
+    const auto both = [&](cudaStream_t stream) {
+      before(stream);
+      launch(stream);
+    };
+    rows_.push_back({std::move(name), Graph(kTimes, launch), Graph(kTimes, both), {}, {}});
+  }
+
+  // Alternately; the medians.
+  void print(const char* title, const Launch& before) {
+    const Graph alone(kTimes, before);
+    constexpr int rounds = 5;
+    std::vector<float> befores;
+    for (int round = 0; round < rounds; ++round) {
+      befores.push_back(alone.us_of_a_run());
+      for (Row& row : rows_) {
+        row.alone_us.push_back(row.alone.us_of_a_run());
+        row.behind_us.push_back(row.behind.us_of_a_run());
+      }
+    }
+    const float before_us = median(befores);
+    std::printf("%s (the kernel before: %.2f us)\n", title, before_us);
+    for (Row& row : rows_)
+      std::printf("  %-44s %6.2f us alone, %6.2f us behind it\n", row.name.c_str(), median(row.alone_us),
+                  median(row.behind_us) - before_us);
+    std::fflush(stdout);
+  }
+
+ private:
+  static constexpr int kTimes = 48;
+  struct Row {
+    std::string name;
+    Graph alone, behind;
+    std::vector<float> alone_us, behind_us;
+  };
+  static float median(std::vector<float> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+  std::vector<Row> rows_;
+};
+
+template <cuda::ProductProblem p, cuda::SmallProductTile tile>
+constexpr bool is_used = cuda::small_product_pays(p) &&
+                         cuda::small_product_tile(p).panels == tile.panels &&
+                         cuda::small_product_tile(p).stages == tile.stages;
+
+template <cuda::ProductProblem p, cuda::SmallProductTile tile, class Make>
+void add_small(Table& table, const bf16* a, const bf16* b, const Tensors& t, const Launch& before, Make make) {
+  if constexpr (cuda::product_columns(p) % tile.columns() == 0) {
+    const auto epilogue = make(t);
+    using Epilogue = std::remove_const_t<decltype(epilogue)>;
+    const SmallProductKernel<bf16, p, tile, Epilogue> kernel(a, b, epilogue);
+    char name[80];
+    std::snprintf(name, sizeof name, "64 x %d, %d stages: %u blocks%s", tile.columns(), tile.stages,
+                  kernel.kLaunch.grid, is_used<p, tile> ? " (used)" : "");
+    table.add(name, [=](cudaStream_t stream) { kernel(stream, true); }, before);
+  }
+}
+
+template <cuda::ProductProblem p, cuda::SmallProductTile... tiles, class Make>
+void time_shape(const char* title, Make make) {
+  DeviceArray<bf16> source = random_array(p.m * p.k, 1), b = random_array(p.n * p.k, 2);
+  DeviceArray<bf16> a = random_array(p.m * p.k, 1), x = random_array(p.m * p.n, 3),
+                    bias = random_array(p.n, 4);
+  DeviceArray<bf16> c(p.m * p.n), y(p.m * p.n);
+  DeviceArray<float> partials((p.m + 63) / 64 * p.n);
+  const Tensors t{c.get(), x.get(), y.get(), bias.get(), partials.get()};
+  const Launch before = [&](cudaStream_t stream) { launch_copy(source.get(), a.get(), p.m * p.k, stream); };
+  Table table;
+  const LibraryProduct library(p, a.get(), b.get(), c.get());
+  table.add("cuBLASLt", [&](cudaStream_t stream) { library(stream); }, before);
+  const auto epilogue = make(t);
+  const ProductKernel<bf16, p, std::remove_const_t<decltype(epilogue)>> big(a.get(), b.get(), epilogue);
+  table.add("big kernel", [&](cudaStream_t stream) { big(stream, true); }, before);
+  (add_small<p, tiles>(table, a.get(), b.get(), t, before, make), ...);
+  table.print(title, before);
+}
+
+constexpr cuda::ProductProblem forward(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {90, true, true, m, n, k, false, 0};
+}
+constexpr cuda::ProductProblem backward(std::int64_t m, std::int64_t n, std::int64_t k, int sums = 0) {
+  return {90, true, false, m, n, k, false, sums};
+}
+
+template <int n>
+auto bare(const Tensors& t) {
+  return Bare<bf16, n>{t.y};
+}
+template <int n>
+auto gelu(const Tensors& t) {
+  return Gelu<bf16, n>{t.c, t.y, t.bias, {}};
+}
+template <int n>
+auto gelu_backward(const Tensors& t) {
+  return GeluBackward<bf16, n>{t.x, t.bias, t.c, t.y, {t.partials}, {}, {}};
+}
+template <int n>
+auto add_bias(const Tensors& t) {
+  return AddBias<bf16, n>{t.y, t.bias, {}};
+}
+
+using Tile = cuda::SmallProductTile;
+
+}  // namespace
+}  // namespace hydrac::test
+
+int main() {
+  using namespace hydrac::test;
+  time_shape<forward(2048, 768, 256), Tile{3, 4}, Tile{2, 4}>("tiny qkv, bias", add_bias<768>);
+  time_shape<forward(2048, 256, 256), Tile{1, 4}, Tile{2, 4}>("tiny attn.out", bare<256>);
+  time_shape<forward(2048, 1024, 256), Tile{4, 4}, Tile{2, 4}>("tiny up, gelu", gelu<1024>);
+  time_shape<forward(2048, 256, 1024), Tile{1, 8}, Tile{1, 12}, Tile{2, 8}>("tiny down", bare<256>);
+  time_shape<backward(2048, 1024, 256, 1), Tile{4, 4}, Tile{2, 4}>("tiny d_act, gelu'", gelu_backward<1024>);
+  time_shape<backward(2048, 256, 1024), Tile{1, 8}, Tile{1, 12}>("tiny d_mlp_normed", bare<256>);
+  time_shape<backward(2048, 256, 256), Tile{1, 4}, Tile{2, 4}>("tiny d_attn.mixed", bare<256>);
+  time_shape<backward(2048, 256, 768), Tile{1, 8}, Tile{1, 12}>("tiny d_normed", bare<256>);
+
+  time_shape<forward(1024, 256, 256), Tile{1, 4}>("1024 x 256 x 256", bare<256>);
+  time_shape<forward(1024, 768, 768), Tile{1, 12}, Tile{2, 5}, Tile{3, 6}>("1024 x 768 x 768", bare<768>);
+  time_shape<forward(1024, 768, 3072), Tile{2, 8}, Tile{3, 6}>("1024 x 768 x 3072", bare<768>);
+  time_shape<forward(2048, 512, 512), Tile{1, 8}, Tile{2, 8}>("2048 x 512 x 512", bare<512>);
+  time_shape<forward(2048, 768, 512), Tile{3, 6}, Tile{2, 8}>("2048 x 768 x 512", bare<768>);
+  time_shape<forward(2048, 1536, 512), Tile{3, 6}>("2048 x 1536 x 512", bare<1536>);
+  time_shape<backward(2048, 512, 2048), Tile{1, 8}, Tile{2, 8}>("2048 x 512 x 2048", bare<512>);
+  time_shape<forward(4096, 256, 256), Tile{1, 4}, Tile{2, 4}>("4096 x 256 x 256", bare<256>);
+  time_shape<forward(4096, 256, 768), Tile{2, 5}, Tile{2, 8}>("4096 x 256 x 768", bare<256>);
+  time_shape<forward(4096, 256, 1024), Tile{1, 8}, Tile{2, 8}>("4096 x 256 x 1024", bare<256>);
+  time_shape<forward(16384, 384, 384), Tile{2, 3}, Tile{3, 3}>("char-small attn.out", bare<384>);
+  return 0;
+}

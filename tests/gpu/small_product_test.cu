@@ -1,0 +1,91 @@
+// Tests the kernel for small products on a GPU as product_test.cu does the other one, and that launches which
+// overlap, each reading what the one before wrote, give what launches one after the other give. Needs a chip
+// of capability 9.0:
+//   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
+//     -Itests/gpu tests/gpu/small_product_test.cu -o small_product_test
+#include "product_checks.cuh"
+#include "product_epilogues.cuh"
+#include "small_product_device.cuh"
+
+namespace hydrac::test {
+namespace {
+
+using Tile = cuda::SmallProductTile;
+
+template <Tile tile>
+struct With {
+  template <class T, cuda::ProductProblem problem, class Epilogue>
+  using Kernel = SmallProductKernel<T, problem, tile, Epilogue>;
+};
+
+// k that fits in the stages and k that goes around.
+template <class T, Tile tile>
+void check_tile() {
+  constexpr int columns = tile.columns();
+  std::printf("%d panels, %d stages\n", tile.panels, tile.stages);
+  check_case<T, 77, columns - 40, 72, true, false, With<tile>::template Kernel>();
+  check_case<T, 500, columns + 40, 64, false, false, With<tile>::template Kernel>();
+  check_case<T, 1, columns, 264, true, false, With<tile>::template Kernel>();
+  check_case<T, 300, 2 * columns, 256, false, false, With<tile>::template Kernel>();
+  check_case<T, 300, 2 * columns, 1104, true, false, With<tile>::template Kernel>();
+  check_case<T, 300, 2 * columns, 1104, false, false, With<tile>::template Kernel>();
+}
+
+template <class T>
+void check_tiles() {
+  check_tile<T, Tile{1, 4}>();
+  check_tile<T, Tile{1, 12}>();
+  check_tile<T, Tile{2, 3}>();
+  check_tile<T, Tile{3, 4}>();
+  check_tile<T, Tile{4, 4}>();
+}
+
+// x = y w and y = x w again and again.
+template <bool b_transposed, Tile tile>
+void check_chain(int m) {
+  constexpr int rows = 2048, n = 256, times = 40;
+  constexpr cuda::ProductProblem problem{90, true, b_transposed, rows, n, n, false, 0};
+  const auto start = random_values<bf16>(std::size_t{rows} * n, 11);
+  auto weights = random_values<bf16>(std::size_t{n} * n, 12);
+  for (bf16& weight : weights) weight = from_float<bf16>(to_float(weight) / 16.0f);
+  DeviceArray<bf16> w(weights), x(start), y(start);
+  using Kernel = SmallProductKernel<bf16, problem, tile, Bare<bf16, n>>;
+  const Kernel forth(x.get(), w.get(), {y.get()}), back(y.get(), w.get(), {x.get()});
+  std::vector<bf16> expected;
+  int different = 0;
+  for (int run = 0; run < 1 + m; ++run) {
+    check(cudaMemcpy(x.get(), start.data(), start.size() * sizeof(bf16), cudaMemcpyHostToDevice), "memcpy");
+    for (int i = 0; i < times; ++i) {
+      forth(nullptr, run > 0), back(nullptr, run > 0);
+      if (run == 0) check(cudaDeviceSynchronize(), "chain");
+    }
+    check(cudaDeviceSynchronize(), "chain");
+    bool intact;
+    const std::vector<bf16> end = x.read(intact);
+    if (run == 0) expected = end;
+    different += std::memcmp(end.data(), expected.data(), end.size() * sizeof(bf16)) != 0 || !intact;
+  }
+  failures += different > 0;
+  std::printf("%s chains of %d overlapping products: %d of %d differ\n", different > 0 ? "FAIL" : "ok  ",
+              2 * times, different, m);
+}
+
+}  // namespace
+}  // namespace hydrac::test
+
+int main() {
+  using namespace hydrac;
+  using namespace hydrac::test;
+  cudaDeviceProp device;
+  if (cudaGetDeviceProperties(&device, 0) != cudaSuccess || device.major != 9 || device.minor != 0) {
+    std::printf("SKIPPED: no CUDA device of capability 9.0\n");
+    return 0;
+  }
+  check_tiles<bf16>();
+  check_tiles<f16>();
+  check_chain<true, Tile{1, 4}>(50);
+  check_chain<false, Tile{1, 4}>(50);
+  check_chain<false, Tile{2, 3}>(50);
+  std::printf("%s\n", failures == 0 ? "all passed" : "FAILED");
+  return failures == 0 ? 0 : 1;
+}
