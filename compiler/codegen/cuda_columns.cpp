@@ -279,6 +279,11 @@ void CudaBodyPrinter::find_kept_rows(const Loop& loop) {
 
 void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& ids) {
   find_kept_rows(loop);
+  const auto is_kept_product = [&](int s) { return is_product(body_.stores[s].operand); };
+  if (!loop.stores.empty() && std::ranges::all_of(loop.stores, is_kept_product)) {
+    for (const auto& [s, statement] : kept_rows_) out_.line(statement);
+    return;
+  }
   open_chunks(loop.space);
   const std::map<int, std::string> outputs = declare_outputs(loop);
   open_plain_elements(loop.space, ids);

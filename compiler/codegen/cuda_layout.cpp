@@ -276,7 +276,7 @@ class Planner {
 // A thread has eight columns of a row at a time; the product's kernel decides which.
 CudaLayout epilogue_layout(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   CudaLayout layout;
-  layout.blocks = product_sums_rows(product_problem(graph, node, gpu));
+  layout.blocks = product_template(node, product_problem(graph, node, gpu)).sums_rows;
   for (size_t space = 0; space < node.body->spaces.size(); ++space)
     layout.columns.push_back({.width = element_count(node.body->space_shape(static_cast<int>(space))),
                               .vector = kColumnsOfAnEpilogue});

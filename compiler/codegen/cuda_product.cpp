@@ -1,5 +1,5 @@
-// A body behind a product: a struct that cuda/product/product.cuh calls as each eight columns of a row are
-// ready.
+// A body behind a product: a struct that cuda/product/product.cuh, or cuda/small_product/small_product.cuh,
+// calls as each eight columns of a row are ready.
 #include "codegen/cuda_product.h"
 
 #include <fmt/format.h>
@@ -29,6 +29,28 @@ cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& nod
           .k = shape.k,
           .paired = node.flag("paired"),
           .sums = static_cast<int>(node.integer("sums"))};
+}
+
+ProductTemplate product_template(const ir::Node& node, const cuda::ProductProblem& problem) {
+  if (node.optional_flag("small")) {
+    const cuda::SmallProductTile tile = small_product_tile(problem);
+    return {
+        .header = "cuda/small_product/small_product.cuh",
+        .function = "cuda::small_product",
+        .config = "cuda::SmallProductConfig",
+        .tile = fmt::format("cuda::SmallProductTile{{.panels = {}, .stages = {}}}", tile.panels, tile.stages),
+        .launch = small_product_launch(problem, tile),
+        .maps = {small_product_map_a(problem), small_product_map_b(problem)},
+        .sums_rows = small_product_sums_rows(problem)};
+  }
+  const cuda::ProductTile tile = product_tile(problem);
+  return {.header = "cuda/product/product.cuh",
+          .function = "cuda::product",
+          .config = "cuda::ProductConfig",
+          .tile = fmt::format("cuda::ProductTile{{.rows = {}, .stages = {}}}", tile.rows, tile.stages),
+          .launch = product_launch(problem),
+          .maps = {product_map_a(problem), product_map_b(problem)},
+          .sums_rows = product_sums_rows(problem)};
 }
 
 // ---- the struct
@@ -234,22 +256,22 @@ std::string CudaBodyPrinter::epilogue_text() {
 
 std::string CudaBodyPrinter::config_text() const {
   const cuda::ProductProblem problem = product_problem(graph_, node_, gpu_);
-  const cuda::ProductTile tile = product_tile(problem);
+  const ProductTemplate used = product_template(node_, problem);
   const ir::Value& product = graph_.value(node_.product);
   const Size depth = dimensions_.of(graph_.value(node_.inputs[0]).shape.back());
-  return fmt::format(
-      "  using Config = cuda::ProductConfig<{}, {}, {}, /*b_transposed=*/{}, /*paired=*/{},\n"
-      "      cuda::ProductTile{{.rows = {}, .stages = {}}}>;\n",
-      codegen::c_type(product.dtype, kCudaDialect), dimensions_.of(product.shape.back()).text, depth.text,
-      problem.b_transposed, problem.paired, tile.rows, tile.stages);
+  const std::string paired =
+      node_.optional_flag("small") ? "" : fmt::format("/*paired=*/{}, ", problem.paired);
+  return fmt::format("  using Config = {}<{}, {}, {}, /*b_transposed=*/{}, {}\n      {}>;\n", used.config,
+                     codegen::c_type(product.dtype, kCudaDialect), dimensions_.of(product.shape.back()).text,
+                     depth.text, problem.b_transposed, paired, used.tile);
 }
 
 CudaKernel CudaBodyPrinter::product_kernel() {
-  const cuda::ProductProblem problem = product_problem(graph_, node_, gpu_);
-  const cuda::ProductLaunch launch = product_launch(problem);
+  const ProductTemplate used = product_template(node_, product_problem(graph_, node_, gpu_));
+  const cuda::ProductLaunch& launch = used.launch;
   CudaKernel kernel;
   kernel.comment = comment();
-  kernel.header = "cuda/product/product.cuh";
+  kernel.header = used.header;
   kernel.takes_workspace = !sums_.empty();
   kernel.takes_layer = takes_layer();
   kernel.launch = {.grid = launch.grid,
@@ -258,10 +280,9 @@ CudaKernel CudaBodyPrinter::product_kernel() {
                    .grid_text = std::to_string(launch.grid)};
   ParameterList list;
   std::vector<std::string> members;
-  const cuda::ProductMap maps[] = {product_map_a(problem), product_map_b(problem)};
   for (size_t i = 0; i < 2; ++i) {
     const ir::Value& matrix = graph_.value(node_.inputs[i]);
-    const cuda::ProductMap& map = maps[i];
+    const cuda::ProductMap& map = used.maps[i];
     kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0]});
     kernel.arguments.push_back(node_.inputs[i]);
     kernel.parameters.emplace_back(i == 0 ? "left" : "right");
@@ -286,9 +307,9 @@ CudaKernel CudaBodyPrinter::product_kernel() {
   const std::string epilogue = epilogue_text();
   kernel.text = fmt::format(
       "{0}\nextern \"C\" __global__ void {1}__launch_bounds__({2}, {3}) {4}{5}{6}  {4}_epilogue "
-      "epilogue{{{7}}};\n  cuda::product<Config>(left, right, {8}, epilogue);\n}}\n",
+      "epilogue{{{7}}};\n  {8}<Config>(left, right, {9}, epilogue);\n}}\n",
       epilogue, cluster, launch.threads, launch.blocks_per_sm, kNamePlaceholder, list.text(), config_text(),
-      fmt::join(members, ", "), rows_size().text);
+      fmt::join(members, ", "), used.function, rows_size().text);
   return kernel;
 }
 

@@ -1,11 +1,12 @@
 // Products whose next reader is pointwise work become one kernel with it: what the library would write and
-// that kernel read again stays in registers.
+// that kernel read again stays in registers. Small ones become kernels of ours with or without such a reader:
+// these begin while the kernel before them still runs.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "cuda/product/geometry.h"
+#include "cuda/small_product/geometry.h"
 #include "ops/shapes.h"
 #include "passes/passes.h"
 #include "passes/product_epilogue.h"
@@ -41,13 +42,16 @@ class ProductFusion {
   ProductFusion(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host)
       : graph_(graph), options_(options), by_host_(by_host) {}
 
-  void run(ir::Region& region, const std::string& where, Log& log) {
-    for (size_t p = 0; p < region.nodes.size(); ++p) {
-      if (!is_candidate(graph_, region.nodes[p])) continue;
-      const std::string name = graph_.value(region.nodes[p].outputs[0]).name;
-      const std::string decided =
-          has_bias(region.nodes[p]) ? add_bias(region.nodes[p]) : take_reader(region.nodes, p);
-      if (!decided.empty()) log.push_back({"products", fmt::format("{}: {} {}", where, name, decided)});
+  void run(ir::Function& function, Log& log) {
+    function_ = &function;
+    for (ir::Region& region : function.regions) {
+      for (size_t p = 0; p < region.nodes.size(); ++p) {
+        if (!is_candidate(graph_, region.nodes[p])) continue;
+        const std::string name = graph_.value(region.nodes[p].outputs[0]).name;
+        const std::string decided = decide(region.nodes, p);
+        if (!decided.empty())
+          log.push_back({"products", fmt::format("{}.{}: {} {}", function.name, region.name, name, decided)});
+      }
     }
   }
 
@@ -56,8 +60,18 @@ class ProductFusion {
     return node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
   }
 
-  // The product with the fused node that reads it next. Returns what was decided; "" where nothing was to
-  // decide.
+  // Returns what was decided; "" where nothing was to decide.
+  std::string decide(std::vector<Node>& nodes, size_t p) {
+    if (has_bias(nodes[p])) return add_bias(nodes[p]);
+    const size_t count = nodes.size();
+    const std::string decided = take_reader(nodes, p);
+    if (nodes.size() < count || !is_small(nodes[p], {})) return decided;
+    nodes[p] = plain_product(graph_, nodes[p]);
+    nodes[p].attributes["small"] = true;
+    return "is our kernel for small products, which begins before the kernel before it ends";
+  }
+
+  // The product with the fused node that reads it next.
   std::string take_reader(std::vector<Node>& nodes, size_t p) {
     const Use output = nodes[p].outputs[0];
     const auto reads = [&](const Node& node) {
@@ -70,9 +84,11 @@ class ProductFusion {
     if (const std::string obstacle = obstacle_of(nodes[p], *shape); !obstacle.empty()) return obstacle;
     const std::string reader = std::get<std::string>(found->attributes.at("name"));
     const bool is_kept = is_needed_elsewhere(output, *found) || is_kept_by_twin(nodes[p], *found, *shape);
-    *found = fused_product(nodes[p], *found, *shape, is_kept);
+    const bool small = is_small(nodes[p], *shape);
+    *found = fused(nodes[p], *found, *shape, is_kept);
     nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(p));
-    return fmt::format("and {} are one kernel{}", reader, is_kept ? ", which stores the product too" : "");
+    return fmt::format("and {} are one kernel{}{}", reader, small ? kForSmall : "",
+                       is_kept ? ", which stores the product too" : "");
   }
 
   // The bias in an epilogue of ours.
@@ -87,8 +103,9 @@ class ProductFusion {
     Node bare = product;
     bare.inputs.resize(2);
     bare.outputs = {sum.inputs[0]};
-    product = fused_product(bare, sum, *shape, false);
-    return "and its bias are one kernel";
+    const bool small = is_small(bare, *shape);
+    product = fused(bare, sum, *shape, false);
+    return fmt::format("and its bias are one kernel{}", small ? kForSmall : "");
   }
 
   // y = product + bias, of a product that has no place in memory.
@@ -122,21 +139,41 @@ class ProductFusion {
     return true;
   }
 
-  // Why the two stay apart; "" where they need not.
-  std::string obstacle_of(const Node& product, const EpilogueShape& shape) const {
+  cuda::ProductProblem problem_of(const Node& product, const EpilogueShape& shape) const {
     const ir::Value &a = graph_.value(product.inputs[0]), &c = graph_.value(product.outputs[0]);
     const int64_t k = a.shape.back().size, n = c.shape.back().size;
-    const cuda::ProductProblem problem{.capability = options_.capability,
-                                       .is_bf16 = c.dtype == ir::DType::bf16,
-                                       .b_transposed = product.flag("transpose_b"),
-                                       .m = element_count(c.shape) / n,
-                                       .n = n,
-                                       .k = k,
-                                       .paired = shape.paired,
-                                       .sums = shape.sums};
+    return {.capability = options_.capability,
+            .is_bf16 = c.dtype == ir::DType::bf16,
+            .b_transposed = product.flag("transpose_b"),
+            .m = element_count(c.shape) / n,
+            .n = n,
+            .k = k,
+            .paired = shape.paired,
+            .sums = shape.sums};
+  }
+
+  // Why the two stay apart; "" where they need not.
+  std::string obstacle_of(const Node& product, const EpilogueShape& shape) const {
+    const cuda::ProductProblem problem = problem_of(product, shape);
     if (!product_supports(problem)) return "stays a library's: our kernel does not take its sizes";
-    if (!options_.wherever_possible && !product_pays(problem)) return "stays a library's, which is faster";
+    if (!options_.wherever_possible && !product_pays(problem) && !is_small(product, shape))
+      return "stays a library's, which is faster";
     return "";
+  }
+
+  // Whether the kernel for small products takes it.
+  bool is_small(const Node& product, const EpilogueShape& shape) const {
+    return small_product_pays(problem_of(product, shape)) && is_there_before(product.inputs[1]);
+  }
+
+  // Whether no kernel of the function writes it, so that one may load it before the kernel before it ends.
+  bool is_there_before(Use use) const {
+    const ir::Role role = graph_.value(storage_of(graph_, use.value)).role;
+    return (role == ir::Role::parameter || role == ir::Role::working_copy) &&
+           std::ranges::none_of(function_->regions, [&](const ir::Region& region) {
+             return std::ranges::any_of(region.nodes,
+                                        [&](const Node& node) { return touches(graph_, node.outputs, use); });
+           });
   }
 
   bool is_needed_elsewhere(Use output, const Node& reader) const {
@@ -147,10 +184,16 @@ class ProductFusion {
     return needed;
   }
 
+  Node fused(const Node& product, const Node& reader, const EpilogueShape& shape, bool is_kept) const {
+    Node node = fused_product(product, reader, shape, is_kept);
+    node.attributes["small"] = is_small(product, shape);
+    return node;
+  }
+
   // Whether another function, such as the training step that evaluation repeats, stores the product of the
   // same kernel. One more tensor to write costs evaluation less than a reader one more kernel.
   bool is_kept_by_twin(const Node& product, const Node& reader, const EpilogueShape& shape) const {
-    const Node kept = fused_product(product, reader, shape, true);
+    const Node kept = fused(product, reader, shape, true);
     for (const ir::Function& function : graph_.functions) {
       for (const ir::Region& region : function.regions) {
         if (std::ranges::any_of(region.nodes, [&](const Node& node) { return are_twins(node, kept); }))
@@ -170,7 +213,10 @@ class ProductFusion {
            is_like(a.inputs[1], b.inputs[1]) && to_text(*a.body) == to_text(*b.body);
   }
 
+  static constexpr const char* kForSmall = ", that for small products";
+
   ir::Graph& graph_;
+  const ir::Function* function_ = nullptr;
   const FusedProducts options_;
   const std::set<ir::ValueId>& by_host_;
 };
@@ -180,10 +226,7 @@ class ProductFusion {
 void fuse_products(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host,
                    Log& log) {
   ProductFusion fusion(graph, options, by_host);
-  for (ir::Function& function : graph.functions) {
-    for (ir::Region& region : function.regions)
-      fusion.run(region, fmt::format("{}.{}", function.name, region.name), log);
-  }
+  for (ir::Function& function : graph.functions) fusion.run(function, log);
 }
 
 }  // namespace hydrac::passes

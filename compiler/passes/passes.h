@@ -100,8 +100,9 @@ struct FusedProducts {
 // Needs fused nodes. A product and the pointwise node that reads it next, over the same rows and columns,
 // become one "fused_product"; so does a product with its bias. The product is rounded as memory would round
 // it, and is stored only where something else reads it, in this function or in another one that calls the
-// same kernel. Bits equal those of two kernels but for what another order of a product's sums gives, and for
-// biases, which are added to the rounded product.
+// same kernel. A small product of a matrix that the function does not write becomes one by itself
+// (`plain_product`). Bits equal those of two kernels but for what another order of a product's sums gives,
+// and for biases, which are added to the rounded product.
 void fuse_products(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host,
                    Log& log);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ops/shapes.h"
+
 namespace hydrac::passes {
 
 using ir::Affine;
@@ -123,6 +125,23 @@ Node fused_product(const Node& product, const Node& reader, const EpilogueShape&
       name + (product.flag("transpose_b") ? " = left right^T" : " = left right") +
       (formula == reader.attributes.end() ? "" : "\n" + std::get<std::string>(formula->second));
   node.body = std::make_shared<const Body>(std::move(body));
+  return node;
+}
+
+Node plain_product(const ir::Graph& graph, const Node& product) {
+  Node reader = product;
+  reader.inputs = {product.outputs[0]};
+  ir::BodyBuilder k = ops::rowwise(graph, reader);
+  k.store(0, k.full(0));
+  Body body = k.take();
+  body.operands.resize(1);
+  body.operands[0].output = 0;
+  body.stores[0].operand = 0;
+  reader.op = "fused";
+  reader.body = std::make_shared<const Body>(std::move(body));
+  reader.attributes = {{"name", "plain"}};
+  Node node = fused_product(product, reader, {}, false);
+  node.attributes["name"] = "plain_product";
   return node;
 }
 

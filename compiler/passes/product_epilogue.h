@@ -22,4 +22,8 @@ std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const ir::No
 ir::Node fused_product(const ir::Node& product, const ir::Node& reader, const EpilogueShape& epilogue,
                        bool is_kept);
 
+// The "fused_product" that does what the gemm `product`, which has no bias, does: its body stores what it is
+// given.
+ir::Node plain_product(const ir::Graph& graph, const ir::Node& product);
+
 }  // namespace hydrac::passes

@@ -1,8 +1,8 @@
 // A warpgroup's epilogue of its panel of a small product's tile.
 #pragma once
 #include "cuda/ptx.cuh"
-#include "cuda/vector.cuh"
 #include "cuda/small_product/shared.cuh"
+#include "cuda/vector.cuh"
 
 namespace hydrac::cuda {
 

@@ -2,8 +2,8 @@
 // columns of b are the rows of their instructions, the rows of a their columns.
 #pragma once
 #include "cuda/barrier.cuh"
-#include "cuda/wgmma.cuh"
 #include "cuda/small_product/shared.cuh"
+#include "cuda/wgmma.cuh"
 
 namespace hydrac::cuda {
 

@@ -13,6 +13,7 @@
 #include "emulated_body.h"
 #include "gpu_model.h"
 #include "ops/builder.h"
+#include "passes/product_epilogue.h"
 #include "resources.h"
 #include "runtime/error.h"
 
@@ -85,6 +86,13 @@ void PrintTo(const Config& config, std::ostream* os) {
 
 class FusedProducts : public testing::TestWithParam<Config> {};
 
+// The same for the kernel of small products, where it takes it.
+std::optional<ir::Node> as_small(const ir::Graph& graph, ir::Node node) {
+  if (!small_product_supports(codegen::product_problem(graph, node, *targets::find("sm_90")))) return {};
+  node.attributes["small"] = true;
+  return node;
+}
+
 TEST_P(FusedProducts, EqualTheirDefinitionInAnyOrderOfThreads) {
   const Config& config = GetParam();
   const GpuModel model(small_spec(config.model, config.train), config.activations, config.recompute,
@@ -96,6 +104,11 @@ TEST_P(FusedProducts, EqualTheirDefinitionInAnyOrderOfThreads) {
     Interpreter state(model.graph);
     randomize(model, state);
     EXPECT_EQ(differences(model.graph, state, *node, layer), std::vector<std::string>{});
+    if (const std::optional<ir::Node> small = as_small(model.graph, *node)) {
+      Interpreter other(model.graph);
+      randomize(model, other);
+      EXPECT_EQ(differences(model.graph, other, *small, layer), std::vector<std::string>{});
+    }
   }
   for (const std::string& product : config.products)
     EXPECT_TRUE(found.contains(product)) << product << " is not among " << testing::PrintToString(found);
@@ -228,6 +241,54 @@ TEST(FuseProducts, LeavesProductsToTheLibraryWhichComputesThemFaster) {
   EXPECT_EQ(names(kWhereverPossible, ir::DType::bf16)[0], "product+bias");
 }
 
+constexpr const char* kTiny =
+    "hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 1024, vocab_size: "
+    "256, "
+    "norm: layernorm, position: learned, hidden_act: gelu_tanh";
+constexpr const char* kTinyTrain = "sequence_len: 64, micro_batch_size: 32";
+
+TEST(FuseProducts, OfASmallModelAreAllKernelsOfOurs) {
+  const GpuModel model(small_spec(kTiny, kTinyTrain), ir::DType::bf16, {},
+                       passes::FusedProducts{.capability = 90});
+  EXPECT_EQ(nodes_of(model.graph, "micro_step", "block"),
+            (Names{"product+bias", "attention", "plain_product", "add+layernorm", "product+gelu_tanh",
+                   "plain_product", "add+layernorm"}));
+  const Names backward = nodes_of(model.graph, "micro_step", "block_backward");
+  EXPECT_EQ(std::ranges::count(backward, "plain_product"), 3);
+  EXPECT_EQ(std::ranges::count(backward, "product+gelu_tanh_backward+bias_gradient"), 1);
+  EXPECT_EQ(std::ranges::count(backward, "gemm"), 4);  // gradients of weights
+  for (const auto& [node, layer] : fused_products(model.graph)) EXPECT_TRUE(node->flag("small"));
+}
+
+// A kernel for small products loads its right side before the kernel before it ends.
+TEST(FuseProducts, OfAMatrixThatTheFunctionWritesStayTheLibrarys) {
+  for (const bool written : {false, true}) {
+    ir::Graph graph;
+    const auto add = [&](const std::string& name, const ir::Shape& shape, ir::Role role) {
+      ir::Value value;
+      value.name = name;
+      value.dtype = ir::DType::bf16;
+      value.shape = shape;
+      value.role = role;
+      return ir::Use{graph.add(std::move(value)), {}};
+    };
+    const ir::Dim rows{2048, "B"}, columns{256, "C"};
+    const ir::Use x = add("x", {rows, columns}, ir::Role::input),
+                  w = add("w", {columns, columns}, ir::Role::parameter),
+                  y = add("y", {rows, columns}, ir::Role::activation),
+                  update = add("update", {columns, columns}, ir::Role::input);
+    graph.functions.push_back({"f", {{"first", 0, false, false, {}}, {"second", 0, false, false, {}}}});
+    ops::RegionBuilder first(graph, graph.functions[0].regions[0]),
+        second(graph, graph.functions[0].regions[1]);
+    const ir::Attributes plain = {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}};
+    first.emit_node("gemm", {x, w}, {y}, plain);
+    if (written) second.emit_node("gemm", {update, update}, {w}, plain);
+    passes::Log log;
+    passes::fuse_products(graph, {.capability = 90}, {}, log);
+    EXPECT_EQ(graph.functions[0].regions[0].nodes[0].op, written ? "gemm" : "fused_product");
+  }
+}
+
 // Other blocks still read all rows of a matrix when one writes.
 TEST(FuseProducts, WriteNothingWhereTheirMatricesLie) {
   for (const char* spec : {"gpt2-124m", "llama-1b"}) {
@@ -288,6 +349,42 @@ TEST(FusedProduct, DropsTheElementsThatAKernelOfItsOwnWould) {
   EXPECT_LT(zeros, static_cast<std::ptrdiff_t>(kept.size() / 2));
 }
 
+// A product that nothing is fused to, in either layout, with rows and columns that no tile divides.
+TEST(PlainProduct, IsTheProduct) {
+  for (const bool transposed : {true, false}) {
+    ir::Graph graph;
+    const auto add = [&](const std::string& name, const ir::Shape& shape, ir::Role role) {
+      ir::Value value;
+      value.name = name;
+      value.dtype = ir::DType::bf16;
+      value.shape = shape;
+      value.role = role;
+      return ir::Use{graph.add(std::move(value)), {}};
+    };
+    const ir::Dim rows{130, "B"}, n{72, "N"}, k{24, "C"};
+    const ir::Use x = add("x", {rows, k}, ir::Role::input),
+                  w = add("w", transposed ? ir::Shape{n, k} : ir::Shape{k, n}, ir::Role::parameter),
+                  y = add("y", {rows, n}, ir::Role::activation);
+    graph.functions.push_back({"f", {{"only", 0, false, false, {}}}});
+    ir::Region& region = graph.functions[0].regions[0];
+    ops::RegionBuilder build(graph, region);
+    build.emit_node("gemm", {x, w}, {y},
+                    {{"transpose_a", false}, {"transpose_b", transposed}, {"accumulate", false}});
+    region.nodes[0] = passes::plain_product(graph, region.nodes[0]);
+    region.nodes[0].attributes["small"] = true;
+    ASSERT_EQ(ir::verify(graph), std::vector<std::string>{});
+    Interpreter state(graph);
+    for (const ir::Use use : {x, w}) {
+      std::vector<double> numbers(element_count(graph.value(use).shape));
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 * static_cast<double>(i * 7 % 13) - 1.5;
+      state.write(use, numbers);
+    }
+    EXPECT_EQ(differences(graph, state, region.nodes[0], 0), std::vector<std::string>{});
+    const std::vector<double> product = state.read(y);
+    EXPECT_GT(std::ranges::count_if(product, [](double number) { return number != 0; }), 0);
+  }
+}
+
 // Behind the real product, at the sizes that are trained. What is taken by itself spills nothing.
 TEST(FusedProduct, CompilesAndWhereItPaysSpillsNothing) {
   try {
@@ -327,6 +424,32 @@ TEST(FusedProduct, CompilesAndWhereItPaysSpillsNothing) {
     }
   }
   EXPECT_GT(paying, 0);
+}
+
+TEST(SmallProduct, CompilesAndSpillsNothing) {
+  try {
+    device_code::nvrtc_version();
+  } catch (const runtime::InputError& error) {
+    GTEST_SKIP() << "SKIPPED: " << error.what();
+  }
+  const targets::Target& gpu = *targets::find("sm_90");
+  for (const passes::RecomputeChoice& recompute :
+       {passes::RecomputeChoice{}, passes::RecomputeChoice{.act = true}}) {
+    const GpuModel model(small_spec(kTiny, kTinyTrain), ir::DType::bf16, recompute,
+                         passes::FusedProducts{.capability = 90});
+    std::vector<std::pair<std::string, codegen::CudaKernels>> all;
+    for (const auto& [node, layer] : fused_products(model.graph))
+      all.emplace_back("product_" + std::to_string(all.size()),
+                       codegen::cuda_body_kernels(model.graph, *node, gpu));
+    ASSERT_FALSE(all.empty());
+    const std::vector<device_code::KernelResources> kernels =
+        resources_of(cuda_source_of(model.graph, all), gpu.capability);
+    std::cout << to_table(kernels);
+    for (const device_code::KernelResources& kernel : kernels) {
+      EXPECT_EQ(kernel.spill_store_bytes, 0) << kernel.kernel;
+      EXPECT_EQ(kernel.spill_load_bytes, 0) << kernel.kernel;
+    }
+  }
 }
 
 }  // namespace

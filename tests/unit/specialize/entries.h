@@ -135,6 +135,30 @@ inline std::string cuda_product_entry(bool paired) {
       paired ? "" : ", .partials = {workspace}");
 }
 
+// A small product that is only stored; one whose k goes around the stages.
+inline std::string cuda_small_product_entry(bool ring) {
+  return fmt::format(
+      "#include \"cuda/small_product/small_product.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
+      "namespace hydrac {{\n\n"
+      "struct plain_product_{0}_epilogue {{\n"
+      "  static constexpr int sums = 0;\n"
+      "  struct Operands {{}};\n"
+      "  bf16* product;\n\n"
+      "  __device__ void begin(int) {{}}\n"
+      "  __device__ Operands load(std::int64_t, int) const {{ return {{}}; }}\n"
+      "  __device__ void operator()(std::int64_t r, int c, const Vector<bf16, 8>& product_in, const "
+      "Operands&) {{\n"
+      "    store(product + r * 256 + c, product_in);\n"
+      "  }}\n}};\n\n"
+      "extern \"C\" __global__ void __launch_bounds__(288, 1) plain_product_{0}(\n"
+      "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, bf16* product) "
+      "{{\n"
+      "  using Config = cuda::SmallProductConfig<bf16, 256, {1}, {2}, cuda::SmallProductTile{3}>;\n"
+      "  plain_product_{0}_epilogue epilogue{{.product = product}};\n"
+      "  cuda::small_product<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
+      ring ? "ring" : "once", ring ? 1024 : 256, ring, ring ? "{2, 5}" : "{2, 4}");
+}
+
 // forward(q, k, v, out, lse, workspace) and backward(..., dout, dq, dk, dv, ...), dense tensors [2, 70, 4 or
 // 2, head_dim].
 inline std::string cpu_attention_entry(int head_dim, bool causal, bool has_dropout) {

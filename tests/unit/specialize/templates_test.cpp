@@ -197,6 +197,11 @@ TEST_F(SameCode, ProductsWithEpiloguesCompileToTheSamePtx) {
     expect_same_ptx(test::cuda_product_entry(paired), 90, paired ? "paired product" : "product with sums");
 }
 
+TEST_F(SameCode, SmallProductsCompileToTheSamePtx) {
+  for (const bool ring : {false, true})
+    expect_same_ptx(test::cuda_small_product_entry(ring), 90, ring ? "in a ring" : "at once");
+}
+
 // Their templates are shared, though each has an epilogue of its own.
 TEST_F(SameCode, ProductsThatShareAHeaderCompileToTheSamePtx) {
   SpecializeRequest request;
