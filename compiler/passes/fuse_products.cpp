@@ -45,12 +45,18 @@ class ProductFusion {
   void run(ir::Function& function, Log& log) {
     function_ = &function;
     for (ir::Region& region : function.regions) {
-      for (size_t p = 0; p < region.nodes.size(); ++p) {
-        if (!is_candidate(graph_, region.nodes[p])) continue;
-        const std::string name = graph_.value(region.nodes[p].outputs[0]).name;
-        const std::string decided = decide(region.nodes, p);
+      std::vector<Node>& nodes = region.nodes;
+      for (size_t p = 0; p < nodes.size();) {
+        if (!is_candidate(graph_, nodes[p])) {
+          ++p;
+          continue;
+        }
+        const std::string name = graph_.value(nodes[p].outputs[0]).name;
+        const size_t count = nodes.size();
+        const std::string decided = decide(nodes, p);
         if (!decided.empty())
           log.push_back({"products", fmt::format("{}.{}: {} {}", function.name, region.name, name, decided)});
+        if (nodes.size() == count) ++p;  // or the product has moved to its reader
       }
     }
   }

@@ -204,6 +204,23 @@ TEST(Emit, ProductsWithEpiloguesReadLikeTheRest) {
       << forward;
 }
 
+// A product that nothing is fused to is a call of its kernel.
+TEST(Emit, SmallProductsReadLikeTheRest) {
+  const Workplace place;
+  const Outcome outcome =
+      place.run({"emit", "base.yaml", "-o", "program", "target=h100", "model.num_attention_heads=2",
+                 "optimizations.precision=bf16", "train.sequence_len=64", "train.micro_batch_size=32"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string kernel = slurp(place / "program/kernels/plain_product.cu");
+  EXPECT_NE(kernel.find("#include \"kernels/small_product.cuh\"\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("// product = left right^T\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("    store(product + first, product_in);\n  }\n};\n"), std::string::npos) << kernel;
+  EXPECT_EQ(kernel.find("for (int j"), std::string::npos) << kernel;
+  const std::string forward = slurp(place / "program/forward.cpp");
+  EXPECT_NE(forward.find("  plain_product"), std::string::npos) << forward;
+  EXPECT_EQ(forward.find("main.gemm_"), std::string::npos) << forward;
+}
+
 TEST(Emit, TwoSpecsAreComparedByKernelsWorkAndMemory) {
   const Workplace place;
   std::string wider = base_spec();
