@@ -51,9 +51,10 @@ HYDRAC_FN constexpr SmallProductTile small_product_tile(const ProductProblem& p)
   return tile;
 }
 
-// Whether the product is faster than a library's, with an epilogue or without, as measured on an H200
-// (tests/gpu/small_product_bench.cu): 64 rows a block, in one wave, by 3 to 20% where a block copies no more
-// than 288 KiB of operands. Fewer rows are those of generated text.
+// Whether the product is faster than a library's, with an epilogue or without, as measured in CUDA graphs on
+// an H200 (tests/gpu/small_product_bench.cu): by 8 to 20% where a multiprocessor has one tile and that copies
+// no more than 288 KiB of operands; of [2048,256] with k = 1024 as fast, and the kernel behind it can begin
+// early. Fewer rows are those of generated text.
 HYDRAC_FN constexpr bool small_product_pays(const ProductProblem& p) {
   const std::int64_t panels = detail::small_panels(p);
   return small_product_supports(p) && p.m >= 2048 && panels <= 4 && (panels + 1) * 64 * p.k * 2 <= 288 << 10;
