@@ -78,13 +78,19 @@ __device__ __forceinline__ void multiply(float (&c)[N / 8][4], std::uint64_t a, 
   }
 }
 
-// a and b [16,32] in shared memory.
-template <class Storage>
-__device__ __forceinline__ void multiply_rows(float (&c)[4][4], std::uint64_t a, std::uint64_t b, bool add) {
-  if constexpr (kIsBf16<Storage>) {
+// a and b [16,N] in shared memory.
+template <class Storage, int N>
+__device__ __forceinline__ void multiply_rows(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
+                                              bool add) {
+  static_assert(N == 32 || N == 64);
+  if constexpr (N == 32 && kIsBf16<Storage>) {
     HYDRAC_WGMMA_SHARED(32, "bf16", 16, "16", "17", "18", 1);
-  } else {
+  } else if constexpr (N == 32) {
     HYDRAC_WGMMA_SHARED(32, "f16", 16, "16", "17", "18", 1);
+  } else if constexpr (kIsBf16<Storage>) {
+    HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34", 1);
+  } else {
+    HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34", 1);
   }
 }
 

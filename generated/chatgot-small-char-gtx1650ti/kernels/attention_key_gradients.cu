@@ -11,7 +11,9 @@ namespace hydrac::chatgot_small_char_program {
 namespace attention_code {
 
 constexpr int kRowTiles = 1;  // of 16 rows, a warp
-constexpr int kColumns = 64;
+constexpr int kAttentionTileColumns = 64;
+constexpr int kLoadColumnTermsColumns = 64;
+constexpr int kColumnTermsColumns = 64;
 constexpr int kParts = 1;  // blocks that share rows and split the columns of d_k and d_v
 
 // The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
@@ -53,8 +55,8 @@ struct MmaProduct : RoundedFragments<kRowTiles> {
         ptx::ldmatrix(columns, b_from + offset<N>(n * 16, 2 * k));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma<f16>(c.at[m][2 * n], rows[m], columns[0], columns[1]);
-          ptx::mma<f16>(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
+          ptx::mma(c.at[m][2 * n], rows[m], columns[0], columns[1]);
+          ptx::mma(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
         }
       }
     }
@@ -76,8 +78,8 @@ struct MmaProduct : RoundedFragments<kRowTiles> {
         ptx::ldmatrix_transposed(columns, b_from + offset<K>(k * 16, 2 * n));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma<f16>(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
-          ptx::mma<f16>(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
+          ptx::mma(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
+          ptx::mma(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
         }
       }
     }
@@ -151,7 +153,7 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int from = n + i;  // past the end anything
-          x[i] = ptx::pack<f16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
+          x[i] = ptx::pack(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
         }
         transpose_quad(x, place.lane);
         const int block = n + place.lane % 4;
@@ -171,10 +173,7 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 // while the next one computes.
 template <class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
-  const auto receive = [] {
-    ptx::wait_copies();
-    __syncthreads();
-  };
+  const auto receive = [] { __syncthreads(); };
   receive();
   if (count > 1) start(1, 1);
   first(0);
@@ -198,26 +197,76 @@ namespace {
 // on.
 __device__ __forceinline__ void load_column_terms(std::uint32_t to, const QueryTerms* from, int valid_rows) {
 #pragma unroll
-  for (int first = 0; first < 2 * kColumns; first += kThreads) {
+  for (int first = 0; first < 2 * kLoadColumnTermsColumns; first += kThreads) {
     const int index = first + static_cast<int>(threadIdx.x) % kThreads;
-    if (index >= 2 * kColumns) break;
-    const int column = index % kColumns;
+    if (index >= 2 * kLoadColumnTermsColumns) break;
+    const int column = index % kLoadColumnTermsColumns;
     const QueryTerms* term = from + (column < valid_rows ? column : 0);
-    ptx::copy_to_shared<4>(to + index * 4, index < kColumns ? &term->lse2 : &term->delta,
+    ptx::copy_to_shared<4>(to + index * 4, index < kLoadColumnTermsColumns ? &term->lse2 : &term->delta,
                            column < valid_rows);
   }
 }
 
 // One of the two numbers of each of a thread's columns.
 struct ColumnTerms {
-  float at[kColumns / 8][2];
+  float at[kColumnTermsColumns / 8][2];
 
   __device__ __forceinline__ void load(std::uint32_t from, const Place& place) {
 #pragma unroll
-    for (int n = 0; n < kColumns / 8; ++n) {
-      const auto pair = ptx::load_shared<2>(from + place.column(n, 0) * 4);
+    for (int n = 0; n < kColumnTermsColumns / 8; ++n) {
+      const auto pair = ptx::load_shared(from + place.column(n, 0) * 4);
       at[n][0] = float_from_bits(pair.at[0]), at[n][1] = float_from_bits(pair.at[1]);
     }
+  }
+};
+
+}  // namespace
+
+// What stands between the products of attention's backward where keys are a product's rows: from k q^T to
+// probabilities, and from v d_out^T to d_s. The formulas stand in query_gradients.cuh.
+
+namespace {
+
+// A tile of scores, rows keys and columns queries, in its thread's registers.
+struct TransposedTile {
+  Place place;  // of the thread in the rows from first_key on
+  int batch, head, first_key, first_query;
+  std::uint32_t terms;  // in shared memory: lse2 of the queries, then delta
+
+  // Scores become probabilities; dropped ones turn negative, which says so without another register.
+  // after_dropout: what d_v is made of but for keep_scale. `masked`: some query may not see some key.
+  __device__ __forceinline__ void make_probabilities(Fragment<1, 64>& scores, Fragment<1, 64>& after_dropout,
+                                                     const AttentionShape& shape,
+                                                     const AttentionDropout& dropout, bool masked) const {
+    ColumnTerms lse2;
+    lse2.load(terms, place);
+    const float scale2 = shape.scale * kLog2E;
+    for_elements<kRowTiles, kAttentionTileColumns>([&](int m, int n, int e) {
+      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
+    });
+    if (masked) mask<true>(scores, place, first_key, first_query, shape.tokens, 0.0f);
+    after_dropout = scores;
+    for_kept<true, kRowTiles, kAttentionTileColumns>(dropout, dropout_base(shape, batch, head), place,
+                                                     first_key, first_query, shape.tokens,
+                                                     [&](int m, int n, int e, bool is_kept) {
+                                                       float& x = scores.at[m][n][e];
+                                                       x = is_kept ? x : -x;
+                                                       after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
+                                                     });
+  }
+
+  // v d_out^T becomes d_s.
+  __device__ __forceinline__ void make_d_scores(Fragment<1, 64>& gradients,
+                                                const Fragment<1, 64>& probabilities,
+                                                const AttentionDropout& dropout) const {
+    ColumnTerms delta;
+    delta.load(terms + kAttentionTileColumns * 4, place);
+    for_elements<kRowTiles, kAttentionTileColumns>([&](int m, int n, int e) {
+      float probability = probabilities.at[m][n][e], gradient = gradients.at[m][n][e];
+      gradient = probability > 0.0f ? gradient * dropout.keep_scale : 0.0f;
+      probability = abs(probability);
+      gradients.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
+    });
   }
 };
 
@@ -249,8 +298,8 @@ struct KeyBlock {
     kv_head = row % shape.kv_heads;
     first = block * kAttentionTileRows;
     count = valid_rows<kAttentionTileRows>(shape.tokens, first);
-    first_tile = first / kColumns;
-    tiles = (shape.tokens + kColumns - 1) / kColumns - first_tile;
+    first_tile = first / kAttentionTileColumns;
+    tiles = (shape.tokens + kAttentionTileColumns - 1) / kAttentionTileColumns - first_tile;
   }
 };
 
@@ -261,7 +310,7 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
                                                         Heads<const f16> d_out, const QueryTerms* terms,
                                                         Heads<f16> d_k, Heads<f16> d_v,
                                                         const AttentionDropout& dropout) {
-  constexpr int row_bytes = kAttentionTileRows * kRowBytes, column_bytes = kColumns * kRowBytes;
+  constexpr int row_bytes = kAttentionTileRows * kRowBytes, column_bytes = kAttentionTileColumns * kRowBytes;
   constexpr int part_dim = (kPaddedDim / kParts + 15) / 16 * 16;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t keys = ptx::shared_address(shared);
@@ -277,67 +326,50 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
       .start(keys, k.at(block.batch, block.first, block.kv_head), block.count);
   RowLoader<kAttentionTileRows>(v.token_stride)
       .start(values, v.at(block.batch, block.first, block.kv_head), block.count);
-  const RowLoader<kColumns> load_queries(q.token_stride), load_d_outs(d_out.token_stride);
+  const RowLoader<kAttentionTileColumns> load_queries(q.token_stride), load_d_outs(d_out.token_stride);
 
   // Queries past the sequence are zeros with zero terms, and add nothing.
-  const int first_query = block.first_tile * kColumns;
+  const int first_query = block.first_tile * kAttentionTileColumns;
   int next_head = block.kv_head * group, next_query = first_query;
   const auto start = [&](int, int stage) {
-    const int valid = valid_rows<kColumns>(shape.tokens, next_query);
+    const int valid = valid_rows<kAttentionTileColumns>(shape.tokens, next_query);
     load_queries.start(queries + stage * column_bytes, q.at(block.batch, next_query, next_head), valid);
     load_d_outs.start(d_outs + stage * column_bytes, d_out.at(block.batch, next_query, next_head), valid);
-    load_column_terms(column_terms + stage * kColumns * static_cast<int>(sizeof(QueryTerms)),
+    load_column_terms(column_terms + stage * kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms)),
                       terms +
                           (static_cast<std::int64_t>(block.batch) * shape.heads + next_head) * shape.tokens +
                           next_query,
                       valid);
-    next_query += kColumns;
+    next_query += kAttentionTileColumns;
     if (next_query >= shape.tokens) next_query = first_query, ++next_head;
   };
   start(0, 0);
 
-  const float scale2 = shape.scale * kLog2E;
   // Parts overlap where the head dimension does not split evenly; both then store the same values.
   const int first_column = block.part == 0 ? 0 : kPaddedDim - part_dim;
   Fragment<kRowTiles, part_dim> key_sums, value_sums;
   int head = block.kv_head * group, query = first_query;
   const auto compute = [&](int index, int stage) {
-    Fragment<kRowTiles, kColumns> scores, gradients;
-    MmaProduct::scores<kColumns>(scores, place, keys, queries + stage * column_bytes);
-    MmaProduct::scores<kColumns>(gradients, place, values, d_outs + stage * column_bytes);
-    const std::uint32_t lse2_from = column_terms + stage * kColumns * static_cast<int>(sizeof(QueryTerms));
-    ColumnTerms lse2, delta;
-    lse2.load(lse2_from, place);
-    for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
-      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
-    });
-    if (query < block.first + kAttentionTileRows - 1) {
-      mask<true>(scores, place, block.first, query, shape.tokens, 0.0f);
-    }
-    // A dropped probability turns negative, which says so without another register.
-    Fragment<kRowTiles, kColumns> after_dropout = scores;
-    const std::uint64_t dropout_index = dropout_base(shape, block.batch, head);
-    for_kept<true, kRowTiles, kColumns>(dropout, dropout_index, place, block.first, query, shape.tokens,
-                                        [&](int m, int n, int e, bool is_kept) {
-                                          float& x = scores.at[m][n][e];
-                                          x = is_kept ? x : -x;
-                                          after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
-                                        });
-    MmaProduct::Weights<kColumns> weights;
+    Fragment<kRowTiles, kAttentionTileColumns> scores, gradients;
+    MmaProduct::scores<kAttentionTileColumns>(scores, place, keys, queries + stage * column_bytes);
+    MmaProduct::scores<kAttentionTileColumns>(gradients, place, values, d_outs + stage * column_bytes);
+    const TransposedTile tile{
+        place, block.batch,
+        head,  block.first,
+        query, column_terms + stage * kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms))};
+    Fragment<kRowTiles, kAttentionTileColumns> after_dropout;
+    tile.make_probabilities(scores, after_dropout, shape, dropout,
+                            query < block.first + kAttentionTileRows - 1);
+    MmaProduct::Weights<kAttentionTileColumns> weights;
     MmaProduct::round(weights, after_dropout);
-    MmaProduct::accumulate<kColumns>(value_sums, place, weights, d_outs + stage * column_bytes, first_column);
-    delta.load(lse2_from + kColumns * 4, place);
-    for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
-      float probability = scores.at[m][n][e], gradient = gradients.at[m][n][e];
-      gradient = probability > 0.0f ? gradient * dropout.keep_scale : 0.0f;
-      probability = abs(probability);
-      gradients.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
-    });
-    MmaProduct::Weights<kColumns> d_weights;
+    MmaProduct::accumulate<kAttentionTileColumns>(value_sums, place, weights, d_outs + stage * column_bytes,
+                                                  first_column);
+    tile.make_d_scores(gradients, scores, dropout);
+    MmaProduct::Weights<kAttentionTileColumns> d_weights;
     MmaProduct::round(d_weights, gradients);
-    MmaProduct::accumulate<kColumns>(key_sums, place, d_weights, queries + stage * column_bytes,
-                                     first_column);
-    query += kColumns;
+    MmaProduct::accumulate<kAttentionTileColumns>(key_sums, place, d_weights, queries + stage * column_bytes,
+                                                  first_column);
+    query += kAttentionTileColumns;
     if (query >= shape.tokens) query = first_query, ++head;
   };
   const auto first = [&](int stage) { compute(0, stage); };

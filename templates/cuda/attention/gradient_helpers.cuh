@@ -7,22 +7,6 @@
 
 namespace hydrac::cuda {
 
-// A warp starts the copy of `rows` rows of 128 bytes. Rows from valid_rows on become zero.
-template <int rows, class Storage>
-__device__ __forceinline__ void start_rows(std::uint32_t to, const Storage* from, std::int64_t token_stride,
-                                           int valid_rows) {
-  const int row = static_cast<int>(threadIdx.x) % 32 / 8, chunk = static_cast<int>(threadIdx.x) % 8;
-  const std::uint32_t even = to + row * 128 + (chunk ^ row) * 16, odd = (even ^ 64) + 512;
-  from += row * token_stride + chunk * 8;
-#pragma unroll 2
-  for (int first = 0; first < rows; first += 8) {
-    ptx::copy_to_shared<16>(even + first * 128, from, first + row < valid_rows);
-    from += 4 * token_stride;  // where nothing is valid, nothing is read
-    ptx::copy_to_shared<16>(odd + first * 128, from, first + row + 4 < valid_rows);
-    from += 4 * token_stride;
-  }
-}
-
 // Two warps, one for k, q and lse2, the other for v, d_out and delta: copy them to shared memory, as far
 // ahead as there is room. The first one takes the pieces of work.
 template <class Config>

@@ -6,10 +6,9 @@
 // through shared memory, because d_q sums over the keys of both. The warpgroups take turns: while one's
 // products run, the other makes probabilities.
 #pragma once
-#include "cuda/attention/column_terms.cuh"
 #include "cuda/attention/gradient_helpers.cuh"
 #include "cuda/attention/product_wgmma.cuh"
-#include "cuda/attention/softmax.cuh"
+#include "cuda/attention/transposed_scores.cuh"
 
 namespace hydrac::cuda {
 
@@ -119,7 +118,7 @@ class GradientWarpgroup {
 #pragma unroll
     for (int k = 0; k < Config::rows / 16; ++k) {
       const int panel = k / 4 * (kColumns * 128), column_bytes = k % 4 * 32;
-      wgmma::multiply_rows<Storage>(
+      wgmma::multiply_rows<Storage, kDim / 2>(
           query_sum_.at[0], wgmma::descriptor(shared_.d_scores(count - 2), 0, panel + column_bytes),
           wgmma::descriptor(shared_.keys(oldest.piece) + own_ * kDim, 0, k * 16 * 128), k > 0);
     }
@@ -131,53 +130,25 @@ class GradientWarpgroup {
   __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now) {
     Product::settle(scores_);
     Product::settle(gradients_);
-    const int query = now.tile.first_query(), key = now.tile.first_key(), own_key = key + own_ * 64;
+    const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
     if (!now.exists || (Config::causal && query + kColumns <= own_key)) {
       scores_.clear();
       gradients_.clear();
       Product::round(weights_, scores_);
       return;
     }
-    ColumnTerms<kColumns> lse2, delta;
-    lse2.load(shared_.terms(count), place_);
-    const float scale2 = shape_.scale * kLog2E;
-    for_elements<1, kColumns>([&](int m, int n, int e) {
-      scores_.at[m][n][e] = ptx::exp2(fma(scores_.at[m][n][e], scale2, -lse2.at[n][e % 2]));
-    });
-    if (Config::causal ? query < own_key + 63 : own_key + 64 > shape_.tokens) {
-      mask<Config::causal, true>(scores_, place_, key, query, shape_.tokens, 0.0f);
-    }
-    // A dropped probability turns negative, which says so without another register.
-    Fragment<1, kColumns> after_dropout = scores_;
-    if constexpr (Config::has_dropout) {
-      const std::uint64_t dropout_index = dropout_base(shape_, now.tile.batch, now.tile.head);
-      for_kept<true, 1, kColumns>(dropout_, dropout_index, place_, key, query, shape_.tokens,
-                                  [&](int m, int n, int e, bool is_kept) {
-                                    float& x = scores_.at[m][n][e];
-                                    x = is_kept ? x : -x;
-                                    after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
-                                  });
-    }
+    const TransposedTile<Config> tile{in_group_, now.tile.batch, now.tile.head,
+                                      own_key,   query,          shared_.terms(count)};
+    Fragment<1, kColumns> after_dropout;
+    tile.make_probabilities(scores_, after_dropout, shape_, dropout_,
+                            Config::causal ? query < own_key + 63 : own_key + 64 > shape_.tokens);
     Product::round(weights_, after_dropout);
-    delta.load(shared_.terms(count) + kColumns * 4, place_);
-    for_elements<1, kColumns>([&](int m, int n, int e) {
-      float probability = scores_.at[m][n][e], gradient = gradients_.at[m][n][e];
-      if constexpr (Config::has_dropout) {
-        gradient = probability > 0.0f ? gradient * dropout_.keep_scale : 0.0f;
-        probability = abs(probability);
-      }
-      gradients_.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
-    });
+    tile.make_d_scores(gradients_, scores_, dropout_);
   }
 
   // The warpgroup's panel of d_s, queries as rows.
   __device__ __forceinline__ void store_d_scores(int count) {
-    const int row = place_.lane / 16 * 8 + place_.lane % 8, chunk = in_group_.warp * 2 + place_.lane / 8 % 2;
-    const std::uint32_t to =
-        shared_.d_scores(count) + own_ * (kColumns * 128) + row * 128 + (chunk ^ place_.lane % 8) * 16;
-#pragma unroll
-    for (int k = 0; k < kColumns / 16; ++k)
-      ptx::stmatrix_transposed(to + k * (16 * 128), d_weights_.at[0][k]);
+    store_transposed(shared_.d_scores(count) + own_ * (kColumns * 128), in_group_, d_weights_.at[0]);
     Product::publish_tiles();
   }
 

@@ -5,9 +5,8 @@
 // shares the kv head, in one order: the gradients of grouped heads are summed in registers. Products are
 // transposed (k q^T), so that again what one leaves in registers is what the next takes.
 #pragma once
-#include "cuda/attention/column_terms.cuh"
 #include "cuda/attention/pipeline.cuh"
-#include "cuda/attention/softmax.cuh"
+#include "cuda/attention/transposed_scores.cuh"
 
 namespace hydrac::cuda {
 
@@ -79,7 +78,6 @@ __device__ __forceinline__ void attention_key_gradients(
   };
   start(0, 0);
 
-  const float scale2 = shape.scale * kLog2E;
   // Parts overlap where the head dimension does not split evenly; both then store the same values.
   const int first_column = block.part == 0 ? 0 : Config::padded_dim - part_dim;
   Fragment<row_tiles, part_dim> key_sums, value_sums;
@@ -92,28 +90,14 @@ __device__ __forceinline__ void attention_key_gradients(
     Product::commit();
     Product::template scores<columns>(gradients, place, values, d_outs + stage * column_bytes);
     Product::commit();
-    const std::uint32_t lse2_from = column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms));
-    ColumnTerms<columns> lse2, delta;
+    const TransposedTile<Config> tile{
+        place,       block.batch, head,
+        block.first, query,       column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms))};
     Product::template wait<1>();  // probabilities are made while d_out v^T is computed
-    lse2.load(lse2_from, place);
     Product::settle(scores);
-    for_elements<row_tiles, columns>([&](int m, int n, int e) {
-      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
-    });
-    if (Config::causal && query < block.first + Config::rows - 1) {
-      mask<true, true>(scores, place, block.first, query, shape.tokens, 0.0f);
-    }
-    // A dropped probability turns negative, which says so without another register.
-    Fragment<row_tiles, columns> after_dropout = scores;
-    if constexpr (Config::has_dropout) {
-      const std::uint64_t dropout_index = dropout_base(shape, block.batch, head);
-      for_kept<true, row_tiles, columns>(dropout, dropout_index, place, block.first, query, shape.tokens,
-                                         [&](int m, int n, int e, bool is_kept) {
-                                           float& x = scores.at[m][n][e];
-                                           x = is_kept ? x : -x;
-                                           after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
-                                         });
-    }
+    Fragment<row_tiles, columns> after_dropout;
+    tile.make_probabilities(scores, after_dropout, shape, dropout,
+                            Config::causal && query < block.first + Config::rows - 1);
     typename Product::template Weights<columns> weights;
     Product::round(weights, after_dropout);
     Product::settle(value_sums);
@@ -122,16 +106,8 @@ __device__ __forceinline__ void attention_key_gradients(
                                           first_column, index > 0);
     Product::commit();
     Product::template wait<0>();
-    delta.load(lse2_from + columns * 4, place);
     Product::settle(gradients);
-    for_elements<row_tiles, columns>([&](int m, int n, int e) {
-      float probability = scores.at[m][n][e], gradient = gradients.at[m][n][e];
-      if constexpr (Config::has_dropout) {
-        gradient = probability > 0.0f ? gradient * dropout.keep_scale : 0.0f;
-        probability = abs(probability);
-      }
-      gradients.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
-    });
+    tile.make_d_scores(gradients, scores, dropout);
     typename Product::template Weights<columns> d_weights;
     Product::round(d_weights, gradients);
     Product::settle(key_sums);

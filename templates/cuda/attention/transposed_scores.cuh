@@ -1,0 +1,72 @@
+// What stands between the products of attention's backward where keys are a product's rows: from k q^T to
+// probabilities, and from v d_out^T to d_s. The formulas stand in query_gradients.cuh.
+#pragma once
+#include "cuda/attention/column_terms.cuh"
+#include "cuda/attention/pipeline.cuh"
+#include "cuda/attention/softmax.cuh"
+
+namespace hydrac::cuda {
+
+// A tile of scores, rows keys and columns queries, in its thread's registers.
+template <class Config>
+struct TransposedTile {
+  static constexpr int kColumns = Config::columns;
+  using Scores = Fragment<Config::row_tiles, kColumns>;
+
+  Place place;  // of the thread in the rows from first_key on
+  int batch, head, first_key, first_query;
+  std::uint32_t terms;  // in shared memory: lse2 of the queries, then delta
+
+  // Scores become probabilities; dropped ones turn negative, which says so without another register.
+  // after_dropout: what d_v is made of but for keep_scale. `masked`: some query may not see some key.
+  __device__ __forceinline__ void make_probabilities(Scores& scores, Scores& after_dropout,
+                                                     const AttentionShape& shape,
+                                                     const AttentionDropout& dropout, bool masked) const {
+    ColumnTerms<kColumns> lse2;
+    lse2.load(terms, place);
+    const float scale2 = shape.scale * kLog2E;
+    for_elements<Config::row_tiles, kColumns>([&](int m, int n, int e) {
+      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
+    });
+    if (masked) mask<Config::causal, true>(scores, place, first_key, first_query, shape.tokens, 0.0f);
+    after_dropout = scores;
+    if constexpr (Config::has_dropout) {
+      for_kept<true, Config::row_tiles, kColumns>(dropout, dropout_base(shape, batch, head), place, first_key,
+                                                  first_query, shape.tokens,
+                                                  [&](int m, int n, int e, bool is_kept) {
+                                                    float& x = scores.at[m][n][e];
+                                                    x = is_kept ? x : -x;
+                                                    after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
+                                                  });
+    }
+  }
+
+  // v d_out^T becomes d_s.
+  __device__ __forceinline__ void make_d_scores(Scores& gradients, const Scores& probabilities,
+                                                const AttentionDropout& dropout) const {
+    ColumnTerms<kColumns> delta;
+    delta.load(terms + kColumns * 4, place);
+    for_elements<Config::row_tiles, kColumns>([&](int m, int n, int e) {
+      float probability = probabilities.at[m][n][e], gradient = gradients.at[m][n][e];
+      if constexpr (Config::has_dropout) {
+        gradient = probability > 0.0f ? gradient * dropout.keep_scale : 0.0f;
+        probability = abs(probability);
+      }
+      gradients.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
+    });
+  }
+};
+
+// Stores a warpgroup's d_s [64 keys, queries], rounded, as a panel with the queries as rows. `in_group` is
+// the thread's place in the warpgroup.
+template <int K>
+__device__ __forceinline__ void store_transposed(std::uint32_t panel, const Place& in_group,
+                                                 const std::uint32_t (&d_scores)[K][4]) {
+  const int row = in_group.lane / 16 * 8 + in_group.lane % 8,
+            chunk = in_group.warp * 2 + in_group.lane / 8 % 2;
+  const std::uint32_t to = panel + row * 128 + (chunk ^ in_group.lane % 8) * 16;
+#pragma unroll
+  for (int k = 0; k < K; ++k) ptx::stmatrix_transposed(to + k * (16 * 128), d_scores[k]);
+}
+
+}  // namespace hydrac::cuda
