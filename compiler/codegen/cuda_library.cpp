@@ -31,6 +31,8 @@ const char* name_of(AttentionKernel kernel) {
       return "query_terms";
     case AttentionKernel::gradients:
       return "gradients";
+    case AttentionKernel::head_gradients:
+      return "head_gradients";
   }
   throw std::logic_error("no such kernel");
 }
@@ -49,7 +51,8 @@ class AttentionText {
                 .tokens = a.tokens,
                 .heads = a.heads,
                 .kv_heads = a.kv_heads,
-                .head_dim = a.head_dim};
+                .head_dim = a.head_dim,
+                .causal = a.causal};
     if (!attention_supports(problem_))
       throw std::logic_error(fmt::format("head_dim {} was not checked", a.head_dim));
   }
@@ -57,6 +60,7 @@ class AttentionText {
   const AttentionCall& call() const { return call_.attention; }
   int64_t backward_workspace() const { return static_cast<int64_t>(attention_backward_workspace(problem_)); }
   bool fuses_gradients() const { return attention_fuses_gradients(problem_); }
+  bool owns_heads() const { return attention_owns_heads(problem_); }
 
   struct Tensor {
     std::string name;
@@ -74,7 +78,7 @@ class AttentionText {
                      std::to_string(launch.grid)};
     const bool takes_dropout = which != AttentionKernel::query_terms, drops = takes_dropout && this->drops();
     kernel.takes_layer = drops;
-    kernel.takes_workspace = which != AttentionKernel::forward;
+    kernel.takes_workspace = which != AttentionKernel::forward && which != AttentionKernel::head_gradients;
     kernel.header = "cuda/attention/attention.cuh";
     ParameterList list;
     for (const Tensor& tensor : tensors) {
@@ -119,13 +123,14 @@ class AttentionText {
     return fmt::format(
         "  constexpr cuda::AttentionProblem problem{{.capability = {}, .element_bytes = sizeof({}), .is_bf16 "
         "= {},\n"
-        "      .has_dropout = {}, .batch = {}, .tokens = {}, .heads = {}, .kv_heads = {}, .head_dim = {}}};\n"
+        "      .has_dropout = {}, .batch = {}, .tokens = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, "
+        ".causal = {}}};\n"
         "  using Config = cuda::AttentionConfig<{}, {}, attention_family(problem),\n"
         "      attention_tile(problem, cuda::AttentionKernel::{}), {}, {}>;\n"
         "  constexpr cuda::AttentionShape shape{{{}, {}, {}, {}, {}f}};\n",
         problem_.capability, type(), problem_.is_bf16, problem_.has_dropout, batch, tokens, heads, kv_heads,
-        head_dim, type(), head_dim, name_of(which), a.causal, drops(), batch, tokens, heads, kv_heads,
-        static_cast<float>(a.scale));
+        head_dim, a.causal, type(), head_dim, name_of(which), a.causal, drops(), batch, tokens, heads,
+        kv_heads, static_cast<float>(a.scale));
   }
 
   std::string dropout() const {
@@ -170,6 +175,17 @@ CudaKernels attention_backward(const ir::Graph& graph, const ir::Node& node, con
   const AttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},
       lse{"lse", node.inputs[2]}, q{"q", node.inputs[3]}, k{"k", node.inputs[4]}, v{"v", node.inputs[5]},
       d_q{"d_q", node.outputs[0], true}, d_k{"d_k", node.outputs[1], true}, d_v{"d_v", node.outputs[2], true};
+  if (text.owns_heads()) {
+    CudaKernel gradients =
+        text.kernel(AttentionKernel::head_gradients, "attention_head_gradients",
+                    {q, k, v, out, lse, d_out, d_q, d_k, d_v},
+                    fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}", text.heads(q, a.q),
+                                text.heads(k, a.k), text.heads(v, a.v), text.heads(out, a.out),
+                                text.heads(d_out, a.d_out), text.heads(d_q, a.d_q), text.heads(d_k, a.d_k),
+                                text.heads(d_v, a.d_v)));
+    gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
+    return {{std::move(gradients)}, text.backward_workspace()};
+  }
   if (text.fuses_gradients()) {
     CudaKernel terms = text.kernel(
         AttentionKernel::query_terms, "attention_query_terms", {out, lse, d_out},

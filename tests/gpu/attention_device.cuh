@@ -91,22 +91,38 @@ __global__ void __launch_bounds__(Config::tile.threads() + 128, Config::tile.blo
       packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), x.workspace, dropout);
 }
 
+template <class Config, cuda::AttentionShape constant>
+__global__ void __launch_bounds__(Config::tile.threads() + 128, Config::tile.blocks_per_sm)
+    head_gradients(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
+                   cuda::AttentionDropout dropout) {
+  const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
+  using Storage = typename Config::Storage;
+  constexpr int D = Config::head_dim;
+  cuda::attention_head_gradients<Config>(
+      shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
+      packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads<const Storage>(x.out, shape, D),
+      x.lse, out_heads(x.d_out, shape, D), packed_heads(x.d_qkv, shape, D, 0),
+      packed_heads(x.d_qkv, shape, D, shape.heads),
+      packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), dropout);
+}
+
 // The kernels of one problem.
 template <class Storage, int head_dim, int capability, bool causal, bool has_dropout,
           cuda::AttentionShape constant = cuda::AttentionShape{}>
 struct Attention {
   static constexpr cuda::AttentionProblem kind{
-      capability, sizeof(Storage), __is_same(Storage, bf16), has_dropout, 1, 1, 1, 1, head_dim};
-  template <cuda::AttentionKernel kernel>
-  using Config = cuda::AttentionConfig<Storage, head_dim, cuda::attention_family(kind),
-                                       cuda::attention_tile(kind, kernel), causal, has_dropout>;
-
-  static cuda::AttentionProblem problem_of(const cuda::AttentionShape& shape) {
+      capability, sizeof(Storage), __is_same(Storage, bf16), has_dropout, 1, 1, 1, 1, head_dim, causal};
+  static constexpr cuda::AttentionProblem problem_of(const cuda::AttentionShape& shape) {
     cuda::AttentionProblem problem = kind;
     problem.batch = shape.batch, problem.tokens = shape.tokens;
     problem.heads = shape.heads, problem.kv_heads = shape.kv_heads;
     return problem;
   }
+
+  template <cuda::AttentionKernel kernel, int tokens = 1>
+  using Config = cuda::AttentionConfig<Storage, head_dim, cuda::attention_family(kind),
+                                       cuda::attention_tile(problem_of({1, tokens, 1, 1, 1.0f}), kernel),
+                                       causal, has_dropout>;
 
   template <cuda::AttentionKernel kernel, class Kernel>
   static void launch(Kernel* function, const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
@@ -143,6 +159,22 @@ struct Attention {
     static_assert(can_fuse);
     launch<Kernels::query_terms>(query_terms<Config<Kernels::query_terms>, constant>, shape, x, dropout);
     launch<Kernels::gradients>(gradients<Config<Kernels::gradients>, constant>, shape, x, dropout);
+  }
+
+  // The kernel for sequences that have as many tiles of 64 tokens as `tokens` have.
+  template <int tokens>
+  static void run_head_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
+                                 const cuda::AttentionDropout& dropout) {
+    launch<Kernels::head_gradients>(head_gradients<Config<Kernels::head_gradients, tokens>, constant>, shape,
+                                    x, dropout);
+  }
+  static void run_head_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
+                                 const cuda::AttentionDropout& dropout) {
+    static_assert(can_fuse);
+    if (shape.tokens <= 64) return run_head_gradients<64>(shape, x, dropout);
+    if (shape.tokens <= 128) return run_head_gradients<128>(shape, x, dropout);
+    if (shape.tokens <= 192) return run_head_gradients<192>(shape, x, dropout);
+    if constexpr (causal) run_head_gradients<256>(shape, x, dropout);
   }
 };
 

@@ -107,6 +107,37 @@ TEST(AttentionGeometry, GradientsAreFusedWhereThatIsFaster) {
   EXPECT_FALSE(fuses(80, false, 16, 2048, 64));
 }
 
+TEST(AttentionGeometry, BlocksOwnHeadsThatFitIntoSharedMemory) {
+  const auto owns = [](int capability, std::int64_t tokens, int kv_heads, int head_dim, bool causal) {
+    const AttentionProblem p{capability, 2, true, true, 64, tokens, 12, kv_heads, head_dim, causal};
+    if (!attention_owns_heads(p)) return false;
+    EXPECT_LE(attention_launch(p, AttentionKernel::head_gradients).shared_bytes,
+              attention_shared_limit(90) / (tokens <= 64 ? 2 : 1));
+    EXPECT_EQ(attention_backward_workspace(p), 0u);
+    return true;
+  };
+  for (std::int64_t tokens : {1, 64, 65, 128, 129, 192}) {
+    EXPECT_TRUE(owns(90, tokens, 12, 64, true));
+    EXPECT_TRUE(owns(90, tokens, 12, 64, false));
+  }
+  EXPECT_TRUE(owns(90, 256, 12, 64, true));
+  EXPECT_FALSE(owns(90, 256, 12, 64, false));
+  EXPECT_FALSE(owns(90, 257, 12, 64, true));
+  EXPECT_FALSE(owns(90, 256, 4, 64, true));
+  EXPECT_FALSE(owns(90, 256, 12, 128, true));
+  EXPECT_FALSE(owns(80, 256, 12, 64, true));
+}
+
+TEST(AttentionGeometry, BlocksThatOwnHeadsTakeOneAfterAnother) {
+  const AttentionProblem small{90, 2, true, false, 64, 256, 6, 6, 64};
+  const AttentionLaunch launch = attention_launch(small, AttentionKernel::head_gradients);
+  EXPECT_EQ(launch.grid, 132u);
+  EXPECT_EQ(launch.threads, 256 + 128);
+  const AttentionProblem tiny{90, 2, true, false, 32, 64, 4, 4, 64};
+  EXPECT_EQ(attention_launch(tiny, AttentionKernel::head_gradients).grid, 128u);
+  EXPECT_EQ(attention_launch(tiny, AttentionKernel::head_gradients).threads, 128 + 128);
+}
+
 TEST(AttentionGeometry, FusedGradientsLaunchABlockAMultiprocessor) {
   const AttentionProblem hydra{90, 2, true, false, 16, 2048, 12, 4, 64};
   const AttentionLaunch launch = attention_launch(hydra, AttentionKernel::gradients);

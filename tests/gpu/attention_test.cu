@@ -61,8 +61,11 @@ struct CaseTensors {
   AttentionTensors reference;
 };
 
-// `fused` says which kernels compute the backward pass.
-template <class Storage, int head_dim, bool causal, bool has_dropout, bool fused>
+// The kernels that compute the backward pass.
+enum class Backward { pair, pieces, heads };
+constexpr const char* kBackwardNames[] = {"pair", "pieces", "heads"};
+
+template <class Storage, int head_dim, bool causal, bool has_dropout, Backward backward>
 void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<Storage>& tensors) {
   using Kernels = Attention<Storage, head_dim, kCapability, causal, has_dropout>;
   const int all_heads = c.heads + 2 * c.kv_heads;
@@ -74,7 +77,8 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   DeviceArray<float> lse(tokens * c.heads);
   const cuda::AttentionShape shape{c.batch, c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale())};
   const cuda::AttentionDropout dropout{c.key, c.threshold(), static_cast<float>(1 / (1 - c.dropout))};
-  DeviceArray<unsigned char> workspace(fused ? attention_gradients_workspace(Kernels::problem_of(shape))
+  DeviceArray<unsigned char> workspace(backward == Backward::pieces
+                                             ? attention_gradients_workspace(Kernels::problem_of(shape))
                                              : tokens * c.heads * sizeof(cuda::QueryTerms));
   const DeviceTensors<Storage> x{device_qkv.get(), device_d_out.get(), out.get(),
                                  d_qkv.get(),      lse.get(),          workspace.get()};
@@ -84,7 +88,9 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   for (int run = 0; run < 2; ++run) {
     out.poison(), d_qkv.poison(), lse.poison(), workspace.poison();
     Kernels::run_forward(shape, x, dropout);
-    if constexpr (fused) {
+    if constexpr (backward == Backward::heads) {
+      Kernels::run_head_gradients(shape, x, dropout);
+    } else if constexpr (backward == Backward::pieces) {
       Kernels::run_gradients(shape, x, dropout);
     } else {
       Kernels::run_query_gradients(shape, x, dropout);
@@ -113,9 +119,9 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   const bool passed = close && repeatable && intact;
   failures += !passed;
   std::printf(
-      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s%s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e%s%s\n",
+      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s %-6s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e%s%s\n",
       passed ? "ok  " : "FAIL", type, head_dim, c.batch, c.tokens, c.heads, c.kv_heads, c.dropout,
-      causal ? "causal" : "full  ", fused ? " fused" : "", errors[0], errors[1], errors[2], errors[3], errors[4],
+      causal ? "causal" : "full  ", kBackwardNames[static_cast<int>(backward)], errors[0], errors[1], errors[2], errors[3], errors[4],
       repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
   std::fflush(stdout);
 }
@@ -134,9 +140,13 @@ void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
   reference.v = slice(tensors.qkv, c, all_heads, c.heads + c.kv_heads, c.kv_heads);
   reference.d_out = slice(tensors.d_out, c, c.heads, 0, c.heads);
   attention_reference(c, reference);
-  check_kernels<Storage, head_dim, causal, has_dropout, false>(type, c, tensors);
-  if constexpr (Attention<Storage, head_dim, kCapability, causal, has_dropout>::can_fuse)
-    check_kernels<Storage, head_dim, causal, has_dropout, true>(type, c, tensors);
+  check_kernels<Storage, head_dim, causal, has_dropout, Backward::pair>(type, c, tensors);
+  using Kernels = Attention<Storage, head_dim, kCapability, causal, has_dropout>;
+  if constexpr (Kernels::can_fuse) {
+    check_kernels<Storage, head_dim, causal, has_dropout, Backward::pieces>(type, c, tensors);
+    if (attention_owns_heads(Kernels::problem_of({c.batch, c.tokens, c.heads, c.kv_heads, 1.0f})))
+      check_kernels<Storage, head_dim, causal, has_dropout, Backward::heads>(type, c, tensors);
+  }
 }
 
 template <class Storage, int head_dim>
@@ -145,6 +155,7 @@ void check_sizes(const char* type) {
   for (int tokens : {1, 37, 64, 128, 1000}) {
     check_case<Storage, head_dim, true, false>(type, {2, tokens, 2, 2, 0, 0.0}, ++seed);
   }
+  check_case<Storage, head_dim, true, true>(type, {2, 150, 3, 3, 0, 0.2}, ++seed);
   check_case<Storage, head_dim, true, false>(type, {1, 333, 6, 2, 0, 0.0}, ++seed);
   check_case<Storage, head_dim, true, true>(type, {2, 200, 4, 2, 0, 0.2}, ++seed);
 }
@@ -169,11 +180,12 @@ float median_ms(int inputs, Run run) {
   return times[repeats / 2];
 }
 
-template <class Storage, int head_dim, int batch, int tokens, int heads, int kv_heads>
+template <class Storage, int head_dim, int batch, int tokens, int heads, int kv_heads, bool drops = false>
 void time_shape(const char* name) {
   constexpr int inputs = 3;
   constexpr cuda::AttentionShape shape{batch, tokens, heads, kv_heads, 0.125f};
-  using Kernels = Attention<Storage, head_dim, kCapability, true, false, shape>;
+  using Kernels = Attention<Storage, head_dim, kCapability, true, drops, shape>;
+  constexpr cuda::AttentionDropout dropout{7, drops ? 13107u : 0u, drops ? 1.25f : 1.0f};
   const std::size_t rows = static_cast<std::size_t>(batch) * tokens;
   const auto values = random_values<Storage>(rows * (heads + 2 * kv_heads) * head_dim, 5);
   const auto d_values = random_values<Storage>(rows * heads * head_dim, 6);
@@ -188,17 +200,22 @@ void time_shape(const char* name) {
     DeviceArray<Storage>* a = &arrays[4 * i];
     x.push_back({a[0].get(), a[1].get(), a[2].get(), a[3].get(), lse.get(), workspace.get()});
   }
-  const float forward = median_ms(inputs, [&](int i) { Kernels::run_forward(shape, x[i], {}); });
-  const float queries = median_ms(inputs, [&](int i) { Kernels::run_query_gradients(shape, x[i], {}); });
-  const float keys = median_ms(inputs, [&](int i) { Kernels::run_key_gradients(shape, x[i], {}); });
+  const float forward = median_ms(inputs, [&](int i) { Kernels::run_forward(shape, x[i], dropout); });
+  const float queries = median_ms(inputs, [&](int i) { Kernels::run_query_gradients(shape, x[i], dropout); });
+  const float keys = median_ms(inputs, [&](int i) { Kernels::run_key_gradients(shape, x[i], dropout); });
   const double product =
       1e-9 * batch * heads * head_dim * static_cast<double>(tokens) * tokens;  // GFLOP, causal half
-  std::printf("%-6s forward %.3f ms %.0f TFLOP/s; backward %.3f ms (queries %.3f + keys %.3f) %.0f TFLOP/s\n",
-              name, forward, 2 * product / forward, queries + keys, queries, keys,
-              5 * product / (queries + keys));
+  std::printf(
+      "%-6s forward %.4f ms %.0f TFLOP/s; backward %.4f ms (queries %.4f + keys %.4f) %.0f TFLOP/s\n", name,
+      forward, 2 * product / forward, queries + keys, queries, keys, 5 * product / (queries + keys));
   if constexpr (Kernels::can_fuse) {
-    const float fused = median_ms(inputs, [&](int i) { Kernels::run_gradients(shape, x[i], {}); });
-    std::printf("%-6s backward in one kernel %.3f ms %.0f TFLOP/s\n", name, fused, 5 * product / fused);
+    const float fused = median_ms(inputs, [&](int i) { Kernels::run_gradients(shape, x[i], dropout); });
+    std::printf("%-6s backward by pieces %.4f ms %.0f TFLOP/s\n", name, fused, 5 * product / fused);
+    if constexpr (attention_owns_heads(Kernels::problem_of(shape))) {
+      const float heads_ms = median_ms(
+          inputs, [&](int i) { Kernels::template run_head_gradients<tokens>(shape, x[i], dropout); });
+      std::printf("%-6s backward by heads %.4f ms %.0f TFLOP/s\n", name, heads_ms, 5 * product / heads_ms);
+    }
   }
   std::fflush(stdout);
 }
@@ -220,6 +237,10 @@ int main(int argc, char** argv) {
     time_shape<bf16, 64, 16, 2048, 12, 4>("hydra");
     time_shape<bf16, 64, 4, 4096, 32, 8>("llama");
     time_shape<bf16, 128, 4, 4096, 16, 4>("D=128");
+    time_shape<bf16, 64, 64, 256, 6, 6>("T=256");
+    time_shape<bf16, 64, 64, 256, 6, 6, true>("drops");
+    time_shape<bf16, 64, 64, 128, 12, 12>("T=128");
+    time_shape<bf16, 64, 32, 64, 4, 4>("T=64");
 #endif
     time_shape<float, 64, 16, 1024, 12, 12>("float");
     return 0;
@@ -236,6 +257,13 @@ int main(int argc, char** argv) {
   check_case<bf16, 64, false, false>("bf16", {2, 777, 3, 3, 0, 0.0}, 3);
   check_case<bf16, 64, true, false>("bf16", {3, 2048, 12, 4, 0, 0.0}, 4);
   check_case<bf16, 64, true, false>("bf16", {3, 700, 5, 1, 0, 0.0}, 5);
+  // More heads than blocks: each takes several.
+  check_case<bf16, 64, true, false>("bf16", {50, 256, 6, 6, 0, 0.0}, 6);
+  check_case<bf16, 64, true, true>("bf16", {48, 250, 6, 6, 0, 0.2}, 7);
+  check_case<bf16, 64, true, false>("bf16", {90, 65, 6, 6, 0, 0.0}, 8);
+  check_case<bf16, 64, true, false>("bf16", {90, 64, 6, 6, 0, 0.0}, 9);
+  check_case<bf16, 64, false, false>("bf16", {50, 177, 3, 3, 0, 0.0}, 10);
+  check_case<bf16, 64, false, true>("bf16", {2, 100, 3, 3, 0, 0.1}, 11);
 #else
   check_sizes<f16, 64>("f16");
   check_sizes<f16, 256>("f16");

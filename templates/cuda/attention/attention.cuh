@@ -1,7 +1,7 @@
-// Attention on CUDA: attention_forward, and for the backward pass attention_query_gradients and
-// attention_key_gradients or, where attention_fuses_gradients(), attention_query_terms and
-// attention_gradients, each a device function template over an AttentionConfig and deterministic. A
-// __global__ wrapper binds its constants and pointers:
+// Attention on CUDA: attention_forward, and for the backward pass attention_head_gradients where
+// attention_owns_heads(), attention_query_terms and attention_gradients where attention_fuses_gradients(),
+// and else attention_query_gradients and attention_key_gradients. Each is a device function template over an
+// AttentionConfig, and deterministic. A __global__ wrapper binds its constants and pointers:
 //
 //   constexpr AttentionProblem problem{.capability = 90, .element_bytes = 2, .is_bf16 = true, .head_dim = 64,
 //   ...}; using Config = AttentionConfig<bf16, 64, attention_family(problem),
@@ -9,12 +9,14 @@
 //   attention_forward<Config>(shape, q, k, v, out, lse, dropout);
 //
 // in blocks of Config::threads with __launch_bounds__(threads, blocks_per_sm), launched as
-// attention_launch(problem, kernel) says. The hopper family compiles for sm_90a only, not sm_90. The three
-// read alike: RowLoader (rows.cuh) brings tiles to shared memory, stream_tiles (pipeline.cuh) moves on, a
-// product policy (product_*.cuh) multiplies, softmax.cuh does what stands between two products.
+// attention_launch(problem, kernel) says. The hopper family compiles for sm_90a only, not sm_90. The forward
+// pass and the last two read alike: RowLoader (rows.cuh) brings tiles to shared memory, stream_tiles
+// (pipeline.cuh) moves on, a product policy (product_*.cuh) multiplies, softmax.cuh does what stands between
+// two products.
 #pragma once
 #include "cuda/attention/forward.cuh"
 #include "cuda/attention/gradients.cuh"
+#include "cuda/attention/head_gradients.cuh"
 #include "cuda/attention/key_gradients.cuh"
 #include "cuda/attention/query_gradients.cuh"
 #include "cuda/attention/query_terms.cuh"

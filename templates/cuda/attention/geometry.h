@@ -21,6 +21,7 @@ enum class AttentionKernel {
   key_gradients,    // d_k, d_v
   query_terms,      // the query terms alone; runs before gradients
   gradients,        // d_q, d_k, d_v: attention_fuses_gradients() says whether instead of the two above
+  head_gradients,   // d_q, d_k, d_v with no other kernel: attention_owns_heads() says whether
 };
 
 struct AttentionProblem {
@@ -29,6 +30,7 @@ struct AttentionProblem {
   bool is_bf16;
   bool has_dropout;
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
+  bool causal = true;
 };
 
 // How one block of threads works: it owns warps * 16 * row_tiles rows (queries, or keys in key_gradients) and
@@ -110,6 +112,18 @@ HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
   return (rows + sections - 1) / sections;
 }
 
+// Tiles of d_s of 64 queries and 64 keys in a head of `tiles` tiles of 64 tokens.
+HYDRAC_FN constexpr int head_score_tiles(int tiles, bool causal) {
+  return causal ? tiles * (tiles + 1) / 2 : tiles * tiles;
+}
+
+// Whether head_gradients alone computes the backward pass: a head fits into shared memory, and no other one
+// adds to its d_k and d_v.
+HYDRAC_FN constexpr bool attention_owns_heads(const AttentionProblem& p) {
+  return attention_family(p) == AttentionFamily::hopper && p.head_dim == kGradientDim &&
+         p.heads == p.kv_heads && p.tokens <= (p.causal ? 256 : 192);
+}
+
 // Whether query_terms and gradients compute the backward pass, instead of query_gradients and key_gradients.
 // Measured on an H200: without dropout the pair is as fast up to 256 tokens. Pieces should fill the chip.
 HYDRAC_FN constexpr bool attention_fuses_gradients(const AttentionProblem& p) {
@@ -129,14 +143,23 @@ HYDRAC_FN constexpr std::uint64_t gradients_shared_bytes(const AttentionTile& ti
   return keys + queries + d_scores + sums + terms + barriers;
 }
 
+// A head's q, k, v, d_out and d_s, its query terms, and barriers.
+HYDRAC_FN constexpr std::uint64_t head_gradients_shared_bytes(int tiles, bool causal) {
+  constexpr std::uint64_t tile = kGradientColumns * kGradientDim * 2;
+  return (4 * tiles + head_score_tiles(tiles, causal)) * tile + 8u * kGradientColumns * tiles +
+         8u * (4 * tiles + 4);
+}
+
 }  // namespace detail
 
-HYDRAC_FN constexpr std::uint64_t attention_shared_bytes(AttentionFamily family, AttentionKernel kernel,
-                                                         const AttentionTile& tile, int head_dim,
-                                                         int element_bytes) {
+HYDRAC_FN constexpr std::uint64_t attention_shared_bytes(const AttentionProblem& p, AttentionKernel kernel,
+                                                         const AttentionTile& tile) {
   if (kernel == AttentionKernel::gradients) return detail::gradients_shared_bytes(tile);
+  if (kernel == AttentionKernel::head_gradients)
+    return detail::head_gradients_shared_bytes(tile.stages, p.causal);
   if (kernel == AttentionKernel::query_terms) return 0;
-  const std::uint64_t row = attention_row_bytes(family, head_dim, element_bytes);
+  const std::uint64_t row =
+      attention_row_bytes(attention_family(p), static_cast<int>(p.head_dim), p.element_bytes);
   const std::uint64_t owned = (kernel == AttentionKernel::forward ? 1 : 2) * tile.rows() * row;
   const std::uint64_t streamed = 2 * static_cast<std::uint64_t>(tile.columns) * row * tile.stages;
   const std::uint64_t terms = kernel == AttentionKernel::query_gradients
@@ -151,8 +174,15 @@ namespace detail {
 // Measured on an H200. One warpgroup a block and several blocks a multiprocessor beat bigger blocks: blocks
 // drift apart, so that one's softmax runs beside another's products. More than 168 registers (3 blocks) or
 // 128 (4) would cost a block.
-HYDRAC_FN constexpr AttentionTile hopper_tile(AttentionKernel kernel, int head_dim, bool has_dropout) {
-  const bool small = head_dim <= 64;
+HYDRAC_FN constexpr AttentionTile hopper_tile(AttentionKernel kernel, const AttentionProblem& p) {
+  const int head_dim = static_cast<int>(p.head_dim);
+  const bool small = head_dim <= 64, has_dropout = p.has_dropout;
+  // Two warpgroups take the registers of a multiprocessor; a head of one tile is the work of one, so that two
+  // blocks share them.
+  if (kernel == AttentionKernel::head_gradients) {
+    const int tiles = static_cast<int>((p.tokens + kGradientColumns - 1) / kGradientColumns);
+    return {tiles > 1 ? 8 : 4, 1, kGradientColumns, tiles, tiles > 1 ? 1 : 2};
+  }
   if (kernel == AttentionKernel::gradients) return {kGradientRows / 16, 1, kGradientColumns, 4, 1};
   if (kernel == AttentionKernel::query_terms) return {kGradientRows / 16, 1, kGradientColumns, 1, 6};
   if (kernel == AttentionKernel::forward) return {4, 1, 64, 3, small ? 4 : 2};
@@ -194,11 +224,11 @@ HYDRAC_FN constexpr AttentionTile plain_tile(AttentionKernel kernel, int head_di
 HYDRAC_FN constexpr AttentionTile attention_tile(const AttentionProblem& p, AttentionKernel kernel) {
   const AttentionFamily family = attention_family(p);
   const int dim = static_cast<int>(p.head_dim);
-  AttentionTile tile = family == AttentionFamily::hopper ? detail::hopper_tile(kernel, dim, p.has_dropout)
+  AttentionTile tile = family == AttentionFamily::hopper ? detail::hopper_tile(kernel, p)
                        : family == AttentionFamily::mma  ? detail::mma_tile(kernel, dim, p.has_dropout)
                                                          : detail::plain_tile(kernel, dim);
   const std::uint64_t limit = attention_shared_limit(p.capability);
-  while (attention_shared_bytes(family, kernel, tile, dim, p.element_bytes) > limit) {
+  while (attention_shared_bytes(p, kernel, tile) > limit) {
     if (tile.stages > 1) {
       --tile.stages;
     } else if (tile.columns > (family == AttentionFamily::plain ? 8 : 16)) {
@@ -210,18 +240,19 @@ HYDRAC_FN constexpr AttentionTile attention_tile(const AttentionProblem& p, Atte
   return tile;
 }
 
-// The blocks of gradients take pieces of work while there are any. They have a warpgroup more than their
-// tile: the one that serves the others.
+// The blocks of gradients take pieces of work while there are any, those of head_gradients heads. They have a
+// warpgroup more than their tile: the one that serves the others.
 HYDRAC_FN constexpr AttentionLaunch attention_launch(const AttentionProblem& p, AttentionKernel kernel) {
   const AttentionTile tile = attention_tile(p, kernel);
-  const std::int64_t blocks = (p.tokens + tile.rows() - 1) / tile.rows();
+  const bool owns_heads = kernel == AttentionKernel::head_gradients;
+  const bool takes_pieces = kernel == AttentionKernel::gradients || owns_heads;
   const bool owns_keys = kernel == AttentionKernel::key_gradients || kernel == AttentionKernel::gradients;
+  const std::int64_t blocks = owns_heads ? 1 : (p.tokens + tile.rows() - 1) / tile.rows();
   const std::int64_t all = p.batch * (owns_keys ? p.kv_heads : p.heads) * blocks * tile.parts;
-  const bool takes_pieces = kernel == AttentionKernel::gradients;
-  return {static_cast<unsigned>(takes_pieces && all > kGradientBlocks ? kGradientBlocks : all),
+  const std::int64_t at_once = static_cast<std::int64_t>(kGradientBlocks) * tile.blocks_per_sm;
+  return {static_cast<unsigned>(takes_pieces && all > at_once ? at_once : all),
           tile.threads() + (takes_pieces ? 128 : 0), tile.blocks_per_sm,
-          attention_shared_bytes(attention_family(p), kernel, tile, static_cast<int>(p.head_dim),
-                                 p.element_bytes)};
+          attention_shared_bytes(p, kernel, tile)};
 }
 
 // Bytes of the workspace of gradients (GradientWorkspace): for each tile of d_q its sum and whose turn it is,
@@ -235,6 +266,7 @@ HYDRAC_FN constexpr std::uint64_t attention_gradients_workspace(const AttentionP
 
 // Bytes of the backward pass's workspace; of the pair, QueryTerms [B,H,T].
 HYDRAC_FN constexpr std::uint64_t attention_backward_workspace(const AttentionProblem& p) {
+  if (attention_owns_heads(p)) return 0;
   if (attention_fuses_gradients(p)) return attention_gradients_workspace(p);
   return static_cast<std::uint64_t>(p.batch * p.heads * p.tokens) * 8;
 }

@@ -7,7 +7,8 @@
 namespace hydrac::specialize::test {
 
 struct CudaAttention {
-  std::string kernel;  // forward, query_gradients, key_gradients, query_terms, gradients
+  std::string kernel;  // forward, query_gradients, key_gradients, query_terms, gradients,
+                       // head_gradients
   int capability = 90;
   std::string type = "bf16";  // bf16, f16, float
   int head_dim = 64;
@@ -45,6 +46,11 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
     parameters += fmt::format("const {0}* d_out, {0}* d_q, {0}* d_k, {0}* d_v, float* workspace", type);
     arguments +=
         heads("d_out") + ", " + heads("d_q") + ", " + heads("d_k") + ", " + heads("d_v") + ", workspace";
+  } else if (a.kernel == "head_gradients") {
+    parameters +=
+        fmt::format("const {0}* out, const float* lse, const {0}* d_out, {0}* d_q, {0}* d_k, {0}* d_v", type);
+    arguments += heads("out") + ", lse, " + heads("d_out") + ", " + heads("d_q") + ", " + heads("d_k") +
+                 ", " + heads("d_v");
   } else {
     parameters += fmt::format("const {0}* d_out, {0}* d_k, {0}* d_v, hydrac::cuda::QueryTerms* terms", type);
     arguments += heads("d_out") + ", terms, " + heads("d_k") + ", " + heads("d_v");
@@ -64,7 +70,7 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
       "  constexpr hydrac::cuda::AttentionProblem problem{{.capability = {2}, .element_bytes = {3}, .is_bf16 "
       "= {4},\n"
       "      .has_dropout = {5}, .batch = 16, .tokens = {6}, .heads = 12, .kv_heads = {7}, .head_dim = "
-      "{8}}};\n"
+      "{8}, .causal = {10}}};\n"
       "  using Config = hydrac::cuda::AttentionConfig<{9}, {8}, attention_family(problem),\n"
       "      attention_tile(problem, hydrac::cuda::AttentionKernel::{0}), {10}, {5}>;\n"
       "  constexpr hydrac::cuda::AttentionShape shape{{16, {6}, 12, {7}, 0.125f}};\n  {11}\n"

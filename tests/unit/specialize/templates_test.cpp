@@ -45,6 +45,9 @@ std::vector<CudaAttention> cuda_attentions() {
     all.push_back({.kernel = kernel});
     all.push_back({.kernel = kernel, .type = "f16", .has_dropout = true, .tokens = 1000, .kv_heads = 4});
   }
+  all.push_back({.kernel = "head_gradients", .tokens = 256});
+  all.push_back({.kernel = "head_gradients", .has_dropout = true, .causal = false, .tokens = 150});
+  all.push_back({.kernel = "head_gradients", .type = "f16", .tokens = 64});
   return all;
 }
 
