@@ -126,6 +126,15 @@ TEST(AttentionGeometry, BlocksOwnHeadsThatFitIntoSharedMemory) {
   EXPECT_FALSE(owns(90, 256, 4, 64, true));
   EXPECT_FALSE(owns(90, 256, 12, 128, true));
   EXPECT_FALSE(owns(80, 256, 12, 64, true));
+  // Few heads are split among more blocks.
+  EXPECT_FALSE(attention_owns_heads({90, 2, true, false, 4, 256, 12, 12, 64}));
+  EXPECT_TRUE(attention_owns_heads({90, 2, true, false, 4, 128, 12, 12, 64}));
+}
+
+TEST(AttentionGeometry, OneWayOfMakingGradientsIsChosen) {
+  const AttentionProblem p{90, 2, true, true, 64, 256, 12, 12, 64};
+  EXPECT_TRUE(attention_owns_heads(p));
+  EXPECT_FALSE(attention_fuses_gradients(p));
 }
 
 TEST(AttentionGeometry, BlocksThatOwnHeadsTakeOneAfterAnother) {

@@ -144,7 +144,7 @@ void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
   using Kernels = Attention<Storage, head_dim, kCapability, causal, has_dropout>;
   if constexpr (Kernels::can_fuse) {
     check_kernels<Storage, head_dim, causal, has_dropout, Backward::pieces>(type, c, tensors);
-    if (attention_owns_heads(Kernels::problem_of({c.batch, c.tokens, c.heads, c.kv_heads, 1.0f})))
+    if (c.heads == c.kv_heads && c.tokens <= (causal ? 256 : 192))  // as few as there are
       check_kernels<Storage, head_dim, causal, has_dropout, Backward::heads>(type, c, tensors);
   }
 }

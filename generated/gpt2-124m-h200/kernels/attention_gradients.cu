@@ -947,7 +947,8 @@ class GradientWarpgroup {
   }
 
   // From scores and d_out v^T to probabilities, rounded, and d_s. Zeros where no query sees a key of the
-  // warpgroup: under the causal mask the second one's first tile.
+  // warpgroup: under the causal mask the second one's last tile of a piece. Its products run all the same;
+  // left out by a branch, the kernel was as fast (-0.5% to +1.5% on an H200).
   __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now) {
     WgmmaProduct::settle(scores_);
     WgmmaProduct::settle(gradients_);
