@@ -1,6 +1,6 @@
 // What the warps of a block of attention_head_gradients share: a whole head of one sequence.
 #pragma once
-#include "cuda/attention/barrier.cuh"
+#include "cuda/barrier.cuh"
 #include "cuda/attention/config.cuh"
 
 namespace hydrac::cuda {
