@@ -55,8 +55,8 @@ struct MmaProduct : RoundedFragments<kRowTiles> {
         ptx::ldmatrix(columns, b_from + offset<N>(n * 16, 2 * k));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma(c.at[m][2 * n], rows[m], columns[0], columns[1]);
-          ptx::mma(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
+          ptx::mma<f16>(c.at[m][2 * n], rows[m], columns[0], columns[1]);
+          ptx::mma<f16>(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
         }
       }
     }
@@ -78,8 +78,8 @@ struct MmaProduct : RoundedFragments<kRowTiles> {
         ptx::ldmatrix_transposed(columns, b_from + offset<K>(k * 16, 2 * n));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
-          ptx::mma(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
-          ptx::mma(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
+          ptx::mma<f16>(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
+          ptx::mma<f16>(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
         }
       }
     }
@@ -153,7 +153,7 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int from = n + i;  // past the end anything
-          x[i] = ptx::pack(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
+          x[i] = ptx::pack<f16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
         }
         transpose_quad(x, place.lane);
         const int block = n + place.lane % 4;
@@ -173,7 +173,10 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 // while the next one computes.
 template <class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
-  const auto receive = [] { __syncthreads(); };
+  const auto receive = [] {
+    ptx::wait_copies();
+    __syncthreads();
+  };
   receive();
   if (count > 1) start(1, 1);
   first(0);
@@ -214,7 +217,7 @@ struct ColumnTerms {
   __device__ __forceinline__ void load(std::uint32_t from, const Place& place) {
 #pragma unroll
     for (int n = 0; n < kColumnTermsColumns / 8; ++n) {
-      const auto pair = ptx::load_shared(from + place.column(n, 0) * 4);
+      const auto pair = ptx::load_shared<2>(from + place.column(n, 0) * 4);
       at[n][0] = float_from_bits(pair.at[0]), at[n][1] = float_from_bits(pair.at[1]);
     }
   }

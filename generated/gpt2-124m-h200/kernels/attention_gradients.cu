@@ -14,8 +14,6 @@ constexpr int kRowTiles = 1;  // of 16 rows, a warp
 constexpr int kAttentionTileColumns = 64;
 constexpr int kWarps = 8;
 constexpr int kAttentionTileStages = 4;
-constexpr int kRegisters = 40;
-constexpr int kGrowRegistersRegisters = 232;
 constexpr int kRowBytes = 128;
 constexpr int kGradientSharedSumBytes = 16384;
 constexpr int kColumnTermsColumns = 64;
@@ -44,111 +42,6 @@ HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
 }
 
 }  // namespace
-
-// ---- The PTX instructions that the attention kernels use, one small function each
-
-namespace ptx {
-
-namespace {
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// 2^x, to 2 ulp; denormal results are 0.
-__device__ __forceinline__ float exp2(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-// Copies `bytes` (4 or 16) to shared memory, zeros if not `valid`; complete after wait_copies. Before sm_80,
-// at once.
-template <int bytes>
-__device__ __forceinline__ void copy_to_shared(std::uint32_t to, const void* from, bool valid) {
-  const int source_bytes = valid ? bytes : 0;
-  if constexpr (bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(source_bytes)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(source_bytes)
-                 : "memory");
-  }
-}
-
-// `words` 32-bit words of shared memory.
-template <int words>
-__device__ __forceinline__ Vector<std::uint32_t, words> load_shared(std::uint32_t from) {
-  Vector<std::uint32_t, words> data;
-  if constexpr (words == 1) {
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(data.at[0]) : "r"(from) : "memory");
-  } else if constexpr (words == 2) {
-    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
-                 : "=r"(data.at[0]), "=r"(data.at[1])
-                 : "r"(from)
-                 : "memory");
-  } else {
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(data.at[0]), "=r"(data.at[1]), "=r"(data.at[2]), "=r"(data.at[3])
-                 : "r"(from)
-                 : "memory");
-  }
-  return data;
-}
-
-__device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t data) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(data) : "memory");
-}
-
-// Stores four 8x8 matrices of 16-bit elements, each transposed; lane l gives the address of column l % 8 of
-// matrix l / 8.
-__device__ __forceinline__ void stmatrix_transposed(std::uint32_t address, const std::uint32_t (&from)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
-               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
-               : "memory");
-}
-
-// Adds to four numbers in device memory, 16-byte aligned, without waiting.
-__device__ __forceinline__ void add_to_memory(float* to, const float (&x)[4]) {
-  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]),
-               "f"(x[2]), "f"(x[3])
-               : "memory");
-}
-
-// What blocks of threads tell each other through device memory. What a thread and those it has synchronized
-// with wrote before a release, others see after the acquire that reads its value.
-__device__ __forceinline__ void store_release(unsigned* to, unsigned x) {
-  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
-}
-__device__ __forceinline__ unsigned load_acquire(const unsigned* from) {
-  unsigned x;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
-  return x;
-}
-
-// Orders this thread's accesses, and those it has synchronized with, before the bulk copies that follow.
-__device__ __forceinline__ void fence_async_proxy() {
-  asm volatile("fence.proxy.async;" ::: "memory");
-}
-
-// The warps of a warpgroup give registers back to the block, or take more: as many as each thread then has.
-__device__ __forceinline__ void shrink_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-__device__ __forceinline__ void grow_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kGrowRegistersRegisters));
-}
-
-// Two floats rounded to one register: `low` in the low half.
-__device__ __forceinline__ std::uint32_t pack(float low, float high) {
-  std::uint32_t result;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  return result;
-}
-
-}  // namespace
-
-}  // namespace ptx
 
 // ---- The part of a product that a thread has in registers, and where it lies in the block's tile
 
@@ -223,7 +116,7 @@ struct RoundedFragments {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int n = 2 * k + i / 2, e = i % 2 * 2;
-          weights.at[m][k][i] = ptx::pack(c.at[m][n][e], c.at[m][n][e + 1]);
+          weights.at[m][k][i] = ptx::pack<bf16>(c.at[m][n][e], c.at[m][n][e + 1]);
         }
       }
     }
@@ -231,88 +124,6 @@ struct RoundedFragments {
 };
 
 }  // namespace
-
-// Hopper's warpgroup products (sm_90a): 128 threads multiply [64,16] by [16,N], the right side and optionally
-// the left in shared memory, 128-byte swizzled. See "Asynchronous warpgroup level matrix instructions" in the
-// PTX manual.
-
-namespace wgmma {
-
-namespace {
-
-// Describes an operand: rows of 128 bytes, swizzled in groups of eight rows, 1024 bytes each. `panel_bytes`
-// is the distance to the next 64 columns; only operands read across rows (transposed) that are wider use it.
-// `offset` bytes are added to the address. Shared memory ends below 2^18, so the fields of the low word do
-// not touch.
-__device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::uint32_t panel_bytes,
-                                                    std::uint32_t offset) {
-  constexpr std::uint32_t swizzle_128_bytes = 1u << 30, group_bytes = 1024;
-  const std::uint32_t low = (address >> 4) + ((panel_bytes >> 4 << 16) + (offset >> 4));
-  return static_cast<std::uint64_t>(swizzle_128_bytes | group_bytes >> 4) << 32 | low;
-}
-
-// a and b [N,16] in shared memory.
-__device__ __forceinline__ void multiply(float (&c)[8][4], std::uint64_t a, std::uint64_t b, bool add) {
-  // c = (add ? c : 0) + a . b: a [64,16] in shared memory, the 16 contiguous, and so is b; B_ROWS 0 says
-  // that it lies there as [N,16], the 16 contiguous, 1 as [16,N], the N contiguous.
-  asm volatile(
-      "{\n"
-      ".reg .pred add;\n"
-      "setp.ne.b32 add, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-      "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-      "%27, %28, %29, %30, %31}, %32, %33, add, 1, 1, 0, 0;\n"
-      "}"
-      : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-        "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-        "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-        "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-        "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-        "+f"(c[7][2]), "+f"(c[7][3])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-}
-
-// a and b [16,N] in shared memory.
-__device__ __forceinline__ void multiply_rows(float (&c)[4][4], std::uint64_t a, std::uint64_t b, bool add) {
-  // c = (add ? c : 0) + a . b: a [64,16] in shared memory, the 16 contiguous, and so is b; B_ROWS 0 says
-  // that it lies there as [N,16], the 16 contiguous, 1 as [16,N], the N contiguous.
-  asm volatile(
-      "{\n"
-      ".reg .pred add;\n"
-      "setp.ne.b32 add, %18, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-      "%9, %10, %11, %12, %13, %14, %15}, %16, %17, add, 1, 1, 0, 1;\n"
-      "}"
-      : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-        "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-        "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-}
-
-// a in registers, b [16,N] in shared memory.
-__device__ __forceinline__ void multiply(float (&c)[8][4], const std::uint32_t (&a)[4], std::uint64_t b,
-                                         bool add) {
-  // c = (add ? c : 0) + a . b: a [64,16] in registers, b [16,N] in shared memory, the N contiguous.
-  asm volatile(
-      "{\n"
-      ".reg .pred add;\n"
-      "setp.ne.b32 add, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-      "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-      "%27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, add, 1, 1, 1;\n"
-      "}"
-      : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-        "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-        "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-        "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-        "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-        "+f"(c[7][2]), "+f"(c[7][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
-}
-
-}  // namespace
-
-}  // namespace wgmma
 
 // The matrix products of one warpgroup with wgmma (sm_90a). The policy is product_mma.cuh's. They run on
 // their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
@@ -330,8 +141,8 @@ struct WgmmaProduct : RoundedFragments {
 #pragma unroll
     for (int k = 0; k < kHeadDim / 16; ++k) {
       const int panel = k / 4, column_bytes = k % 4 * 32;
-      wgmma::multiply(c.at[0], wgmma::descriptor(a_from, 0, panel * kRows * 128 + column_bytes),
-                      wgmma::descriptor(b, 0, panel * 64 * 128 + column_bytes), k > 0);
+      wgmma::multiply<bf16, 64>(c.at[0], wgmma::descriptor(a_from, 0, panel * kRows * 128 + column_bytes),
+                                wgmma::descriptor(b, 0, panel * 64 * 128 + column_bytes), k > 0);
     }
   }
 
@@ -339,7 +150,8 @@ struct WgmmaProduct : RoundedFragments {
                                                     bool add) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      wgmma::multiply(c.at[0], weights.at[0][k], wgmma::descriptor(b, 8192, k * 16 * 128), add || k > 0);
+      wgmma::multiply<bf16, 64>(c.at[0], weights.at[0][k], wgmma::descriptor(b, 8192, k * 16 * 128),
+                                add || k > 0);
     }
   }
 
@@ -422,7 +234,7 @@ __device__ __forceinline__ void store_rows(bf16* to, std::int64_t token_stride, 
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int from = n + i;  // past the end anything
-          x[i] = ptx::pack(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
+          x[i] = ptx::pack<bf16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
         }
         transpose_quad(x, place.lane);
         const int block = n + place.lane % 4;
@@ -500,63 +312,6 @@ struct GradientPiece {
 };
 
 }  // namespace
-
-// Barriers between warps of a block that do different work (sm_90), and what arrives at them: one small
-// function for each PTX instruction.
-
-namespace barrier {
-
-namespace {
-
-constexpr int kBytes = 8;  // of shared memory
-
-// A phase of the barrier ends after `count` arrivals and the bytes that were announced.
-__device__ __forceinline__ void init(std::uint32_t barrier, int count) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
-}
-
-__device__ __forceinline__ void arrive(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-// Arrives once what this thread has begun with ptx::copy_to_shared is complete.
-__device__ __forceinline__ void arrive_after_copies(std::uint32_t barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
-// Arrives, and the phase waits until `bytes`, a multiple of 16, are copied to shared memory.
-__device__ __forceinline__ void arrive_with_copy(std::uint32_t barrier, std::uint32_t to, const void* from,
-                                                 int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier)
-      : "memory");
-}
-
-// Returns when the phase of that number has ended. They count from 0, the waiter is never two behind, and -1
-// has ended from the start.
-__device__ __forceinline__ void wait(std::uint32_t barrier, int phase) {
-  asm volatile(
-      "{\n.reg .pred ended;\n"
-      "again:\nmbarrier.try_wait.parity.shared.b64 ended, [%0], %1;\n"
-      "@!ended bra again;\n}" ::"r"(barrier),
-      "r"(phase & 1)
-      : "memory");
-}
-
-// The block's own barriers, 1 to 15, for whole warps: `threads` of them meet, those that arrive do not wait.
-template <int threads>
-__device__ __forceinline__ void meet(int name) {
-  asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(threads) : "memory");
-}
-__device__ __forceinline__ void pass_by(int name) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(name), "n"(kThreads) : "memory");
-}
-
-}  // namespace
-
-}  // namespace barrier
 
 // ---- What the warps of a block of attention_gradients share
 
@@ -873,7 +628,7 @@ class GradientWarpgroup {
     TileInWork now{}, before{}, oldest{};
     int left = 0, piece = -1;
     bool more = true;
-    if (own_ == 1) barrier::pass_by(kMyProducts);
+    if (own_ == 1) barrier::pass_by<kThreads>(kMyProducts);
 #pragma unroll 1
     for (int count = 0; count == 0 || now.exists || before.exists; ++count) {
       oldest = before, before = now;
@@ -900,7 +655,7 @@ class GradientWarpgroup {
       barrier::meet<kThreads>(kMyProducts + own_);
       begin_products(count, now, before, oldest);
       // The last round of the second has no other behind it.
-      if (own_ == 0 || now.exists || before.exists) barrier::pass_by(kMyProducts + 1 - own_);
+      if (own_ == 0 || now.exists || before.exists) barrier::pass_by<kThreads>(kMyProducts + 1 - own_);
       WgmmaProduct::wait<2>();  // scores, value sums and gradients
       make_d_scores(count, now);
       WgmmaProduct::wait<1>();  // key sums: their operand's registers are needed
@@ -939,7 +694,7 @@ class GradientWarpgroup {
 #pragma unroll
     for (int k = 0; k < kRows / 16; ++k) {
       const int panel = k / 4 * (kAttentionTileColumns * 128), column_bytes = k % 4 * 32;
-      wgmma::multiply_rows(
+      wgmma::multiply_rows<bf16, kHeadDim / 2>(
           query_sum_.at[0], wgmma::descriptor(shared_.d_scores(count - 2), 0, panel + column_bytes),
           wgmma::descriptor(shared_.keys(oldest.piece) + own_ * kHeadDim, 0, k * 16 * 128), k > 0);
     }
@@ -1053,13 +808,13 @@ __device__ __forceinline__ void attention_gradients(const AttentionShape& shape,
   __syncthreads();
   const int helper = Place().warp - kWarps;
   if (helper >= 0) {
-    ptx::shrink_registers();
+    ptx::shrink_registers<40>();
     if (helper == 0) load_gradient_tiles(shape, shared, workspace, k, q, false);
     if (helper == 1) load_gradient_tiles(shape, shared, workspace, v, d_out, true);
     if (helper == 2 && threadIdx.x % 32 == 0) wait_for_turns(shape, shared, workspace);
     if (helper == 3 && threadIdx.x % 32 == 0) pass_turns_on(shape, shared, workspace);
   } else {
-    ptx::grow_registers();
+    ptx::grow_registers<232>();
     const GradientOutputs to{d_q, d_k, d_v, workspace.sums};
     GradientWarpgroup(shape, shared, to, dropout).run();
   }

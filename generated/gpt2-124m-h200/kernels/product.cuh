@@ -3,135 +3,26 @@
 //
 // cuda/product/product.cuh for the sizes of this program: what its kernels share.
 #pragma once
-#include <cstdint>
-
+#include "cuda/barrier.cuh"
 #include "cuda/previous_kernel.cuh"
-#include "cuda/reduce.cuh"
-#include "cuda/tensor_map.h"
+#include "cuda/ptx.cuh"
+#include "cuda/tensor_copy.cuh"
 #include "cuda/types.cuh"
 #include "cuda/vector.cuh"
+#include "cuda/wgmma.cuh"
 #include "hydrac/math.h"
 
 namespace hydrac::gpt2_124m_program {
 
 namespace product_code {
 
-constexpr int kWords = 4;
 constexpr int kDepthTiles = 12;
+constexpr int kTileColumns = 128;  // of the epilogue
+constexpr int kResultRowBytes = 256;
 constexpr int kHalfBBytes = 8192;
 constexpr int kHalfDistance = 64;  // from half to half, in b
-constexpr int kResultRowBytes = 256;
-constexpr int kTileColumns = 128;  // of the epilogue
 
-// ---- The PTX instructions that the attention kernels use, one small function each
-
-namespace ptx {
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// `words` 32-bit words of shared memory.
-__device__ __forceinline__ Vector<std::uint32_t, kWords> load_shared(std::uint32_t from) {
-  Vector<std::uint32_t, kWords> data;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(data.at[0]), "=r"(data.at[1]), "=r"(data.at[2]), "=r"(data.at[3])
-               : "r"(from)
-               : "memory");
-  return data;
-}
-
-// Two floats rounded to one register: `low` in the low half.
-__device__ __forceinline__ std::uint32_t pack(float low, float high) {
-  std::uint32_t result;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  return result;
-}
-
-}  // namespace ptx
-
-// Barriers in shared memory (mbarrier) and the copy engine that completes on them (sm_90), for one block or a
-// cluster of them. Addresses are shared memory's own, of 32 bits. See "mbarrier" and "cp.async.bulk.tensor"
-// in the PTX manual.
-
-// `arrivals` complete a phase, together with all bytes that were announced in it.
-__device__ __forceinline__ void barrier_create(std::uint32_t barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-
-// Makes barriers that this thread created visible to the cluster and the copy engine, behind cluster_sync or
-// __syncthreads.
-__device__ __forceinline__ void barriers_publish() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-// Arrives at the barrier that lies at the same place in block `rank` of the cluster.
-__device__ __forceinline__ void barrier_arrive_at(std::uint32_t barrier, std::uint32_t rank) {
-  asm volatile(
-      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
-      "r"(rank)
-      : "memory");
-}
-
-// Arrives and announces bytes that copies will bring.
-__device__ __forceinline__ void barrier_expect(std::uint32_t barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
-
-// Nanoseconds that a waiting thread may sleep before it looks again by itself.
-constexpr int kPatience = 10'000'000;
-
-// Returns when the phase of this parity has ended; of a new barrier, the phase before the first (1) has.
-// What threads of the cluster wrote before they arrived can then be read.
-__device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nwaiting:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, %2;\n"
-      "@!done bra waiting;\n}" ::"r"(barrier),
-      "r"(parity), "r"(kPatience)
-      : "memory");
-}
-
-__device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ std::uint32_t cluster_rank() {
-  std::uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-__device__ __forceinline__ void prefetch_map(const TensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
-// Copies the map's box at element (x, y), x along the contiguous dimension; what lies outside of the matrix
-// arrives as zeros.
-__device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map, int x, int y,
-                                         std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
-      "[%4];" ::"r"(to),
-      "l"(&map), "r"(x), "r"(y), "r"(barrier)
-      : "memory");
-}
-
-// The same to this place, and for this barrier, of every block of the cluster whose bit is set in `blocks`.
-__device__ __forceinline__ void copy_box_to(std::uint16_t blocks, std::uint32_t to, const TensorMap& map,
-                                            int x, int y, std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
-      "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"(blocks)
-      : "memory");
-}
-
-// Which matrix products the product kernel computes and how it is launched: constexpr functions that the
-// compiler calls to plan launches and that the kernel calls to size its tiles, so that the two cannot
-// disagree. Plain C++; no CUDA.
+// ---- The tiles that a block of the product kernel computes. Plain C++; no CUDA
 
 // How one block of threads works: two warpgroups take turns, one multiplying while the other runs the
 // epilogue of its tile before. A tile adds up `depth` of k at a time, of which shared memory holds `stages`.
@@ -139,9 +30,82 @@ struct ProductTile {
   int rows;  // 128 or 192
   int stages;
 
+  static constexpr int columns = 128;
   static constexpr int depth = 64;   // 128 bytes, the width of the swizzle
   static constexpr int cluster = 2;  // blocks side by side that share their tiles of a
   static constexpr int product_warps = 8;
+
+  HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
+  // Half of a tile's results on its way to the epilogue, of each warpgroup.
+  HYDRAC_FN constexpr int result_bytes() const { return rows / 2 * columns * 2; }
+};
+
+// ---- The compile-time description of one product kernel
+
+// Of c [m,n] = a [m,k] . b, with b as [n,k] if `b_transposed`, else [k,n]. `paired`: the epilogue takes
+// columns j and j + n / 2 together. The rows of a are no part of it: they may be known at run time. Storage
+// is bf16 or f16.
+template <std::int64_t n_, bool b_transposed_, ProductTile tile_>
+struct ProductConfig {
+  static constexpr int n = static_cast<int>(n_);
+  static constexpr bool b_transposed = b_transposed_;
+  static constexpr ProductTile tile = tile_;
+
+  static constexpr int columns = n;                  // of the epilogue
+  static constexpr int tile_columns = tile.columns;  // of the epilogue
+  static constexpr int column_tiles = (columns + tile_columns - 1) / tile_columns;
+
+  static constexpr int a_bytes = tile.rows * tile.depth * 2;
+};
+
+// ---- Shared memory of a product's block
+
+// Stages of operands, rows of a before columns of b; each warpgroup's results on their way to the epilogue;
+// barriers. Operands are rows of 128 bytes, swizzled. Results are rows of the tile, whose 16-byte chunks are
+// permuted by the row so that both sides touch all banks once.
+template <class Config>
+struct ProductShared {
+  static constexpr int stages = Config::tile.stages;
+  std::uint32_t base;
+
+  __device__ __forceinline__ std::uint32_t a(int stage) const {
+    return base + stage * Config::tile.stage_bytes();
+  }
+  __device__ __forceinline__ std::uint32_t b(int stage) const { return a(stage) + Config::a_bytes; }
+  __device__ __forceinline__ std::uint32_t results(int warpgroup) const {
+    return a(stages) + warpgroup * Config::tile.result_bytes();
+  }
+
+  // Of a stage: its copies have arrived; the warpgroups that read it, in all blocks whose copies go there
+  // too, are done.
+  __device__ __forceinline__ std::uint32_t full(int stage) const { return results(2) + stage * 8; }
+  __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(stages + stage); }
+
+  // By one thread.
+  __device__ __forceinline__ void create_barriers() const {
+    for (int stage = 0; stage < stages; ++stage) {
+      barrier::init(full(stage), 1);
+      barrier::init(empty(stage), Config::tile.cluster);
+    }
+    barrier::publish();
+  }
+};
+
+// Which stage is next, and the parity of its current phase.
+template <class Config>
+struct ProductStage {
+  int index = 0;
+  std::uint32_t parity = 0;
+
+  __device__ __forceinline__ void advance() {
+    if (++index == Config::tile.stages) index = 0, parity ^= 1;
+  }
+  // Over the stages of a whole tile.
+  __device__ __forceinline__ void skip_tile() {
+    index += kDepthTiles % Config::tile.stages;
+    parity ^= kDepthTiles / Config::tile.stages % 2;
+    if (index >= Config::tile.stages) index -= Config::tile.stages, parity ^= 1;
+  }
 };
 
 // ---- The order of a product's tiles. Blocks stay and take tile after tile, a fixed share each
@@ -151,99 +115,302 @@ struct ProductPlace {
   int row, column;
 };
 
+// The tiles of one block are first(), first() + step(), ... below count(). The blocks of a cluster take tiles
+// that lie side by side. Tiles that are computed at the same time cover about as many rows as columns, so
+// that they share operands in the L2 cache.
+template <class Config>
+class ProductTiles {
+ public:
+  __device__ __forceinline__ ProductTiles(std::int64_t rows, int rank)
+      : height_(static_cast<int>((rows + Config::tile.rows - 1) / Config::tile.rows)), rank_(rank) {}
+
+  __device__ __forceinline__ int first() const { return static_cast<int>(blockIdx.x) / kCluster; }
+  __device__ __forceinline__ int step() const { return static_cast<int>(gridDim.x) / kCluster; }
+  __device__ __forceinline__ int count() const { return height_ * kWidth; }
+
+  __device__ __forceinline__ ProductPlace place(int tile) const {
+    const int top = tile / (kBand * kWidth) * kBand;
+    const int within = tile - top * kWidth;
+    const int height = top + kBand < height_ ? kBand : height_ - top;
+    return {(top + within % height) * Config::tile.rows, (within / height * kCluster + rank_) * kTileColumns};
+  }
+
+ private:
+  static constexpr int kCluster = Config::tile.cluster;
+  static constexpr int kWidth = (Config::column_tiles + kCluster - 1) / kCluster;  // in clusters
+  static constexpr int kBand = 8;  // tiles one below the other before the next column
+
+  int height_;
+  int rank_;
+};
+
 // ---- A warpgroup's epilogue of one tile
 
 // The warpgroup's threads meet.
 __device__ __forceinline__ void sync_warpgroup(int warpgroup) {
-  named_barrier(1 + warpgroup, 128);
+  barrier::meet<128>(1 + warpgroup);
 }
 
-// Hopper's warpgroup products (sm_90a): 128 threads multiply [64,16] by [16,N], the right side and optionally
-// the left in shared memory, 128-byte swizzled. See "Asynchronous warpgroup level matrix instructions" in the
-// PTX manual.
+// A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.
+template <class Config, class Epilogue>
+class ProductRows {
+ public:
+  __device__ __forceinline__ ProductRows(std::uint32_t results, int warpgroup, std::int64_t rows,
+                                         const ProductPlace& place, Epilogue& epilogue)
+      : results_(results), warpgroup_(warpgroup), place_(place), epilogue_(epilogue) {
+    const std::int64_t below = rows - place.row - group_;
+    left_ = column() >= Config::columns || below < 0 ? 0
+            : below >= Config::tile.rows             ? Config::tile.rows
+                                                     : static_cast<int>(below);
+    whole_ = place.row + Config::tile.rows <= rows && place.column + kTileColumns <= Config::columns;
+    epilogue_.begin(column() < Config::columns ? column() : 0);
+    if constexpr (Epilogue::sums > 0) {
+#pragma unroll
+      for (int s = 0; s < Epilogue::sums; ++s) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) epilogue_.sum[s][j] = 0.0f;
+      }
+    }
+    if (whole_) {
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) ahead_[i] = load(i);
+    }
+  }
 
-namespace wgmma {
+  // The rows of one half of the tile, part 0 or 1, whose results are there.
+  __device__ __forceinline__ void run(int part) {
+    const int first = part * (kSteps / 2), end = first + kSteps / 2;
+    if (whole_) {
+#pragma unroll 1
+      for (int from = first; from < end; from += kAhead) {
+        Vector<bf16, 8> values[kAhead][kSides];
+        Operands operands[kAhead];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+          read(values[i], from + i - first);
+          operands[i] = __builtin_bit_cast(Padded, ahead_[i]).operands;
+        }
+        // The last turn loads its last row again: behind a condition the compiler would put all loads, the
+        // other turns' too, below the arithmetic.
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+          const int next = from + kAhead + i;
+          ahead_[i] = load(next < kSteps ? next : kSteps - 1);
+        }
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) call(from + i, values[i], operands[i]);
+      }
+    } else {
+#pragma unroll 1
+      for (int step = first; step < end && has(step); ++step) {
+        Vector<bf16, 8> values[kSides];
+        read(values, step - first);
+        call(step, values, epilogue_.load(row(step), column()));
+      }
+    }
+  }
 
-// Describes an operand: rows of 128 bytes, swizzled in groups of eight rows, 1024 bytes each. `panel_bytes`
-// is the distance to the next 64 columns; only operands read across rows (transposed) that are wider use it.
-// `offset` bytes are added to the address. Shared memory ends below 2^18, so the fields of the low word do
-// not touch.
-__device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::uint32_t panel_bytes,
-                                                    std::uint32_t offset) {
-  constexpr std::uint32_t swizzle_128_bytes = 1u << 30, group_bytes = 1024;
-  const std::uint32_t low = (address >> 4) + ((panel_bytes >> 4 << 16) + (offset >> 4));
-  return static_cast<std::uint64_t>(swizzle_128_bytes | group_bytes >> 4) << 32 | low;
+  // Adds up, in a fixed order, what the threads of each column have summed over the tile's rows, and writes
+  // it to the tile's row of the partial sums. The results are no longer needed.
+  __device__ __forceinline__ void store_sums(float* exchange) const {
+#pragma unroll
+    for (int s = 0; s < Epilogue::sums; ++s) {
+      sync_warpgroup(warpgroup_);
+      const float(&sum)[8] = epilogue_.sum[s];
+      float* const mine = exchange + group_ * kTileColumns + lane_ * 8;
+      store(mine, Vector<float, 4>{sum[0], sum[1], sum[2], sum[3]});
+      store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
+      sync_warpgroup(warpgroup_);
+      const int column = place_.column + thread_;
+      if (thread_ < kTileColumns && column < Config::columns) {
+        float total = 0.0f;
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) total += exchange[group * kTileColumns + thread_];
+        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] =
+            total;
+      }
+    }
+  }
+
+ private:
+  using Operands = typename Epilogue::Operands;
+  // Operands on their way. Of elements of 16 bits the compiler would put each in a register of its own, and
+  // wait for them to that end.
+  struct Padded {
+    alignas(Operands) alignas(std::uint32_t) Operands operands;
+  };
+  struct Words {
+    std::uint32_t at[sizeof(Padded) / 4];
+  };
+  static constexpr int kSides = 1;
+  static constexpr int kLanes = kTileColumns / 8;             // threads of a row
+  static constexpr int kGroups = 128 / kLanes;                // rows at a time
+  static constexpr int kSteps = Config::tile.rows / kGroups;  // rows of a thread
+  static constexpr int kAhead = 4;                            // rows whose operands are under way
+
+  __device__ __forceinline__ int column() const { return place_.column + lane_ * 8; }
+  __device__ __forceinline__ std::int64_t row(int step) const {
+    return place_.row + std::int64_t{group_ + step * kGroups};
+  }
+  __device__ __forceinline__ bool has(int step) const { return step * kGroups < left_; }
+
+  __device__ __forceinline__ Words load(int step) const {
+    return __builtin_bit_cast(Words, Padded{epilogue_.load(row(step), column())});
+  }
+  __device__ __forceinline__ void read(Vector<bf16, 8> (&values)[kSides], int step) const {
+    const std::uint32_t from =
+        results_ + (group_ + step * kGroups) * kResultRowBytes + (lane_ ^ group_ % 8) * 16;
+#pragma unroll
+    for (int side = 0; side < kSides; ++side) {
+      values[side] = __builtin_bit_cast(Vector<bf16, 8>, ptx::load_shared<4>(from + side * 128));
+    }
+  }
+  __device__ __forceinline__ void call(int step, const Vector<bf16, 8> (&values)[kSides],
+                                       const Operands& operands) {
+    epilogue_(row(step), column(), values[0], operands);
+  }
+
+  const int thread_ = static_cast<int>(threadIdx.x) % 128;
+  const int lane_ = thread_ % kLanes, group_ = thread_ / kLanes;
+  const std::uint32_t results_;
+  const int warpgroup_;
+  const ProductPlace place_;
+  Epilogue& epilogue_;
+  int left_;    // rows from this thread's first to the end
+  bool whole_;  // all rows and columns of the tile are there
+  Words ahead_[kAhead];
+};
+
+// A warpgroup's products of one tile. The tensor cores compute it transposed: the columns of b are the rows
+// of their instructions, the rows of a their columns, so that a tile can have 192 rows.
+
+// Of columns half * 64 + warp * 16 .. + 15 of the tile: element e of fragment n of a half is in column
+// lane / 4 + e / 2 * 8 of those, row n * 8 + lane % 4 * 2 + e % 2 of the tile.
+template <class Config>
+class ProductSums {
+ public:
+  // Starts the products of all of k, from the stages that follow, and tells the blocks that filled them when
+  // they are read. Returns when the last ones have begun.
+  __device__ __forceinline__ void start(const ProductShared<Config>& shared, ProductStage<Config>& stage) {
+    barrier::wait_patiently(shared.full(stage.index), stage.parity);
+    begin<true>(shared.a(stage.index), shared.b(stage.index));
+    last_ = stage.index;
+    stage.advance();
+#pragma unroll 1
+    for (int k = 1; k < kDepthTiles; ++k) {
+      barrier::wait_patiently(shared.full(stage.index), stage.parity);
+      begin<false>(shared.a(stage.index), shared.b(stage.index));
+      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      release(shared.empty(last_));
+      last_ = stage.index;
+      stage.advance();
+    }
+  }
+
+  // Returns when the sums are complete.
+  __device__ __forceinline__ void finish(const ProductShared<Config>& shared) {
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    release(shared.empty(last_));
+    settle();
+  }
+
+  // Rounds the sums of one half of the tile's rows and writes them to the results.
+  template <int part>
+  __device__ __forceinline__ void store(std::uint32_t results, int warp, int lane) const {
+    constexpr int first = part * (kFragments / 2);
+    const std::uint32_t to =
+        results + (lane / 16 * 8 + lane % 8) * kResultRowBytes + ((warp * 2 + lane / 8 % 2) ^ lane % 8) * 16;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int n = 0; n < kFragments / 2; n += 2) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                         to + half * 128 + n * 8 * kResultRowBytes),
+                     "r"(packed(half, first + n, 0)), "r"(packed(half, first + n, 2)),
+                     "r"(packed(half, first + n + 1, 0)), "r"(packed(half, first + n + 1, 2))
+                     : "memory");
+      }
+    }
+  }
+
+ private:
+  static constexpr int kRows = Config::tile.rows;
+  static constexpr int kFragments = kRows / 8;
+
+  // Starts the products of one stage. That the first ones overwrite the sums must be constant, or the
+  // compiler would keep the sums of the tile before through its epilogue.
+  template <bool first>
+  __device__ __forceinline__ void begin(std::uint32_t a, std::uint32_t b) {
+    constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // of b, to the next 16 of k
+    // In a cluster an address says which block it is of; a descriptor's has no room for that.
+    a &= 0x3FFFF, b &= 0x3FFFF;
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < ProductTile::depth / 16; ++k) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        wgmma::multiply_tile<bf16, kRows, !Config::b_transposed>(
+            at_[half], wgmma::descriptor(b, 0, half * kHalfBBytes + k * kStep),
+            wgmma::descriptor(a, 0, k * 32), !first || k > 0);
+      }
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  }
+
+  __device__ __forceinline__ void release(std::uint32_t empty) const {
+    if (threadIdx.x % 128 < ProductTile::cluster) barrier::arrive_at(empty, threadIdx.x % 128);
+  }
+
+  // Stands before sums are read: the compiler does not know when they are written.
+  __device__ __forceinline__ void settle() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int n = 0; n < kFragments; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(at_[half][n][e])::"memory");
+      }
+    }
+  }
+
+  __device__ __forceinline__ std::uint32_t packed(int half, int n, int e) const {
+    return ptx::pack<bf16>(at_[half][n][e], at_[half][n][e + 1]);
+  }
+
+  int last_ = 0;  // the latest stage begun
+  float at_[2][kFragments][4];
+};
+
+// ---- The thread of a product's block that starts the copies of operands to shared memory
+
+// By one thread: all tiles of the block, as far ahead as there are stages. In a cluster each block brings its
+// columns of b and a share of the rows of a, which the blocks have in common.
+template <class Config>
+__device__ __forceinline__ void copy_operands(const ProductShared<Config>& shared,
+                                              const ProductTiles<Config>& tiles, const TensorMap& a,
+                                              const TensorMap& b, int rank) {
+  constexpr int kShare = Config::tile.rows / Config::tile.cluster;
+  ProductStage<Config> stage;
+#pragma unroll 1
+  for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
+    const ProductPlace place = tiles.place(tile);
+#pragma unroll 1
+    for (int k = 0; k < kDepthTiles; ++k, stage.advance()) {
+      const int depth = k * ProductTile::depth;
+      const std::uint32_t full = shared.full(stage.index);
+      barrier::wait_patiently(shared.empty(stage.index), stage.parity ^ 1);
+      barrier::expect(full, Config::tile.stage_bytes());
+      copy_box_to(3, shared.a(stage.index) + rank * (Config::a_bytes / 2), a, depth,
+                  place.row + rank * kShare, full);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int column = place.column + half * kHalfDistance;
+        copy_box(shared.b(stage.index) + half * kHalfBBytes, b, Config::b_transposed ? depth : column,
+                 Config::b_transposed ? column : depth, full);
+      }
+    }
+  }
 }
-
-}  // namespace wgmma
-
-// The warpgroup products of the product kernel: [64,16] by [16,N] for N = 128 and 192, both sides in
-// shared memory, 128-byte swizzled. Descriptors are cuda/attention/wgmma.cuh's.
-
-namespace wgmma {
-
-// c = (add ? c : 0) + a . b^T: b [N,16] with the 16 contiguous; a [64,16] with the 16 contiguous, or the 64
-// if `a_transposed`.
-template <int N, bool a_transposed>
-__device__ __forceinline__ void multiply_tile(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
-                                              bool add) {
-  constexpr int kTransposed = a_transposed ? 1 : 0;
-  if constexpr (N == 128 && true) {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.ne.b32 add, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-        "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-        "%27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, "
-        "%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, "
-        "%63}, %64, %65, add, 1, 1, %67, 0;\n"
-        "}"
-        : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-          "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-          "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-          "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-          "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-          "+f"(c[7][2]), "+f"(c[7][3]), "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]),
-          "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]), "+f"(c[10][0]), "+f"(c[10][1]),
-          "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
-          "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]),
-          "+f"(c[13][2]), "+f"(c[13][3]), "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]),
-          "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3])
-        : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed));
-  } else
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.ne.b32 add, %98, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
-        "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-        "%27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, "
-        "%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, "
-        "%63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, "
-        "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, %96, %97, add, "
-        "1, 1, %99, 0;\n"
-        "}"
-        : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-          "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-          "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-          "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-          "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-          "+f"(c[7][2]), "+f"(c[7][3]), "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]),
-          "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]), "+f"(c[10][0]), "+f"(c[10][1]),
-          "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
-          "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]),
-          "+f"(c[13][2]), "+f"(c[13][3]), "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]),
-          "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3]), "+f"(c[16][0]), "+f"(c[16][1]),
-          "+f"(c[16][2]), "+f"(c[16][3]), "+f"(c[17][0]), "+f"(c[17][1]), "+f"(c[17][2]), "+f"(c[17][3]),
-          "+f"(c[18][0]), "+f"(c[18][1]), "+f"(c[18][2]), "+f"(c[18][3]), "+f"(c[19][0]), "+f"(c[19][1]),
-          "+f"(c[19][2]), "+f"(c[19][3]), "+f"(c[20][0]), "+f"(c[20][1]), "+f"(c[20][2]), "+f"(c[20][3]),
-          "+f"(c[21][0]), "+f"(c[21][1]), "+f"(c[21][2]), "+f"(c[21][3]), "+f"(c[22][0]), "+f"(c[22][1]),
-          "+f"(c[22][2]), "+f"(c[22][3]), "+f"(c[23][0]), "+f"(c[23][1]), "+f"(c[23][2]), "+f"(c[23][3])
-        : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed));
-}
-
-}  // namespace wgmma
 
 // c [m,n] = a [m,k] . b on Hopper's tensor cores (sm_90a), for 16-bit storage, with an epilogue of the
 // caller's: c itself is written only if the epilogue writes it.
@@ -260,16 +427,86 @@ __device__ __forceinline__ void multiply_tile(float (&c)[N / 8][4], std::uint64_
 //                   const Vector<Storage, 8>& second, const Operands&);
 // and, with sums,
 //   float sum[sums][8];          // of the thread's columns, over the rows of a tile: the calls add to them
-//   float* partials[sums];       // each [product_sums_rows, product_columns]: a row is a tile's sums
+//   float* partials[sums];       // each [tiles of rows, columns]: a row is a tile's sums
 // Of a tensor that the kernel writes, a call reads only the elements that it writes.
 
 // The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the
 // one before: who waits for a stage must know that the other one has begun what lies before.
 __device__ __forceinline__ void wait_turn(int warpgroup) {
-  named_barrier(3 + warpgroup, 256);
+  barrier::meet<256>(3 + warpgroup);
 }
 __device__ __forceinline__ void give_turn(int warpgroup) {
-  asm volatile("bar.arrive %0, 256;" ::"r"(3 + warpgroup) : "memory");
+  barrier::pass_by<256>(3 + warpgroup);
+}
+
+// By one warpgroup: every second tile of the block.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void multiply_tiles(const ProductShared<Config>& shared, unsigned char* memory,
+                                               const ProductTiles<Config>& tiles, int warpgroup,
+                                               std::int64_t rows, Epilogue& epilogue) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  const std::uint32_t results = shared.results(warpgroup);
+  ProductStage<Config> stage;
+  if (warpgroup == 1) {
+    stage.skip_tile();
+    give_turn(0);
+  }
+#pragma unroll 1
+  for (int tile = tiles.first() + warpgroup * tiles.step(); tile < tiles.count(); tile += 2 * tiles.step()) {
+    // What the epilogue loads first is under way while the products are computed.
+    ProductRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
+    ProductSums<Config> sums;
+    wait_turn(warpgroup);
+    sums.start(shared, stage);
+    stage.skip_tile();
+    if (tile + tiles.step() < tiles.count()) give_turn(1 - warpgroup);
+    sums.finish(shared);
+    // One half of the rows after the other: shared memory has room for half of the results, and the epilogue
+    // gets the registers of sums that are stored.
+    sync_warpgroup(warpgroup);  // the results of the tile before have been read
+    sums.template store<0>(results, warp, lane);
+    sync_warpgroup(warpgroup);
+    epilogue_rows.run(0);
+    sync_warpgroup(warpgroup);
+    sums.template store<1>(results, warp, lane);
+    sync_warpgroup(warpgroup);
+    epilogue_rows.run(1);
+    if constexpr (Epilogue::sums > 0) {
+      epilogue_rows.store_sums(reinterpret_cast<float*>(memory + (results - shared.base)));
+    }
+  }
+}
+
+// Launch: as product_launch() says, with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a
+// and b are kernel parameters, `const __grid_constant__`, encoded as product_map_a() and product_map_b() say.
+// It waits for the previous kernel itself. Every run gives the same bits.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void product(const TensorMap& a, const TensorMap& b, std::int64_t rows,
+                                        Epilogue& epilogue) {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  const ProductShared<Config> shared{ptx::shared_address(shared_memory)};
+  const int rank = static_cast<int>(cluster_rank());
+  const int warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
+  if (threadIdx.x == 0) {
+    prefetch_map(a);
+    prefetch_map(b);
+    shared.create_barriers();
+  }
+  cluster_sync();
+  wait_for_previous_kernel();
+  launch_next_kernel();
+
+  const ProductTiles<Config> tiles(rows, rank);
+  if (warp < ProductTile::product_warps) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    multiply_tiles(shared, shared_memory, tiles, warp / 4, rows, epilogue);
+  } else {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == ProductTile::product_warps * 32) copy_operands(shared, tiles, a, b, rank);
+    __syncwarp();
+  }
+  // A block must stay until its neighbour's copies and arrivals have reached it.
+  cluster_sync();
 }
 
 }  // namespace product_code
