@@ -82,6 +82,7 @@ TEST(SmallProductGeometry, PaysWhereItWasMeasuredTo) {
   EXPECT_FALSE(small_product_pays(problem(2048, 512, 2048)));
   EXPECT_FALSE(small_product_pays(problem(4096, 256, 1024)));
   EXPECT_FALSE(small_product_pays(problem(16384, 384, 384)));
+  EXPECT_FALSE(small_product_pays(problem(16384, 128, 384)));  // a tile would be wider than the product
   EXPECT_FALSE(small_product_pays(problem(1, 256, 256)));
   EXPECT_FALSE(small_product_pays(problem(65536, 768, 768)));
 }

@@ -1,7 +1,7 @@
 // What the warps of a block of attention_head_gradients share: a whole head of one sequence.
 #pragma once
-#include "cuda/barrier.cuh"
 #include "cuda/attention/config.cuh"
+#include "cuda/barrier.cuh"
 
 namespace hydrac::cuda {
 

@@ -57,7 +57,8 @@ HYDRAC_FN constexpr SmallProductTile small_product_tile(const ProductProblem& p)
 // early. Fewer rows are those of generated text.
 HYDRAC_FN constexpr bool small_product_pays(const ProductProblem& p) {
   const std::int64_t panels = detail::small_panels(p);
-  return small_product_supports(p) && p.m >= 2048 && panels <= 4 && (panels + 1) * 64 * p.k * 2 <= 288 << 10;
+  return small_product_supports(p) && p.m >= 2048 && panels <= 4 && panels <= detail::small_tiles(p.n, 64) &&
+         (panels + 1) * 64 * p.k * 2 <= 288 << 10;
 }
 
 HYDRAC_FN constexpr ProductLaunch small_product_launch(const ProductProblem& p,
