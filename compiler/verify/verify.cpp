@@ -33,13 +33,16 @@ void add(Sums& sums, const std::vector<T>& ours, const std::vector<double>& refe
   }
 }
 
-// Which elements of a slot have a resolved gradient, or none at all (rows of tokens that did not occur).
-std::vector<bool> has_gradient(const std::vector<double>& gradient, double noise) {
+// Which elements of a slot have a resolved gradient, or none at all, here and there (rows of tokens that did
+// not occur). An exact 0 of the reference alone is its rounding's luck.
+std::vector<bool> has_gradient(const std::vector<double>& reference, const std::vector<float>& ours,
+                               double noise) {
   double square = 0;
-  for (double g : gradient) square += g * g;
-  const double least = noise * std::sqrt(square / static_cast<double>(gradient.size()));
-  std::vector<bool> has(gradient.size());
-  for (size_t i = 0; i < gradient.size(); ++i) has[i] = gradient[i] == 0 || std::abs(gradient[i]) > least;
+  for (double g : reference) square += g * g;
+  const double least = noise * std::sqrt(square / static_cast<double>(reference.size()));
+  std::vector<bool> has(reference.size());
+  for (size_t i = 0; i < reference.size(); ++i)
+    has[i] = (reference[i] == 0 && ours[i] == 0) || std::abs(reference[i]) > least;
   return has;
 }
 
@@ -162,8 +165,8 @@ class Comparison {
     for (size_t slot = 0; slot < slots.size(); ++slot) {
       Versions values = versions(fmt::format("param.{}.{}", name, slot), slots[slot], has_yardstick());
       if (divides_by_gradient_) {
-        const auto kept =
-            has_gradient(read(fmt::format("grad.{}.{}", name, slot), slots[slot].size()), noise_.at(name));
+        const auto kept = has_gradient(read(fmt::format("grad.{}.{}", name, slot), slots[slot].size()),
+                                       ours_.gradients.at(name)[slot], noise_.at(name));
         left_out += leave_out(values.ours, kept);
         leave_out(values.reference, kept);
         if (has_yardstick()) leave_out(values.yardstick, kept);
