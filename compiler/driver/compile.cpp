@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "autodiff/autodiff.h"
@@ -86,6 +87,13 @@ program::Program build_program(Compiled& c, const targets::Target& target, const
   return codegen::build_cuda_program(c.graph, cuda);
 }
 
+// What a plan with room for the second branch may take: room costs little where a model is small, and then
+// only.
+int64_t most_with_room(const targets::Target& target, const CompileOptions& options) {
+  const auto half = static_cast<int64_t>(target.memory_gib / 2 * (int64_t{1} << 30));
+  return options.memory_bytes > 0 ? std::min(half, options.memory_bytes) : half;
+}
+
 }  // namespace
 
 // cuBLASLt's advice for Hopper, and what suffices before.
@@ -158,9 +166,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   c.program = build_program(c, target, options);
   demand("program", program::verify(c.graph, c.program));
   dump.stage("program", to_text(c.graph, c.program));
-  // Room costs little where a model is small, and then only.
-  c.plan = plan::roomy_plan(c.graph, touched_beside(c),
-                            static_cast<int64_t>(target.memory_gib / 2 * (int64_t{1} << 30)));
+  c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, options));
   demand("plan", plan::verify(c.graph, c.plan));
   dump.stage("plan", to_text(c.graph, c.plan));
   return c;

@@ -107,6 +107,16 @@ TEST(RecomputeAuto, NeedsToKnowTheMemory) {
   }
 }
 
+TEST(MemoryLimit, RoomForTheSecondBranchIsLeftOutBeforeAProgramDoesNotFit) {
+  const spec::Spec spec = small_head({"target=h200", "model.num_attention_heads=1"});
+  const int64_t roomy = bytes_of(spec);
+  const CompileOptions less = within(roomy - 1);
+  const Compiled c = compile(spec, less);
+  EXPECT_LT(c.plan.arena_bytes, roomy);
+  EXPECT_EQ(c.plan.arena_bytes, plan::make_plan(c.graph).arena_bytes);
+  EXPECT_FALSE(memory_problem(c, less).has_value());
+}
+
 TEST(MemoryLimit, OfAGpuIsItsMemoryLessAReserve) {
   const MemoryLimit limit = memory_limit(spec_with({"target=h200"}), {});
   const auto all = static_cast<int64_t>(139.8 * 0x1p30);
