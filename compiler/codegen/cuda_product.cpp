@@ -32,7 +32,7 @@ cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& nod
 }
 
 ProductTemplate product_template(const ir::Node& node, const cuda::ProductProblem& problem) {
-  if (node.optional_flag("small")) {
+  if (node.flag("small")) {
     const cuda::SmallProductTile tile = small_product_tile(problem);
     return {
         .header = "cuda/small_product/small_product.cuh",
@@ -259,8 +259,7 @@ std::string CudaBodyPrinter::config_text() const {
   const ProductTemplate used = product_template(node_, problem);
   const ir::Value& product = graph_.value(node_.product);
   const Size depth = dimensions_.of(graph_.value(node_.inputs[0]).shape.back());
-  const std::string paired =
-      node_.optional_flag("small") ? "" : fmt::format("/*paired=*/{}, ", problem.paired);
+  const std::string paired = node_.flag("small") ? "" : fmt::format("/*paired=*/{}, ", problem.paired);
   return fmt::format("  using Config = {}<{}, {}, {}, /*b_transposed=*/{}, {}\n      {}>;\n", used.config,
                      codegen::c_type(product.dtype, kCudaDialect), dimensions_.of(product.shape.back()).text,
                      depth.text, problem.b_transposed, paired, used.tile);

@@ -90,11 +90,11 @@ class ProductFusion {
     if (const std::string obstacle = obstacle_of(nodes[p], *shape); !obstacle.empty()) return obstacle;
     const std::string reader = std::get<std::string>(found->attributes.at("name"));
     const bool is_kept = is_needed_elsewhere(output, *found) || is_kept_by_twin(nodes[p], *found, *shape);
-    const bool small = is_small(nodes[p], *shape);
     *found = fused(nodes[p], *found, *shape, is_kept);
+    const std::string decided = fmt::format("and {} are one kernel{}{}", reader, for_small(*found),
+                                            is_kept ? ", which stores the product too" : "");
     nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(p));
-    return fmt::format("and {} are one kernel{}{}", reader, small ? kForSmall : "",
-                       is_kept ? ", which stores the product too" : "");
+    return decided;
   }
 
   // The bias in an epilogue of ours.
@@ -109,9 +109,8 @@ class ProductFusion {
     Node bare = product;
     bare.inputs.resize(2);
     bare.outputs = {sum.inputs[0]};
-    const bool small = is_small(bare, *shape);
     product = fused(bare, sum, *shape, false);
-    return fmt::format("and its bias are one kernel{}", small ? kForSmall : "");
+    return fmt::format("and its bias are one kernel{}", for_small(product));
   }
 
   // y = product + bias, of a product that has no place in memory.
@@ -219,7 +218,9 @@ class ProductFusion {
            is_like(a.inputs[1], b.inputs[1]) && to_text(*a.body) == to_text(*b.body);
   }
 
-  static constexpr const char* kForSmall = ", that for small products";
+  static const char* for_small(const Node& fused) {
+    return fused.flag("small") ? ", that for small products" : "";
+  }
 
   ir::Graph& graph_;
   const ir::Function* function_ = nullptr;

@@ -117,6 +117,7 @@ Node fused_product(const Node& product, const Node& reader, const EpilogueShape&
   node.attributes["transpose_b"] = product.flag("transpose_b");
   node.attributes["paired"] = epilogue.paired;
   node.attributes["sums"] = int64_t{epilogue.sums};
+  node.attributes["small"] = false;
   node.attributes["name"] = "product+" + std::get<std::string>(reader.attributes.at("name"));
   const std::string name = body.operands[operand].name.empty() ? "product" : body.operands[operand].name;
   body.operands[operand].name = name;

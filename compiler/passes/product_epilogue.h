@@ -18,7 +18,8 @@ struct EpilogueShape {
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const ir::Node& reader, ir::Use product);
 
 // The "fused_product" that does what the gemm `product`, which has no bias, and then `reader`, whose shape
-// is `epilogue`, do. `is_kept`: it stores the product too.
+// is `epilogue`, do. `is_kept`: it stores the product too. Its flag "small" is false;
+// whoever knows that the kernel for small products takes it sets it.
 ir::Node fused_product(const ir::Node& product, const ir::Node& reader, const EpilogueShape& epilogue,
                        bool is_kept);
 

@@ -14,8 +14,6 @@ namespace hydrac::verify {
 
 namespace {
 
-constexpr double kChance = 3;  // standard deviations
-
 // Squared norms of a difference and of the reference, summed over slots.
 struct Sums {
   double difference = 0, reference = 0;

@@ -9,7 +9,7 @@ namespace hydrac::verify {
 
 namespace {
 
-constexpr double kBeside = 1.25, kChance = 3;
+constexpr double kBeside = 1.25;
 
 bool is_narrow(spec::Precision precision) {
   return precision == spec::Precision::bf16 || precision == spec::Precision::fp16;

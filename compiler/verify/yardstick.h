@@ -8,6 +8,8 @@
 
 namespace hydrac::verify {
 
+inline constexpr double kChance = 3;  // standard deviations that are left to luck
+
 struct Tolerances {
   // Relative; beside a yardstick the least that is tolerated. In 16 bits a norm may be off by one rounding, a
   // loss by an eighth of it.

@@ -10,6 +10,21 @@ namespace hydrac::test {
 
 inline int failures = 0;
 
+// Says so where there is none.
+inline bool has_hopper() {
+  cudaDeviceProp device;
+  if (cudaGetDeviceProperties(&device, 0) == cudaSuccess && device.major == 9 && device.minor == 0)
+    return true;
+  std::printf("SKIPPED: no CUDA device of capability 9.0\n");
+  return false;
+}
+
+// Of all tests; the exit code.
+inline int print_outcome() {
+  std::printf("%s\n", failures == 0 ? "all passed" : "FAILED");
+  return failures == 0 ? 0 : 1;
+}
+
 // What the tested epilogue does with columns c.. of a row: stores the products, adds x and the bias to them
 // (of a pair, to the product of the two), stores that too and sums it down the columns.
 template <class T, int n, bool paired>

@@ -30,13 +30,8 @@ void check_layouts() {
 int main() {
   using namespace hydrac;
   using namespace hydrac::test;
-  cudaDeviceProp device;
-  if (cudaGetDeviceProperties(&device, 0) != cudaSuccess || device.major != 9 || device.minor != 0) {
-    std::printf("SKIPPED: no CUDA device of capability 9.0\n");
-    return 0;
-  }
+  if (!has_hopper()) return 0;
   check_layouts<bf16>();
   check_layouts<f16>();
-  std::printf("%s\n", failures == 0 ? "all passed" : "FAILED");
-  return failures == 0 ? 0 : 1;
+  return print_outcome();
 }

@@ -76,16 +76,11 @@ void check_chain(int m) {
 int main() {
   using namespace hydrac;
   using namespace hydrac::test;
-  cudaDeviceProp device;
-  if (cudaGetDeviceProperties(&device, 0) != cudaSuccess || device.major != 9 || device.minor != 0) {
-    std::printf("SKIPPED: no CUDA device of capability 9.0\n");
-    return 0;
-  }
+  if (!has_hopper()) return 0;
   check_tiles<bf16>();
   check_tiles<f16>();
   check_chain<true, Tile{1, 4}>(50);
   check_chain<false, Tile{1, 4}>(50);
   check_chain<false, Tile{2, 3}>(50);
-  std::printf("%s\n", failures == 0 ? "all passed" : "FAILED");
-  return failures == 0 ? 0 : 1;
+  return print_outcome();
 }

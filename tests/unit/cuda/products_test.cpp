@@ -48,6 +48,23 @@ std::string name_of(const ir::Node& node) {
   return std::get<std::string>(node.attributes.at("name"));
 }
 
+ir::Use add_value(ir::Graph& graph, const std::string& name, const ir::Shape& shape, ir::DType dtype,
+                  ir::Role role) {
+  ir::Value value;
+  value.name = name;
+  value.dtype = dtype;
+  value.shape = shape;
+  value.role = role;
+  return {graph.add(std::move(value)), {}};
+}
+
+// Quarters from -1.5 to 1.5.
+void write_numbers(const ir::Graph& graph, Interpreter& state, ir::Use use) {
+  std::vector<double> numbers(element_count(graph.value(use).shape));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 * static_cast<double>(i * 7 % 13) - 1.5;
+  state.write(use, numbers);
+}
+
 // The definition, with the product rounded as memory would round it.
 void define(const ir::Graph& graph, Interpreter& state, const ir::Node& node, int layer) {
   state.run(product_of(node), layer);
@@ -265,12 +282,7 @@ TEST(FuseProducts, OfAMatrixThatTheFunctionWritesStayTheLibrarys) {
   for (const bool written : {false, true}) {
     ir::Graph graph;
     const auto add = [&](const std::string& name, const ir::Shape& shape, ir::Role role) {
-      ir::Value value;
-      value.name = name;
-      value.dtype = ir::DType::bf16;
-      value.shape = shape;
-      value.role = role;
-      return ir::Use{graph.add(std::move(value)), {}};
+      return add_value(graph, name, shape, ir::DType::bf16, role);
     };
     const ir::Dim rows{2048, "B"}, columns{256, "C"};
     const ir::Use x = add("x", {rows, columns}, ir::Role::input),
@@ -308,12 +320,7 @@ TEST(FuseProducts, WriteNothingWhereTheirMatricesLie) {
 TEST(FusedProduct, DropsTheElementsThatAKernelOfItsOwnWould) {
   ir::Graph graph;
   const auto add = [&](const std::string& name, const ir::Shape& shape, ir::DType dtype, ir::Role role) {
-    ir::Value value;
-    value.name = name;
-    value.dtype = dtype;
-    value.shape = shape;
-    value.role = role;
-    return ir::Use{graph.add(std::move(value)), {}};
+    return add_value(graph, name, shape, dtype, role);
   };
   const ir::Shape x_shape{{130, "B"}, {16, "C"}}, w_shape{{24, "N"}, {16, "C"}},
       y_shape{{130, "B"}, {24, "N"}};
@@ -335,11 +342,7 @@ TEST(FusedProduct, DropsTheElementsThatAKernelOfItsOwnWould) {
   ASSERT_EQ(region.nodes.size(), 1u);
   ASSERT_EQ(ir::verify(graph), std::vector<std::string>{});
   Interpreter state(graph);
-  for (const ir::Use use : {x, w}) {
-    std::vector<double> numbers(element_count(graph.value(use).shape));
-    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 * static_cast<double>(i * 7 % 13) - 1.5;
-    state.write(use, numbers);
-  }
+  for (const ir::Use use : {x, w}) write_numbers(graph, state, use);
   state.write(step, {11});
   state.write(seed, {1234});
   EXPECT_EQ(differences(graph, state, region.nodes[0], 0), std::vector<std::string>{});
@@ -354,12 +357,7 @@ TEST(PlainProduct, IsTheProduct) {
   for (const bool transposed : {true, false}) {
     ir::Graph graph;
     const auto add = [&](const std::string& name, const ir::Shape& shape, ir::Role role) {
-      ir::Value value;
-      value.name = name;
-      value.dtype = ir::DType::bf16;
-      value.shape = shape;
-      value.role = role;
-      return ir::Use{graph.add(std::move(value)), {}};
+      return add_value(graph, name, shape, ir::DType::bf16, role);
     };
     const ir::Dim rows{130, "B"}, n{72, "N"}, k{24, "C"};
     const ir::Use x = add("x", {rows, k}, ir::Role::input),
@@ -374,11 +372,7 @@ TEST(PlainProduct, IsTheProduct) {
     region.nodes[0].attributes["small"] = true;
     ASSERT_EQ(ir::verify(graph), std::vector<std::string>{});
     Interpreter state(graph);
-    for (const ir::Use use : {x, w}) {
-      std::vector<double> numbers(element_count(graph.value(use).shape));
-      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 * static_cast<double>(i * 7 % 13) - 1.5;
-      state.write(use, numbers);
-    }
+    for (const ir::Use use : {x, w}) write_numbers(graph, state, use);
     EXPECT_EQ(differences(graph, state, region.nodes[0], 0), std::vector<std::string>{});
     const std::vector<double> product = state.read(y);
     EXPECT_GT(std::ranges::count_if(product, [](double number) { return number != 0; }), 0);
