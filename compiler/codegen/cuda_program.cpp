@@ -73,7 +73,7 @@ class CudaProgramBuilder {
     for (size_t i = first; i < calls.size(); ++i) {
       calls[i].label = label;
       note_tensors(without_scratch, calls[i]);
-      note_writes(node, calls[i]);
+      note_writes(region, node, calls[i]);
     }
     calls[main_call].flop = cost.flop;
     calls[main_call].bytes = cost.bytes;
@@ -105,10 +105,11 @@ class CudaProgramBuilder {
   }
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 
-  // A call that writes nothing but gradients of parameters, which nobody reads before the update, goes to the
-  // second branch. Not so the token embedding's: nothing follows it on the first branch, and the second one
-  // is then still at others. A call that only fills scratch memory goes where the node's outputs say.
-  void note_writes(const ir::Node& node, Call& call) const {
+  // A call that writes nothing that is still read before the update goes to the second branch: gradients of
+  // parameters, the sum of the losses, the next random step. Not so the token embedding's gradient: nothing
+  // follows it on the first branch, and the second one is then still at others. A call that only fills
+  // scratch memory goes where the node's outputs say.
+  void note_writes(const ir::Region& region, const ir::Node& node, Call& call) const {
     std::vector<ir::Use> written;
     for (ir::Use use : call.arguments) {
       call.writes.push_back(std::ranges::count(node.outputs, use) > 0 || is_gemm_workspace(use));
@@ -117,8 +118,25 @@ class CudaProgramBuilder {
     if (written.empty())
       std::ranges::copy_if(node.outputs, std::back_inserter(written),
                            [&](ir::Use use) { return is_output(use); });
-    const bool only_gradients = std::ranges::all_of(written, [&](ir::Use use) { return is_gradient(use); });
-    call.branch = options_.streams > 1 && only_gradients && node.op != "embedding_backward" ? 1 : 0;
+    const bool is_result = std::ranges::all_of(
+        written, [&](ir::Use use) { return is_gradient(use) || is_last_word(region, node, use); });
+    call.branch = options_.streams > 1 && is_result && node.op != "embedding_backward" ? 1 : 0;
+  }
+  // Whether the node leaves a state for the update or the next step: nobody in this step reads it later.
+  bool is_last_word(const ir::Region& region, const ir::Node& node, ir::Use use) const {
+    const ir::ValueId storage = storage_of(graph_, use.value);
+    if (function_ != "micro_step" || region.layers > 0 || graph_.value(storage).role != ir::Role::state)
+      return false;
+    bool is_behind = false, is_read = false;
+    for (const ir::Region& other : graph_.function(function_).regions) {
+      for (const ir::Node& reader : other.nodes) {
+        is_read |= is_behind && std::ranges::any_of(reader.inputs, [&](ir::Use input) {
+                     return input.value != ir::kNoValue && storage_of(graph_, input.value) == storage;
+                   });
+        is_behind |= &reader == &node;
+      }
+    }
+    return !is_read;
   }
   bool is_output(ir::Use use) const { return !is_gemm_workspace(use) && !scratch_.contains(use.value); }
 

@@ -59,6 +59,7 @@ void block_backward(const Memory& m, Run& run, int l) {
                         act.mlp_normed_rstd_again, l, main.stream());
 
   // mlp_up_again_product = mlp_normed_again · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
+  main.wait(run.after_loss_2);
   main.gemm_nt(act.mlp_up_again_product, act.mlp_normed_again, copies.mlp_up_weight[l], B * T, F, C);
 
   gelu_gelu_backward(act.mlp_up_again_product, copies.mlp_up_bias[l], act.mlp_act_again, act.d_mlp_act[l],
@@ -156,7 +157,7 @@ void input_backward(const Memory& m, Run& run) {
 
   embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, main.stream());
 
-  advance_randomness(state.rng_step, main.stream());
+  advance_randomness(state.rng_step, beside.stream());
 }
 
 }  // namespace

@@ -84,14 +84,15 @@ void head(const Memory& m, Run& run) {
                                   act.d_logits, act.cross_entropy_loss_and_gradient_workspace, main.stream());
   main.mark(run.after_loss);
 
+  beside.wait(run.after_loss);
   cross_entropy_loss_and_gradient_sums(state.loss, act.cross_entropy_loss_and_gradient_workspace,
-                                       main.stream());
+                                       beside.stream());
+  beside.mark(run.after_loss_2);
 
   // d_normed = d_logits · token_embedding    [B,T,V] x [V,C] -> [B,T,C]
   main.gemm_nn(act.d_normed, act.d_logits, copies.token_embedding, B * T, C, V);
 
   // token_embedding += d_logitsᵀ · normed    [B,T,V]ᵀ x [B,T,C] -> [V,C]
-  beside.wait(run.after_loss);
   beside.gemm_tn(grads.token_embedding, act.d_logits, act.normed[L], V, C, B * T, {.accumulate = true});
   beside.mark(run.after_d_token_embedding);
 

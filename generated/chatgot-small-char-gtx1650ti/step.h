@@ -27,6 +27,7 @@ struct Run {
   Mark after_d_residual = {};
   Mark after_d_token_embedding = {};
   Mark after_loss = {};
+  Mark after_loss_2 = {};
   Mark after_mlp_act_again = {};
   Mark after_normed_mean_again = {};
 };

@@ -132,7 +132,7 @@ void input_backward(const Memory& m, Run& run) {
 
   embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, main.stream());
 
-  advance_randomness(state.rng_step, main.stream());
+  advance_randomness(state.rng_step, beside.stream());
 }
 
 }  // namespace
