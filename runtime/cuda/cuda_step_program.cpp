@@ -45,9 +45,7 @@ void CudaStepProgram::shut_down() noexcept {
 
 void CudaStepProgram::capture(const Sequence& functions) {
   if (graphs_.contains(functions)) return;
-  graphs_.emplace(functions, Graph::capture(stream_, [&] {
-                    for (const Function function : functions) enqueue(function);
-                  }));
+  graphs_.emplace(functions, Graph::capture(stream_, [&] { enqueue_all(functions); }));
 }
 
 // Graphs take memory of the GPU, and so does a library's kernel when it is first met: now, or never.
@@ -62,9 +60,18 @@ void CudaStepProgram::capture_graphs() {
   if (can_generate()) capture({Function::generate});
 }
 
+void CudaStepProgram::enqueue_all(const Sequence& functions) {
+  for (const Function function : functions) {
+    if (function == Function::micro_step || function == Function::evaluate)
+      staging_.receive(arena(), stream_);
+    checking() ? run_checked(function) : enqueue(function);
+    if (function == Function::update) staging_.send(arena(), stream_);
+  }
+}
+
 void CudaStepProgram::launch(const Sequence& functions) {
   if (!graphs_in_use_) {
-    for (const Function function : functions) checking() ? run_checked(function) : enqueue(function);
+    enqueue_all(functions);
     return;
   }
   capture(functions);
@@ -97,7 +104,7 @@ void CudaStepProgram::micro_step(const Batch& batch, float inv_count) {
   evaluated_ = false;
   flush();
   refresh_working_copies();
-  staging_.upload(batch, inv_count, arena(), stream_);
+  staging_.put(batch, inv_count, stream_);
   if (step_is_one_graph()) {
     pending_ = true;
   } else {
@@ -111,7 +118,7 @@ void CudaStepProgram::update() {
   } else {
     launch({Function::update});
   }
-  staging_.download_result(arena(), stream_);
+  staging_.end_step(stream_);
 }
 
 void CudaStepProgram::flush() {
@@ -131,7 +138,7 @@ double CudaStepProgram::evaluate(const Batch& batch) {
   evaluated_ = true;
   flush();
   refresh_working_copies();
-  staging_.upload(batch, 1.0f, arena(), stream_);
+  staging_.put(batch, 1.0f, stream_);
   launch({Function::evaluate});
   return read_scalar<float>(layout().results.eval_loss);
 }

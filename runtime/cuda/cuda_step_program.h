@@ -78,6 +78,8 @@ class CudaStepProgram : public LaidOutProgram {
   // Runs a micro-batch that waits for update() to be one graph with it.
   void flush();
   void capture(const Sequence& functions);
+  // The functions' calls, and before and behind them the batch and the results.
+  void enqueue_all(const Sequence& functions);
   void launch(const Sequence& functions);
   // A step of one micro-batch is one graph.
   bool step_is_one_graph() const { return layout().gradient_accumulation_steps == 1; }

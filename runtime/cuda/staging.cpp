@@ -9,51 +9,50 @@ Staging::Staging(const ProgramLayout& layout, int64_t batches, int64_t results)
     : layout_(layout),
       result_range_(step_result_range(layout.results)),
       order_(layout.inputs.token_ids),
-      batches_(static_cast<size_t>(batches)),
-      results_(static_cast<size_t>(results) + 1) {  // the one before the oldest tells when that one began
-  for (Slot& slot : batches_) slot.memory = PinnedBuffer(layout.input_bytes);
-  for (Slot& slot : results_) slot.memory = PinnedBuffer(result_range_.last - result_range_.first);
-}
+      batches_(HostRing::Direction::to_device, layout.input_bytes, static_cast<size_t>(batches)),
+      // The step before the oldest one tells when that one began.
+      results_(HostRing::Direction::to_host, result_range_.last - result_range_.first,
+               static_cast<size_t>(results) + 1),
+      readers_(static_cast<size_t>(batches)),
+      steps_(static_cast<size_t>(results) + 1) {}
 
-void Staging::upload(const Batch& batch, float inv_count, std::byte* arena, const Stream& stream) {
-  Slot& slot = batches_[next_batch_++ % batches_.size()];
-  if (next_batch_ > batches_.size()) slot.copied.synchronize();
-  fill_inputs(layout_.inputs, batch, inv_count, slot.memory.data());
+void Staging::put(const Batch& batch, float inv_count, const Stream& stream) {
+  size_t& reader = readers_[next_batch_ % readers_.size()];
+  if (next_batch_ >= readers_.size()) {
+    // A step that has not ended yet has evaluated since, or has more micro-batches than there are slots.
+    reader < next_step_ ? step(reader).ended.synchronize() : stream.synchronize();
+  }
+  reader = next_step_;
+  std::byte* const inputs = batches_.slot(next_batch_++);
+  fill_inputs(layout_.inputs, batch, inv_count, inputs);
   if (const Place order = layout_.inputs.token_order) {
-    auto* const first = reinterpret_cast<int32_t*>(slot.memory.data() + order.offset);
+    auto* const first = reinterpret_cast<int32_t*>(inputs + order.offset);
     order_.sort(batch.tokens, {first, batch.tokens.size()});
   }
-  copy_to_device(arena, slot.memory.data(), layout_.input_bytes, stream);
-  slot.copied.record(stream);
 }
 
-void Staging::download_result(const std::byte* arena, const Stream& stream) {
-  Slot& slot = results_[next_result_++ % results_.size()];
-  slot.batches = next_batch_;
-  copy_to_host(slot.memory.data(), arena + result_range_.first, slot.memory.bytes(), stream);
-  slot.copied.record(stream);
+void Staging::end_step(const Stream& stream) {
+  Step& ending = steps_[next_step_++ % steps_.size()];
+  ending.batches = next_batch_;
+  ending.ended.record(stream);
 }
 
 StepResult Staging::oldest_result() {
-  if (oldest_result_ == next_result_) throw std::logic_error("no step is unfinished");
-  const Slot& slot = results_[oldest_result_ % results_.size()];
-  slot.copied.synchronize();
-  if (oldest_result_ > 0)
-    step_times_.push_back(slot.copied.ms_since(results_[(oldest_result_ - 1) % results_.size()].copied));
-  ++oldest_result_;
-  return step_result(layout_.results, slot.memory.data(), result_range_.first);
+  if (oldest_step_ == next_step_) throw std::logic_error("no step is unfinished");
+  const Event& ended = step(oldest_step_).ended;
+  ended.synchronize();
+  if (oldest_step_ > 0) step_times_.push_back(ended.ms_since(step(oldest_step_ - 1).ended));
+  return step_result(layout_.results, results_.slot(oldest_step_++), result_range_.first);
 }
 
 std::vector<std::span<const std::byte>> Staging::finished_inputs() const {
-  if (oldest_result_ == 0) throw std::logic_error("no step is finished");
-  const size_t end = results_[(oldest_result_ - 1) % results_.size()].batches;
+  if (oldest_step_ == 0) throw std::logic_error("no step is finished");
+  const size_t end = step(oldest_step_ - 1).batches;
   const auto count = static_cast<size_t>(layout_.gradient_accumulation_steps);
-  if (next_batch_ - (end - count) > batches_.size()) throw std::logic_error("the step's batches are gone");
+  if (next_batch_ - (end - count) > readers_.size()) throw std::logic_error("the step's batches are gone");
   std::vector<std::span<const std::byte>> inputs;
-  for (size_t batch = end - count; batch < end; ++batch) {
-    const Slot& slot = batches_[batch % batches_.size()];
-    inputs.emplace_back(slot.memory.data(), static_cast<size_t>(layout_.input_bytes));
-  }
+  for (size_t batch = end - count; batch < end; ++batch)
+    inputs.emplace_back(batches_.slot(batch), static_cast<size_t>(layout_.input_bytes));
   return inputs;
 }
 

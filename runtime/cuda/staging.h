@@ -1,13 +1,13 @@
-// What passes between host and GPU while a program runs: batches in, each as one copy from pinned memory, and
-// every optimizer step's scalars out. Nothing here waits for the GPU but oldest_result(), and an upload that
-// would overwrite a batch that is not copied yet.
+// What passes between host and GPU while a program runs: batches in, and every optimizer step's scalars out,
+// through rings of pinned memory. Nothing here waits for the GPU but oldest_result(), and a batch that would
+// overwrite one that may not have been read yet.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "runtime/cuda/memory.h"
+#include "runtime/cuda/host_ring.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/cuda/token_order.h"
 #include "runtime/program/transfer.h"
@@ -19,36 +19,43 @@ class Staging {
   // `layout` must outlive this. `batches`: how many may be on their way at once, `results` likewise.
   Staging(const ProgramLayout& layout, int64_t batches, int64_t results);
 
-  // Copies the batch and queues its way to the inputs at the start of `arena`.
-  void upload(const Batch& batch, float inv_count, std::byte* arena, const Stream& stream);
-
-  // Queues the scalars of the step that just ended.
-  void download_result(const std::byte* arena, const Stream& stream);
-  // Waits for the oldest of them.
+  // The batch for the next receive(). `stream` is where those run.
+  void put(const Batch& batch, float inv_count, const Stream& stream);
+  // Queues the next batch's way to the inputs at the start of `arena`; send() that of a step's scalars to the
+  // host. Both may be captured in a graph, whose every launch then counts as a call.
+  void receive(std::byte* arena, const Stream& stream) const { batches_.copy(arena, stream); }
+  void send(std::byte* arena, const Stream& stream) const {
+    results_.copy(arena + result_range_.first, stream);
+  }
+  // A step is queued, its scalars sent.
+  void end_step(const Stream& stream);
+  // Waits for the oldest step's.
   StepResult oldest_result();
 
   // The input_bytes of each batch of the step whose result was read last, while they are not overwritten: no
-  // more than `batches` uploads ago.
+  // more than `batches` batches ago.
   std::vector<std::span<const std::byte>> finished_inputs() const;
   // Steps that ended after that one.
-  int64_t later_steps() const { return static_cast<int64_t>(next_result_ - oldest_result_); }
+  int64_t later_steps() const { return static_cast<int64_t>(next_step_ - oldest_step_); }
 
   // Milliseconds from one step's end to the next one's, since the last call.
   std::vector<double> take_step_times();
 
  private:
-  struct Slot {
-    PinnedBuffer memory;
-    Event copied{Event::Use::timing};
-    size_t batches = 0;  // of a result: uploads before the step's end
+  struct Step {
+    Event ended{Event::Use::timing};
+    size_t batches = 0;  // put before its end
   };
+  const Step& step(size_t number) const { return steps_[number % steps_.size()]; }
 
   const ProgramLayout& layout_;
   ByteRange result_range_;
   TokenOrder order_;
-  std::vector<Slot> batches_, results_;  // rings
+  HostRing batches_, results_;
+  std::vector<size_t> readers_;  // of each slot of batches_: the step that reads it
+  std::vector<Step> steps_;      // a ring
   size_t next_batch_ = 0;
-  size_t next_result_ = 0, oldest_result_ = 0;  // counted without end; modulo the ring's size
+  size_t next_step_ = 0, oldest_step_ = 0;  // counted without end
   std::vector<double> step_times_;
 };
 
