@@ -128,7 +128,7 @@ void HostRing::copy(std::byte* device, const Stream& stream) const {
   config.grid_y = config.grid_z = config.block_y = config.block_z = 1;
   config.stream = stream.handle();
   config.attributes = &overlap;
-  config.attribute_count = overlaps_ && follows_one_kernel(stream.handle()) ? 1 : 0;
+  config.attribute_count = overlaps_ && follows_kernels(stream.handle()) ? 1 : 0;
   check(driver().cuLaunchKernelEx(&config, kernel_, parameters, nullptr), "cuLaunchKernelEx");
 }
 

@@ -54,7 +54,7 @@ void launch_kernel(const char* name, void (*kernel)(Parameters...), const Kernel
 template <class... Parameters>
 void launch_behind_kernel(const char* name, void (*kernel)(Parameters...), KernelLaunch launch,
                           cudaStream_t stream, std::type_identity_t<Parameters>... arguments) {
-  launch.overlaps_previous = follows_one_kernel(stream);
+  launch.overlaps_previous = follows_kernels(stream);
   launch_kernel(name, kernel, launch, stream, arguments...);
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/cuda/stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/cuda/library.h"
@@ -23,17 +24,19 @@ struct RecordedGraph {
 
 }  // namespace
 
-bool follows_one_kernel(abi::CUstream stream) {
+bool follows_kernels(abi::CUstream stream) {
   int status = 0;
   abi::CUgraph graph = nullptr;
   const abi::CUgraphNode* nodes = nullptr;
   std::size_t count = 0;
   check(driver().cuStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, &nodes, &count),
         "cuStreamGetCaptureInfo");
-  if (status != abi::kCaptureActive || count != 1) return false;
-  int type = 0;
-  check(driver().cuGraphNodeGetType(nodes[0], &type), "cuGraphNodeGetType");
-  return type == abi::kGraphNodeKernel;
+  if (status != abi::kCaptureActive || count == 0) return false;
+  return std::all_of(nodes, nodes + count, [](abi::CUgraphNode node) {
+    int type = 0;
+    check(driver().cuGraphNodeGetType(node, &type), "cuGraphNodeGetType");
+    return type == abi::kGraphNodeKernel;
+  });
 }
 
 Stream::Stream() {

@@ -9,10 +9,10 @@ namespace hydrac::runtime::cuda {
 
 class Event;
 
-// Whether a graph is being captured from `stream` and what comes next follows one kernel and nothing else.
-// Only then a kernel that waits for its predecessor itself is launched early: copies, fills and the kernels
-// of another branch are waited for as a whole.
-bool follows_one_kernel(abi::CUstream stream);
+// Whether a graph is being captured from `stream` and what comes next follows kernels and nothing else. Only
+// then a kernel that waits itself for those before it, of whatever branch, is launched early: copies and
+// fills are waited for as a whole.
+bool follows_kernels(abi::CUstream stream);
 
 // A queue of work; runs beside other streams and beside the default stream (non-blocking).
 class Stream {

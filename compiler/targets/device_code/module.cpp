@@ -18,7 +18,7 @@ namespace abi = runtime::cuda::abi;
 using runtime::RunError;
 using runtime::cuda::check;
 using runtime::cuda::driver;
-using runtime::cuda::follows_one_kernel;
+using runtime::cuda::follows_kernels;
 
 namespace {
 
@@ -163,7 +163,7 @@ void launch(const Kernel& kernel, const LaunchShape& shape, void* const* argumen
     attribute.id = abi::kLaunchClusterDimension;
     attribute.value.cluster = {static_cast<unsigned>(shape.cluster), 1, 1};
   }
-  if (shape.overlap_previous && follows_one_kernel(stream.handle())) {
+  if (shape.overlap_previous && follows_kernels(stream.handle())) {
     abi::CUlaunchAttribute& attribute = attributes[config.attribute_count++];
     attribute.id = abi::kLaunchProgrammaticSerialization;
     attribute.value.programmatic_serialization = 1;

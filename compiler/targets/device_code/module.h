@@ -61,7 +61,7 @@ struct LaunchShape {
   std::int64_t dynamic_shared_bytes = 0;
   int cluster = 1;  // blocks of grid.x that form one cluster (capability 90 and newer); divides grid.x
   // The kernel itself waits for its predecessor on the stream, with griddepcontrol.wait (capability 90 and
-  // newer), and may be launched while that one still runs. Done where follows_one_kernel() says so.
+  // newer), and may be launched while that one still runs. Done where follows_kernels() says so.
   bool overlap_previous = false;
 };
 
