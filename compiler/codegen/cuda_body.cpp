@@ -94,7 +94,7 @@ CudaKernels CudaBodyPrinter::print() {
   const bool finishes = kernel.takes_workspace;
   if (finishes) kernels.workspace_bytes = layout_.blocks * sum_width_ * 4;
   kernels.kernels.push_back(std::move(kernel));
-  if (finishes) kernels.kernels.push_back(finishing_kernel());
+  if (finishes) kernels.kernels.push_back(finishing_kernel(layout_.blocks));
   return kernels;
 }
 
@@ -203,6 +203,11 @@ CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, cons
   kernels.kernels[0].name = name;
   for (size_t k = 1; k < kernels.kernels.size(); ++k) kernels.kernels[k].name = name + "_sums";
   return kernels;
+}
+
+CudaKernel cuda_finishing_kernel(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu,
+                                 int64_t partials) {
+  return CudaBodyPrinter(graph, node, gpu).finishing_kernel(partials);
 }
 
 }  // namespace hydrac::codegen

@@ -24,6 +24,8 @@ class CudaBodyPrinter : BodyNames {
  public:
   CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
   CudaKernels print();
+  // Of column sums, over so many rows of partial ones; cuda_sums.cpp.
+  CudaKernel finishing_kernel(int64_t partials);
 
  private:
   // A load that the chunks of a pass make together, before anything is computed: an array of the thread.
@@ -205,7 +207,6 @@ class CudaBodyPrinter : BodyNames {
   int64_t bytes_to_add_rows() const;       // for each of them
   bool adds_rows_together() const;
   int64_t static_shared_bytes() const;
-  CudaKernel finishing_kernel();
 
   const targets::Target& gpu_;
   const CudaLayout layout_;

@@ -5,12 +5,14 @@
 #include <stdexcept>
 
 #include "codegen/build_calls.h"
+#include "codegen/cuda_body.h"
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/parameter_list.h"
 #include "cuda/attention/geometry.h"
 #include "cuda/embedding_geometry.h"
 #include "ops/dropout.h"
+#include "ops/op.h"
 
 namespace hydrac::codegen {
 
@@ -61,6 +63,7 @@ class AttentionText {
   int64_t backward_workspace() const { return static_cast<int64_t>(attention_backward_workspace(problem_)); }
   bool fuses_gradients() const { return attention_fuses_gradients(problem_); }
   bool owns_heads() const { return attention_owns_heads(problem_); }
+  int64_t sums_rows() const { return attention_sums_rows(problem_); }
 
   struct Tensor {
     std::string name;
@@ -69,8 +72,9 @@ class AttentionText {
   };
 
   // One kernel: `tensors` are its pointers, `arguments` what the template takes, both beside the dropout's.
+  // `workspace`: how it declares that, "" where it has none.
   CudaKernel kernel(AttentionKernel which, const std::string& function, const std::vector<Tensor>& tensors,
-                    const std::string& arguments) const {
+                    const std::string& arguments, const std::string& workspace = "") const {
     const cuda::AttentionLaunch launch = attention_launch(problem_, which);
     CudaKernel kernel;
     kernel.name = function;
@@ -78,7 +82,7 @@ class AttentionText {
                      std::to_string(launch.grid)};
     const bool takes_dropout = which != AttentionKernel::query_terms, drops = takes_dropout && this->drops();
     kernel.takes_layer = drops;
-    kernel.takes_workspace = which != AttentionKernel::forward && which != AttentionKernel::head_gradients;
+    kernel.takes_workspace = !workspace.empty();
     kernel.header = "cuda/attention/attention.cuh";
     ParameterList list;
     for (const Tensor& tensor : tensors) {
@@ -94,7 +98,7 @@ class AttentionText {
       list.add("const std::uint32_t* rng_step");
       list.add("const std::uint32_t* rng_seed");
     }
-    if (kernel.takes_workspace) list.add(fuses_gradients() ? "float* workspace" : "cuda::QueryTerms* terms");
+    if (kernel.takes_workspace) list.add(workspace);
     if (drops) list.add("int layer");
     kernel.text = fmt::format(
         "extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
@@ -168,6 +172,25 @@ CudaKernels attention_forward(const ir::Graph& graph, const ir::Node& node, cons
   return {{std::move(kernel)}, 0};
 }
 
+// The fourth output: the sum of d_q, d_k and d_v over all tokens.
+bool sums_tokens(const ir::Node& node) {
+  return node.outputs.size() > 3;
+}
+
+// The sum as a node of its own.
+ir::Node bias_gradient_of(const ir::Graph& graph, const ir::Node& node) {
+  ir::Node sum = node;
+  sum.op = "bias_gradient";
+  sum.inputs = {{storage_of(graph, node.outputs[0].value), node.outputs[0].slot}};
+  sum.outputs = {node.outputs[3]};
+  ir::Body body = ops::op_info(sum.op).body(graph, sum);
+  body.operands[0].name = "d_y";
+  body.operands[1].name = "d_bias";
+  sum.op = "fused";
+  sum.body = std::make_shared<const ir::Body>(std::move(body));
+  return sum;
+}
+
 // Inputs: d_out, out, lse, then the forward's. Outputs: d_q, d_k, d_v.
 CudaKernels attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   const AttentionText text(graph, node, gpu);
@@ -176,26 +199,38 @@ CudaKernels attention_backward(const ir::Graph& graph, const ir::Node& node, con
       lse{"lse", node.inputs[2]}, q{"q", node.inputs[3]}, k{"k", node.inputs[4]}, v{"v", node.inputs[5]},
       d_q{"d_q", node.outputs[0], true}, d_k{"d_k", node.outputs[1], true}, d_v{"d_v", node.outputs[2], true};
   if (text.owns_heads()) {
+    const bool has_sums = sums_tokens(node);
+    const std::string name = "attention_head_gradients", sums = has_sums ? ", workspace" : "";
     CudaKernel gradients =
-        text.kernel(AttentionKernel::head_gradients, "attention_head_gradients",
+        text.kernel(AttentionKernel::head_gradients, has_sums ? name + "_with_sums" : name,
                     {q, k, v, out, lse, d_out, d_q, d_k, d_v},
-                    fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}", text.heads(q, a.q),
+                    fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}{}", text.heads(q, a.q),
                                 text.heads(k, a.k), text.heads(v, a.v), text.heads(out, a.out),
                                 text.heads(d_out, a.d_out), text.heads(d_q, a.d_q), text.heads(d_k, a.d_k),
-                                text.heads(d_v, a.d_v)));
+                                text.heads(d_v, a.d_v), sums),
+                    has_sums ? "float* workspace" : "");
     gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
-    return {{std::move(gradients)}, text.backward_workspace()};
+    if (!has_sums) return {{std::move(gradients)}, text.backward_workspace()};
+    gradients.name = name;
+    gradients.comment += "\nEach warp's sums of them over its tokens: a row of the workspace";
+    const ir::Node sum = bias_gradient_of(graph, node);
+    CudaKernel finish = cuda_finishing_kernel(graph, sum, gpu, text.sums_rows());
+    finish.name = name + "_sums";
+    const int64_t row_bytes = element_count(graph.value(sum.outputs[0]).shape) * 4;
+    return {{std::move(gradients), std::move(finish)}, text.sums_rows() * row_bytes};
   }
   if (text.fuses_gradients()) {
     CudaKernel terms = text.kernel(
         AttentionKernel::query_terms, "attention_query_terms", {out, lse, d_out},
-        fmt::format("{}, lse,\n      {}, workspace", text.heads(out, a.out), text.heads(d_out, a.d_out)));
+        fmt::format("{}, lse,\n      {}, workspace", text.heads(out, a.out), text.heads(d_out, a.d_out)),
+        "float* workspace");
     terms.comment = "For each query its lse and d_out . out; the workspace of attention_gradients made ready";
     CudaKernel gradients =
         text.kernel(AttentionKernel::gradients, "attention_gradients", {q, k, v, d_out, d_q, d_k, d_v},
                     fmt::format("{}, {}, {},\n      {},\n      {}, {}, {}, workspace", text.heads(q, a.q),
                                 text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
-                                text.heads(d_q, a.d_q), text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)));
+                                text.heads(d_q, a.d_q), text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)),
+                    "float* workspace");
     gradients.comment = "d_q, d_k and d_v, the probabilities again from q, k and lse";
     return {{std::move(terms), std::move(gradients)}, text.backward_workspace(), 1};
   }
@@ -203,13 +238,15 @@ CudaKernels attention_backward(const ir::Graph& graph, const ir::Node& node, con
       AttentionKernel::query_gradients, "attention_query_gradients", {q, k, v, out, lse, d_out, d_q},
       fmt::format("{}, {}, {},\n      {}, lse, {},\n      {}, terms", text.heads(q, a.q), text.heads(k, a.k),
                   text.heads(v, a.v), text.heads(out, a.out), text.heads(d_out, a.d_out),
-                  text.heads(d_q, a.d_q)));
+                  text.heads(d_q, a.d_q)),
+      "cuda::QueryTerms* terms");
   queries.comment = "d_q, and for each query its lse and d_out . out";
   CudaKernel keys =
       text.kernel(AttentionKernel::key_gradients, "attention_key_gradients", {q, k, v, d_out, d_k, d_v},
                   fmt::format("{}, {}, {},\n      {}, terms,\n      {}, {}", text.heads(q, a.q),
                               text.heads(k, a.k), text.heads(v, a.v), text.heads(d_out, a.d_out),
-                              text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)));
+                              text.heads(d_k, a.d_k), text.heads(d_v, a.d_v)),
+                  "cuda::QueryTerms* terms");
   keys.comment = "d_k and d_v, the probabilities again from q, k and lse";
   return {{std::move(queries), std::move(keys)}, text.backward_workspace()};
 }

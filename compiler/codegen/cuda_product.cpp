@@ -317,7 +317,7 @@ CudaKernels CudaBodyPrinter::print_product() {
   kernels.kernels.push_back(product_kernel());
   if (sums_.empty()) return kernels;
   kernels.workspace_bytes = layout_.blocks * sum_width_ * 4;
-  kernels.kernels.push_back(finishing_kernel());
+  kernels.kernels.push_back(finishing_kernel(layout_.blocks));
   return kernels;
 }
 

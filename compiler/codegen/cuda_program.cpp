@@ -148,6 +148,7 @@ class CudaProgramBuilder {
 
   bool add_cudnn_attention(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
     if (node.op != "attention" && node.op != "attention_backward") return false;
+    if (node.op == "attention_backward" && node.outputs.size() > 3) return false;  // which only ours sums
     Call call = attention_call(graph_, node);
     const std::optional<int64_t> bytes = options_.cudnn_workspace(call.attention);
     if (!bytes) return false;

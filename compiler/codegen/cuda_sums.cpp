@@ -153,7 +153,7 @@ void CudaBodyPrinter::print_direct(int s, const std::string& sum) {
       narrowed(store.operand, adds ? fmt::format("{} + {}", widened(store.operand, to), sum) : sum)));
 }
 
-CudaKernel CudaBodyPrinter::finishing_kernel() {
+CudaKernel CudaBodyPrinter::finishing_kernel(int64_t partials) {
   CudaKernel kernel;
   std::vector<int> operands;
   ParameterList list;
@@ -167,7 +167,7 @@ CudaKernel CudaBodyPrinter::finishing_kernel() {
              body_.operands[operand].shape);
   }
   list.add(fmt::format("const float* {}workspace", waits_for_previous(gpu_) ? "" : "__restrict__ "),
-           {{layout_.blocks, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}});
+           {{partials, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}});
   const int columns_a_block = sum_width_ < 16 ? 8 : 16;
   kernel.comment = "The second kernel of the sums: adds the blocks' partial sums, in a fixed order.";
   kernel.takes_workspace = true;
@@ -175,7 +175,7 @@ CudaKernel CudaBodyPrinter::finishing_kernel() {
   kernel.launch = {blocks.value, 256, 0, blocks.text};
   out_ = Writer(1);
   out_.line(fmt::format("constexpr int kColumns = {};  // of a block", columns_a_block));
-  out_.line(fmt::format("constexpr int kPartials = {};  // blocks that left sums", layout_.blocks));
+  out_.line(fmt::format("constexpr int kPartials = {};  // rows of the workspace", partials));
   out_.line(fmt::format("constexpr int kSums = {};", sums_size().text));
   out_.line("const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;");
   out_.line("const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);");

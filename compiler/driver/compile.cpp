@@ -153,6 +153,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("fuse");
   passes::remove_dead(c.graph, kept, c.decisions);
   after("dead-stores");
+  if (!target.is_cpu() && spec.optimizations.attention != spec::AttentionKernel::cudnn) {
+    passes::sum_in_attention(c.graph, target.capability, c.decisions);
+    after("sums");
+  }
   if (fuses_products(spec)) {
     const bool all = spec.optimizations.fused_products == spec::FusedProducts::all;
     passes::fuse_products(c.graph, {.capability = target.capability, .wherever_possible = all}, kept.by_host,

@@ -102,6 +102,7 @@ extern const OpInfo kAttention{.name = "attention",
                                .gradient = gradient,
                                .cost = forward_cost,
                                .reference = reference};
+// passes/sum_in_attention adds a fourth output.
 extern const OpInfo kAttentionBackward{
     .name = "attention_backward", .formula = "d_q, d_k, d_v from d_out, out, lse", .cost = backward_cost};
 

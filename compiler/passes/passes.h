@@ -91,6 +91,11 @@ void remove_dead(ir::Graph& graph, const Kept& kept, Log& log);
 // round it.
 void fuse(ir::Graph& graph, Log& log);
 
+// Needs fused nodes, and attention's backward pass to be our kernels. Where that of a GPU of this capability
+// has whole heads (attention_owns_heads) and a node only sums the packed d_q, d_k and d_v over their rows,
+// the sum becomes attention_backward's fourth output, which adds where the flag "accumulate" says so.
+void sum_in_attention(ir::Graph& graph, int capability, Log& log);
+
 // Which products become kernels of ours, with the fused node behind them.
 struct FusedProducts {
   int capability = 0;              // of the GPU

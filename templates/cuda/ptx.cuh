@@ -100,6 +100,14 @@ __device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std:
                : "memory");
 }
 
+// An 8x8 matrix of 16-bit elements, transposed: lane l has two neighbours of row l / 4, from column l % 4 * 2
+// on.
+__device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t x) {
+  std::uint32_t result;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(x));
+  return result;
+}
+
 // Stores four 8x8 matrices of 16-bit elements, each transposed; lane l gives the address of column l % 8 of
 // matrix l / 8.
 __device__ __forceinline__ void stmatrix_transposed(std::uint32_t address, const std::uint32_t (&from)[4]) {

@@ -11,7 +11,7 @@ struct DeviceTensors {
   const Storage *qkv, *d_out;
   Storage *out, *d_qkv;
   float* lse;
-  void* workspace;  // the backward pass's
+  void* workspace;  // the backward pass's; of head_gradients its sums
 };
 
 // Views of the packed tensors.
@@ -91,19 +91,24 @@ __global__ void __launch_bounds__(Config::tile.threads() + 128, Config::tile.blo
       packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), x.workspace, dropout);
 }
 
-template <class Config, cuda::AttentionShape constant>
+template <class Config, bool sums_tokens, cuda::AttentionShape constant>
 __global__ void __launch_bounds__(Config::tile.threads() + 128, Config::tile.blocks_per_sm)
     head_gradients(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
                    cuda::AttentionDropout dropout) {
   const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
   using Storage = typename Config::Storage;
   constexpr int D = Config::head_dim;
-  cuda::attention_head_gradients<Config>(
-      shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
-      packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads<const Storage>(x.out, shape, D),
-      x.lse, out_heads(x.d_out, shape, D), packed_heads(x.d_qkv, shape, D, 0),
-      packed_heads(x.d_qkv, shape, D, shape.heads),
-      packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), dropout);
+  const auto q = packed_heads(x.qkv, shape, D, 0), k = packed_heads(x.qkv, shape, D, shape.heads),
+             v = packed_heads(x.qkv, shape, D, 2 * shape.heads),
+             out = out_heads<const Storage>(x.out, shape, D), d_out = out_heads(x.d_out, shape, D);
+  const auto d_q = packed_heads(x.d_qkv, shape, D, 0), d_k = packed_heads(x.d_qkv, shape, D, shape.heads),
+             d_v = packed_heads(x.d_qkv, shape, D, 2 * shape.heads);
+  if constexpr (sums_tokens) {
+    cuda::attention_head_gradients_with_sums<Config>(shape, q, k, v, out, x.lse, d_out, d_q, d_k, d_v,
+                                                     static_cast<float*>(x.workspace), dropout);
+  } else {
+    cuda::attention_head_gradients<Config>(shape, q, k, v, out, x.lse, d_out, d_q, d_k, d_v, dropout);
+  }
 }
 
 // The kernels of one problem.
@@ -161,20 +166,22 @@ struct Attention {
     launch<Kernels::gradients>(gradients<Config<Kernels::gradients>, constant>, shape, x, dropout);
   }
 
-  // The kernel for sequences that have as many tiles of 64 tokens as `tokens` have.
-  template <int tokens>
+  // The kernel for sequences that have as many tiles of 64 tokens as `tokens` have. `sums_tokens`: with the
+  // sums of the gradients.
+  template <int tokens, bool sums_tokens>
   static void run_head_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
                                  const cuda::AttentionDropout& dropout) {
-    launch<Kernels::head_gradients>(head_gradients<Config<Kernels::head_gradients, tokens>, constant>, shape,
-                                    x, dropout);
+    launch<Kernels::head_gradients>(
+        head_gradients<Config<Kernels::head_gradients, tokens>, sums_tokens, constant>, shape, x, dropout);
   }
+  template <bool sums_tokens>
   static void run_head_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
                                  const cuda::AttentionDropout& dropout) {
     static_assert(can_fuse);
-    if (shape.tokens <= 64) return run_head_gradients<64>(shape, x, dropout);
-    if (shape.tokens <= 128) return run_head_gradients<128>(shape, x, dropout);
-    if (shape.tokens <= 192) return run_head_gradients<192>(shape, x, dropout);
-    if constexpr (causal) run_head_gradients<256>(shape, x, dropout);
+    if (shape.tokens <= 64) return run_head_gradients<64, sums_tokens>(shape, x, dropout);
+    if (shape.tokens <= 128) return run_head_gradients<128, sums_tokens>(shape, x, dropout);
+    if (shape.tokens <= 192) return run_head_gradients<192, sums_tokens>(shape, x, dropout);
+    if constexpr (causal) run_head_gradients<256, sums_tokens>(shape, x, dropout);
   }
 };
 

@@ -62,8 +62,25 @@ struct CaseTensors {
 };
 
 // The kernels that compute the backward pass.
-enum class Backward { pair, pieces, heads };
-constexpr const char* kBackwardNames[] = {"pair", "pieces", "heads"};
+enum class Backward { pair, pieces, heads, heads_with_sums };
+constexpr const char* kBackwardNames[] = {"pair", "pieces", "heads", "sums"};
+
+// The error of sums [rows,3,H,D] of which each element's sum over the rows is one of d_qkv over its tokens, in
+// units of the last digits of what is summed.
+template <class Storage>
+double sums_error(const std::vector<float>& sums, const std::vector<Storage>& d_qkv, std::size_t width) {
+  double error = 0;
+  for (std::size_t c = 0; c < width; ++c) {
+    double sum = 0, reference = 0, size = 0;
+    for (std::size_t i = c; i < sums.size(); i += width) sum += sums[i];
+    for (std::size_t i = c; i < d_qkv.size(); i += width) {
+      reference += to_float(d_qkv[i]), size += std::abs(to_float(d_qkv[i]));
+    }
+    const double off = std::abs(sum - reference) / std::max(size, 1e-30);
+    error = off > error || off != off ? off : error;
+  }
+  return error;
+}
 
 template <class Storage, int head_dim, bool causal, bool has_dropout, Backward backward>
 void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<Storage>& tensors) {
@@ -77,19 +94,23 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   DeviceArray<float> lse(tokens * c.heads);
   const cuda::AttentionShape shape{c.batch, c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale())};
   const cuda::AttentionDropout dropout{c.key, c.threshold(), static_cast<float>(1 / (1 - c.dropout))};
-  DeviceArray<unsigned char> workspace(backward == Backward::pieces
-                                             ? attention_gradients_workspace(Kernels::problem_of(shape))
+  constexpr bool has_sums = backward == Backward::heads_with_sums;
+  const std::size_t width = static_cast<std::size_t>(all_heads) * head_dim;
+  const std::size_t sums = has_sums ? attention_sums_rows(Kernels::problem_of(shape)) * width : 0;
+  DeviceArray<unsigned char> workspace(has_sums                       ? sums * 4
+                                       : backward == Backward::pieces ? attention_gradients_workspace(Kernels::problem_of(shape))
                                              : tokens * c.heads * sizeof(cuda::QueryTerms));
   const DeviceTensors<Storage> x{device_qkv.get(), device_d_out.get(), out.get(),
                                  d_qkv.get(),      lse.get(),          workspace.get()};
   std::vector<Storage> outs[2], d_qkvs[2];
   std::vector<float> lses[2];
+  std::vector<unsigned char> workspaces[2];
   bool intact = true;
   for (int run = 0; run < 2; ++run) {
     out.poison(), d_qkv.poison(), lse.poison(), workspace.poison();
     Kernels::run_forward(shape, x, dropout);
-    if constexpr (backward == Backward::heads) {
-      Kernels::run_head_gradients(shape, x, dropout);
+    if constexpr (backward == Backward::heads || has_sums) {
+      Kernels::template run_head_gradients<has_sums>(shape, x, dropout);
     } else if constexpr (backward == Backward::pieces) {
       Kernels::run_gradients(shape, x, dropout);
     } else {
@@ -99,13 +120,17 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
     check(cudaDeviceSynchronize(), "kernels");
     bool whole[4];
     outs[run] = out.read(whole[0]), d_qkvs[run] = d_qkv.read(whole[1]), lses[run] = lse.read(whole[2]);
-    workspace.read(whole[3]);
+    workspaces[run] = workspace.read(whole[3]);
     intact = intact && whole[0] && whole[1] && whole[2] && whole[3];
   }
   const auto same = [](const auto& a, const auto& b) {
     return std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0;
   };
-  const bool repeatable = same(outs[0], outs[1]) && same(d_qkvs[0], d_qkvs[1]) && same(lses[0], lses[1]);
+  const bool repeatable = same(outs[0], outs[1]) && same(d_qkvs[0], d_qkvs[1]) && same(lses[0], lses[1]) &&
+                          (!has_sums || same(workspaces[0], workspaces[1]));
+  std::vector<float> found(sums);
+  if (has_sums) std::memcpy(found.data(), workspaces[0].data(), sums * sizeof(float));
+  const double error_of_sums = has_sums ? sums_error(found, d_qkvs[0], width) : 0;
 
   const double scale = norm(reference.d_out);
   const double errors[] = {
@@ -114,15 +139,15 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
       relative_error(slice(d_qkvs[0], c, all_heads, 0, c.heads), reference.d_q, scale),
       relative_error(slice(d_qkvs[0], c, all_heads, c.heads, c.kv_heads), reference.d_k, scale),
       relative_error(slice(d_qkvs[0], c, all_heads, c.heads + c.kv_heads, c.kv_heads), reference.d_v, scale)};
-  bool close = true;
+  bool close = error_of_sums < 1e-6;
   for (double error : errors) close = close && error < error_bound<Storage>();  // NaN fails
   const bool passed = close && repeatable && intact;
   failures += !passed;
   std::printf(
-      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s %-6s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e%s%s\n",
+      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s %-6s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e sums %.0e%s%s\n",
       passed ? "ok  " : "FAIL", type, head_dim, c.batch, c.tokens, c.heads, c.kv_heads, c.dropout,
       causal ? "causal" : "full  ", kBackwardNames[static_cast<int>(backward)], errors[0], errors[1], errors[2], errors[3], errors[4],
-      repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
+      error_of_sums, repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
   std::fflush(stdout);
 }
 
@@ -144,8 +169,10 @@ void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
   using Kernels = Attention<Storage, head_dim, kCapability, causal, has_dropout>;
   if constexpr (Kernels::can_fuse) {
     check_kernels<Storage, head_dim, causal, has_dropout, Backward::pieces>(type, c, tensors);
-    if (c.heads == c.kv_heads && c.tokens <= (causal ? 256 : 192))  // as few as there are
+    if (c.heads == c.kv_heads && c.tokens <= (causal ? 256 : 192))  {  // as few as there are
       check_kernels<Storage, head_dim, causal, has_dropout, Backward::heads>(type, c, tensors);
+      check_kernels<Storage, head_dim, causal, has_dropout, Backward::heads_with_sums>(type, c, tensors);
+    }
   }
 }
 
@@ -212,9 +239,13 @@ void time_shape(const char* name) {
     const float fused = median_ms(inputs, [&](int i) { Kernels::run_gradients(shape, x[i], dropout); });
     std::printf("%-6s backward by pieces %.4f ms %.0f TFLOP/s\n", name, fused, 5 * product / fused);
     if constexpr (attention_owns_heads(Kernels::problem_of(shape))) {
-      const float heads_ms = median_ms(
-          inputs, [&](int i) { Kernels::template run_head_gradients<tokens>(shape, x[i], dropout); });
-      std::printf("%-6s backward by heads %.4f ms %.0f TFLOP/s\n", name, heads_ms, 5 * product / heads_ms);
+      const float heads_ms = median_ms(inputs, [&](int i) {
+        Kernels::template run_head_gradients<tokens, false>(shape, x[i], dropout);
+      });
+      const float with_sums = median_ms(
+          inputs, [&](int i) { Kernels::template run_head_gradients<tokens, true>(shape, x[i], dropout); });
+      std::printf("%-6s backward by heads %.4f ms %.0f TFLOP/s, with sums %.4f ms\n", name, heads_ms,
+                  5 * product / heads_ms, with_sums);
     }
   }
   std::fflush(stdout);

@@ -244,6 +244,11 @@ HYDRAC_FN constexpr AttentionTile attention_tile(const AttentionProblem& p, Atte
   return tile;
 }
 
+// Rows [3,H,D] of sums over tokens that head_gradients leaves: one a warp and sequence.
+HYDRAC_FN constexpr std::int64_t attention_sums_rows(const AttentionProblem& p) {
+  return p.batch * attention_tile(p, AttentionKernel::head_gradients).warps;
+}
+
 // The blocks of gradients take pieces of work while there are any, those of head_gradients heads. They have a
 // warpgroup more than their tile: the one that serves the others.
 HYDRAC_FN constexpr AttentionLaunch attention_launch(const AttentionProblem& p, AttentionKernel kernel) {

@@ -6,19 +6,22 @@
 // d_q is d_s k: one sum over all keys, so that nothing is added across warpgroups. Four more warps bring the
 // next head of the block as soon as there is room.
 #pragma once
+#include "cuda/attention/column_sums.cuh"
 #include "cuda/attention/head_terms.cuh"
 #include "cuda/attention/product_wgmma.cuh"
 #include "cuda/attention/transposed_scores.cuh"
 
 namespace hydrac::cuda {
 
-// What head_gradients reads and writes, all of [B,T,H,D]; lse [B,H,T].
+// What head_gradients reads and writes, all of [B,T,H,D] but for lse [B,H,T] and what each warp of a block
+// finds as the sums of d_q, d_k and d_v over its tokens, [B,warps,3,H,D]: nullptr where nobody asks for them.
 template <class Storage>
 struct HeadTensors {
   Heads<const Storage> q, k, v, out;
   const float* lse;
   Heads<const Storage> d_out;
   Heads<Storage> d_q, d_k, d_v;
+  float* sums;
 };
 
 // A warp copies the tiles of one tensor to shared memory, those of the block's first head, then the next.
@@ -39,8 +42,8 @@ __device__ __forceinline__ void load_head_tiles(const AttentionShape& shape, con
   }
 }
 
-// One of the warpgroups that compute.
-template <class Config>
+// One of the warpgroups that compute; `sums_tokens`: the sums of the gradients too.
+template <class Config, bool sums_tokens>
 class HeadWarpgroup {
  public:
   using Storage = typename Config::Storage;
@@ -76,6 +79,7 @@ class HeadWarpgroup {
       for (int i = kTiles - 1; i >= 0; --i) {
         if (is_own(i)) make_query_gradients(i);
       }
+      if constexpr (sums_tokens) store_sums();
     }
   }
 
@@ -147,12 +151,12 @@ class HeadWarpgroup {
     }
     Product::settle(key_sums);
     Product::settle(value_sums);
-    store(tensors_.d_k, key_tile, key_sums, shape_.scale);
-    store(tensors_.d_v, key_tile, value_sums, Config::has_dropout ? dropout_.keep_scale : 1.0f);
+    store(tensors_.d_k, key_tile, key_sums, shape_.scale, totals_[1]);
+    store(tensors_.d_v, key_tile, value_sums, Config::has_dropout ? dropout_.keep_scale : 1.0f, totals_[2]);
   }
 
   // d_q of a tile of queries, counted from the last one.
-  __device__ __forceinline__ void make_query_gradients(int from_last) const {
+  __device__ __forceinline__ void make_query_gradients(int from_last) {
     const int query_tile = kTiles - 1 - from_last;
     Fragment<1, kDim> sums;
     Product::begin();
@@ -169,14 +173,33 @@ class HeadWarpgroup {
     Product::template wait<0>();
     if (is_last(from_last) && in_group_.lane == 0) barrier::arrive(shared_.empty(0));
     Product::settle(sums);
-    store(tensors_.d_q, query_tile, sums, shape_.scale);
+    store(tensors_.d_q, query_tile, sums, shape_.scale, totals_[0]);
   }
 
-  __device__ __forceinline__ void store(const Heads<Storage>& to, int tile, const Fragment<1, kDim>& sums,
-                                        float scale) const {
+  // Stores a tile of a gradient; its sums over the tokens are those of the rounded numbers.
+  __device__ __forceinline__ void store(const Heads<Storage>& to, int tile, Fragment<1, kDim>& sums,
+                                        float scale, ColumnSums<Storage>& totals) {
     const float factor[1][2] = {{scale, scale}};
+    if constexpr (sums_tokens) {
+      Fragment<1, kDim> scaled = sums;
+      scaled.scale_rows(factor);
+      typename Product::template Weights<kDim> rounded;
+      Product::round(rounded, scaled);
+      totals.add(rounded.at[0], in_group_.lane);
+    }
     store_rows<Config>(to.at(batch_, tile * kRows, head_), to.token_stride, valid(tile), in_group_, 0, sums,
                        factor);
+  }
+
+  // Of the head, whose sums begin again.
+  __device__ __forceinline__ void store_sums() {
+    const int row = batch_ * Config::warps + own_ * 4 + in_group_.warp;
+#pragma unroll
+    for (int tensor = 0; tensor < 3; ++tensor) {
+      totals_[tensor].take(
+          tensors_.sums + (std::int64_t{row} * 3 + tensor) * shape_.heads * kDim + head_ * kDim,
+          in_group_.lane);
+    }
   }
 
   const AttentionShape& shape_;
@@ -187,17 +210,14 @@ class HeadWarpgroup {
   int own_;         // which of the warpgroups
   int batch_ = 0, head_ = 0;
   HeadTerms<Config> terms_;
+  ColumnSums<Storage> totals_[3];  // of d_q, d_k, d_v
 };
 
-// Launch: attention_launch(problem, AttentionKernel::head_gradients). Writes all of d_q, d_k and d_v. out,
-// d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
-template <class Config>
-__device__ __forceinline__ void attention_head_gradients(
-    const AttentionShape& shape, Heads<const typename Config::Storage> q,
-    Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
-    Heads<const typename Config::Storage> out, const float* lse, Heads<const typename Config::Storage> d_out,
-    Heads<typename Config::Storage> d_q, Heads<typename Config::Storage> d_k,
-    Heads<typename Config::Storage> d_v, const AttentionDropout& dropout) {
+// A block of attention_head_gradients.
+template <class Config, bool sums_tokens>
+__device__ __forceinline__ void run_head_gradients(const AttentionShape& shape,
+                                                   const HeadTensors<typename Config::Storage>& tensors,
+                                                   const AttentionDropout& dropout) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const HeadShared<Config> shared{ptx::shared_address(shared_memory)};
   if (threadIdx.x == 0) {
@@ -208,15 +228,40 @@ __device__ __forceinline__ void attention_head_gradients(
   const int helper = Place().warp - Config::warps;
   if (helper >= 0) {
     ptx::shrink_registers<40>();
-    if (helper == 0) load_head_tiles<Config>(shape, shared, 0, k);
-    if (helper == 1) load_head_tiles<Config>(shape, shared, 1, v);
-    if (helper == 2) load_head_tiles<Config>(shape, shared, 2, q);
-    if (helper == 3) load_head_tiles<Config>(shape, shared, 3, d_out);
+    if (helper == 0) load_head_tiles<Config>(shape, shared, 0, tensors.k);
+    if (helper == 1) load_head_tiles<Config>(shape, shared, 1, tensors.v);
+    if (helper == 2) load_head_tiles<Config>(shape, shared, 2, tensors.q);
+    if (helper == 3) load_head_tiles<Config>(shape, shared, 3, tensors.d_out);
   } else {
     ptx::grow_registers<Config::warps == 4 ? 216 : 232>();
-    const HeadTensors<typename Config::Storage> tensors{q, k, v, out, lse, d_out, d_q, d_k, d_v};
-    HeadWarpgroup<Config>(shape, shared, tensors, dropout).run();
+    HeadWarpgroup<Config, sums_tokens>(shape, shared, tensors, dropout).run();
   }
+}
+
+// Launch: attention_launch(problem, AttentionKernel::head_gradients). Writes all of d_q, d_k and d_v. out,
+// d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
+template <class Config>
+__device__ __forceinline__ void attention_head_gradients(
+    const AttentionShape& shape, Heads<const typename Config::Storage> q,
+    Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
+    Heads<const typename Config::Storage> out, const float* lse, Heads<const typename Config::Storage> d_out,
+    Heads<typename Config::Storage> d_q, Heads<typename Config::Storage> d_k,
+    Heads<typename Config::Storage> d_v, const AttentionDropout& dropout) {
+  const HeadTensors<typename Config::Storage> tensors{q, k, v, out, lse, d_out, d_q, d_k, d_v, nullptr};
+  run_head_gradients<Config, false>(shape, tensors, dropout);
+}
+
+// The same, and all of `sums`: attention_sums_rows(problem) rows of [3,H,D], which together are the sums of
+// d_q, d_k and d_v over all tokens.
+template <class Config>
+__device__ __forceinline__ void attention_head_gradients_with_sums(
+    const AttentionShape& shape, Heads<const typename Config::Storage> q,
+    Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
+    Heads<const typename Config::Storage> out, const float* lse, Heads<const typename Config::Storage> d_out,
+    Heads<typename Config::Storage> d_q, Heads<typename Config::Storage> d_k,
+    Heads<typename Config::Storage> d_v, float* sums, const AttentionDropout& dropout) {
+  const HeadTensors<typename Config::Storage> tensors{q, k, v, out, lse, d_out, d_q, d_k, d_v, sums};
+  run_head_gradients<Config, true>(shape, tensors, dropout);
 }
 
 }  // namespace hydrac::cuda

@@ -223,6 +223,17 @@ void Interpreter::run_attention_backward(const ir::Node& node, int layer) {
   write(node.outputs[0], d_q, layer);
   write(node.outputs[1], d_k, layer);
   write(node.outputs[2], d_v, layer);
+  if (node.outputs.size() < 4) return;
+  std::vector<double> sums = read(node.outputs[3], layer);
+  if (!node.flag("accumulate")) sums.assign(sums.size(), 0.0);
+  for (int64_t token = 0; token < B * T; ++token) {
+    size_t to = 0;
+    for (const std::vector<double>* part : {&d_q, &d_k, &d_v}) {
+      const int64_t width = static_cast<int64_t>(part->size()) / (B * T);
+      for (int64_t c = 0; c < width; ++c) sums.at(to++) += part->at(token * width + c);
+    }
+  }
+  write(node.outputs[3], sums, layer);
 }
 
 void Interpreter::run_embedding_backward(const ir::Node& node, int layer) {
