@@ -201,6 +201,8 @@ class CudaBodyPrinter : BodyNames {
   void print_partial_sums();
   void print_partial(int store);
   void print_direct(int store, const std::string& sum);
+  std::optional<int> summed_by(ir::ExprId reduction) const;
+  bool adds_before_reducing() const;
   bool sums_in_registers(int store) const;
   bool sums_are_direct() const;
   int64_t floats_of_sum(int store) const;  // of a thread

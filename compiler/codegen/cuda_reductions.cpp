@@ -23,6 +23,10 @@ std::string CudaBodyPrinter::neutral(ExprId reduction) const {
 
 void CudaBodyPrinter::declare_reductions(const Loop& loop, const std::string& prefix) {
   for (ExprId id : loop.reductions) {
+    if (const std::optional<int> store = summed_by(id)) {
+      names_[id] = sum_names_.at(*store);
+      continue;
+    }
     if (body_.exprs[id].op == ExprOp::logsumexp) {
       exponentials_[id] = {unique(prefix + "peak"), unique(prefix + "exp_sum")};
       out_.line(
@@ -108,7 +112,7 @@ void CudaBodyPrinter::finish_reductions(const Loop& loop) {
   const bool is_shared = layout_.lanes > 1, online = columns(loop.space).steps > 1;
   std::vector<std::string> sums, largest;
   for (ExprId id : loop.reductions) {
-    if (body_.exprs[id].op == ExprOp::sum) sums.push_back(names_[id]);
+    if (body_.exprs[id].op == ExprOp::sum && !summed_by(id)) sums.push_back(names_[id]);
     if (body_.exprs[id].op == ExprOp::maximum) largest.push_back(names_[id]);
   }
   std::vector<std::pair<std::string, std::string>>

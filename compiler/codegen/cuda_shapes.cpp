@@ -131,8 +131,8 @@ void CudaBodyPrinter::print_row_walk() {
   out_.line("");
   const bool only_reads =
       std::ranges::none_of(body_.stores, [](const Store& store) { return store.kind == StoreKind::store; });
-  if (only_reads && layout_.lanes * layout_.rows < 512 && layout_.shape == Shape::tiles)
-    out_.line("#pragma unroll 4");
+  const bool is_tile = layout_.shape == Shape::tiles && layout_.lanes * layout_.rows < 512;
+  if (only_reads && (is_tile || adds_before_reducing())) out_.line("#pragma unroll 4");
   const Size step = blocks() * block_rows();
   out_.open(fmt::format("for (std::int64_t r = {}; r < {}; {}) {{", first, rows_size().text,
                         step.value == 1 ? "++r" : "r += " + step.text));

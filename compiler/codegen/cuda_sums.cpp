@@ -8,6 +8,8 @@
 
 namespace hydrac::codegen {
 
+using ir::ExprId;
+using ir::ExprOp;
 using ir::kRowSpace;
 using ir::Store;
 using ir::StoreKind;
@@ -15,6 +17,32 @@ using ir::StoreKind;
 bool CudaBodyPrinter::sums_in_registers(int store) const {
   const int space = body_.stores[store].space;
   return space == kRowSpace || columns(space).steps == 1;
+}
+
+// The sum over rows that a sum over columns is for, where nothing else reads that: then threads add up over
+// their rows, and meet once.
+std::optional<int> CudaBodyPrinter::summed_by(ExprId reduction) const {
+  const ir::Expr& expr = body_.exprs[reduction];
+  if (layout_.shape != CudaLayout::Shape::rows || expr.op != ExprOp::sum || columns(expr.space).steps > 1)
+    return std::nullopt;
+  for (size_t i = 0; i < body_.exprs.size(); ++i) {
+    if (live_[i] && std::ranges::count(body_.exprs[i].args, reduction) > 0) return std::nullopt;
+  }
+  std::optional<int> only;
+  for (size_t s = 0; s < body_.stores.size(); ++s) {
+    if (body_.stores[s].value != reduction) continue;
+    if (only || body_.stores[s].kind == StoreKind::store || body_.stores[s].space != kRowSpace)
+      return std::nullopt;
+    only = static_cast<int>(s);
+  }
+  return only;
+}
+
+// Whether threads do nothing else in a row than to add to such sums: no row makes them wait for each other.
+bool CudaBodyPrinter::adds_before_reducing() const {
+  return std::ranges::all_of(body_.stores, [&](const Store& store) {
+    return is_reduction(body_.exprs[store.value].op) && summed_by(store.value);
+  });
 }
 
 // One block sees all rows of its columns, so that its sums are final.
@@ -47,6 +75,7 @@ void CudaBodyPrinter::declare_sums() {
 
 void CudaBodyPrinter::add_to_sum(int s) {
   const Store& store = body_.stores[s];
+  if (is_reduction(body_.exprs[store.value].op) && summed_by(store.value)) return;  // the row's pass adds
   std::string sum = sum_names_.at(s);
   if (!sums_in_registers(s)) {
     const ir::Affine position = sum_position(store) + ir::Affine{-sum_offset(store), {}};
@@ -84,10 +113,14 @@ void CudaBodyPrinter::print_partial_sums() {
   out_.line("");
   out_.line(sums_are_direct() ? "// This block has seen all rows of its columns."
                               : "// The sums over this block's rows: one row of the workspace a block.");
-  std::vector<std::string> arrays;
+  std::vector<std::string> arrays, unreduced;
   for (int s : sums_) {
     if (sums_in_registers(s)) arrays.push_back(sum_names_.at(s).substr(0, sum_names_.at(s).find('[')));
+    const ExprId value = body_.stores[s].value;
+    if (is_reduction(body_.exprs[value].op) && summed_by(value)) unreduced.push_back(arrays.back());
   }
+  if (layout_.lanes > 1 && !unreduced.empty())
+    out_.line(fmt::format("lanes.sum({});", fmt::join(unreduced, ", ")));
   if (layout_.rows > 1 && adds_rows_together()) {
     out_.line(fmt::format("add_rows(lanes, {});", fmt::join(arrays, ", ")));
   } else if (layout_.rows > 1) {
