@@ -17,6 +17,19 @@ __device__ __forceinline__ std::uint32_t cluster_rank() {
   return rank;
 }
 
+// The same place in the shared memory of block `rank` of the cluster.
+__device__ __forceinline__ std::uint32_t address_in(std::uint32_t address, std::uint32_t rank) {
+  std::uint32_t remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  return remote;
+}
+
+__device__ __forceinline__ void store_to_cluster(std::uint32_t to, const float (&x)[4]) {
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x[0]), "f"(x[1]), "f"(x[2]),
+               "f"(x[3])
+               : "memory");
+}
+
 __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }

@@ -37,13 +37,14 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
 #define HYDRAC_WGMMA_SUMS_64 HYDRAC_WGMMA_SUMS_32, HYDRAC_WGMMA_FOUR_SUMS(8), HYDRAC_WGMMA_FOUR_SUMS(12)
 #define HYDRAC_WGMMA_SUMS_96 HYDRAC_WGMMA_SUMS_64, HYDRAC_WGMMA_FOUR_SUMS(16), HYDRAC_WGMMA_FOUR_SUMS(20)
 
-// c = (add ? c : 0) + a . b: a [64,16] in shared memory, the 16 contiguous, and so is b; B_ROWS 0 says
-// that it lies there as [N,16], the 16 contiguous, 1 as [16,N], the N contiguous.
-#define HYDRAC_WGMMA_SHARED(N, TYPE, COUNT, A, B, ADD, B_ROWS)                                               \
-  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N     \
-               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT "}, %" A ", %" B                  \
-                                                                           ", add, 1, 1, 0, " #B_ROWS ";\n}" \
-               : HYDRAC_WGMMA_SUMS_##COUNT                                                                   \
+// c = (add ? c : 0) + a . b: both in shared memory. A_ROWS says how a lies: 0 as [64,16], the 16 contiguous,
+// 1 as [16,64], the 64 contiguous; B_ROWS 0 says that b lies as [N,16], the 16 contiguous, 1 as [16,N], the N
+// contiguous.
+#define HYDRAC_WGMMA_SHARED(N, TYPE, COUNT, A, B, ADD, A_ROWS, B_ROWS)                                   \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
+               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT                               \
+               "}, %" A ", %" B ", add, 1, 1, " #A_ROWS ", " #B_ROWS ";\n}"                              \
+               : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
                : "l"(a), "l"(b), "r"(static_cast<int>(add)))
 
 // c = (add ? c : 0) + a . b: a [64,16] in registers, b [16,N] in shared memory, the N contiguous.
@@ -68,13 +69,13 @@ template <class Storage, int N>
 __device__ __forceinline__ void multiply(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
   static_assert(N == 64 || N == 128);
   if constexpr (N == 64 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34", 0);
+    HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34", 0, 0);
   } else if constexpr (N == 64) {
-    HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34", 0);
+    HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34", 0, 0);
   } else if constexpr (kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66", 0);
+    HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66", 0, 0);
   } else {
-    HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66", 0);
+    HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66", 0, 0);
   }
 }
 
@@ -84,13 +85,29 @@ __device__ __forceinline__ void multiply_rows(float (&c)[N / 8][4], std::uint64_
                                               bool add) {
   static_assert(N == 32 || N == 64);
   if constexpr (N == 32 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(32, "bf16", 16, "16", "17", "18", 1);
+    HYDRAC_WGMMA_SHARED(32, "bf16", 16, "16", "17", "18", 0, 1);
   } else if constexpr (N == 32) {
-    HYDRAC_WGMMA_SHARED(32, "f16", 16, "16", "17", "18", 1);
+    HYDRAC_WGMMA_SHARED(32, "f16", 16, "16", "17", "18", 0, 1);
   } else if constexpr (kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34", 1);
+    HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34", 0, 1);
   } else {
-    HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34", 1);
+    HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34", 0, 1);
+  }
+}
+
+// a [16,64] and b [16,N] in shared memory.
+template <class Storage, int N>
+__device__ __forceinline__ void multiply_columns(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
+                                                 bool add) {
+  static_assert(N == 128 || N == 192);
+  if constexpr (N == 128 && kIsBf16<Storage>) {
+    HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66", 1, 1);
+  } else if constexpr (N == 128) {
+    HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66", 1, 1);
+  } else if constexpr (kIsBf16<Storage>) {
+    HYDRAC_WGMMA_SHARED(192, "bf16", 96, "96", "97", "98", 1, 1);
+  } else {
+    HYDRAC_WGMMA_SHARED(192, "f16", 96, "96", "97", "98", 1, 1);
   }
 }
 

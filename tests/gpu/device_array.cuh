@@ -40,6 +40,7 @@ class DeviceArray {
 
   void poison() { check(cudaMemset(data_, 0xFF, size_ * sizeof(T) + kGuardBytes), "cudaMemset"); }
   T* get() { return data_; }
+  std::size_t size() const { return size_; }
   // The content; `intact` says whether the guard still is.
   std::vector<T> read(bool& intact) const {
     std::vector<unsigned char> bytes(size_ * sizeof(T) + kGuardBytes);

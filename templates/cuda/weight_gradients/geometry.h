@@ -1,0 +1,90 @@
+// Which weight gradients one kernel computes together and how it is launched: constexpr functions that the
+// compiler calls to plan launches and that the kernel calls to size its tiles, so that the two cannot
+// disagree. Plain C++; no CUDA.
+#pragma once
+#include "cuda/product/geometry.h"
+
+namespace hydrac::cuda {
+
+inline constexpr int kMostWeightGradients = 8;
+
+// d_w [m,n] f32 = d_y^T . x for 16-bit d_y [rows,m] and x [rows,n], for several pairs of the same rows.
+struct WeightGradientsProblem {
+  int capability;  // 10 * major + minor
+  bool is_bf16;    // or f16
+  std::int64_t rows;
+  int count;
+  std::int64_t m[kMostWeightGradients], n[kMostWeightGradients];
+};
+
+// How blocks of threads work: a cluster computes one tile of a d_w, each block of it a part of the rows of
+// d_y and x. A block has a warpgroup for each 64 rows of the tile, and one of which a thread copies. Shared
+// memory holds `stages` of `depth` of the rows of d_y and x at a time.
+struct WeightGradientTile {
+  int warpgroups;
+  int columns;  // 128 or 192
+  int stages;
+  int parts;  // blocks of a cluster: 1, 2 or 4
+
+  static constexpr int depth = 64;
+  static constexpr int panel_bytes = 64 * depth * 2;  // of 64 columns of an operand
+  static constexpr int barrier_bytes = 256;
+
+  HYDRAC_FN constexpr int rows() const { return warpgroups * 64; }
+  HYDRAC_FN constexpr int threads() const { return (warpgroups + 1) * 128; }
+  // Of each thread when the kernel starts, then of one that computes and of one that does not.
+  HYDRAC_FN constexpr int even_registers() const { return 65536 / threads() / 8 * 8; }
+  HYDRAC_FN constexpr int registers() const {
+    const int most = ((warpgroups + 1) * even_registers() - other_registers) / warpgroups / 8 * 8;
+    return most < 240 ? most : 240;
+  }
+  static constexpr int other_registers = 32;
+  HYDRAC_FN constexpr int stage_bytes() const { return (rows() + columns) / 64 * panel_bytes; }
+  HYDRAC_FN constexpr int shared_bytes() const { return stages * stage_bytes() + barrier_bytes; }
+};
+
+HYDRAC_FN constexpr bool weight_gradients_support(const WeightGradientsProblem& p) {
+  if (p.capability != 90 || p.rows <= 0 || p.count < 1 || p.count > kMostWeightGradients) return false;
+  for (int i = 0; i < p.count; ++i) {
+    if (p.m[i] <= 0 || p.n[i] <= 0 || p.m[i] % 8 != 0 || p.n[i] % 8 != 0) return false;
+  }
+  return true;
+}
+
+HYDRAC_FN constexpr int weight_gradient_steps(std::int64_t rows) {
+  return static_cast<int>((rows + WeightGradientTile::depth - 1) / WeightGradientTile::depth);
+}
+
+// Tiles of a gradient.
+HYDRAC_FN constexpr int weight_gradient_tiles(std::int64_t m, std::int64_t n, WeightGradientTile tile) {
+  return static_cast<int>((m + tile.rows() - 1) / tile.rows() * ((n + tile.columns - 1) / tile.columns));
+}
+
+HYDRAC_FN constexpr WeightGradientTile weight_gradients_tile(const WeightGradientsProblem& p) {
+  bool is_large = true;  // every gradient is made of large tiles
+  for (int i = 0; i < p.count; ++i) is_large = is_large && p.m[i] % 192 == 0 && p.n[i] % 192 == 0;
+  const int parts = weight_gradient_steps(p.rows) > 1 ? 2 : 1;
+  return is_large ? WeightGradientTile{3, 192, 4, parts} : WeightGradientTile{2, 128, 6, parts};
+}
+
+// Whether the kernel is faster than a library's products, one after the other.
+HYDRAC_FN constexpr bool weight_gradients_pay(const WeightGradientsProblem& p) {
+  std::int64_t elements = 0;
+  for (int i = 0; i < p.count; ++i) elements += p.m[i] * p.n[i];
+  return weight_gradients_support(p) && p.rows >= 2048 && elements <= 2 << 20;
+}
+
+HYDRAC_FN constexpr ProductLaunch weight_gradients_launch(const WeightGradientsProblem& p,
+                                                          WeightGradientTile tile) {
+  int tiles = 0;
+  for (int i = 0; i < p.count; ++i) tiles += weight_gradient_tiles(p.m[i], p.n[i], tile);
+  return {static_cast<unsigned>(tiles * tile.parts), tile.threads(), tile.parts, 1,
+          static_cast<std::uint64_t>(tile.shared_bytes())};
+}
+
+// Of d_y or x [rows,width].
+HYDRAC_FN constexpr ProductMap weight_gradients_map(std::int64_t rows, std::int64_t width) {
+  return {{width, rows}, width * 2, {64, WeightGradientTile::depth}};
+}
+
+}  // namespace hydrac::cuda

@@ -1,0 +1,94 @@
+// The compile-time description of a kernel of weight gradients, and the shared memory of its block.
+#pragma once
+#include "cuda/barrier.cuh"
+#include "cuda/tensor_map.h"
+#include "cuda/weight_gradients/geometry.h"
+
+namespace hydrac::cuda {
+
+// Storage is bf16 or f16; `accumulate`: the gradients are added to what is there.
+template <class Storage_, std::int64_t rows_, bool accumulate_, WeightGradientTile tile_>
+struct WeightGradientsConfig {
+  using Storage = Storage_;
+  static constexpr bool accumulate = accumulate_;
+  static constexpr WeightGradientTile tile = tile_;
+  static constexpr int steps = weight_gradient_steps(rows_);
+  static_assert(steps >= tile.parts);
+};
+
+// One of them: d_w [m,n] = d_y^T . x. The maps are kernel parameters, `const __grid_constant__`.
+struct WeightGradient {
+  const TensorMap* d_y;
+  const TensorMap* x;
+  float* d_w;
+  int m, n;
+};
+
+// Stages of operands, panels of 64 columns of d_y before those of x: rows of 128 bytes, swizzled; barriers.
+// When all products are done, what the other blocks of the cluster leave lies where the stages were.
+template <class Config>
+struct WeightGradientShared {
+  static constexpr int stages = Config::tile.stages;
+  std::uint32_t base;
+
+  __device__ __forceinline__ std::uint32_t d_y(int stage) const {
+    return base + stage * Config::tile.stage_bytes();
+  }
+  __device__ __forceinline__ std::uint32_t x(int stage) const {
+    return d_y(stage) + Config::tile.warpgroups * WeightGradientTile::panel_bytes;
+  }
+  // Of a stage: its copies have arrived; the warpgroups that read it are done.
+  __device__ __forceinline__ std::uint32_t full(int stage) const { return d_y(stages) + stage * 8; }
+  __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(stages + stage); }
+
+  // By one thread.
+  __device__ __forceinline__ void create_barriers() const {
+    for (int stage = 0; stage < stages; ++stage) {
+      barrier::init(full(stage), 1);
+      barrier::init(empty(stage), Config::tile.warpgroups);
+    }
+    barrier::publish();
+  }
+
+ private:
+  static_assert(2 * stages * 8 <= WeightGradientTile::barrier_bytes);
+};
+
+// Which stage is next, and the parity of its current phase.
+template <class Config>
+struct WeightGradientStage {
+  int index = 0;
+  std::uint32_t parity = 0;
+
+  __device__ __forceinline__ void advance() {
+    if (++index == Config::tile.stages) index = 0, parity ^= 1;
+  }
+};
+
+// What a block computes: in which gradient its tile lies, the tile's first row and column, and the steps
+// [first, last) of the rows of d_y and x.
+struct WeightGradientWork {
+  int gradient, row, column;
+  int first, last;
+};
+
+// Tiles count through one gradient after the other, within it along its rows.
+template <class Config, int count>
+__device__ __forceinline__ WeightGradientWork weight_gradient_work(const WeightGradient (&gradients)[count]) {
+  constexpr WeightGradientTile shape = Config::tile;
+  const int part = static_cast<int>(blockIdx.x) % shape.parts;
+  int tile = static_cast<int>(blockIdx.x) / shape.parts;
+  WeightGradientWork work{0, 0, 0, Config::steps * part / shape.parts,
+                          Config::steps * (part + 1) / shape.parts};
+#pragma unroll
+  for (int i = 0; i + 1 < count; ++i) {
+    const int tiles = weight_gradient_tiles(gradients[i].m, gradients[i].n, shape);
+    if (work.gradient == i && tile >= tiles) tile -= tiles, ++work.gradient;
+  }
+  const int width = (gradients[work.gradient].n + shape.columns - 1) / shape.columns;
+  work.row = tile / width * shape.rows();
+  work.column = tile % width * shape.columns;
+  return work;
+}
+
+}  // namespace hydrac::cuda

@@ -1,0 +1,133 @@
+// A warpgroup's sums: 64 rows of a tile of a weight gradient.
+#pragma once
+#include "cuda/ptx.cuh"
+#include "cuda/tensor_copy.cuh"
+#include "cuda/weight_gradients/shared.cuh"
+#include "cuda/wgmma.cuh"
+
+namespace hydrac::cuda {
+
+// Element e of fragment n is in row warp * 16 + lane / 4 + e / 2 * 8 of those, column
+// n * 8 + lane % 4 * 2 + e % 2 of the tile. Block `rank` of a cluster finishes the fragments from
+// rank * kOwn on: it adds up what all blocks have of them.
+template <class Config>
+class WeightGradientSums {
+ public:
+  // Adds up `steps` steps from the block's stages, and tells the thread that filled them when they are read.
+  __device__ __forceinline__ void compute(const WeightGradientShared<Config>& shared, int warpgroup,
+                                          int steps) {
+    WeightGradientStage<Config> stage;
+    int last = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      barrier::wait_patiently(shared.full(stage.index), stage.parity);
+      multiply(shared.d_y(stage.index) + warpgroup * WeightGradientTile::panel_bytes, shared.x(stage.index),
+               step > 0);
+      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      if (step > 0 && thread() == 0) barrier::arrive(shared.empty(last));
+      last = stage.index;
+      stage.advance();
+    }
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+    for (int n = 0; n < kFragments; ++n) {
+      // The compiler does not know when the sums are written.
+#pragma unroll
+      for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(at_[n][e])::"memory");
+    }
+  }
+
+  // Gives the other blocks of the cluster what they finish. All blocks have read their stages.
+  __device__ __forceinline__ void send(const WeightGradientShared<Config>& shared, int warpgroup,
+                                       int rank) const {
+#pragma unroll
+    for (int other = 0; other < kParts; ++other) {
+      if (other == rank) continue;
+      const std::uint32_t to = address_in(place_of(shared, warpgroup, rank), other);
+#pragma unroll
+      for (int n = 0; n < kOwn; ++n) store_to_cluster(to + n * (128 * 16), at_[other * kOwn + n]);
+    }
+  }
+
+  // Adds what the others have sent, in their order, and writes what lies in the gradient; `row` is the
+  // warpgroup's first.
+  __device__ __forceinline__ void finish(const WeightGradientShared<Config>& shared, int warpgroup, int rank,
+                                         const WeightGradient& gradient, int row, int column) {
+#pragma unroll
+    for (int own = 0; own < kParts; ++own) {
+      if (own != rank) continue;
+#pragma unroll
+      for (int other = 0; other < kParts; ++other) {
+        if (other == own) continue;
+        const std::uint32_t from = place_of(shared, warpgroup, other);
+#pragma unroll
+        for (int n = 0; n < kOwn; ++n) {
+          const auto sent = ptx::load_shared<4>(from + n * (128 * 16));
+#pragma unroll
+          for (int e = 0; e < 4; ++e) at_[own * kOwn + n][e] += float_from_bits(sent.at[e]);
+        }
+      }
+      write(gradient, row, column, own * kOwn);
+    }
+  }
+
+ private:
+  static constexpr int kFragments = Config::tile.columns / 8;
+  static constexpr int kParts = Config::tile.parts;
+  static constexpr int kOwn = kFragments / kParts;  // fragments that a block finishes
+  static_assert(Config::tile.warpgroups * kParts * kOwn * 128 * 16 <=
+                Config::tile.stages * Config::tile.stage_bytes());
+
+  static __device__ __forceinline__ int thread() {
+    return static_cast<int>(threadIdx.x) % 128;
+  }
+
+  // Where what this thread gets from block `from` lies.
+  static __device__ __forceinline__ std::uint32_t place_of(const WeightGradientShared<Config>& shared,
+                                                           int warpgroup, int from) {
+    return shared.base + ((from * Config::tile.warpgroups + warpgroup) * (kOwn * 128) + thread()) * 16;
+  }
+
+  // Starts the products of one stage.
+  __device__ __forceinline__ void multiply(std::uint32_t d_y, std::uint32_t x, bool add) {
+    constexpr int kStep = 16 * 128;  // to the next 16 rows
+    // In a cluster an address says which block it is of; a descriptor's has no room for that.
+    d_y &= 0x3FFFF, x &= 0x3FFFF;
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < WeightGradientTile::depth / 16; ++k) {
+      wgmma::multiply_columns<typename Config::Storage, Config::tile.columns>(
+          at_, wgmma::descriptor(d_y, 0, k * kStep),
+          wgmma::descriptor(x, WeightGradientTile::panel_bytes, k * kStep), add || k > 0);
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  }
+
+  // The block's own fragments, from `first` on.
+  __device__ __forceinline__ void write(const WeightGradient& gradient, int row, int column,
+                                        int first) const {
+    const int lane = threadIdx.x % 32, warp = thread() / 32;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int r = row + warp * 16 + lane / 4 + half * 8;
+      if (r >= gradient.m) continue;
+      float* const to = gradient.d_w + static_cast<std::int64_t>(r) * gradient.n;
+#pragma unroll
+      for (int n = 0; n < kOwn; ++n) {
+        const int c = column + (first + n) * 8 + lane % 4 * 2;
+        if (c >= gradient.n) continue;
+        const float(&x)[4] = at_[first + n];
+        Vector<float, 2> sum{{x[half * 2], x[half * 2 + 1]}};
+        if constexpr (Config::accumulate) {
+          const Vector<float, 2> before = load<2>(to + c);
+          sum.at[0] += before.at[0], sum.at[1] += before.at[1];
+        }
+        store(to + c, sum);
+      }
+    }
+  }
+
+  float at_[kFragments][4];
+};
+
+}  // namespace hydrac::cuda

@@ -1,0 +1,52 @@
+// Weight gradients on Hopper's tensor cores (sm_90a): d_w [m,n] f32 = d_y^T . x for several pairs of d_y
+// [rows,m] and x [rows,n] of 16-bit storage, in one kernel. The blocks of a cluster share a tile: each adds
+// up some of the rows, then they exchange their sums through shared memory, and each writes a share of the
+// columns. Every run gives the same bits.
+#pragma once
+#include "cuda/previous_kernel.cuh"
+#include "cuda/weight_gradients/operands.cuh"
+#include "cuda/weight_gradients/sums.cuh"
+
+namespace hydrac::cuda {
+
+// Launch: weight_gradients_launch(problem, tile), with __cluster_dims__(parts, 1, 1) where that is not 1. The
+// maps are encoded as weight_gradients_map() says. Waits for the previous kernel itself.
+template <class Config, int count>
+__device__ __forceinline__ void weight_gradients(const WeightGradient (&gradients)[count]) {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  constexpr WeightGradientTile tile = Config::tile;
+  const WeightGradientShared<Config> shared{ptx::shared_address(shared_memory)};
+  const int warpgroup = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
+  const WeightGradientWork work = weight_gradient_work<Config>(gradients);
+  const WeightGradient& gradient = gradients[work.gradient];
+  if (threadIdx.x == 0) {
+    prefetch_map(*gradient.d_y);
+    prefetch_map(*gradient.x);
+    shared.create_barriers();
+  }
+  __syncthreads();
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  if (warpgroup < tile.warpgroups) {
+    ptx::grow_registers<tile.registers()>();
+    WeightGradientSums<Config> sums;
+    sums.compute(shared, warpgroup, work.last - work.first);
+    const int rank = static_cast<int>(blockIdx.x) % tile.parts;
+    if constexpr (tile.parts > 1) {
+      cluster_sync();
+      sums.send(shared, warpgroup, rank);
+      cluster_sync();
+    }
+    sums.finish(shared, warpgroup, rank, gradient, work.row + warpgroup * 64, work.column);
+  } else {
+    ptx::shrink_registers<tile.other_registers>();
+    if (threadIdx.x == tile.warpgroups * 128) copy_steps(shared, gradient, work);
+    __syncwarp();
+    if constexpr (tile.parts > 1) {
+      cluster_sync();
+      cluster_sync();
+    }
+  }
+}
+
+}  // namespace hydrac::cuda

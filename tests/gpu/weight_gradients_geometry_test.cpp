@@ -1,0 +1,61 @@
+// The launch geometry of the kernel of weight gradients: no GPU needed.
+#include <gtest/gtest.h>
+
+#include "cuda/weight_gradients/geometry.h"
+
+namespace hydrac::cuda {
+namespace {
+
+constexpr std::uint64_t kSharedLimit = 227 * 1024;  // of a block of capability 9.0
+
+WeightGradientsProblem layer(std::int64_t rows, std::int64_t width) {
+  return {90, true, rows, 4, {4 * width, width, 3 * width, width}, {width, 4 * width, width, width}};
+}
+
+template <class Visit>
+void for_problems(const Visit& visit) {
+  for (std::int64_t rows : {1, 100, 2048, 16384}) {
+    for (std::int64_t width : {8, 136, 256, 384, 768}) {
+      SCOPED_TRACE(testing::Message() << rows << " rows, width " << width);
+      visit(layer(rows, width));
+    }
+  }
+}
+
+TEST(WeightGradients, BlocksFitAMultiprocessor) {
+  for_problems([](const WeightGradientsProblem& p) {
+    ASSERT_TRUE(weight_gradients_support(p));
+    const WeightGradientTile tile = weight_gradients_tile(p);
+    const ProductLaunch launch = weight_gradients_launch(p, tile);
+    EXPECT_LE(launch.shared_bytes, kSharedLimit);
+    EXPECT_LE(launch.threads, 1024);
+    EXPECT_EQ(launch.grid % launch.cluster, 0u);
+    EXPECT_LE(tile.warpgroups * tile.registers() + tile.other_registers,
+              (tile.warpgroups + 1) * tile.even_registers());
+    EXPECT_LE(2 * tile.stages * 8, WeightGradientTile::barrier_bytes);
+    EXPECT_GE(weight_gradient_steps(p.rows), tile.parts);
+  });
+}
+
+TEST(WeightGradients, TilesCoverEachGradientOnce) {
+  for_problems([](const WeightGradientsProblem& p) {
+    const WeightGradientTile tile = weight_gradients_tile(p);
+    std::int64_t blocks = 0;
+    for (int i = 0; i < p.count; ++i)
+      blocks += (p.m[i] + tile.rows() - 1) / tile.rows() * ((p.n[i] + tile.columns - 1) / tile.columns) *
+                tile.parts;
+    EXPECT_EQ(weight_gradients_launch(p, tile).grid, blocks);
+  });
+}
+
+TEST(WeightGradients, ACopyMovesTheWidthOfTheSwizzle) {
+  const ProductMap map = weight_gradients_map(1000, 72);
+  EXPECT_EQ(map.box[0] * 2, 128);
+  EXPECT_EQ(map.box[0] * map.box[1] * 2, WeightGradientTile::panel_bytes);
+  EXPECT_EQ(map.size[0], 72);
+  EXPECT_EQ(map.size[1], 1000);
+  EXPECT_EQ(map.row_bytes, 144);
+}
+
+}  // namespace
+}  // namespace hydrac::cuda
