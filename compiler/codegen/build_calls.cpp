@@ -82,7 +82,8 @@ void note_tensors(const ir::Node& node, program::Call& call) {
     if (std::ranges::count(node.inputs, use) > 0) call.operands.push_back(use);
     if (std::ranges::count(node.outputs, use) > 0) call.results.push_back(use);
   }
-  call.multiplies_matrices = node.op == "gemm" || node.op == "fused_product" || node.op == "attention" ||
+  call.multiplies_matrices = node.op == "gemm" || node.op == "fused_product" ||
+                             node.op == "weight_gradients" || node.op == "attention" ||
                              node.op == "attention_backward";
   call.origin = node.origin;
 }

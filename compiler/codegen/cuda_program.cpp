@@ -9,6 +9,7 @@
 #include "codegen/build_calls.h"
 #include "codegen/cuda_body.h"
 #include "codegen/cuda_library.h"
+#include "codegen/cuda_weight_gradients.h"
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/kernel_table.h"
@@ -157,11 +158,16 @@ class CudaProgramBuilder {
     return true;
   }
 
+  CudaKernels kernels_of(const ir::Node& node) const {
+    if (node.body) return cuda_body_kernels(graph_, node, *options_.gpu);
+    if (node.op == "weight_gradients") return weight_gradients_kernel(graph_, node, *options_.gpu);
+    return cuda_library_kernels(graph_, node, *options_.gpu);
+  }
+
   // Which of the calls does the node's work.
   size_t add_launches(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
     if (node.op == "embedding_backward") node.inputs.push_back(token_order(node.inputs[0]));
-    const CudaKernels source = node.body ? cuda_body_kernels(graph_, node, *options_.gpu)
-                                         : cuda_library_kernels(graph_, node, *options_.gpu);
+    const CudaKernels source = kernels_of(node);
     ir::Use workspace;
     if (source.workspace_bytes > 0)
       workspace = scratch(region, node, source.kernels[source.main].name, source.workspace_bytes);
@@ -176,7 +182,7 @@ class CudaProgramBuilder {
       added.maps = kernel.maps;
       added.blocks_of_rows = kernel.launch.grid_of_rows;
       call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
-      if (!kernel.maps.empty()) call.gemm = product_shape(graph_, node);
+      if (node.op == "fused_product" && !kernel.maps.empty()) call.gemm = product_shape(graph_, node);
       const std::string label = graph_.value(node.outputs[0]).name;
       call.kernel = kernels_.add(
           std::move(added), call.grid.blocks,

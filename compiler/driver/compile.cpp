@@ -159,8 +159,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   }
   if (fuses_products(spec)) {
     const bool all = spec.optimizations.fused_products == spec::FusedProducts::all;
-    passes::fuse_products(c.graph, {.capability = target.capability, .wherever_possible = all}, kept.by_host,
-                          c.decisions);
+    const passes::FusedProducts products{.capability = target.capability, .wherever_possible = all};
+    passes::fuse_products(c.graph, products, kept.by_host, c.decisions);
+    passes::gather_weight_gradients(c.graph, products, c.decisions);
     after("products");
   }
   passes::in_place(c.graph, c.decisions);

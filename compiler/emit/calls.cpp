@@ -113,6 +113,7 @@ std::string CallText::definition(int index, const std::string& name, const std::
     if (is_product(call)) {
       for (const std::string& line : product_comment(call)) body.line("// " + line);
     }
+    for (const std::string& line : weight_gradients_comment(call)) body.line("// " + line);
     if (const auto found = waits_.waits.find(here); found != waits_.waits.end()) {
       for (const CallPosition& awaited : found->second)
         body.line(fmt::format("{}.wait(run.{});", queue(call), waits_.marks.at(awaited)));
@@ -212,8 +213,7 @@ std::string CallText::gemm_comment(const Call& call) const {
 }
 
 bool CallText::is_product(const Call& call) const {
-  return call.kind == Call::Kind::launch &&
-         !compiled_.program.kernels[static_cast<size_t>(call.kernel)].maps.empty();
+  return call.kind == Call::Kind::launch && call.multiplies_one_product();
 }
 
 // "product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ", then the rest of the kernel's formula.
@@ -231,6 +231,24 @@ std::vector<std::string> CallText::product_comment(const Call& call) const {
   for (std::string line; std::getline(text, line) && !line.starts_with("Rows ");) lines.push_back(line);
   lines[0] = fmt::format("{} = {} · {}{}    {} x {}{}", lines[0].substr(0, lines[0].find(" = ")), name(0),
                          name(1), transposed, shape(0), shape(1), transposed);
+  return lines;
+}
+
+// "mlp_up_weight = d_mlp_upᵀ · mlp_normed    [B,T,F]ᵀ x [B,T,C] -> [F,C]" for each of them.
+std::vector<std::string> CallText::weight_gradients_comment(const Call& call) const {
+  if (call.kind != Call::Kind::launch || call.multiplies_one_product()) return {};
+  const program::Kernel& kernel = compiled_.program.kernels[static_cast<size_t>(call.kernel)];
+  const auto name = [&](size_t argument) { return tensors_.short_text(call.arguments[argument]); };
+  const auto shape = [&](size_t argument) {
+    return symbols_of(compiled_.graph.value(call.arguments[argument]).shape);
+  };
+  const char* sign = kernel.comment.find("+=") == std::string::npos ? "=" : "+=";
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < kernel.maps.size(); i += 2) {
+    const size_t result = kernel.maps.size() + i / 2;
+    lines.push_back(fmt::format("{} {} {}ᵀ · {}    {}ᵀ x {} -> {}", name(result), sign, name(i), name(i + 1),
+                                shape(i), shape(i + 1), shape(result)));
+  }
   return lines;
 }
 

@@ -32,6 +32,7 @@ class CallText {
   std::string gemm_comment(const program::Call& call) const;
   bool is_product(const program::Call& call) const;
   std::vector<std::string> product_comment(const program::Call& call) const;
+  std::vector<std::string> weight_gradients_comment(const program::Call& call) const;
   std::string attention(const program::Section& section, const program::Call& call) const;
   std::string accumulation(const program::Section& section, const program::Call& call) const;
   std::string queue(const program::Call& call) const;

@@ -111,6 +111,12 @@ struct FusedProducts {
 void fuse_products(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host,
                    Log& log);
 
+// Needs expanded nodes. Gradients of f32 weights, products of 16-bit operands over the same rows of one
+// region, become one "weight_gradients" in the place of the last of them, where together they are faster than
+// a library's products; their operands live until there. A gradient stays where it is if something between
+// the two changes what it reads. Bits equal those of the products but for the order of their sums.
+void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log& log);
+
 // A fused node's output takes over the memory of an input that nobody reads afterwards.
 void in_place(ir::Graph& graph, Log& log);
 

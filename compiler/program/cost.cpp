@@ -65,10 +65,26 @@ ops::Cost fused_product_cost(const ir::Graph& graph, const ir::Node& node) {
   return cost;
 }
 
+// Those of the products that it stands for.
+ops::Cost weight_gradients_cost(const ir::Graph& graph, const ir::Node& node) {
+  ir::Node product = node;
+  product.attributes["transpose_a"] = true;
+  ops::Cost cost;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    product.inputs = {node.inputs[2 * i], node.inputs[2 * i + 1]};
+    product.outputs = {node.outputs[i]};
+    const ops::Cost one = ops::op_info("gemm").cost(graph, product);
+    cost.flop += one.flop;
+    cost.bytes += one.bytes;
+  }
+  return cost;
+}
+
 }  // namespace
 
 ops::Cost cost_of(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == "fused_product") return fused_product_cost(graph, node);
+  if (node.op == "weight_gradients") return weight_gradients_cost(graph, node);
   return node.op == "fused" ? fused_cost(graph, node) : ops::op_info(node.op).cost(graph, node);
 }
 

@@ -86,6 +86,8 @@ struct AttentionCall {
 };
 
 struct Call {
+  bool multiplies_one_product() const { return gemm.m > 0; }
+
   enum class Kind { launch, gemm, attention, zero } kind = Kind::launch;
   int kernel = -1;  // launch: position in Program::kernels
   // launch: in the kernel's order. gemm: A, B, C, workspace, then the bias if there is one (a GPU's; the
@@ -97,7 +99,7 @@ struct Call {
   // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
   std::vector<ir::Use> operands, results;
   int branch = 0;  // of a GPU's graph: 1 may run beside what follows it
-  GemmShape gemm;  // also of a launch whose kernel takes tensor maps: what it multiplies
+  GemmShape gemm;  // also of a launch whose kernel computes one product: what it multiplies
   AttentionCall attention;
   bool multiplies_matrices = false;  // a product, or attention whoever computes it
   double flop = 0;

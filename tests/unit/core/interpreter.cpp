@@ -51,6 +51,19 @@ ir::Node product_of(const ir::Node& fused_product) {
   return product;
 }
 
+std::vector<ir::Node> products_of(const ir::Node& weight_gradients) {
+  std::vector<ir::Node> products;
+  for (size_t i = 0; i < weight_gradients.outputs.size(); ++i) {
+    ir::Node product = weight_gradients;
+    product.op = "gemm";
+    product.inputs = {weight_gradients.inputs[2 * i], weight_gradients.inputs[2 * i + 1]};
+    product.outputs = {weight_gradients.outputs[i]};
+    product.attributes.insert({{"transpose_a", true}, {"transpose_b", false}});
+    products.push_back(std::move(product));
+  }
+  return products;
+}
+
 Interpreter::Interpreter(const ir::Graph& graph) : graph_(graph) {
   for (const ir::Value& value : graph.values) {
     if (value.view) continue;
@@ -75,6 +88,10 @@ void Interpreter::run(const ir::Node& node, int layer, int iteration) {
   if (node.op == "fused_product") {
     run_gemm(product_of(node), layer, iteration);
     return run_fused(epilogue_of(node), layer);
+  }
+  if (node.op == "weight_gradients") {
+    for (const ir::Node& product : products_of(node)) run_gemm(product, layer, iteration);
+    return;
   }
   if (node.op == "attention") return run_attention(node, layer);
   if (node.op == "attention_backward") return run_attention_backward(node, layer);

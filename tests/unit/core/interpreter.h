@@ -13,6 +13,8 @@ namespace hydrac::test {
 
 // What a "fused_product" multiplies, as a "gemm".
 ir::Node product_of(const ir::Node& fused_product);
+// The products of a "weight_gradients", each as a "gemm".
+std::vector<ir::Node> products_of(const ir::Node& weight_gradients);
 
 class Interpreter {
  public:

@@ -33,7 +33,10 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::remove_dead(graph, kept, log);
   passes::fuse(graph, log);
   passes::remove_dead(graph, kept, log);
-  if (products) passes::fuse_products(graph, *products, kept.by_host, log);
+  if (products) {
+    passes::fuse_products(graph, *products, kept.by_host, log);
+    passes::gather_weight_gradients(graph, *products, log);
+  }
   passes::in_place(graph, log);
 }
 

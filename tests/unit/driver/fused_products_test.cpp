@@ -70,7 +70,7 @@ TEST(FusedProducts, AreOneCallWithTheWorkOfBoth) {
   int products = 0;
   for (const program::Section& section : fused.program.functions[0].sections) {
     for (const Call& call : section.calls) {
-      if (call.kind != Call::Kind::launch || fused.program.kernels[call.kernel].maps.empty()) continue;
+      if (call.kind != Call::Kind::launch || !call.multiplies_one_product()) continue;
       ++products;
       const program::Kernel& kernel = fused.program.kernels[call.kernel];
       EXPECT_EQ(kernel.maps.size(), 2u);

@@ -205,6 +205,11 @@ TEST_F(SameCode, SmallProductsCompileToTheSamePtx) {
     expect_same_ptx(test::cuda_small_product_entry(ring), 90, ring ? "in a ring" : "at once");
 }
 
+TEST_F(SameCode, WeightGradientsCompileToTheSamePtx) {
+  for (const bool clusters : {false, true})
+    expect_same_ptx(test::cuda_weight_gradients_entry(clusters), 90, clusters ? "by clusters" : "by blocks");
+}
+
 // Their templates are shared, though each has an epilogue of its own.
 TEST_F(SameCode, ProductsThatShareAHeaderCompileToTheSamePtx) {
   SpecializeRequest request;

@@ -1,0 +1,89 @@
+#include "codegen/cuda_weight_gradients.h"
+
+#include <fmt/format.h>
+
+#include "codegen/dimensions.h"
+#include "codegen/expression_text.h"
+#include "codegen/parameter_list.h"
+#include "cuda/weight_gradients/geometry.h"
+
+namespace hydrac::codegen {
+
+namespace {
+
+ir::Shape rows_of(const ir::Value& matrix) {
+  return {matrix.shape.begin(), matrix.shape.end() - 1};
+}
+
+cuda::WeightGradientsProblem problem_of(const ir::Graph& graph, const ir::Node& node,
+                                        const targets::Target& gpu) {
+  const ir::Value& d_y = graph.value(node.inputs[0]);
+  cuda::WeightGradientsProblem problem{.capability = gpu.capability,
+                                       .is_bf16 = d_y.dtype == ir::DType::bf16,
+                                       .rows = element_count(rows_of(d_y)),
+                                       .count = static_cast<int>(node.outputs.size()),
+                                       .m = {},
+                                       .n = {}};
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    problem.m[i] = graph.value(node.inputs[2 * i]).shape.back().size;
+    problem.n[i] = graph.value(node.inputs[2 * i + 1]).shape.back().size;
+  }
+  return problem;
+}
+
+}  // namespace
+
+CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node,
+                                    const targets::Target& gpu) {
+  const cuda::WeightGradientsProblem problem = problem_of(graph, node, gpu);
+  const cuda::WeightGradientTile tile = weight_gradients_tile(problem);
+  const cuda::ProductLaunch launch = weight_gradients_launch(problem, tile);
+  const Dimensions dimensions(graph);
+  CudaKernel kernel;
+  kernel.name = "weight_gradients";
+  kernel.comment =
+      fmt::format("d_w {}= d_y^T x, of {} weights", node.flag("accumulate") ? "+" : "", problem.count);
+  kernel.header = "cuda/weight_gradients/weight_gradients.cuh";
+  kernel.launch = {.grid = launch.grid,
+                   .block = launch.threads,
+                   .shared_bytes = static_cast<int64_t>(launch.shared_bytes),
+                   .grid_text = std::to_string(launch.grid)};
+  ParameterList list;
+  std::string gradients;
+  for (int i = 0; i < problem.count; ++i) {
+    for (const bool is_x : {false, true}) {
+      const ir::Use use = node.inputs[2 * i + is_x];
+      const ir::Value& matrix = graph.value(use);
+      const cuda::ProductMap map =
+          cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i]);
+      kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0]});
+      kernel.arguments.push_back(use);
+      kernel.parameters.push_back(fmt::format("{}_{}", is_x ? "x" : "d_y", i + 1));
+      list.add("const __grid_constant__ TensorMap " + kernel.parameters.back(), matrix.shape);
+    }
+  }
+  for (int i = 0; i < problem.count; ++i) {
+    const ir::Shape& shape = graph.value(node.outputs[i]).shape;
+    kernel.arguments.push_back(node.outputs[i]);
+    kernel.parameters.push_back(fmt::format("d_w_{}", i + 1));
+    list.add("float* " + kernel.parameters.back(), shape);
+    gradients += fmt::format("      {{&d_y_{0}, &x_{0}, d_w_{0}, {1}, {2}}}{3}", i + 1,
+                             dimensions.of(graph.value(node.inputs[2 * i]).shape.back()).text,
+                             dimensions.of(graph.value(node.inputs[2 * i + 1]).shape.back()).text,
+                             i + 1 < problem.count ? ",\n" : "};\n");
+  }
+  const ir::Value& d_y = graph.value(node.inputs[0]);
+  kernel.text = fmt::format(
+      "extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}{}"
+      "  using Config = cuda::WeightGradientsConfig<{}, {}, /*accumulate=*/{},\n"
+      "      cuda::WeightGradientTile{{.warpgroups = {}, .columns = {}, .stages = {}, .parts = {}}}>;\n"
+      "  const cuda::WeightGradient gradients[] = {{\n{}"
+      "  cuda::weight_gradients<Config>(gradients);\n}}\n",
+      launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", launch.cluster), launch.threads,
+      launch.blocks_per_sm, kNamePlaceholder, list.text(), c_type(d_y.dtype, kCudaDialect),
+      dimensions.of(rows_of(d_y)).text, node.flag("accumulate"), tile.warpgroups, tile.columns, tile.stages,
+      tile.parts, gradients);
+  return {{std::move(kernel)}, 0};
+}
+
+}  // namespace hydrac::codegen

@@ -1,0 +1,132 @@
+// Gradients of small weights are sums over many rows with few tiles each: a library computes one after the
+// other and leaves most of the GPU idle. Together they are one kernel.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cuda/weight_gradients/geometry.h"
+#include "ops/shapes.h"
+#include "passes/passes.h"
+#include "passes/uses.h"
+
+namespace hydrac::passes {
+
+namespace {
+
+using ir::Node;
+using ir::Use;
+
+// d_w = d_y^T x, or += that, of two matrices of one 16-bit type into an f32 gradient.
+bool is_candidate(const ir::Graph& graph, const Node& node) {
+  if (node.op != "gemm" || !node.flag("transpose_a") || node.flag("transpose_b") ||
+      node.optional_flag("first_overwrites") || node.inputs.size() > 2)
+    return false;
+  const ir::Value &d_y = graph.value(node.inputs[0]), &x = graph.value(node.inputs[1]),
+                  &d_w = graph.value(node.outputs[0]);
+  return size_of(d_y.dtype) == 2 && d_y.dtype == x.dtype && d_w.dtype == ir::DType::f32 &&
+         graph.value(storage_of(graph, d_w.id)).role == ir::Role::gradient;
+}
+
+int64_t rows_of(const ir::Graph& graph, const Node& gradient) {
+  return element_count(ops::leading(graph.value(gradient.inputs[0]).shape));
+}
+
+bool go_together(const ir::Graph& graph, const Node& a, const Node& b) {
+  return a.flag("accumulate") == b.flag("accumulate") && rows_of(graph, a) == rows_of(graph, b) &&
+         graph.value(a.inputs[0]).dtype == graph.value(b.inputs[0]).dtype;
+}
+
+// Whether what `moved` reads and writes is at `last` what it is at its place: nobody between the two writes
+// its operands or touches its gradient.
+bool can_move(const ir::Graph& graph, const std::vector<Node>& nodes, size_t moved, size_t last) {
+  const Node& node = nodes[moved];
+  const auto meets = [&](Use other, Use use) {
+    return other.value != ir::kNoValue && may_overlap(graph, other, use);
+  };
+  for (size_t n = moved + 1; n <= last; ++n) {
+    for (Use output : nodes[n].outputs) {
+      if (meets(output, node.inputs[0]) || meets(output, node.inputs[1]) || meets(output, node.outputs[0]))
+        return false;
+    }
+    if (std::ranges::any_of(nodes[n].inputs, [&](Use input) { return meets(input, node.outputs[0]); }))
+      return false;
+  }
+  return true;
+}
+
+cuda::WeightGradientsProblem problem_of(const ir::Graph& graph, const std::vector<Node>& nodes,
+                                        const std::vector<size_t>& gradients, int capability) {
+  cuda::WeightGradientsProblem problem{
+      .capability = capability,
+      .is_bf16 = graph.value(nodes[gradients[0]].inputs[0]).dtype == ir::DType::bf16,
+      .rows = rows_of(graph, nodes[gradients[0]]),
+      .count = static_cast<int>(gradients.size()),
+      .m = {},
+      .n = {}};
+  for (size_t g = 0; g < gradients.size(); ++g) {
+    const Node& node = nodes[gradients[g]];
+    problem.m[g] = graph.value(node.inputs[0]).shape.back().size;
+    problem.n[g] = graph.value(node.inputs[1]).shape.back().size;
+  }
+  return problem;
+}
+
+// One node in the place of the last of them.
+void join(std::vector<Node>& nodes, const std::vector<size_t>& gradients) {
+  Node joined = nodes[gradients.back()];
+  joined.op = "weight_gradients";
+  joined.origin = "optimizations.fused_products";
+  joined.attributes = {{"accumulate", joined.flag("accumulate")}};
+  joined.inputs.clear(), joined.outputs.clear();
+  for (const size_t g : gradients) {
+    joined.inputs.insert(joined.inputs.end(), nodes[g].inputs.begin(), nodes[g].inputs.end());
+    joined.outputs.push_back(nodes[g].outputs[0]);
+  }
+  nodes[gradients.back()] = std::move(joined);
+  for (size_t g = gradients.size() - 1; g-- > 0;)
+    nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(gradients[g]));
+}
+
+// The gradients that go with the one at `first` and may be computed where the last of them stands.
+std::vector<size_t> gradients_with(const ir::Graph& graph, const std::vector<Node>& nodes, size_t first) {
+  std::vector<size_t> found;
+  for (size_t n = first; n < nodes.size() && found.size() < cuda::kMostWeightGradients; ++n) {
+    if (!is_candidate(graph, nodes[n]) || !go_together(graph, nodes[first], nodes[n])) continue;
+    const auto stays = [&](size_t earlier) { return !can_move(graph, nodes, earlier, n); };
+    if (std::ranges::any_of(found, stays)) break;
+    found.push_back(n);
+  }
+  return found;
+}
+
+}  // namespace
+
+void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log& log) {
+  for (ir::Function& function : graph.functions) {
+    for (ir::Region& region : function.regions) {
+      std::vector<Node>& nodes = region.nodes;
+      std::set<Use> left;  // to the library, with the others of their group
+      for (size_t n = 0; n < nodes.size(); ++n) {
+        if (!is_candidate(graph, nodes[n]) || left.contains(nodes[n].outputs[0])) continue;
+        const std::vector<size_t> gradients = gradients_with(graph, nodes, n);
+        if (gradients.size() < 2) continue;
+        const cuda::WeightGradientsProblem problem = problem_of(graph, nodes, gradients, options.capability);
+        const bool joins =
+            weight_gradients_support(problem) && (options.wherever_possible || weight_gradients_pay(problem));
+        std::vector<std::string> names;
+        for (const size_t g : gradients) {
+          names.push_back(graph.value(nodes[g].outputs[0]).name);
+          if (!joins) left.insert(nodes[g].outputs[0]);
+        }
+        log.push_back(
+            {"products", fmt::format("{}.{}: {} {}", function.name, region.name, fmt::join(names, ", "),
+                                     joins ? "are one kernel" : "stay a library's")});
+        if (joins) join(nodes, gradients);
+      }
+    }
+  }
+}
+
+}  // namespace hydrac::passes
