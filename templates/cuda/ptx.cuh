@@ -116,6 +116,14 @@ __device__ __forceinline__ void stmatrix_transposed(std::uint32_t address, const
                : "memory");
 }
 
+// Stores 16 bytes to device memory, aligned, in one access. A Vector whose elements the compiler has held
+// apart it may store one by one.
+__device__ __forceinline__ void store_to_memory(void* to, const std::uint32_t (&x)[4]) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]),
+               "r"(x[3])
+               : "memory");
+}
+
 // Adds to four numbers in device memory, 16-byte aligned, without waiting.
 __device__ __forceinline__ void add_to_memory(float* to, const float (&x)[4]) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]),

@@ -154,8 +154,7 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
         const int block = n + place.lane % 4;
         const int column = first_column + block * 8;
         if (row < valid_rows && column < kHeadDim) {
-          store(reinterpret_cast<std::uint32_t*>(row_to + column),
-                Vector<std::uint32_t, 4>{{x[0], x[1], x[2], x[3]}});
+          ptx::store_to_memory(row_to + column, x);
         }
       }
     }

@@ -160,7 +160,7 @@ static __global__ void __launch_bounds__(256)
                                                          float* __restrict__ d_bias,             // [C]
                                                          const float* __restrict__ workspace) {  // [16,kSums]
   constexpr int kColumns = 16;                                                                   // of a block
-  constexpr int kPartials = 16;  // blocks that left sums
+  constexpr int kPartials = 16;  // rows of the workspace
   constexpr int kSums = 3 * C;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -322,7 +322,7 @@ static __global__ void __launch_bounds__(256)
     gelu_gelu_backward_sums_kernel(float* __restrict__ d_bias,             // [F]
                                    const float* __restrict__ workspace) {  // [6,kSums]
   constexpr int kColumns = 16;                                             // of a block
-  constexpr int kPartials = 6;                                             // blocks that left sums
+  constexpr int kPartials = 6;                                             // rows of the workspace
   constexpr int kSums = F;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -491,7 +491,7 @@ static __global__ void __launch_bounds__(256)
     bias_gradient_sums_kernel(float* __restrict__ d_bias,             // [3HD]
                               const float* __restrict__ workspace) {  // [8,kSums]
   constexpr int kColumns = 16;                                        // of a block
-  constexpr int kPartials = 8;                                        // blocks that left sums
+  constexpr int kPartials = 8;                                        // rows of the workspace
   constexpr int kSums = 3 * H * D;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);

@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(256)
     cross_entropy_loss_and_gradient_sums_kernel(float* __restrict__ loss,
                                                 const float* __restrict__ workspace) {  // [32,1]
   constexpr int kColumns = 8;                                                           // of a block
-  constexpr int kPartials = 32;  // blocks that left sums
+  constexpr int kPartials = 32;  // rows of the workspace
   constexpr int kSums = 1;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);

@@ -118,7 +118,7 @@ static __global__ void __launch_bounds__(256)
                                                float* __restrict__ d_norm_bias,        // [C]
                                                const float* __restrict__ workspace) {  // [16,kSums]
   constexpr int kColumns = 16;                                                         // of a block
-  constexpr int kPartials = 16;  // blocks that left sums
+  constexpr int kPartials = 16;  // rows of the workspace
   constexpr int kSums = 2 * C;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);

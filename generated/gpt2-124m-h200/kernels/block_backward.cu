@@ -142,7 +142,7 @@ static __global__ void __launch_bounds__(256)
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr int kColumns = 16;    // of a block
-  constexpr int kPartials = 132;  // blocks that left sums
+  constexpr int kPartials = 132;  // rows of the workspace
   constexpr int kSums = 3 * C;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -170,7 +170,7 @@ static __global__ void __launch_bounds__(256)
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr int kColumns = 16;    // of a block
-  constexpr int kPartials = 512;  // blocks that left sums
+  constexpr int kPartials = 512;  // rows of the workspace
   constexpr int kSums = F;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -233,7 +233,7 @@ static __global__ void __launch_bounds__(256)
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr int kColumns = 16;   // of a block
-  constexpr int kPartials = 73;  // blocks that left sums
+  constexpr int kPartials = 73;  // rows of the workspace
   constexpr int kSums = 3 * H * D;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);

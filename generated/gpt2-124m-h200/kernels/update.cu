@@ -30,22 +30,21 @@ static __global__ void __launch_bounds__(768, 1)
   RowLanes<kLanes, kRows> lanes;
   float grad_square_sum = 0.0f;
 
+#pragma unroll 4
   for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < Rows; r += kBlocks * kRows) {
-    float sum = 0.0f;
     const auto gradients_in = load_row<kChunks, kVector>(gradients + r * Width, lanes);
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
 #pragma unroll
       for (int j = 0; j < kVector; ++j) {
         const float gradients_value = gradients_in[k].at[j];
-        sum += gradients_value * gradients_value;
+        grad_square_sum += gradients_value * gradients_value;
       }
     }
-    lanes.sum(sum);
-    grad_square_sum += sum;
   }
 
   // The sums over this block's rows: one row of the workspace a block.
+  lanes.sum(grad_square_sum);
   add_rows(lanes, grad_square_sum);
   if (lanes.row == 0) {
     if (lanes.lane == 0) workspace[blockIdx.x] = grad_square_sum;
@@ -64,7 +63,7 @@ static __global__ void __launch_bounds__(256) grad_square_sums_kernel(float* __r
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr int kColumns = 8;     // of a block
-  constexpr int kPartials = 132;  // blocks that left sums
+  constexpr int kPartials = 132;  // rows of the workspace
   constexpr int kSums = 1;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);

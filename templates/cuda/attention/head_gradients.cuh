@@ -180,6 +180,8 @@ class HeadWarpgroup {
   __device__ __forceinline__ void store(const Heads<Storage>& to, int tile, Fragment<1, kDim>& sums,
                                         float scale, ColumnSums<Storage>& totals) {
     const float factor[1][2] = {{scale, scale}};
+    store_rows<Config>(to.at(batch_, tile * kRows, head_), to.token_stride, valid(tile), in_group_, 0, sums,
+                       factor);
     if constexpr (sums_tokens) {
       Fragment<1, kDim> scaled = sums;
       scaled.scale_rows(factor);
@@ -187,8 +189,6 @@ class HeadWarpgroup {
       Product::round(rounded, scaled);
       totals.add(rounded.at[0], in_group_.lane);
     }
-    store_rows<Config>(to.at(batch_, tile * kRows, head_), to.token_stride, valid(tile), in_group_, 0, sums,
-                       factor);
   }
 
   // Of the head, whose sums begin again.

@@ -120,8 +120,7 @@ __device__ __forceinline__ void store_rows(typename Config::Storage* to, std::in
           const int block = n + place.lane % 4;
           const int column = first_column + block * 8;
           if (row < valid_rows && (blocks % 4 == 0 || block < blocks) && column < Config::head_dim) {
-            store(reinterpret_cast<std::uint32_t*>(row_to + column),
-                  Vector<std::uint32_t, 4>{{x[0], x[1], x[2], x[3]}});
+            ptx::store_to_memory(row_to + column, x);
           }
         }
       } else {
