@@ -179,6 +179,19 @@ TEST_P(CudaSums, OfColumnsAlone) {
   EXPECT_EQ(checked.differences, "") << checked.text;
 }
 
+// A gradient norm in small: threads add up over rows before they meet.
+TEST_P(CudaSums, OfRowsAndColumns) {
+  const auto [rows, columns] = GetParam();
+  Tensors shapes = matrix(rows, columns);
+  shapes.sum = {};
+  const Checked checked = check(shapes, [&, columns = columns](ir::BodyBuilder& k) {
+    k.columns({{columns, "C"}});
+    const Term x = k.full(0);
+    k.row_sum(1, k.sum(x * x), true);
+  });
+  EXPECT_EQ(checked.differences, "") << checked.text;
+}
+
 // A GPU so small that its blocks see several rows.
 targets::Target small_gpu() {
   targets::Target gpu = *targets::find("sm_90");

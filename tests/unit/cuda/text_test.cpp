@@ -109,6 +109,20 @@ TEST(Sigmoids, AreApproximatedOfNumbersOf16BitsAlone) {
   }
 }
 
+// Where a row's sum is only summed over the rows, no row makes threads wait for each other.
+TEST(GradientNorm, MeetsOnceBehindAllRows) {
+  int kernels = 0;
+  for (const codegen::CudaKernel& kernel : kernels_of("gpt2-124m")) {
+    if (kernel.name != "grad_square") continue;
+    const size_t walk = kernel.text.find("for (std::int64_t r"), end = kernel.text.find("\n  }\n", walk);
+    EXPECT_EQ(kernel.text.find("lanes.sum("), kernel.text.rfind("lanes.sum(")) << kernel.text;
+    EXPECT_GT(kernel.text.find("lanes.sum("), end) << kernel.text;
+    EXPECT_NE(kernel.text.find("#pragma unroll 4"), std::string::npos) << kernel.text;
+    ++kernels;
+  }
+  EXPECT_EQ(kernels, 1);
+}
+
 // From sm_90 on it may be launched while that one still runs.
 TEST_P(KernelText, WaitsForTheKernelBeforeItWhereTheGpuStartsItEarly) {
   const bool waits = std::string(GetParam()) != "chatgot-small-char";
