@@ -179,7 +179,7 @@ void time_problem(const char* title) {
 int main() {
   using namespace hydrac::test;
   time_problem<problem_of(2048, {1024, 256, 256, 1024, 768, 256, 256, 256}), Tile{2, 128, 6, 1},
-               Tile{2, 128, 6, 2}, Tile{2, 128, 4, 4}, Tile{1, 128, 4, 1}, Tile{1, 128, 4, 2},
+               Tile{2, 128, 6, 2}, Tile{1, 128, 8, 1}, Tile{1, 128, 4, 1}, Tile{1, 128, 4, 2},
                Tile{2, 128, 3, 2}, Tile{4, 128, 4, 4}, Tile{3, 192, 4, 2}>("tiny-series");
   time_problem<problem_of(16384, {1536, 384, 384, 1536, 1152, 384, 384, 384}), Tile{3, 192, 4, 1},
                Tile{3, 192, 4, 2}, Tile{2, 128, 6, 1}, Tile{2, 128, 6, 2}, Tile{3, 128, 5, 1}, Tile{3, 128, 5, 2},

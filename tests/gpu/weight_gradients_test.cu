@@ -139,11 +139,13 @@ int main() {
   using namespace hydrac::test;
   if (!has_hopper()) return 0;
   check_tile<bf16, Tile{3, 192, 4, 2}>();
+  check_tile<bf16, Tile{1, 128, 8, 1}>();
   check_tile<bf16, Tile{2, 128, 6, 1}>();
   check_tile<bf16, Tile{2, 128, 6, 2}>();
   check_tile<bf16, Tile{2, 128, 4, 4}>();
   check_tile<f16, Tile{2, 128, 6, 2}>();
   check_tile<f16, Tile{3, 192, 4, 1}>();
+  check_under_load<Tile{1, 128, 8, 1}>();
   check_under_load<Tile{2, 128, 6, 2}>();
   check_under_load<Tile{3, 192, 4, 2}>();
   return print_outcome();

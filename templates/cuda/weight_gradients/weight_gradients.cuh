@@ -28,7 +28,7 @@ __device__ __forceinline__ void weight_gradients(const WeightGradient (&gradient
   wait_for_previous_kernel();
   launch_next_kernel();
   if (warpgroup < tile.warpgroups) {
-    ptx::grow_registers<tile.registers()>();
+    if constexpr (tile.moves_registers()) ptx::grow_registers<tile.registers()>();
     WeightGradientSums<Config> sums;
     sums.compute(shared, warpgroup, work.last - work.first);
     const int rank = static_cast<int>(blockIdx.x) % tile.parts;
@@ -39,7 +39,7 @@ __device__ __forceinline__ void weight_gradients(const WeightGradient (&gradient
     }
     sums.finish(shared, warpgroup, rank, gradient, work.row + warpgroup * 64, work.column);
   } else {
-    ptx::shrink_registers<tile.other_registers>();
+    if constexpr (tile.moves_registers()) ptx::shrink_registers<tile.other_registers>();
     if (threadIdx.x == tile.warpgroups * 128) copy_steps(shared, gradient, work);
     __syncwarp();
     if constexpr (tile.parts > 1) {
