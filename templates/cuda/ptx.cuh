@@ -71,6 +71,21 @@ __device__ __forceinline__ Vector<std::uint32_t, words> load_shared(std::uint32_
   return data;
 }
 
+// The same of block `rank` of the cluster, at the same place of its shared memory.
+template <int words>
+__device__ __forceinline__ Vector<std::uint32_t, words> load_shared_of(std::uint32_t from,
+                                                                       std::uint32_t rank) {
+  static_assert(words == 4);
+  Vector<std::uint32_t, words> data;
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %4, %5;\n"
+      "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [remote];\n}"
+      : "=r"(data.at[0]), "=r"(data.at[1]), "=r"(data.at[2]), "=r"(data.at[3])
+      : "r"(from), "r"(rank)
+      : "memory");
+  return data;
+}
+
 __device__ __forceinline__ void store_shared(std::uint32_t to, std::uint64_t data) {
   asm volatile("st.shared.b64 [%0], %1;" ::"r"(to), "l"(data) : "memory");
 }

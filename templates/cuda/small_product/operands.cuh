@@ -1,4 +1,4 @@
-// The thread that starts the copies of a small product's operands to shared memory.
+// The thread that starts the copies of a small product's, or a row product's, operands to shared memory.
 #pragma once
 #include "cuda/previous_kernel.cuh"
 #include "cuda/small_product/shared.cuh"
@@ -11,15 +11,34 @@ struct SmallProductPlace {
   int row, column;
 };
 
-// `depth` of k and further.
+// `depth` of k and further. What the blocks of a cluster have in common, block `rank` copies its share of, to
+// all of them.
+template <class Config>
+__device__ __forceinline__ void copy_rows(const SmallProductShared<Config>& shared, const TensorMap& a,
+                                          const SmallProductPlace& place, int rank, int stage, int depth) {
+  constexpr int across = Config::tile.across;
+  if constexpr (across > 1) {
+    constexpr int share = Config::tile.rows / across;
+    copy_box_to((1 << across) - 1, shared.a(stage) + rank * (shared.a_bytes / across), a, depth,
+                place.row + rank * share, shared.full(stage));
+  } else {
+    copy_box(shared.a(stage), a, depth, place.row, shared.full(stage));
+  }
+}
 template <class Config>
 __device__ __forceinline__ void copy_panels(const SmallProductShared<Config>& shared, const TensorMap& b,
-                                            const SmallProductPlace& place, int stage, int depth) {
+                                            const SmallProductPlace& place, int rank, int stage, int depth) {
+  constexpr int down = Config::tile.down, share = Config::tile.panels / down;
 #pragma unroll
-  for (int panel = 0; panel < Config::tile.panels; ++panel) {
-    const int column = place.column + panel * SmallProductTile::panel_columns;
-    copy_box(shared.b(panel, stage), b, Config::b_transposed ? depth : column,
-             Config::b_transposed ? column : depth, shared.full(stage));
+  for (int i = 0; i < share; ++i) {
+    const int panel = down > 1 ? rank * share + i : i;
+    const int column = place.column + panel * Config::tile.panel_columns;
+    const int x = Config::b_transposed ? depth : column, y = Config::b_transposed ? column : depth;
+    if constexpr (down > 1) {
+      copy_box_to((1 << down) - 1, shared.b(panel, stage), b, x, y, shared.full(stage));
+    } else {
+      copy_box(shared.b(panel, stage), b, x, y, shared.full(stage));
+    }
   }
 }
 
@@ -27,18 +46,18 @@ __device__ __forceinline__ void copy_panels(const SmallProductShared<Config>& sh
 template <class Config>
 __device__ __forceinline__ void copy_small_operands(const SmallProductShared<Config>& shared,
                                                     const TensorMap& a, const TensorMap& b,
-                                                    const SmallProductPlace& place) {
-  constexpr int depth = SmallProductTile::depth, stages = Config::tile.stages;
+                                                    const SmallProductPlace& place, int rank) {
+  constexpr int depth = Config::tile.depth, stages = Config::tile.stages;
   constexpr int first = Config::is_ring ? stages : Config::depth_tiles;
 #pragma unroll 1
   for (int k = 0; k < first; ++k) {
     barrier::expect(shared.full(k), Config::tile.stage_bytes());
-    copy_panels(shared, b, place, k, k * depth);
+    copy_panels(shared, b, place, rank, k, k * depth);
   }
   wait_for_previous_kernel();
   launch_next_kernel();
 #pragma unroll 1
-  for (int k = 0; k < first; ++k) copy_box(shared.a(k), a, k * depth, place.row, shared.full(k));
+  for (int k = 0; k < first; ++k) copy_rows(shared, a, place, rank, k, k * depth);
   if constexpr (Config::is_ring) {
     int stage = 0;
     std::uint32_t parity = 0;
@@ -46,8 +65,8 @@ __device__ __forceinline__ void copy_small_operands(const SmallProductShared<Con
     for (int k = first; k < Config::depth_tiles; ++k) {
       barrier::wait_patiently(shared.empty(stage), parity);
       barrier::expect(shared.full(stage), Config::tile.stage_bytes());
-      copy_box(shared.a(stage), a, k * depth, place.row, shared.full(stage));
-      copy_panels(shared, b, place, stage, k * depth);
+      copy_rows(shared, a, place, rank, stage, k * depth);
+      copy_panels(shared, b, place, rank, stage, k * depth);
       if (++stage == stages) stage = 0, parity ^= 1;
     }
   }

@@ -1,4 +1,5 @@
-// The compile-time description of a kernel for a small product, and the shared memory of its block.
+// The compile-time description of a kernel for a small product, and the shared memory of its block, which is
+// also that of a row product's (cuda/row_product/config.cuh).
 #pragma once
 #include "cuda/barrier.cuh"
 #include "cuda/small_product/geometry.h"
@@ -26,17 +27,19 @@ struct SmallProductConfig {
 template <class Config>
 struct SmallProductShared {
   static constexpr int stages = Config::tile.stages;
-  static constexpr int operand_bytes = 64 * SmallProductTile::depth * 2;  // of a stage, a's or a panel's
-  static constexpr int result_row_bytes = SmallProductTile::panel_columns * 2;
+  static constexpr int a_bytes = Config::tile.rows * Config::tile.depth * 2;               // of a stage
+  static constexpr int panel_bytes = Config::tile.panel_columns * Config::tile.depth * 2;  // of a stage
+  static constexpr int result_row_bytes = Config::tile.panel_columns * 2;
   std::uint32_t base;
 
-  __device__ __forceinline__ std::uint32_t a(int stage) const { return base + stage * operand_bytes; }
+  __device__ __forceinline__ std::uint32_t a(int stage) const { return base + stage * a_bytes; }
   __device__ __forceinline__ std::uint32_t b(int panel, int stage) const {
-    return a((1 + panel) * stages + stage);
+    return a(stages) + (panel * stages + stage) * panel_bytes;
   }
   __device__ __forceinline__ std::uint32_t results(int panel) const { return b(panel, 0); }
 
-  // Of a stage: its copies have arrived; the warpgroups that read it are done.
+  // Of a stage: its copies have arrived; the warpgroups that read it, in all blocks that the copies go to,
+  // are done.
   __device__ __forceinline__ std::uint32_t full(int stage) const {
     return b(Config::tile.panels, 0) + stage * 8;
   }
@@ -46,14 +49,15 @@ struct SmallProductShared {
   __device__ __forceinline__ void create_barriers() const {
     for (int stage = 0; stage < stages; ++stage) {
       barrier::init(full(stage), 1);
-      if constexpr (Config::is_ring) barrier::init(empty(stage), Config::tile.panels);
+      if constexpr (Config::is_ring)
+        barrier::init(empty(stage), Config::tile.warpgroups() * Config::tile.cluster());
     }
     barrier::publish();
   }
 
  private:
-  static_assert(2 * stages * 8 <= SmallProductTile::barrier_bytes);
-  static_assert(SmallProductTile::rows * result_row_bytes <= operand_bytes);
+  static_assert(2 * stages * 8 <= Config::tile.barrier_bytes);
+  static_assert(Config::tile.rows * result_row_bytes <= stages * panel_bytes);
 };
 
 }  // namespace hydrac::cuda

@@ -32,7 +32,7 @@ __device__ __forceinline__ void small_product(const TensorMap& a, const TensorMa
   }
   __syncthreads();
   if (panel == Config::tile.panels) {
-    if (threadIdx.x % 32 == 0) copy_small_operands(shared, a, b, place);
+    if (threadIdx.x % 32 == 0) copy_small_operands(shared, a, b, place, 0);
     return;
   }
   wait_for_previous_kernel();
@@ -41,8 +41,8 @@ __device__ __forceinline__ void small_product(const TensorMap& a, const TensorMa
       rows, place.row, place.column + panel * SmallProductTile::panel_columns, epilogue);
   SmallProductSums<Config> sums;
   sums.compute(shared, panel);
+  sums.store(shared, panel);
   const std::uint32_t results = shared.results(panel);
-  sums.store(results);
   sync_panel(panel);
   epilogue_rows.run(results);
   if constexpr (Epilogue::sums > 0) {

@@ -1,0 +1,99 @@
+// Which matrix products the kernel computes whose epilogue sees whole rows, and how it is launched: constexpr
+// functions that the compiler calls to plan launches and that the kernel calls to size its tiles. Plain C++;
+// no CUDA.
+#pragma once
+#include "cuda/product/geometry.h"
+
+namespace hydrac::cuda {
+
+// How one block of threads works: on one tile, a warpgroup for every `warpgroup_panels` panels of 64 columns,
+// and warps that copy. Whole rows of the product are the tiles of `across` blocks that lie side by side: they
+// form a cluster, copy a share of the rows of a each, for all of them, and exchange their results, so that
+// each then has an equal part of the rows as a whole. Or a block has whole rows by itself: `down` blocks that
+// lie one below the other form a cluster, and copy a share of the columns of b each. Shared memory holds
+// `stages` of `depth` of k at a time.
+struct RowProductTile {
+  int rows;  // 64 or 128
+  int panels;
+  int warpgroup_panels;  // 1 or 2
+  int across, down;      // one of them is 1; powers of two, at most 8
+  int stages;
+
+  static constexpr int panel_columns = 64;  // rows of the tensor cores' instruction
+  static constexpr int depth = 64;          // 128 bytes, the width of the swizzle
+  static constexpr int barrier_bytes = 256;
+
+  HYDRAC_FN constexpr int columns() const { return panels * panel_columns; }
+  HYDRAC_FN constexpr int warpgroups() const { return panels / warpgroup_panels; }
+  HYDRAC_FN constexpr int cluster() const { return across * down; }
+  // Whether the sums leave a thread no register for the epilogue's operands: they are loaded behind the
+  // products then, and three more warps bring them to the second-level cache before.
+  HYDRAC_FN constexpr bool is_full() const { return rows * warpgroup_panels >= 256; }
+  HYDRAC_FN constexpr int threads() const { return warpgroups() * 128 + (is_full() ? 128 : 32); }
+  HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns()) * depth * 2; }
+  HYDRAC_FN constexpr int shared_bytes() const { return stages * stage_bytes() + barrier_bytes; }
+};
+
+namespace detail {
+
+HYDRAC_FN constexpr std::int64_t row_tiles(std::int64_t size, int tile) {
+  return (size + tile - 1) / tile;
+}
+
+// Blocks of 64 rows and 64 columns, one a multiprocessor at most.
+HYDRAC_FN constexpr bool row_product_is_small(const ProductProblem& p) {
+  return (p.n == 128 || p.n == 256 || p.n == 512) &&
+         row_tiles(p.m, 64) * (p.n / 64) <= product_multiprocessors(p.capability);
+}
+
+}  // namespace detail
+
+// Up to three column sums. Rows are whole in the blocks of a cluster.
+HYDRAC_FN constexpr bool row_product_supports(const ProductProblem& p) {
+  return p.capability == 90 && !p.paired && p.m > 0 && p.k > 0 && p.k % 8 == 0 && p.sums >= 0 &&
+         p.sums <= 3 && (p.n == 128 || p.n == 256 || p.n == 384 || p.n == 512 || p.n == 768);
+}
+
+// Few rows: tiles so small that all multiprocessors have one, all of k on its way at once where 192 KiB of
+// shared memory suffice for it. Many rows: tiles so large that operands are read seldom. The epilogue uses the
+// room of three stages.
+HYDRAC_FN constexpr RowProductTile row_product_tile(const ProductProblem& p) {
+  RowProductTile tile{64, 1, 1, static_cast<int>(p.n / 64), 1, 1};
+  if (!detail::row_product_is_small(p)) {
+    const int across = p.n > 384 ? 2 : 1;
+    tile = {128, static_cast<int>(p.n / 64) / across, 2, across, 3 - across, 1};
+  }
+  const std::int64_t depth_tiles = detail::row_tiles(p.k, RowProductTile::depth);
+  const int most = (200 << 10) / tile.stage_bytes();
+  tile.stages = static_cast<int>(depth_tiles < 3 ? 3 : depth_tiles < most ? depth_tiles : most);
+  return tile;
+}
+
+// Whether it is faster than a product and a norm behind it, as measured in CUDA graphs on an H200
+// (tests/gpu/row_product_bench.cu).
+HYDRAC_FN constexpr bool row_product_pays(const ProductProblem& p) {
+  return row_product_supports(p) && p.m >= 2048;
+}
+
+HYDRAC_FN constexpr ProductLaunch row_product_launch(const ProductProblem& p, const RowProductTile& tile) {
+  const std::int64_t height = detail::row_tiles(p.m, tile.rows * tile.down) * tile.down;
+  return {static_cast<unsigned>(height * tile.across), tile.threads(), tile.cluster(), 1,
+          static_cast<std::uint64_t>(tile.shared_bytes())};
+}
+
+// Rows of the workspace [rows, n] of each column sum: every block leaves one.
+HYDRAC_FN constexpr std::int64_t row_product_sums_rows(const ProductProblem& p, const RowProductTile& tile) {
+  return row_product_launch(p, tile).grid;
+}
+
+HYDRAC_FN constexpr ProductMap row_product_map_a(const ProductProblem& p, const RowProductTile& tile) {
+  return {{p.k, p.m}, p.k * 2, {RowProductTile::depth, tile.rows / tile.across}};
+}
+
+HYDRAC_FN constexpr ProductMap row_product_map_b(const ProductProblem& p) {
+  constexpr int depth = RowProductTile::depth, columns = RowProductTile::panel_columns;
+  if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {depth, columns}};
+  return {{p.n, p.k}, p.n * 2, {columns, depth}};
+}
+
+}  // namespace hydrac::cuda
