@@ -77,6 +77,16 @@ __device__ __forceinline__ void wait_patiently(std::uint32_t barrier, std::uint3
       : "memory");
 }
 
+// The same as `wait_patiently`; what other blocks of the cluster wrote before they arrived can be read then.
+__device__ __forceinline__ void wait_for_cluster(std::uint32_t barrier, std::uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nwaiting:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1, %2;\n"
+      "@!done bra waiting;\n}" ::"r"(barrier),
+      "r"(parity), "r"(kPatience)
+      : "memory");
+}
+
 // The block's own barriers, 1 to 15, for whole warps: `threads` of them meet, those that arrive do not wait.
 template <int threads>
 __device__ __forceinline__ void meet(int name) {

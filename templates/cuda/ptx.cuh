@@ -71,27 +71,24 @@ __device__ __forceinline__ Vector<std::uint32_t, words> load_shared(std::uint32_
   return data;
 }
 
-// The same of block `rank` of the cluster, at the same place of its shared memory.
-template <int words>
-__device__ __forceinline__ Vector<std::uint32_t, words> load_shared_of(std::uint32_t from,
-                                                                       std::uint32_t rank) {
-  static_assert(words == 4);
-  Vector<std::uint32_t, words> data;
-  asm volatile(
-      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %4, %5;\n"
-      "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [remote];\n}"
-      : "=r"(data.at[0]), "=r"(data.at[1]), "=r"(data.at[2]), "=r"(data.at[3])
-      : "r"(from), "r"(rank)
-      : "memory");
-  return data;
-}
-
 __device__ __forceinline__ void store_shared(std::uint32_t to, std::uint64_t data) {
   asm volatile("st.shared.b64 [%0], %1;" ::"r"(to), "l"(data) : "memory");
 }
 
 __device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t data) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(data) : "memory");
+}
+
+// Stores 16 bytes at the same place of block `rank` of the cluster, and tells its barrier there of as many.
+__device__ __forceinline__ void store_shared_of(std::uint32_t rank, std::uint32_t to,
+                                                const Vector<std::uint32_t, 4>& data, std::uint32_t barrier) {
+  asm volatile(
+      "{\n.reg .b32 to, barrier;\nmapa.shared::cluster.u32 to, %0, %2;\n"
+      "mapa.shared::cluster.u32 barrier, %1, %2;\n"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [to], {%3, %4, %5, %6}, "
+      "[barrier];\n}" ::"r"(to),
+      "r"(barrier), "r"(rank), "r"(data.at[0]), "r"(data.at[1]), "r"(data.at[2]), "r"(data.at[3])
+      : "memory");
 }
 
 // Waits for all of this thread's copies; a barrier makes them visible to others.

@@ -1,9 +1,7 @@
 // The epilogue of a row product's block: whole rows, in passes with sums over the row between them.
 #pragma once
 #include "cuda/ptx.cuh"
-#include "cuda/row_product/config.cuh"
-#include "cuda/small_product/shared.cuh"
-#include "cuda/tensor_copy.cuh"
+#include "cuda/row_product/gather.cuh"
 #include "cuda/vector.cuh"
 
 namespace hydrac::cuda {
@@ -70,7 +68,7 @@ class RowProductRows {
     load(0);
   }
 
-  // The results are there. Arrives at the cluster's barrier where other blocks have results of these rows.
+  // The rows are there.
   __device__ __forceinline__ void run(const SmallProductShared<Config>& shared) {
 #pragma unroll 1
     for (int step = 0; step < Config::steps; step += kAtOnce) {
@@ -78,14 +76,10 @@ class RowProductRows {
       Operands operands[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        values[i] = read(shared, step + i);
+        values[i] = read_row<Config>(shared, group_ + (step + i) * Config::groups, column_);
         operands[i] = ahead_[i].get();
       }
-      if (step + kAtOnce < Config::steps) {
-        load(step + kAtOnce);
-      } else if constexpr (Config::tile.across > 1) {
-        cluster_arrive();  // the other blocks' results have been read
-      }
+      if (step + kAtOnce < Config::steps) load(step + kAtOnce);
       Kept kept[kAtOnce];
       Totals totals;
       run_passes<0>(step, values, operands, kept, totals);
@@ -147,20 +141,6 @@ class RowProductRows {
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       if (has(step + i)) ahead_[i] = RowOperands<Epilogue>(epilogue_, row(step + i), column_);
-    }
-  }
-
-  __device__ __forceinline__ Values read(const SmallProductShared<Config>& shared, int step) const {
-    constexpr int columns = Config::tile.columns(), across = Config::tile.across;
-    const int within = column_ % columns;
-    const int row = (across > 1 ? static_cast<int>(cluster_rank()) * Config::rows : 0) + group_ +
-                    step * Config::groups;
-    const std::uint32_t at = shared.results(within / 64) + row * shared.result_row_bytes +
-                             (within / 8 % 8 ^ row % 8) * 16;
-    if constexpr (across > 1) {
-      return __builtin_bit_cast(Values, ptx::load_shared_of<4>(at, column_ / columns));
-    } else {
-      return __builtin_bit_cast(Values, ptx::load_shared<4>(at));
     }
   }
 

@@ -8,8 +8,8 @@ namespace hydrac::cuda {
 
 // How one block of threads works: on one tile, a warpgroup for every `warpgroup_panels` panels of 64 columns,
 // and warps that copy. Whole rows of the product are the tiles of `across` blocks that lie side by side: they
-// form a cluster, copy a share of the rows of a each, for all of them, and exchange their results, so that
-// each then has an equal part of the rows as a whole. Or a block has whole rows by itself: `down` blocks that
+// form a cluster, copy a share of the rows of a each, for all of them, and send each other their results, so
+// that each then has an equal part of the rows as a whole. Or a block has whole rows by itself: `down` blocks that
 // lie one below the other form a cluster, and copy a share of the columns of b each. Shared memory holds
 // `stages` of `depth` of k at a time.
 struct RowProductTile {
@@ -26,12 +26,16 @@ struct RowProductTile {
   HYDRAC_FN constexpr int columns() const { return panels * panel_columns; }
   HYDRAC_FN constexpr int warpgroups() const { return panels / warpgroup_panels; }
   HYDRAC_FN constexpr int cluster() const { return across * down; }
-  // Whether the sums leave a thread no register for the epilogue's operands: they are loaded behind the
-  // products then, and three more warps bring them to the second-level cache before.
+  // Whether a thread's sums leave no registers for the epilogue's operands: they are loaded behind the products
+  // then, and three more warps bring them to the second-level cache before.
   HYDRAC_FN constexpr bool is_full() const { return rows * warpgroup_panels >= 256; }
   HYDRAC_FN constexpr int threads() const { return warpgroups() * 128 + (is_full() ? 128 : 32); }
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns()) * depth * 2; }
-  HYDRAC_FN constexpr int shared_bytes() const { return stages * stage_bytes() + barrier_bytes; }
+  // Rows as a whole, where they come from other blocks.
+  HYDRAC_FN constexpr int row_bytes() const { return across > 1 ? rows * columns() * 2 : 0; }
+  HYDRAC_FN constexpr int shared_bytes() const {
+    return stages * stage_bytes() + barrier_bytes + row_bytes();
+  }
 };
 
 namespace detail {
@@ -51,7 +55,7 @@ HYDRAC_FN constexpr bool row_product_is_small(const ProductProblem& p) {
 // Up to three column sums. Rows are whole in the blocks of a cluster.
 HYDRAC_FN constexpr bool row_product_supports(const ProductProblem& p) {
   return p.capability == 90 && !p.paired && p.m > 0 && p.k > 0 && p.k % 8 == 0 && p.sums >= 0 &&
-         p.sums <= 3 && (p.n == 128 || p.n == 256 || p.n == 384 || p.n == 512 || p.n == 768);
+         p.sums <= 3 && (detail::row_product_is_small(p) || p.n == 128 || p.n == 256 || p.n == 384);
 }
 
 // Few rows: tiles so small that all multiprocessors have one, all of k on its way at once where 192 KiB of
@@ -59,10 +63,7 @@ HYDRAC_FN constexpr bool row_product_supports(const ProductProblem& p) {
 // room of three stages.
 HYDRAC_FN constexpr RowProductTile row_product_tile(const ProductProblem& p) {
   RowProductTile tile{64, 1, 1, static_cast<int>(p.n / 64), 1, 1};
-  if (!detail::row_product_is_small(p)) {
-    const int across = p.n > 384 ? 2 : 1;
-    tile = {128, static_cast<int>(p.n / 64) / across, 2, across, 3 - across, 1};
-  }
+  if (!detail::row_product_is_small(p)) tile = {128, static_cast<int>(p.n / 64), 2, 1, 2, 1};
   const std::int64_t depth_tiles = detail::row_tiles(p.k, RowProductTile::depth);
   const int most = (200 << 10) / tile.stage_bytes();
   tile.stages = static_cast<int>(depth_tiles < 3 ? 3 : depth_tiles < most ? depth_tiles : most);

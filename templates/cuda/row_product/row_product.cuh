@@ -25,6 +25,7 @@
 #include "cuda/previous_kernel.cuh"
 #include "cuda/row_product/config.cuh"
 #include "cuda/row_product/epilogue.cuh"
+#include "cuda/row_product/gather.cuh"
 #include "cuda/row_product/prefetch.cuh"
 #include "cuda/small_product/multiply.cuh"
 #include "cuda/small_product/operands.cuh"
@@ -32,24 +33,14 @@
 
 namespace hydrac::cuda {
 
-// Waits until the results of all warpgroups that share rows are there.
-template <class Config>
-__device__ __forceinline__ void exchange_results() {
-  if constexpr (Config::tile.across > 1) {
-    cluster_sync();
-  } else {
-    barrier::meet<Config::product_threads>(1);
-  }
-}
-
 // Of a thread that multiplies and of one that copies, where a tile is full.
 constexpr int kRowProductRegisters = 160, kRowProductCopyRegisters = 32;
 
 // By the warps that multiply.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void multiply_rows(const SmallProductShared<Config>& shared, unsigned char* memory,
-                                              int warpgroup, const RowProductPlace& place, std::int64_t rows,
-                                              Epilogue& epilogue) {
+                                              int warpgroup, int rank, const RowProductPlace& place,
+                                              std::int64_t rows, Epilogue& epilogue) {
   RowProductRows<Config, Epilogue> epilogue_rows(memory, rows, place, epilogue);
   if constexpr (!Config::tile.is_full()) epilogue_rows.begin();
   {
@@ -59,8 +50,11 @@ __device__ __forceinline__ void multiply_rows(const SmallProductShared<Config>& 
     if constexpr (Config::tile.down > 1) cluster_arrive();  // all copies and arrivals are here
     sums.store(shared, panel);
   }
-  if constexpr (Config::tile.is_full()) epilogue_rows.begin();
-  exchange_results<Config>();
+  if constexpr (Config::tile.is_full()) {
+    barrier::meet<128>(2 + warpgroup);  // loads from above would need the sums' registers
+    epilogue_rows.begin();
+  }
+  gather_rows<Config>(shared, rank);
   epilogue_rows.run(shared);
   if constexpr (Epilogue::sums > 0) epilogue_rows.store_sums();
 }
@@ -83,6 +77,7 @@ __device__ __forceinline__ void row_product(const TensorMap& a, const TensorMap&
     prefetch_map(b);
     prefetch_map(a);
     shared.create_barriers();
+    if constexpr (Config::tile.across > 1) expect_rows<Config>(shared);
   }
   if constexpr (Config::tile.cluster() > 1) {
     cluster_sync();
@@ -93,7 +88,7 @@ __device__ __forceinline__ void row_product(const TensorMap& a, const TensorMap&
     if constexpr (Config::tile.is_full()) ptx::grow_registers<kRowProductRegisters>();
     wait_for_previous_kernel();
     launch_next_kernel();
-    multiply_rows<Config>(shared, shared_memory, warpgroup, place, rows, epilogue);
+    multiply_rows<Config>(shared, shared_memory, warpgroup, rank, place, rows, epilogue);
   } else {
     if constexpr (Config::tile.is_full()) ptx::shrink_registers<kRowProductCopyRegisters>();
     if (threadIdx.x == Config::product_threads) {
@@ -102,11 +97,10 @@ __device__ __forceinline__ void row_product(const TensorMap& a, const TensorMap&
       if (threadIdx.x >= Config::product_threads + 32) prefetch_rows<Config>(rows, place, epilogue);
     }
     __syncwarp();
-    if constexpr (Config::tile.across > 1) cluster_sync();
-    if constexpr (Config::tile.cluster() > 1) cluster_arrive();
+    if constexpr (Config::tile.down > 1) cluster_arrive();
   }
-  // A block must stay until the others have read its results, or its copies have reached them.
-  if constexpr (Config::tile.cluster() > 1) cluster_wait();
+  // A block must stay until its copies have reached the others. Who has whole rows knows that of all.
+  if constexpr (Config::tile.down > 1) cluster_wait();
 }
 
 }  // namespace hydrac::cuda

@@ -37,6 +37,11 @@ struct SmallProductShared {
     return a(stages) + (panel * stages + stage) * panel_bytes;
   }
   __device__ __forceinline__ std::uint32_t results(int panel) const { return b(panel, 0); }
+  // Eight columns of the tile.
+  __device__ __forceinline__ std::uint32_t result(int row, int column) const {
+    constexpr int columns = Config::tile.panel_columns;
+    return results(column / columns) + row * result_row_bytes + (column % columns / 8 ^ row % 8) * 16;
+  }
 
   // Of a stage: its copies have arrived; the warpgroups that read it, in all blocks that the copies go to,
   // are done.
@@ -56,7 +61,7 @@ struct SmallProductShared {
   }
 
  private:
-  static_assert(2 * stages * 8 <= Config::tile.barrier_bytes);
+  static_assert((2 * stages + 1) * 8 <= Config::tile.barrier_bytes);
   static_assert(Config::tile.rows * result_row_bytes <= stages * panel_bytes);
 };
 
