@@ -53,6 +53,7 @@ class RowProductRows {
       : memory_(reinterpret_cast<float*>(memory)), row_(place.row + group_), epilogue_(epilogue) {
     const std::int64_t below = rows - row_;
     left_ = below < 0 ? 0 : below >= Config::rows ? Config::rows : static_cast<int>(below);
+    whole_ = place.row + Config::rows <= rows;
   }
 
   // Begins to load what does not depend on the product.
@@ -65,24 +66,19 @@ class RowProductRows {
         for (int j = 0; j < 8; ++j) epilogue_.sum[s][j] = 0.0f;
       }
     }
-    load(0);
+    if (whole_) {
+      load<true>(0);
+    } else {
+      load<false>(0);
+    }
   }
 
   // The rows are there.
   __device__ __forceinline__ void run(const SmallProductShared<Config>& shared) {
-#pragma unroll 1
-    for (int step = 0; step < Config::steps; step += kAtOnce) {
-      Values values[kAtOnce];
-      Operands operands[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        values[i] = read_row<Config>(shared, group_ + (step + i) * Config::groups, column_);
-        operands[i] = ahead_[i].get();
-      }
-      if (step + kAtOnce < Config::steps) load(step + kAtOnce);
-      Kept kept[kAtOnce];
-      Totals totals;
-      run_passes<0>(step, values, operands, kept, totals);
+    if (whole_) {
+      run<true>(shared);
+    } else {
+      run<false>(shared);
     }
   }
 
@@ -132,19 +128,40 @@ class RowProductRows {
   __device__ __forceinline__ std::int64_t row(int step) const {
     return std::int64_t{row_} + step * Config::groups;
   }
+  template <bool whole>
   __device__ __forceinline__ bool has(int step) const {
-    return step * Config::groups < left_;
+    return whole || step * Config::groups < left_;
   }
 
   // The operands of the rows from `step` on.
+  template <bool whole>
   __device__ __forceinline__ void load(int step) {
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      if (has(step + i)) ahead_[i] = RowOperands<Epilogue>(epilogue_, row(step + i), column_);
+      if (has<whole>(step + i)) ahead_[i] = RowOperands<Epilogue>(epilogue_, row(step + i), column_);
     }
   }
 
-  template <int pass>
+  // Rows that are all there need no conditions, between which the compiler would not interleave them.
+  template <bool whole>
+  __device__ __forceinline__ void run(const SmallProductShared<Config>& shared) {
+#pragma unroll 1
+    for (int step = 0; step < Config::steps; step += kAtOnce) {
+      Values values[kAtOnce];
+      Operands operands[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        values[i] = read_row<Config>(shared, group_ + (step + i) * Config::groups, column_);
+        operands[i] = ahead_[i].get();
+      }
+      if (step + kAtOnce < Config::steps) load<whole>(step + kAtOnce);
+      Kept kept[kAtOnce];
+      Totals totals;
+      run_passes<0, whole>(step, values, operands, kept, totals);
+    }
+  }
+
+  template <int pass, bool whole>
   __device__ __forceinline__ void run_passes(int step, const Values (&values)[kAtOnce],
                                              const Operands (&operands)[kAtOnce], Kept (&kept)[kAtOnce],
                                              const Totals& totals) {
@@ -153,14 +170,14 @@ class RowProductRows {
     for (int i = 0; i < kAtOnce; ++i) {
 #pragma unroll
       for (int r = 0; r < kReductions; ++r) found.at[i][r] = 0.0f;
-      if (has(step + i)) {
+      if (has<whole>(step + i)) {
         epilogue_.template apply<pass>(row(step + i), column_, values[i], operands[i], kept[i], totals.at[i],
                                        found.at[i]);
       }
     }
     if constexpr (pass + 1 < Epilogue::passes) {
       add_up(found);
-      run_passes<pass + 1>(step, values, operands, kept, found);
+      run_passes<pass + 1, whole>(step, values, operands, kept, found);
     }
   }
 
@@ -209,7 +226,8 @@ class RowProductRows {
   const int column_ = static_cast<int>(threadIdx.x) % Config::row_threads * 8;
   const int row_;  // this thread's first
   Epilogue& epilogue_;
-  int left_;  // rows from this thread's first to the end of all
+  int left_;    // rows from this thread's first to the end of all
+  bool whole_;  // all of the block's rows are there
   int turn_ = 0;
   RowOperands<Epilogue> ahead_[kAtOnce];
 };
