@@ -132,8 +132,12 @@ __device__ __forceinline__ void multiply(float (&c)[N / 8][4], const std::uint32
 template <class Storage, int N, bool a_transposed>
 __device__ __forceinline__ void multiply_tile(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
                                               bool add) {
-  static_assert(N == 64 || N == 128 || N == 192);
-  if constexpr (N == 64 && kIsBf16<Storage>) {
+  static_assert(N == 32 || N == 64 || N == 128 || N == 192);
+  if constexpr (N == 32 && kIsBf16<Storage>) {
+    HYDRAC_WGMMA_TILE(32, "bf16", 16, "16", "17", "18", "19");
+  } else if constexpr (N == 32) {
+    HYDRAC_WGMMA_TILE(32, "f16", 16, "16", "17", "18", "19");
+  } else if constexpr (N == 64 && kIsBf16<Storage>) {
     HYDRAC_WGMMA_TILE(64, "bf16", 32, "32", "33", "34", "35");
   } else if constexpr (N == 64) {
     HYDRAC_WGMMA_TILE(64, "f16", 32, "32", "33", "34", "35");

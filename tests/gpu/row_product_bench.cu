@@ -125,10 +125,10 @@ void time_shape(const char* title, std::int64_t flushed) {
 int main() {
   using namespace hydrac::test;
   using hydrac::bf16;
-  time_shape<bf16, 2048, 256, 256, true>("tiny attn.out, add_layernorm", 0);
-  time_shape<bf16, 2048, 256, 1024, true, Tile{64, 1, 1, 4, 1, 8}>("tiny down, add_layernorm", 0);
-  time_shape<bf16, 2048, 256, 768, false, Tile{64, 1, 1, 4, 1, 8}>("tiny d_normed, layernorm_backward_add", 0);
-  time_shape<bf16, 2048, 256, 1024, false, Tile{64, 1, 1, 4, 1, 8}>("tiny d_mlp_normed, layernorm_backward_add", 0);
+  time_shape<bf16, 2048, 256, 256, true, Tile{64, 1, 1, 4, 1, 4}>("tiny attn.out, add_layernorm", 0);
+  time_shape<bf16, 2048, 256, 1024, true, Tile{64, 1, 1, 4, 1, 6}, Tile{32, 2, 1, 2, 1, 8}, Tile{32, 2, 1, 2, 1, 5}>("tiny down, add_layernorm", 0);
+  time_shape<bf16, 2048, 256, 768, false, Tile{64, 1, 1, 4, 1, 6}, Tile{32, 2, 1, 2, 1, 8}, Tile{32, 2, 1, 2, 1, 5}>("tiny d_normed, layernorm_backward_add", 0);
+  time_shape<bf16, 2048, 256, 1024, false, Tile{64, 1, 1, 4, 1, 6}, Tile{32, 2, 1, 2, 1, 8}, Tile{32, 2, 1, 2, 1, 5}>("tiny d_mlp_normed, layernorm_backward_add", 0);
   time_shape<float, 2048, 256, 1024, false>("tiny d_mlp_normed, f32 residual", 0);
   constexpr std::int64_t flushed = 32 << 20;
   time_shape<bf16, 16384, 384, 384, true, Tile{128, 6, 2, 1, 1, 3}>("char-small attn.out, add_layernorm", flushed);

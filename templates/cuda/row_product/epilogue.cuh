@@ -43,7 +43,7 @@ class RowOperands {
 };
 
 // A thread has the same eight columns in all rows that it takes, and takes every groups-th row. `memory` is the
-// start of shared memory: stages of a, which nobody reads any longer when the epilogue runs.
+// start of shared memory: stages of a, which nobody reads any longer when the epilogue runs, and results.
 template <class Config, class Epilogue>
 class RowProductRows {
  public:
@@ -85,13 +85,13 @@ class RowProductRows {
   // Adds up, in a fixed order, what the threads of each column have summed over the block's rows, and writes
   // it to the block's row of the partial sums.
   __device__ __forceinline__ void store_sums() const {
-    float* const exchange = memory_ + kRowSumBytes / 4;
-    static_assert(kRowSumBytes + Epilogue::sums * Config::groups * Config::n * 4 <=
-                  SmallProductShared<Config>::stages * SmallProductShared<Config>::a_bytes);
+    static_assert(Epilogue::sums * Config::groups * Config::n * 4 <=
+                  Config::tile.stages * Config::tile.stage_bytes());
+    barrier::meet<Config::product_threads>(1);  // nobody reads results or sums of rows any longer
 #pragma unroll
     for (int s = 0; s < Epilogue::sums; ++s) {
       const float(&sum)[8] = epilogue_.sum[s];
-      float* const mine = exchange + (s * Config::groups + group_) * Config::n + column_;
+      float* const mine = memory_ + (s * Config::groups + group_) * Config::n + column_;
       store(mine, Vector<float, 4>{sum[0], sum[1], sum[2], sum[3]});
       store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
     }
@@ -103,7 +103,7 @@ class RowProductRows {
         float total = 0.0f;
 #pragma unroll
         for (int group = 0; group < Config::groups; ++group)
-          total += exchange[(s * Config::groups + group) * Config::n + column];
+          total += memory_[(s * Config::groups + group) * Config::n + column];
         epilogue_.partials[s][blockIdx.x * std::int64_t{Config::n} + column] = total;
       }
     }
@@ -115,11 +115,10 @@ class RowProductRows {
   using Kept = typename Epilogue::Kept;
   static constexpr int kReductions = Epilogue::reductions;
   // Rows of a thread that go through the passes together.
-  static constexpr int kAtOnce = Config::tile.is_full() && Epilogue::sums > 0 ? 2 : 4;
+  static constexpr int kAtOnce = Config::steps == 2 || (Config::tile.is_full() && Epilogue::sums > 0) ? 2 : 4;
   // A row's sums are added up within warps, or parts of them, and these meet in shared memory.
   static constexpr int kLanes = Config::row_threads % 32 == 0 ? 32 : 16;
   static constexpr int kParts = Config::row_threads / kLanes;
-  static constexpr int kRowSumBytes = 2048;
   static_assert(Config::steps % kAtOnce == 0 && Config::row_threads % kLanes == 0);
   struct Totals {
     float at[kAtOnce][kReductions];
@@ -194,7 +193,7 @@ class RowProductRows {
     }
     if constexpr (kParts > 1) {
       constexpr int kFloats = kAtOnce * kReductions;
-      static_assert(2 * Config::groups * kParts * kFloats * 4 <= kRowSumBytes);
+      static_assert(2 * Config::groups * kParts * kFloats * 4 <= SmallProductShared<Config>::a_bytes);
       // The next call but one is the first to write here again, and its threads have met at the next call's
       // barrier.
       float* const exchange = memory_ + (turn_ * Config::groups + group_) * kParts * kFloats;

@@ -8,12 +8,12 @@ namespace hydrac::cuda {
 
 // How one block of threads works: on one tile, a warpgroup for every `warpgroup_panels` panels of 64 columns,
 // and warps that copy. Whole rows of the product are the tiles of `across` blocks that lie side by side: they
-// form a cluster, copy a share of the rows of a each, for all of them, and send each other their results, so
-// that each then has an equal part of the rows as a whole. Or a block has whole rows by itself: `down` blocks that
-// lie one below the other form a cluster, and copy a share of the columns of b each. Shared memory holds
-// `stages` of `depth` of k at a time.
+// form a cluster and send each other their results, so that each then has an equal part of the rows as a
+// whole. Or a block has whole rows by itself: `down` blocks that lie one below the other form a cluster, and
+// copy a share of the columns of b each, for all of them. Shared memory holds `stages` of `depth` of k at a
+// time.
 struct RowProductTile {
-  int rows;  // 64 or 128
+  int rows;  // 32, 64 or 128
   int panels;
   int warpgroup_panels;  // 1 or 2
   int across, down;      // one of them is 1; powers of two, at most 8
@@ -44,10 +44,10 @@ HYDRAC_FN constexpr std::int64_t row_tiles(std::int64_t size, int tile) {
   return (size + tile - 1) / tile;
 }
 
-// Blocks of 64 rows and 64 columns, one a multiprocessor at most.
+// Blocks of 32 rows and 128 columns, one a multiprocessor at most. Clusters are pairs: of four blocks not all
+// multiprocessors of a chip could have one.
 HYDRAC_FN constexpr bool row_product_is_small(const ProductProblem& p) {
-  return (p.n == 128 || p.n == 256 || p.n == 512) &&
-         row_tiles(p.m, 64) * (p.n / 64) <= product_multiprocessors(p.capability);
+  return p.n == 256 && row_tiles(p.m, 32) * 2 <= product_multiprocessors(p.capability);
 }
 
 }  // namespace detail
@@ -55,18 +55,18 @@ HYDRAC_FN constexpr bool row_product_is_small(const ProductProblem& p) {
 // Up to three column sums. Rows are whole in the blocks of a cluster.
 HYDRAC_FN constexpr bool row_product_supports(const ProductProblem& p) {
   return p.capability == 90 && !p.paired && p.m > 0 && p.k > 0 && p.k % 8 == 0 && p.sums >= 0 &&
-         p.sums <= 3 && (detail::row_product_is_small(p) || p.n == 128 || p.n == 256 || p.n == 384);
+         p.sums <= 3 && (p.n == 128 || p.n == 256 || p.n == 384);
 }
 
 // Few rows: tiles so small that all multiprocessors have one, all of k on its way at once where 192 KiB of
-// shared memory suffice for it. Many rows: tiles so large that operands are read seldom. The epilogue uses the
-// room of three stages.
+// shared memory suffice for it. Many rows: tiles so large that operands are read seldom, two stages at least for the
+// epilogue's exchanges.
 HYDRAC_FN constexpr RowProductTile row_product_tile(const ProductProblem& p) {
-  RowProductTile tile{64, 1, 1, static_cast<int>(p.n / 64), 1, 1};
+  RowProductTile tile{32, 2, 1, 2, 1, 1};
   if (!detail::row_product_is_small(p)) tile = {128, static_cast<int>(p.n / 64), 2, 1, 2, 1};
   const std::int64_t depth_tiles = detail::row_tiles(p.k, RowProductTile::depth);
   const int most = (200 << 10) / tile.stage_bytes();
-  tile.stages = static_cast<int>(depth_tiles < 3 ? 3 : depth_tiles < most ? depth_tiles : most);
+  tile.stages = static_cast<int>(depth_tiles < 2 ? 2 : depth_tiles < most ? depth_tiles : most);
   return tile;
 }
 
@@ -88,7 +88,7 @@ HYDRAC_FN constexpr std::int64_t row_product_sums_rows(const ProductProblem& p, 
 }
 
 HYDRAC_FN constexpr ProductMap row_product_map_a(const ProductProblem& p, const RowProductTile& tile) {
-  return {{p.k, p.m}, p.k * 2, {RowProductTile::depth, tile.rows / tile.across}};
+  return {{p.k, p.m}, p.k * 2, {RowProductTile::depth, tile.rows}};
 }
 
 HYDRAC_FN constexpr ProductMap row_product_map_b(const ProductProblem& p) {

@@ -15,12 +15,11 @@ struct SmallProductTile {
   static constexpr int panel_columns = 64;    // rows of the tensor cores' instruction
   static constexpr int warpgroup_panels = 1;  // that a warpgroup computes
   static constexpr int depth = 64;            // 128 bytes, the width of the swizzle
-  static constexpr int across = 1, down = 1;  // blocks that share copies of rows of a, of columns of b
+  static constexpr int down = 1;              // blocks that share copies of b
   static constexpr int barrier_bytes = 256;
 
   HYDRAC_FN constexpr int columns() const { return panels * panel_columns; }
   HYDRAC_FN constexpr int warpgroups() const { return panels; }
-  HYDRAC_FN constexpr int cluster() const { return 1; }
   HYDRAC_FN constexpr int threads() const { return panels * 128 + 32; }
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns()) * depth * 2; }
   HYDRAC_FN constexpr int shared_bytes() const { return stages * stage_bytes() + barrier_bytes; }

@@ -71,7 +71,7 @@ class SmallProductSums {
     constexpr int kPanelStep = Config::tile.stages * SmallProductShared<Config>::panel_bytes;
     std::uint32_t a = shared.a(stage), b = shared.b(panel, stage);
     // In a cluster an address says which block it is of; a descriptor's has no room for that.
-    if constexpr (Config::tile.cluster() > 1) a &= 0x3FFFF, b &= 0x3FFFF;
+    a &= 0x3FFFF, b &= 0x3FFFF;
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < Config::tile.depth / 16; ++k) {
@@ -86,8 +86,8 @@ class SmallProductSums {
   }
 
   __device__ __forceinline__ void release(std::uint32_t empty) const {
-    if constexpr (Config::tile.cluster() > 1) {
-      if (threadIdx.x % 128 < Config::tile.cluster()) barrier::arrive_at(empty, threadIdx.x % 128);
+    if constexpr (Config::tile.down > 1) {
+      if (threadIdx.x % 128 < Config::tile.down) barrier::arrive_at(empty, threadIdx.x % 128);
     } else {
       if (threadIdx.x % 128 == 0) barrier::arrive(empty);
     }

@@ -11,20 +11,8 @@ struct SmallProductPlace {
   int row, column;
 };
 
-// `depth` of k and further. What the blocks of a cluster have in common, block `rank` copies its share of, to
-// all of them.
-template <class Config>
-__device__ __forceinline__ void copy_rows(const SmallProductShared<Config>& shared, const TensorMap& a,
-                                          const SmallProductPlace& place, int rank, int stage, int depth) {
-  constexpr int across = Config::tile.across;
-  if constexpr (across > 1) {
-    constexpr int share = Config::tile.rows / across;
-    copy_box_to((1 << across) - 1, shared.a(stage) + rank * (shared.a_bytes / across), a, depth,
-                place.row + rank * share, shared.full(stage));
-  } else {
-    copy_box(shared.a(stage), a, depth, place.row, shared.full(stage));
-  }
-}
+// `depth` of k and further. Of the columns of b that the blocks of a cluster have in common, block `rank`
+// copies its share, to all of them.
 template <class Config>
 __device__ __forceinline__ void copy_panels(const SmallProductShared<Config>& shared, const TensorMap& b,
                                             const SmallProductPlace& place, int rank, int stage, int depth) {
@@ -57,7 +45,7 @@ __device__ __forceinline__ void copy_small_operands(const SmallProductShared<Con
   wait_for_previous_kernel();
   launch_next_kernel();
 #pragma unroll 1
-  for (int k = 0; k < first; ++k) copy_rows(shared, a, place, rank, k, k * depth);
+  for (int k = 0; k < first; ++k) copy_box(shared.a(k), a, k * depth, place.row, shared.full(k));
   if constexpr (Config::is_ring) {
     int stage = 0;
     std::uint32_t parity = 0;
@@ -65,7 +53,7 @@ __device__ __forceinline__ void copy_small_operands(const SmallProductShared<Con
     for (int k = first; k < Config::depth_tiles; ++k) {
       barrier::wait_patiently(shared.empty(stage), parity);
       barrier::expect(shared.full(stage), Config::tile.stage_bytes());
-      copy_rows(shared, a, place, rank, stage, k * depth);
+      copy_box(shared.a(stage), a, k * depth, place.row, shared.full(stage));
       copy_panels(shared, b, place, rank, stage, k * depth);
       if (++stage == stages) stage = 0, parity ^= 1;
     }

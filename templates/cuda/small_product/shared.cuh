@@ -55,7 +55,7 @@ struct SmallProductShared {
     for (int stage = 0; stage < stages; ++stage) {
       barrier::init(full(stage), 1);
       if constexpr (Config::is_ring)
-        barrier::init(empty(stage), Config::tile.warpgroups() * Config::tile.cluster());
+        barrier::init(empty(stage), Config::tile.warpgroups() * Config::tile.down);
     }
     barrier::publish();
   }
