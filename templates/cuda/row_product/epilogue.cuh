@@ -114,8 +114,12 @@ class RowProductRows {
   using Operands = typename Epilogue::Operands;
   using Kept = typename Epilogue::Kept;
   static constexpr int kReductions = Epilogue::reductions;
-  // Rows of a thread that go through the passes together.
-  static constexpr int kAtOnce = Config::steps == 2 || (Config::tile.is_full() && Epilogue::sums > 0) ? 2 : 4;
+  // Rows of a thread that go through the passes together, as many as registers suffice for, 4 at most.
+  static constexpr bool fits(int rows) {
+    constexpr int kRow = 2 * sizeof(RowOperands<Epilogue>) + sizeof(Values) + sizeof(Kept) + 8 * kReductions;
+    return rows <= Config::steps && Epilogue::sums * 32 + rows * kRow <= 384;
+  }
+  static constexpr int kAtOnce = fits(4) ? 4 : fits(2) ? 2 : 1;
   // A row's sums are added up within warps, or parts of them, and these meet in shared memory.
   static constexpr int kLanes = Config::row_threads % 32 == 0 ? 32 : 16;
   static constexpr int kParts = Config::row_threads / kLanes;

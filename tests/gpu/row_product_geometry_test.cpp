@@ -1,0 +1,111 @@
+// The launch geometry of the kernel for products whose epilogue sees whole rows: no GPU needed.
+#include "cuda/row_product/geometry.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrac::cuda {
+namespace {
+
+constexpr std::uint64_t kSharedLimit = 227 * 1024;  // of a block of capability 9.0
+constexpr int kRegisters = 65536;                   // of a multiprocessor
+
+ProductProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed = true) {
+  return {90, true, b_transposed, m, n, k, false, b_transposed ? 0 : 3};
+}
+
+template <class Visit>
+void for_problems(Visit visit) {
+  for (std::int64_t m : {1, 77, 2048, 2112, 16384}) {
+    for (std::int64_t n : {128, 256, 384}) {
+      for (std::int64_t k : {8, 72, 256, 768, 1024, 4096}) {
+        for (bool b_transposed : {false, true}) {
+          SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k);
+          const ProductProblem p = problem(m, n, k, b_transposed);
+          ASSERT_TRUE(row_product_supports(p));
+          visit(p, row_product_tile(p));
+        }
+      }
+    }
+  }
+}
+
+TEST(RowProductGeometry, BlocksFitAMultiprocessor) {
+  for_problems([](const ProductProblem& p, const RowProductTile& tile) {
+    const ProductLaunch launch = row_product_launch(p, tile);
+    EXPECT_LE((2 * tile.stages + 1) * 8, RowProductTile::barrier_bytes);
+    EXPECT_LE(launch.shared_bytes, kSharedLimit);
+    EXPECT_EQ(launch.threads % 32, 0);
+    EXPECT_LE(launch.threads * (tile.is_full() ? 128 : 160), kRegisters);
+  });
+}
+
+TEST(RowProductGeometry, AClusterHasWholeRows) {
+  for_problems([](const ProductProblem& p, const RowProductTile& tile) {
+    EXPECT_EQ(tile.across * tile.columns(), p.n);
+    EXPECT_TRUE(tile.across == 1 || tile.down == 1);
+    EXPECT_EQ(tile.rows % tile.across, 0);
+    EXPECT_EQ(tile.panels % tile.down, 0);
+    EXPECT_EQ(tile.panels % tile.warpgroup_panels, 0);
+    EXPECT_EQ(row_product_launch(p, tile).cluster, tile.across * tile.down);
+  });
+}
+
+TEST(RowProductGeometry, TilesCoverTheRowsAndClustersAreWhole) {
+  for_problems([](const ProductProblem& p, const RowProductTile& tile) {
+    const ProductLaunch launch = row_product_launch(p, tile);
+    EXPECT_EQ(launch.grid % launch.cluster, 0u);
+    const std::int64_t rows = std::int64_t{launch.grid} / tile.across * tile.rows;
+    EXPECT_GE(rows, p.m);
+    EXPECT_LT(rows, p.m + tile.rows * tile.down);
+    EXPECT_EQ(row_product_sums_rows(p, tile), launch.grid);
+  });
+}
+
+// The epilogue lays the product's results over each panel's stages of b, and exchanges its column sums there.
+TEST(RowProductGeometry, StagesHaveRoomForTheEpilogue) {
+  for_problems([](const ProductProblem&, const RowProductTile& tile) {
+    EXPECT_LE(tile.rows, tile.stages * RowProductTile::depth);
+    const int threads = tile.warpgroups() * 128;
+    EXPECT_LE(threads * 3 * 8 * 4, tile.stages * tile.stage_bytes());
+  });
+}
+
+TEST(RowProductGeometry, ACopyMovesTheWidthOfTheSwizzle) {
+  for_problems([](const ProductProblem& p, const RowProductTile& tile) {
+    const ProductMap a = row_product_map_a(p, tile), b = row_product_map_b(p);
+    EXPECT_EQ(a.box[0], 64);
+    EXPECT_EQ(b.box[0], 64);
+    EXPECT_EQ((a.box[1] + tile.panels * b.box[1]) * 128, tile.stage_bytes());
+    EXPECT_EQ(a.size[0], p.k);
+    EXPECT_EQ(a.size[1], p.m);
+    EXPECT_EQ(a.row_bytes, 2 * p.k);
+    EXPECT_EQ(b.size[p.b_transposed ? 0 : 1], p.k);
+    EXPECT_EQ(b.size[p.b_transposed ? 1 : 0], p.n);
+    EXPECT_EQ(b.row_bytes, 2 * b.size[0]);
+  });
+}
+
+TEST(RowProductGeometry, FewRowsFillTheMultiprocessorsOnce) {
+  const ProductProblem p = problem(2048, 256, 1024);
+  EXPECT_EQ(row_product_launch(p, row_product_tile(p)).grid, 128u);
+  const ProductProblem large = problem(16384, 384, 1536);
+  EXPECT_EQ(row_product_launch(large, row_product_tile(large)).grid, 128u);
+}
+
+TEST(RowProductGeometry, RefusesWhatItDoesNotCompute) {
+  ProductProblem paired = problem(64, 256, 256);
+  paired.paired = true;
+  EXPECT_FALSE(row_product_supports(paired));
+  EXPECT_FALSE(row_product_supports(problem(64, 200, 256)));
+  EXPECT_FALSE(row_product_supports(problem(64, 512, 256)));
+  EXPECT_FALSE(row_product_supports(problem(64, 256, 12)));
+  ProductProblem older = problem(64, 256, 256);
+  older.capability = 80;
+  EXPECT_FALSE(row_product_supports(older));
+  ProductProblem sums = problem(64, 256, 256);
+  sums.sums = 4;
+  EXPECT_FALSE(row_product_supports(sums));
+}
+
+}  // namespace
+}  // namespace hydrac::cuda
