@@ -112,7 +112,7 @@ void time_shape(const char* title, std::int64_t flushed) {
     add_pair<p>(table, a.get(), b.get(), t.product.get(), before, norm);
     float* const partials = t.partials.get();
     const LayernormBackwardAdd<bf16, R, n> epilogue{
-        t.backward(), {partials, partials + 1024 * n, partials + 2 * 1024 * n}, {}, {}};
+        t.backward(), {partials, partials + n, partials + 2 * n}, {}, {}};
     add_row_product<p, cuda::row_product_tile(p)>(table, a.get(), b.get(), epilogue, before);
     (add_row_product<p, tiles>(table, a.get(), b.get(), epilogue, before), ...);
     table.print(title, before);

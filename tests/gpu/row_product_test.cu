@@ -174,11 +174,10 @@ void check_backward() {
   const NormBackward<T, R> t{device_x.get(),    device_weight.get(),     device_mean.get(),
                              device_rstd.get(), device_d_residual.get(), outputs.add<R>(size),
                              outputs.add<T>(size)};
-  float* partials[3];
-  for (float*& partial : partials) partial = outputs.add<float>(Kernel::kSumsRows * n);
+  float* const partials = outputs.add<float>(Kernel::kSumsRows * 3 * n);
   bool sound = true;
   const auto out = run_twice(
-      Kernel(a.get(), b.get(), {t, {partials[0], partials[1], partials[2]}, {}, {}}), outputs, sound);
+      Kernel(a.get(), b.get(), {t, {partials, partials + n, partials + 2 * n}, {}, {}}), outputs, sound);
 
   const auto got = values_of<R>(out[0]);
   std::vector<double> d_sum(size), sums[3];
@@ -201,12 +200,12 @@ void check_backward() {
     }
   }
   double errors[5] = {error_of(got, d_sum), error_of(values_of<T>(out[1]), d_sum), 0, 0, 0};
+  const auto partial = values_of<float>(out[2]);
+  std::vector<double> totals(std::size_t{3} * n);
+  for (std::size_t i = 0; i < partial.size(); ++i) totals[i % totals.size()] += partial[i];
   for (int s = 0; s < 3; ++s) {
-    const auto partial = values_of<float>(out[2 + s]);
-    std::vector<double> total(n);
-    for (std::size_t i = 0; i < partial.size(); ++i) total[i % n] += partial[i];
-    std::vector<float> rounded(total.begin(), total.end());
-    errors[2 + s] = error_of(rounded, sums[s]);
+    const std::vector<float> total(totals.begin() + s * n, totals.begin() + (s + 1) * n);
+    errors[2 + s] = error_of(total, sums[s]);
   }
   report("its gradient", sound && errors[0] < kTolerance<T> && errors[1] < kTolerance<T> && errors[2] < kTolerance<T> &&
                              errors[3] < kTolerance<T> && errors[4] < 1e-5,

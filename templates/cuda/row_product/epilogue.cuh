@@ -18,13 +18,11 @@ class RowOperands {
  public:
   using Operands = typename Epilogue::Operands;
 
-  __device__ __forceinline__ RowOperands() {}
-  __device__ __forceinline__ RowOperands(const Epilogue& epilogue, std::int64_t row, int column)
-      : words_(__builtin_bit_cast(Words, Padded{epilogue.load(row, column)})) {}
-
-  __device__ __forceinline__ Operands get() const {
-    return __builtin_bit_cast(Padded, words_).operands;
+  __device__ __forceinline__ void load(const Epilogue& epilogue, std::int64_t row, int column) {
+    words_ = __builtin_bit_cast(Words, Padded{epilogue.load(row, column)});
   }
+
+  __device__ __forceinline__ Operands get() const { return __builtin_bit_cast(Padded, words_).operands; }
   // They are loaded, though nobody uses them.
   __device__ __forceinline__ void forget() const {
 #pragma unroll
@@ -99,12 +97,13 @@ class RowProductRows {
 #pragma unroll
     for (int s = 0; s < Epilogue::sums; ++s) {
 #pragma unroll 1
-      for (int column = static_cast<int>(threadIdx.x); column < Config::n; column += Config::product_threads) {
+      for (int column = static_cast<int>(threadIdx.x); column < Config::n;
+           column += Config::product_threads) {
         float total = 0.0f;
 #pragma unroll
         for (int group = 0; group < Config::groups; ++group)
           total += memory_[(s * Config::groups + group) * Config::n + column];
-        epilogue_.partials[s][blockIdx.x * std::int64_t{Config::n} + column] = total;
+        epilogue_.partials[s][blockIdx.x * std::int64_t{Epilogue::sums * Config::n} + column] = total;
       }
     }
   }
@@ -141,7 +140,7 @@ class RowProductRows {
   __device__ __forceinline__ void load(int step) {
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      if (has<whole>(step + i)) ahead_[i] = RowOperands<Epilogue>(epilogue_, row(step + i), column_);
+      if (has<whole>(step + i)) ahead_[i].load(epilogue_, row(step + i), column_);
     }
   }
 

@@ -26,8 +26,8 @@ struct RowProductTile {
   HYDRAC_FN constexpr int columns() const { return panels * panel_columns; }
   HYDRAC_FN constexpr int warpgroups() const { return panels / warpgroup_panels; }
   HYDRAC_FN constexpr int cluster() const { return across * down; }
-  // Whether a thread's sums leave no registers for the epilogue's operands: they are loaded behind the products
-  // then, and three more warps bring them to the second-level cache before.
+  // Whether a thread's sums leave no registers for the epilogue's operands: they are loaded behind the
+  // products then, and three more warps bring them to the second-level cache before.
   HYDRAC_FN constexpr bool is_full() const { return rows * warpgroup_panels >= 256; }
   HYDRAC_FN constexpr int threads() const { return warpgroups() * 128 + (is_full() ? 128 : 32); }
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns()) * depth * 2; }
@@ -82,7 +82,7 @@ HYDRAC_FN constexpr ProductLaunch row_product_launch(const ProductProblem& p, co
           static_cast<std::uint64_t>(tile.shared_bytes())};
 }
 
-// Rows of the workspace [rows, n] of each column sum: every block leaves one.
+// Rows of the workspace [rows, sums * n] of column sums: every block leaves one.
 HYDRAC_FN constexpr std::int64_t row_product_sums_rows(const ProductProblem& p, const RowProductTile& tile) {
   return row_product_launch(p, tile).grid;
 }

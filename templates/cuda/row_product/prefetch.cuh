@@ -16,8 +16,8 @@ __device__ __forceinline__ void prefetch_rows(std::int64_t rows, const RowProduc
     const int vectors = Config::row_threads * static_cast<int>(below < Config::rows ? below : Config::rows);
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x) % 128 - 32; i < vectors; i += 96) {
-      const RowOperands<Epilogue> operands(epilogue, place.row + i / Config::row_threads,
-                                           i % Config::row_threads * 8);
+      RowOperands<Epilogue> operands;
+      operands.load(epilogue, place.row + i / Config::row_threads, i % Config::row_threads * 8);
       operands.forget();
     }
   }

@@ -17,7 +17,7 @@
 //              float (&partial)[reductions]);      // zeros; what these columns add to this pass's
 // and, with sums,
 //   float sum[sums][8];               // of these columns, over the rows: the calls add to them
-//   float* partials[sums];            // each [row_product_sums_rows, n]
+//   float* partials[sums];            // each [row_product_sums_rows, n]: columns of one matrix, side by side
 // Of a tensor that the kernel writes, a call reads only the elements that it writes.
 //
 // No kernel that this one may overlap writes b: it is loaded while the kernel before still runs.
