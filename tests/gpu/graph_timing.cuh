@@ -52,7 +52,8 @@ class Graph {
   }
 
   float us_of_a_run() const {
-    return 1000 * elapsed_ms(kRepeats, [this] { check(cudaGraphLaunch(graph_, nullptr), "cudaGraphLaunch"); }) /
+    return 1000 *
+           elapsed_ms(kRepeats, [this] { check(cudaGraphLaunch(graph_, nullptr), "cudaGraphLaunch"); }) /
            static_cast<float>(times_);
   }
 

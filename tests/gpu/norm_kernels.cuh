@@ -9,7 +9,8 @@
 namespace hydrac::test {
 
 template <class R, int n>
-__global__ void __launch_bounds__(128) add_layernorm_kernel(const bf16* product, const NormForward<bf16, R> t) {
+__global__ void __launch_bounds__(128)
+    add_layernorm_kernel(const bf16* product, const NormForward<bf16, R> t) {
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr int kLanes = 32, kRows = 4, kVector = 8, kStores = 16 / sizeof(R);
@@ -82,7 +83,8 @@ __global__ void __launch_bounds__(kLanes* kRows)
   auto* const x_ahead = reinterpret_cast<Vector<R, kVector>*>(norm_memory) + threadIdx.x;
   auto* const d_residual_ahead = x_ahead + kChunks * kThreads;
   auto* const d_normed_ahead =
-      reinterpret_cast<Vector<bf16, kVector>*>(d_residual_ahead - threadIdx.x + kChunks * kThreads) + threadIdx.x;
+      reinterpret_cast<Vector<bf16, kVector>*>(d_residual_ahead - threadIdx.x + kChunks * kThreads) +
+      threadIdx.x;
   const auto fetch = [&](std::int64_t r) {
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
@@ -169,7 +171,8 @@ void launch_norm(void (*kernel)(Parameters...), unsigned blocks, unsigned thread
   config.stream = stream;
   config.attrs = &overlap;
   config.numAttrs = 1;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared_bytes)),
         "cudaFuncSetAttribute");
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "norm");
 }
@@ -186,7 +189,8 @@ void launch_layernorm_backward(const bf16* d_normed, const NormBackward<bf16, R>
   constexpr int kLanes = 64, kRows = n > 256 ? 12 : 8, kBlocks = n > 256 ? 132 : 256;
   constexpr int kChunks = (n + kLanes * 4 - 1) / (kLanes * 4);
   launch_norm(layernorm_backward_kernel<R, n, kLanes, kRows, kBlocks>, kBlocks, kLanes * kRows,
-              std::size_t{kChunks} * kLanes * kRows * 4 * (2 * sizeof(R) + 2), stream, d_normed, t, workspace, m);
+              std::size_t{kChunks} * kLanes * kRows * 4 * (2 * sizeof(R) + 2), stream, d_normed, t, workspace,
+              m);
 }
 
 }  // namespace hydrac::test

@@ -11,21 +11,21 @@ constexpr float kNormEpsilon = 1e-5f;
 // What a layernorm's kernels read and write, R being the residual's type.
 template <class T, class R>
 struct NormForward {
-  const T* bias;             // [n]
-  const R* residual;         // [m,n]
+  const T* bias;                // [n]
+  const R* residual;            // [m,n]
   const float *weight, *shift;  // [n]
-  R* sum;                    // [m,n]
-  T* normed;                 // [m,n]
-  float *mean, *rstd;        // [m]
+  R* sum;                       // [m,n]
+  T* normed;                    // [m,n]
+  float *mean, *rstd;           // [m]
 };
 template <class T, class R>
 struct NormBackward {
-  const R* x;            // [m,n]
-  const float* weight;   // [n]
+  const R* x;                // [m,n]
+  const float* weight;       // [n]
   const float *mean, *rstd;  // [m]
-  const R* d_residual;   // [m,n]
-  R* d_sum;              // [m,n]
-  T* d_sum_copy;         // [m,n], nullptr where R is T
+  const R* d_residual;       // [m,n]
+  R* d_sum;                  // [m,n]
+  T* d_sum_copy;             // [m,n], nullptr where R is T
 };
 
 // Eight columns, as Vectors of 16 bytes at most.
@@ -67,8 +67,8 @@ struct AddLayernorm {
     return in;
   }
   template <int pass>
-  __device__ void apply(std::int64_t row, int column, const Vector<T, 8>& values, const Operands& in, Kept& kept,
-                        const float (&totals)[1], float (&partial)[1]) {
+  __device__ void apply(std::int64_t row, int column, const Vector<T, 8>& values, const Operands& in,
+                        Kept& kept, const float (&totals)[1], float (&partial)[1]) {
     if constexpr (pass == 0) {
       float out[8];
 #pragma unroll

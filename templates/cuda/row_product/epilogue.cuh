@@ -40,8 +40,8 @@ class RowOperands {
   Words words_;
 };
 
-// A thread has the same eight columns in all rows that it takes, and takes every groups-th row. `memory` is the
-// start of shared memory: stages of a, which nobody reads any longer when the epilogue runs, and results.
+// A thread has the same eight columns in all rows that it takes, and takes every groups-th row. `memory` is
+// the start of shared memory: stages of a, which nobody reads any longer when the epilogue runs, and results.
 template <class Config, class Epilogue>
 class RowProductRows {
  public:

@@ -59,8 +59,8 @@ HYDRAC_FN constexpr bool row_product_supports(const ProductProblem& p) {
 }
 
 // Few rows: tiles so small that all multiprocessors have one, all of k on its way at once where 192 KiB of
-// shared memory suffice for it. Many rows: tiles so large that operands are read seldom, two stages at least for the
-// epilogue's exchanges.
+// shared memory suffice for it. Many rows: tiles so large that operands are read seldom, two stages at least
+// for the epilogue's exchanges.
 HYDRAC_FN constexpr RowProductTile row_product_tile(const ProductProblem& p) {
   RowProductTile tile{32, 2, 1, 2, 1, 1};
   if (!detail::row_product_is_small(p)) tile = {128, static_cast<int>(p.n / 64), 2, 1, 2, 1};

@@ -1,6 +1,6 @@
-// A warpgroup's products: the panels of a small product's or a row product's tile that are its own. The tensor
-// cores compute them transposed: the columns of b are the rows of their instructions, the rows of a their
-// columns.
+// A warpgroup's products: the panels of a small product's or a row product's tile that are its own. The
+// tensor cores compute them transposed: the columns of b are the rows of their instructions, the rows of a
+// their columns.
 #pragma once
 #include "cuda/barrier.cuh"
 #include "cuda/small_product/shared.cuh"
@@ -52,9 +52,8 @@ class SmallProductSums {
                                ((warp * 2 + lane / 8 % 2) ^ lane % 8) * 16;
 #pragma unroll
       for (int n = 0; n < kFragments; n += 2) {
-        ptx::stmatrix_transposed(
-            to + n * 8 * row_bytes,
-            {packed(p, n, 0), packed(p, n, 2), packed(p, n + 1, 0), packed(p, n + 1, 2)});
+        ptx::stmatrix_transposed(to + n * 8 * row_bytes, {packed(p, n, 0), packed(p, n, 2),
+                                                          packed(p, n + 1, 0), packed(p, n + 1, 2)});
       }
     }
   }
