@@ -26,7 +26,6 @@
 #include "cuda/row_product/config.cuh"
 #include "cuda/row_product/epilogue.cuh"
 #include "cuda/row_product/gather.cuh"
-#include "cuda/row_product/prefetch.cuh"
 #include "cuda/small_product/multiply.cuh"
 #include "cuda/small_product/operands.cuh"
 #include "cuda/tensor_copy.cuh"
@@ -91,11 +90,7 @@ __device__ __forceinline__ void row_product(const TensorMap& a, const TensorMap&
     multiply_rows<Config>(shared, shared_memory, warpgroup, rank, place, rows, epilogue);
   } else {
     if constexpr (Config::tile.is_full()) ptx::shrink_registers<kRowProductCopyRegisters>();
-    if (threadIdx.x == Config::product_threads) {
-      copy_small_operands(shared, a, b, tile, rank);
-    } else if constexpr (Config::tile.is_full()) {
-      if (threadIdx.x >= Config::product_threads + 32) prefetch_rows<Config>(rows, place, epilogue);
-    }
+    if (threadIdx.x == Config::product_threads) copy_small_operands(shared, a, b, tile, rank);
     __syncwarp();
     if constexpr (Config::tile.down > 1) cluster_arrive();
   }
