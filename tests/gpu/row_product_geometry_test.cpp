@@ -35,7 +35,7 @@ TEST(RowProductGeometry, BlocksFitAMultiprocessor) {
     EXPECT_LE((2 * tile.stages + 1) * 8, RowProductTile::barrier_bytes);
     EXPECT_LE(launch.shared_bytes, kSharedLimit);
     EXPECT_EQ(launch.threads % 32, 0);
-    EXPECT_LE(launch.threads * (tile.is_full() ? 128 : 160), kRegisters);
+    EXPECT_LE(launch.threads * (tile.leaves_registers() ? 128 : 168), kRegisters);
   });
 }
 

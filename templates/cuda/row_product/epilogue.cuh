@@ -6,11 +6,6 @@
 
 namespace hydrac::cuda {
 
-// The first row of the block's part of the rows.
-struct RowProductPlace {
-  int row;
-};
-
 // Operands on their way. Of elements of 16 bits the compiler would put each in a register of its own, and
 // wait for them to that end.
 template <class Epilogue>
@@ -23,19 +18,13 @@ class RowOperands {
   }
 
   __device__ __forceinline__ Operands get() const { return __builtin_bit_cast(Padded, words_).operands; }
-  // They are loaded, though nobody uses them.
-  __device__ __forceinline__ void forget() const {
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) asm volatile("" ::"r"(words_.at[i]));
-  }
 
  private:
   struct Padded {
     alignas(Operands) alignas(std::uint32_t) Operands operands;
   };
-  static constexpr int kWords = sizeof(Padded) / 4;
   struct Words {
-    std::uint32_t at[kWords];
+    std::uint32_t at[sizeof(Padded) / 4];
   };
   Words words_;
 };
@@ -45,13 +34,13 @@ class RowOperands {
 template <class Config, class Epilogue>
 class RowProductRows {
  public:
-  // `rows` is how many there are in all.
-  __device__ __forceinline__ RowProductRows(unsigned char* memory, std::int64_t rows,
-                                            const RowProductPlace& place, Epilogue& epilogue)
-      : memory_(reinterpret_cast<float*>(memory)), row_(place.row + group_), epilogue_(epilogue) {
+  // The block's rows from `first` on, of `rows` that there are in all.
+  __device__ __forceinline__ RowProductRows(unsigned char* memory, std::int64_t rows, int first,
+                                            Epilogue& epilogue)
+      : memory_(reinterpret_cast<float*>(memory)), row_(first + group_), epilogue_(epilogue) {
     const std::int64_t below = rows - row_;
     left_ = below < 0 ? 0 : below >= Config::rows ? Config::rows : static_cast<int>(below);
-    whole_ = place.row + Config::rows <= rows;
+    whole_ = first + Config::rows <= rows;
   }
 
   // Begins to load what does not depend on the product.

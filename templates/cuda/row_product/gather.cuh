@@ -25,9 +25,10 @@ __device__ __forceinline__ void expect_rows(const SmallProductShared<Config>& sh
   barrier::expect(rows_arrived(shared), Config::tile.row_bytes());
 }
 
-// The warpgroup's results are written. Returns when the block's rows are whole.
+// By the warps that multiply, whose results are written, of the block on place `side` in its rows. Returns
+// when the block's share of the rows is whole.
 template <class Config>
-__device__ __forceinline__ void gather_rows(const SmallProductShared<Config>& shared, int rank) {
+__device__ __forceinline__ void gather_rows(const SmallProductShared<Config>& shared, int side) {
   barrier::meet<Config::product_threads>(1);
   if constexpr (Config::tile.across > 1) {
     constexpr int kLanes = Config::tile.columns() / 8;
@@ -36,7 +37,7 @@ __device__ __forceinline__ void gather_rows(const SmallProductShared<Config>& sh
     for (int row = static_cast<int>(threadIdx.x) / kLanes; row < Config::tile.rows;
          row += Config::product_threads / kLanes) {
       const std::uint32_t to = gathered_rows(shared) + row % Config::rows * (Config::n * 2) +
-                               (rank * Config::tile.columns() + lane * 8) * 2;
+                               (side * Config::tile.columns() + lane * 8) * 2;
       ptx::store_shared_of(row / Config::rows, to, ptx::load_shared<4>(shared.result(row, lane * 8)),
                            rows_arrived(shared));
     }

@@ -26,10 +26,12 @@ struct RowProductTile {
   HYDRAC_FN constexpr int columns() const { return panels * panel_columns; }
   HYDRAC_FN constexpr int warpgroups() const { return panels / warpgroup_panels; }
   HYDRAC_FN constexpr int cluster() const { return across * down; }
-  // Whether a thread's sums leave no registers for the epilogue's operands: they are loaded behind the
-  // products then, and three more warps bring them to the second-level cache before.
+  // Whether a thread's sums take most of its registers: the epilogue's operands are loaded behind the
+  // products then.
   HYDRAC_FN constexpr bool is_full() const { return rows * warpgroup_panels >= 256; }
-  HYDRAC_FN constexpr int threads() const { return warpgroups() * 128 + (is_full() ? 128 : 32); }
+  // Whether the thread that copies has a warpgroup, which leaves most of its registers to the others.
+  HYDRAC_FN constexpr bool leaves_registers() const { return is_full() && warpgroups() > 2; }
+  HYDRAC_FN constexpr int threads() const { return warpgroups() * 128 + (leaves_registers() ? 128 : 32); }
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns()) * depth * 2; }
   // Rows as a whole, where they come from other blocks.
   HYDRAC_FN constexpr int row_bytes() const { return across > 1 ? rows * columns() * 2 : 0; }

@@ -32,15 +32,16 @@
 
 namespace hydrac::cuda {
 
-// Of a thread that multiplies and of one that copies, where a tile is full.
+// Of a thread that multiplies and of one that copies, where the one leaves them to the other.
 constexpr int kRowProductRegisters = 160, kRowProductCopyRegisters = 32;
 
-// By the warps that multiply.
+// By the warps that multiply, of the block on place `side` in its rows, whose whole ones begin at row
+// `first`.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void multiply_rows(const SmallProductShared<Config>& shared, unsigned char* memory,
-                                              int warpgroup, int rank, const RowProductPlace& place,
-                                              std::int64_t rows, Epilogue& epilogue) {
-  RowProductRows<Config, Epilogue> epilogue_rows(memory, rows, place, epilogue);
+                                              int warpgroup, int side, std::int64_t rows, int first,
+                                              Epilogue& epilogue) {
+  RowProductRows<Config, Epilogue> epilogue_rows(memory, rows, first, epilogue);
   if constexpr (!Config::tile.is_full()) epilogue_rows.begin();
   {
     SmallProductSums<Config> sums;
@@ -53,7 +54,7 @@ __device__ __forceinline__ void multiply_rows(const SmallProductShared<Config>& 
     barrier::meet<128>(2 + warpgroup);  // loads from above would need the sums' registers
     epilogue_rows.begin();
   }
-  gather_rows<Config>(shared, rank);
+  gather_rows(shared, side);
   epilogue_rows.run(shared);
   if constexpr (Epilogue::sums > 0) epilogue_rows.store_sums();
 }
@@ -68,10 +69,9 @@ __device__ __forceinline__ void row_product(const TensorMap& a, const TensorMap&
   const SmallProductShared<Config> shared{ptx::shared_address(shared_memory)};
   const int warpgroup = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
   const int rank = Config::tile.cluster() > 1 ? static_cast<int>(cluster_rank()) : 0;
-  const int tile_row = static_cast<int>(blockIdx.x) / Config::tile.across;
-  const SmallProductPlace tile{tile_row * Config::tile.rows,
-                               Config::tile.across > 1 ? rank * Config::tile.columns() : 0};
-  const RowProductPlace place{tile.row + (Config::tile.across > 1 ? rank * Config::rows : 0)};
+  const int side = Config::tile.across > 1 ? rank : 0;
+  const SmallProductPlace place{static_cast<int>(blockIdx.x) / Config::tile.across * Config::tile.rows,
+                                side * Config::tile.columns()};
   if (threadIdx.x == Config::product_threads) {
     prefetch_map(b);
     prefetch_map(a);
@@ -84,13 +84,14 @@ __device__ __forceinline__ void row_product(const TensorMap& a, const TensorMap&
     __syncthreads();
   }
   if (warpgroup < Config::tile.warpgroups()) {
-    if constexpr (Config::tile.is_full()) ptx::grow_registers<kRowProductRegisters>();
+    if constexpr (Config::tile.leaves_registers()) ptx::grow_registers<kRowProductRegisters>();
     wait_for_previous_kernel();
     launch_next_kernel();
-    multiply_rows<Config>(shared, shared_memory, warpgroup, rank, place, rows, epilogue);
+    multiply_rows<Config>(shared, shared_memory, warpgroup, side, rows, place.row + side * Config::rows,
+                          epilogue);
   } else {
-    if constexpr (Config::tile.is_full()) ptx::shrink_registers<kRowProductCopyRegisters>();
-    if (threadIdx.x == Config::product_threads) copy_small_operands(shared, a, b, tile, rank);
+    if constexpr (Config::tile.leaves_registers()) ptx::shrink_registers<kRowProductCopyRegisters>();
+    if (threadIdx.x == Config::product_threads) copy_small_operands(shared, a, b, place, rank);
     __syncwarp();
     if constexpr (Config::tile.down > 1) cluster_arrive();
   }
