@@ -92,6 +92,28 @@ TEST(RowProductGeometry, FewRowsFillTheMultiprocessorsOnce) {
   EXPECT_EQ(row_product_launch(large, row_product_tile(large)).grid, 128u);
 }
 
+// Two would find room in one while another has none.
+TEST(RowProductGeometry, AMultiprocessorHasOneBlock) {
+  for_problems([](const ProductProblem&, const RowProductTile& tile) {
+    EXPECT_GT(2 * tile.shared_bytes(), static_cast<int>(kSharedLimit));
+  });
+}
+
+TEST(RowProductGeometry, PaysWhereItWasMeasuredTo) {
+  EXPECT_TRUE(row_product_pays(problem(1024, 256, 1024)));
+  EXPECT_TRUE(row_product_pays(problem(2048, 256, 256)));
+  EXPECT_TRUE(row_product_pays(problem(2048, 256, 1024, false)));
+  EXPECT_TRUE(row_product_pays(problem(16384, 256, 1024)));
+  EXPECT_TRUE(row_product_pays(problem(16384, 384, 384)));
+  EXPECT_TRUE(row_product_pays(problem(16384, 384, 1536, false)));
+  EXPECT_TRUE(row_product_pays(problem(32768, 384, 1536)));
+  EXPECT_FALSE(row_product_pays(problem(1, 256, 256)));
+  EXPECT_FALSE(row_product_pays(problem(4096, 256, 1024)));  // too few blocks of 128 rows
+  EXPECT_FALSE(row_product_pays(problem(20480, 384, 384)));  // a second round of few
+  EXPECT_FALSE(row_product_pays(problem(16384, 384, 4096)));
+  EXPECT_FALSE(row_product_pays(problem(16384, 128, 384)));
+}
+
 TEST(RowProductGeometry, RefusesWhatItDoesNotCompute) {
   ProductProblem paired = problem(64, 256, 256);
   paired.paired = true;

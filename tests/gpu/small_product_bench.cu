@@ -84,13 +84,13 @@ using Tile = cuda::SmallProductTile;
 
 int main() {
   using namespace hydrac::test;
-  time_shape<forward(2048, 768, 256), Tile{3, 4}, Tile{2, 4}>("tiny qkv, bias", add_bias<768>);
-  time_shape<forward(2048, 256, 256), Tile{1, 4}, Tile{2, 4}>("tiny attn.out", bare<256>);
+  time_shape<forward(2048, 768, 256), Tile{3, 4}, Tile{3, 6}, Tile{2, 4}>("tiny qkv, bias", add_bias<768>);
+  time_shape<forward(2048, 256, 256), Tile{1, 4}, Tile{1, 8}, Tile{2, 4}>("tiny attn.out", bare<256>);
   time_shape<forward(2048, 1024, 256), Tile{4, 4}, Tile{2, 4}>("tiny up, gelu", gelu<1024>);
   time_shape<forward(2048, 256, 1024), Tile{1, 8}, Tile{1, 12}, Tile{2, 8}>("tiny down", bare<256>);
   time_shape<backward(2048, 1024, 256, 1), Tile{4, 4}, Tile{2, 4}>("tiny d_act, gelu'", gelu_backward<1024>);
   time_shape<backward(2048, 256, 1024), Tile{1, 8}, Tile{1, 12}>("tiny d_mlp_normed", bare<256>);
-  time_shape<backward(2048, 256, 256), Tile{1, 4}, Tile{2, 4}>("tiny d_attn.mixed", bare<256>);
+  time_shape<backward(2048, 256, 256), Tile{1, 4}, Tile{1, 8}, Tile{2, 4}>("tiny d_attn.mixed", bare<256>);
   time_shape<backward(2048, 256, 768), Tile{1, 8}, Tile{1, 12}>("tiny d_normed", bare<256>);
 
   time_shape<forward(1024, 256, 256), Tile{1, 4}>("1024 x 256 x 256", bare<256>);
@@ -100,7 +100,7 @@ int main() {
   time_shape<forward(2048, 768, 512), Tile{3, 6}, Tile{2, 8}>("2048 x 768 x 512", bare<768>);
   time_shape<forward(2048, 1536, 512), Tile{3, 6}>("2048 x 1536 x 512", bare<1536>);
   time_shape<backward(2048, 512, 2048), Tile{1, 8}, Tile{2, 8}>("2048 x 512 x 2048", bare<512>);
-  time_shape<forward(4096, 256, 256), Tile{1, 4}, Tile{2, 4}>("4096 x 256 x 256", bare<256>);
+  time_shape<forward(4096, 256, 256), Tile{1, 4}, Tile{2, 4}, Tile{2, 5}>("4096 x 256 x 256", bare<256>);
   time_shape<forward(4096, 256, 768), Tile{2, 5}, Tile{2, 8}>("4096 x 256 x 768", bare<256>);
   time_shape<forward(4096, 256, 1024), Tile{1, 8}, Tile{2, 8}>("4096 x 256 x 1024", bare<256>);
   time_shape<forward(16384, 384, 384), Tile{2, 3}, Tile{3, 3}>("char-small attn.out", bare<384>);

@@ -60,22 +60,28 @@ HYDRAC_FN constexpr bool row_product_supports(const ProductProblem& p) {
          p.sums <= 3 && (p.n == 128 || p.n == 256 || p.n == 384);
 }
 
-// Few rows: tiles so small that all multiprocessors have one, all of k on its way at once where 192 KiB of
-// shared memory suffice for it. Many rows: tiles so large that operands are read seldom, two stages at least
-// for the epilogue's exchanges.
+// Few rows: tiles so small that all multiprocessors have one, with so many stages that none has two while
+// another has none, and that the blocks of a small kernel behind this one still find room. Many rows: tiles
+// so large that operands are read seldom, with as many stages as there is room for.
 HYDRAC_FN constexpr RowProductTile row_product_tile(const ProductProblem& p) {
-  RowProductTile tile{32, 2, 1, 2, 1, 1};
-  if (!detail::row_product_is_small(p)) tile = {128, static_cast<int>(p.n / 64), 2, 1, 2, 1};
-  const std::int64_t depth_tiles = detail::row_tiles(p.k, RowProductTile::depth);
-  const int most = (200 << 10) / tile.stage_bytes();
-  tile.stages = static_cast<int>(depth_tiles < 2 ? 2 : depth_tiles < most ? depth_tiles : most);
+  if (detail::row_product_is_small(p)) return {32, 2, 1, 2, 1, 7};
+  RowProductTile tile{128, static_cast<int>(p.n / 64), 2, 1, 2, 1};
+  tile.stages = (200 << 10) / tile.stage_bytes();
   return tile;
 }
 
 // Whether it is faster than a product and a norm behind it, as measured in CUDA graphs on an H200
-// (tests/gpu/row_product_bench.cu).
+// (tests/gpu/row_product_bench.cu), with a residual of 16 bits: forward by 8 to 30%, backward by 13 to 23%,
+// where rounds of blocks leave few multiprocessors without one. A longer k hides less of the epilogue than a
+// library's product gains. Fewer rows are those of generated text.
 HYDRAC_FN constexpr bool row_product_pays(const ProductProblem& p) {
-  return row_product_supports(p) && p.m >= 2048;
+  if (!row_product_supports(p) || p.n < 256 || p.m < 1024) return false;
+  if (detail::row_product_is_small(p)) return p.k <= 1024;
+  const RowProductTile tile = row_product_tile(p);
+  const std::int64_t blocks = detail::row_tiles(p.m, tile.rows);
+  const std::int64_t places = detail::row_tiles(blocks, product_multiprocessors(p.capability)) *
+                              product_multiprocessors(p.capability);
+  return p.k <= 1536 && blocks * 8 >= places * 7;
 }
 
 HYDRAC_FN constexpr ProductLaunch row_product_launch(const ProductProblem& p, const RowProductTile& tile) {
