@@ -23,7 +23,8 @@ std::set<std::string> reserved_names(const ir::Node& node) {
                                  "load",     "store", "element",  "larger",    "max",   "min",   "reduce",
                                  "prefetch", "plain", "is_plain", "specialize"};
   if (node.product.value != ir::kNoValue)
-    names.insert({"left", "right", "in", "sum", "sums", "partials", "begin", "problem", "epilogue"});
+    names.insert({"left", "right", "in", "sum", "sums", "partials", "begin", "problem", "epilogue", "pass",
+                  "passes", "reductions", "apply", "kept", "totals", "partial"});
   return names;
 }
 

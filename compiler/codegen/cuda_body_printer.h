@@ -80,21 +80,36 @@ class CudaBodyPrinter : BodyNames {
   std::string value_name(ir::ExprId id) const;
   std::string function_name(ir::ExprOp op, ir::ExprId argument) const;
 
-  // cuda_product.cpp: a body behind a product.
+  // cuda_product.cpp: the kernel of a product and the body behind it.
   CudaKernels print_product();
   CudaKernel product_kernel();
+  std::string config_text() const;
+  std::vector<std::string> partial_sums() const;
+
+  // cuda_epilogue.cpp: the body's struct.
   std::string epilogue_text();
   std::vector<int> epilogue_tensors() const;
   std::string tensor_member(int operand) const;
   std::vector<std::string> take_products();
-  std::vector<ir::ExprId> take_loads(bool invariant);
+  std::vector<ir::ExprId> take_loads(bool invariant, std::set<std::string>& fields);
+  std::vector<ir::ExprId> take_row_loads(std::set<std::string>& fields);
+  int epilogue_space() const;
   std::string in_32_bits(int operand, const std::string& number) const;
   std::string first_definition(int space) const;
   std::string begin_function(const std::vector<ir::ExprId>& loads);
-  std::string load_function(const std::vector<ir::ExprId>& loads);
-  std::string apply_function(const std::vector<std::string>& products);
+  std::string load_function(const std::vector<ir::ExprId>& loads, const std::vector<ir::ExprId>& row_loads);
+  std::string work_function(const std::vector<std::string>& products);
   std::string load_member(ir::ExprId load, const std::string& name) const;
-  std::string config_text() const;
+
+  // cuda_row_product.cpp: one that sums over its rows.
+  bool sums_over_rows() const;
+  int reductions_of_a_pass() const;
+  std::set<ir::ExprId> values_between_passes() const;
+  void print_pass_values(int pass, const std::set<ir::ExprId>& between, std::vector<ir::ExprId>& defined);
+  std::string pass_text(int pass, const std::set<ir::ExprId>& between);
+  std::string apply_function(const std::vector<std::string>& products);
+  std::string passes_members() const;
+  std::string kept_name(ir::ExprId id);
 
   // cuda_ahead.cpp: the loads of the next row, under way while a block computes on this one.
   std::vector<ir::ExprId> loads_ahead() const;
@@ -220,8 +235,9 @@ class CudaBodyPrinter : BodyNames {
   CudaReuse reuse_;
   std::map<std::pair<int, std::string>, std::string> row_pointers_;  // (operand, row offset) -> name
   std::map<ir::ExprId, Columns> columns_;                            // loads at hand
-  std::map<int, std::string> kept_rows_;  // by store: the statements that store arrays of a pass
-  std::map<int, std::string> sum_names_;  // by store
+  std::map<int, std::string> kept_rows_;   // by store: the statements that store arrays of a pass
+  std::map<int, std::string> sum_names_;   // by store
+  std::vector<std::string> kept_members_;  // of an epilogue's row, from one pass to the next
   std::map<ir::ExprId, std::pair<std::string, std::string>> exponentials_;  // logsumexp: its peak and sum
   std::map<ir::ExprId, std::string>
       ahead_;  // loads that fetch brings to shared memory, in the thread's places

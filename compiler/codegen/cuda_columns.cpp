@@ -226,6 +226,10 @@ void CudaBodyPrinter::forget_loads(const std::set<ExprId>& ids) {
 void CudaBodyPrinter::declare_kept(int space, const std::set<ExprId>& ids) {
   for (ExprId id : ids) {
     if (!reuse_.values.contains(id)) continue;
+    if (node_.product.value != ir::kNoValue) {
+      names_[id] = kept_name(id);
+      continue;
+    }
     const std::string name = unique(wanted_name(id));
     out_.line(fmt::format("float {};", array_of(name, space)));
     names_[id] = per_element(name, space);
@@ -280,7 +284,7 @@ void CudaBodyPrinter::find_kept_rows(const Loop& loop) {
 void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& ids) {
   find_kept_rows(loop);
   const auto is_kept_product = [&](int s) { return is_product(body_.stores[s].operand); };
-  if (!loop.stores.empty() && std::ranges::all_of(loop.stores, is_kept_product)) {
+  if (loop.reductions.empty() && std::ranges::all_of(loop.stores, is_kept_product)) {
     for (const auto& [s, statement] : kept_rows_) out_.line(statement);
     return;
   }

@@ -1,5 +1,5 @@
-// A body behind a product: a struct that cuda/product/product.cuh, or cuda/small_product/small_product.cuh,
-// calls as each eight columns of a row are ready.
+// The kernel of a product and the body behind it: one of the templates of passes::product_kernel, which calls
+// the body's struct.
 #include "codegen/cuda_product.h"
 
 #include <fmt/format.h>
@@ -10,13 +10,11 @@
 #include "codegen/build_calls.h"
 #include "codegen/cuda_body_printer.h"
 #include "codegen/parameter_list.h"
-#include "ir/words.h"
+#include "cuda/row_product/geometry.h"
+#include "cuda/small_product/geometry.h"
+#include "passes/product_epilogue.h"
 
 namespace hydrac::codegen {
-
-using ir::ExprId;
-using ir::ExprOp;
-using Kind = ColumnAccess::Kind;
 
 cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& node,
                                      const targets::Target& gpu) {
@@ -32,237 +30,57 @@ cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& nod
 }
 
 ProductTemplate product_template(const ir::Node& node, const cuda::ProductProblem& problem) {
-  if (node.flag("small")) {
+  const std::string& kernel = passes::product_kernel_of(node);
+  ProductTemplate result{.header = fmt::format("cuda/{0}/{0}.cuh", kernel), .function = "cuda::" + kernel};
+  if (kernel == passes::product_kernel::kRows) {
+    const cuda::RowProductTile tile = row_product_tile(problem);
+    result.config = "cuda::RowProductConfig";
+    result.tile = fmt::format(
+        "cuda::RowProductTile{{.rows = {}, .panels = {}, .warpgroup_panels = {}, .across = {}, .down = {}, "
+        ".stages = {}}}",
+        tile.rows, tile.panels, tile.warpgroup_panels, tile.across, tile.down, tile.stages);
+    result.launch = row_product_launch(problem, tile);
+    result.maps = {row_product_map_a(problem, tile), row_product_map_b(problem)};
+    result.sums_rows = row_product_sums_rows(problem, tile);
+  } else if (kernel == passes::product_kernel::kSmall) {
     const cuda::SmallProductTile tile = small_product_tile(problem);
-    return {
-        .header = "cuda/small_product/small_product.cuh",
-        .function = "cuda::small_product",
-        .config = "cuda::SmallProductConfig",
-        .tile = fmt::format("cuda::SmallProductTile{{.panels = {}, .stages = {}}}", tile.panels, tile.stages),
-        .launch = small_product_launch(problem, tile),
-        .maps = {small_product_map_a(problem), small_product_map_b(problem)},
-        .sums_rows = small_product_sums_rows(problem)};
-  }
-  const cuda::ProductTile tile = product_tile(problem);
-  return {.header = "cuda/product/product.cuh",
-          .function = "cuda::product",
-          .config = "cuda::ProductConfig",
-          .tile = fmt::format("cuda::ProductTile{{.rows = {}, .stages = {}}}", tile.rows, tile.stages),
-          .launch = product_launch(problem),
-          .maps = {product_map_a(problem), product_map_b(problem)},
-          .sums_rows = product_sums_rows(problem)};
-}
-
-// ---- the struct
-
-// The tensors in memory that the epilogue itself reads or writes; what sums are added to is the second
-// kernel's.
-std::vector<int> CudaBodyPrinter::epilogue_tensors() const {
-  std::vector<int> tensors;
-  for (size_t o = 0; o < body_.operands.size(); ++o) {
-    const int operand = static_cast<int>(o);
-    const bool is_summed =
-        std::ranges::any_of(sums_, [&](int s) { return body_.stores[s].operand == operand; });
-    const bool is_register = is_product(operand) && body_.operands[o].output < 0;
-    if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register)
-      tensors.push_back(operand);
-  }
-  return tensors;
-}
-
-std::string CudaBodyPrinter::tensor_member(int operand) const {
-  return fmt::format("{}{}* {}", body_.operands[operand].output >= 0 ? "" : "const ", c_type(operand),
-                     operand_names_[operand]);
-}
-
-// Names eight columns of the product, or of each of its halves, as the parameters that bring them.
-std::vector<std::string> CudaBodyPrinter::take_products() {
-  const bool is_paired = product_problem(graph_, node_, gpu_).paired;
-  std::vector<std::string> parameters(is_paired ? 2 : 1);
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const ir::Expr& expr = body_.exprs[i];
-    const auto id = static_cast<ExprId>(i);
-    if (!live_[i] || expr.op != ExprOp::load || !is_product(expr.operand)) continue;
-    const bool is_second = expr.index.back().affine.constant > 0;
-    const std::string name =
-        is_paired && !body_.name_of(id).empty() ? body_.name_of(id) : operand_names_[expr.operand];
-    columns_[id] = {unique(name + "_in"), {Kind::consecutive, kColumnsOfAnEpilogue}};
-    parameters[is_second ? 1 : 0] = columns_[id].name;
-  }
-  const auto type = codegen::c_type(graph_.value(node_.product).dtype, kCudaDialect);
-  for (std::string& parameter : parameters)
-    parameter = fmt::format("const Vector<{}, {}>& {}", type, kColumnsOfAnEpilogue, parameter);
-  return parameters;
-}
-
-// The loads of columns that depend on the row, or those that do not, under the names of what holds them.
-std::vector<ExprId> CudaBodyPrinter::take_loads(bool invariant) {
-  const int space = body_.stores[0].space;
-  std::vector<ExprId> loads;
-  std::set<std::string> fields;
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const ir::Expr& expr = body_.exprs[i];
-    const auto id = static_cast<ExprId>(i);
-    if (!live_[i] || expr.op != ExprOp::load || deps_[i].space != space || columns_.contains(id) ||
-        is_invariant(id) != invariant)
-      continue;
-    std::string name = body_.name_of(id).empty() ? operand_names_[expr.operand] : body_.name_of(id);
-    if (invariant) {
-      name = unique(name + "_in");
-    } else {
-      while (!fields.insert(name).second) name += "_2";
-      name = "in." + name;
-    }
-    columns_[id] = {name, column_access(graph_, node_, expr.operand, expr.index, space, deps_)};
-    loads.push_back(id);
-  }
-  return loads;
-}
-
-std::string CudaBodyPrinter::load_member(ExprId load, const std::string& name) const {
-  const std::string type = c_type(body_.exprs[load].operand);
-  if (columns_.at(load).access.kind == Kind::constant) return fmt::format("{} {};", type, name);
-  return fmt::format("Vector<{}, {}> {};", type, kColumnsOfAnEpilogue, name);
-}
-
-namespace {
-
-std::string function_head(const std::string& result, const std::string& parameters,
-                          const std::string& behind) {
-  return fmt::format("__device__ {}({}){} {{", result, parameters, behind);
-}
-
-}  // namespace
-
-// The number of an element of the operand, in 32 bits where these suffice: addresses are a good part of an
-// epilogue's work.
-std::string CudaBodyPrinter::in_32_bits(int operand, const std::string& number) const {
-  const int64_t elements = element_count(graph_.value(storage_of(graph_, use_of(operand).value)).shape);
-  return elements < (int64_t{1} << 32) ? fmt::format("static_cast<std::uint32_t>({})", number) : number;
-}
-
-// The number of the first element in tensors that lie as rows and columns count.
-std::string CudaBodyPrinter::first_definition(int space) const {
-  const Size width = width_of(space);
-  const std::string number = fmt::format("r * {} + {}", as_factor(width), variables_[body_.spaces[space][0]]);
-  const bool is_small = body_.row_count() * width.value < (int64_t{1} << 32);
-  return is_small ? fmt::format("const auto first = static_cast<std::uint32_t>({});", number)
-                  : fmt::format("const std::int64_t first = {};", number);
-}
-
-// What is the same for all rows of a thread's columns.
-std::string CudaBodyPrinter::begin_function(const std::vector<ExprId>& loads) {
-  const int space = body_.stores[0].space;
-  const std::string& column = variables_[body_.spaces[space][0]];
-  out_ = Writer(2);
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    if (live_[i] && deps_[i].uniform && deps_[i].space == ir::kRowSpace && !names_[i].empty())
-      out_.line(fmt::format("{} = {};", names_[i], definition(static_cast<ExprId>(i))));
-  }
-  for (const ExprId id : loads) print_load(space, id);
-  const std::string text = out_.text();
-  out_ = Writer(1);
-  out_.open(function_head("void begin", "int" + (ir::has_word(text, column) ? " " + column : ""), ""));
-  out_.append(text);
-  out_.close();
-  return out_.text();
-}
-
-// The loads of a row, which are under way before the product is there.
-std::string CudaBodyPrinter::load_function(const std::vector<ExprId>& loads) {
-  const int space = body_.stores[0].space;
-  const std::string& column = variables_[body_.spaces[space][0]];
-  out_ = Writer(2);
-  for (const ExprId id : loads) print_load(space, id);
-  const std::string copies = out_.text();
-  out_ = Writer(2);
-  const std::string pointers = row_pointers();
-  print_row_variables(pointers + copies);
-  const std::string text = out_.text() + pointers + copies;
-  for (const auto& [key, name] : row_pointers_) taken_.erase(name);
-  row_pointers_.clear();
-  needs_row_variables_ = false;
-  const bool names_first = ir::has_word(text, "first");
-  const auto parameter = [&](const std::string& type, const std::string& name) {
-    return type + (names_first || ir::has_word(text, name) ? " " + name : "");
-  };
-  out_ = Writer(1);
-  out_.open(function_head("Operands load", parameter("std::int64_t", "r") + ", " + parameter("int", column),
-                          " const"));
-  if (names_first) out_.line(first_definition(space));
-  if (loads.empty()) {
-    out_.line("return {};");
+    result.config = "cuda::SmallProductConfig";
+    result.tile =
+        fmt::format("cuda::SmallProductTile{{.panels = {}, .stages = {}}}", tile.panels, tile.stages);
+    result.launch = small_product_launch(problem, tile);
+    result.maps = {small_product_map_a(problem), small_product_map_b(problem)};
+    result.sums_rows = small_product_sums_rows(problem);
   } else {
-    out_.line("Operands in;");
-    out_.append(text);
-    out_.line("return in;");
+    const cuda::ProductTile tile = product_tile(problem);
+    result.config = "cuda::ProductConfig";
+    result.tile = fmt::format("cuda::ProductTile{{.rows = {}, .stages = {}}}", tile.rows, tile.stages);
+    result.launch = product_launch(problem);
+    result.maps = {product_map_a(problem), product_map_b(problem)};
+    result.sums_rows = product_sums_rows(problem);
   }
-  out_.close();
-  return out_.text();
+  return result;
 }
-
-// The body itself.
-std::string CudaBodyPrinter::apply_function(const std::vector<std::string>& products) {
-  const int space = body_.stores[0].space;
-  const std::string& column = variables_[body_.spaces[space][0]];
-  out_ = Writer(2);
-  print_row();
-  const std::string row = out_.text();
-  const bool names_first = ir::has_word(row, "first");
-  out_ = Writer(1);
-  out_.open(function_head("void operator()",
-                          fmt::format("std::int64_t r, int {}, {}, const Operands&{}", column,
-                                      fmt::join(products, ", "), ir::has_word(row, "in") ? " in" : ""),
-                          ""));
-  if (names_first) out_.line(first_definition(space));
-  out_.append(row);
-  out_.close();
-  return out_.text();
-}
-
-std::string CudaBodyPrinter::epilogue_text() {
-  const std::vector<std::string> products = take_products();
-  const std::vector<ExprId> of_columns = take_loads(true), of_rows = take_loads(false);
-  for (size_t s = 0; s < sums_.size(); ++s) sum_names_[sums_[s]] = fmt::format("sum[{}][j]", s);
-  counts_elements_ = body_.spaces.size() == 1;
-  Writer members(1);
-  for (const std::string& line : named_constants()) members.line("static " + line);
-  members.line(
-      fmt::format("static constexpr int sums = {};  // over the rows, for each column", sums_.size()));
-  members.open("struct Operands {");
-  for (const ExprId id : of_rows)
-    members.line(load_member(id, columns_.at(id).name.substr(std::string("in.").size())));
-  members.close("};");
-  for (const int operand : epilogue_tensors()) members.line(tensor_member(operand) + ";");
-  if (takes_layer()) members.line("int layer;");
-  if (!sums_.empty()) {
-    members.line(fmt::format("float* partials[{}];", sums_.size()));
-    members.line(fmt::format("float sum[{}][{}];", sums_.size(), kColumnsOfAnEpilogue));
-  }
-  for (size_t i = 0; i < body_.exprs.size(); ++i) {
-    const auto id = static_cast<ExprId>(i);
-    if (!live_[i] || !deps_[i].uniform || deps_[i].space != ir::kRowSpace || !deserves_name(id)) continue;
-    names_[i] = unique(wanted_name(id));
-    members.line(fmt::format("{} {};", codegen::c_type(body_.exprs[i].type), names_[i]));
-  }
-  for (const ExprId id : of_columns) members.line(load_member(id, columns_.at(id).name));
-  const std::string begin = begin_function(of_columns), load = load_function(of_rows),
-                    apply = apply_function(products);
-  return fmt::format("struct {}_epilogue {{\n{}\n{}{}{}}};\n", kNamePlaceholder, members.text(), begin, load,
-                     apply);
-}
-
-// ---- the kernel
 
 std::string CudaBodyPrinter::config_text() const {
   const cuda::ProductProblem problem = product_problem(graph_, node_, gpu_);
   const ProductTemplate used = product_template(node_, problem);
   const ir::Value& product = graph_.value(node_.product);
   const Size depth = dimensions_.of(graph_.value(node_.inputs[0]).shape.back());
-  const std::string paired = node_.flag("small") ? "" : fmt::format("/*paired=*/{}, ", problem.paired);
+  const bool may_pair = passes::product_kernel_of(node_) == passes::product_kernel::kLarge;
+  const std::string paired = may_pair ? fmt::format("/*paired=*/{}, ", problem.paired) : "";
   return fmt::format("  using Config = {}<{}, {}, {}, /*b_transposed=*/{}, {}\n      {}>;\n", used.config,
                      codegen::c_type(product.dtype, kCudaDialect), dimensions_.of(product.shape.back()).text,
                      depth.text, problem.b_transposed, paired, used.tile);
+}
+
+// Where each sum's columns begin in a row of the workspace.
+std::vector<std::string> CudaBodyPrinter::partial_sums() const {
+  std::vector<std::string> partials;
+  for (const int s : sums_) {
+    const std::string offset = sum_offset_size(body_.stores[s]).text;
+    partials.push_back("workspace" + (sum_offset(body_.stores[s]) == 0 ? "" : " + " + offset));
+  }
+  return partials;
 }
 
 CudaKernel CudaBodyPrinter::product_kernel() {
@@ -295,7 +113,7 @@ CudaKernel CudaBodyPrinter::product_kernel() {
   }
   if (kernel.takes_workspace) {
     list.add("float* workspace", {{layout_.blocks, ""}, {sum_width_, sums_size().text}});
-    members.emplace_back(".partials = {workspace}");
+    members.push_back(fmt::format(".partials = {{{}}}", fmt::join(partial_sums(), ", ")));
   }
   if (kernel.takes_layer) {
     list.add("int layer");

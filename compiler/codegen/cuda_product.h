@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "cuda/small_product/geometry.h"
+#include "cuda/product/geometry.h"
 #include "ir/graph.h"
 #include "targets/target.h"
 
@@ -16,10 +16,10 @@ inline constexpr int kColumnsOfAnEpilogue = 8;
 cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& node,
                                      const targets::Target& gpu);
 
-// What a kernel over one of the two templates needs to know of it.
+// What a kernel over one of the templates needs to know of it.
 struct ProductTemplate {
   std::string header;    // cuda/product/product.cuh
-  std::string function;  // what a kernel calls there
+  std::string function;  // what a kernel calls there: cuda::product
   std::string config;    // its template of configurations
   std::string tile;      // the last argument of that
   cuda::ProductLaunch launch;
@@ -27,7 +27,7 @@ struct ProductTemplate {
   int64_t sums_rows = 0;  // of the workspace of each column sum
 };
 
-// `node`: as above; its flag "small" says which template.
+// `node`: as above; its attribute "kernel" says which template.
 ProductTemplate product_template(const ir::Node& node, const cuda::ProductProblem& problem);
 
 }  // namespace hydrac::codegen

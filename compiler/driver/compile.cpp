@@ -159,7 +159,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   }
   if (fuses_products(spec)) {
     const bool all = spec.optimizations.fused_products == spec::FusedProducts::all;
-    const passes::FusedProducts products{.capability = target.capability, .wherever_possible = all};
+    // A norm that is computed again, statistics and all, need not become the same kernel there.
+    const passes::FusedProducts products{
+        .capability = target.capability, .wherever_possible = all, .sums_rows = !c.recompute.block};
     passes::fuse_products(c.graph, products, kept.by_host, c.decisions);
     passes::gather_weight_gradients(c.graph, products, c.decisions);
     after("products");

@@ -1,11 +1,12 @@
-// Products whose next reader is pointwise work become one kernel with it: what the library would write and
-// that kernel read again stays in registers. Small ones become kernels of ours with or without such a reader:
-// these begin while the kernel before them still runs.
+// Products whose next reader is pointwise work, or a norm, become one kernel with it: what the library would
+// write and that kernel read again stays in registers. Small ones become kernels of ours with or without such
+// a reader: these begin while the kernel before them still runs.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "cuda/row_product/geometry.h"
 #include "cuda/small_product/geometry.h"
 #include "ops/shapes.h"
 #include "passes/passes.h"
@@ -36,6 +37,9 @@ bool is_candidate(const ir::Graph& graph, const Node& node) {
   return size_of(a.dtype) == 2 && a.dtype == b.dtype && a.dtype == c.dtype && !c.view &&
          c.role == ir::Role::activation;
 }
+
+constexpr const char* kDoesNotFit = "stays a library's: our kernel does not take its sizes";
+constexpr const char* kIsSlower = "stays a library's, which is faster";
 
 class ProductFusion {
  public:
@@ -73,7 +77,6 @@ class ProductFusion {
     const std::string decided = take_reader(nodes, p);
     if (nodes.size() < count || !is_small(nodes[p], {})) return decided;
     nodes[p] = plain_product(graph_, nodes[p]);
-    nodes[p].attributes["small"] = true;
     return "is our kernel for small products, which begins before the kernel before it ends";
   }
 
@@ -87,11 +90,15 @@ class ProductFusion {
     if (found == nodes.end() || !follows(nodes[p], found - nodes.begin(), nodes)) return "";
     const std::optional<EpilogueShape> shape = epilogue_shape(graph_, *found, output);
     if (!shape) return "";
-    if (const std::string obstacle = obstacle_of(nodes[p], *shape); !obstacle.empty()) return obstacle;
+    const Choice choice = choose(nodes[p], *shape);
+    if (!choice.kernel) return choice.obstacle;
     const std::string reader = std::get<std::string>(found->attributes.at("name"));
-    const bool is_kept = is_needed_elsewhere(output, *found) || is_kept_by_twin(nodes[p], *found, *shape);
-    *found = fused(nodes[p], *found, *shape, is_kept);
-    const std::string decided = fmt::format("and {} are one kernel{}{}", reader, for_small(*found),
+    const auto fused = [&](bool is_kept) {
+      return fused_product(nodes[p], *found, *shape, choice.kernel, is_kept);
+    };
+    const bool is_kept = is_needed_elsewhere(output, *found) || has_twin(fused(true));
+    *found = fused(is_kept);
+    const std::string decided = fmt::format("and {} are one kernel{}{}", reader, which(*found),
                                             is_kept ? ", which stores the product too" : "");
     nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(p));
     return decided;
@@ -101,16 +108,16 @@ class ProductFusion {
   std::string add_bias(Node& product) {
     const Node sum = bias_sum(product);
     const std::optional<EpilogueShape> shape = epilogue_shape(graph_, sum, sum.inputs[0]);
-    const std::string obstacle = shape ? obstacle_of(product, *shape) : "keeps its bias";
-    if (!obstacle.empty()) {
+    const Choice choice = shape ? choose(product, *shape) : Choice{.obstacle = "keeps its bias"};
+    if (!choice.kernel) {
       graph_.values.pop_back();
-      return obstacle;
+      return choice.obstacle;
     }
     Node bare = product;
     bare.inputs.resize(2);
     bare.outputs = {sum.inputs[0]};
-    product = fused(bare, sum, *shape, false);
-    return fmt::format("and its bias are one kernel{}", for_small(product));
+    product = fused_product(bare, sum, *shape, choice.kernel, false);
+    return fmt::format("and its bias are one kernel{}", which(product));
   }
 
   // y = product + bias, of a product that has no place in memory.
@@ -157,13 +164,32 @@ class ProductFusion {
             .sums = shape.sums};
   }
 
-  // Why the two stay apart; "" where they need not.
-  std::string obstacle_of(const Node& product, const EpilogueShape& shape) const {
+  // The kernel that computes the two, one of product_kernel; or why they stay apart.
+  struct Choice {
+    const char* kernel = nullptr;
+    std::string obstacle = {};
+  };
+
+  Choice choose(const Node& product, const EpilogueShape& shape) const {
     const cuda::ProductProblem problem = problem_of(product, shape);
-    if (!product_supports(problem)) return "stays a library's: our kernel does not take its sizes";
-    if (!options_.wherever_possible && !product_pays(problem) && !is_small(product, shape))
-      return "stays a library's, which is faster";
-    return "";
+    if (shape.passes > 1) return choose_rows(product, shape, problem);
+    if (!product_supports(problem)) return {.obstacle = kDoesNotFit};
+    if (is_small(product, shape)) return {product_kernel::kSmall};
+    if (options_.wherever_possible || product_pays(problem)) return {product_kernel::kLarge};
+    return {.obstacle = kIsSlower};
+  }
+
+  // Of an epilogue with sums over the row.
+  Choice choose_rows(const Node& product, const EpilogueShape& shape,
+                     const cuda::ProductProblem& problem) const {
+    if (!options_.sums_rows) return {.obstacle = "stays apart from a norm that is computed again"};
+    if (!row_product_supports(problem) || !is_there_before(product.inputs[1]))
+      return {.obstacle = kDoesNotFit};
+    // Where a thread's sums take most of its registers, it waits longer for numbers of 32 bits than a kernel
+    // of rows: [16384,384] with k = 1536 takes 64 us against 58.
+    const bool has_room = !shape.is_wide || !row_product_tile(problem).is_full();
+    if (options_.wherever_possible || (has_room && row_product_pays(problem))) return {product_kernel::kRows};
+    return {.obstacle = kIsSlower};
   }
 
   // Whether the kernel for small products takes it.
@@ -189,16 +215,9 @@ class ProductFusion {
     return needed;
   }
 
-  Node fused(const Node& product, const Node& reader, const EpilogueShape& shape, bool is_kept) const {
-    Node node = fused_product(product, reader, shape, is_kept);
-    node.attributes["small"] = is_small(product, shape);
-    return node;
-  }
-
-  // Whether another function, such as the training step that evaluation repeats, stores the product of the
-  // same kernel. One more tensor to write costs evaluation less than a reader one more kernel.
-  bool is_kept_by_twin(const Node& product, const Node& reader, const EpilogueShape& shape) const {
-    const Node kept = fused(product, reader, shape, true);
+  // Whether another function, such as the training step that evaluation repeats, has the same node, which
+  // stores its product. One more tensor to write costs evaluation less than a reader one more kernel.
+  bool has_twin(const Node& kept) const {
     for (const ir::Function& function : graph_.functions) {
       for (const ir::Region& region : function.regions) {
         if (std::ranges::any_of(region.nodes, [&](const Node& node) { return are_twins(node, kept); }))
@@ -218,8 +237,10 @@ class ProductFusion {
            is_like(a.inputs[1], b.inputs[1]) && to_text(*a.body) == to_text(*b.body);
   }
 
-  static const char* for_small(const Node& fused) {
-    return fused.flag("small") ? ", that for small products" : "";
+  static std::string which(const Node& fused) {
+    const std::string& kernel = product_kernel_of(fused);
+    if (kernel == product_kernel::kSmall) return ", that for small products";
+    return kernel == product_kernel::kRows ? ", which sees whole rows" : "";
   }
 
   ir::Graph& graph_;

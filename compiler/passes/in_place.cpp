@@ -115,9 +115,11 @@ class InPlace {
     }
   }
 
-  // Whether a fused product reads the operand in its epilogue only: blocks read all rows of its matrices.
+  // Whether a fused product reads each element in the thread that may overwrite it: blocks read all rows of
+  // its matrices, and a row's threads what they have in common, without waiting for each other.
   bool is_elementwise(const Node& node, const ir::Operand& in) const {
     if (in.input >= static_cast<int>(node.inputs.size())) return false;  // the product itself
+    if (in.shape.size() < graph_.value(node.product).shape.size()) return false;
     const ValueId storage = storage_of(graph_, node.inputs[in.input].value);
     return storage != storage_of(graph_, node.inputs[0].value) &&
            storage != storage_of(graph_, node.inputs[1].value);

@@ -100,14 +100,16 @@ void sum_in_attention(ir::Graph& graph, int capability, Log& log);
 struct FusedProducts {
   int capability = 0;              // of the GPU
   bool wherever_possible = false;  // also where a library's product and a kernel of its own are faster
+  bool sums_rows = true;           // also with fused nodes that sum over a row
 };
 
-// Needs fused nodes. A product and the pointwise node that reads it next, over the same rows and columns,
-// become one "fused_product"; so does a product with its bias. The product is rounded as memory would round
-// it, and is stored only where something else reads it, in this function or in another one that calls the
-// same kernel. A small product of a matrix that the function does not write becomes one by itself
-// (`plain_product`). Bits equal those of two kernels but for what another order of a product's sums gives,
-// and for biases, which are added to the rounded product.
+// Needs fused nodes. A product and the node that reads it next, pointwise over the same rows and columns or
+// with sums over the row, become one "fused_product"; so does a product with its bias. The product is rounded
+// as memory would round it, and is stored only where something else reads it, in this function or in another
+// one that calls the same kernel. A small product of a matrix that the function does not write becomes one by
+// itself
+// (`plain_product`). Bits equal those of two kernels but for what another order of a product's sums, or of a
+// row's, gives, and for biases, which are added to the rounded product.
 void fuse_products(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host,
                    Log& log);
 

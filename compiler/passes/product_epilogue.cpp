@@ -16,6 +16,9 @@ namespace {
 
 // Of what an epilogue loads for a column of a row: it waits in registers beside the product's.
 constexpr int64_t kMostLoadedBytes = 8;
+// Beside that, of what one with sums over the row loads for a row or a column alone: a linear's bias, a
+// norm's weight and bias, its statistics, the state of dropout.
+constexpr int64_t kMostSharedBytes = 20;
 
 // The product's element at the row and at column `column` of the space, `half` halves of a row further.
 ir::Index element_of(const Body& body, const ir::Shape& product, int column, int half) {
@@ -25,11 +28,16 @@ ir::Index element_of(const Body& body, const ir::Shape& product, int column, int
   return index;
 }
 
-// The column space of everything that the body stores; nothing where there are several.
-std::optional<int> only_space(const Body& body) {
+// The one column space of everything that the body stores or sums over a row; nothing where there are
+// several.
+std::optional<int> only_space(const Body& body, const std::vector<bool>& live) {
   std::set<int> spaces;
   for (const ir::Store& store : body.stores) spaces.insert(store.space);
-  if (spaces.size() != 1 || *spaces.begin() == ir::kRowSpace) return std::nullopt;
+  for (size_t i = 0; i < body.exprs.size(); ++i) {
+    if (live[i] && is_reduction(body.exprs[i].op)) spaces.insert(body.exprs[i].space);
+  }
+  spaces.erase(ir::kRowSpace);
+  if (spaces.size() != 1) return std::nullopt;
   return *spaces.begin();
 }
 
@@ -37,33 +45,75 @@ bool sums_columns(const ir::Store& store, int column) {
   return store.index.size() == 1 && store.index[0].gather < 0 && store.index[0].affine == Affine::of(column);
 }
 
+// One behind the reductions of another, each of two sums at most; nothing where there are others.
+std::optional<int> passes_of(const Body& body, const std::vector<bool>& live) {
+  constexpr int most_sums = 2;
+  const std::vector<ir::Dependence> deps = dependences(body);
+  std::vector<int> sums(body.exprs.size() + 1);  // by level
+  int passes = 1;
+  for (size_t i = 0; i < body.exprs.size(); ++i) {
+    if (!live[i] || !is_reduction(body.exprs[i].op)) continue;
+    if (body.exprs[i].op != ir::ExprOp::sum || body.exprs[i].type != ir::ExprType::f32 ||
+        ++sums[deps[i].level] > most_sums)
+      return std::nullopt;
+    passes = std::max(passes, deps[i].level + 1);
+  }
+  return passes;
+}
+
+// Bytes that the body loads for each column of each row, and those that a row or a column has in common.
+struct LoadedBytes {
+  int64_t own = 0, shared = 0;
+
+  bool fit(int passes) const {
+    if (passes == 1) return own + shared <= kMostLoadedBytes;
+    return own <= kMostLoadedBytes && shared <= kMostSharedBytes;
+  }
+};
+
+// Whether both the row and the column say which element it is.
+bool is_own(const Body& body, const ir::Index& index) {
+  bool by_row = false, by_column = false;
+  for (const ir::IndexDim& dim : index) {
+    for (const auto& [variable, factor] : dim.affine.terms)
+      (variable < body.row_variables ? by_row : by_column) = true;
+  }
+  return by_row && by_column;
+}
+
 }  // namespace
+
+const std::string& product_kernel_of(const Node& fused_product) {
+  return std::get<std::string>(fused_product.attributes.at("kernel"));
+}
 
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const Node& reader, Use product) {
   if (reader.op != "fused") return std::nullopt;
   const Body& body = *reader.body;
   const ir::Shape& shape = graph.value(product).shape;
-  const std::optional<int> space = only_space(body);
-  if (!space || body.spaces[*space].size() != 1 ||
+  const std::vector<bool> live = live_expressions(body);
+  const std::optional<int> space = only_space(body, live), passes = passes_of(body, live);
+  if (!space || !passes || body.spaces[*space].size() != 1 ||
       body.row_shape() != ir::Shape(shape.begin(), shape.end() - 1))
     return std::nullopt;
+  const bool sums_rows = *passes > 1;
   const int column = body.spaces[*space][0];
   const int64_t columns = body.variables[column].size, n = shape.back().size;
-  EpilogueShape result{.paired = 2 * columns == n};
+  EpilogueShape result{.paired = 2 * columns == n && !sums_rows, .passes = *passes};
   if (!result.paired && columns != n) return std::nullopt;
   bool is_loaded = false;
-  int64_t loaded_bytes = 0;  // for a column
-  const std::vector<bool> live = live_expressions(body);
+  LoadedBytes loaded;
   for (size_t i = 0; i < body.exprs.size(); ++i) {
     const ir::Expr& expr = body.exprs[i];
-    if (!live[i]) continue;
-    if (is_reduction(expr.op)) return std::nullopt;
-    if (expr.op != ir::ExprOp::load) continue;
+    if (!live[i] || expr.op != ir::ExprOp::load) continue;
     if (std::ranges::any_of(expr.index, [](const ir::IndexDim& dim) { return dim.gather >= 0; }))
       return std::nullopt;
     const Use use = reader.inputs[body.operands[expr.operand].input];
     if (storage_of(graph, use.value) != storage_of(graph, product.value)) {
-      loaded_bytes += size_of(body.operands[expr.operand].dtype);
+      const int64_t bytes = size_of(body.operands[expr.operand].dtype);
+      const bool own = is_own(body, expr.index);
+      (own ? loaded.own : loaded.shared) += bytes;
+      result.is_wide |= own && bytes > 2;
       continue;
     }
     const bool is_element = expr.index == element_of(body, shape, column, 0) ||
@@ -71,16 +121,19 @@ std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const Node& 
     if (use != product || !is_element) return std::nullopt;
     is_loaded = true;
   }
-  if (!is_loaded || loaded_bytes > kMostLoadedBytes) return std::nullopt;
+  if (!is_loaded || !loaded.fit(*passes)) return std::nullopt;
   for (const ir::Store& store : body.stores) {
+    if (store.space == ir::kRowSpace && (!sums_rows || store.kind != ir::StoreKind::store))
+      return std::nullopt;
     if (store.kind == ir::StoreKind::store) continue;
     if (!sums_columns(store, column)) return std::nullopt;
-    if (++result.sums > 1) return std::nullopt;
+    if (++result.sums > (sums_rows ? 3 : 1)) return std::nullopt;
   }
   return result;
 }
 
-Node fused_product(const Node& product, const Node& reader, const EpilogueShape& epilogue, bool is_kept) {
+Node fused_product(const Node& product, const Node& reader, const EpilogueShape& epilogue,
+                   const std::string& kernel, bool is_kept) {
   Node node = reader;
   node.op = "fused_product";
   node.product = product.outputs[0];
@@ -102,7 +155,7 @@ Node fused_product(const Node& product, const Node& reader, const EpilogueShape&
     input = static_cast<int>(node.inputs.size());
   }
   if (is_kept) {
-    const int space = body.stores[0].space, column = body.spaces[space][0];
+    const int space = *only_space(body, live_expressions(body)), column = body.spaces[space][0];
     const ir::Shape& shape = body.operands[operand].shape;
     body.operands[operand].output = static_cast<int>(node.outputs.size());
     node.outputs.push_back(node.product);
@@ -117,7 +170,7 @@ Node fused_product(const Node& product, const Node& reader, const EpilogueShape&
   node.attributes["transpose_b"] = product.flag("transpose_b");
   node.attributes["paired"] = epilogue.paired;
   node.attributes["sums"] = int64_t{epilogue.sums};
-  node.attributes["small"] = false;
+  node.attributes["kernel"] = kernel;
   node.attributes["name"] = "product+" + std::get<std::string>(reader.attributes.at("name"));
   const std::string name = body.operands[operand].name.empty() ? "product" : body.operands[operand].name;
   body.operands[operand].name = name;
@@ -141,7 +194,7 @@ Node plain_product(const ir::Graph& graph, const Node& product) {
   reader.op = "fused";
   reader.body = std::make_shared<const Body>(std::move(body));
   reader.attributes = {{"name", "plain"}};
-  Node node = fused_product(product, reader, {}, false);
+  Node node = fused_product(product, reader, {}, product_kernel::kSmall, false);
   node.attributes["name"] = "plain_product";
   return node;
 }

@@ -221,6 +221,27 @@ TEST(Emit, SmallProductsReadLikeTheRest) {
   EXPECT_EQ(forward.find("main.gemm_"), std::string::npos) << forward;
 }
 
+// A norm behind a product: passes over the row in one struct, of which none is the template's.
+TEST(Emit, ProductsWithNormsReadLikeTheRest) {
+  const Workplace place;
+  const Outcome outcome =
+      place.run({"emit", "base.yaml", "-o", "program", "target=h100", "model.hidden_size=128",
+                 "model.num_attention_heads=2", "model.dropout=0", "model.attention_dropout=0",
+                 "optimizations.precision=bf16", "optimizations.fused_products=all"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string kernel = slurp(place / "program/kernels/product_add_rmsnorm.cu");
+  EXPECT_NE(kernel.find("#include \"kernels/row_product.cuh\"\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("  template <int pass>\n  __device__ void apply(std::int64_t r, int c, "),
+            std::string::npos)
+      << kernel;
+  EXPECT_NE(kernel.find("      if (c == 0) rstd[r] = row_rstd;\n"), std::string::npos) << kernel;
+  EXPECT_EQ(kernel.find("namespace hydrac {"), std::string::npos) << kernel;
+  const std::string forward = slurp(place / "program/forward.cpp");
+  EXPECT_NE(forward.find("  product_add_rmsnorm(act.attn_mixed[l], copies.attn_out_weight[l], "),
+            std::string::npos)
+      << forward;
+}
+
 TEST(Emit, TwoSpecsAreComparedByKernelsWorkAndMemory) {
   const Workplace place;
   std::string wider = base_spec();

@@ -10,7 +10,9 @@
 #include "codegen/cuda_body.h"
 #include "codegen/cuda_product.h"
 #include "codegen/cuda_program.h"
+#include "cuda/small_product/geometry.h"
 #include "emulated_body.h"
+#include "fused_products.h"
 #include "gpu_model.h"
 #include "ops/builder.h"
 #include "passes/product_epilogue.h"
@@ -21,32 +23,6 @@ namespace hydrac::test {
 namespace {
 
 constexpr passes::FusedProducts kWhereverPossible{.capability = 90, .wherever_possible = true};
-
-struct FusedNode {
-  const ir::Node* node;
-  int layer;
-};
-
-// Each epilogue once.
-std::vector<FusedNode> fused_products(const ir::Graph& graph) {
-  std::vector<FusedNode> found;
-  std::set<std::string> seen;
-  for (const ir::Function& function : graph.functions) {
-    for (const ir::Region& region : function.regions) {
-      for (const ir::Node& node : region.nodes) {
-        if (node.op != "fused_product") continue;
-        if (seen.insert(codegen::cuda_body_kernels(graph, node, *targets::find("sm_90")).kernels[0].text)
-                .second)
-          found.push_back({&node, region.layers > 1 ? 1 : 0});
-      }
-    }
-  }
-  return found;
-}
-
-std::string name_of(const ir::Node& node) {
-  return std::get<std::string>(node.attributes.at("name"));
-}
 
 ir::Use add_value(ir::Graph& graph, const std::string& name, const ir::Shape& shape, ir::DType dtype,
                   ir::Role role) {
@@ -63,29 +39,6 @@ void write_numbers(const ir::Graph& graph, Interpreter& state, ir::Use use) {
   std::vector<double> numbers(element_count(graph.value(use).shape));
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 * static_cast<double>(i * 7 % 13) - 1.5;
   state.write(use, numbers);
-}
-
-// The definition, with the product rounded as memory would round it.
-void define(const ir::Graph& graph, Interpreter& state, const ir::Node& node, int layer) {
-  state.run(product_of(node), layer);
-  std::vector<double> product = state.read(node.product, layer);
-  for (double& x : product) x = rounded(graph.value(node.product).dtype, x);
-  state.write(node.product, product, layer);
-  state.run(epilogue_of(node), layer);
-}
-
-// Runs a node's kernels beside its definition. A sum that rounds the other way moves what is computed from it
-// by a step of a 16-bit type.
-std::vector<std::string> differences(const ir::Graph& graph, Interpreter& state, const ir::Node& node,
-                                     int layer) {
-  const codegen::CudaKernels kernels = codegen::cuda_body_kernels(graph, node, *targets::find("sm_90"));
-  std::vector<std::string> names;
-  for (size_t k = 0; k < kernels.kernels.size(); ++k) names.push_back(kernel_name("product", k));
-  emulation::EmulatedKernels compiled(cuda_source_of(graph, {{"product", kernels}}), names);
-  BodyMemory memory(graph, state, kernels, layer);
-  memory.run(compiled, "product");
-  define(graph, state, node, layer);
-  return memory.compare(state, 8e-3, 4e-3);
 }
 
 struct Config {
@@ -105,8 +58,10 @@ class FusedProducts : public testing::TestWithParam<Config> {};
 
 // The same for the kernel of small products, where it takes it.
 std::optional<ir::Node> as_small(const ir::Graph& graph, ir::Node node) {
-  if (!small_product_supports(codegen::product_problem(graph, node, *targets::find("sm_90")))) return {};
-  node.attributes["small"] = true;
+  if (passes::product_kernel_of(node) != passes::product_kernel::kLarge ||
+      !small_product_supports(codegen::product_problem(graph, node, *targets::find("sm_90"))))
+    return {};
+  node.attributes["kernel"] = passes::product_kernel::kSmall;
   return node;
 }
 
@@ -140,6 +95,16 @@ constexpr const char* kLlama =
     "intermediate_size: 24, "
     "vocab_size: 97";
 
+// As wide as the kernel for whole rows takes it.
+constexpr const char* kGpt2Rows =
+    "hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 72, vocab_size: 97, "
+    "norm: layernorm, position: learned, hidden_act: gelu_tanh";
+constexpr const char* kGpt2RowsWithDropout =
+    "hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 72, vocab_size: 97, "
+    "norm: layernorm, position: learned, hidden_act: gelu_tanh, dropout: 0.25";
+constexpr const char* kLlamaRows =
+    "hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 24, vocab_size: 97";
+
 INSTANTIATE_TEST_SUITE_P(
     Small, FusedProducts,
     testing::Values(Config{"Gpt2",
@@ -161,7 +126,23 @@ INSTANTIATE_TEST_SUITE_P(
                            "sequence_len: 5, micro_batch_size: 1",
                            {"product+swiglu+swiglu_backward"},
                            ir::DType::f16,
-                           {.norm = true, .act = true}}),
+                           {.norm = true, .act = true}},
+                    Config{"Gpt2WholeRows",
+                           kGpt2Rows,
+                           "sequence_len: 45, micro_batch_size: 3, gradient_accumulation_steps: 2",
+                           {"product+add+layernorm",
+                            "product+layernorm_backward+add+layernorm_weight_gradient+"
+                            "bias_gradient+cast+bias_gradient"}},
+                    Config{"Gpt2WholeRowsWithDropout",
+                           kGpt2RowsWithDropout,
+                           "sequence_len: 7, micro_batch_size: 3",
+                           {"product+dropout+add+layernorm"},
+                           ir::DType::f16},
+                    Config{"LlamaWholeRows",
+                           kLlamaRows,
+                           "sequence_len: 45, micro_batch_size: 3",
+                           {"product+add+rmsnorm",
+                            "product+rmsnorm_backward+add+rmsnorm_weight_gradient+cast"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Numbers that depend on a tensor's name alone, for what a micro-step reads: graphs differ in their
@@ -202,26 +183,6 @@ TEST_P(FusedProducts, KeepEveryBitOfTheGradients) {
   const auto expected = gradients(std::nullopt);
   EXPECT_FALSE(expected.empty());
   EXPECT_EQ(gradients(kWhereverPossible), expected);
-}
-
-using Names = std::vector<std::string>;
-
-Names nodes_of(const ir::Graph& graph, const std::string& function, const std::string& region) {
-  Names names;
-  for (const ir::Region& candidate : graph.function(function).regions) {
-    if (candidate.name != region) continue;
-    for (const ir::Node& node : candidate.nodes) names.push_back(node.body ? name_of(node) : node.op);
-  }
-  return names;
-}
-
-const ir::Node& node_named(const ir::Graph& graph, const std::string& function, const std::string& name) {
-  for (const ir::Region& region : graph.function(function).regions) {
-    for (const ir::Node& node : region.nodes) {
-      if (node.body && name_of(node) == name) return node;
-    }
-  }
-  throw std::logic_error("no node " + name);
 }
 
 TEST(FuseProducts, OfAGpt2Block) {
@@ -268,14 +229,15 @@ TEST(FuseProducts, OfASmallModelAreAllKernelsOfOurs) {
   const GpuModel model(small_spec(kTiny, kTinyTrain), ir::DType::bf16, {},
                        passes::FusedProducts{.capability = 90});
   EXPECT_EQ(nodes_of(model.graph, "micro_step", "block"),
-            (Names{"product+bias", "attention", "plain_product", "add+layernorm", "product+gelu_tanh",
-                   "plain_product", "add+layernorm"}));
+            (Names{"product+bias", "attention", "product+add+layernorm", "product+gelu_tanh",
+                   "product+add+layernorm"}));
   const Names backward = nodes_of(model.graph, "micro_step", "block_backward");
-  EXPECT_EQ(std::ranges::count(backward, "plain_product"), 3);
+  EXPECT_EQ(std::ranges::count(backward, "plain_product"), 2);
   EXPECT_EQ(std::ranges::count(backward, "product+gelu_tanh_backward+bias_gradient"), 1);
   EXPECT_EQ(std::ranges::count(backward, "gemm"), 0);
   EXPECT_EQ(std::ranges::count(backward, "weight_gradients"), 1);
-  for (const auto& [node, layer] : fused_products(model.graph)) EXPECT_TRUE(node->flag("small"));
+  for (const auto& [node, layer] : fused_products(model.graph))
+    EXPECT_NE(passes::product_kernel_of(*node), passes::product_kernel::kLarge);
 }
 
 // A kernel for small products loads its right side before the kernel before it ends.
@@ -370,7 +332,6 @@ TEST(PlainProduct, IsTheProduct) {
     build.emit_node("gemm", {x, w}, {y},
                     {{"transpose_a", false}, {"transpose_b", transposed}, {"accumulate", false}});
     region.nodes[0] = passes::plain_product(graph, region.nodes[0]);
-    region.nodes[0].attributes["small"] = true;
     ASSERT_EQ(ir::verify(graph), std::vector<std::string>{});
     Interpreter state(graph);
     for (const ir::Use use : {x, w}) write_numbers(graph, state, use);
@@ -397,15 +358,25 @@ TEST(FusedProduct, CompilesAndWhereItPaysSpillsNothing) {
   for (const Options& options :
        {Options{"gpt2-124m", {}}, Options{"gpt2-124m", {}, {.act = true}}, Options{"llama-1b", {}},
         Options{"llama-1b", {}, {.norm = true, .act = true}},
-        Options{"shakespeare-char", {"model.vocab_size=100"}}}) {
-    const GpuModel model(shipped_spec(options.spec, options.overrides), ir::DType::bf16, options.recompute,
-                         kWhereverPossible);
+        Options{"shakespeare-char", {"model.vocab_size=100"}},
+        Options{"shakespeare-char", {"model.vocab_size=100", "optimizations.residual=compute"}},
+        Options{"shakespeare-char",
+                {"model.vocab_size=100", "optimizations.residual=compute", "model.dropout=0",
+                 "model.norm=rmsnorm"}}}) {
+    const auto lowered = [&](const passes::FusedProducts& products) {
+      return GpuModel(shipped_spec(options.spec, options.overrides), ir::DType::bf16, options.recompute,
+                      products);
+    };
+    const GpuModel model = lowered(kWhereverPossible), by_itself = lowered({.capability = 90});
+    std::set<std::string> taken;  // texts
+    for (const auto& [node, layer] : fused_products(by_itself.graph))
+      taken.insert(codegen::cuda_body_kernels(by_itself.graph, *node, gpu).kernels[0].text);
     std::vector<std::pair<std::string, codegen::CudaKernels>> all;
     std::set<std::string> pays;
     for (const auto& [node, layer] : fused_products(model.graph)) {
       const std::string name = "product_" + std::to_string(all.size());
-      if (product_pays(codegen::product_problem(model.graph, *node, gpu))) pays.insert(kernel_name(name, 0));
       all.emplace_back(name, codegen::cuda_body_kernels(model.graph, *node, gpu));
+      if (taken.contains(all.back().second.kernels[0].text)) pays.insert(kernel_name(name, 0));
     }
     ASSERT_FALSE(all.empty()) << options.spec;
     const std::vector<device_code::KernelResources> kernels =

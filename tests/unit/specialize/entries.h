@@ -182,6 +182,45 @@ inline std::string cuda_weight_gradients_entry(bool clusters) {
       clusters ? "{3, 192, 4, 2}" : "{2, 128, 6, 1}");
 }
 
+// A product with an rmsnorm behind it: of few rows, whose blocks send each other whole rows, or of many.
+inline std::string cuda_row_product_entry(bool few) {
+  const int n = few ? 256 : 384;
+  return fmt::format(
+      "#include \"cuda/row_product/row_product.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
+      "namespace hydrac {{\n\n"
+      "struct product_{0}_epilogue {{\n"
+      "  static constexpr int sums = 1, passes = 2, reductions = 1;\n"
+      "  struct Operands {{ Vector<bf16, 8> x; }};\n"
+      "  struct Kept {{ float y[8]; }};\n"
+      "  const bf16* x;\n  bf16* y;\n  float* partials[1];\n  float sum[1][8];\n\n"
+      "  __device__ void begin(int) {{}}\n"
+      "  __device__ Operands load(std::int64_t r, int c) const {{ return {{load_columns<8>(x + r * {1} + "
+      "c)}}; "
+      "}}\n"
+      "  template <int pass>\n"
+      "  __device__ void apply(std::int64_t r, int c, const Vector<bf16, 8>& product_in, const Operands& "
+      "in,\n"
+      "                        Kept& kept, const float (&totals)[1], float (&partial)[1]) {{\n"
+      "    if constexpr (pass == 0) {{\n"
+      "      for (int j = 0; j < 8; ++j) {{\n"
+      "        kept.y[j] = element(product_in, j) + element(in.x, j);\n"
+      "        partial[0] += kept.y[j] * kept.y[j];\n"
+      "        sum[0][j] += kept.y[j];\n"
+      "      }}\n"
+      "    }} else {{\n"
+      "      for (int j = 0; j < 8; ++j) kept.y[j] *= totals[0];\n"
+      "      store_columns<8>(y + r * {1} + c, kept.y);\n"
+      "    }}\n"
+      "  }}\n}};\n\n"
+      "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__({2}, 1) product_{0}(\n"
+      "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, const bf16* x, "
+      "bf16* y, float* workspace) {{\n"
+      "  using Config = cuda::RowProductConfig<bf16, {1}, 1024, {3}, cuda::RowProductTile{4}>;\n"
+      "  product_{0}_epilogue epilogue{{.x = x, .y = y, .partials = {{workspace}}}};\n"
+      "  cuda::row_product<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
+      few ? "few" : "many", n, few ? 288 : 512, few, few ? "{32, 2, 1, 2, 1, 7}" : "{128, 6, 2, 1, 2, 3}");
+}
+
 // forward(q, k, v, out, lse, workspace) and backward(..., dout, dq, dk, dv, ...), dense tensors [2, 70, 4 or
 // 2, head_dim].
 inline std::string cpu_attention_entry(int head_dim, bool causal, bool has_dropout) {

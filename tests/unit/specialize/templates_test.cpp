@@ -210,6 +210,11 @@ TEST_F(SameCode, WeightGradientsCompileToTheSamePtx) {
     expect_same_ptx(test::cuda_weight_gradients_entry(clusters), 90, clusters ? "by clusters" : "by blocks");
 }
 
+TEST_F(SameCode, ProductsWithNormsCompileToTheSamePtx) {
+  for (const bool few : {false, true})
+    expect_same_ptx(test::cuda_row_product_entry(few), 90, few ? "of few rows" : "of many rows");
+}
+
 // Their templates are shared, though each has an epilogue of its own.
 TEST_F(SameCode, ProductsThatShareAHeaderCompileToTheSamePtx) {
   SpecializeRequest request;
