@@ -1,8 +1,8 @@
 // Times products with a norm as their epilogue against a product and a kernel for the norm behind it, as a
 // step's CUDA graph runs them: each behind a kernel that writes the product's left side, and much more than
 // the second-level cache holds where the tensors of a step do not fit there. What is reported is microseconds
-// beyond those of that kernel. row_product_tile and row_product_pays (cuda/row_product/geometry.h) follow this
-// table. Needs a chip of capability 9.0:
+// beyond those of that kernel. row_product_tile and row_product_pays (cuda/row_product/geometry.h) follow
+// this table. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/row_product_bench.cu -lcublasLt -o row_product_bench
 #include <memory>
@@ -43,8 +43,13 @@ struct Tensors {
             sum.get(),  normed.get(),   mean.get(),   rstd.get()};
   }
   NormBackward<bf16, R> backward() {
-    return {residual.get(),   weight.get(), mean.get(), rstd.get(),
-            d_residual.get(), sum.get(),    __is_same(R, bf16) ? nullptr : normed.get()};
+    return {residual.get(),
+            weight.get(),
+            mean.get(),
+            rstd.get(),
+            d_residual.get(),
+            sum.get(),
+            __is_same(R, bf16) ? nullptr : normed.get()};
   }
 
   std::int64_t rows;
@@ -60,15 +65,18 @@ void add_pair(Table& table, const bf16* a, const bf16* b, bf16* c, const Launch&
   if constexpr (cuda::small_product_pays(bare)) {
     const SmallProductKernel<bf16, bare, cuda::small_product_tile(bare), Bare<bf16, static_cast<int>(p.n)>>
         small(a, b, {c});
-    table.add("small product alone", [=](cudaStream_t stream) { small(stream, true); }, before);
-    table.add("small product, norm", [=](cudaStream_t stream) { small(stream, true), norm(stream); }, before);
+    table.add(
+        "small product alone", [=](cudaStream_t stream) { small(stream, true); }, before);
+    table.add(
+        "small product, norm", [=](cudaStream_t stream) { small(stream, true), norm(stream); }, before);
   } else {
     static std::vector<std::unique_ptr<LibraryProduct>> kept;
     kept.push_back(std::make_unique<LibraryProduct>(bare, a, b, c));
     const LibraryProduct& library = *kept.back();
-    table.add("cuBLASLt alone", [&library](cudaStream_t stream) { library(stream); }, before);
-    table.add("cuBLASLt, norm", [&library, norm](cudaStream_t stream) { library(stream), norm(stream); },
-              before);
+    table.add(
+        "cuBLASLt alone", [&library](cudaStream_t stream) { library(stream); }, before);
+    table.add(
+        "cuBLASLt, norm", [&library, norm](cudaStream_t stream) { library(stream), norm(stream); }, before);
   }
   table.add("norm alone", norm, before);
 }
@@ -84,7 +92,8 @@ void add_row_product(Table& table, const bf16* a, const bf16* b, const Epilogue&
   char name[100];
   std::snprintf(name, sizeof name, "%d x %d, %d across, %d down, %d stages%s", tile.rows, tile.columns(),
                 tile.across, tile.down, tile.stages, is_used ? " (used)" : "");
-  table.add(name, [=](cudaStream_t stream) { kernel(stream, true); }, before);
+  table.add(
+      name, [=](cudaStream_t stream) { kernel(stream, true); }, before);
 }
 
 // `flushed` elements are copied by the kernel before.
@@ -125,10 +134,13 @@ void time_shape(const char* title, std::int64_t flushed) {
 int main() {
   using namespace hydrac::test;
   using hydrac::bf16;
-  time_shape<bf16, 2048, 256, 256, true, Tile{32, 2, 1, 2, 1, 4}, Tile{64, 1, 1, 4, 1, 4}>("tiny attn.out", 0);
+  time_shape<bf16, 2048, 256, 256, true, Tile{32, 2, 1, 2, 1, 4}, Tile{64, 1, 1, 4, 1, 4}>("tiny attn.out",
+                                                                                           0);
   time_shape<bf16, 2048, 256, 1024, true, Tile{32, 2, 1, 2, 1, 10}, Tile{64, 1, 1, 4, 1, 6}>("tiny down", 0);
-  time_shape<bf16, 2048, 256, 768, false, Tile{32, 2, 1, 2, 1, 10}, Tile{64, 1, 1, 4, 1, 6}>("tiny d_normed", 0);
-  time_shape<bf16, 2048, 256, 1024, false, Tile{32, 2, 1, 2, 1, 10}, Tile{64, 1, 1, 4, 1, 6}>("tiny d_mlp_normed", 0);
+  time_shape<bf16, 2048, 256, 768, false, Tile{32, 2, 1, 2, 1, 10}, Tile{64, 1, 1, 4, 1, 6}>("tiny d_normed",
+                                                                                             0);
+  time_shape<bf16, 2048, 256, 1024, false, Tile{32, 2, 1, 2, 1, 10}, Tile{64, 1, 1, 4, 1, 6}>(
+      "tiny d_mlp_normed", 0);
   time_shape<float, 2048, 256, 256, true>("tiny attn.out, f32 residual", 0);
   time_shape<float, 2048, 256, 1024, true>("tiny down, f32 residual", 0);
   time_shape<float, 2048, 256, 768, false>("tiny d_normed, f32 residual", 0);

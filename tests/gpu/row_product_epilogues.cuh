@@ -28,43 +28,27 @@ struct NormBackward {
   T* d_sum_copy;             // [m,n], nullptr where R is T
 };
 
-// Eight columns, as Vectors of 16 bytes at most.
-template <class R>
-__device__ void load_eight(Vector<R, 4> (&to)[2], const R* from) {
-  if constexpr (sizeof(R) == 2) {
-    const auto words = __builtin_bit_cast(Vector<std::uint32_t, 4>, load<8>(from));
-    to[0] = __builtin_bit_cast(Vector<R, 4>, Vector<std::uint32_t, 2>{words.at[0], words.at[1]});
-    to[1] = __builtin_bit_cast(Vector<R, 4>, Vector<std::uint32_t, 2>{words.at[2], words.at[3]});
-  } else {
-    to[0] = load<4>(from), to[1] = load<4>(from + 4);
-  }
-}
-
 // sum = residual + c + bias, normed = (sum - mean) rstd weight + shift.
 template <class T, class R, int n>
 struct AddLayernorm {
   static constexpr int sums = 0, passes = 3, reductions = 1;
   struct Operands {
-    Vector<R, 4> residual[2];
+    Vector<R, 8> residual;
   };
   struct Kept {
     float sum[8], mean;
   };
   NormForward<T, R> t;
   Vector<T, 8> bias_in;
-  Vector<float, 4> weight_in[2], shift_in[2];
+  Vector<float, 8> weight_in, shift_in;
 
   __device__ void begin(int column) {
-    bias_in = hydrac::load<8>(t.bias + column);
-    for (int i = 0; i < 2; ++i) {
-      weight_in[i] = hydrac::load<4>(t.weight + column + 4 * i);
-      shift_in[i] = hydrac::load<4>(t.shift + column + 4 * i);
-    }
+    load_columns<8>(bias_in, t.bias + column);
+    load_columns<4>(weight_in, t.weight + column);
+    load_columns<4>(shift_in, t.shift + column);
   }
   __device__ Operands load(std::int64_t row, int column) const {
-    Operands in;
-    load_eight(in.residual, t.residual + row * n + column);
-    return in;
+    return {load_columns<8, 16 / sizeof(R)>(t.residual + row * n + column)};
   }
   template <int pass>
   __device__ void apply(std::int64_t row, int column, const Vector<T, 8>& values, const Operands& in,
@@ -73,7 +57,7 @@ struct AddLayernorm {
       float out[8];
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        out[j] = element(in.residual[j / 4], j % 4) + (element(values, j) + element(bias_in, j));
+        out[j] = element(in.residual, j) + (element(values, j) + element(bias_in, j));
         kept.sum[j] = round_to<R>(out[j]);
         partial[0] += kept.sum[j];
       }
@@ -92,35 +76,70 @@ struct AddLayernorm {
       float out[8];
 #pragma unroll
       for (int j = 0; j < 8; ++j)
-        out[j] = (kept.sum[j] - kept.mean) * rstd * weight_in[j / 4].at[j % 4] + shift_in[j / 4].at[j % 4];
+        out[j] = (kept.sum[j] - kept.mean) * rstd * weight_in.at[j] + shift_in.at[j];
       store_columns<8>(t.normed + row * n + column, out);
     }
   }
 };
 
-// c is the gradient of the above's normed: d_sum, and the sums over the rows of c xhat, c and d_sum.
+// The same without bias, mean and shift: normed = sum rstd weight.
+template <class T, class R, int n>
+struct AddRmsnorm {
+  static constexpr int sums = 0, passes = 2, reductions = 1;
+  struct Operands {
+    Vector<R, 8> residual;
+  };
+  struct Kept {
+    float sum[8];
+  };
+  NormForward<T, R> t;
+  Vector<float, 8> weight_in;
+
+  __device__ void begin(int column) { load_columns<4>(weight_in, t.weight + column); }
+  __device__ Operands load(std::int64_t row, int column) const {
+    return {load_columns<8, 16 / sizeof(R)>(t.residual + row * n + column)};
+  }
+  template <int pass>
+  __device__ void apply(std::int64_t row, int column, const Vector<T, 8>& values, const Operands& in,
+                        Kept& kept, const float (&totals)[1], float (&partial)[1]) {
+    float out[8];
+    if constexpr (pass == 0) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        out[j] = element(in.residual, j) + element(values, j);
+        kept.sum[j] = round_to<R>(out[j]);
+        partial[0] += kept.sum[j] * kept.sum[j];
+      }
+      store_columns<16 / sizeof(R)>(t.sum + row * n + column, out);
+    } else {
+      const float rstd = rsqrt(totals[0] * (1.0f / n) + kNormEpsilon);
+      if (column == 0) t.rstd[row] = rstd;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) out[j] = kept.sum[j] * rstd * weight_in.at[j];
+      store_columns<8>(t.normed + row * n + column, out);
+    }
+  }
+};
+
+// c is the gradient of a layernorm's output: d_sum, and the sums over the rows of c xhat, c and d_sum.
 template <class T, class R, int n>
 struct LayernormBackwardAdd {
   static constexpr int sums = 3, passes = 2, reductions = 2;
   struct Operands {
-    Vector<R, 4> x[2], d_residual[2];
+    Vector<R, 8> x, d_residual;
     float mean, rstd;
   };
   struct Kept {};
   NormBackward<T, R> t;
   float* partials[sums];
   float sum[sums][8];
-  Vector<float, 4> weight_in[2];
+  Vector<float, 8> weight_in;
 
-  __device__ void begin(int column) {
-    for (int i = 0; i < 2; ++i) weight_in[i] = hydrac::load<4>(t.weight + column + 4 * i);
-  }
+  __device__ void begin(int column) { load_columns<4>(weight_in, t.weight + column); }
   __device__ Operands load(std::int64_t row, int column) const {
-    Operands in;
-    load_eight(in.x, t.x + row * n + column);
-    load_eight(in.d_residual, t.d_residual + row * n + column);
-    in.mean = t.mean[row], in.rstd = t.rstd[row];
-    return in;
+    const std::int64_t at = row * n + column;
+    return {load_columns<8, 16 / sizeof(R)>(t.x + at), load_columns<8, 16 / sizeof(R)>(t.d_residual + at),
+            t.mean[row], t.rstd[row]};
   }
   template <int pass>
   __device__ void apply(std::int64_t row, int column, const Vector<T, 8>& values, const Operands& in, Kept&,
@@ -128,8 +147,8 @@ struct LayernormBackwardAdd {
     float out[8];
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const float xhat = (element(in.x[j / 4], j % 4) - in.mean) * in.rstd, d = element(values, j);
-      const float g = d * weight_in[j / 4].at[j % 4];
+      const float xhat = (element(in.x, j) - in.mean) * in.rstd, d = element(values, j);
+      const float g = d * weight_in.at[j];
       if constexpr (pass == 0) {
         partial[0] += g;
         partial[1] += g * xhat;
@@ -137,7 +156,7 @@ struct LayernormBackwardAdd {
         sum[1][j] += d;
       } else {
         const float d_x = in.rstd * (g - totals[0] * (1.0f / n) - xhat * (totals[1] * (1.0f / n)));
-        out[j] = element(in.d_residual[j / 4], j % 4) + round_to<R>(d_x);
+        out[j] = element(in.d_residual, j) + round_to<R>(d_x);
         sum[2][j] += round_to<R>(out[j]);
       }
     }

@@ -1,7 +1,7 @@
-// Tests the kernel for products whose epilogue sees whole rows on a GPU: a layernorm behind the product and
-// its gradient, against float64 from the products that the kernel itself rounds to storage; that runs give the
-// same bits, write everything and nothing else; and that launches which overlap, each reading what the one
-// before wrote, give what launches one after the other give. Needs a chip of capability 9.0:
+// Tests the kernel for products whose epilogue sees whole rows on a GPU: layernorm and rmsnorm behind the
+// product and a layernorm's gradient, against float64; that runs give the same bits, write everything and
+// nothing else; and that launches which overlap, each reading what the one before wrote, give what launches
+// one after the other give. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/row_product_test.cu -o row_product_test
 #include "product_checks.cuh"
@@ -13,7 +13,7 @@ namespace {
 
 using Tile = cuda::RowProductTile;
 
-// a [m,k], b, and c = a b in float64, rounded to T.
+// a [m,k], b, and c = a b in float64.
 template <class T, int m, int n, int k, bool b_transposed>
 struct Product {
   std::vector<T> a = random_values<T>(std::size_t{m} * k, 3 * m + n), b;
@@ -25,10 +25,10 @@ struct Product {
     for (int i = 0; i < k; ++i) {
       for (int j = 0; j < n; ++j) wide[i * n + j] = to_float(b_transposed ? b[j * k + i] : b[i * n + j]);
     }
-    for (int r = 0; r < m; ++r) {
-      double* const row = c.data() + std::size_t{static_cast<std::size_t>(r)} * n;
+    for (std::size_t r = 0; r < m; ++r) {
+      double* const row = c.data() + r * n;
       for (int i = 0; i < k; ++i) {
-        const double x = to_float(a[std::size_t{static_cast<std::size_t>(r)} * k + i]);
+        const double x = to_float(a[r * k + i]);
         for (int j = 0; j < n; ++j) row[j] += x * wide[i * n + j];
       }
     }
@@ -98,14 +98,17 @@ constexpr double kTolerance = __is_same(T, bf16) ? 4e-3 : 6e-4;  // rounds the p
 
 void report(const char* what, bool passed, const Tile& tile, int m, int n, int k, bool b_transposed) {
   failures += !passed;
-  std::printf("%s %s m=%d n=%d k=%d %s: rows %d, %d panels, across %d, down %d, stages %d", passed ? "ok  " : "FAIL",
-              what, m, n, k, b_transposed ? "[n,k]" : "[k,n]", tile.rows, tile.panels, tile.across, tile.down,
-              tile.stages);
+  std::printf("%s %s m=%d n=%d k=%d %s: rows %d, %d panels, across %d, down %d, stages %d",
+              passed ? "ok  " : "FAIL", what, m, n, k, b_transposed ? "[n,k]" : "[k,n]", tile.rows,
+              tile.panels, tile.across, tile.down, tile.stages);
 }
 
-template <class T, class R, int m, int n, int k, bool b_transposed, Tile tile>
+// `Norm` is AddLayernorm or AddRmsnorm.
+template <template <class, class, int> class Norm, class T, class R, int m, int n, int k, bool b_transposed,
+          Tile tile>
 void check_forward() {
-  using Epilogue = AddLayernorm<T, R, n>;
+  using Epilogue = Norm<T, R, n>;
+  constexpr bool centers = Epilogue::passes == 3;
   constexpr cuda::ProductProblem problem{90, __is_same(T, bf16), b_transposed, m, n, k, false, 0};
   const Product<T, m, n, k, b_transposed> product;
   const auto bias = random_values<T>(n, 8);
@@ -124,8 +127,8 @@ void check_forward() {
                             outputs.add<float>(m),
                             outputs.add<float>(m)};
   bool sound = true;
-  const auto out = run_twice(RowProductKernel<T, problem, tile, Epilogue>(a.get(), b.get(), {t, {}, {}, {}}),
-                             outputs, sound);
+  const auto out =
+      run_twice(RowProductKernel<T, problem, tile, Epilogue>(a.get(), b.get(), Epilogue{t}), outputs, sound);
 
   const auto sums = values_of<R>(out[0]);
   std::vector<double> sum(std::size_t{m} * n), normed(sum.size()), means(m), rstds(m);
@@ -133,8 +136,8 @@ void check_forward() {
     double mean = 0, variance = 0;
     for (int j = 0; j < n; ++j) {
       const std::size_t at = static_cast<std::size_t>(r) * n + j;
-      sum[at] = product.c[at] + to_float(bias[j]) + to_float(residual[at]);
-      mean += to_float(sums[at]) / double{n};
+      sum[at] = product.c[at] + to_float(residual[at]) + (centers ? to_float(bias[j]) : 0.0f);
+      if (centers) mean += to_float(sums[at]) / double{n};
     }
     for (int j = 0; j < n; ++j) {
       const double centered = to_float(sums[static_cast<std::size_t>(r) * n + j]) - mean;
@@ -143,14 +146,16 @@ void check_forward() {
     means[r] = mean, rstds[r] = 1 / std::sqrt(variance + double{kNormEpsilon});
     for (int j = 0; j < n; ++j) {
       const std::size_t at = static_cast<std::size_t>(r) * n + j;
-      normed[at] = (to_float(sums[at]) - mean) * rstds[r] * weight[j] + shift[j];
+      normed[at] = (to_float(sums[at]) - mean) * rstds[r] * weight[j] + (centers ? shift[j] : 0.0f);
     }
   }
   const double errors[] = {error_of(sums, sum), error_of(values_of<T>(out[1]), normed),
-                           error_of(values_of<float>(out[2]), means),
+                           centers ? error_of(values_of<float>(out[2]), means) : 0,
                            error_of(values_of<float>(out[3]), rstds)};
-  report("layernorm", sound && errors[0] < kTolerance<T> && errors[1] < kTolerance<T> && errors[2] < 1e-5 && errors[3] < 1e-5,
-         tile, m, n, k, b_transposed);
+  report(
+      centers ? "layernorm" : "rmsnorm",
+      sound && errors[0] < kTolerance<T> && errors[1] < kTolerance<T> && errors[2] < 1e-5 && errors[3] < 1e-5,
+      tile, m, n, k, b_transposed);
   std::printf(" sum %.1e normed %.1e mean %.1e rstd %.1e%s\n", errors[0], errors[1], errors[2], errors[3],
               sound ? "" : " NOT REPEATABLE or out of bounds");
   std::fflush(stdout);
@@ -162,7 +167,8 @@ void check_backward() {
   constexpr cuda::ProductProblem problem{90, __is_same(T, bf16), b_transposed, m, n, k, false, 3};
   using Kernel = RowProductKernel<T, problem, tile, Epilogue>;
   const Product<T, m, n, k, b_transposed> product;
-  const auto x = random_values<R>(std::size_t{m} * n, 7), d_residual = random_values<R>(std::size_t{m} * n, 11);
+  const auto x = random_values<R>(std::size_t{m} * n, 7),
+             d_residual = random_values<R>(std::size_t{m} * n, 11);
   const auto weight = random_values<float>(n, 9), mean = random_values<float>(m, 10);
   auto rstd = random_values<float>(m, 12);
   for (float& one : rstd) one = 0.5f + std::fabs(one);
@@ -171,8 +177,8 @@ void check_backward() {
   DeviceArray<float> device_weight(weight), device_mean(mean), device_rstd(rstd);
   Outputs outputs;
   const std::size_t size = std::size_t{m} * n;
-  const NormBackward<T, R> t{device_x.get(),    device_weight.get(),     device_mean.get(),
-                             device_rstd.get(), device_d_residual.get(), outputs.add<R>(size),
+  const NormBackward<T, R> t{device_x.get(),      device_weight.get(),     device_mean.get(),
+                             device_rstd.get(),   device_d_residual.get(), outputs.add<R>(size),
                              outputs.add<T>(size)};
   float* const partials = outputs.add<float>(Kernel::kSumsRows * 3 * n);
   bool sound = true;
@@ -194,8 +200,8 @@ void check_backward() {
     }
     for (int j = 0; j < n; ++j) {
       const std::size_t at = static_cast<std::size_t>(r) * n + j;
-      d_sum[at] = to_float(d_residual[at]) +
-                  rstd[r] * (product.c[at] * weight[j] - mean_g - xhat(j) * mean_g_xhat);
+      d_sum[at] =
+          to_float(d_residual[at]) + rstd[r] * (product.c[at] * weight[j] - mean_g - xhat(j) * mean_g_xhat);
       sums[2][j] += to_float(got[at]);
     }
   }
@@ -207,11 +213,12 @@ void check_backward() {
     const std::vector<float> total(totals.begin() + s * n, totals.begin() + (s + 1) * n);
     errors[2 + s] = error_of(total, sums[s]);
   }
-  report("its gradient", sound && errors[0] < kTolerance<T> && errors[1] < kTolerance<T> && errors[2] < kTolerance<T> &&
-                             errors[3] < kTolerance<T> && errors[4] < 1e-5,
+  report("its gradient",
+         sound && errors[0] < kTolerance<T> && errors[1] < kTolerance<T> && errors[2] < kTolerance<T> &&
+             errors[3] < kTolerance<T> && errors[4] < 1e-5,
          tile, m, n, k, b_transposed);
-  std::printf(" d_sum %.1e %.1e sums %.1e %.1e %.1e%s\n", errors[0], errors[1], errors[2], errors[3], errors[4],
-              sound ? "" : " NOT REPEATABLE or out of bounds");
+  std::printf(" d_sum %.1e %.1e sums %.1e %.1e %.1e%s\n", errors[0], errors[1], errors[2], errors[3],
+              errors[4], sound ? "" : " NOT REPEATABLE or out of bounds");
   std::fflush(stdout);
 }
 
@@ -222,9 +229,10 @@ constexpr Tile used(int m, int n, int k, bool b_transposed, int sums) {
 // k that fits in the stages and k that goes around.
 template <class T, class R, int m, int n>
 void check_shape() {
-  check_forward<T, R, m, n, 72, true, used(m, n, 72, true, 0)>();
-  check_forward<T, R, m, n, 256, true, used(m, n, 256, true, 0)>();
-  check_forward<T, R, m, n, 1104, true, used(m, n, 1104, true, 0)>();
+  check_forward<AddLayernorm, T, R, m, n, 72, true, used(m, n, 72, true, 0)>();
+  check_forward<AddLayernorm, T, R, m, n, 256, true, used(m, n, 256, true, 0)>();
+  check_forward<AddLayernorm, T, R, m, n, 1104, true, used(m, n, 1104, true, 0)>();
+  check_forward<AddRmsnorm, T, R, m, n, 264, true, used(m, n, 264, true, 0)>();
   check_backward<T, R, m, n, 256, false, used(m, n, 256, false, 3)>();
   check_backward<T, R, m, n, 1104, false, used(m, n, 1104, false, 3)>();
 }
@@ -245,9 +253,13 @@ void check_chain(int m) {
   using Kernel = RowProductKernel<bf16, problem, tile, Epilogue>;
   const auto norm = [&](bf16* residual, bf16* normed) {
     return Epilogue{
-        {bias.get(), residual, weight.get(), shift.get(), sum.get(), normed, mean.get(), rstd.get()}, {}, {}, {}};
+        {bias.get(), residual, weight.get(), shift.get(), sum.get(), normed, mean.get(), rstd.get()},
+        {},
+        {},
+        {}};
   };
-  const Kernel forth(x.get(), w.get(), norm(x.get(), y.get())), back(y.get(), w.get(), norm(y.get(), x.get()));
+  const Kernel forth(x.get(), w.get(), norm(x.get(), y.get())),
+      back(y.get(), w.get(), norm(y.get(), x.get()));
   std::vector<bf16> expected;
   int different = 0;
   for (int run = 0; run < 1 + m; ++run) {
@@ -281,7 +293,7 @@ int main() {
   check_shape<bf16, bf16, 300, 384>();
   check_shape<bf16, float, 77, 384>();
   check_shape<f16, f16, 129, 384>();
-  check_forward<bf16, bf16, 6000, 256, 264, true, used(6000, 256, 264, true, 0)>();
+  check_forward<AddLayernorm, bf16, bf16, 6000, 256, 264, true, used(6000, 256, 264, true, 0)>();
   check_backward<bf16, bf16, 6000, 256, 264, false, used(6000, 256, 264, false, 3)>();
   check_chain<2048, 256>(50);
   check_chain<16384, 384>(20);

@@ -1,7 +1,7 @@
 // Times the kernel for small products against cuBLASLt's and the big product kernel as a step's CUDA graph
 // runs them: 48 times behind each other, each behind a kernel that writes its left side, and also alone. What
-// is reported is microseconds a product beyond those of that kernel. small_product_tile and small_product_pays
-// (cuda/small_product/geometry.h) follow this table. Needs a chip of capability 9.0:
+// is reported is microseconds a product beyond those of that kernel. small_product_tile and
+// small_product_pays (cuda/small_product/geometry.h) follow this table. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/small_product_bench.cu -lcublasLt -o small_product_bench
 #include "graph_timing.cuh"
@@ -17,12 +17,13 @@ struct Tensors {
 };
 
 template <cuda::ProductProblem p, cuda::SmallProductTile tile>
-constexpr bool is_used = cuda::small_product_pays(p) &&
-                         cuda::small_product_tile(p).panels == tile.panels &&
-                         cuda::small_product_tile(p).stages == tile.stages;
+constexpr bool is_used =
+    cuda::small_product_pays(p) && cuda::small_product_tile(p).panels
+                                       == tile.panels&& cuda::small_product_tile(p).stages == tile.stages;
 
 template <cuda::ProductProblem p, cuda::SmallProductTile tile, class Make>
-void add_small(Table& table, const bf16* a, const bf16* b, const Tensors& t, const Launch& before, Make make) {
+void add_small(Table& table, const bf16* a, const bf16* b, const Tensors& t, const Launch& before,
+               Make make) {
   if constexpr (cuda::product_columns(p) % tile.columns() == 0) {
     const auto epilogue = make(t);
     using Epilogue = std::remove_const_t<decltype(epilogue)>;
@@ -30,7 +31,8 @@ void add_small(Table& table, const bf16* a, const bf16* b, const Tensors& t, con
     char name[80];
     std::snprintf(name, sizeof name, "64 x %d, %d stages: %u blocks%s", tile.columns(), tile.stages,
                   kernel.kLaunch.grid, is_used<p, tile> ? " (used)" : "");
-    table.add(name, [=](cudaStream_t stream) { kernel(stream, true); }, before);
+    table.add(
+        name, [=](cudaStream_t stream) { kernel(stream, true); }, before);
   }
 }
 
@@ -45,10 +47,12 @@ void time_shape(const char* title, Make make) {
   const Launch before = [&](cudaStream_t stream) { launch_copy(source.get(), a.get(), p.m * p.k, stream); };
   Table table;
   const LibraryProduct library(p, a.get(), b.get(), c.get());
-  table.add("cuBLASLt", [&](cudaStream_t stream) { library(stream); }, before);
+  table.add(
+      "cuBLASLt", [&](cudaStream_t stream) { library(stream); }, before);
   const auto epilogue = make(t);
   const ProductKernel<bf16, p, std::remove_const_t<decltype(epilogue)>> big(a.get(), b.get(), epilogue);
-  table.add("big kernel", [&](cudaStream_t stream) { big(stream, true); }, before);
+  table.add(
+      "big kernel", [&](cudaStream_t stream) { big(stream, true); }, before);
   (add_small<p, tiles>(table, a.get(), b.get(), t, before, make), ...);
   table.print(title, before);
 }
