@@ -71,7 +71,7 @@ HYDRAC_FN constexpr RowProductTile row_product_tile(const ProductProblem& p) {
 }
 
 // Whether it is faster than a product and a norm behind it, as measured in CUDA graphs on an H200
-// (tests/gpu/row_product_bench.cu), with a residual of 16 bits: forward by 8 to 30%, backward by 13 to 23%,
+// (tests/gpu/row_product_bench.cu), with a residual of 16 bits: forward by 2 to 32%, backward by 7 to 23%,
 // where rounds of blocks leave few multiprocessors without one. A longer k hides less of the epilogue than a
 // library's product gains. Fewer rows are those of generated text.
 HYDRAC_FN constexpr bool row_product_pays(const ProductProblem& p) {
