@@ -24,12 +24,12 @@ std::string CudaBodyPrinter::neutral(ExprId reduction) const {
 void CudaBodyPrinter::declare_reductions(const Loop& loop, const std::string& prefix) {
   for (size_t i = 0; i < loop.reductions.size(); ++i) {
     const ExprId id = loop.reductions[i];
-    if (const std::optional<int> store = summed_by(id)) {
-      names_[id] = sum_names_.at(*store);
-      continue;
-    }
     if (node_.product.value != ir::kNoValue) {  // the product's kernel adds up what its threads have
       names_[id] = fmt::format("partial[{}]", i);
+      continue;
+    }
+    if (const std::optional<int> store = summed_by(id)) {
+      names_[id] = sum_names_.at(*store);
       continue;
     }
     if (body_.exprs[id].op == ExprOp::logsumexp) {
