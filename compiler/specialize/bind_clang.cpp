@@ -168,13 +168,15 @@ class Binder : public RecursiveASTVisitor<Binder> {
     const auto open = places_.of(expression->getLParen()), close = places_.of(expression->getRParen());
     if (!operation || !open || !close || operation->getCond()->isValueDependent()) return true;
     std::vector<Edit> edits;
+    std::string witness;  // they go where all instances keep the same side
     if (const auto value = conditions_.value_of(operation->getCond())) {
+      witness = *value ? "true" : "false";
       const Expr* kept = as_written(*value ? operation->getTrueExpr() : operation->getFalseExpr());
       if (isa<DeclRefExpr, MemberExpr, IntegerLiteral, FloatingLiteral, CallExpr,
               SubstNonTypeTemplateParmExpr>(kept))
         edits = {{open->offset, open->offset + 1, ""}, {close->offset, close->offset + 1, ""}};
     }
-    proposals_.propose(*open, '(', edits);
+    proposals_.propose(*open, '(', edits, witness);
     return true;
   }
   // (true && a < b) || c needs no parentheses when folded.

@@ -52,6 +52,15 @@ TEST(Specialize, AParameterThatVariesStays) {
       "__global__ void k(int* x) {\n  x[0] = hydrac::made::f<1>(hydrac::made::f<2>(3));\n}\n");
 }
 
+TEST(Specialize, WhatVariesKeepsItsParentheses) {
+  EXPECT_EQ(
+      specialized("template <bool twice>\n__device__ int f(int x) {\n"
+                  "  return x * (twice ? 2 : 3) * (twice + 1);\n}\n",
+                  "__global__ void k(int* x) { x[0] = hydrac::cuda::f<true>(hydrac::cuda::f<false>(3)); }\n"),
+      "template <bool twice>\n__device__ int f(int x) {\n  return x * (twice ? 2 : 3) * (twice + 1);\n}\n\n"
+      "__global__ void k(int* x) {\n  x[0] = hydrac::made::f<true>(hydrac::made::f<false>(3));\n}\n");
+}
+
 TEST(Specialize, DeadBranchesGoWithTheirComments) {
   EXPECT_EQ(specialized("template <bool a, bool b>\n__device__ int f(int x) {\n"
                         "  if constexpr (a) {\n    // The a way.\n    x += 1;\n  } else if constexpr (b) {\n"
