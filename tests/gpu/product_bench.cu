@@ -128,6 +128,9 @@ int main() {
   time_shape<backward(16384, 8192, 2048, 0)>("llama d_act, swiglu'", swiglu_backward<8192>);
   time_shape<forward(16384, 1536, 384)>("char-small up, gelu", gelu<1536>);
   time_shape<backward(16384, 1536, 384, 1)>("char-small d_act, gelu'", gelu_backward<1536>);
+  time_shape<forward(16384, 1152, 384)>("char-small qkv, bias", add_bias<1152>);
+  time_shape<forward(16384, 384, 1536)>("char-small down, bias", add_bias<384>);
+  time_shape<backward(16384, 384, 1536, 0)>("char-small d_mlp_normed, bias", add_bias<384>);
   time_shape<forward(2048, 1024, 256)>("tiny up, gelu", gelu<1024>);
   time_shape<backward(2048, 1024, 256, 1)>("tiny d_act, gelu'", gelu_backward<1024>);
   return 0;

@@ -37,6 +37,13 @@ TEST(ProductGeometry, LaunchesFitTheChip) {
   });
 }
 
+// Side by side, the second block of the last cluster across would have no columns.
+TEST(ProductGeometry, AClusterLiesDownWhereTheTilesAcrossAreOdd) {
+  EXPECT_EQ(product_launch(problem(128, 512, 768)).grid, 4u);
+  EXPECT_EQ(product_launch(problem(256, 384, 768)).grid, 6u);
+  EXPECT_EQ(product_launch(problem(128, 384, 768)).grid, 6u);
+}
+
 TEST(ProductGeometry, StagesAreAlignedForTheSwizzle) {
   for_problems([](const ProductProblem& p) {
     const ProductTile tile = product_tile(p);

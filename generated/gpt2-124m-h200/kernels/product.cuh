@@ -17,7 +17,9 @@ namespace hydrac::gpt2_124m_program {
 namespace product_code {
 
 constexpr int kDepthTiles = 12;
-constexpr int kTileColumns = 128;  // of the epilogue
+constexpr int kClusterColumns = 2;  // in tiles
+constexpr int kTileColumns = 128;   // of the epilogue
+constexpr int kClusterRows = 1;
 constexpr int kResultRowBytes = 256;
 constexpr int kHalfBBytes = 8192;
 constexpr int kHalfDistance = 64;  // from half to half, in b
@@ -32,7 +34,7 @@ struct ProductTile {
 
   static constexpr int columns = 128;
   static constexpr int depth = 64;   // 128 bytes, the width of the swizzle
-  static constexpr int cluster = 2;  // blocks side by side that share their tiles of a
+  static constexpr int cluster = 2;  // blocks that share operands
   static constexpr int product_warps = 8;
 
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
@@ -115,14 +117,16 @@ struct ProductPlace {
   int row, column;
 };
 
-// The tiles of one block are first(), first() + step(), ... below count(). The blocks of a cluster take tiles
-// that lie side by side. Tiles that are computed at the same time cover about as many rows as columns, so
-// that they share operands in the L2 cache.
+// The tiles of one block are first(), first() + step(), ... below count(). The blocks of a cluster take
+// neighbours. Tiles that are computed at the same time cover about as many rows as columns, so that they
+// share operands in the L2 cache.
 template <class Config>
 class ProductTiles {
  public:
   __device__ __forceinline__ ProductTiles(std::int64_t rows, int rank)
-      : height_(static_cast<int>((rows + Config::tile.rows - 1) / Config::tile.rows)), rank_(rank) {}
+      : height_(static_cast<int>((rows + kRows - 1) / kRows)),
+        down_(rank / kClusterColumns),
+        across_(rank % kClusterColumns) {}
 
   __device__ __forceinline__ int first() const { return static_cast<int>(blockIdx.x) / kCluster; }
   __device__ __forceinline__ int step() const { return static_cast<int>(gridDim.x) / kCluster; }
@@ -132,16 +136,18 @@ class ProductTiles {
     const int top = tile / (kBand * kWidth) * kBand;
     const int within = tile - top * kWidth;
     const int height = top + kBand < height_ ? kBand : height_ - top;
-    return {(top + within % height) * Config::tile.rows, (within / height * kCluster + rank_) * kTileColumns};
+    return {(top + within % height) * kRows + down_ * Config::tile.rows,
+            (within / height * kClusterColumns + across_) * kTileColumns};
   }
 
  private:
   static constexpr int kCluster = Config::tile.cluster;
-  static constexpr int kWidth = (Config::column_tiles + kCluster - 1) / kCluster;  // in clusters
-  static constexpr int kBand = 8;  // tiles one below the other before the next column
+  static constexpr int kRows = Config::tile.rows * kClusterRows;         // of a cluster
+  static constexpr int kWidth = Config::column_tiles / kClusterColumns;  // in clusters
+  static constexpr int kBand = 8;  // clusters one below the other before the next column
 
-  int height_;
-  int rank_;
+  int height_;         // in clusters
+  int down_, across_;  // the block in its cluster
 };
 
 // ---- A warpgroup's epilogue of one tile
@@ -162,6 +168,7 @@ class ProductRows {
     left_ = column() >= Config::columns || below < 0 ? 0
             : below >= Config::tile.rows             ? Config::tile.rows
                                                      : static_cast<int>(below);
+    has_rows_ = place.row < rows;
     whole_ = place.row + Config::tile.rows <= rows && place.column + kTileColumns <= Config::columns;
     epilogue_.begin(column() < Config::columns ? column() : 0);
     if constexpr (Epilogue::sums > 0) {
@@ -222,7 +229,7 @@ class ProductRows {
       store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
       sync_warpgroup(warpgroup_);
       const int column = place_.column + thread_;
-      if (thread_ < kTileColumns && column < Config::columns) {
+      if (has_rows_ && thread_ < kTileColumns && column < Config::columns) {
         float total = 0.0f;
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) total += exchange[group * kTileColumns + thread_];
@@ -276,8 +283,9 @@ class ProductRows {
   const int warpgroup_;
   const ProductPlace place_;
   Epilogue& epilogue_;
-  int left_;    // rows from this thread's first to the end
-  bool whole_;  // all rows and columns of the tile are there
+  int left_;       // rows from this thread's first to the end
+  bool has_rows_;  // the tile has: the last one of a cluster may lie behind the end
+  bool whole_;     // all rows and columns of the tile are there
   Words ahead_[kAhead];
 };
 
@@ -383,31 +391,55 @@ class ProductSums {
 
 // ---- The thread of a product's block that starts the copies of operands to shared memory
 
-// By one thread: all tiles of the block, as far ahead as there are stages. In a cluster each block brings its
-// columns of b and a share of the rows of a, which the blocks have in common.
+// Copies the map's box at (x, y) to this block, or to the same place of both blocks of the cluster.
+template <bool to_both>
+__device__ __forceinline__ void copy_operand(std::uint32_t to, const TensorMap& map, int x, int y,
+                                             std::uint32_t full) {
+  if constexpr (to_both) {
+    copy_box_to(3, to, map, x, y, full);
+  } else {
+    copy_box(to, map, x, y, full);
+  }
+}
+
+// What arrives in one stage: halves of a's rows and of b's columns.
+template <class Config>
+struct ProductStageCopies {
+  const TensorMap &map_a, &map_b;
+  std::uint32_t to_a, to_b, full;
+  int row, column, depth;
+
+  __device__ __forceinline__ void a(int half) const {
+    copy_operand<true>(to_a + half * (Config::a_bytes / 2), map_a, depth,
+                       row + half * (Config::tile.rows / 2), full);
+  }
+  __device__ __forceinline__ void b(int half) const {
+    const int first = column + half * kHalfDistance;
+    copy_operand<false>(to_b + half * kHalfBBytes, map_b, Config::b_transposed ? depth : first,
+                        Config::b_transposed ? first : depth, full);
+  }
+};
+
+// By one thread: all tiles of the block, as far ahead as there are stages. Of the operand that a cluster's
+// blocks have in common each brings one half, for both.
 template <class Config>
 __device__ __forceinline__ void copy_operands(const ProductShared<Config>& shared,
                                               const ProductTiles<Config>& tiles, const TensorMap& a,
                                               const TensorMap& b, int rank) {
-  constexpr int kShare = Config::tile.rows / Config::tile.cluster;
   ProductStage<Config> stage;
 #pragma unroll 1
   for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
     const ProductPlace place = tiles.place(tile);
 #pragma unroll 1
     for (int k = 0; k < kDepthTiles; ++k, stage.advance()) {
-      const int depth = k * ProductTile::depth;
       const std::uint32_t full = shared.full(stage.index);
       barrier::wait_patiently(shared.empty(stage.index), stage.parity ^ 1);
       barrier::expect(full, Config::tile.stage_bytes());
-      copy_box_to(3, shared.a(stage.index) + rank * (Config::a_bytes / 2), a, depth,
-                  place.row + rank * kShare, full);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int column = place.column + half * kHalfDistance;
-        copy_box(shared.b(stage.index) + half * kHalfBBytes, b, Config::b_transposed ? depth : column,
-                 Config::b_transposed ? column : depth, full);
-      }
+      const ProductStageCopies<Config> copies{a,    b,         shared.a(stage.index), shared.b(stage.index),
+                                              full, place.row, place.column,          k * ProductTile::depth};
+      copies.a(rank);
+      copies.b(0);
+      copies.b(1);
     }
   }
 }

@@ -23,6 +23,11 @@ struct ProductConfig {
   static constexpr int half_distance = paired ? n / 2 : half_columns;        // from half to half, in b
   static constexpr int tile_columns = paired ? half_columns : tile.columns;  // of the epilogue
   static constexpr int column_tiles = (columns + tile_columns - 1) / tile_columns;
+  // The blocks of a cluster lie side by side and share their rows of a, or, where that would leave one
+  // without columns, one below the other and share their columns of b.
+  static constexpr bool side_by_side = column_tiles % tile.cluster == 0;
+  static constexpr int cluster_columns = side_by_side ? tile.cluster : 1;  // in tiles
+  static constexpr int cluster_rows = tile.cluster / cluster_columns;
   static constexpr int depth_tiles = (k + tile.depth - 1) / tile.depth;
 
   static constexpr int a_bytes = tile.rows * tile.depth * 2;

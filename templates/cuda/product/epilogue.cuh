@@ -22,6 +22,7 @@ class ProductRows {
     left_ = column() >= Config::columns || below < 0 ? 0
             : below >= Config::tile.rows             ? Config::tile.rows
                                                      : static_cast<int>(below);
+    has_rows_ = place.row < rows;
     whole_ = place.row + Config::tile.rows <= rows && place.column + Config::tile_columns <= Config::columns;
     epilogue_.begin(column() < Config::columns ? column() : 0);
     if constexpr (Epilogue::sums > 0) {
@@ -82,7 +83,7 @@ class ProductRows {
       store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
       sync_warpgroup(warpgroup_);
       const int column = place_.column + thread_;
-      if (thread_ < Config::tile_columns && column < Config::columns) {
+      if (has_rows_ && thread_ < Config::tile_columns && column < Config::columns) {
         float total = 0.0f;
 #pragma unroll
         for (int group = 0; group < kGroups; ++group)
@@ -146,8 +147,9 @@ class ProductRows {
   const int warpgroup_;
   const ProductPlace place_;
   Epilogue& epilogue_;
-  int left_;    // rows from this thread's first to the end
-  bool whole_;  // all rows and columns of the tile are there
+  int left_;       // rows from this thread's first to the end
+  bool has_rows_;  // the tile has: the last one of a cluster may lie behind the end
+  bool whole_;     // all rows and columns of the tile are there
   Words ahead_[kAhead];
 };
 

@@ -84,8 +84,10 @@ HYDRAC_FN constexpr std::int64_t product_sums_rows(const ProductProblem& p) {
 HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p) {
   const ProductTile tile = product_tile(p);
   constexpr int cluster = ProductTile::cluster;
-  const std::int64_t columns = (p.n + ProductTile::columns - 1) / ProductTile::columns;
-  const std::int64_t clusters = (p.m + tile.rows - 1) / tile.rows * ((columns + cluster - 1) / cluster);
+  const std::int64_t across = (p.n + ProductTile::columns - 1) / ProductTile::columns;
+  const std::int64_t down = (p.m + tile.rows - 1) / tile.rows;
+  const std::int64_t clusters =
+      across % cluster == 0 ? down * (across / cluster) : (down + cluster - 1) / cluster * across;
   const std::int64_t most = product_multiprocessors(p.capability) / cluster;
   return {static_cast<unsigned>((clusters < most ? clusters : most) * cluster), ProductTile::threads, cluster,
           1, static_cast<std::uint64_t>(tile.shared_bytes())};

@@ -12,7 +12,7 @@ struct ProductTile {
 
   static constexpr int columns = 128;
   static constexpr int depth = 64;   // 128 bytes, the width of the swizzle
-  static constexpr int cluster = 2;  // blocks side by side that share their tiles of a
+  static constexpr int cluster = 2;  // blocks that share operands
   static constexpr int product_warps = 8;
   static constexpr int threads = 384;  // with four warps of which one copies
   static constexpr int barrier_bytes = 256;
