@@ -120,7 +120,7 @@ struct Activations {
   bf16* d_residual_sum_bf16 = at.tensor<bf16>(24'756'594'944);                     // [B,T,C]
   float* layernorm_backward_add_workspace = at.tensor<float>(24'353'941'760);      // [304128]
   bf16* d_mlp_up = at.tensor<bf16>(24'353'941'760);                                // [B,T,F]
-  float* product_gelu_tanh_backward_workspace = at.tensor<float>(24'857'258'240);  // [1572864]
+  float* product_gelu_tanh_backward_workspace = at.tensor<float>(24'857'258'240);  // [1050624]
   bf16* d_mlp_normed = at.tensor<bf16>(24'756'594'944);                            // [B,T,C]
   bf16* d_residual_bf16 = at.tensor<bf16>(24'353'941'760);                         // [B,T,C]
   float* layernorm_backward_add_workspace_2 = at.tensor<float>(24'454'605'056);    // [304128]

@@ -69,7 +69,7 @@ void layernorm_backward_add_sums(float* d_norm_weight,    // [C]
                                  cudaStream_t stream);
 
 void product_gelu_tanh_backward_sums(float* d_bias,           // [F]
-                                     const float* workspace,  // [512,kSums]
+                                     const float* workspace,  // [342,kSums]
                                      cudaStream_t stream);
 
 void bias_gradient(const bf16* d_y,   // [B,T,3HD]
@@ -189,7 +189,7 @@ void product_gelu_tanh_backward(const bf16* left,     // [B,T,C]
                                 const bf16* product,  // [B,T,F]
                                 const bf16* bias,     // [F]
                                 bf16* d_x,            // [B,T,F]
-                                float* workspace,     // [512,F]
+                                float* workspace,     // [342,F]
                                 cudaStream_t stream);
 
 // ---- update.cu

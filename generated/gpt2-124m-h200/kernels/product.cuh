@@ -16,6 +16,11 @@ namespace hydrac::gpt2_124m_program {
 
 namespace product_code {
 
+constexpr int kProductTileRows = 192;  // 128 or 192
+constexpr int kStages = 4;
+constexpr int kStageBytes = 40960;
+constexpr int kABytes = 24576;
+constexpr int kResultBytes = 24576;
 constexpr int kDepthTiles = 12;
 constexpr int kClusterColumns = 2;  // in tiles
 constexpr int kTileColumns = 128;   // of the epilogue
@@ -36,10 +41,6 @@ struct ProductTile {
   static constexpr int depth = 64;   // 128 bytes, the width of the swizzle
   static constexpr int cluster = 2;  // blocks that share operands
   static constexpr int product_warps = 8;
-
-  HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns) * depth * 2; }
-  // Half of a tile's results on its way to the epilogue, of each warpgroup.
-  HYDRAC_FN constexpr int result_bytes() const { return rows / 2 * columns * 2; }
 };
 
 // ---- The compile-time description of one product kernel
@@ -47,17 +48,15 @@ struct ProductTile {
 // Of c [m,n] = a [m,k] . b, with b as [n,k] if `b_transposed`, else [k,n]. `paired`: the epilogue takes
 // columns j and j + n / 2 together. The rows of a are no part of it: they may be known at run time. Storage
 // is bf16 or f16.
-template <std::int64_t n_, bool b_transposed_, ProductTile tile_>
+template <std::int64_t n_, bool b_transposed_>
 struct ProductConfig {
   static constexpr int n = static_cast<int>(n_);
   static constexpr bool b_transposed = b_transposed_;
-  static constexpr ProductTile tile = tile_;
+  static constexpr ProductTile tile = ProductTile{192, 4};
 
   static constexpr int columns = n;                  // of the epilogue
   static constexpr int tile_columns = tile.columns;  // of the epilogue
   static constexpr int column_tiles = (columns + tile_columns - 1) / tile_columns;
-
-  static constexpr int a_bytes = tile.rows * tile.depth * 2;
 };
 
 // ---- Shared memory of a product's block
@@ -67,25 +66,22 @@ struct ProductConfig {
 // permuted by the row so that both sides touch all banks once.
 template <class Config>
 struct ProductShared {
-  static constexpr int stages = Config::tile.stages;
   std::uint32_t base;
 
-  __device__ __forceinline__ std::uint32_t a(int stage) const {
-    return base + stage * Config::tile.stage_bytes();
-  }
-  __device__ __forceinline__ std::uint32_t b(int stage) const { return a(stage) + Config::a_bytes; }
+  __device__ __forceinline__ std::uint32_t a(int stage) const { return base + stage * kStageBytes; }
+  __device__ __forceinline__ std::uint32_t b(int stage) const { return a(stage) + kABytes; }
   __device__ __forceinline__ std::uint32_t results(int warpgroup) const {
-    return a(stages) + warpgroup * Config::tile.result_bytes();
+    return a(kStages) + warpgroup * kResultBytes;
   }
 
   // Of a stage: its copies have arrived; the warpgroups that read it, in all blocks whose copies go there
   // too, are done.
   __device__ __forceinline__ std::uint32_t full(int stage) const { return results(2) + stage * 8; }
-  __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(stages + stage); }
+  __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(kStages + stage); }
 
   // By one thread.
   __device__ __forceinline__ void create_barriers() const {
-    for (int stage = 0; stage < stages; ++stage) {
+    for (int stage = 0; stage < kStages; ++stage) {
       barrier::init(full(stage), 1);
       barrier::init(empty(stage), Config::tile.cluster);
     }
@@ -100,13 +96,13 @@ struct ProductStage {
   std::uint32_t parity = 0;
 
   __device__ __forceinline__ void advance() {
-    if (++index == Config::tile.stages) index = 0, parity ^= 1;
+    if (++index == kStages) index = 0, parity ^= 1;
   }
   // Over the stages of a whole tile.
   __device__ __forceinline__ void skip_tile() {
-    index += kDepthTiles % Config::tile.stages;
-    parity ^= kDepthTiles / Config::tile.stages % 2;
-    if (index >= Config::tile.stages) index -= Config::tile.stages, parity ^= 1;
+    index += kDepthTiles % kStages;
+    parity ^= kDepthTiles / kStages % 2;
+    if (index >= kStages) index -= kStages, parity ^= 1;
   }
 };
 
@@ -136,13 +132,13 @@ class ProductTiles {
     const int top = tile / (kBand * kWidth) * kBand;
     const int within = tile - top * kWidth;
     const int height = top + kBand < height_ ? kBand : height_ - top;
-    return {(top + within % height) * kRows + down_ * Config::tile.rows,
+    return {(top + within % height) * kRows + down_ * kProductTileRows,
             (within / height * kClusterColumns + across_) * kTileColumns};
   }
 
  private:
   static constexpr int kCluster = Config::tile.cluster;
-  static constexpr int kRows = Config::tile.rows * kClusterRows;         // of a cluster
+  static constexpr int kRows = kProductTileRows * kClusterRows;          // of a cluster
   static constexpr int kWidth = Config::column_tiles / kClusterColumns;  // in clusters
   static constexpr int kBand = 8;  // clusters one below the other before the next column
 
@@ -166,10 +162,10 @@ class ProductRows {
       : results_(results), warpgroup_(warpgroup), place_(place), epilogue_(epilogue) {
     const std::int64_t below = rows - place.row - group_;
     left_ = column() >= Config::columns || below < 0 ? 0
-            : below >= Config::tile.rows             ? Config::tile.rows
+            : below >= kProductTileRows              ? kProductTileRows
                                                      : static_cast<int>(below);
     has_rows_ = place.row < rows;
-    whole_ = place.row + Config::tile.rows <= rows && place.column + kTileColumns <= Config::columns;
+    whole_ = place.row + kProductTileRows <= rows && place.column + kTileColumns <= Config::columns;
     epilogue_.begin(column() < Config::columns ? column() : 0);
     if constexpr (Epilogue::sums > 0) {
 #pragma unroll
@@ -233,8 +229,7 @@ class ProductRows {
         float total = 0.0f;
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) total += exchange[group * kTileColumns + thread_];
-        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] =
-            total;
+        epilogue_.partials[s][place_.row / kProductTileRows * std::int64_t{Config::columns} + column] = total;
       }
     }
   }
@@ -250,10 +245,10 @@ class ProductRows {
     std::uint32_t at[sizeof(Padded) / 4];
   };
   static constexpr int kSides = 1;
-  static constexpr int kLanes = kTileColumns / 8;             // threads of a row
-  static constexpr int kGroups = 128 / kLanes;                // rows at a time
-  static constexpr int kSteps = Config::tile.rows / kGroups;  // rows of a thread
-  static constexpr int kAhead = 4;                            // rows whose operands are under way
+  static constexpr int kLanes = kTileColumns / 8;            // threads of a row
+  static constexpr int kGroups = 128 / kLanes;               // rows at a time
+  static constexpr int kSteps = kProductTileRows / kGroups;  // rows of a thread
+  static constexpr int kAhead = 4;                           // rows whose operands are under way
 
   __device__ __forceinline__ int column() const { return place_.column + lane_ * 8; }
   __device__ __forceinline__ std::int64_t row(int step) const {
@@ -342,8 +337,7 @@ class ProductSums {
   }
 
  private:
-  static constexpr int kRows = Config::tile.rows;
-  static constexpr int kFragments = kRows / 8;
+  static constexpr int kFragments = kProductTileRows / 8;
 
   // Starts the products of one stage. That the first ones overwrite the sums must be constant, or the
   // compiler would keep the sums of the tile before through its epilogue.
@@ -357,7 +351,7 @@ class ProductSums {
     for (int k = 0; k < ProductTile::depth / 16; ++k) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        wgmma::multiply_tile<bf16, kRows, !Config::b_transposed>(
+        wgmma::multiply_tile<bf16, kProductTileRows, !Config::b_transposed>(
             at_[half], wgmma::descriptor(b, 0, half * kHalfBBytes + k * kStep),
             wgmma::descriptor(a, 0, k * 32), !first || k > 0);
       }
@@ -410,8 +404,7 @@ struct ProductStageCopies {
   int row, column, depth;
 
   __device__ __forceinline__ void a(int half) const {
-    copy_operand<true>(to_a + half * (Config::a_bytes / 2), map_a, depth,
-                       row + half * (Config::tile.rows / 2), full);
+    copy_operand<true>(to_a + half * (kABytes / 2), map_a, depth, row + half * (kProductTileRows / 2), full);
   }
   __device__ __forceinline__ void b(int half) const {
     const int first = column + half * kHalfDistance;
@@ -434,7 +427,7 @@ __device__ __forceinline__ void copy_operands(const ProductShared<Config>& share
     for (int k = 0; k < kDepthTiles; ++k, stage.advance()) {
       const std::uint32_t full = shared.full(stage.index);
       barrier::wait_patiently(shared.empty(stage.index), stage.parity ^ 1);
-      barrier::expect(full, Config::tile.stage_bytes());
+      barrier::expect(full, kStageBytes);
       const ProductStageCopies<Config> copies{a,    b,         shared.a(stage.index), shared.b(stage.index),
                                               full, place.row, place.column,          k * ProductTile::depth};
       copies.a(rank);

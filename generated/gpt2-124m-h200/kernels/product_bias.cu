@@ -41,8 +41,7 @@ static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
                         const __grid_constant__ TensorMap right,  // [3HD,C]
                         const bf16* bias,                         // [3HD]
                         bf16* y) {                                // [B,T,3HD]
-  using Config = product_code::ProductConfig<3 * H * D, /*b_transposed=*/true,
-                                             product_code::ProductTile{.rows = 192, .stages = 4}>;
+  using Config = product_code::ProductConfig<3 * H * D, /*b_transposed=*/true>;
   product_bias_epilogue epilogue{.bias = bias, .y = y};
   product_code::product<Config>(left, right, B * T, epilogue);
 }

@@ -48,8 +48,7 @@ static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
                              bf16* product,                            // [B,T,F]
                              const bf16* bias,                         // [F]
                              bf16* y) {                                // [B,T,F]
-  using Config = product_code::ProductConfig<F, /*b_transposed=*/true,
-                                             product_code::ProductTile{.rows = 192, .stages = 4}>;
+  using Config = product_code::ProductConfig<F, /*b_transposed=*/true>;
   product_gelu_tanh_epilogue epilogue{.product = product, .bias = bias, .y = y};
   product_code::product<Config>(left, right, B * T, epilogue);
 }

@@ -61,9 +61,8 @@ static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
                                       const bf16* product,                      // [B,T,F]
                                       const bf16* bias,                         // [F]
                                       bf16* d_x,                                // [B,T,F]
-                                      float* workspace) {                       // [512,F]
-  using Config = product_code::ProductConfig<F, /*b_transposed=*/false,
-                                             product_code::ProductTile{.rows = 128, .stages = 5}>;
+                                      float* workspace) {                       // [342,F]
+  using Config = product_code::ProductConfig<F, /*b_transposed=*/false>;
   product_gelu_tanh_backward_epilogue epilogue{
       .product = product, .bias = bias, .d_x = d_x, .partials = {workspace}};
   product_code::product<Config>(left, right, B * T, epilogue);
@@ -71,8 +70,8 @@ static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 
 void product_gelu_tanh_backward(const bf16* left, const bf16* right, const bf16* product, const bf16* bias,
                                 bf16* d_x, float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("product_gelu_tanh_backward", product_gelu_tanh_backward_kernel, {132, 384, 196864},
-                       stream, tensor_map(left, {B * T, C, 64, 64}), tensor_map(right, {C, F, 64, 64}),
+  launch_behind_kernel("product_gelu_tanh_backward", product_gelu_tanh_backward_kernel, {132, 384, 213248},
+                       stream, tensor_map(left, {B * T, C, 96, 64}), tensor_map(right, {C, F, 64, 64}),
                        product, bias, d_x, workspace);
 }
 

@@ -61,16 +61,16 @@ HYDRAC_FN constexpr std::int64_t product_tiles(const ProductProblem& p, int rows
 }  // namespace detail
 
 // High tiles read the operands less often; low ones leave fewer multiprocessors of small products without
-// work. Behind the gradient's layout stand the epilogues that load most: they gain more from shorter turns.
+// work.
 HYDRAC_FN constexpr ProductTile product_tile(const ProductProblem& p) {
-  const bool high =
-      p.b_transposed && detail::product_tiles(p, 192) >= 2 * product_multiprocessors(p.capability);
+  const bool high = detail::product_tiles(p, 192) >= 2 * product_multiprocessors(p.capability);
   return high ? ProductTile{192, 4} : ProductTile{128, 5};
 }
 
 // Whether the product with its epilogue is faster than a library's product and a kernel behind it, as
-// measured on an H200 (tests/gpu/product_bench.cu): forward by 6 to 25% from [2048,1024] on, gradients by 3
-// to 12% from [16384,1536] on; smaller ones were not measured, nor fewer rows (generated text's).
+// measured on an H200 (tests/gpu/product_bench.cu): forward by 15 to 45% from [2048,1024] on, gradients by 22
+// to 33% from [16384,1536] on. Smaller gradients are the small product's or have no pointwise reader; fewer
+// rows (generated text's) were not measured.
 HYDRAC_FN constexpr bool product_pays(const ProductProblem& p) {
   return product_supports(p) && p.m >= 2048 && detail::product_tiles(p, 128) >= (p.b_transposed ? 128 : 1536);
 }
