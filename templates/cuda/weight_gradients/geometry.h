@@ -76,7 +76,7 @@ HYDRAC_FN constexpr WeightGradientTile weight_gradients_tile(const WeightGradien
 }
 
 // Whether the kernel is faster than a library's products, one after the other, as measured in whole steps on
-// an H200: of [2048,256] by 11%, of [16384,384] by 5%; of [16384,768] it is not.
+// an H200: a step of tiny-series takes 13% less, one of char-small 3%, one of gpt2-124m no less.
 HYDRAC_FN constexpr bool weight_gradients_pay(const WeightGradientsProblem& p) {
   std::int64_t elements = 0;
   for (int i = 0; i < p.count; ++i) elements += p.m[i] * p.n[i];
