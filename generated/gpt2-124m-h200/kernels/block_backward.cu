@@ -166,11 +166,11 @@ void layernorm_backward_add_sums(float* d_norm_weight, float* d_norm_bias, float
 // Spec: model.hidden_act.
 static __global__ void __launch_bounds__(256)
     product_gelu_tanh_backward_sums_kernel(float* __restrict__ d_bias,  // [F]
-                                           const float* workspace) {    // [512,kSums]
+                                           const float* workspace) {    // [342,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr int kColumns = 16;    // of a block
-  constexpr int kPartials = 512;  // rows of the workspace
+  constexpr int kPartials = 342;  // rows of the workspace
   constexpr int kSums = F;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
