@@ -172,7 +172,7 @@ class ProductFusion {
 
   Choice choose(const Node& product, const EpilogueShape& shape) const {
     const cuda::ProductProblem problem = problem_of(product, shape);
-    if (shape.passes > 1) return choose_rows(product, shape, problem);
+    if (shape.passes > 1) return choose_rows(product, problem);
     if (!product_supports(problem)) return {.obstacle = kDoesNotFit};
     if (is_small(product, shape)) return {product_kernel::kSmall};
     if (options_.wherever_possible || product_pays(problem)) return {product_kernel::kLarge};
@@ -180,15 +180,11 @@ class ProductFusion {
   }
 
   // Of an epilogue with sums over the row.
-  Choice choose_rows(const Node& product, const EpilogueShape& shape,
-                     const cuda::ProductProblem& problem) const {
+  Choice choose_rows(const Node& product, const cuda::ProductProblem& problem) const {
     if (!options_.sums_rows) return {.obstacle = "stays apart from a norm that is computed again"};
     if (!row_product_supports(problem) || !is_there_before(product.inputs[1]))
       return {.obstacle = kDoesNotFit};
-    // Where a thread's sums take most of its registers, it waits longer for numbers of 32 bits than a kernel
-    // of rows: [16384,384] with k = 1536 takes 64 us against 58.
-    const bool has_room = !shape.is_wide || !row_product_tile(problem).is_full();
-    if (options_.wherever_possible || (has_room && row_product_pays(problem))) return {product_kernel::kRows};
+    if (options_.wherever_possible || row_product_pays(problem)) return {product_kernel::kRows};
     return {.obstacle = kIsSlower};
   }
 

@@ -111,9 +111,7 @@ std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const Node& 
     const Use use = reader.inputs[body.operands[expr.operand].input];
     if (storage_of(graph, use.value) != storage_of(graph, product.value)) {
       const int64_t bytes = size_of(body.operands[expr.operand].dtype);
-      const bool own = is_own(body, expr.index);
-      (own ? loaded.own : loaded.shared) += bytes;
-      result.is_wide |= own && bytes > 2;
+      (is_own(body, expr.index) ? loaded.own : loaded.shared) += bytes;
       continue;
     }
     const bool is_element = expr.index == element_of(body, shape, column, 0) ||

@@ -19,10 +19,9 @@ const std::string& product_kernel_of(const ir::Node& fused_product);
 
 // What a product's kernel must offer the body behind it.
 struct EpilogueShape {
-  bool paired = false;   // it works on columns c and c + n / 2 of the product together
-  int sums = 0;          // over the rows, for each column
-  int passes = 1;        // over a row's columns; more than one where it sums over the row
-  bool is_wide = false;  // it loads numbers of 32 bits for each column of each row
+  bool paired = false;  // it works on columns c and c + n / 2 of the product together
+  int sums = 0;         // over the rows, for each column
+  int passes = 1;       // over a row's columns; more than one where it sums over the row
 };
 
 // Nothing where no kernel of ours takes `reader` as its epilogue. All ask for work over the product's rows

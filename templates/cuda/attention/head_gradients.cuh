@@ -6,9 +6,9 @@
 // d_q is d_s k: one sum over all keys, so that nothing is added across warpgroups. Four more warps bring the
 // next head of the block as soon as there is room.
 #pragma once
-#include "cuda/attention/column_sums.cuh"
 #include "cuda/attention/head_terms.cuh"
 #include "cuda/attention/product_wgmma.cuh"
+#include "cuda/attention/token_sums.cuh"
 #include "cuda/attention/transposed_scores.cuh"
 
 namespace hydrac::cuda {
@@ -178,7 +178,7 @@ class HeadWarpgroup {
 
   // Stores a tile of a gradient; its sums over the tokens are those of the rounded numbers.
   __device__ __forceinline__ void store(const Heads<Storage>& to, int tile, Fragment<1, kDim>& sums,
-                                        float scale, ColumnSums<Storage>& totals) {
+                                        float scale, TokenSums<Storage>& totals) {
     const float factor[1][2] = {{scale, scale}};
     store_rows<Config>(to.at(batch_, tile * kRows, head_), to.token_stride, valid(tile), in_group_, 0, sums,
                        factor);
@@ -210,7 +210,7 @@ class HeadWarpgroup {
   int own_;         // which of the warpgroups
   int batch_ = 0, head_ = 0;
   HeadTerms<Config> terms_;
-  ColumnSums<Storage> totals_[3];  // of d_q, d_k, d_v
+  TokenSums<Storage> totals_[3];  // of d_q, d_k, d_v
 };
 
 // A block of attention_head_gradients.

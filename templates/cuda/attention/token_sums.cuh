@@ -6,7 +6,7 @@ namespace hydrac::cuda {
 
 // Of 64 columns. A thread has the sums of columns 2 * lane and 2 * lane + 1.
 template <class Storage>
-class ColumnSums {
+class TokenSums {
  public:
   // Adds the warp's 16 rows [4][4]: RoundedFragments::Weights<64>. Each eight columns are multiplied from the
   // left by a matrix that has ones in a row of their own, so that one product's sums take all of them.
