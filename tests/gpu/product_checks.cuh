@@ -172,4 +172,26 @@ void check_case() {
   std::fflush(stdout);
 }
 
+// How many of `chains` end otherwise than one whose launches wait for each other: `times` runs of `forth`,
+// which reads x, and `back`, which writes it, each launched before the one before it ends.
+template <class Forth, class Back>
+int differing_chains(DeviceArray<bf16>& x, const std::vector<bf16>& start, const Forth& forth,
+                     const Back& back, int times, int chains) {
+  std::vector<bf16> expected;
+  int different = 0;
+  for (int run = 0; run < 1 + chains; ++run) {
+    check(cudaMemcpy(x.get(), start.data(), start.size() * sizeof(bf16), cudaMemcpyHostToDevice), "memcpy");
+    for (int i = 0; i < times; ++i) {
+      forth(nullptr, run > 0), back(nullptr, run > 0);
+      if (run == 0) check(cudaDeviceSynchronize(), "chain");
+    }
+    check(cudaDeviceSynchronize(), "chain");
+    bool intact;
+    const std::vector<bf16> end = x.read(intact);
+    if (run == 0) expected = end;
+    different += std::memcmp(end.data(), expected.data(), end.size() * sizeof(bf16)) != 0 || !intact;
+  }
+  return different;
+}
+
 }  // namespace hydrac::test

@@ -32,6 +32,38 @@ inline TensorMap encoded(const void* data, const cuda::ProductMap& map, bool is_
   return result;
 }
 
+// Once, before a kernel is launched so.
+template <class... Parameters>
+void allow_shared_memory(void (*kernel)(Parameters...), const cuda::ProductLaunch& launch) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(launch.shared_bytes)),
+        "cudaFuncSetAttribute");
+}
+
+// `behind_kernel`: it may begin before the kernel before it ends.
+template <class... Parameters, class... Arguments>
+void launch_product(void (*kernel)(Parameters...), const cuda::ProductLaunch& launch, cudaStream_t stream,
+                    bool behind_kernel, const Arguments&... arguments) {
+  cudaLaunchAttribute attributes[2];
+  unsigned count = 0;
+  if (launch.cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {static_cast<unsigned>(launch.cluster), 1, 1};
+  }
+  if (behind_kernel) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(launch.grid);
+  config.blockDim = dim3(launch.threads);
+  config.dynamicSmemBytes = launch.shared_bytes;
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = count;
+  check(cudaLaunchKernelEx(&config, kernel, arguments...), "launch");
+}
+
 template <class Config, class Epilogue>
 __global__ void __launch_bounds__(cuda::ProductTile::threads, 1)
     product_kernel(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
@@ -50,25 +82,11 @@ class ProductKernel {
         b_(encoded(b, cuda::product_map_b(problem), problem.is_bf16)),
         epilogue_(epilogue) {
     static_assert(problem.is_bf16 == __is_same(Storage, bf16) && problem.sums == Epilogue::sums);
-    check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(kLaunch.shared_bytes)),
-          "cudaFuncSetAttribute");
+    allow_shared_memory(kKernel, kLaunch);
   }
 
   void operator()(cudaStream_t stream = nullptr, bool behind_kernel = false) const {
-    cudaLaunchAttribute attributes[2];
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim = {static_cast<unsigned>(kLaunch.cluster), 1, 1};
-    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(kLaunch.grid);
-    config.blockDim = dim3(kLaunch.threads);
-    config.dynamicSmemBytes = kLaunch.shared_bytes;
-    config.stream = stream;
-    config.attrs = attributes;
-    config.numAttrs = behind_kernel ? 2 : 1;
-    check(cudaLaunchKernelEx(&config, kKernel, a_, b_, problem.m, epilogue_), "launch");
+    launch_product(kKernel, kLaunch, stream, behind_kernel, a_, b_, problem.m, epilogue_);
   }
 
   static constexpr std::int64_t kSumsRows = cuda::product_sums_rows(problem);

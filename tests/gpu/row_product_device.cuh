@@ -23,25 +23,11 @@ class RowProductKernel {
         b_(encoded(b, cuda::row_product_map_b(problem), problem.is_bf16)),
         epilogue_(epilogue) {
     static_assert(problem.is_bf16 == __is_same(Storage, bf16) && problem.sums == Epilogue::sums);
-    check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(kLaunch.shared_bytes)),
-          "cudaFuncSetAttribute");
+    allow_shared_memory(kKernel, kLaunch);
   }
 
   void operator()(cudaStream_t stream = nullptr, bool behind_kernel = false) const {
-    cudaLaunchAttribute attributes[2];
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim = {static_cast<unsigned>(kLaunch.cluster), 1, 1};
-    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(kLaunch.grid);
-    config.blockDim = dim3(kLaunch.threads);
-    config.dynamicSmemBytes = kLaunch.shared_bytes;
-    config.stream = stream;
-    config.attrs = attributes;
-    config.numAttrs = behind_kernel ? 2 : 1;
-    check(cudaLaunchKernelEx(&config, kKernel, a_, b_, problem.m, epilogue_), "launch");
+    launch_product(kKernel, kLaunch, stream, behind_kernel, a_, b_, problem.m, epilogue_);
   }
 
   static constexpr cuda::ProductLaunch kLaunch = cuda::row_product_launch(problem, tile);

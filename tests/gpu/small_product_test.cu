@@ -51,20 +51,7 @@ void check_chain(int m) {
   DeviceArray<bf16> w(weights), x(start), y(start);
   using Kernel = SmallProductKernel<bf16, problem, tile, Bare<bf16, n>>;
   const Kernel forth(x.get(), w.get(), {y.get()}), back(y.get(), w.get(), {x.get()});
-  std::vector<bf16> expected;
-  int different = 0;
-  for (int run = 0; run < 1 + m; ++run) {
-    check(cudaMemcpy(x.get(), start.data(), start.size() * sizeof(bf16), cudaMemcpyHostToDevice), "memcpy");
-    for (int i = 0; i < times; ++i) {
-      forth(nullptr, run > 0), back(nullptr, run > 0);
-      if (run == 0) check(cudaDeviceSynchronize(), "chain");
-    }
-    check(cudaDeviceSynchronize(), "chain");
-    bool intact;
-    const std::vector<bf16> end = x.read(intact);
-    if (run == 0) expected = end;
-    different += std::memcmp(end.data(), expected.data(), end.size() * sizeof(bf16)) != 0 || !intact;
-  }
+  const int different = differing_chains(x, start, forth, back, times, m);
   failures += different > 0;
   std::printf("%s chains of %d overlapping products: %d of %d differ\n", different > 0 ? "FAIL" : "ok  ",
               2 * times, different, m);

@@ -36,25 +36,11 @@ class WeightGradientsKernel {
       given_.d_w[i] = d_w[i];
       given_.m[i] = static_cast<int>(problem.m[i]), given_.n[i] = static_cast<int>(problem.n[i]);
     }
-    check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(kLaunch.shared_bytes)),
-          "cudaFuncSetAttribute");
+    allow_shared_memory(kKernel, kLaunch);
   }
 
   void operator()(cudaStream_t stream = nullptr, bool behind_kernel = false) const {
-    cudaLaunchAttribute attributes[2];
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim = {static_cast<unsigned>(kLaunch.cluster), 1, 1};
-    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(kLaunch.grid);
-    config.blockDim = dim3(kLaunch.threads);
-    config.dynamicSmemBytes = kLaunch.shared_bytes;
-    config.stream = stream;
-    config.attrs = attributes;
-    config.numAttrs = behind_kernel ? 2 : 1;
-    check(cudaLaunchKernelEx(&config, kKernel, given_), "launch");
+    launch_product(kKernel, kLaunch, stream, behind_kernel, given_);
   }
 
   static constexpr cuda::ProductLaunch kLaunch = cuda::weight_gradients_launch(problem, tile);
