@@ -31,6 +31,34 @@ inline float elapsed_ms(int times, const std::function<void()>& run) {
   return ms / static_cast<float>(times);
 }
 
+// Leaves in `algorithm` the fastest of those that cuBLASLt proposes for left . right = result, by `run`,
+// which computes it with `algorithm`.
+inline void find_fastest(cublasLtMatmulAlgo_t& algorithm, cublasLtHandle_t handle,
+                         cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t left,
+                         cublasLtMatrixLayout_t right, cublasLtMatrixLayout_t result,
+                         std::size_t workspace_bytes, const std::function<void()>& run) {
+  constexpr int kAsked = 12;
+  cublasLtMatmulPreference_t preference;
+  check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+  check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &workspace_bytes, sizeof workspace_bytes),
+        "cublasLtMatmulPreferenceSetAttribute");
+  cublasLtMatmulHeuristicResult_t found[kAsked];
+  int count = 0;
+  check(cublasLtMatmulAlgoGetHeuristic(handle, product, left, right, result, result, preference, kAsked,
+                                       found, &count),
+        "cublasLtMatmulAlgoGetHeuristic");
+  cublasLtMatmulAlgo_t best{};
+  float best_ms = 1e9f;
+  for (int i = 0; i < count; ++i) {
+    algorithm = found[i].algo;
+    run();
+    const float ms = elapsed_ms(6, run);
+    if (ms < best_ms) best = algorithm, best_ms = ms;
+  }
+  algorithm = best;
+}
+
 // c = a . b by the fastest of cuBLASLt's algorithms for bf16. Its matrices are column-major: ours transposed.
 class LibraryProduct {
  public:
@@ -45,7 +73,8 @@ class LibraryProduct {
     layout(b_layout_, b_row, p.b_transposed ? p.n : p.k);
     layout(a_layout_, p.k, p.m);
     layout(c_layout_, p.n, p.m);
-    search();
+    find_fastest(algorithm_, handle_, product_, b_layout_, a_layout_, c_layout_, kWorkspaceBytes,
+                 [this] { (*this)(); });
   }
 
   void operator()(cudaStream_t stream = nullptr) const {
@@ -60,29 +89,6 @@ class LibraryProduct {
 
   static void layout(cublasLtMatrixLayout_t& to, std::int64_t rows, std::int64_t columns) {
     check(cublasLtMatrixLayoutCreate(&to, CUDA_R_16BF, rows, columns, rows), "cublasLtMatrixLayoutCreate");
-  }
-
-  void search() {
-    constexpr int kAsked = 12;
-    cublasLtMatmulPreference_t preference;
-    check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-    check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                               &kWorkspaceBytes, sizeof kWorkspaceBytes),
-          "cublasLtMatmulPreferenceSetAttribute");
-    cublasLtMatmulHeuristicResult_t found[kAsked];
-    int count = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(handle_, product_, b_layout_, a_layout_, c_layout_, c_layout_,
-                                         preference, kAsked, found, &count),
-          "cublasLtMatmulAlgoGetHeuristic");
-    cublasLtMatmulAlgo_t best{};
-    float best_ms = 1e9f;
-    for (int i = 0; i < count; ++i) {
-      algorithm_ = found[i].algo;
-      (*this)();
-      const float ms = elapsed_ms(6, [this] { (*this)(); });
-      if (ms < best_ms) best = algorithm_, best_ms = ms;
-    }
-    algorithm_ = best;
   }
 
   const bf16 *a_, *b_;

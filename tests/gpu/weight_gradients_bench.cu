@@ -6,13 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "library_product.cuh"
+#include "graph_timing.cuh"
 #include "weight_gradients_device.cuh"
 
 namespace hydrac::test {
 namespace {
 
-using Launch = std::function<void(cudaStream_t)>;
 using Tile = cuda::WeightGradientTile;
 using Problem = cuda::WeightGradientsProblem;
 
@@ -31,7 +30,8 @@ class LibraryGradient {
     layout(x_layout_, CUDA_R_16BF, n, rows);
     layout(d_y_layout_, CUDA_R_16BF, m, rows);
     layout(d_w_layout_, CUDA_R_32F, n, m);
-    search();
+    find_fastest(algorithm_, handle_, product_, x_layout_, d_y_layout_, d_w_layout_, kWorkspaceBytes,
+                 [this] { (*this)(); });
   }
 
   void operator()(cudaStream_t stream = nullptr) const {
@@ -48,29 +48,6 @@ class LibraryGradient {
     check(cublasLtMatrixLayoutCreate(&to, type, rows, columns, rows), "cublasLtMatrixLayoutCreate");
   }
 
-  void search() {
-    constexpr int kAsked = 12;
-    cublasLtMatmulPreference_t preference;
-    check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-    check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                               &kWorkspaceBytes, sizeof kWorkspaceBytes),
-          "cublasLtMatmulPreferenceSetAttribute");
-    cublasLtMatmulHeuristicResult_t found[kAsked];
-    int count = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(handle_, product_, x_layout_, d_y_layout_, d_w_layout_, d_w_layout_,
-                                         preference, kAsked, found, &count),
-          "cublasLtMatmulAlgoGetHeuristic");
-    cublasLtMatmulAlgo_t best{};
-    float best_ms = 1e9f;
-    for (int i = 0; i < count; ++i) {
-      algorithm_ = found[i].algo;
-      (*this)();
-      const float ms = elapsed_ms(6, [this] { (*this)(); });
-      if (ms < best_ms) best = algorithm_, best_ms = ms;
-    }
-    algorithm_ = best;
-  }
-
   const bf16 *d_y_, *x_;
   float* d_w_;
   unsigned char* workspace_;
@@ -78,27 +55,6 @@ class LibraryGradient {
   cublasLtMatmulDesc_t product_ = nullptr;
   cublasLtMatrixLayout_t x_layout_ = nullptr, d_y_layout_ = nullptr, d_w_layout_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
-};
-
-class Graph {
- public:
-  Graph(int times, const Launch& launch) : times_(times) {
-    cudaStream_t stream;
-    check(cudaStreamCreate(&stream), "cudaStreamCreate");
-    cudaGraph_t graph;
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < times; ++i) launch(stream);
-    check(cudaStreamEndCapture(stream, &graph), "capture");
-    check(cudaGraphInstantiate(&graph_, graph, 0), "cudaGraphInstantiate");
-  }
-  float us_of_a_run() const {
-    return 1000 * elapsed_ms(5, [this] { check(cudaGraphLaunch(graph_, nullptr), "cudaGraphLaunch"); }) /
-           static_cast<float>(times_);
-  }
-
- private:
-  int times_;
-  cudaGraphExec_t graph_ = nullptr;
 };
 
 constexpr Problem problem_of(std::int64_t rows, std::initializer_list<std::int64_t> sizes) {
