@@ -28,6 +28,13 @@ class Conditions {
   std::optional<std::vector<Edit>> fold(const clang::BinaryOperator* operation) const;
   std::optional<std::vector<Edit>> without_left(const clang::BinaryOperator* operation) const;
   std::optional<std::vector<Edit>> without_right(const clang::BinaryOperator* operation) const;
+  // Leaves of `c ? a : b` the side that is taken; as above.
+  std::optional<std::vector<Edit>> choose(const clang::ConditionalOperator* operation) const;
+  // Whether the side that is taken needs no parentheses anywhere. The condition must have a value.
+  bool keeps_one_word(const clang::ConditionalOperator* operation) const;
+  // Whether `(a && b)` needs its parentheses no more once the side that does not matter is gone: what is left
+  // is no `&&` or `||`, and stands behind one.
+  bool loses_parentheses(const clang::ParenExpr* expression, const clang::BinaryOperator* logical) const;
 
  private:
   const clang::CompoundStmt* left_of(const clang::Stmt* statement) const;

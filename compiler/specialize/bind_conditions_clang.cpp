@@ -64,6 +64,37 @@ std::optional<std::vector<Edit>> Conditions::without_right(const BinaryOperator*
       {places_.behind(operation->getLHS()->getEndLoc()), places_.behind(operation->getEndLoc()), ""}};
 }
 
+std::optional<std::vector<Edit>> Conditions::choose(const ConditionalOperator* operation) const {
+  const auto begin = places_.of(operation->getBeginLoc());
+  if (!begin || operation->getCond()->isValueDependent()) return std::nullopt;
+  const auto value = value_of(operation->getCond());
+  const Expr* kept = value.value_or(true) ? operation->getTrueExpr() : operation->getFalseExpr();
+  const auto from = places_.of(kept->getBeginLoc());
+  if (!value || !from) return std::vector<Edit>{};
+  std::vector<Edit> edits = {{begin->offset, from->offset, ""}};
+  if (*value)
+    edits.push_back({places_.behind(kept->getEndLoc()), places_.behind(operation->getEndLoc()), ""});
+  return edits;
+}
+
+bool Conditions::keeps_one_word(const ConditionalOperator* operation) const {
+  const Expr* kept = *value_of(operation->getCond()) ? operation->getTrueExpr() : operation->getFalseExpr();
+  return isa<DeclRefExpr, MemberExpr, IntegerLiteral, FloatingLiteral, CallExpr,
+             SubstNonTypeTemplateParmExpr>(as_written(kept));
+}
+
+bool Conditions::loses_parentheses(const ParenExpr* expression, const BinaryOperator* logical) const {
+  const bool neutral = logical->getOpcode() == BO_LAnd;
+  const auto left = value_of(logical->getLHS()), right = value_of(logical->getRHS());
+  const Expr* kept = left == neutral ? logical->getRHS() : right == neutral ? logical->getLHS() : nullptr;
+  if (!kept) return false;
+  const auto* inner = dyn_cast<BinaryOperator>(as_written(kept));
+  const Place open = *places_.of(expression->getLParen());
+  const std::string& text = places_.scope().text(open.file);
+  const std::string_view before(text.data(), text.find_last_not_of(" \n", open.offset - 1) + 1);
+  return !(inner && inner->isLogicalOp()) && (before.ends_with("||") || before.ends_with("&&"));
+}
+
 std::size_t Conditions::end_of(const Stmt* statement) const {
   const std::string& text = places_.scope().text(places_.of_use(statement->getBeginLoc())->file);
   const std::size_t end = places_.behind(statement->getEndLoc());

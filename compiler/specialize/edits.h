@@ -7,6 +7,13 @@
 
 namespace hydrac::specialize {
 
+// A place in a source file, the same whichever parse it was seen in.
+struct Place {
+  int file = -1;
+  std::size_t offset = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
 // Replaces [begin, end), counted in bytes of the unchanged text.
 struct Edit {
   std::size_t begin = 0;

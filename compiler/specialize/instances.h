@@ -9,6 +9,7 @@
 #include <set>
 
 #include "specialize/ast.h"
+#include "specialize/edits.h"
 
 namespace hydrac::specialize {
 
@@ -27,13 +28,6 @@ class Scope {
  private:
   std::vector<SourceFile> files_;
   int entries_;
-};
-
-// A place in a source file, the same whichever parse it was seen in.
-struct Place {
-  int file = -1;
-  std::size_t offset = 0;
-  auto operator<=>(const Place&) const = default;
 };
 
 // Places of one parse.

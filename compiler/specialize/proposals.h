@@ -1,0 +1,30 @@
+// What instances of a template propose to change in its text, and what they agree about.
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "specialize/edits.h"
+
+namespace hydrac::specialize {
+
+// Edits by the file's number. A place that instances disagree about stays as it is.
+class Proposals {
+ public:
+  // `kind` keeps apart what may be proposed at one place. `witness` is compared too: what the edits rely on.
+  void propose(const Place& place, char kind, std::vector<Edit> edits, const std::string& witness = "");
+  // Proposes all that `other` does, whatever it relies on.
+  void add(const Proposals& other);
+  std::map<int, std::vector<Edit>> agreed() const;
+
+ private:
+  struct Proposal {
+    std::vector<Edit> edits;
+    std::string witness;
+    bool disputed = false;
+  };
+  std::map<std::pair<Place, char>, Proposal> proposals_;
+};
+
+}  // namespace hydrac::specialize
