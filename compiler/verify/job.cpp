@@ -161,6 +161,7 @@ Json graph_json(const ir::Graph& graph) {
                       {"shape", shape},
                       {"slots", value.slots},
                       {"role", role}});
+    if (value.name == "residual" && !value.exact) values.back()["narrow"] = 1;
   }
   Json regions = Json::array();
   for (const ir::Region& region : graph.function("micro_step").regions) {

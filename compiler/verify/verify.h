@@ -3,8 +3,9 @@
 //
 // fp32 and tf32 have fixed tolerances. A 16-bit program is measured by what people would use instead: the
 // oracle trains the same model under PyTorch's autocast too, and on every tensor the program may be no
-// further from float64 than 1.25 times what autocast is. (Its residual stream and activations are 16 bits
-// wide where autocast keeps float32, so this is no foregone conclusion.) Luck is allowed for:
+// further from float64 than 1.25 times what autocast is. (Activations are 16 bits wide where autocast keeps
+// float32, so this is no foregone conclusion; with `residual: compute` autocast's residual stream is too.)
+// Luck is allowed for:
 // - A small tensor's error may happen to be small, and a loss or norm is one number a step: see
 // allowed_beside().
 // - AdamW and Lion divide by the gradient's size, so where it is all rounding error they make a whole step in

@@ -96,7 +96,9 @@ at::Tensor Runner::run(Call& call) {
   for (const auto& input : call.node->inputs)
     inputs.push_back(input ? tensors_[index(*input, call.layer)] : at::Tensor());
   try {
-    return with_shape_of(graph_.values[call.node->output.value], compute(call, inputs), "the result");
+    const Value& output = graph_.values[call.node->output.value];
+    const at::Tensor result = with_shape_of(output, compute(call, inputs), "the result");
+    return autocast_ && output.narrow ? result.to(*autocast_) : result;
   } catch (const c10::Error& e) {
     throw JobError(fmt::format("{} in region \"{}\", layer {}: {}", call.node->op, call.region->name,
                                call.layer, e.what_without_backtrace()));

@@ -21,6 +21,7 @@ struct Value {
   std::vector<std::int64_t> shape;
   int slots = 1;
   Role role = Role::activation;
+  bool narrow = false;  // under autocast 16 bits wide, whatever wrote it
 };
 
 // Names tensor `offset` (fixed) or `layer + offset` (per_layer) of `values[value]`.

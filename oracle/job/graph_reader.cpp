@@ -40,6 +40,7 @@ Value read_value(JsonReader& in) {
                              {"input", Role::input},
                              {"constant", Role::constant},
                              {"activation", Role::activation}});
+  value.narrow = in.integer("narrow", 0, 1, 0) == 1;
   if (value.role == Role::input && value.slots != 1)
     throw JobError(fmt::format("{} must be 1 for an input", in.place("slots")));
   return value;

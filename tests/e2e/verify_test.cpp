@@ -245,5 +245,20 @@ TEST(VerifyJob, LiesWhereItIsToldTo) {
             (Words{"job.json", "result.json", "result.safetensors", "tensors.safetensors"}));
 }
 
+TEST(VerifyJob, SaysThatTheResidualStreamIsNarrowWhereItIs) {
+  NEEDS_ORACLE();
+  const Workplace place;
+  const auto job_with = [&](const std::string& residual) {
+    EXPECT_EQ(place
+                  .run({"verify", "base.yaml", "optimizations.residual=" + residual, "--keep", residual,
+                        "--steps", "1"})
+                  .code,
+              0);
+    return test::slurp(place / residual / "job.json");
+  };
+  EXPECT_NE(job_with("compute").find("\"narrow\": 1"), std::string::npos);
+  EXPECT_EQ(job_with("fp32").find("\"narrow\""), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

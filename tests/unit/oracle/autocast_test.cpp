@@ -96,6 +96,27 @@ TEST_F(Autocast, ResidualsStayInFloat32) {
             (Numbers{static_cast<float>(static_cast<float>(r) + static_cast<float>(kept))}));
 }
 
+// A stream that begins in 16 bits stays there, and so does its gradient.
+TEST_F(Autocast, ANarrowResidualIsRoundedByEverySumAndSoAreItsGradients) {
+  const double r = 1.2345678, w = 0.3;
+  const int start = job.parameter("start", {1, 1}, {r});
+  const int weight = job.parameter("w", {1, 1}, {w});
+  const int zero = job.input("zero", {1, 1}, {0});
+  const int residual = job.node("add", kNone, {start, zero}, {1, 1});
+  job.root()["graph"]["values"][residual]["narrow"] = 1;
+  const int branch = job.node("linear", kNone, {residual, weight, kLeftOut}, {1, 1});
+  const int sum = job.node("add", kNone, {residual, branch}, {1, 1});
+  job.sum_as_loss(sum, 0.123);
+  dump(residual);
+  dump(sum);
+  const Outcome outcome = run("bf16");
+  EXPECT_EQ(outcome.at("autocast." + activation(residual)), (Numbers{bf16(r)}));
+  EXPECT_EQ(outcome.at("autocast." + activation(sum)), (Numbers{bf16(bf16(r) + bf16(bf16(r) * bf16(w)))}));
+  const double back = bf16(0.123);
+  EXPECT_EQ(outcome.at("autocast.grad.start.0"), (Numbers{bf16(back + bf16(back * bf16(w)))}));
+  EXPECT_DOUBLE_EQ(outcome.scalar("loss.s0"), (r + r * w) * 0.123);
+}
+
 TEST_F(Autocast, NormsAndLossesOf16BitInputsAreFloat32) {
   const int x = job.input("x", {1, 2}, {0.7, -0.3});
   const int w = job.parameter("w", {2, 2}, {1, 0.5, -0.25, 1});
