@@ -64,6 +64,13 @@ bool fuses_products(const spec::Spec& spec) {
          spec.optimizations.fused_products != spec::FusedProducts::none;
 }
 
+// A norm that is computed again, statistics and all, need not become the same kernel there.
+passes::FusedProducts product_fusion(const Compiled& c) {
+  return {.capability = targets::find(c.spec.target)->capability,
+          .wherever_possible = c.spec.optimizations.fused_products == spec::FusedProducts::all,
+          .sums_rows = !c.recompute.block};
+}
+
 // Storages that calls of the second branch read or write.
 std::set<ir::ValueId> touched_beside(const Compiled& c) {
   std::set<ir::ValueId> storages;
@@ -138,6 +145,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (spec.optimizations.loss != spec::LossKernel::materialized)
     passes::chunk_head(c.graph, head_parts(spec), c.decisions);
   after("chunk-head");
+  if (fuses_products(spec) && size_of(precision_of(spec).activations) == 2)
+    passes::save_slopes(c.graph, product_fusion(c), c.decisions);
+  after("slopes");
   passes::layout(c.graph, c.decisions);
   after("layout");
   const passes::Kept kept = kept_values(c);
@@ -158,12 +168,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     after("sums");
   }
   if (fuses_products(spec)) {
-    const bool all = spec.optimizations.fused_products == spec::FusedProducts::all;
-    // A norm that is computed again, statistics and all, need not become the same kernel there.
-    const passes::FusedProducts products{
-        .capability = target.capability, .wherever_possible = all, .sums_rows = !c.recompute.block};
-    passes::fuse_products(c.graph, products, kept.by_host, c.decisions);
-    passes::gather_weight_gradients(c.graph, products, c.decisions);
+    passes::fuse_products(c.graph, product_fusion(c), kept.by_host, c.decisions);
+    passes::gather_weight_gradients(c.graph, product_fusion(c), c.decisions);
     after("products");
   }
   passes::in_place(c.graph, c.decisions);

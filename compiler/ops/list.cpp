@@ -10,7 +10,7 @@ extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradien
     kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
     kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
     kPositionEmbeddingGradient, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope,
-    kSelectToken, kSplitQkv, kActivation, kActivationBackward, kZero;
+    kSelectToken, kSplitQkv, kActivation, kActivationBackward, kActivationSlope, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -51,6 +51,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kSplitQkv,
       &kActivation,
       &kActivationBackward,
+      &kActivationSlope,
       &kZero,
   };
   return ops;

@@ -247,6 +247,19 @@ class ProductFusion {
 
 }  // namespace
 
+bool joins_pointwise(const ProductSizes& sizes, const FusedProducts& options) {
+  const cuda::ProductProblem problem{.capability = options.capability,
+                                     .is_bf16 = true,
+                                     .b_transposed = true,
+                                     .m = sizes.rows,
+                                     .n = sizes.n,
+                                     .k = sizes.k,
+                                     .paired = false,
+                                     .sums = 0};
+  return product_supports(problem) &&
+         (options.wherever_possible || small_product_pays(problem) || product_pays(problem));
+}
+
 void fuse_products(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host,
                    Log& log) {
   ProductFusion fusion(graph, options, by_host);

@@ -57,6 +57,27 @@ int64_t rows_of_part(int64_t rows, int64_t row_bytes, const HeadParts& limits);
 // part, and a head without cross-entropy (regression), stay as they are.
 void chunk_head(ir::Graph& graph, const HeadParts& limits, Log& log);
 
+// Which products become kernels of ours, with the fused node behind them.
+struct FusedProducts {
+  int capability = 0;              // of the GPU
+  bool wherever_possible = false;  // also where a library's product and a kernel of its own are faster
+  bool sums_rows = true;           // also with fused nodes that sum over a row
+};
+
+// y [rows,n] = x [rows,k] . w [n,k]
+struct ProductSizes {
+  int64_t rows = 0, n = 0, k = 0;
+};
+// Whether fuse_products makes one kernel of a product of 16-bit numbers and pointwise work behind it.
+bool joins_pointwise(const ProductSizes& sizes, const FusedProducts& options);
+
+// Needs op-level nodes, differentiated, behind `recompute`, of a target whose products are of 16 bits. Where
+// an activation becomes one kernel with the product that it reads (fuse_products), that kernel computes the
+// slope too. The backward pass reads the slope, and nothing reads the product, which then needs no memory.
+// Where the backward pass computes the activation again, or reads its argument for something else, the slope
+// stays in it. Bits are kept: a slope is rounded to its type wherever it is.
+void save_slopes(ir::Graph& graph, const FusedProducts& options, Log& log);
+
 // split_qkv and join_qkv disappear: parts become views into the packed value.
 void layout(ir::Graph& graph, Log& log);
 
@@ -95,13 +116,6 @@ void fuse(ir::Graph& graph, Log& log);
 // has whole heads (attention_owns_heads) and a node only sums the packed d_q, d_k and d_v over their rows,
 // the sum becomes attention_backward's fourth output, which adds where the flag "accumulate" says so.
 void sum_in_attention(ir::Graph& graph, int capability, Log& log);
-
-// Which products become kernels of ours, with the fused node behind them.
-struct FusedProducts {
-  int capability = 0;              // of the GPU
-  bool wherever_possible = false;  // also where a library's product and a kernel of its own are faster
-  bool sums_rows = true;           // also with fused nodes that sum over a row
-};
 
 // Needs fused nodes. A product and the node that reads it next, pointwise over the same rows and columns or
 // with sums over the row, become one "fused_product"; so does a product with its bias. The product is rounded

@@ -40,13 +40,11 @@ void block_backward(const Memory& m, Run& run, int l) {
   beside.mark(run.after_d_mlp_down_weight);
 
   // d_y = d_residual_sum_bf16 · mlp_down_weight    [B,T,C] x [C,F]
-  // x = product + bias
-  // d_x = d_y * act'(x)
+  // d_x = d_y * slope
   // d_bias = sum over rows of d_x
   main.wait(run.after_d_residual_sum_2);
-  product_gelu_tanh_backward(act.d_residual_sum_bf16, copies.mlp_down_weight[l], act.mlp_up_product[l],
-                             copies.mlp_up_bias[l], act.d_mlp_up, act.product_gelu_tanh_backward_workspace,
-                             main.stream());
+  product_gelu_tanh_backward(act.d_residual_sum_bf16, copies.mlp_down_weight[l], act.mlp_act_slope[l],
+                             act.d_mlp_up, act.product_gelu_tanh_backward_workspace, main.stream());
   main.mark(run.after_d_mlp_up);
 
   beside.wait(run.after_d_mlp_up);

@@ -51,8 +51,8 @@ void block(const Memory& m, Run& run, int l) {
   // product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ
   // x = product + bias
   // y = act(x)
-  product_gelu_tanh(eval.mlp_normed, copies.mlp_up_weight[l], eval.mlp_up_product, copies.mlp_up_bias[l],
-                    eval.mlp_act, main.stream());
+  product_gelu_tanh_evaluate(eval.mlp_normed, copies.mlp_up_weight[l], copies.mlp_up_bias[l], eval.mlp_act,
+                             main.stream());
 
   // mlp_out_product = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
   main.gemm_nt(eval.mlp_out_product, eval.mlp_act, copies.mlp_down_weight[l], B * T, C, F);

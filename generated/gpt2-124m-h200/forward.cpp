@@ -53,8 +53,9 @@ void block(const Memory& m, Run& run, int l) {
   // product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ
   // x = product + bias
   // y = act(x)
-  product_gelu_tanh(act.mlp_normed[l], copies.mlp_up_weight[l], act.mlp_up_product[l], copies.mlp_up_bias[l],
-                    act.mlp_act[l], main.stream());
+  // slope = act'(x)
+  product_gelu_tanh(act.mlp_normed[l], copies.mlp_up_weight[l], copies.mlp_up_bias[l], act.mlp_act[l],
+                    act.mlp_act_slope[l], main.stream());
 
   // mlp_out_product = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
   main.gemm_nt(act.mlp_out_product, act.mlp_act[l], copies.mlp_down_weight[l], B * T, C, F);

@@ -177,19 +177,26 @@ void product_bias(const bf16* left,   // [B,T,C]
 
 void product_gelu_tanh(const bf16* left,   // [B,T,C]
                        const bf16* right,  // [F,C]
-                       bf16* product,      // [B,T,F]
                        const bf16* bias,   // [F]
                        bf16* y,            // [B,T,F]
+                       bf16* slope,        // [B,T,F]
                        cudaStream_t stream);
 
 // ---- product_gelu_tanh_backward.cu
 
-void product_gelu_tanh_backward(const bf16* left,     // [B,T,C]
-                                const bf16* right,    // [C,F]
-                                const bf16* product,  // [B,T,F]
-                                const bf16* bias,     // [F]
-                                bf16* d_x,            // [B,T,F]
-                                float* workspace,     // [342,F]
+void product_gelu_tanh_backward(const bf16* left,   // [B,T,C]
+                                const bf16* right,  // [C,F]
+                                const bf16* slope,  // [B,T,F]
+                                bf16* d_x,          // [B,T,F]
+                                float* workspace,   // [342,F]
+                                cudaStream_t stream);
+
+// ---- product_gelu_tanh_evaluate.cu
+
+void product_gelu_tanh_evaluate(const bf16* left,   // [B,T,C]
+                                const bf16* right,  // [F,C]
+                                const bf16* bias,   // [F]
+                                bf16* y,            // [B,T,F]
                                 cudaStream_t stream);
 
 // ---- update.cu

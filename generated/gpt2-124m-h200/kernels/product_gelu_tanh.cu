@@ -15,14 +15,15 @@ using hydrac::runtime::cuda::tensor_map;
 // product = left right^T
 // x = product + bias
 // y = act(x)
+// slope = act'(x)
 // Rows [B,T], columns [F]; reads 0 and writes 2 of [B,T,F].
 // Spec: model.hidden_act.
 struct product_gelu_tanh_epilogue {
   static constexpr int sums = 0;  // over the rows, for each column
   struct Operands {};
-  bf16* product;
   const bf16* bias;
   bf16* y;
+  bf16* slope;
   Vector<bf16, 8> bias_in;
 
   __device__ void begin(int f) { load_columns<8>(bias_in, bias + f); }
@@ -30,34 +31,37 @@ struct product_gelu_tanh_epilogue {
   __device__ void operator()(std::int64_t r, int f, const Vector<bf16, 8>& product_in, const Operands&) {
     const auto first = static_cast<std::uint32_t>(r * F + f);
     float y_out[8];
+    float slope_out[8];
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const float product_value = element(product_in, j);
-      const float x = product_value + element(bias_in, j);
-      const float s = sigmoid_of_16_bits(x * fma(x * x, 0.071354814f, 1.5957692f));
-      y_out[j] = x * s;
+      const float x = element(product_in, j) + element(bias_in, j);
+      const float mul_value = x * x;
+      const float s = sigmoid_of_16_bits(x * fma(mul_value, 0.071354814f, 1.5957692f));
+      const float y_value = x * s;
+      y_out[j] = y_value;
+      slope_out[j] = fma(fma(-y_value, s, y_value), fma(mul_value, 0.21406445f, 1.5957692f), s);
     }
     store_columns<8>(y + first, y_out);
-    store(product + first, product_in);
+    store_columns<8>(slope + first, slope_out);
   }
 };
 
 static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
     product_gelu_tanh_kernel(const __grid_constant__ TensorMap left,   // [B,T,C]
                              const __grid_constant__ TensorMap right,  // [F,C]
-                             bf16* product,                            // [B,T,F]
                              const bf16* bias,                         // [F]
-                             bf16* y) {                                // [B,T,F]
+                             bf16* y,                                  // [B,T,F]
+                             bf16* slope) {                            // [B,T,F]
   using Config = product_code::ProductConfig<F, /*b_transposed=*/true>;
-  product_gelu_tanh_epilogue epilogue{.product = product, .bias = bias, .y = y};
+  product_gelu_tanh_epilogue epilogue{.bias = bias, .y = y, .slope = slope};
   product_code::product<Config>(left, right, B * T, epilogue);
 }
 
-void product_gelu_tanh(const bf16* left, const bf16* right, bf16* product, const bf16* bias, bf16* y,
+void product_gelu_tanh(const bf16* left, const bf16* right, const bf16* bias, bf16* y, bf16* slope,
                        cudaStream_t stream) {
   launch_behind_kernel("product_gelu_tanh", product_gelu_tanh_kernel, {132, 384, 213248}, stream,
-                       tensor_map(left, {B * T, C, 96, 64}), tensor_map(right, {F, C, 64, 64}), product, bias,
-                       y);
+                       tensor_map(left, {B * T, C, 96, 64}), tensor_map(right, {F, C, 64, 64}), bias, y,
+                       slope);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -1,5 +1,6 @@
 #include "interpreter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -188,17 +189,18 @@ void Interpreter::run_attention(const ir::Node& node, int layer) {
     const auto query = [&](int64_t d) { return ((b * T + i) * H + h) * D + d; };
     const auto key = [&](int64_t j, int64_t d) { return ((b * T + j) * K + h / (H / K)) * D + d; };
     std::vector<double> weight(i + 1, 0.0);
-    double sum = 0;
     for (int64_t j = 0; j <= i; ++j) {
       for (int64_t d = 0; d < D; ++d) weight[j] += q.data[query(d)] * k.data[key(j, d)];
-      weight[j] = std::exp(node.number("scale") * weight[j]);
-      sum += weight[j];
+      weight[j] *= node.number("scale");
     }
+    const double largest = *std::ranges::max_element(weight);  // random scores may be large
+    double sum = 0;
+    for (double& w : weight) sum += w = std::exp(w - largest);
     for (int64_t j = 0; j <= i; ++j) {
       const double probability = dropout.factor(b * H + h, T, i, j) * weight[j] / sum;
       for (int64_t d = 0; d < D; ++d) out[query(d)] += probability * v.data[key(j, d)];
     }
-    lse[row] = std::log(sum);
+    lse[row] = largest + std::log(sum);
   }
   write(node.outputs[0], out, layer);
   write(node.outputs[1], lse, layer);

@@ -53,6 +53,7 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
     if (model->interface.prompt != ir::kNoValue) models::build_generate(*model);
   }
   passes::recompute(graph, stages.recompute, log);
+  if (stages.save_slopes) passes::save_slopes(graph, *stages.save_slopes, log);
   if (stages.head_parts) passes::chunk_head(graph, *stages.head_parts, log);
   passes::layout(graph, log);
   const passes::Kept kept{{}, passes::statistics(graph)};

@@ -10,7 +10,7 @@
 namespace hydrac::test {
 
 GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute,
-                   const std::optional<passes::FusedProducts>& products)
+                   const std::optional<passes::FusedProducts>& products, bool saves_slopes)
     : spec(std::move(given)) {
   models::Model model = models::declare_model(graph, spec);
   models::build_micro_step(model);
@@ -24,6 +24,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::Log log;
   passes::recompute(graph, recompute, log);
   passes::precision(graph, pack, {activations}, log);
+  if (products && saves_slopes) passes::save_slopes(graph, *products, log);
   passes::layout(graph, log);
   const passes::Kept kept{
       {interface.loss, interface.eval_loss, interface.logits, metrics.step_loss, metrics.grad_norm},

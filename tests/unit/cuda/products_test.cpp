@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "../core/own_functions.h"
 #include "codegen/cuda_body.h"
 #include "codegen/cuda_product.h"
 #include "codegen/cuda_program.h"
@@ -48,6 +49,7 @@ struct Config {
   std::vector<std::string> products;  // what must be found
   ir::DType activations = ir::DType::bf16;
   passes::RecomputeChoice recompute = {};
+  bool saves_slopes = false;
 };
 
 void PrintTo(const Config& config, std::ostream* os) {
@@ -68,7 +70,7 @@ std::optional<ir::Node> as_small(const ir::Graph& graph, ir::Node node) {
 TEST_P(FusedProducts, EqualTheirDefinitionInAnyOrderOfThreads) {
   const Config& config = GetParam();
   const GpuModel model(small_spec(config.model, config.train), config.activations, config.recompute,
-                       kWhereverPossible);
+                       kWhereverPossible, config.saves_slopes);
   std::set<std::string> found;
   for (const auto& [node, layer] : fused_products(model.graph)) {
     SCOPED_TRACE(to_text(model.graph, *node));
@@ -95,6 +97,10 @@ constexpr const char* kLlama =
     "intermediate_size: 24, "
     "vocab_size: 97";
 
+constexpr const char* kOwnActivation =
+    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 72, vocab_size: 97, "
+    "norm: layernorm, position: learned, hidden_act: " EVERY_OPERATION;
+
 // As wide as the kernel for whole rows takes it.
 constexpr const char* kGpt2Rows =
     "hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 72, vocab_size: 97, "
@@ -110,11 +116,26 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Config{"Gpt2",
                            kGpt2,
                            "sequence_len: 45, micro_batch_size: 3",
-                           {"product+bias", "product+gelu_tanh", "product+gelu_tanh_backward+bias_gradient"}},
+                           {"product+bias", "product+gelu_tanh",
+                            "product+gelu_tanh_slope+gelu_tanh_backward+bias_gradient"}},
+                    Config{"Gpt2WithSlopes",
+                           kGpt2,
+                           "sequence_len: 45, micro_batch_size: 3",
+                           {"product+gelu_tanh+gelu_tanh_slope", "product+gelu_tanh_backward+bias_gradient"},
+                           ir::DType::bf16,
+                           {},
+                           true},
+                    Config{"OwnActivationWithSlopes",
+                           kOwnActivation,
+                           "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2",
+                           {},
+                           ir::DType::f16,
+                           {},
+                           true},
                     Config{"Gpt2Recomputed",
                            kGpt2,
                            "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2",
-                           {"product+gelu_tanh+gelu_tanh_backward+bias_gradient"},
+                           {"product+gelu_tanh+gelu_tanh_slope+gelu_tanh_backward+bias_gradient"},
                            ir::DType::f16,
                            {.act = true}},
                     Config{"Llama",
@@ -191,7 +212,8 @@ TEST(FuseProducts, OfAGpt2Block) {
             (Names{"product+bias", "attention", "gemm", "add+layernorm", "product+gelu_tanh", "gemm",
                    "add+layernorm"}));
   const Names backward = nodes_of(model.graph, "micro_step", "block_backward");
-  EXPECT_TRUE(std::ranges::count(backward, "product+gelu_tanh+gelu_tanh_backward+bias_gradient"));
+  EXPECT_TRUE(
+      std::ranges::count(backward, "product+gelu_tanh+gelu_tanh_slope+gelu_tanh_backward+bias_gradient"));
 }
 
 // Evaluation stores it too, though nothing reads it there, so that it calls training's kernel; generation has
@@ -233,7 +255,7 @@ TEST(FuseProducts, OfASmallModelAreAllKernelsOfOurs) {
                    "product+add+layernorm"}));
   const Names backward = nodes_of(model.graph, "micro_step", "block_backward");
   EXPECT_EQ(std::ranges::count(backward, "plain_product"), 2);
-  EXPECT_EQ(std::ranges::count(backward, "product+gelu_tanh_backward+bias_gradient"), 1);
+  EXPECT_EQ(std::ranges::count(backward, "product+gelu_tanh_slope+gelu_tanh_backward+bias_gradient"), 1);
   EXPECT_EQ(std::ranges::count(backward, "gemm"), 0);
   EXPECT_EQ(std::ranges::count(backward, "weight_gradients"), 1);
   for (const auto& [node, layer] : fused_products(model.graph))
