@@ -126,9 +126,8 @@ class CudaProgramBuilder {
   // Whether the node leaves a state for the update or the next step: nobody in this step reads it later.
   bool is_last_word(const ir::Region& region, const ir::Node& node, ir::Use use) const {
     const ir::ValueId storage = storage_of(graph_, use.value);
-    if (function_ != "micro_step" || region.layers > 0 || graph_.value(storage).role != ir::Role::state)
-      return false;
-    bool is_behind = false, is_read = false;
+    if (function_ != "micro_step" || graph_.value(storage).role != ir::Role::state) return false;
+    bool is_behind = region.layers > 0, is_read = false;
     for (const ir::Region& other : graph_.function(function_).regions) {
       for (const ir::Node& reader : other.nodes) {
         is_read |= is_behind && std::ranges::any_of(reader.inputs, [&](ir::Use input) {

@@ -5,7 +5,7 @@
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/parameter_list.h"
-#include "cuda/weight_gradients/geometry.h"
+#include "passes/weight_gradients_problem.h"
 
 namespace hydrac::codegen {
 
@@ -15,27 +15,11 @@ ir::Shape rows_of(const ir::Value& matrix) {
   return {matrix.shape.begin(), matrix.shape.end() - 1};
 }
 
-cuda::WeightGradientsProblem problem_of(const ir::Graph& graph, const ir::Node& node,
-                                        const targets::Target& gpu) {
-  const ir::Value& d_y = graph.value(node.inputs[0]);
-  cuda::WeightGradientsProblem problem{.capability = gpu.capability,
-                                       .is_bf16 = d_y.dtype == ir::DType::bf16,
-                                       .rows = element_count(rows_of(d_y)),
-                                       .count = static_cast<int>(node.outputs.size()),
-                                       .m = {},
-                                       .n = {}};
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    problem.m[i] = graph.value(node.inputs[2 * i]).shape.back().size;
-    problem.n[i] = graph.value(node.inputs[2 * i + 1]).shape.back().size;
-  }
-  return problem;
-}
-
 }  // namespace
 
 CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node,
                                     const targets::Target& gpu) {
-  const cuda::WeightGradientsProblem problem = problem_of(graph, node, gpu);
+  const cuda::WeightGradientsProblem problem = passes::weight_gradients_problem(graph, node, gpu.capability);
   const cuda::WeightGradientTile tile = weight_gradients_tile(problem);
   const cuda::ProductLaunch launch = weight_gradients_launch(problem, tile);
   const Dimensions dimensions(graph);
@@ -72,17 +56,24 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
                              dimensions.of(graph.value(node.inputs[2 * i + 1]).shape.back()).text,
                              i + 1 < problem.count ? ",\n" : "};\n");
   }
+  const bool squares = static_cast<int>(node.outputs.size()) > problem.count;
+  if (squares) {
+    kernel.comment += ", and sums of their squares";
+    kernel.arguments.push_back(node.outputs.back());
+    kernel.parameters.push_back("squares");
+    list.add("float* squares", graph.value(node.outputs.back()).shape);
+  }
   const ir::Value& d_y = graph.value(node.inputs[0]);
   kernel.text = fmt::format(
       "extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}{}"
-      "  using Config = cuda::WeightGradientsConfig<{}, {}, /*accumulate=*/{},\n"
+      "  using Config = cuda::WeightGradientsConfig<{}, {}, /*accumulate=*/{}, /*squares=*/{},\n"
       "      cuda::WeightGradientTile{{.warpgroups = {}, .columns = {}, .stages = {}, .parts = {}}}>;\n"
       "  const cuda::WeightGradient gradients[] = {{\n{}"
-      "  cuda::weight_gradients<Config>(gradients);\n}}\n",
+      "  cuda::weight_gradients<Config>(gradients{});\n}}\n",
       launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", launch.cluster), launch.threads,
       launch.blocks_per_sm, kNamePlaceholder, list.text(), c_type(d_y.dtype, kCudaDialect),
-      dimensions.of(rows_of(d_y)).text, node.flag("accumulate"), tile.warpgroups, tile.columns, tile.stages,
-      tile.parts, gradients);
+      dimensions.of(rows_of(d_y)).text, node.flag("accumulate"), squares, tile.warpgroups, tile.columns,
+      tile.stages, tile.parts, gradients, squares ? ", squares" : "");
   return {{std::move(kernel)}, 0};
 }
 

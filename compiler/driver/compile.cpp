@@ -170,6 +170,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (fuses_products(spec)) {
     passes::fuse_products(c.graph, product_fusion(c), kept.by_host, c.decisions);
     passes::gather_weight_gradients(c.graph, product_fusion(c), c.decisions);
+    passes::square_weight_gradients(c.graph, target.capability, c.decisions);
     after("products");
   }
   passes::in_place(c.graph, c.decisions);

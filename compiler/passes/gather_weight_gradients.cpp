@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <set>
 
-#include "cuda/weight_gradients/geometry.h"
 #include "ops/shapes.h"
 #include "passes/passes.h"
 #include "passes/uses.h"
+#include "passes/weight_gradients_problem.h"
 
 namespace hydrac::passes {
 
@@ -56,25 +56,8 @@ bool can_move(const ir::Graph& graph, const std::vector<Node>& nodes, size_t mov
   return true;
 }
 
-cuda::WeightGradientsProblem problem_of(const ir::Graph& graph, const std::vector<Node>& nodes,
-                                        const std::vector<size_t>& gradients, int capability) {
-  cuda::WeightGradientsProblem problem{
-      .capability = capability,
-      .is_bf16 = graph.value(nodes[gradients[0]].inputs[0]).dtype == ir::DType::bf16,
-      .rows = rows_of(graph, nodes[gradients[0]]),
-      .count = static_cast<int>(gradients.size()),
-      .m = {},
-      .n = {}};
-  for (size_t g = 0; g < gradients.size(); ++g) {
-    const Node& node = nodes[gradients[g]];
-    problem.m[g] = graph.value(node.inputs[0]).shape.back().size;
-    problem.n[g] = graph.value(node.inputs[1]).shape.back().size;
-  }
-  return problem;
-}
-
-// One node in the place of the last of them.
-void join(std::vector<Node>& nodes, const std::vector<size_t>& gradients) {
+// What does the work of all of them.
+Node joined(const std::vector<Node>& nodes, const std::vector<size_t>& gradients) {
   Node joined = nodes[gradients.back()];
   joined.op = "weight_gradients";
   joined.origin = "optimizations.fused_products";
@@ -84,6 +67,11 @@ void join(std::vector<Node>& nodes, const std::vector<size_t>& gradients) {
     joined.inputs.insert(joined.inputs.end(), nodes[g].inputs.begin(), nodes[g].inputs.end());
     joined.outputs.push_back(nodes[g].outputs[0]);
   }
+  return joined;
+}
+
+// Puts it in the place of the last of them.
+void replace(std::vector<Node>& nodes, const std::vector<size_t>& gradients, Node joined) {
   nodes[gradients.back()] = std::move(joined);
   for (size_t g = gradients.size() - 1; g-- > 0;)
     nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(gradients[g]));
@@ -112,7 +100,9 @@ void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log
         if (!is_candidate(graph, nodes[n]) || left.contains(nodes[n].outputs[0])) continue;
         const std::vector<size_t> gradients = gradients_with(graph, nodes, n);
         if (gradients.size() < 2) continue;
-        const cuda::WeightGradientsProblem problem = problem_of(graph, nodes, gradients, options.capability);
+        Node together = joined(nodes, gradients);
+        const cuda::WeightGradientsProblem problem =
+            weight_gradients_problem(graph, together, options.capability);
         const bool joins =
             weight_gradients_support(problem) && (options.wherever_possible || weight_gradients_pay(problem));
         std::vector<std::string> names;
@@ -123,7 +113,7 @@ void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log
         log.push_back(
             {"products", fmt::format("{}.{}: {} {}", function.name, region.name, fmt::join(names, ", "),
                                      joins ? "are one kernel" : "stay a library's")});
-        if (joins) join(nodes, gradients);
+        if (joins) replace(nodes, gradients, std::move(together));
       }
     }
   }

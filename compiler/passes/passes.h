@@ -133,6 +133,12 @@ void fuse_products(ir::Graph& graph, const FusedProducts& options, const std::se
 // the two changes what it reads. Bits equal those of the products but for the order of their sums.
 void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log& log);
 
+// Needs gathered weight gradients, and the sum of squares of a pack of f32 gradients in "update". Where a
+// "weight_gradients" writes whole rows of the pack that nobody else writes, it gets an output more: sums of
+// squares of pieces of its gradients (weight_gradient_pieces), a slot a layer. The norm then adds those up,
+// and reads the pack's other rows only. Bits equal but for the order of that sum.
+void square_weight_gradients(ir::Graph& graph, int capability, Log& log);
+
 // A fused node's output takes over the memory of an input that nobody reads afterwards.
 void in_place(ir::Graph& graph, Log& log);
 

@@ -70,7 +70,7 @@ ops::Cost weight_gradients_cost(const ir::Graph& graph, const ir::Node& node) {
   ir::Node product = node;
   product.attributes["transpose_a"] = true;
   ops::Cost cost;
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
+  for (size_t i = 0; i < node.inputs.size() / 2; ++i) {
     product.inputs = {node.inputs[2 * i], node.inputs[2 * i + 1]};
     product.outputs = {node.outputs[i]};
     const ops::Cost one = ops::op_info("gemm").cost(graph, product);

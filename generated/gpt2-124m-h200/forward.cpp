@@ -84,14 +84,14 @@ void head(const Memory& m, Run& run, int part) {
                                   act.cross_entropy_loss_and_gradient_workspace, main.stream());
   main.mark(run.after_loss);
 
+  beside.wait(run.after_loss);
   cross_entropy_loss_and_gradient_sums(state.loss, act.cross_entropy_loss_and_gradient_workspace,
-                                       main.stream());
+                                       beside.stream());
 
   // d_normed_part = d_logits · token_embedding    [R,V] x [V,C] -> [R,C]
   main.gemm_nn(act.d_normed_part[part], act.d_logits, copies.token_embedding, R, C, V);
 
   // token_embedding += d_logitsᵀ · normed_part    [R,V]ᵀ x [R,C] -> [V,C]
-  beside.wait(run.after_loss);
   beside.gemm_tn(grads.token_embedding, act.d_logits, act.normed_part[part], V, C, R, {.accumulate = true});
   beside.mark(run.after_d_token_embedding);
 }

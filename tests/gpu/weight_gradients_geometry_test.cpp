@@ -58,6 +58,20 @@ TEST(WeightGradients, TilesCoverEachGradientOnce) {
   });
 }
 
+TEST(WeightGradients, EachPieceIsOfOneWarpgroup) {
+  for_problems([](const WeightGradientsProblem& p) {
+    const WeightGradientTile tile = weight_gradients_tile(p);
+    EXPECT_EQ(tile.rows() % tile.piece_rows, 0);
+    EXPECT_EQ(tile.piece_columns() * tile.parts, tile.columns);
+    int pieces = 0;
+    for (int i = 0; i < p.count; ++i) {
+      const std::int64_t across = (p.n[i] + tile.piece_columns() - 1) / tile.piece_columns();
+      pieces += static_cast<int>((p.m[i] + 63) / 64 * across);
+    }
+    EXPECT_EQ(weight_gradient_pieces(p, tile), pieces);
+  });
+}
+
 TEST(WeightGradients, ACopyMovesTheWidthOfTheSwizzle) {
   const ProductMap map = weight_gradients_map(1000, 72);
   EXPECT_EQ(map.box[0] * 2, 128);

@@ -29,8 +29,10 @@ struct WeightGradientTile {
   static constexpr int depth = 64;
   static constexpr int panel_bytes = 64 * depth * 2;  // of 64 columns of an operand
   static constexpr int barrier_bytes = 256;
+  static constexpr int piece_rows = 64;  // of a warpgroup
 
   HYDRAC_FN constexpr int rows() const { return warpgroups * 64; }
+  HYDRAC_FN constexpr int piece_columns() const { return columns / parts; }  // that a block finishes
   HYDRAC_FN constexpr int threads() const { return (warpgroups + 1) * 128; }
   // Of each thread when the kernel starts. With three warpgroups that compute, the other one gives them some.
   HYDRAC_FN constexpr int even_registers() const { return 65536 / threads() / 8 * 8; }
@@ -64,6 +66,18 @@ HYDRAC_FN constexpr int weight_gradient_tiles(const WeightGradientsProblem& p, W
   int tiles = 0;
   for (int i = 0; i < p.count; ++i) tiles += weight_gradient_tiles(p.m[i], p.n[i], tile);
   return tiles;
+}
+
+// Pieces of a gradient, row by row: what a warpgroup finishes, and of which it sums the squares.
+HYDRAC_FN constexpr int weight_gradient_pieces(std::int64_t m, std::int64_t n, WeightGradientTile tile) {
+  return static_cast<int>((m + tile.piece_rows - 1) / tile.piece_rows *
+                          ((n + tile.piece_columns() - 1) / tile.piece_columns()));
+}
+
+HYDRAC_FN constexpr int weight_gradient_pieces(const WeightGradientsProblem& p, WeightGradientTile tile) {
+  int pieces = 0;
+  for (int i = 0; i < p.count; ++i) pieces += weight_gradient_pieces(p.m[i], p.n[i], tile);
+  return pieces;
 }
 
 // As measured in whole steps on an H200, on the second branch: one wave of small tiles where that suffices.

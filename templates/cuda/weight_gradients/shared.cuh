@@ -6,11 +6,12 @@
 
 namespace hydrac::cuda {
 
-// Storage is bf16 or f16; `accumulate`: the gradients are added to what is there.
-template <class Storage_, std::int64_t rows_, bool accumulate_, WeightGradientTile tile_>
+// Storage is bf16 or f16; `accumulate`: the gradients are added to what is there; `squares`: the squares of
+// what is written are summed.
+template <class Storage_, std::int64_t rows_, bool accumulate_, bool squares_, WeightGradientTile tile_>
 struct WeightGradientsConfig {
   using Storage = Storage_;
-  static constexpr bool accumulate = accumulate_;
+  static constexpr bool accumulate = accumulate_, squares = squares_;
   static constexpr WeightGradientTile tile = tile_;
   static constexpr int steps = weight_gradient_steps(rows_);
   static_assert(steps >= tile.parts);
@@ -24,7 +25,8 @@ struct WeightGradient {
   int m, n;
 };
 
-// Stages of operands, panels of 64 columns of d_y before those of x: rows of 128 bytes, swizzled; barriers.
+// Stages of operands, panels of 64 columns of d_y before those of x: rows of 128 bytes, swizzled; barriers; a
+// number for each warp.
 // When all products are done, what the other blocks of the cluster leave lies where the stages were.
 template <class Config>
 struct WeightGradientShared {
@@ -41,6 +43,11 @@ struct WeightGradientShared {
   __device__ __forceinline__ std::uint32_t full(int stage) const { return d_y(stages) + stage * 8; }
   __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(stages + stage); }
 
+  // Of the warps of a warpgroup, 4 bytes each.
+  __device__ __forceinline__ std::uint32_t sums(int warpgroup) const {
+    return empty(stages) + warpgroup * 16;
+  }
+
   // By one thread.
   __device__ __forceinline__ void create_barriers() const {
     for (int stage = 0; stage < stages; ++stage) {
@@ -51,7 +58,7 @@ struct WeightGradientShared {
   }
 
  private:
-  static_assert(2 * stages * 8 <= WeightGradientTile::barrier_bytes);
+  static_assert(2 * stages * 8 + Config::tile.warpgroups * 16 <= WeightGradientTile::barrier_bytes);
 };
 
 // Which stage is next, and the parity of its current phase.
@@ -66,10 +73,11 @@ struct WeightGradientStage {
 };
 
 // What a block computes: in which gradient its tile lies, the tile's first row and column, and the steps
-// [first, last) of the rows of d_y and x.
+// [first, last) of the rows of d_y and x. `pieces`: of the gradients before that one.
 struct WeightGradientWork {
   int gradient, row, column;
   int first, last;
+  int pieces;
 };
 
 // Tiles count through one gradient after the other, within it along its rows.
@@ -78,17 +86,31 @@ __device__ __forceinline__ WeightGradientWork weight_gradient_work(const WeightG
   constexpr WeightGradientTile shape = Config::tile;
   const int part = static_cast<int>(blockIdx.x) % shape.parts;
   int tile = static_cast<int>(blockIdx.x) / shape.parts;
-  WeightGradientWork work{0, 0, 0, Config::steps * part / shape.parts,
-                          Config::steps * (part + 1) / shape.parts};
+  WeightGradientWork work{
+      0, 0, 0, Config::steps * part / shape.parts, Config::steps * (part + 1) / shape.parts, 0};
 #pragma unroll
   for (int i = 0; i + 1 < count; ++i) {
     const int tiles = weight_gradient_tiles(gradients[i].m, gradients[i].n, shape);
-    if (work.gradient == i && tile >= tiles) tile -= tiles, ++work.gradient;
+    if (work.gradient == i && tile >= tiles) {
+      tile -= tiles, ++work.gradient;
+      work.pieces += weight_gradient_pieces(gradients[i].m, gradients[i].n, shape);
+    }
   }
   const int width = (gradients[work.gradient].n + shape.columns - 1) / shape.columns;
   work.row = tile / width * shape.rows();
   work.column = tile % width * shape.columns;
   return work;
+}
+
+// Which of all pieces the warpgroup finishes whose first row this is; -1 if its piece lies outside.
+template <class Config>
+__device__ __forceinline__ int weight_gradient_piece(const WeightGradient& gradient,
+                                                     const WeightGradientWork& work, int row, int rank) {
+  constexpr WeightGradientTile shape = Config::tile;
+  const int column = work.column + rank * shape.piece_columns();
+  if (row >= gradient.m || column >= gradient.n) return -1;
+  const int across = (gradient.n + shape.piece_columns() - 1) / shape.piece_columns();
+  return work.pieces + row / shape.piece_rows * across + column / shape.piece_columns();
 }
 
 }  // namespace hydrac::cuda

@@ -1,5 +1,6 @@
 // A warpgroup's sums: 64 rows of a tile of a weight gradient.
 #pragma once
+#include "cuda/barrier.cuh"
 #include "cuda/ptx.cuh"
 #include "cuda/tensor_copy.cuh"
 #include "cuda/weight_gradients/shared.cuh"
@@ -50,9 +51,10 @@ class WeightGradientSums {
   }
 
   // Adds what the others have sent, in their order, and writes what lies in the gradient; `row` is the
-  // warpgroup's first.
-  __device__ __forceinline__ void finish(const WeightGradientShared<Config>& shared, int warpgroup, int rank,
-                                         const WeightGradient& gradient, int row, int column) {
+  // warpgroup's first. Returns the sum of the squares of what this thread has written.
+  __device__ __forceinline__ float finish(const WeightGradientShared<Config>& shared, int warpgroup, int rank,
+                                          const WeightGradient& gradient, int row, int column) {
+    float squares = 0.0f;
 #pragma unroll
     for (int own = 0; own < kParts; ++own) {
       if (own != rank) continue;
@@ -67,8 +69,22 @@ class WeightGradientSums {
           for (int e = 0; e < 4; ++e) at_[own * kOwn + n][e] += float_from_bits(sent.at[e]);
         }
       }
-      write(gradient, row, column, own * kOwn);
+      squares = write(gradient, row, column, own * kOwn);
     }
+    return squares;
+  }
+
+  // The sum over the warpgroup, in thread 0 of it.
+  static __device__ __forceinline__ float total(const WeightGradientShared<Config>& shared, int warpgroup,
+                                                float x) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
+    const std::uint32_t sums = shared.sums(warpgroup);
+    if (thread() % 32 == 0) ptx::store_shared(sums + thread() / 32 * 4, float_bits(x));
+    barrier::meet<128>(1 + warpgroup);
+    const auto warps = ptx::load_shared<4>(sums);
+    return (float_from_bits(warps.at[0]) + float_from_bits(warps.at[1])) +
+           (float_from_bits(warps.at[2]) + float_from_bits(warps.at[3]));
   }
 
  private:
@@ -103,9 +119,10 @@ class WeightGradientSums {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   }
 
-  // The block's own fragments, from `first` on.
-  __device__ __forceinline__ void write(const WeightGradient& gradient, int row, int column,
-                                        int first) const {
+  // The block's own fragments, from `first` on, and the sum of their squares if the kernel is to have it.
+  __device__ __forceinline__ float write(const WeightGradient& gradient, int row, int column,
+                                         int first) const {
+    float squares = 0.0f;
     const int lane = threadIdx.x % 32, warp = thread() / 32;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -123,8 +140,10 @@ class WeightGradientSums {
           sum.at[0] += before.at[0], sum.at[1] += before.at[1];
         }
         store(to + c, sum);
+        if constexpr (Config::squares) squares += sum.at[0] * sum.at[0] + sum.at[1] * sum.at[1];
       }
     }
+    return squares;
   }
 
   float at_[kFragments][4];

@@ -1,7 +1,8 @@
 // Weight gradients on Hopper's tensor cores (sm_90a): d_w [m,n] f32 = d_y^T . x for several pairs of d_y
 // [rows,m] and x [rows,n] of 16-bit storage, in one kernel. The blocks of a cluster share a tile: each adds
 // up some of the rows, then they exchange their sums through shared memory, and each writes a share of the
-// columns. Every run gives the same bits.
+// columns. Every run gives the same bits. The gradients' norm needs not read them again: each warpgroup
+// leaves the sum of squares of its piece (weight_gradient_pieces).
 #pragma once
 #include "cuda/previous_kernel.cuh"
 #include "cuda/weight_gradients/operands.cuh"
@@ -10,9 +11,12 @@
 namespace hydrac::cuda {
 
 // Launch: weight_gradients_launch(problem, tile), with __cluster_dims__(parts, 1, 1) where that is not 1. The
-// maps are encoded as weight_gradients_map() says. Waits for the previous kernel itself.
+// maps are encoded as weight_gradients_map() says. `squares`, if Config asks for them: f32
+// [weight_gradient_pieces(problem, tile)], the pieces of one gradient after the other. Waits for the previous
+// kernel itself.
 template <class Config, int count>
-__device__ __forceinline__ void weight_gradients(const WeightGradient (&gradients)[count]) {
+__device__ __forceinline__ void weight_gradients(const WeightGradient (&gradients)[count],
+                                                 [[maybe_unused]] float* squares = nullptr) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   constexpr WeightGradientTile tile = Config::tile;
   const WeightGradientShared<Config> shared{ptx::shared_address(shared_memory)};
@@ -37,7 +41,13 @@ __device__ __forceinline__ void weight_gradients(const WeightGradient (&gradient
       sums.send(shared, warpgroup, rank);
       cluster_sync();
     }
-    sums.finish(shared, warpgroup, rank, gradient, work.row + warpgroup * 64, work.column);
+    const int row = work.row + warpgroup * 64;
+    [[maybe_unused]] const float square = sums.finish(shared, warpgroup, rank, gradient, row, work.column);
+    if constexpr (Config::squares) {
+      const float total = sums.total(shared, warpgroup, square);
+      const int piece = weight_gradient_piece<Config>(gradient, work, row, rank);
+      if (threadIdx.x % 128 == 0 && piece >= 0) squares[piece] = total;
+    }
   } else {
     if constexpr (tile.moves_registers()) ptx::shrink_registers<tile.other_registers>();
     if (threadIdx.x == tile.warpgroups * 128) copy_steps(shared, gradient, work);

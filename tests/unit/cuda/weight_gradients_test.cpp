@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 
 #include "codegen/cuda_weight_gradients.h"
@@ -25,6 +26,12 @@ constexpr const char* kTiny =
     "256, norm: layernorm, position: learned, hidden_act: gelu_tanh";
 constexpr const char* kTinyTrain = "sequence_len: 64, micro_batch_size: 32";
 
+// Each matrix fills whole rows of the pack.
+constexpr const char* kWholeRows =
+    "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 128, vocab_size: 128, "
+    "norm: layernorm, position: learned, hidden_act: gelu_tanh";
+constexpr const char* kFewTokens = "sequence_len: 16, micro_batch_size: 2";
+
 std::vector<const ir::Node*> nodes_of(const ir::Graph& graph, const std::string& op) {
   std::vector<const ir::Node*> found;
   for (const ir::Function& function : graph.functions) {
@@ -37,8 +44,8 @@ std::vector<const ir::Node*> nodes_of(const ir::Graph& graph, const std::string&
   return found;
 }
 
-// A micro-step's gradients, by name, of a model whose weights are random.
-std::map<std::string, std::vector<double>> gradients_of(const GpuModel& model) {
+// The model after its function "micro_step", from random weights.
+Interpreter after_micro_step(const GpuModel& model) {
   Interpreter state(model.graph);
   randomize(model, state);
   for (const ir::Value& value : model.graph.values) {
@@ -54,6 +61,12 @@ std::map<std::string, std::vector<double>> gradients_of(const GpuModel& model) {
     }
   }
   state.run("micro_step");
+  return state;
+}
+
+// A micro-step's gradients, by name.
+std::map<std::string, std::vector<double>> gradients_of(const GpuModel& model) {
+  const Interpreter state = after_micro_step(model);
   std::map<std::string, std::vector<double>> found;
   for (const ir::Value& value : model.graph.values) {
     for (int slot = 0; slot < value.slots && value.role == ir::Role::gradient && !value.view; ++slot)
@@ -121,10 +134,54 @@ TEST(GatherWeightGradients, StayApartWhereAnOperandIsOverwrittenBetween) {
   }
 }
 
+bool sums_squares(const ir::Graph& graph) {
+  const std::vector<const ir::Node*> nodes = nodes_of(graph, "weight_gradients");
+  return std::ranges::any_of(
+      nodes, [](const ir::Node* node) { return node->outputs.size() > node->inputs.size() / 2; });
+}
+
+TEST(SquareWeightGradients, TheNormIsThatOfAllGradients) {
+  const GpuModel model(small_spec(kWholeRows, kFewTokens), ir::DType::bf16, {}, kWhereverPossible);
+  EXPECT_EQ(ir::verify(model.graph), std::vector<std::string>{});
+  ASSERT_TRUE(sums_squares(model.graph));
+  Interpreter state = after_micro_step(model);
+  double square = 0;
+  for (const double g : state.read({model.graph.find("gradients"), {}})) square += g * g;
+  state.run("update");
+  EXPECT_GT(square, 0);
+  EXPECT_NEAR(state.read_scalar(model.graph.find("grad_square")), square, 1e-9 * square);
+  EXPECT_NEAR(state.read_scalar(model.graph.find("grad_norm")), std::sqrt(square), 1e-9 * std::sqrt(square));
+}
+
+// Of the rows that kernels of weight gradients write, the update's first kernels read none.
+TEST(SquareWeightGradients, TheOtherRowsAreReadAlone) {
+  const GpuModel model(small_spec(kWholeRows, kFewTokens), ir::DType::bf16, {}, kWhereverPossible);
+  int64_t read = 0, rows = model.graph.value(model.graph.find("gradients")).shape[0].size;
+  for (const ir::Node& node : model.graph.function("update").regions[0].nodes) {
+    if (node.op == "fused" && std::get<std::string>(node.attributes.at("name")) == "square_rows")
+      read += node.body->row_count();
+  }
+  constexpr int64_t kOfALayer = (192 * 64 + 64 * 64 + 2 * 128 * 64) / models::kPackRow;
+  EXPECT_EQ(read, rows - 2 * kOfALayer);
+}
+
+TEST(SquareWeightGradients, AreLeftToTheUpdateWhereTheyAddUpOrShareRows) {
+  const auto summed = [](const char* model, const std::string& train, ir::DType activations) {
+    return sums_squares(GpuModel(small_spec(model, train), activations, {}, kWhereverPossible).graph);
+  };
+  EXPECT_TRUE(summed(kWholeRows, kFewTokens, ir::DType::bf16));
+  EXPECT_FALSE(
+      summed(kWholeRows, std::string(kFewTokens) + ", gradient_accumulation_steps: 2", ir::DType::bf16));
+  EXPECT_FALSE(summed(kGpt2, kFewTokens, ir::DType::bf16));  // matrices share rows of the pack
+}
+
 TEST(WeightGradientsKernel, TakesTheTensorsOfItsNode) {
-  for (const char* train : {"sequence_len: 5, micro_batch_size: 3",
-                            "sequence_len: 5, micro_batch_size: 2, gradient_accumulation_steps: 2"}) {
-    const GpuModel model(small_spec(kGpt2, train), ir::DType::bf16, {}, kWhereverPossible);
+  const std::pair<const char*, const char*> specs[] = {
+      {kGpt2, "sequence_len: 5, micro_batch_size: 3"},
+      {kGpt2, "sequence_len: 5, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+      {kWholeRows, kFewTokens}};
+  for (const auto& [spec, train] : specs) {
+    const GpuModel model(small_spec(spec, train), ir::DType::bf16, {}, kWhereverPossible);
     for (const ir::Node* node : nodes_of(model.graph, "weight_gradients")) {
       Interpreter state(model.graph);
       randomize(model, state);

@@ -1,0 +1,12 @@
+// A "weight_gradients" node as its kernel knows it.
+#pragma once
+#include "cuda/weight_gradients/geometry.h"
+#include "ir/graph.h"
+
+namespace hydrac::passes {
+
+// `node`: d_y and x of each gradient are its inputs, the gradients its first outputs.
+cuda::WeightGradientsProblem weight_gradients_problem(const ir::Graph& graph, const ir::Node& node,
+                                                      int capability);
+
+}  // namespace hydrac::passes
