@@ -83,9 +83,8 @@ class NormOfPack {
 
   // Sums of squares that the norm consists of.
   int64_t sums() const {
-    int64_t sums = 0;
+    int64_t sums = rest_rows();
     for (const Writer& writer : writers_) sums += writer.layers() * writer.sums;
-    for (const Rows& rows : rest()) sums += rows.count();
     return sums;
   }
   bool has_writers() const { return !writers_.empty(); }
@@ -104,11 +103,7 @@ class NormOfPack {
       writer.at().outputs.push_back(part);
       offset += writer.sums * writer.layers();
     }
-    for (const Rows& rows : rest()) {
-      const Use part{part_of(all.value, offset, rows.count(), 1), {}};
-      sum_rows(b, rows, part);
-      offset += rows.count();
-    }
+    if (const int64_t rows = rest_rows(); rows > 0) sum_rest(b, {part_of(all.value, offset, rows, 1), {}});
     Node total{.inputs = {all}, .outputs = norm.outputs};
     ir::BodyBuilder k(graph_, total, {});
     k.columns(shape);
@@ -163,12 +158,30 @@ class NormOfPack {
     return graph_.add(std::move(part));
   }
 
-  void sum_rows(ops::RegionBuilder& b, const Rows& rows, Use sums) {
+  int64_t rest_rows() const {
+    int64_t count = 0;
+    for (const Rows& rows : rest()) count += rows.count();
+    return count;
+  }
+
+  // A sum for each row that no writer writes, one after the other.
+  void sum_rest(ops::RegionBuilder& b, Use sums) {
     const Node node{.inputs = {{pack_, {}}}, .outputs = {sums}};
     ir::BodyBuilder k(graph_, node, graph_.value(sums).shape);
     k.columns({graph_.value(pack_).shape[1]});
-    const ir::Affine row = k.row(0) + ir::Affine{rows.first, {}};
-    const ir::Term g = k.load(0, {row, k.column(0)});
+    const auto number = [&](int64_t x) { return k.constant(static_cast<double>(x), ir::ExprType::i64); };
+    const ir::Term row = k.position(k.row(0));
+    ir::Term from = row;
+    int64_t before = 0;
+    for (const Rows& rows : rest()) {
+      if (rows.first > before) {
+        const ir::Term moved = row + number(rows.first - before);
+        from = before == 0 ? moved : select(row < number(before), from, moved);
+      }
+      before += rows.count();
+    }
+    const ir::Term at = k.named("pack_row", convert(from, ir::ExprType::i32));
+    const ir::Term g = k.gather(0, at, {}, {k.column(0)});
     k.store_row(0, k.sum(g * g));
     b.emit_body(node, "square_rows", k.take(),
                 "sums of squares of the gradients that no kernel of weight gradients writes");
