@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/build_program.h"
 #include "cli/spec_input.h"
@@ -21,6 +22,8 @@ namespace hydrac::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr int64_t kWarmupSteps = 3;
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -146,15 +149,21 @@ class Steps {
   int64_t next_ = 0;
 };
 
-Json measure(const BuiltProgram& built, int64_t steps) {
+// As many steps as 1.5 s have room for, of 20 to 300: a GPU's clock takes its time to settle, and tens of
+// short steps are over before. bench/peers measures its programs by the same rule.
+int64_t steps_worth_timing(double seconds_a_step) {
+  return std::clamp<int64_t>(static_cast<int64_t>(1.5 / seconds_a_step), 20, 300);
+}
+
+// `asked`: how many steps are timed; no value: as many as are worth it.
+Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   targets::Executable& program = *built.program;
   const driver::Compiled& c = program.compiled();
   std::vector<StartPhase> start = built.phases;
   start.push_back({"weights", seconds_of([&] { program.steps().initialize(); })});
   Steps run(program);
   start.push_back({"step", seconds_of([&] { run.run(1); })});
-  constexpr int64_t warmup = 3;
-  run.run(warmup);
+  const int64_t steps = asked.value_or(steps_worth_timing(median(run.run(kWarmupSteps))));
   const std::vector<double> seconds = run.run(steps);
   const double typical = median(seconds);
   const spec::Train& t = c.spec.train;
@@ -218,7 +227,8 @@ int bench_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
   complete_for_planning(*spec);
-  const int64_t steps = std::max<int64_t>(1, arguments.number("--steps", 20));
+  std::optional<int64_t> steps;
+  if (arguments.has("--steps")) steps = std::max<int64_t>(1, arguments.number("--steps", 1));
   Json result;
   {
     const BuiltProgram built = build_program(*spec);
@@ -233,7 +243,7 @@ int bench_verb(const Arguments& arguments) {
     }
   }
   if (arguments.has("--peer")) {
-    const Json peer = measure_peer(arguments, *spec, thread_count(*spec), steps);
+    const Json peer = measure_peer(arguments, *spec, thread_count(*spec), result["steps"].get<int64_t>());
     result["peer"] = peer;
     result["ratio"] = peer["ms_per_step_median"].get<double>() / result["step_ms"].get<double>();
     if (!arguments.has("--json")) {

@@ -83,7 +83,7 @@ const std::vector<Verb>& verbs() {
       {"bench",
        "SPEC [key=value ...]",
        "time a training step and each of its kernels",
-       {kSteps,
+       {{"--steps", "N", "how many are timed; without: as many as fit in 1.5 s, of 20 to 300"},
         {"--peer", "libtorch", "train the same model in LibTorch in the same run, and print the ratio"},
         {"--oracle", "PROGRAM", "hydrac-oracle, when it is not beside hydrac"},
         kJson,
