@@ -14,9 +14,9 @@ namespace hydrac::verify {
 
 namespace {
 
-// Squared norms of a difference and of the reference, summed over slots.
+// Squared norms of a difference and of the reference, and the difference's fourth powers, summed over slots.
 struct Sums {
-  double difference = 0, reference = 0;
+  double difference = 0, reference = 0, fourth = 0;
   double relative() const {
     return reference > 0 ? std::sqrt(difference / reference) : std::sqrt(difference);
   }
@@ -27,6 +27,7 @@ void add(Sums& sums, const std::vector<T>& ours, const std::vector<double>& refe
   for (size_t i = 0; i < ours.size(); ++i) {
     const double d = static_cast<double>(ours[i]) - reference[i];
     sums.difference += d * d;
+    sums.fourth += d * d * d * d;
     sums.reference += reference[i] * reference[i];
   }
 }
@@ -72,6 +73,7 @@ struct Errors {
     verify::add(yardstick, slot.yardstick, slot.reference);
     elements += slot.reference.size();
   }
+  double effective() const { return effective_elements(elements, yardstick.difference, yardstick.fourth); }
 };
 
 class Comparison {
@@ -133,7 +135,8 @@ class Comparison {
     }
     for (Difference& row : rows) {
       if (row.yardstick)
-        row.tolerance = std::max(row.tolerance, allowed_beside(errors.yardstick.relative(), errors.elements));
+        row.tolerance = std::max(
+            row.tolerance, allowed_beside(errors.yardstick.relative(), static_cast<double>(errors.elements)));
       differences_.push_back(std::move(row));
     }
   }
@@ -143,7 +146,10 @@ class Comparison {
     Difference row{what, name, errors.ours.relative(), least, {}, 0};
     if (!measured) return row;
     row.yardstick = errors.yardstick.relative();
-    row.tolerance = std::max(least, allowed_beside(*row.yardstick, errors.elements));
+    // What luck may make of the signs that noisy gradients change is add_parameter()'s to say.
+    const double n =
+        yardstick_.measures_gradients() ? errors.effective() : static_cast<double>(errors.elements);
+    row.tolerance = std::max(least, allowed_beside(*row.yardstick, n));
     return row;
   }
 

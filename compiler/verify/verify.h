@@ -6,8 +6,8 @@
 // further from float64 than 1.25 times what autocast is. (Activations are 16 bits wide where autocast keeps
 // float32, so this is no foregone conclusion; with `residual: compute` autocast's residual stream is too.)
 // Luck is allowed for:
-// - A small tensor's error may happen to be small, and a loss or norm is one number a step: see
-// allowed_beside().
+// - A small tensor's error may happen to be small, as that of one whose error is that of few elements, and a
+//   loss or norm is one number a step: see allowed_beside() and effective_elements().
 // - AdamW and Lion divide by the gradient's size, so where it is all rounding error they make a whole step in
 //   an arbitrary direction. Parameters are compared without the elements whose first gradient is not
 //   resolved, and of the others a few may have gone the other way in all steps.

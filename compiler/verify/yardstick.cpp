@@ -56,8 +56,14 @@ Yardstick yardstick_of(const spec::Spec& spec) {
   return {"", takes_signs ? of_precision(precision).gradient : 0};
 }
 
-double allowed_beside(double relative, std::size_t elements) {
-  return kBeside * relative * std::exp(kChance / std::sqrt(static_cast<double>(elements)));
+double allowed_beside(double relative, double elements) {
+  return kBeside * relative * std::exp(kChance / std::sqrt(elements));
+}
+
+double effective_elements(std::size_t count, double squares, double fourth_powers) {
+  const auto n = static_cast<double>(count);
+  const double scatter = squares > 0 ? fourth_powers / (squares * squares) - 1 / n : 0;
+  return scatter * n > 2 ? 2 / scatter : n;
 }
 
 }  // namespace hydrac::verify

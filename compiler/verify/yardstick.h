@@ -45,6 +45,12 @@ Yardstick yardstick_of(const spec::Spec& spec);
 // and luck. The logarithm of the root mean square of n errors scatters by 1 / sqrt(2 n), that of two of them
 // by 1 / sqrt(n), and three times that is allowed: a factor of exp(3 / sqrt(n)). A loss or a norm is one
 // number; its elements are those of all steps.
-double allowed_beside(double relative, std::size_t elements);
+double allowed_beside(double relative, double elements);
+
+// How many normally distributed errors have a root mean square that scatters as much as that of these `count`
+// does, of which the sum of squares and that of fourth powers is given; at most `count`. The mean square of n
+// errors scatters by sqrt(S4 / S2^2 - 1 / n) of itself, that of normal ones by sqrt(2 / n). A parameter of
+// which few elements went the other way, and so are a thousand times as far off as the others, counts as few.
+double effective_elements(std::size_t count, double squares, double fourth_powers);
 
 }  // namespace hydrac::verify

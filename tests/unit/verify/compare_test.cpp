@@ -173,6 +173,13 @@ TEST(Compare, SmallTensorsAreGivenLuck) {
   EXPECT_NEAR(allowed_beside(0.01, 90000000), 0.0125, 1e-5);
 }
 
+TEST(Compare, FewLargeErrorsAreGivenTheLuckOfFew) {
+  EXPECT_EQ(effective_elements(1000, 1000, 3000), 1000);  // normal: the fourth moment is 3
+  EXPECT_EQ(effective_elements(1000, 1000, 1000), 1000);  // all of one size
+  EXPECT_EQ(effective_elements(1000, 0, 0), 1000);
+  EXPECT_NEAR(effective_elements(1000000, 50, 50), 100, 0.01);  // 50 that are off by 1, the rest by nothing
+}
+
 TEST(Compare, ParametersWithoutAResolvedGradientAreLeftOut) {
   Results results;
   results.reference["grad.w.0"][7] = 1e-5;      // of a root mean square of 3
