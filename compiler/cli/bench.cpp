@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "cli/build_program.h"
@@ -164,7 +165,9 @@ Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   Steps run(program);
   start.push_back({"step", seconds_of([&] { run.run(1); })});
   const int64_t steps = asked.value_or(steps_worth_timing(median(run.run(kWarmupSteps))));
+  const std::optional<double> energy_before = program.energy_joules();
   const std::vector<double> seconds = run.run(steps);
+  const std::optional<double> energy_after = program.energy_joules();
   const double typical = median(seconds);
   const spec::Train& t = c.spec.train;
   const double tokens =
@@ -180,6 +183,13 @@ Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   if (const double peak = program.peak_flops(); peak > 0) {
     result["peak_gflops"] = peak / 1e9;
     result["mfu"] = flops / peak;
+  }
+  // Counters of energy tick tens of milliseconds apart.
+  const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  if (energy_before && energy_after && all > 0.5) {
+    result["joules_a_step"] = (*energy_after - *energy_before) / static_cast<double>(steps);
+    result["watts"] = (*energy_after - *energy_before) / all;
+    if (const auto limit = program.power_limit_watts()) result["watts_allowed"] = *limit;
   }
   Json phases;
   double first = 0;
@@ -210,6 +220,12 @@ void print_result(const Json& r, const runtime::StepProgram& program) {
   if (r.contains("mfu")) {
     fmt::print(" = {:.1f}% of the peak of {:.0f} (6 N + 6 layers width T flop a token)",
                100 * r["mfu"].get<double>(), r["peak_gflops"].get<double>());
+  }
+  if (r.contains("watts_allowed")) {
+    const double watts = r["watts"].get<double>(), allowed = r["watts_allowed"].get<double>();
+    fmt::print("\n{:.2f} J a step, {:.0f} W of the {:.0f} that are allowed{}",
+               r["joules_a_step"].get<double>(), watts, allowed,
+               watts > 0.95 * allowed ? ": the GPU lowers its clock to stay there" : "");
   }
   fmt::print("\n{} of tensor memory planned", runtime::human_bytes(r["planned_bytes"].get<uint64_t>()));
   if (r.contains("measured_bytes"))

@@ -43,4 +43,20 @@ std::optional<GpuSample> GpuMonitor::sample() const {
   return sample;
 }
 
+std::optional<double> GpuMonitor::energy_joules() const {
+  unsigned long long millijoules = 0;
+  if (device_ == nullptr || nvml().nvmlDeviceGetTotalEnergyConsumption(
+                                static_cast<abi::nvmlDevice_t>(device_), &millijoules) != abi::kNvmlSuccess)
+    return std::nullopt;
+  return static_cast<double>(millijoules) * 1e-3;
+}
+
+std::optional<double> GpuMonitor::power_limit_watts() const {
+  unsigned milliwatts = 0;
+  if (device_ == nullptr || nvml().nvmlDeviceGetEnforcedPowerLimit(static_cast<abi::nvmlDevice_t>(device_),
+                                                                   &milliwatts) != abi::kNvmlSuccess)
+    return std::nullopt;
+  return milliwatts * 1e-3;
+}
+
 }  // namespace hydrac::runtime::cuda

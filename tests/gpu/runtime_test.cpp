@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
@@ -247,6 +248,17 @@ TEST_F(GpuRuntime, TheMonitorReportsTheGpu) {
   EXPECT_LT(sample->power_watts, 3000);
   EXPECT_GT(sample->sm_clock_mhz, 100);
   EXPECT_GT(sample->temperature_celsius, 5);
+  const auto limit = monitor.power_limit_watts();
+  if (limit) {
+    EXPECT_GT(*limit, 20);
+  }
+  if (const auto before = monitor.energy_joules()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_GT(*monitor.energy_joules(), *before);
+    if (limit) {
+      EXPECT_LT(*monitor.energy_joules() - *before, 2 * *limit);
+    }
+  }
 }
 
 // A failed kernel takes its context with it: in a process of its own.

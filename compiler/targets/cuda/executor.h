@@ -27,6 +27,8 @@ class CudaProgram final : public Executable, public runtime::cuda::CudaStepProgr
   std::vector<CallTime> timed(const std::string& function) override;
   std::vector<double> take_step_times() override { return CudaStepProgram::take_step_times(); }
   std::optional<int64_t> measured_bytes() const override { return CudaStepProgram::measured_bytes(); }
+  std::optional<double> energy_joules() const override { return monitor().energy_joules(); }
+  std::optional<double> power_limit_watts() const override { return monitor().power_limit_watts(); }
   std::string description() const override;
   double peak_flops() const override {
     return driver::peaks_of(machine_.target(), compiled().spec.optimizations.precision).flops;

@@ -45,6 +45,9 @@ class Executable {
   virtual std::vector<double> take_step_times() { return {}; }
   // Memory that was really taken for the arena, where that can be measured.
   virtual std::optional<int64_t> measured_bytes() const { return std::nullopt; }
+  // Joules that the machine has used so far and watts that it is limited to, where it counts them.
+  virtual std::optional<double> energy_joules() const { return std::nullopt; }
+  virtual std::optional<double> power_limit_watts() const { return std::nullopt; }
   // What the target computes a product with at best, flop a second, for the program's precision; 0 = unknown.
   virtual double peak_flops() const = 0;
 
