@@ -28,7 +28,8 @@ void launch_kernel(const char* name, void (*kernel)(Parameters...), const Kernel
                    cudaStream_t stream, std::type_identity_t<Parameters>... arguments) {
   const auto code = reinterpret_cast<const void*>(kernel);
   cudaError_t error = cudaSuccess;
-  if (launch.shared_bytes > 48 * 1024)  // more than a block gets unasked
+  // With its static shared memory a block may need more than the 48 KiB that it gets unasked.
+  if (launch.shared_bytes > 0)
     error = cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize, launch.shared_bytes);
   if (error == cudaSuccess) {
     cudaLaunchAttribute overlap = {};
