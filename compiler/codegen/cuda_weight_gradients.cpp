@@ -39,7 +39,7 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
       const ir::Use use = node.inputs[2 * i + is_x];
       const ir::Value& matrix = graph.value(use);
       const cuda::ProductMap map =
-          cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i]);
+          cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i], tile);
       kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0]});
       kernel.arguments.push_back(use);
       kernel.parameters.push_back(fmt::format("{}_{}", is_x ? "x" : "d_y", i + 1));
@@ -67,13 +67,14 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
   kernel.text = fmt::format(
       "extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}{}"
       "  using Config = cuda::WeightGradientsConfig<{}, {}, /*accumulate=*/{}, /*squares=*/{},\n"
-      "      cuda::WeightGradientTile{{.warpgroups = {}, .columns = {}, .stages = {}, .parts = {}}}>;\n"
+      "      cuda::WeightGradientTile{{.warpgroups = {}, .columns = {}, .stages = {}, .parts = {}, .shared = "
+      "{}}}>;\n"
       "  const cuda::WeightGradient gradients[] = {{\n{}"
       "  cuda::weight_gradients<Config>(gradients{});\n}}\n",
       launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", launch.cluster), launch.threads,
       launch.blocks_per_sm, kNamePlaceholder, list.text(), c_type(d_y.dtype, kCudaDialect),
       dimensions.of(rows_of(d_y)).text, node.flag("accumulate"), squares, tile.warpgroups, tile.columns,
-      tile.stages, tile.parts, gradients, squares ? ", squares" : "");
+      tile.stages, tile.parts, tile.shared, gradients, squares ? ", squares" : "");
   return {{std::move(kernel)}, 0};
 }
 

@@ -34,7 +34,9 @@ class WeightGradientsKernel {
                         float* squares) {
     static_assert(problem.is_bf16 == __is_same(Storage, bf16) && cuda::weight_gradients_support(problem));
     for (int i = 0; i < problem.count; ++i) {
-      const auto map = [&](std::int64_t width) { return cuda::weight_gradients_map(problem.rows, width); };
+      const auto map = [&](std::int64_t width) {
+        return cuda::weight_gradients_map(problem.rows, width, tile);
+      };
       given_.d_y[i] = encoded(d_y[i], map(problem.m[i]), problem.is_bf16);
       given_.x[i] = encoded(x[i], map(problem.n[i]), problem.is_bf16);
       given_.d_w[i] = d_w[i];

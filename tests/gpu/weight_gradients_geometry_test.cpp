@@ -47,15 +47,23 @@ TEST(WeightGradients, OfASmallLayerAreOneWave) {
   EXPECT_EQ(blocks(layer(16384, 384)), 96u);
 }
 
-TEST(WeightGradients, TilesCoverEachGradientOnce) {
+TEST(WeightGradients, ClustersCoverEachGradientOnce) {
   for_problems([](const WeightGradientsProblem& p) {
     const WeightGradientTile tile = weight_gradients_tile(p);
+    const std::int64_t rows = tile.rows() * tile.shared, columns = tile.columns * tile.shared;
     std::int64_t blocks = 0;
     for (int i = 0; i < p.count; ++i)
-      blocks += (p.m[i] + tile.rows() - 1) / tile.rows() * ((p.n[i] + tile.columns - 1) / tile.columns) *
-                tile.parts;
+      blocks += (p.m[i] + rows - 1) / rows * ((p.n[i] + columns - 1) / columns) * tile.cluster();
     EXPECT_EQ(weight_gradients_launch(p, tile).grid, blocks);
+    EXPECT_LE(tile.cluster(), 8);  // all that is portable
   });
+}
+
+// Tiles that share operands are of gradients that have no tiles outside.
+TEST(WeightGradients, ShareOperandsWhereTilesComeInSquares) {
+  EXPECT_EQ(weight_gradients_tile(layer(16384, 384)).shared, 2);
+  EXPECT_EQ(weight_gradients_tile(layer(16384, 576)).shared, 1);
+  EXPECT_EQ(weight_gradients_map(16384, 384, weight_gradients_tile(layer(16384, 384))).box[1], 32);
 }
 
 TEST(WeightGradients, EachPieceIsOfOneWarpgroup) {
@@ -73,7 +81,7 @@ TEST(WeightGradients, EachPieceIsOfOneWarpgroup) {
 }
 
 TEST(WeightGradients, ACopyMovesTheWidthOfTheSwizzle) {
-  const ProductMap map = weight_gradients_map(1000, 72);
+  const ProductMap map = weight_gradients_map(1000, 72, {3, 192, 4, 2, 1});
   EXPECT_EQ(map.box[0] * 2, 128);
   EXPECT_EQ(map.box[0] * map.box[1] * 2, WeightGradientTile::panel_bytes);
   EXPECT_EQ(map.size[0], 72);

@@ -108,7 +108,8 @@ constexpr Problem problem_of(bool is_bf16, std::int64_t rows, std::initializer_l
 template <class T, Tile tile>
 void check_tile() {
   constexpr bool bf = __is_same(T, bf16);
-  std::printf("%d x %d, %d stages, %d parts\n", tile.rows(), tile.columns, tile.stages, tile.parts);
+  std::printf("%d x %d, %d stages, %d parts, shared by %d\n", tile.rows(), tile.columns, tile.stages, tile.parts,
+              tile.shared);
   check_case<T, problem_of(bf, 64 * tile.parts - 63, {8, 8}), tile, false>();
   check_case<T, problem_of(bf, 700, {72, 200}), tile, false>();
   check_case<T, problem_of(bf, 700, {72, 200, 264, 136, 8, 400}), tile, true>();
@@ -164,6 +165,8 @@ int main() {
   using namespace hydrac;
   using namespace hydrac::test;
   if (!has_hopper()) return 0;
+  check_tile<bf16, Tile{3, 192, 4, 2, 2}>();
+  check_tile<bf16, Tile{2, 128, 6, 1, 2}>();
   check_tile<bf16, Tile{3, 192, 4, 2}>();
   check_tile<bf16, Tile{1, 128, 8, 1}>();
   check_tile<bf16, Tile{2, 128, 6, 1}>();
@@ -174,5 +177,6 @@ int main() {
   check_under_load<Tile{1, 128, 8, 1}>();
   check_under_load<Tile{2, 128, 6, 2}>();
   check_under_load<Tile{3, 192, 4, 2}>();
+  check_under_load<Tile{3, 192, 4, 2, 2}>();
   return print_outcome();
 }

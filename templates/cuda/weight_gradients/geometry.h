@@ -17,14 +17,16 @@ struct WeightGradientsProblem {
   std::int64_t m[kMostWeightGradients], n[kMostWeightGradients];
 };
 
-// How blocks of threads work: a cluster computes one tile of a d_w, each block of it a part of the rows of
-// d_y and x. A block has a warpgroup for each 64 rows of the tile, and one of which a thread copies. Shared
-// memory holds `stages` of `depth` of the rows of d_y and x at a time.
+// How blocks of threads work: a cluster computes `shared` x `shared` tiles of a d_w, a tile by `parts`
+// blocks, each of which takes a part of the rows of d_y and x. Tiles side by side share what is read of d_y,
+// those above each other what is read of x. A block has a warpgroup for each 64 rows of the tile, and one of
+// which a thread copies. Shared memory holds `stages` of `depth` of the rows of d_y and x at a time.
 struct WeightGradientTile {
   int warpgroups;
   int columns;  // 128 or 192
   int stages;
-  int parts;  // blocks of a cluster: 1, 2 or 4
+  int parts;       // 1, 2 or 4
+  int shared = 1;  // or 2
 
   static constexpr int depth = 64;
   static constexpr int panel_bytes = 64 * depth * 2;  // of 64 columns of an operand
@@ -32,7 +34,9 @@ struct WeightGradientTile {
   static constexpr int piece_rows = 64;  // of a warpgroup
 
   HYDRAC_FN constexpr int rows() const { return warpgroups * 64; }
-  HYDRAC_FN constexpr int piece_columns() const { return columns / parts; }  // that a block finishes
+  HYDRAC_FN constexpr int piece_columns() const { return columns / parts; }    // that a block finishes
+  HYDRAC_FN constexpr int cluster() const { return parts * shared * shared; }  // blocks of it
+  HYDRAC_FN constexpr int copied_rows() const { return depth / shared; }       // of d_y and x, by one copy
   HYDRAC_FN constexpr int threads() const { return (warpgroups + 1) * 128; }
   // Of each thread when the kernel starts. With three warpgroups that compute, the other one gives them some.
   HYDRAC_FN constexpr int even_registers() const { return 65536 / threads() / 8 * 8; }
@@ -57,15 +61,21 @@ HYDRAC_FN constexpr int weight_gradient_steps(std::int64_t rows) {
   return static_cast<int>((rows + WeightGradientTile::depth - 1) / WeightGradientTile::depth);
 }
 
-// Tiles of a gradient.
-HYDRAC_FN constexpr int weight_gradient_tiles(std::int64_t m, std::int64_t n, WeightGradientTile tile) {
-  return static_cast<int>((m + tile.rows() - 1) / tile.rows() * ((n + tile.columns - 1) / tile.columns));
+// Clusters for a gradient, and those side by side.
+HYDRAC_FN constexpr int weight_gradient_clusters_across(std::int64_t n, WeightGradientTile tile) {
+  const int columns = tile.columns * tile.shared;
+  return static_cast<int>((n + columns - 1) / columns);
 }
 
-HYDRAC_FN constexpr int weight_gradient_tiles(const WeightGradientsProblem& p, WeightGradientTile tile) {
-  int tiles = 0;
-  for (int i = 0; i < p.count; ++i) tiles += weight_gradient_tiles(p.m[i], p.n[i], tile);
-  return tiles;
+HYDRAC_FN constexpr int weight_gradient_clusters(std::int64_t m, std::int64_t n, WeightGradientTile tile) {
+  const int rows = tile.rows() * tile.shared;
+  return static_cast<int>((m + rows - 1) / rows) * weight_gradient_clusters_across(n, tile);
+}
+
+HYDRAC_FN constexpr int weight_gradient_clusters(const WeightGradientsProblem& p, WeightGradientTile tile) {
+  int clusters = 0;
+  for (int i = 0; i < p.count; ++i) clusters += weight_gradient_clusters(p.m[i], p.n[i], tile);
+  return clusters;
 }
 
 // Pieces of a gradient, row by row: what a warpgroup finishes, and of which it sums the squares.
@@ -83,10 +93,13 @@ HYDRAC_FN constexpr int weight_gradient_pieces(const WeightGradientsProblem& p, 
 // As measured in whole steps on an H200, on the second branch: one wave of small tiles where that suffices.
 HYDRAC_FN constexpr WeightGradientTile weight_gradients_tile(const WeightGradientsProblem& p) {
   constexpr WeightGradientTile low{1, 128, 8, 1};
-  if (weight_gradient_tiles(p, low) <= product_multiprocessors(p.capability)) return low;
-  bool is_large = weight_gradient_steps(p.rows) > 1;  // every gradient is made of large tiles
-  for (int i = 0; i < p.count; ++i) is_large = is_large && p.m[i] % 192 == 0 && p.n[i] % 192 == 0;
-  return is_large ? WeightGradientTile{3, 192, 4, 2} : WeightGradientTile{2, 128, 6, 1};
+  if (weight_gradient_clusters(p, low) <= product_multiprocessors(p.capability)) return low;
+  int side = 384;  // every gradient is made of squares of this size
+  for (int i = 0; i < p.count; ++i) {
+    while (p.m[i] % side != 0 || p.n[i] % side != 0) side /= 2;
+  }
+  if (weight_gradient_steps(p.rows) < 2 || side < 192) return {2, 128, 6, 1};
+  return {3, 192, 4, 2, side / 192};
 }
 
 // Whether the kernel is faster than a library's products, one after the other, as measured in whole steps on
@@ -99,13 +112,14 @@ HYDRAC_FN constexpr bool weight_gradients_pay(const WeightGradientsProblem& p) {
 
 HYDRAC_FN constexpr ProductLaunch weight_gradients_launch(const WeightGradientsProblem& p,
                                                           WeightGradientTile tile) {
-  return {static_cast<unsigned>(weight_gradient_tiles(p, tile) * tile.parts), tile.threads(), tile.parts, 1,
-          static_cast<std::uint64_t>(tile.shared_bytes())};
+  return {static_cast<unsigned>(weight_gradient_clusters(p, tile) * tile.cluster()), tile.threads(),
+          tile.cluster(), 1, static_cast<std::uint64_t>(tile.shared_bytes())};
 }
 
 // Of d_y or x [rows,width].
-HYDRAC_FN constexpr ProductMap weight_gradients_map(std::int64_t rows, std::int64_t width) {
-  return {{width, rows}, width * 2, {64, WeightGradientTile::depth}};
+HYDRAC_FN constexpr ProductMap weight_gradients_map(std::int64_t rows, std::int64_t width,
+                                                    WeightGradientTile tile) {
+  return {{width, rows}, width * 2, {64, tile.copied_rows()}};
 }
 
 }  // namespace hydrac::cuda

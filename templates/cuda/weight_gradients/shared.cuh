@@ -1,7 +1,7 @@
 // The compile-time description of a kernel of weight gradients, and the shared memory of its block.
 #pragma once
 #include "cuda/barrier.cuh"
-#include "cuda/tensor_map.h"
+#include "cuda/tensor_copy.cuh"
 #include "cuda/weight_gradients/geometry.h"
 
 namespace hydrac::cuda {
@@ -39,7 +39,8 @@ struct WeightGradientShared {
   __device__ __forceinline__ std::uint32_t x(int stage) const {
     return d_y(stage) + Config::tile.warpgroups * WeightGradientTile::panel_bytes;
   }
-  // Of a stage: its copies have arrived; the warpgroups that read it are done.
+  // Of a stage: its copies have arrived; the warpgroups that read it, of all blocks that the copies of this
+  // one go to, are done.
   __device__ __forceinline__ std::uint32_t full(int stage) const { return d_y(stages) + stage * 8; }
   __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(stages + stage); }
 
@@ -48,11 +49,14 @@ struct WeightGradientShared {
     return empty(stages) + warpgroup * 16;
   }
 
+  // Blocks that share d_y or x with this one, itself included.
+  static constexpr int kPeers = 2 * Config::tile.shared - 1;
+
   // By one thread.
   __device__ __forceinline__ void create_barriers() const {
     for (int stage = 0; stage < stages; ++stage) {
       barrier::init(full(stage), 1);
-      barrier::init(empty(stage), Config::tile.warpgroups);
+      barrier::init(empty(stage), Config::tile.warpgroups * kPeers);
     }
     barrier::publish();
   }
@@ -72,6 +76,29 @@ struct WeightGradientStage {
   }
 };
 
+// A block's place in its cluster: which part of the rows it takes, and which of the tiles it computes.
+template <class Config>
+struct WeightGradientPlace {
+  static constexpr int shared = Config::tile.shared;
+  int part, down, across;
+
+  __device__ __forceinline__ static WeightGradientPlace of_block() {
+    const int rank = static_cast<int>(blockIdx.x) % Config::tile.cluster();
+    return {rank / (shared * shared), rank / shared % shared, rank % shared};
+  }
+  __device__ __forceinline__ int rank() const { return (part * shared + down) * shared + across; }
+  // The block that is elsewhere in one of them only.
+  __device__ __forceinline__ int rank_of_part(int other) const {
+    return WeightGradientPlace{other, down, across}.rank();
+  }
+  __device__ __forceinline__ int rank_down(int other) const {
+    return WeightGradientPlace{part, other, across}.rank();
+  }
+  __device__ __forceinline__ int rank_across(int other) const {
+    return WeightGradientPlace{part, down, other}.rank();
+  }
+};
+
 // What a block computes: in which gradient its tile lies, the tile's first row and column, and the steps
 // [first, last) of the rows of d_y and x. `pieces`: of the gradients before that one.
 struct WeightGradientWork {
@@ -80,34 +107,34 @@ struct WeightGradientWork {
   int pieces;
 };
 
-// Tiles count through one gradient after the other, within it along its rows.
+// Clusters count through one gradient after the other, within it along its rows.
 template <class Config, int count>
-__device__ __forceinline__ WeightGradientWork weight_gradient_work(const WeightGradient (&gradients)[count]) {
+__device__ __forceinline__ WeightGradientWork weight_gradient_work(const WeightGradient (&gradients)[count],
+                                                                   const WeightGradientPlace<Config>& place) {
   constexpr WeightGradientTile shape = Config::tile;
-  const int part = static_cast<int>(blockIdx.x) % shape.parts;
-  int tile = static_cast<int>(blockIdx.x) / shape.parts;
+  int cluster = static_cast<int>(blockIdx.x) / shape.cluster();
   WeightGradientWork work{
-      0, 0, 0, Config::steps * part / shape.parts, Config::steps * (part + 1) / shape.parts, 0};
+      0, 0, 0, Config::steps * place.part / shape.parts, Config::steps * (place.part + 1) / shape.parts, 0};
 #pragma unroll
   for (int i = 0; i + 1 < count; ++i) {
-    const int tiles = weight_gradient_tiles(gradients[i].m, gradients[i].n, shape);
-    if (work.gradient == i && tile >= tiles) {
-      tile -= tiles, ++work.gradient;
+    const int clusters = weight_gradient_clusters(gradients[i].m, gradients[i].n, shape);
+    if (work.gradient == i && cluster >= clusters) {
+      cluster -= clusters, ++work.gradient;
       work.pieces += weight_gradient_pieces(gradients[i].m, gradients[i].n, shape);
     }
   }
-  const int width = (gradients[work.gradient].n + shape.columns - 1) / shape.columns;
-  work.row = tile / width * shape.rows();
-  work.column = tile % width * shape.columns;
+  const int width = weight_gradient_clusters_across(gradients[work.gradient].n, shape);
+  work.row = (cluster / width * shape.shared + place.down) * shape.rows();
+  work.column = (cluster % width * shape.shared + place.across) * shape.columns;
   return work;
 }
 
 // Which of all pieces the warpgroup finishes whose first row this is; -1 if its piece lies outside.
 template <class Config>
 __device__ __forceinline__ int weight_gradient_piece(const WeightGradient& gradient,
-                                                     const WeightGradientWork& work, int row, int rank) {
+                                                     const WeightGradientWork& work, int row, int part) {
   constexpr WeightGradientTile shape = Config::tile;
-  const int column = work.column + rank * shape.piece_columns();
+  const int column = work.column + part * shape.piece_columns();
   if (row >= gradient.m || column >= gradient.n) return -1;
   const int across = (gradient.n + shape.piece_columns() - 1) / shape.piece_columns();
   return work.pieces + row / shape.piece_rows * across + column / shape.piece_columns();

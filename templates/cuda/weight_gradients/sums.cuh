@@ -9,14 +9,14 @@
 namespace hydrac::cuda {
 
 // Element e of fragment n is in row warp * 16 + lane / 4 + e / 2 * 8 of those, column
-// n * 8 + lane % 4 * 2 + e % 2 of the tile. Block `rank` of a cluster finishes the fragments from
-// rank * kOwn on: it adds up what all blocks have of them.
+// n * 8 + lane % 4 * 2 + e % 2 of the tile. The block of part p finishes the fragments from p * kOwn on: it
+// adds up what all parts have of them.
 template <class Config>
 class WeightGradientSums {
  public:
-  // Adds up `steps` steps from the block's stages, and tells the thread that filled them when they are read.
+  // Adds up `steps` steps from the block's stages, and tells the threads that filled them when they are read.
   __device__ __forceinline__ void compute(const WeightGradientShared<Config>& shared, int warpgroup,
-                                          int steps) {
+                                          int steps, const WeightGradientPlace<Config>& place) {
     WeightGradientStage<Config> stage;
     int last = 0;
 #pragma unroll 1
@@ -25,7 +25,7 @@ class WeightGradientSums {
       multiply(shared.d_y(stage.index) + warpgroup * WeightGradientTile::panel_bytes, shared.x(stage.index),
                step > 0);
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-      if (step > 0 && thread() == 0) barrier::arrive(shared.empty(last));
+      if (step > 0) release(shared, last, place);
       last = stage.index;
       stage.advance();
     }
@@ -38,13 +38,13 @@ class WeightGradientSums {
     }
   }
 
-  // Gives the other blocks of the cluster what they finish. All blocks have read their stages.
+  // Gives the blocks that have the tile's other parts what they finish. All blocks have read their stages.
   __device__ __forceinline__ void send(const WeightGradientShared<Config>& shared, int warpgroup,
-                                       int rank) const {
+                                       const WeightGradientPlace<Config>& place) const {
 #pragma unroll
     for (int other = 0; other < kParts; ++other) {
-      if (other == rank) continue;
-      const std::uint32_t to = address_in(place_of(shared, warpgroup, rank), other);
+      if (other == place.part) continue;
+      const std::uint32_t to = address_in(place_of(shared, warpgroup, place.part), place.rank_of_part(other));
 #pragma unroll
       for (int n = 0; n < kOwn; ++n) store_to_cluster(to + n * (128 * 16), at_[other * kOwn + n]);
     }
@@ -52,12 +52,12 @@ class WeightGradientSums {
 
   // Adds what the others have sent, in their order, and writes what lies in the gradient; `row` is the
   // warpgroup's first. Returns the sum of the squares of what this thread has written.
-  __device__ __forceinline__ float finish(const WeightGradientShared<Config>& shared, int warpgroup, int rank,
+  __device__ __forceinline__ float finish(const WeightGradientShared<Config>& shared, int warpgroup, int part,
                                           const WeightGradient& gradient, int row, int column) {
     float squares = 0.0f;
 #pragma unroll
     for (int own = 0; own < kParts; ++own) {
-      if (own != rank) continue;
+      if (own != part) continue;
 #pragma unroll
       for (int other = 0; other < kParts; ++other) {
         if (other == own) continue;
@@ -98,7 +98,22 @@ class WeightGradientSums {
     return static_cast<int>(threadIdx.x) % 128;
   }
 
-  // Where what this thread gets from block `from` lies.
+  // The warpgroup has read a stage, which the blocks that share operands with this one may fill.
+  static __device__ __forceinline__ void release(const WeightGradientShared<Config>& shared, int stage,
+                                                 const WeightGradientPlace<Config>& place) {
+    constexpr int kShared = Config::tile.shared;
+    if constexpr (kShared == 1) {
+      if (thread() == 0) barrier::arrive(shared.empty(stage));
+    } else if (thread() < WeightGradientShared<Config>::kPeers) {
+      // Those side by side, this one among them, and then the others above each other.
+      const int other = thread() - kShared;
+      barrier::arrive_at(shared.empty(stage), other < 0
+                                                  ? place.rank_across(thread())
+                                                  : place.rank_down(other < place.down ? other : other + 1));
+    }
+  }
+
+  // Where what this thread gets from part `from` lies.
   static __device__ __forceinline__ std::uint32_t place_of(const WeightGradientShared<Config>& shared,
                                                            int warpgroup, int from) {
     return shared.base + ((from * Config::tile.warpgroups + warpgroup) * (kOwn * 128) + thread()) * 16;

@@ -21,41 +21,45 @@ __device__ __forceinline__ void weight_gradients(const WeightGradient (&gradient
   constexpr WeightGradientTile tile = Config::tile;
   const WeightGradientShared<Config> shared{ptx::shared_address(shared_memory)};
   const int warpgroup = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
-  const WeightGradientWork work = weight_gradient_work<Config>(gradients);
+  const auto place = WeightGradientPlace<Config>::of_block();
+  const WeightGradientWork work = weight_gradient_work(gradients, place);
   const WeightGradient& gradient = gradients[work.gradient];
   if (threadIdx.x == 0) {
     prefetch_map(*gradient.d_y);
     prefetch_map(*gradient.x);
     shared.create_barriers();
   }
-  __syncthreads();
+  if constexpr (tile.shared > 1) {
+    cluster_sync();  // others arrive at these barriers
+  } else {
+    __syncthreads();
+  }
   wait_for_previous_kernel();
   launch_next_kernel();
   if (warpgroup < tile.warpgroups) {
     if constexpr (tile.moves_registers()) ptx::grow_registers<tile.registers()>();
     WeightGradientSums<Config> sums;
-    sums.compute(shared, warpgroup, work.last - work.first);
-    const int rank = static_cast<int>(blockIdx.x) % tile.parts;
+    sums.compute(shared, warpgroup, work.last - work.first, place);
+    // Behind this no block reads what others copy, or arrives at their barriers.
+    if constexpr (tile.cluster() > 1) cluster_sync();
     if constexpr (tile.parts > 1) {
-      cluster_sync();
-      sums.send(shared, warpgroup, rank);
+      sums.send(shared, warpgroup, place);
       cluster_sync();
     }
     const int row = work.row + warpgroup * 64;
-    [[maybe_unused]] const float square = sums.finish(shared, warpgroup, rank, gradient, row, work.column);
+    [[maybe_unused]] const float square =
+        sums.finish(shared, warpgroup, place.part, gradient, row, work.column);
     if constexpr (Config::squares) {
       const float total = sums.total(shared, warpgroup, square);
-      const int piece = weight_gradient_piece<Config>(gradient, work, row, rank);
+      const int piece = weight_gradient_piece<Config>(gradient, work, row, place.part);
       if (threadIdx.x % 128 == 0 && piece >= 0) squares[piece] = total;
     }
   } else {
     if constexpr (tile.moves_registers()) ptx::shrink_registers<tile.other_registers>();
-    if (threadIdx.x == tile.warpgroups * 128) copy_steps(shared, gradient, work);
+    if (threadIdx.x == tile.warpgroups * 128) copy_steps(shared, gradient, work, place);
     __syncwarp();
-    if constexpr (tile.parts > 1) {
-      cluster_sync();
-      cluster_sync();
-    }
+    if constexpr (tile.cluster() > 1) cluster_sync();
+    if constexpr (tile.parts > 1) cluster_sync();
   }
 }
 
