@@ -165,7 +165,7 @@ inline std::string cuda_small_product_entry(bool ring) {
       ring ? "ring" : "once", ring ? 1024 : 256, ring, ring ? "{2, 5}" : "{2, 4}");
 }
 
-// Two gradients by blocks, or by clusters of two that add to what is there.
+// Two gradients by blocks that add to what is there, or by clusters that share operands and sum squares.
 inline std::string cuda_weight_gradients_entry(bool clusters) {
   return fmt::format(
       "#include \"cuda/weight_gradients/weight_gradients.cuh\"\n\n"
@@ -173,13 +173,13 @@ inline std::string cuda_weight_gradients_entry(bool clusters) {
       "extern \"C\" __global__ void {0}__launch_bounds__({1}, 1) weight_gradients(\n"
       "    const __grid_constant__ TensorMap d_y_1, const __grid_constant__ TensorMap x_1,\n"
       "    const __grid_constant__ TensorMap d_y_2, const __grid_constant__ TensorMap x_2,\n"
-      "    float* d_w_1, float* d_w_2) {{\n"
-      "  using Config = cuda::WeightGradientsConfig<bf16, 2048, {2}, cuda::WeightGradientTile{3}>;\n"
-      "  const cuda::WeightGradient gradients[] = {{{{&d_y_1, &x_1, d_w_1, 1024, 256}},\n"
-      "                                            {{&d_y_2, &x_2, d_w_2, 256, 1024}}}};\n"
-      "  cuda::weight_gradients<Config>(gradients);\n}}\n\n}}  // namespace hydrac\n",
-      clusters ? "__cluster_dims__(2, 1, 1) " : "", clusters ? 512 : 384, clusters,
-      clusters ? "{3, 192, 4, 2}" : "{2, 128, 6, 1}");
+      "    float* d_w_1, float* d_w_2{2}) {{\n"
+      "  using Config = cuda::WeightGradientsConfig<bf16, 2048, {3}, {4}, cuda::WeightGradientTile{5}>;\n"
+      "  const cuda::WeightGradient gradients[] = {{{{&d_y_1, &x_1, d_w_1, 1152, 384}},\n"
+      "                                            {{&d_y_2, &x_2, d_w_2, 384, 1152}}}};\n"
+      "  cuda::weight_gradients<Config>(gradients{6});\n}}\n\n}}  // namespace hydrac\n",
+      clusters ? "__cluster_dims__(8, 1, 1) " : "", clusters ? 512 : 384, clusters ? ", float* squares" : "",
+      !clusters, clusters, clusters ? "{3, 192, 4, 2, 2}" : "{2, 128, 6, 1}", clusters ? ", squares" : "");
 }
 
 // A product with an rmsnorm behind it: of few rows, whose blocks send each other whole rows, or of many.
