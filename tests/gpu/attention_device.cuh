@@ -79,7 +79,8 @@ __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_pe
 }
 
 template <class Config, cuda::AttentionShape constant>
-__global__ void __launch_bounds__(Config::tile.threads() + 128, Config::tile.blocks_per_sm)
+__global__ void __launch_bounds__(attention_threads(Config::tile, cuda::AttentionKernel::gradients),
+                                  Config::tile.blocks_per_sm)
     gradients(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
               cuda::AttentionDropout dropout) {
   const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
@@ -92,7 +93,8 @@ __global__ void __launch_bounds__(Config::tile.threads() + 128, Config::tile.blo
 }
 
 template <class Config, bool sums_tokens, cuda::AttentionShape constant>
-__global__ void __launch_bounds__(Config::tile.threads() + 128, Config::tile.blocks_per_sm)
+__global__ void __launch_bounds__(attention_threads(Config::tile, cuda::AttentionKernel::head_gradients),
+                                  Config::tile.blocks_per_sm)
     head_gradients(DeviceTensors<typename Config::Storage> x, cuda::AttentionShape variable,
                    cuda::AttentionDropout dropout) {
   const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;

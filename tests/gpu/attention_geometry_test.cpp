@@ -141,7 +141,7 @@ TEST(AttentionGeometry, BlocksThatOwnHeadsTakeOneAfterAnother) {
   const AttentionProblem small{90, 2, true, false, 64, 256, 6, 6, 64};
   const AttentionLaunch launch = attention_launch(small, AttentionKernel::head_gradients);
   EXPECT_EQ(launch.grid, 132u);
-  EXPECT_EQ(launch.threads, 256 + 128);
+  EXPECT_EQ(launch.threads, 256 + 256);
   const AttentionProblem tiny{90, 2, true, false, 32, 64, 4, 4, 64};
   EXPECT_EQ(attention_launch(tiny, AttentionKernel::head_gradients).grid, 128u);
   EXPECT_EQ(attention_launch(tiny, AttentionKernel::head_gradients).threads, 128 + 128);

@@ -112,9 +112,10 @@ HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
   return (rows + sections - 1) / sections;
 }
 
-// Tiles of d_s of 64 queries and 64 keys in a head of `tiles` tiles of 64 tokens.
+// Places for tiles of d_s of 64 queries and 64 keys that a head of `tiles` tiles of 64 tokens takes. Four
+// causal tiles have ten, but two are written so late that they take places of others.
 HYDRAC_FN constexpr int head_score_tiles(int tiles, bool causal) {
-  return causal ? tiles * (tiles + 1) / 2 : tiles * tiles;
+  return !causal ? tiles * tiles : tiles == 4 ? 8 : tiles * (tiles + 1) / 2;
 }
 
 // Whether head_gradients alone computes the backward pass: a head fits into shared memory, and no other one
@@ -147,11 +148,12 @@ HYDRAC_FN constexpr std::uint64_t gradients_shared_bytes(const AttentionTile& ti
   return keys + queries + d_scores + sums + terms + barriers;
 }
 
-// A head's q, k, v, d_out and d_s, its query terms, and barriers.
+// q, k, v and d_out of a head and of 64 tokens of the next one, their query terms, d_s, and barriers.
 HYDRAC_FN constexpr std::uint64_t head_gradients_shared_bytes(int tiles, bool causal) {
   constexpr std::uint64_t tile = kGradientColumns * kGradientDim * 2;
-  return (4 * tiles + head_score_tiles(tiles, causal)) * tile + 8u * kGradientColumns * tiles +
-         8u * (4 * tiles + 4);
+  const int slots = tiles + 1;
+  return (4 * slots + head_score_tiles(tiles, causal)) * tile + 8u * kGradientColumns * slots +
+         8u * (3 * slots + 2 * tiles);
 }
 
 }  // namespace detail
@@ -181,8 +183,8 @@ namespace detail {
 HYDRAC_FN constexpr AttentionTile hopper_tile(AttentionKernel kernel, const AttentionProblem& p) {
   const int head_dim = static_cast<int>(p.head_dim);
   const bool small = head_dim <= 64, has_dropout = p.has_dropout;
-  // Two warpgroups take the registers of a multiprocessor; a head of one tile is the work of one, so that two
-  // blocks share them.
+  // Two warpgroups, and those beside them, take the registers of a multiprocessor; a head of one tile is the
+  // work of one, so that two blocks share them.
   if (kernel == AttentionKernel::head_gradients) {
     const int tiles = static_cast<int>((p.tokens + kGradientColumns - 1) / kGradientColumns);
     return {tiles > 1 ? 8 : 4, 1, kGradientColumns, tiles, tiles > 1 ? 1 : 2};
@@ -249,8 +251,15 @@ HYDRAC_FN constexpr std::int64_t attention_sums_rows(const AttentionProblem& p) 
   return p.batch * attention_tile(p, AttentionKernel::head_gradients).warps;
 }
 
-// The blocks of gradients take pieces of work while there are any, those of head_gradients heads. They have a
-// warpgroup more than their tile: the one that serves the others.
+// Threads of a block: its tile's, and a warpgroup that serves them in gradients and head_gradients. In the
+// latter one more makes d_q, unless there is but one tile of tokens.
+HYDRAC_FN constexpr int attention_threads(const AttentionTile& tile, AttentionKernel kernel) {
+  const bool owns_heads = kernel == AttentionKernel::head_gradients;
+  if (owns_heads && tile.stages > 1) return tile.threads() + 2 * 128;
+  return tile.threads() + (owns_heads || kernel == AttentionKernel::gradients ? 128 : 0);
+}
+
+// The blocks of gradients take pieces of work while there are any, those of head_gradients heads.
 HYDRAC_FN constexpr AttentionLaunch attention_launch(const AttentionProblem& p, AttentionKernel kernel) {
   const AttentionTile tile = attention_tile(p, kernel);
   const bool owns_heads = kernel == AttentionKernel::head_gradients;
@@ -260,8 +269,7 @@ HYDRAC_FN constexpr AttentionLaunch attention_launch(const AttentionProblem& p, 
   const std::int64_t all = p.batch * (owns_keys ? p.kv_heads : p.heads) * blocks * tile.parts;
   const std::int64_t at_once = static_cast<std::int64_t>(kGradientBlocks) * tile.blocks_per_sm;
   return {static_cast<unsigned>(takes_pieces && all > at_once ? at_once : all),
-          tile.threads() + (takes_pieces ? 128 : 0), tile.blocks_per_sm,
-          attention_shared_bytes(p, kernel, tile)};
+          attention_threads(tile, kernel), tile.blocks_per_sm, attention_shared_bytes(p, kernel, tile)};
 }
 
 // Bytes of the workspace of gradients (GradientWorkspace): for each tile of d_q its sum and whose turn it is,

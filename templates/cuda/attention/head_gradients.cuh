@@ -1,46 +1,18 @@
 // Attention's backward for short sequences on Hopper, in one kernel: a block of threads has a whole head of
 // one sequence in shared memory. The formulas stand in query_gradients.cuh.
 //
-// One or two warpgroups compute. First each takes tiles of keys and goes through the queries that see them:
-// d_k and d_v are summed in registers, d_s stays in shared memory. Then each takes tiles of queries, of which
-// d_q is d_s k: one sum over all keys, so that nothing is added across warpgroups. Four more warps bring the
-// next head of the block as soon as there is room.
+// One or two warpgroups take tiles of keys and go through the queries that see them, from the last ones on:
+// d_k and d_v are summed in registers, d_s is left in shared memory. As soon as all d_s of a tile of queries
+// are there, another warpgroup multiplies them with the keys: d_q is one sum over all keys, and nothing is
+// added across warpgroups. Four more warps load: the last tokens of a head are done with first, and those of
+// the next head take their place.
 #pragma once
-#include "cuda/attention/head_terms.cuh"
+#include "cuda/attention/head_loader.cuh"
 #include "cuda/attention/product_wgmma.cuh"
 #include "cuda/attention/token_sums.cuh"
 #include "cuda/attention/transposed_scores.cuh"
 
 namespace hydrac::cuda {
-
-// What head_gradients reads and writes, all of [B,T,H,D] but for lse [B,H,T] and what each warp of a block
-// finds as the sums of d_q, d_k and d_v over its tokens, [B,warps,3,H,D]: nullptr where nobody asks for them.
-template <class Storage>
-struct HeadTensors {
-  Heads<const Storage> q, k, v, out;
-  const float* lse;
-  Heads<const Storage> d_out;
-  Heads<Storage> d_q, d_k, d_v;
-  float* sums;
-};
-
-// A warp copies the tiles of one tensor to shared memory, those of the block's first head, then the next.
-template <class Config>
-__device__ __forceinline__ void load_head_tiles(const AttentionShape& shape, const HeadShared<Config>& shared,
-                                                int tensor,
-                                                const Heads<const typename Config::Storage>& from) {
-  constexpr int rows = HeadShared<Config>::kTileRows;
-  int count = 0;
-  for (int row = static_cast<int>(blockIdx.x); row < shape.batch * shape.heads;
-       row += static_cast<int>(gridDim.x), ++count) {
-    barrier::wait(shared.empty(tensor), count - 1);
-    for (int i = HeadShared<Config>::kTiles - 1; i >= 0; --i) {
-      start_rows<rows>(shared.tile(tensor, i), from.at(row / shape.heads, i * rows, row % shape.heads),
-                       from.token_stride, min(max(shape.tokens - i * rows, 0), rows));
-      barrier::arrive_after_copies(shared.full(tensor, i));
-    }
-  }
-}
 
 // One of the warpgroups that compute; `sums_tokens`: the sums of the gradients too.
 template <class Config, bool sums_tokens>
@@ -48,43 +20,56 @@ class HeadWarpgroup {
  public:
   using Storage = typename Config::Storage;
   using Product = WgmmaProduct<Config>;
+  using Shared = HeadShared<Config>;
 
-  __device__ __forceinline__ HeadWarpgroup(const AttentionShape& shape, const HeadShared<Config>& shared,
+  __device__ __forceinline__ HeadWarpgroup(const AttentionShape& shape, const Shared& shared,
                                            const HeadTensors<Storage>& tensors,
                                            const AttentionDropout& dropout)
       : shape_(shape), shared_(shared), tensors_(tensors), dropout_(dropout), own_(in_group_.warp / 4) {
     in_group_.warp %= 4;
   }
 
-  // Takes one head after another.
-  __device__ __forceinline__ void run() {
+  // Makes the gradients of keys and values, of one head after another; of a single tile those of queries too.
+  __device__ __forceinline__ void run_keys() {
     const int rows = shape_.batch * shape_.heads, step = static_cast<int>(gridDim.x);
-    int row = static_cast<int>(blockIdx.x);
-    load_terms(row);
 #pragma unroll 1
-    for (int count = 0; row < rows; row += step, ++count) {
+    for (int row = static_cast<int>(blockIdx.x), count = 0; row < rows; row += step, ++count) {
       batch_ = row / shape_.heads, head_ = row % shape_.heads;
-      for (int i = 0; i < kTiles; ++i) barrier::wait(shared_.full(3, i), count);
-      terms_.store(shared_, shape_.tokens);
-      barrier::meet<Config::threads>(1);
 #pragma unroll 1
       for (int i = kTiles - 1; i >= 0; --i) {
         if (is_own(i)) make_key_gradients(i, count);
       }
-      Product::publish_tiles();
-      barrier::meet<Config::threads>(1);
-      load_terms(row + step < rows ? row + step
-                                   : row);  // without a branch, behind which registers would wait
+      if constexpr (kTiles == 1) make_query_gradients(0, count);
+      if constexpr (sums_tokens) {
+        const int sums_row = own_ * 4 + in_group_.warp;
+        if (kTiles == 1) store_sums(sums_row, 0, totals_[0]);
+        store_sums(sums_row, 1, totals_[1]);
+        store_sums(sums_row, 2, totals_[2]);
+      }
+    }
+  }
+
+  // Makes the gradients of queries, for which the other warpgroups leave d_s.
+  __device__ __forceinline__ void run_queries() {
+    const int rows = shape_.batch * shape_.heads, step = static_cast<int>(gridDim.x);
+#pragma unroll 1
+    for (int row = static_cast<int>(blockIdx.x), count = 0; row < rows; row += step, ++count) {
+      batch_ = row / shape_.heads, head_ = row % shape_.heads;
 #pragma unroll 1
       for (int i = kTiles - 1; i >= 0; --i) {
-        if (is_own(i)) make_query_gradients(i);
+        barrier::wait(shared_.has_d_scores(i), count);
+        make_query_gradients(i, count);
       }
-      if constexpr (sums_tokens) store_sums();
+      if constexpr (sums_tokens) {
+        TokenSums<Storage> none;
+        store_sums(in_group_.warp, 0, totals_[0]);
+        store_sums(in_group_.warp + 4, 0, none);
+      }
     }
   }
 
  private:
-  static constexpr int kTiles = HeadShared<Config>::kTiles, kRows = HeadShared<Config>::kTileRows;
+  static constexpr int kTiles = Shared::kTiles, kRows = Shared::kTileRows;
   static constexpr int kDim = Config::head_dim;
 
   // Whether the warpgroup has a tile of keys: the longest and the shortest, or what is between.
@@ -98,32 +83,34 @@ class HeadWarpgroup {
   __device__ __forceinline__ int valid(int tile) const {
     return min(max(shape_.tokens - tile * kRows, 0), kRows);
   }
-
-  __device__ __forceinline__ void load_terms(int row) {
-    terms_.load(tensors_.out, tensors_.lse + static_cast<std::int64_t>(row) * shape_.tokens,
-                row / shape_.heads, row % shape_.heads, shape_.tokens);
+  __device__ __forceinline__ void arrive(std::uint32_t barrier) const {
+    __syncwarp();
+    if (in_group_.lane == 0) barrier::arrive(barrier);
   }
 
   // d_k and d_v of a tile of keys, and d_s of all queries that see it.
   __device__ __forceinline__ void make_key_gradients(int key_tile, int count) {
     Fragment<1, kDim> key_sums, value_sums;
-    barrier::wait(shared_.full(0, key_tile), count);
-    barrier::wait(shared_.full(1, key_tile), count);
+    const int key_number = Shared::number(count, key_tile);
+    barrier::wait(shared_.full(key_number), Shared::phase(key_number));
     bool add = false;
 #pragma unroll 1
     for (int i = kTiles - 1; i >= (Config::causal ? key_tile : 0); --i) {
-      barrier::wait(shared_.full(2, i), count);
-      Product::publish_tiles();
+      const int number = Shared::number(count, i);
+      barrier::wait(shared_.full(number), Shared::phase(number));
       Fragment<1, kRows> scores, gradients;
       Product::begin();
-      Product::template scores<kRows>(scores, in_group_, shared_.keys(key_tile), shared_.queries(i));
+      Product::template scores<kRows>(scores, in_group_, shared_.keys(key_number), shared_.queries(number));
       Product::commit();
-      Product::template scores<kRows>(gradients, in_group_, shared_.values(key_tile), shared_.d_outs(i));
+      Product::template scores<kRows>(gradients, in_group_, shared_.values(key_number),
+                                      shared_.d_outs(number));
       Product::commit();
       Product::template wait<1>();  // also for d_k and d_v of the tile before
       Product::settle(scores);
+      if (Config::causal && is_last(key_tile) && add) arrive(shared_.empty(Shared::number(count, i + 1)));
+      barrier::wait(shared_.has_terms(number), Shared::phase(number));
       const TransposedTile<Config> tile{in_group_,        batch_,    head_,
-                                        key_tile * kRows, i * kRows, shared_.terms(i)};
+                                        key_tile * kRows, i * kRows, shared_.terms(number)};
       Fragment<1, kRows> after_dropout;
       const bool masked = Config::causal ? i == key_tile : (key_tile + 1) * kRows > shape_.tokens;
       tile.make_probabilities(scores, after_dropout, shape_, dropout_, masked);
@@ -131,23 +118,23 @@ class HeadWarpgroup {
       Product::round(weights, after_dropout);
       Product::settle(value_sums);
       Product::begin();
-      Product::template accumulate<kRows>(value_sums, in_group_, weights, shared_.d_outs(i), 0, add);
+      Product::template accumulate<kRows>(value_sums, in_group_, weights, shared_.d_outs(number), 0, add);
       Product::commit();
       Product::template wait<1>();
       Product::settle(gradients);
       tile.make_d_scores(gradients, scores, dropout_);
       Product::round(d_weights, gradients);
-      store_transposed(shared_.d_scores(i, key_tile), in_group_, d_weights.at[0]);
+      store_d_scores(i, key_tile, count, d_weights);
       Product::settle(key_sums);
       Product::begin();
-      Product::template accumulate<kRows>(key_sums, in_group_, d_weights, shared_.queries(i), 0, add);
+      Product::template accumulate<kRows>(key_sums, in_group_, d_weights, shared_.queries(number), 0, add);
       Product::commit();
       add = true;
     }
     Product::template wait<0>();
-    if (is_last(key_tile) && in_group_.lane == 0) {
-      for (int tensor = 1; tensor < HeadShared<Config>::kTensors; ++tensor)
-        barrier::arrive(shared_.empty(tensor));
+    if (kTiles > 1 && is_last(key_tile)) {
+      for (int i = Config::causal ? key_tile : kTiles - 1; i >= 0; --i)
+        arrive(shared_.empty(Shared::number(count, i)));
     }
     Product::settle(key_sums);
     Product::settle(value_sums);
@@ -155,23 +142,50 @@ class HeadWarpgroup {
     store(tensors_.d_v, key_tile, value_sums, Config::has_dropout ? dropout_.keep_scale : 1.0f, totals_[2]);
   }
 
-  // d_q of a tile of queries, counted from the last one.
-  __device__ __forceinline__ void make_query_gradients(int from_last) {
-    const int query_tile = kTiles - 1 - from_last;
+  // Leaves d_s for those who multiply it with the keys.
+  template <class Weights>
+  __device__ __forceinline__ void store_d_scores(int query_tile, int key_tile, int count,
+                                                 const Weights& d_scores) {
+    if constexpr (kTiles > 1) {
+      barrier::wait(shared_.multiplied(query_tile), count - 1);
+      if (Shared::shares(query_tile, key_tile)) barrier::wait(shared_.multiplied(kTiles - 1), count);
+      if (Shared::kShares && query_tile == kTiles - 1 && key_tile < 2)
+        barrier::wait(shared_.multiplied(key_tile), count - 1);
+    } else {
+      barrier::meet<Config::threads>(1);  // those of the head before are multiplied
+    }
+    store_transposed(shared_.d_scores(query_tile, key_tile), in_group_, d_scores.at[0]);
+    Product::publish_tiles();
+    if constexpr (kTiles > 1) {
+      __syncwarp();
+      arrive(shared_.has_d_scores(query_tile));
+    } else {
+      barrier::meet<Config::threads>(1);
+    }
+  }
+
+  // d_q of a tile of queries.
+  __device__ __forceinline__ void make_query_gradients(int query_tile, int count) {
     Fragment<1, kDim> sums;
     Product::begin();
 #pragma unroll 1
     for (int i = 0; i <= (Config::causal ? query_tile : kTiles - 1); ++i) {
+      const std::uint32_t keys = shared_.keys(Shared::number(count, i));
 #pragma unroll
       for (int k = 0; k < kRows / 16; ++k) {
         wgmma::multiply_rows<Storage, kDim>(sums.at[0],
                                             wgmma::descriptor(shared_.d_scores(query_tile, i), 0, k * 32),
-                                            wgmma::descriptor(shared_.keys(i), 0, k * 16 * 128), i + k > 0);
+                                            wgmma::descriptor(keys, 0, k * 16 * 128), i + k > 0);
       }
     }
     Product::commit();
     Product::template wait<0>();
-    if (is_last(from_last) && in_group_.lane == 0) barrier::arrive(shared_.empty(0));
+    if (kTiles > 1) arrive(shared_.multiplied(query_tile));
+    if (Config::causal) {
+      arrive(shared_.empty(Shared::number(count, query_tile)));
+    } else if (query_tile == 0) {
+      for (int i = 0; i < kTiles; ++i) arrive(shared_.empty(Shared::number(count, i)));
+    }
     Product::settle(sums);
     store(tensors_.d_q, query_tile, sums, shape_.scale, totals_[0]);
   }
@@ -192,24 +206,18 @@ class HeadWarpgroup {
   }
 
   // Of the head, whose sums begin again.
-  __device__ __forceinline__ void store_sums() {
-    const int row = batch_ * Config::warps + own_ * 4 + in_group_.warp;
-#pragma unroll
-    for (int tensor = 0; tensor < 3; ++tensor) {
-      totals_[tensor].take(
-          tensors_.sums + (std::int64_t{row} * 3 + tensor) * shape_.heads * kDim + head_ * kDim,
-          in_group_.lane);
-    }
+  __device__ __forceinline__ void store_sums(int row, int tensor, TokenSums<Storage>& totals) {
+    const std::int64_t to = std::int64_t{batch_ * Config::warps + row} * 3 + tensor;
+    totals.take(tensors_.sums + to * shape_.heads * kDim + head_ * kDim, in_group_.lane);
   }
 
   const AttentionShape& shape_;
-  const HeadShared<Config>& shared_;
+  const Shared& shared_;
   const HeadTensors<Storage>& tensors_;
   const AttentionDropout& dropout_;
   Place in_group_;  // in the warpgroup's tile
   int own_;         // which of the warpgroups
   int batch_ = 0, head_ = 0;
-  HeadTerms<Config> terms_;
   TokenSums<Storage> totals_[3];  // of d_q, d_k, d_v
 };
 
@@ -225,16 +233,17 @@ __device__ __forceinline__ void run_head_gradients(const AttentionShape& shape,
     ptx::fence_async_proxy();
   }
   __syncthreads();
-  const int helper = Place().warp - Config::warps;
-  if (helper >= 0) {
-    ptx::shrink_registers<40>();
-    if (helper == 0) load_head_tiles<Config>(shape, shared, 0, tensors.k);
-    if (helper == 1) load_head_tiles<Config>(shape, shared, 1, tensors.v);
-    if (helper == 2) load_head_tiles<Config>(shape, shared, 2, tensors.q);
-    if (helper == 3) load_head_tiles<Config>(shape, shared, 3, tensors.d_out);
-  } else {
-    ptx::grow_registers<Config::warps == 4 ? 216 : 232>();
-    HeadWarpgroup<Config, sums_tokens>(shape, shared, tensors, dropout).run();
+  constexpr bool splits_work = HeadShared<Config>::kTiles > 1;
+  const int warp = Place().warp;
+  if (warp < Config::warps) {
+    ptx::grow_registers<splits_work ? 192 : 200>();
+    HeadWarpgroup<Config, sums_tokens>(shape, shared, tensors, dropout).run_keys();
+  } else if (warp < Config::warps + 4) {
+    ptx::shrink_registers<56>();
+    HeadLoader<Config>(shape, shared, tensors, warp - Config::warps).run();
+  } else if constexpr (splits_work) {
+    ptx::shrink_registers<72>();
+    HeadWarpgroup<Config, sums_tokens>(shape, shared, tensors, dropout).run_queries();
   }
 }
 

@@ -1,47 +1,85 @@
-// What the warps of a block of attention_head_gradients share: a whole head of one sequence.
+// What the warps of a block of attention_head_gradients share: a whole head of one sequence, and some of the
+// next.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/barrier.cuh"
 
 namespace hydrac::cuda {
 
-// Places in shared memory, as addresses. A tile is 64 tokens, rows of 128 bytes, swizzled.
+// Places in shared memory, as addresses. The k, v, q and d_out of 64 tokens are four tiles, rows of 128
+// bytes, swizzled, in one of kSlots slots. All warps number the tokens' tiles in the order in which they are
+// loaded; which slot they have follows from that. `count` is how many heads the block has had.
 template <class Config>
 struct HeadShared {
   static constexpr int kTiles = Config::stages;
+  static constexpr int kSlots = kTiles + 1;
   static constexpr int kTileRows = Config::columns;
   static constexpr int kTileBytes = kTileRows * Config::row_bytes;
   static constexpr int kTensors = 4;  // k, v, q, d_out
 
   std::uint32_t base;
 
-  __device__ __forceinline__ std::uint32_t tile(int tensor, int index) const {
-    return base + (tensor * kTiles + index) * kTileBytes;
+  // The number of a tile of a head. The last one comes first, because it sees all others, and sees to it that
+  // the next head's find room; of four, those in the middle are needed later than the first.
+  static __device__ __forceinline__ int number(int count, int tile) {
+    const int turn = kTiles == 1 ? 0 : tile < 2 ? kTiles - 2 + tile : kTiles - 1 - tile;
+    return count * kTiles + turn;
   }
-  __device__ __forceinline__ std::uint32_t keys(int index) const { return tile(0, index); }
-  __device__ __forceinline__ std::uint32_t values(int index) const { return tile(1, index); }
-  __device__ __forceinline__ std::uint32_t queries(int index) const { return tile(2, index); }
-  __device__ __forceinline__ std::uint32_t d_outs(int index) const { return tile(3, index); }
-  // d_s [queries, keys] of a tile of queries and one of keys that they see.
+  // The tile whose turn it is in a head.
+  static __device__ __forceinline__ int in_turn(int turn) {
+    return kTiles == 1 ? 0 : turn < kTiles - 2 ? kTiles - 1 - turn : turn - (kTiles - 2);
+  }
+
+  __device__ __forceinline__ std::uint32_t tile(int number, int tensor) const {
+    return base + (number % kSlots * kTensors + tensor) * kTileBytes;
+  }
+  __device__ __forceinline__ std::uint32_t keys(int number) const { return tile(number, 0); }
+  __device__ __forceinline__ std::uint32_t values(int number) const { return tile(number, 1); }
+  __device__ __forceinline__ std::uint32_t queries(int number) const { return tile(number, 2); }
+  __device__ __forceinline__ std::uint32_t d_outs(int number) const { return tile(number, 3); }
+  // d_s [queries, keys] of a tile of queries and one of keys that they see. Of four causal tiles the first
+  // ones take the places of two of the last queries', which are multiplied long before.
   __device__ __forceinline__ std::uint32_t d_scores(int query_tile, int key_tile) const {
-    const int before = Config::causal ? query_tile * (query_tile + 1) / 2 : query_tile * kTiles;
-    return tile(kTensors, before + key_tile);
+    int place =
+        Config::causal ? query_tile * (query_tile + 1) / 2 + key_tile : query_tile * kTiles + key_tile;
+    if (kShares) place = shares(query_tile, key_tile) ? 4 + query_tile : place - (query_tile < 2 ? 1 : 2);
+    return base + kSlots * kTensors * kTileBytes + place * kTileBytes;
+  }
+  static constexpr bool kShares = Config::causal && kTiles == 4;
+  static __device__ __forceinline__ bool shares(int query_tile, int key_tile) {
+    return kShares && query_tile < 2 && query_tile == key_tile;
   }
   // lse2 of a tile's queries, then delta.
-  __device__ __forceinline__ std::uint32_t terms(int query_tile) const {
-    return tile(kTensors, kScoreTiles) + query_tile * kTermBytes;
+  __device__ __forceinline__ std::uint32_t terms(int number) const {
+    return base + kSlots * kTensors * kTileBytes + kScoreTiles * kTileBytes + number % kSlots * kTermBytes;
   }
-  // Barriers: a tile of a tensor has arrived; a tensor's tiles may be overwritten.
-  __device__ __forceinline__ std::uint32_t full(int tensor, int index) const {
-    return barrier_at(tensor * kTiles + index);
+  // Barriers: tiles have arrived; their queries' terms too; they may be overwritten.
+  __device__ __forceinline__ std::uint32_t full(int number) const { return barrier_at(number % kSlots); }
+  __device__ __forceinline__ std::uint32_t has_terms(int number) const {
+    return barrier_at(kSlots + number % kSlots);
   }
-  __device__ __forceinline__ std::uint32_t empty(int tensor) const {
-    return barrier_at(kTensors * kTiles + tensor);
+  __device__ __forceinline__ std::uint32_t empty(int number) const {
+    return barrier_at(2 * kSlots + number % kSlots);
+  }
+  static __device__ __forceinline__ int phase(int number) { return number / kSlots; }
+  // All d_s of a tile of queries are there; they are multiplied.
+  __device__ __forceinline__ std::uint32_t has_d_scores(int query_tile) const {
+    return barrier_at(3 * kSlots + query_tile);
+  }
+  __device__ __forceinline__ std::uint32_t multiplied(int query_tile) const {
+    return barrier_at(3 * kSlots + kTiles + query_tile);
   }
 
   __device__ __forceinline__ void init_barriers() const {
-    for (int i = 0; i < kTensors * kTiles; ++i) barrier::init(barrier_at(i), 32);  // a warp loads
-    for (int i = 0; i < kTensors; ++i) barrier::init(empty(i), Config::warps);
+    for (int i = 0; i < kSlots; ++i) {
+      barrier::init(full(i), 4);
+      barrier::init(has_terms(i), 4);
+      barrier::init(empty(i), Config::warps + (kTiles > 1 ? 4 : 0));
+    }
+    for (int i = 0; i < kTiles; ++i) {
+      barrier::init(has_d_scores(i), (Config::causal ? i + 1 : kTiles) * 4);
+      barrier::init(multiplied(i), 4);
+    }
   }
 
  private:
@@ -49,7 +87,7 @@ struct HeadShared {
   static constexpr int kTermBytes = kTileRows * static_cast<int>(sizeof(QueryTerms));
 
   __device__ __forceinline__ std::uint32_t barrier_at(int index) const {
-    return terms(kTiles) + index * barrier::kBytes;
+    return terms(0) + kSlots * kTermBytes + index * barrier::kBytes;
   }
 };
 
