@@ -109,6 +109,7 @@ class CudaBodyPrinter : BodyNames {
   std::string pass_text(int pass, const std::set<ir::ExprId>& between);
   std::string apply_function(const std::vector<std::string>& products);
   std::string passes_members() const;
+  std::string row_visits(const std::vector<ir::ExprId>& loads, const std::vector<ir::ExprId>& row_loads);
   std::string kept_name(ir::ExprId id);
 
   // cuda_ahead.cpp: the loads of the next row, under way while a block computes on this one.

@@ -236,10 +236,11 @@ std::string CudaBodyPrinter::epilogue_text() {
     members.line(fmt::format("{} {};", codegen::c_type(body_.exprs[i].type), names_[i]));
   }
   for (const ExprId id : of_columns) members.line(load_member(id, columns_.at(id).name));
-  const std::string begin = begin_function(of_columns), load = load_function(own, of_rows),
+  const std::string visits = sums_over_rows() ? row_visits(own, of_rows) : "",
+                    begin = begin_function(of_columns), load = load_function(own, of_rows),
                     work = sums_over_rows() ? apply_function(products) : work_function(products);
-  return fmt::format("struct {}_epilogue {{\n{}{}{}\n{}{}{}}};\n", kNamePlaceholder, types.text(),
-                     sums_over_rows() ? passes_members() : "", members.text(), begin, load, work);
+  return fmt::format("struct {}_epilogue {{\n{}{}{}\n{}{}{}{}}};\n", kNamePlaceholder, types.text(),
+                     sums_over_rows() ? passes_members() : "", members.text(), begin, load, visits, work);
 }
 
 }  // namespace hydrac::codegen

@@ -36,9 +36,8 @@ ProductTemplate product_template(const ir::Node& node, const cuda::ProductProble
     const cuda::RowProductTile tile = row_product_tile(problem);
     result.config = "cuda::RowProductConfig";
     result.tile = fmt::format(
-        "cuda::RowProductTile{{.rows = {}, .panels = {}, .warpgroup_panels = {}, .across = {}, .down = {}, "
-        ".stages = {}}}",
-        tile.rows, tile.panels, tile.warpgroup_panels, tile.across, tile.down, tile.stages);
+        "cuda::RowProductTile{{.rows = {}, .panels = {}, .across = {}, .down = {}, .stages = {}}}", tile.rows,
+        tile.panels, tile.across, tile.down, tile.stages);
     result.launch = row_product_launch(problem, tile);
     result.maps = {row_product_map_a(problem, tile), row_product_map_b(problem)};
     result.sums_rows = row_product_sums_rows(problem, tile);

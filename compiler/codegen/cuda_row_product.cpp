@@ -7,6 +7,7 @@
 
 #include "codegen/cuda_body_printer.h"
 #include "codegen/cuda_product.h"
+#include "cuda/row_product/geometry.h"
 #include "ir/words.h"
 
 namespace hydrac::codegen {
@@ -117,6 +118,62 @@ std::string CudaBodyPrinter::passes_members() const {
   for (const std::string& member : kept_members_) members.line(member);
   members.close("};");
   return members.text();
+}
+
+namespace {
+
+std::string visit_function(const std::string& name, const std::vector<std::string>& visited,
+                           const std::string& width) {
+  Writer function(1);
+  function.line("template <class Visit>");
+  function.open(fmt::format("__device__ void {}(Visit& visit) {{", name));
+  for (const std::string& pointer : visited) function.line(fmt::format("visit({}{});", pointer, width));
+  function.close();
+  return function.text();
+}
+
+}  // namespace
+
+// What `load` reads that the kernel copies ahead of time where a block has whole rows: rows of tensors that
+// lie as rows and columns count, and numbers of rows.
+std::string CudaBodyPrinter::row_visits(const std::vector<ExprId>& loads,
+                                        const std::vector<ExprId>& row_loads) {
+  const cuda::ProductProblem problem = product_problem(graph_, node_, gpu_);
+  if (!row_product_tile(problem).has_whole_rows()) return "";
+  std::vector<std::string> tensors, types, statistics;
+  const auto note = [&](ExprId id, const std::string& found, const std::string& wanted,
+                        std::vector<std::string>& names) {
+    const int operand = body_.exprs[id].operand;
+    const std::string& name = operand_names_[operand];
+    if (found != name + wanted || body_.operands[operand].output >= 0 || std::ranges::count(names, name) > 0)
+      return;
+    names.push_back(name);
+    if (&names == &tensors) types.push_back(fmt::format("sizeof({})", c_type(operand)));
+  };
+  for (const ExprId id : loads) {
+    const ir::Expr& load = body_.exprs[id];
+    if (columns_.at(id).access.kind == ColumnAccess::Kind::consecutive)
+      note(id, pointer(load.operand, load.index), " + first", tensors);
+  }
+  for (const ExprId id : row_loads) {
+    const bool is_taken = static_cast<int>(statistics.size()) < cuda::RowProductTile::statistics;
+    if (is_taken && body_.operands[body_.exprs[id].operand].dtype == ir::DType::f32)
+      note(id, definition(id), "[r]", statistics);
+  }
+  const std::string width = width_of(epilogue_space()).text;
+  const std::string bytes = types.empty()       ? "0"
+                            : types.size() == 1 ? fmt::format("{} * {}", width, types[0])
+                                                : fmt::format("{} * ({})", width, fmt::join(types, " + "));
+  Writer members(1);
+  members.line(
+      fmt::format("static constexpr int row_tensors = {};  // whose rows load() reads", tensors.size()));
+  members.line(fmt::format("static constexpr int row_bytes = {};  // of all of them", bytes));
+  members.line(fmt::format("static constexpr int row_statistics = {};  // numbers of rows that it reads",
+                           statistics.size()));
+  std::string text = members.text();
+  if (!tensors.empty()) text += visit_function("visit_rows", tensors, ", " + width);
+  if (!statistics.empty()) text += visit_function("visit_statistics", statistics, "");
+  return text;
 }
 
 std::string CudaBodyPrinter::apply_function(const std::vector<std::string>& products) {

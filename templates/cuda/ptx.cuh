@@ -129,6 +129,13 @@ __device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t x) {
   return result;
 }
 
+// Stores four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void stmatrix(std::uint32_t address, const std::uint32_t (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+
 // Stores four 8x8 matrices of 16-bit elements, each transposed; lane l gives the address of column l % 8 of
 // matrix l / 8.
 __device__ __forceinline__ void stmatrix_transposed(std::uint32_t address, const std::uint32_t (&from)[4]) {
@@ -176,6 +183,14 @@ __device__ __forceinline__ void shrink_registers() {
 template <int registers>
 __device__ __forceinline__ void grow_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+// True in one thread of a warp, which is all there.
+__device__ __forceinline__ bool elect() {
+  std::uint32_t chosen;
+  asm volatile("{\n.reg .pred chosen;\nelect.sync _|chosen, 0xFFFFFFFF;\nselp.b32 %0, 1, 0, chosen;\n}"
+               : "=r"(chosen));
+  return chosen != 0;
 }
 
 // c [16,8] += a [16,16] . b [16,8], in the layouts of mma.m16n8k16.

@@ -67,31 +67,43 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
 // a and b [N,16] in shared memory.
 template <class Storage, int N>
 __device__ __forceinline__ void multiply(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
-  static_assert(N == 64 || N == 128);
+  static_assert(N == 64 || N == 128 || N == 192);
   if constexpr (N == 64 && kIsBf16<Storage>) {
     HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34", 0, 0);
   } else if constexpr (N == 64) {
     HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34", 0, 0);
-  } else if constexpr (kIsBf16<Storage>) {
+  } else if constexpr (N == 128 && kIsBf16<Storage>) {
     HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66", 0, 0);
-  } else {
+  } else if constexpr (N == 128) {
     HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66", 0, 0);
+  } else if constexpr (kIsBf16<Storage>) {
+    HYDRAC_WGMMA_SHARED(192, "bf16", 96, "96", "97", "98", 0, 0);
+  } else {
+    HYDRAC_WGMMA_SHARED(192, "f16", 96, "96", "97", "98", 0, 0);
   }
 }
 
-// a and b [16,N] in shared memory.
+// a [64,16] and b [16,N] in shared memory.
 template <class Storage, int N>
 __device__ __forceinline__ void multiply_rows(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
                                               bool add) {
-  static_assert(N == 32 || N == 64);
+  static_assert(N == 32 || N == 64 || N == 128 || N == 192);
   if constexpr (N == 32 && kIsBf16<Storage>) {
     HYDRAC_WGMMA_SHARED(32, "bf16", 16, "16", "17", "18", 0, 1);
   } else if constexpr (N == 32) {
     HYDRAC_WGMMA_SHARED(32, "f16", 16, "16", "17", "18", 0, 1);
-  } else if constexpr (kIsBf16<Storage>) {
+  } else if constexpr (N == 64 && kIsBf16<Storage>) {
     HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34", 0, 1);
-  } else {
+  } else if constexpr (N == 64) {
     HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34", 0, 1);
+  } else if constexpr (N == 128 && kIsBf16<Storage>) {
+    HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66", 0, 1);
+  } else if constexpr (N == 128) {
+    HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66", 0, 1);
+  } else if constexpr (kIsBf16<Storage>) {
+    HYDRAC_WGMMA_SHARED(192, "bf16", 96, "96", "97", "98", 0, 1);
+  } else {
+    HYDRAC_WGMMA_SHARED(192, "f16", 96, "96", "97", "98", 0, 1);
   }
 }
 

@@ -134,13 +134,11 @@ void time_shape(const char* title, std::int64_t flushed) {
 int main() {
   using namespace hydrac::test;
   using hydrac::bf16;
-  time_shape<bf16, 2048, 256, 256, true, Tile{32, 2, 1, 2, 1, 4}, Tile{64, 1, 1, 4, 1, 4}>("tiny attn.out",
-                                                                                           0);
-  time_shape<bf16, 2048, 256, 1024, true, Tile{32, 2, 1, 2, 1, 10}, Tile{64, 1, 1, 4, 1, 6}>("tiny down", 0);
-  time_shape<bf16, 2048, 256, 768, false, Tile{32, 2, 1, 2, 1, 10}, Tile{64, 1, 1, 4, 1, 6}>("tiny d_normed",
-                                                                                             0);
-  time_shape<bf16, 2048, 256, 1024, false, Tile{32, 2, 1, 2, 1, 10}, Tile{64, 1, 1, 4, 1, 6}>(
-      "tiny d_mlp_normed", 0);
+  time_shape<bf16, 2048, 256, 256, true, Tile{32, 2, 2, 1, 4}, Tile{64, 1, 4, 1, 4}>("tiny attn.out", 0);
+  time_shape<bf16, 2048, 256, 1024, true, Tile{32, 2, 2, 1, 10}, Tile{64, 1, 4, 1, 6}>("tiny down", 0);
+  time_shape<bf16, 2048, 256, 768, false, Tile{32, 2, 2, 1, 10}, Tile{64, 1, 4, 1, 6}>("tiny d_normed", 0);
+  time_shape<bf16, 2048, 256, 1024, false, Tile{32, 2, 2, 1, 10}, Tile{64, 1, 4, 1, 6}>("tiny d_mlp_normed",
+                                                                                        0);
   time_shape<float, 2048, 256, 256, true>("tiny attn.out, f32 residual", 0);
   time_shape<float, 2048, 256, 1024, true>("tiny down, f32 residual", 0);
   time_shape<float, 2048, 256, 768, false>("tiny d_normed, f32 residual", 0);
@@ -149,10 +147,10 @@ int main() {
   time_shape<bf16, 4096, 256, 1024, true>("4096 x 256 x 1024", 0);
 
   constexpr std::int64_t flushed = 32 << 20;
-  time_shape<bf16, 16384, 384, 384, true, Tile{128, 6, 2, 1, 1, 3}>("char-small attn.out", flushed);
-  time_shape<bf16, 16384, 384, 1536, true, Tile{128, 6, 2, 1, 1, 3}>("char-small down", flushed);
-  time_shape<bf16, 16384, 384, 1152, false, Tile{128, 6, 2, 1, 1, 3}>("char-small d_normed", flushed);
-  time_shape<bf16, 16384, 384, 1536, false, Tile{128, 6, 2, 1, 1, 3}>("char-small d_mlp_normed", flushed);
+  time_shape<bf16, 16384, 384, 384, true, Tile{128, 6, 1, 1, 3}>("char-small attn.out", flushed);
+  time_shape<bf16, 16384, 384, 1536, true, Tile{128, 6, 1, 1, 3}>("char-small down", flushed);
+  time_shape<bf16, 16384, 384, 1152, false, Tile{128, 6, 1, 1, 3}>("char-small d_normed", flushed);
+  time_shape<bf16, 16384, 384, 1536, false, Tile{128, 6, 1, 1, 3}>("char-small d_mlp_normed", flushed);
   time_shape<float, 16384, 384, 1536, true>("char-small down, f32 residual", flushed);
   time_shape<float, 16384, 384, 1536, false>("char-small d_mlp_normed, f32 residual", flushed);
   time_shape<bf16, 16384, 256, 1024, true>("16384 x 256 x 1024", flushed);

@@ -42,6 +42,13 @@ struct AddLayernorm {
   Vector<T, 8> bias_in;
   Vector<float, 8> weight_in, shift_in;
 
+  static constexpr int row_tensors = 1, row_bytes = n * sizeof(R), row_statistics = 0;
+  template <class Visit>
+  __device__ void visit_rows(Visit& visit) {
+    visit(t.residual, n);
+  }
+  template <class Visit>
+  __device__ void visit_statistics(Visit&) {}
   __device__ void begin(int column) {
     load_columns<8>(bias_in, t.bias + column);
     load_columns<4>(weight_in, t.weight + column);
@@ -95,6 +102,13 @@ struct AddRmsnorm {
   NormForward<T, R> t;
   Vector<float, 8> weight_in;
 
+  static constexpr int row_tensors = 1, row_bytes = n * sizeof(R), row_statistics = 0;
+  template <class Visit>
+  __device__ void visit_rows(Visit& visit) {
+    visit(t.residual, n);
+  }
+  template <class Visit>
+  __device__ void visit_statistics(Visit&) {}
   __device__ void begin(int column) { load_columns<4>(weight_in, t.weight + column); }
   __device__ Operands load(std::int64_t row, int column) const {
     return {load_columns<8, 16 / sizeof(R)>(t.residual + row * n + column)};
@@ -135,6 +149,15 @@ struct LayernormBackwardAdd {
   float sum[sums][8];
   Vector<float, 8> weight_in;
 
+  static constexpr int row_tensors = 2, row_bytes = 2 * n * sizeof(R), row_statistics = 2;
+  template <class Visit>
+  __device__ void visit_rows(Visit& visit) {
+    visit(t.x, n), visit(t.d_residual, n);
+  }
+  template <class Visit>
+  __device__ void visit_statistics(Visit& visit) {
+    visit(t.mean), visit(t.rstd);
+  }
   __device__ void begin(int column) { load_columns<4>(weight_in, t.weight + column); }
   __device__ Operands load(std::int64_t row, int column) const {
     const std::int64_t at = row * n + column;

@@ -35,7 +35,8 @@ TEST(RowProductGeometry, BlocksFitAMultiprocessor) {
     EXPECT_LE((2 * tile.stages + 1) * 8, RowProductTile::barrier_bytes);
     EXPECT_LE(launch.shared_bytes, kSharedLimit);
     EXPECT_EQ(launch.threads % 32, 0);
-    EXPECT_LE(launch.threads * (tile.leaves_registers() ? 128 : 168), kRegisters);
+    EXPECT_LE(launch.threads * 168, kRegisters);
+    EXPECT_LE(tile.epilogue_threads(), launch.threads);
   });
 }
 
@@ -45,7 +46,7 @@ TEST(RowProductGeometry, AClusterHasWholeRows) {
     EXPECT_TRUE(tile.across == 1 || tile.down == 1);
     EXPECT_EQ(tile.rows % tile.across, 0);
     EXPECT_EQ(tile.panels % tile.down, 0);
-    EXPECT_EQ(tile.panels % tile.warpgroup_panels, 0);
+    EXPECT_TRUE(!tile.has_whole_rows() || tile.warpgroups() * 64 == tile.rows);
     EXPECT_EQ(row_product_launch(p, tile).cluster, tile.across * tile.down);
   });
 }
@@ -61,12 +62,17 @@ TEST(RowProductGeometry, TilesCoverTheRowsAndClustersAreWhole) {
   });
 }
 
-// The epilogue lays the product's results over each panel's stages of b, and exchanges its column sums there.
+// The epilogue lays the product's results over stages, beside rows that it reads, and exchanges its column
+// sums there.
 TEST(RowProductGeometry, StagesHaveRoomForTheEpilogue) {
-  for_problems([](const ProductProblem&, const RowProductTile& tile) {
-    EXPECT_LE(tile.rows, tile.stages * RowProductTile::depth);
-    const int threads = tile.warpgroups() * 128;
-    EXPECT_LE(threads * 3 * 8 * 4, tile.stages * tile.stage_bytes());
+  for_problems([](const ProductProblem& p, const RowProductTile& tile) {
+    const int ring = tile.stages * tile.stage_bytes();
+    if (tile.has_whole_rows()) {
+      EXPECT_LE(2 * tile.rows * p.n * 2, ring);
+    } else {
+      EXPECT_LE(tile.rows, tile.stages * RowProductTile::depth);
+    }
+    EXPECT_LE(tile.epilogue_threads() * 3 * 8 * 4, ring);
   });
 }
 

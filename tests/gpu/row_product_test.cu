@@ -1,7 +1,7 @@
 // Tests the kernel for products whose epilogue sees whole rows on a GPU: layernorm and rmsnorm behind the
-// product and a layernorm's gradient, against float64; that runs give the same bits, write everything and
-// nothing else; and that launches which overlap, each reading what the one before wrote, give what launches
-// one after the other give. Needs a chip of capability 9.0:
+// product and a layernorm's gradient, against float64; that runs give the same bits,
+// write everything and nothing else; and that launches which overlap, each reading what the one before wrote,
+// give what launches one after the other give. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/row_product_test.cu -o row_product_test
 #include "product_checks.cuh"

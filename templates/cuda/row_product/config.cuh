@@ -19,13 +19,18 @@ struct RowProductConfig {
   static constexpr int depth_tiles = (k + RowProductTile::depth - 1) / RowProductTile::depth;
   static constexpr bool is_ring = depth_tiles > tile.stages;  // stages are filled more than once
 
-  // How the epilogue shares the block's rows: a thread has eight columns of every row that it takes.
+  // How the epilogue shares the block's rows: a thread has eight columns of every row that it takes. Threads
+  // of whole rows in whole warps are a team, which has some of the rows to itself.
   static constexpr int product_threads = tile.warpgroups() * 128;
+  static constexpr int epilogue_threads = tile.epilogue_threads();
   static constexpr int row_threads = n / 8;
-  static constexpr int groups = product_threads / row_threads;  // rows at a time
-  static constexpr int rows = tile.rows / tile.across;          // of the block
-  static constexpr int steps = rows / groups;                   // rows of a thread
-  static_assert(product_threads % row_threads == 0 && rows % groups == 0);
+  static constexpr int rows = tile.rows / tile.across;  // of the block
+  static constexpr int team_threads = row_threads == 48 ? 96 : 32;
+  static constexpr int team_groups = team_threads / row_threads;  // rows of a team at a time
+  static constexpr int teams = epilogue_threads / team_threads;
+  static constexpr int team_rows = rows / teams;
+  static constexpr int steps = team_rows / team_groups;  // rows of a thread
+  static_assert(team_threads % row_threads == 0 && rows % teams == 0 && team_rows % team_groups == 0);
 };
 
 }  // namespace hydrac::cuda

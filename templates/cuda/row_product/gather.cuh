@@ -1,9 +1,8 @@
-// How a block of a row product comes to whole rows: from its warpgroups, or from the blocks of its cluster.
+// How a block of a row product comes to whole rows from the blocks of its cluster.
 #pragma once
 #include "cuda/ptx.cuh"
 #include "cuda/row_product/config.cuh"
 #include "cuda/small_product/shared.cuh"
-#include "cuda/vector.cuh"
 
 namespace hydrac::cuda {
 
@@ -30,29 +29,17 @@ __device__ __forceinline__ void expect_rows(const SmallProductShared<Config>& sh
 template <class Config>
 __device__ __forceinline__ void gather_rows(const SmallProductShared<Config>& shared, int side) {
   barrier::meet<Config::product_threads>(1);
-  if constexpr (Config::tile.across > 1) {
-    constexpr int kLanes = Config::tile.columns() / 8;
-    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  constexpr int kLanes = Config::tile.columns() / 8;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
 #pragma unroll
-    for (int row = static_cast<int>(threadIdx.x) / kLanes; row < Config::tile.rows;
-         row += Config::product_threads / kLanes) {
-      const std::uint32_t to = gathered_rows(shared) + row % Config::rows * (Config::n * 2) +
-                               (side * Config::tile.columns() + lane * 8) * 2;
-      ptx::store_shared_of(row / Config::rows, to, ptx::load_shared<4>(shared.result(row, lane * 8)),
-                           rows_arrived(shared));
-    }
-    barrier::wait_for_cluster(rows_arrived(shared), 0);
+  for (int row = static_cast<int>(threadIdx.x) / kLanes; row < Config::tile.rows;
+       row += Config::product_threads / kLanes) {
+    const std::uint32_t to = gathered_rows(shared) + row % Config::rows * (Config::n * 2) +
+                             (side * Config::tile.columns() + lane * 8) * 2;
+    ptx::store_shared_of(row / Config::rows, to, ptx::load_shared<4>(shared.result(row, lane * 8)),
+                         rows_arrived(shared));
   }
-}
-
-// Eight columns of one of the block's rows.
-template <class Config>
-__device__ __forceinline__ Vector<typename Config::Storage, 8> read_row(
-    const SmallProductShared<Config>& shared, int row, int column) {
-  const std::uint32_t from = Config::tile.across > 1
-                                 ? gathered_rows(shared) + row * (Config::n * 2) + column * 2
-                                 : shared.result(row, column);
-  return __builtin_bit_cast(Vector<typename Config::Storage, 8>, ptx::load_shared<4>(from));
+  barrier::wait_for_cluster(rows_arrived(shared), 0);
 }
 
 }  // namespace hydrac::cuda

@@ -6,37 +6,40 @@
 
 namespace hydrac::cuda {
 
-// How one block of threads works: on one tile, a warpgroup for every `warpgroup_panels` panels of 64 columns,
-// and warps that copy. Whole rows of the product are the tiles of `across` blocks that lie side by side: they
-// form a cluster and send each other their results, so that each then has an equal part of the rows as a
-// whole. Or a block has whole rows by itself: `down` blocks that lie one below the other form a cluster, and
-// copy a share of the columns of b each, for all of them. Shared memory holds `stages` of `depth` of k at a
-// time.
+// How one block of threads works on one tile, and where whole rows of the product come from. Either the tiles
+// of `across` blocks that lie side by side have them: these form a cluster, in which a warpgroup has a panel
+// of 64 columns, and send each other their results, so that each then has an equal part of the rows as a
+// whole. Or, `across` being 1, a block has them by itself: two warpgroups multiply 64 rows each; `down`
+// blocks that lie one below the other form a cluster, and copy a share of the columns of b each, for all of
+// them. Shared memory holds `stages` of `depth` of k at a time.
 struct RowProductTile {
-  int rows;  // 32, 64 or 128
+  int rows;  // 32, 64 or 128; 128 where a block has whole rows
   int panels;
-  int warpgroup_panels;  // 1 or 2
-  int across, down;      // one of them is 1; powers of two, at most 8
+  int across, down;  // one of them is 1; powers of two, at most 8
   int stages;
 
-  static constexpr int panel_columns = 64;  // rows of the tensor cores' instruction
+  static constexpr int panel_columns = 64;  // of a copy
   static constexpr int depth = 64;          // 128 bytes, the width of the swizzle
   static constexpr int barrier_bytes = 256;
+  // Behind the stages of a block that has whole rows: barriers, as many statistics of its rows, and sums over
+  // rows on their way between threads.
+  static constexpr int epilogue_bytes = 3072, exchange_bytes = 1536, statistics = 2;
 
   HYDRAC_FN constexpr int columns() const { return panels * panel_columns; }
-  HYDRAC_FN constexpr int warpgroups() const { return panels / warpgroup_panels; }
+  HYDRAC_FN constexpr bool has_whole_rows() const { return across == 1; }
+  HYDRAC_FN constexpr int warpgroups() const { return has_whole_rows() ? rows / 64 : panels; }
   HYDRAC_FN constexpr int cluster() const { return across * down; }
-  // Whether a thread's sums take most of its registers: the epilogue's operands are loaded behind the
-  // products then.
-  HYDRAC_FN constexpr bool is_full() const { return rows * warpgroup_panels >= 256; }
-  // Whether the thread that copies has a warpgroup, which leaves most of its registers to the others.
-  HYDRAC_FN constexpr bool leaves_registers() const { return is_full() && warpgroups() > 2; }
-  HYDRAC_FN constexpr int threads() const { return warpgroups() * 128 + (leaves_registers() ? 128 : 32); }
+  // Eight columns of a row are a thread's in the epilogue, which is also the work of the warps that copy,
+  // where whole rows are that of all.
+  HYDRAC_FN constexpr int epilogue_threads() const {
+    return has_whole_rows() && rows % (threads() / (columns() / 8)) == 0 ? threads() : warpgroups() * 128;
+  }
+  HYDRAC_FN constexpr int threads() const { return warpgroups() * 128 + (has_whole_rows() ? 128 : 32); }
   HYDRAC_FN constexpr int stage_bytes() const { return (rows + columns()) * depth * 2; }
   // Rows as a whole, where they come from other blocks.
-  HYDRAC_FN constexpr int row_bytes() const { return across > 1 ? rows * columns() * 2 : 0; }
+  HYDRAC_FN constexpr int row_bytes() const { return has_whole_rows() ? 0 : rows * columns() * 2; }
   HYDRAC_FN constexpr int shared_bytes() const {
-    return stages * stage_bytes() + barrier_bytes + row_bytes();
+    return stages * stage_bytes() + (has_whole_rows() ? epilogue_bytes : barrier_bytes + row_bytes());
   }
 };
 
@@ -64,8 +67,8 @@ HYDRAC_FN constexpr bool row_product_supports(const ProductProblem& p) {
 // another has none, and that the blocks of a small kernel behind this one still find room. Many rows: tiles
 // so large that operands are read seldom, with as many stages as there is room for.
 HYDRAC_FN constexpr RowProductTile row_product_tile(const ProductProblem& p) {
-  if (detail::row_product_is_small(p)) return {32, 2, 1, 2, 1, 7};
-  RowProductTile tile{128, static_cast<int>(p.n / 64), 2, 1, 2, 1};
+  if (detail::row_product_is_small(p)) return {32, 2, 2, 1, 7};
+  RowProductTile tile{128, static_cast<int>(p.n / 64), 1, 2, 1};
   tile.stages = (200 << 10) / tile.stage_bytes();
   return tile;
 }

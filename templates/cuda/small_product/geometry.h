@@ -12,10 +12,9 @@ struct SmallProductTile {
   int stages;
 
   static constexpr int rows = 64;
-  static constexpr int panel_columns = 64;    // rows of the tensor cores' instruction
-  static constexpr int warpgroup_panels = 1;  // that a warpgroup computes
-  static constexpr int depth = 64;            // 128 bytes, the width of the swizzle
-  static constexpr int down = 1;              // blocks that share copies of b
+  static constexpr int panel_columns = 64;  // rows of the tensor cores' instruction
+  static constexpr int depth = 64;          // 128 bytes, the width of the swizzle
+  static constexpr int down = 1;            // blocks that share copies of b
   static constexpr int barrier_bytes = 256;
 
   HYDRAC_FN constexpr int columns() const { return panels * panel_columns; }

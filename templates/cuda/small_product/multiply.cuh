@@ -1,6 +1,6 @@
-// A warpgroup's products: the panels of a small product's or a row product's tile that are its own. The
-// tensor cores compute them transposed: the columns of b are the rows of their instructions, the rows of a
-// their columns.
+// A warpgroup's products: the panel of a small product's or a row product's tile that is its own. The tensor
+// cores compute them transposed: the columns of b are the rows of their instructions, the rows of a their
+// columns.
 #pragma once
 #include "cuda/barrier.cuh"
 #include "cuda/small_product/shared.cuh"
@@ -8,12 +8,12 @@
 
 namespace hydrac::cuda {
 
-// Element e of fragment n of a panel is in column warp * 16 + lane / 4 + e / 2 * 8 of the panel, row
+// Element e of fragment n is in column warp * 16 + lane / 4 + e / 2 * 8 of the panel, row
 // n * 8 + lane % 4 * 2 + e % 2 of the tile.
 template <class Config>
 class SmallProductSums {
  public:
-  // Adds up all of k, for the warpgroup's panels from `panel` on.
+  // Adds up all of k.
   __device__ __forceinline__ void compute(const SmallProductShared<Config>& shared, int panel) {
     int stage = 0;
     std::uint32_t parity = 0;
@@ -32,34 +32,27 @@ class SmallProductSums {
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
-    for (int p = 0; p < kPanels; ++p) {
+    for (int n = 0; n < kFragments; ++n) {
+      // The compiler does not know when the sums are written.
 #pragma unroll
-      for (int n = 0; n < kFragments; ++n) {
-        // The compiler does not know when the sums are written.
-#pragma unroll
-        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(at_[p][n][e])::"memory");
-      }
+      for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(at_[n][e])::"memory");
     }
   }
 
-  // Rounds the sums and writes them to the panels' results.
+  // Rounds the sums and writes them to the panel's results.
   __device__ __forceinline__ void store(const SmallProductShared<Config>& shared, int panel) const {
     constexpr int row_bytes = SmallProductShared<Config>::result_row_bytes;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const std::uint32_t to = shared.results(panel) + (lane / 16 * 8 + lane % 8) * row_bytes +
+                             ((warp * 2 + lane / 8 % 2) ^ lane % 8) * 16;
 #pragma unroll
-    for (int p = 0; p < kPanels; ++p) {
-      const std::uint32_t to = shared.results(panel + p) + (lane / 16 * 8 + lane % 8) * row_bytes +
-                               ((warp * 2 + lane / 8 % 2) ^ lane % 8) * 16;
-#pragma unroll
-      for (int n = 0; n < kFragments; n += 2) {
-        ptx::stmatrix_transposed(to + n * 8 * row_bytes, {packed(p, n, 0), packed(p, n, 2),
-                                                          packed(p, n + 1, 0), packed(p, n + 1, 2)});
-      }
+    for (int n = 0; n < kFragments; n += 2) {
+      ptx::stmatrix_transposed(to + n * 8 * row_bytes,
+                               {packed(n, 0), packed(n, 2), packed(n + 1, 0), packed(n + 1, 2)});
     }
   }
 
  private:
-  static constexpr int kPanels = Config::tile.warpgroup_panels;
   static constexpr int kRows = Config::tile.rows;
   static constexpr int kFragments = kRows / 8;
 
@@ -67,36 +60,27 @@ class SmallProductSums {
   __device__ __forceinline__ void multiply(const SmallProductShared<Config>& shared, int panel, int stage,
                                            bool add) {
     constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // of b, to the next 16 of k
-    constexpr int kPanelStep = Config::tile.stages * SmallProductShared<Config>::panel_bytes;
     std::uint32_t a = shared.a(stage), b = shared.b(panel, stage);
     // In a cluster an address says which block it is of; a descriptor's has no room for that.
     a &= 0x3FFFF, b &= 0x3FFFF;
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < Config::tile.depth / 16; ++k) {
-#pragma unroll
-      for (int p = 0; p < kPanels; ++p) {
-        wgmma::multiply_tile<typename Config::Storage, kRows, !Config::b_transposed>(
-            at_[p], wgmma::descriptor(b, 0, p * kPanelStep + k * kStep), wgmma::descriptor(a, 0, k * 32),
-            add || k > 0);
-      }
+      wgmma::multiply_tile<typename Config::Storage, kRows, !Config::b_transposed>(
+          at_, wgmma::descriptor(b, 0, k * kStep), wgmma::descriptor(a, 0, k * 32), add || k > 0);
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   }
 
   __device__ __forceinline__ void release(std::uint32_t empty) const {
-    if constexpr (Config::tile.down > 1) {
-      if (threadIdx.x % 128 < Config::tile.down) barrier::arrive_at(empty, threadIdx.x % 128);
-    } else {
-      if (threadIdx.x % 128 == 0) barrier::arrive(empty);
-    }
+    if (threadIdx.x % 128 == 0) barrier::arrive(empty);
   }
 
-  __device__ __forceinline__ std::uint32_t packed(int p, int n, int e) const {
-    return ptx::pack<typename Config::Storage>(at_[p][n][e], at_[p][n][e + 1]);
+  __device__ __forceinline__ std::uint32_t packed(int n, int e) const {
+    return ptx::pack<typename Config::Storage>(at_[n][e], at_[n][e + 1]);
   }
 
-  float at_[kPanels][kFragments][4];
+  float at_[kFragments][4];
 };
 
 }  // namespace hydrac::cuda

@@ -13,9 +13,10 @@ struct SmallProductPlace {
 
 // `depth` of k and further. Of the columns of b that the blocks of a cluster have in common, block `rank`
 // copies its share, to all of them.
-template <class Config>
-__device__ __forceinline__ void copy_panels(const SmallProductShared<Config>& shared, const TensorMap& b,
+template <class Shared>
+__device__ __forceinline__ void copy_panels(const Shared& shared, const TensorMap& b,
                                             const SmallProductPlace& place, int rank, int stage, int depth) {
+  using Config = typename Shared::Config;
   constexpr int down = Config::tile.down, share = Config::tile.panels / down;
 #pragma unroll
   for (int i = 0; i < share; ++i) {
@@ -31,10 +32,12 @@ __device__ __forceinline__ void copy_panels(const SmallProductShared<Config>& sh
 }
 
 // By one thread. No kernel before this one writes b, so that as many stages of it as there are do not wait.
-template <class Config>
-__device__ __forceinline__ void copy_small_operands(const SmallProductShared<Config>& shared,
-                                                    const TensorMap& a, const TensorMap& b,
-                                                    const SmallProductPlace& place, int rank) {
+// `Shared`: where stages and barriers lie, as SmallProductShared.
+template <class Shared>
+__device__ __forceinline__ void copy_small_operands(const Shared& shared, const TensorMap& a,
+                                                    const TensorMap& b, const SmallProductPlace& place,
+                                                    int rank) {
+  using Config = typename Shared::Config;
   constexpr int depth = Config::tile.depth, stages = Config::tile.stages;
   constexpr int first = Config::is_ring ? stages : Config::depth_tiles;
 #pragma unroll 1

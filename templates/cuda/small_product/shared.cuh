@@ -1,5 +1,5 @@
 // The compile-time description of a kernel for a small product, and the shared memory of its block, which is
-// also that of a row product's (cuda/row_product/config.cuh).
+// also that of a row product whose blocks exchange rows (cuda/row_product/config.cuh).
 #pragma once
 #include "cuda/barrier.cuh"
 #include "cuda/small_product/geometry.h"
@@ -24,8 +24,9 @@ struct SmallProductConfig {
 // Stages of a; then, for each panel, stages of its columns of b, over which its warpgroup writes its results
 // when its products are done; barriers. Operands are rows of 128 bytes, swizzled. Results are rows of the
 // tile, whose 16-byte chunks are permuted by the row so that both sides touch all banks once.
-template <class Config>
+template <class Config_>
 struct SmallProductShared {
+  using Config = Config_;
   static constexpr int stages = Config::tile.stages;
   static constexpr int a_bytes = Config::tile.rows * Config::tile.depth * 2;               // of a stage
   static constexpr int panel_bytes = Config::tile.panel_columns * Config::tile.depth * 2;  // of a stage
@@ -54,8 +55,7 @@ struct SmallProductShared {
   __device__ __forceinline__ void create_barriers() const {
     for (int stage = 0; stage < stages; ++stage) {
       barrier::init(full(stage), 1);
-      if constexpr (Config::is_ring)
-        barrier::init(empty(stage), Config::tile.warpgroups() * Config::tile.down);
+      if constexpr (Config::is_ring) barrier::init(empty(stage), Config::tile.warpgroups());
     }
     barrier::publish();
   }

@@ -155,6 +155,13 @@ TEST(RowProducts, ReadAsTheFormulaDoes) {
     load_columns<8>(in.residual, residual + first);
     return in;
   }
+  static constexpr int row_tensors = 1;  // whose rows load() reads
+  static constexpr int row_bytes = C * sizeof(bf16);  // of all of them
+  static constexpr int row_statistics = 0;  // numbers of rows that it reads
+  template <class Visit>
+  __device__ void visit_rows(Visit& visit) {
+    visit(residual, C);
+  }
   template <int pass>
   __device__ void apply(std::int64_t r, int c, const Vector<bf16, 8>& x_in, const Operands& in, Kept& kept, )"
             R"(const float (&totals)[reductions], float (&partial)[reductions]) {

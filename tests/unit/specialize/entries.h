@@ -196,7 +196,7 @@ inline std::string cuda_row_product_entry(bool few) {
       "  __device__ void begin(int) {{}}\n"
       "  __device__ Operands load(std::int64_t r, int c) const {{ return {{load_columns<8>(x + r * {1} + "
       "c)}}; "
-      "}}\n"
+      "}}\n{5}"
       "  template <int pass>\n"
       "  __device__ void apply(std::int64_t r, int c, const Vector<bf16, 8>& product_in, const Operands& "
       "in,\n"
@@ -218,7 +218,12 @@ inline std::string cuda_row_product_entry(bool few) {
       "  using Config = cuda::RowProductConfig<bf16, {1}, 1024, {3}, cuda::RowProductTile{4}>;\n"
       "  product_{0}_epilogue epilogue{{.x = x, .y = y, .partials = {{workspace}}}};\n"
       "  cuda::row_product<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
-      few ? "few" : "many", n, few ? 288 : 512, few, few ? "{32, 2, 1, 2, 1, 7}" : "{128, 6, 2, 1, 2, 3}");
+      few ? "few" : "many", n, few ? 288 : 384, few, few ? "{32, 2, 2, 1, 7}" : "{128, 6, 1, 2, 3}",
+      few ? ""
+          : "  static constexpr int row_tensors = 1;\n  static constexpr int row_bytes = 384 * 2;\n"
+            "  static constexpr int row_statistics = 0;\n"
+            "  template <class Visit>\n"
+            "  __device__ void visit_rows(Visit& visit) { visit(x, 384); }\n");
 }
 
 // forward(q, k, v, out, lse, workspace) and backward(..., dout, dq, dk, dv, ...), dense tensors [2, 70, 4 or
