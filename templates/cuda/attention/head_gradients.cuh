@@ -147,10 +147,7 @@ class HeadWarpgroup {
   __device__ __forceinline__ void store_d_scores(int query_tile, int key_tile, int count,
                                                  const Weights& d_scores) {
     if constexpr (kTiles > 1) {
-      barrier::wait(shared_.multiplied(query_tile), count - 1);
-      if (Shared::shares(query_tile, key_tile)) barrier::wait(shared_.multiplied(kTiles - 1), count);
-      if (Shared::kShares && query_tile == kTiles - 1 && key_tile < 2)
-        barrier::wait(shared_.multiplied(key_tile), count - 1);
+      shared_.wait_for_room(query_tile, key_tile, count);
     } else {
       barrier::meet<Config::threads>(1);  // those of the head before are multiplied
     }

@@ -16,6 +16,7 @@ struct HeadShared {
   static constexpr int kTileRows = Config::columns;
   static constexpr int kTileBytes = kTileRows * Config::row_bytes;
   static constexpr int kTensors = 4;  // k, v, q, d_out
+  static constexpr bool kShares = Config::causal && kTiles == 4;
 
   std::uint32_t base;
 
@@ -42,12 +43,11 @@ struct HeadShared {
   __device__ __forceinline__ std::uint32_t d_scores(int query_tile, int key_tile) const {
     int place =
         Config::causal ? query_tile * (query_tile + 1) / 2 + key_tile : query_tile * kTiles + key_tile;
-    if (kShares) place = shares(query_tile, key_tile) ? 4 + query_tile : place - (query_tile < 2 ? 1 : 2);
+    if constexpr (kShares) {
+      const bool is_first = query_tile < 2 && query_tile == key_tile;
+      place = is_first ? 4 + query_tile : place - (query_tile < 2 ? 1 : 2);
+    }
     return base + kSlots * kTensors * kTileBytes + place * kTileBytes;
-  }
-  static constexpr bool kShares = Config::causal && kTiles == 4;
-  static __device__ __forceinline__ bool shares(int query_tile, int key_tile) {
-    return kShares && query_tile < 2 && query_tile == key_tile;
   }
   // lse2 of a tile's queries, then delta.
   __device__ __forceinline__ std::uint32_t terms(int number) const {
@@ -68,6 +68,15 @@ struct HeadShared {
   }
   __device__ __forceinline__ std::uint32_t multiplied(int query_tile) const {
     return barrier_at(3 * kSlots + kTiles + query_tile);
+  }
+  // Returns when nobody needs what has been in the place of a tile of d_s.
+  __device__ __forceinline__ void wait_for_room(int query_tile, int key_tile, int count) const {
+    barrier::wait(multiplied(query_tile), count - 1);
+    if constexpr (kShares) {
+      const bool is_shared = key_tile < 2;
+      if (is_shared && query_tile == key_tile) barrier::wait(multiplied(kTiles - 1), count);
+      if (is_shared && query_tile == kTiles - 1) barrier::wait(multiplied(key_tile), count - 1);
+    }
   }
 
   __device__ __forceinline__ void init_barriers() const {
