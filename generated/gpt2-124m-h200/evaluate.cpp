@@ -37,9 +37,8 @@ void block(const Memory& m, Run& run, int l) {
   // y = product + bias
   product_bias(eval.normed, copies.attn_qkv_weight[l], copies.attn_qkv_bias[l], eval.attn_qkv, main.stream());
 
-  run.cudnn.run(run.attention,
-                ForwardPointers{eval.attn_q, eval.attn_k, eval.attn_v, eval.attn_mixed, eval.attn_mixed_lse},
-                eval.attention_workspace, main.cuda_stream());
+  attention_forward(eval.attn_q, eval.attn_k, eval.attn_v, eval.attn_mixed, eval.attn_mixed_lse,
+                    main.stream());
 
   // attn_out_product = attn_mixed · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
   main.gemm_nt(eval.attn_out_product, eval.attn_mixed, copies.attn_out_weight[l], B * T, C, H * D);

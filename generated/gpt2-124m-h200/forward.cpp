@@ -38,10 +38,8 @@ void block(const Memory& m, Run& run, int l) {
   product_bias(act.normed[l], copies.attn_qkv_weight[l], copies.attn_qkv_bias[l], act.attn_qkv[l],
                main.stream());
 
-  run.cudnn.run(
-      run.attention,
-      ForwardPointers{act.attn_q[l], act.attn_k[l], act.attn_v[l], act.attn_mixed[l], act.attn_mixed_lse[l]},
-      act.attention_workspace, main.cuda_stream());
+  attention_forward(act.attn_q[l], act.attn_k[l], act.attn_v[l], act.attn_mixed[l], act.attn_mixed_lse[l],
+                    main.stream());
 
   // attn_out_product = attn_mixed · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
   main.gemm_nt(act.attn_out_product[l], act.attn_mixed[l], copies.attn_out_weight[l], B * T, C, H * D);

@@ -100,7 +100,6 @@ struct Activations {
   Slots<bf16> attn_v = at.slots<bf16>(150'994'944, L, 11'972'359'424);          // [B,T,H,D], inside attn_qkv
   Slots<bf16> attn_mixed = at.slots<bf16>(B * T * H * D, L, 21'938'022'656);    // [B,T,HD]
   Slots<float> attn_mixed_lse = at.slots<float>(B * H * T, L, 25'366'915'584);  // [B,H,T]
-  float* attention_workspace = at.tensor<float>(24'353'941'760);                // [64]
   Slots<bf16> attn_out_product = at.slots<bf16>(B * T * C, L, 23'145'982'208);  // [B,T,C]
   Slots<float> residual_mid = at.slots<float>(B * T * C, L, 18'213'480'704);    // [B,T,C]
   Slots<bf16> mlp_normed = at.slots<bf16>(B * T * C, L, 23'145'982'208);  // [B,T,C], inside attn_out_product
@@ -149,7 +148,6 @@ struct Evaluation {
   bf16* attn_v = at.tensor<bf16>(2'308'683'008);                          // [B,T,H,D], inside attn_qkv
   bf16* attn_mixed = at.tensor<bf16>(2'811'996'416);                      // [B,T,HD]
   float* attn_mixed_lse = at.tensor<float>(2'912'659'712);                // [B,H,T]
-  float* attention_workspace = at.tensor<float>(2'915'805'440);           // [64]
   bf16* attn_out_product = at.tensor<bf16>(3'013'323'008);                // [B,T,C]
   float* residual_mid = at.tensor<float>(2'811'996'416);                  // [B,T,C]
   bf16* mlp_normed = at.tensor<bf16>(3'013'323'008);                      // [B,T,C], inside attn_out_product
@@ -165,26 +163,25 @@ struct Evaluation {
 // Activations of the next token's logits.
 struct Generation {
   Arena at;
-  float* residual = at.tensor<float>(2'313'398'528);             // [1,T,C]
-  bf16* normed = at.tensor<bf16>(2'319'689'984);                 // [1,T,C]
-  float* normed_mean = at.tensor<float>(2'308'679'936);          // [1,T]
-  float* normed_rstd = at.tensor<float>(2'308'684'032);          // [1,T]
-  bf16* attn_qkv = at.tensor<bf16>(2'308'679'936);               // [1,T,3HD]
-  bf16* attn_q = at.tensor<bf16>(2'308'679'936);                 // [1,T,H,D], inside attn_qkv
-  bf16* attn_k = at.tensor<bf16>(2'308'681'472);                 // [1,T,H,D], inside attn_qkv
-  bf16* attn_v = at.tensor<bf16>(2'308'683'008);                 // [1,T,H,D], inside attn_qkv
-  bf16* attn_mixed = at.tensor<bf16>(2'316'544'256);             // [1,T,HD]
-  float* attn_mixed_lse = at.tensor<float>(2'318'117'120);       // [1,H,T]
-  float* attention_workspace = at.tensor<float>(2'318'166'272);  // [64]
-  bf16* attn_out_product = at.tensor<bf16>(2'319'689'984);       // [1,T,C]
-  float* residual_mid = at.tensor<float>(2'316'544'256);         // [1,T,C]
-  bf16* mlp_normed = at.tensor<bf16>(2'319'689'984);             // [1,T,C], inside attn_out_product
-  float* mlp_normed_mean = at.tensor<float>(2'308'679'936);      // [1,T]
-  float* mlp_normed_rstd = at.tensor<float>(2'308'684'032);      // [1,T]
-  bf16* mlp_up_product = at.tensor<bf16>(2'308'679'936);         // [1,T,F]
-  bf16* mlp_act = at.tensor<bf16>(2'308'679'936);                // [1,T,F], inside mlp_up_product
-  bf16* mlp_out_product = at.tensor<bf16>(2'321'262'848);        // [1,T,C]
-  bf16* last_hidden = at.tensor<bf16>(2'308'679'936);            // [1,C]
+  float* residual = at.tensor<float>(2'313'398'528);         // [1,T,C]
+  bf16* normed = at.tensor<bf16>(2'319'689'984);             // [1,T,C]
+  float* normed_mean = at.tensor<float>(2'308'679'936);      // [1,T]
+  float* normed_rstd = at.tensor<float>(2'308'684'032);      // [1,T]
+  bf16* attn_qkv = at.tensor<bf16>(2'308'679'936);           // [1,T,3HD]
+  bf16* attn_q = at.tensor<bf16>(2'308'679'936);             // [1,T,H,D], inside attn_qkv
+  bf16* attn_k = at.tensor<bf16>(2'308'681'472);             // [1,T,H,D], inside attn_qkv
+  bf16* attn_v = at.tensor<bf16>(2'308'683'008);             // [1,T,H,D], inside attn_qkv
+  bf16* attn_mixed = at.tensor<bf16>(2'316'544'256);         // [1,T,HD]
+  float* attn_mixed_lse = at.tensor<float>(2'318'117'120);   // [1,H,T]
+  bf16* attn_out_product = at.tensor<bf16>(2'319'689'984);   // [1,T,C]
+  float* residual_mid = at.tensor<float>(2'316'544'256);     // [1,T,C]
+  bf16* mlp_normed = at.tensor<bf16>(2'319'689'984);         // [1,T,C], inside attn_out_product
+  float* mlp_normed_mean = at.tensor<float>(2'308'679'936);  // [1,T]
+  float* mlp_normed_rstd = at.tensor<float>(2'308'684'032);  // [1,T]
+  bf16* mlp_up_product = at.tensor<bf16>(2'308'679'936);     // [1,T,F]
+  bf16* mlp_act = at.tensor<bf16>(2'308'679'936);            // [1,T,F], inside mlp_up_product
+  bf16* mlp_out_product = at.tensor<bf16>(2'321'262'848);    // [1,T,C]
+  bf16* last_hidden = at.tensor<bf16>(2'308'679'936);        // [1,C]
 };
 
 // Of the optimizer's kernels.

@@ -13,7 +13,6 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cache_dir;
 using hydrac::runtime::cuda::GemmOptions;
-using hydrac::runtime::cudnn::AttentionProblem;
 
 namespace {
 
@@ -38,19 +37,6 @@ void plan_products(Products& products) {
   products.plan_nt<bf16, float>(1, V, C);
 }
 
-AttentionProblem attention_problem(std::int64_t batch) {
-  AttentionProblem problem;
-  problem.batch = batch;
-  problem.tokens = T;
-  problem.heads = H;
-  problem.kv_heads = H;
-  problem.head_dim = D;
-  problem.scale = 0.125f;
-  problem.q = problem.k = problem.v = {T * 3 * H * D, 3 * H * D, D};
-  problem.out = {T * H * D, H * D, D};
-  return problem;
-}
-
 GemmOptions product_options() {
   GemmOptions options;
   options.workspace_bytes = 33554432;
@@ -64,13 +50,8 @@ Program::Program()
     : CudaStepProgram(program_layout(), context),
       memory_(arena()),
       products_(context, product_options(), /*tf32=*/false, {arena(), kArenaBytes}),
-      cudnn_(context.device(), cache_dir()),
-      attention_(cudnn_.fastest_forward(attention_problem(B), stream(), arena(), kArenaBytes)),
-      generation_attention_(cudnn_.fastest_forward(attention_problem(1), stream(), arena(), kArenaBytes)),
       main_(stream(), products_, memory_.state.gemm_workspace),
       beside_(beside(), products_, memory_.state.gemm_workspace_beside, Queue::Branch::second) {
-  require_workspace(attention_, 256);
-  require_workspace(generation_attention_, 256);
   plan_products(products_);
   capture_graphs();
 }
@@ -81,7 +62,7 @@ std::string Program::description() const {
 }
 
 void Program::enqueue(Function function) {
-  Run run{main_, beside_, cudnn_, attention_, generation_attention_};
+  Run run{main_, beside_};
   switch (function) {
     case Function::micro_step:
       beside_.follow(main_);

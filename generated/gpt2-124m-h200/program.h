@@ -6,7 +6,6 @@
 #include "memory.h"
 #include "runtime/cuda/cuda_step_program.h"
 #include "runtime/cuda/queue.h"
-#include "runtime/cudnn/attention.h"
 
 namespace hydrac::gpt2_124m_program {
 
@@ -16,8 +15,6 @@ using hydrac::runtime::cuda::Context;
 using hydrac::runtime::cuda::CudaStepProgram;
 using hydrac::runtime::cuda::Products;
 using hydrac::runtime::cuda::Queue;
-using hydrac::runtime::cudnn::CudnnAttention;
-using AttentionPlan = hydrac::runtime::cudnn::Plan;
 
 // Where everything lies in memory, for the training loop; layout.cpp.
 ProgramLayout program_layout();
@@ -38,9 +35,6 @@ class Program final : private OnGpu, public CudaStepProgram {
 
   Memory memory_;
   Products products_;
-  CudnnAttention cudnn_;
-  AttentionPlan attention_;
-  AttentionPlan generation_attention_;
   Queue main_;
   Queue beside_;
 };

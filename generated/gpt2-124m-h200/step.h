@@ -5,16 +5,11 @@
 #pragma once
 #include "memory.h"
 #include "runtime/cuda/queue.h"
-#include "runtime/cudnn/attention.h"
 
 namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::Mark;
 using hydrac::runtime::cuda::Queue;
-using hydrac::runtime::cudnn::BackwardPointers;
-using hydrac::runtime::cudnn::CudnnAttention;
-using hydrac::runtime::cudnn::ForwardPointers;
-using AttentionPlan = hydrac::runtime::cudnn::Plan;
 
 // What a function's calls are put on, to become part of a CUDA graph.
 struct Run {
@@ -22,9 +17,6 @@ struct Run {
   // A second branch of the graph: what only makes gradients of parameters, which nobody reads before
   // the update, runs beside the rest.
   const Queue& beside;
-  CudnnAttention& cudnn;
-  const AttentionPlan& attention;
-  const AttentionPlan& generation_attention;
   // Points that the other branch waits for, named after what was just made.
   Mark after_d_attn_out_weight = {};
   Mark after_d_attn_q = {};

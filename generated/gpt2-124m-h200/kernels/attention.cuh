@@ -16,9 +16,17 @@ namespace hydrac::gpt2_124m_program {
 
 namespace attention_code {
 
-constexpr int kRows = 128;
-constexpr int kThreads = 256;
+constexpr int kRowTiles = 1;
 constexpr int kHeadDim = 64;
+constexpr int kRows = 64;
+constexpr int kAttentionTileColumns = 64;
+constexpr int kThreads = 256;
+constexpr int kAttentionTileRows = 128;
+constexpr int kAttentionTileThreads = 128;
+constexpr int kColumns = 64;
+constexpr int kPaddedDim = 64;
+constexpr int kRowBytes = 128;
+constexpr int kStages = 3;
 
 // ---- What the attention kernels take: plain data that host and device share
 
@@ -39,6 +47,14 @@ struct AttentionShape {
   float scale;                         // scores are scale * q . k
 };
 
+// Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
+// random_16_bits(key, score_index(b*H + h, T, i, j)) >= threshold, and then multiplied by keep_scale.
+struct AttentionDropout {
+  std::uint32_t key;
+  std::uint32_t threshold;  // p * 2^16
+  float keep_scale;         // 1 / (1 - p)
+};
+
 // The workspace of the backward pass is one of these for each query, [B,H,T].
 struct alignas(8) QueryTerms {
   float lse2;   // log2 of the softmax's denominator
@@ -57,18 +73,266 @@ HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
   return static_cast<int>((tokens + kGradientRows - 1) / kGradientRows) * (kGradientRows / kGradientColumns);
 }
 
+// ---- The part of a product that a thread has in registers, and where it lies in the block's tile
+
+// All kernels see products [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
+// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
+// % 2.
+template <int N>
+struct Fragment {
+  float at[kRowTiles][N / 8][4];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) at[m][n][e] = 0.0f;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void scale_rows(const float (&factor)[kRowTiles][2]) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) at[m][n][e] *= factor[m][e / 2];
+      }
+    }
+  }
+};
+
+// Where a thread's elements lie in its block's tile.
+struct Place {
+  int warp, lane;
+
+  __device__ __forceinline__ Place() {
+    // The shuffle tells the compiler that the whole warp agrees, so that what follows from it stays uniform.
+    warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
+    lane = static_cast<int>(threadIdx.x) % 32;
+  }
+  __device__ __forceinline__ int row(int m, int half) const {
+    return (warp * kRowTiles + m) * 16 + lane / 4 + 8 * half;
+  }
+  __device__ __forceinline__ int column(int n, int e) const { return n * 8 + lane % 4 * 2 + e % 2; }
+};
+
+// Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
+template <int N, class Visit>
+__device__ __forceinline__ void for_elements(Visit visit) {
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+    for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) visit(m, n, e);
+    }
+  }
+}
+
+// ---- What products of 16-bit numbers take from registers
+
+// The left side of a product, made of the sums of another.
+struct RoundedFragments {
+  // A fragment [rows, K] rounded to Storage.
+  struct Weights {
+    std::uint32_t at[kRowTiles][4][4];
+  };
+
+  // From sums to what a product takes.
+  static __device__ __forceinline__ void round(Weights& weights, const Fragment<64>& c) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int n = 2 * k + i / 2, e = i % 2 * 2;
+          weights.at[m][k][i] = ptx::pack<bf16>(c.at[m][n][e], c.at[m][n][e + 1]);
+        }
+      }
+    }
+  }
+};
+
+// ---- Rows of q, k, v between device memory, shared memory and registers
+
+// Each thread of a quad has one row of a 4x4 matrix and gets one column of it.
+__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) {
+#pragma unroll
+  for (int bit = 1; bit <= 2; bit *= 2) {
+    const bool upper = (lane & bit) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & bit) != 0) continue;
+      const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, upper ? x[i] : x[i | bit], bit);
+      if (upper) {
+        x[i] = other;
+      } else {
+        x[i | bit] = other;
+      }
+    }
+  }
+}
+
+// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
+// elements so that each thread stores 16 consecutive bytes.
+template <int N>
+__device__ __forceinline__ void store_rows(bf16* to, std::int64_t token_stride, int valid_rows,
+                                           const Place& place, int first_column, const Fragment<N>& c,
+                                           const float (&factor)[kRowTiles][2]) {
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = place.row(m, half);
+      bf16* row_to = to + row * token_stride;
+      const float f = factor[m][half];
+      constexpr int blocks = N / 8;
+#pragma unroll
+      for (int n = 0; n < blocks; n += 4) {
+        std::uint32_t x[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int from = n + i;  // past the end anything
+          x[i] = ptx::pack<bf16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
+        }
+        transpose_quad(x, place.lane);
+        const int block = n + place.lane % 4;
+        const int column = first_column + block * 8;
+        if (row < valid_rows && column < kHeadDim) {
+          ptx::store_to_memory(row_to + column, x);
+        }
+      }
+    }
+  }
+}
+
 // The loop that all attention kernels share: tiles of the side that a block does not own stream through
 // shared memory.
 
 // How many of the `rows` rows from `first` on exist. With a constant number of tokens that tiles divide, a
 // constant.
+template <int rows>
 __device__ __forceinline__ int valid_rows(int tokens, int first) {
-  return tokens % kRows == 0 ? kRows : min(tokens - first, kRows);
+  return tokens % rows == 0 ? rows : min(tokens - first, rows);
 }
+
+// The block of query rows that a thread block owns. Blocks of one head are neighbours, so that they find its
+// keys in the L2 cache, and under the causal mask the longest come first.
+struct QueryBlock {
+  int batch, head, kv_head;
+  int first;     // query
+  int count;     // queries that exist, at least 1
+  int tiles;     // of keys that any of them may see
+  int unmasked;  // how many of these need no mask
+
+  __device__ __forceinline__ explicit QueryBlock(const AttentionShape& shape) {
+    const int blocks = (shape.tokens + kRows - 1) / kRows;
+    const int index = static_cast<int>(blockIdx.x);
+    const int block = index % blocks, row = index / blocks;
+    batch = row / shape.heads;
+    head = row % shape.heads;
+    kv_head = head / (shape.heads / shape.kv_heads);
+    first = (blocks - 1 - block) * kRows;
+    count = valid_rows<kRows>(shape.tokens, first);
+    const int keys = first + count;
+    tiles = (keys + kAttentionTileColumns - 1) / kAttentionTileColumns;
+    unmasked = (first + 1) / kAttentionTileColumns;
+  }
+};
 
 // ---- What happens to a fragment of scores between two products: masks, the running softmax, dropout
 
 constexpr float kLog2E = 1.44269504f;
+constexpr float kLn2 = 0.693147181f;
+constexpr float kInfinity = __builtin_bit_cast(float, 0x7F800000u);
+
+// Sum and maximum over the four threads that share a row.
+__device__ __forceinline__ float quad_sum(float x) {
+  x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
+  return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
+}
+__device__ __forceinline__ float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
+}
+
+// Gives the elements of keys that their query may not see `value`: those after it, and those past the
+// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
+template <bool transposed>
+__device__ __forceinline__ void mask(Fragment<64>& c, const Place& place, int first_row, int first_column,
+                                     int tokens, float value) {
+  for_elements<64>([&](int m, int n, int e) {
+    const int row = first_row + place.row(m, e / 2);
+    const int column = first_column + place.column(n, e);
+    const int query = transposed ? column : row, key = transposed ? row : column;
+    if (key >= tokens || key > query) c.at[m][n][e] = value;
+  });
+}
+
+// Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
+// calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
+// it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
+// own until finish().
+struct RunningSoftmax {
+  static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
+
+  float shift[kRowTiles][2];
+  float sum[kRowTiles][2];
+
+  __device__ __forceinline__ RunningSoftmax() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) shift[m][half] = -kInfinity, sum[m][half] = 0.0f;
+    }
+  }
+
+  // Scores become probabilities but for the sum. Returns whether rescale, which sums of earlier columns
+  // shrink by, is not all ones for the warp. Each row must have a score that is not masked in the first tile:
+  // key 0 is one.
+  __device__ __forceinline__ bool step(Fragment<64>& c, float scale2, float (&rescale)[kRowTiles][2]) {
+    bool moved = false;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float top = c.at[m][0][2 * half];
+#pragma unroll
+        for (int n = 0; n < 8; ++n) top = fmaxf(top, fmaxf(c.at[m][n][2 * half], c.at[m][n][2 * half + 1]));
+        top = quad_max(top) * scale2;
+        const bool moves = top > shift[m][half] + kSlack;
+        rescale[m][half] = moves ? ptx::exp2(shift[m][half] - top) : 1.0f;
+        shift[m][half] = moves ? top : shift[m][half];
+        moved = moved || moves;
+        float total[2] = {};
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            float& x = c.at[m][n][2 * half + e];
+            x = ptx::exp2(fma(x, scale2, -shift[m][half]));
+            total[e] += x;
+          }
+        }
+        sum[m][half] = fma(sum[m][half], rescale[m][half], total[0] + total[1]);
+      }
+    }
+    return __any_sync(0xFFFFFFFFu, moved);
+  }
+
+  __device__ __forceinline__ void finish() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) sum[m][half] = quad_sum(sum[m][half]);
+    }
+  }
+};
 
 // Who computes what in attention_gradients, in which order, and where blocks of threads leave what the others
 // need.
@@ -106,7 +370,7 @@ __device__ __forceinline__ void query_terms(const float* lse, const bf16* out, s
                                             const bf16* d_out, std::int64_t d_out_stride, int valid_rows,
                                             Keep&& keep) {
   constexpr int elements = 16 / sizeof(bf16);
-  constexpr int rows_at_once = kThreads / 8, rounds = kRows / rows_at_once;
+  constexpr int rows_at_once = kThreads / 8, rounds = kAttentionTileRows / rows_at_once;
   const int part = static_cast<int>(threadIdx.x) % 8, first_row = static_cast<int>(threadIdx.x) / 8;
   float sums[rounds], lses[rounds];
 #pragma unroll

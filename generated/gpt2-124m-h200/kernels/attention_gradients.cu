@@ -10,23 +10,12 @@ namespace hydrac::gpt2_124m_program {
 
 namespace attention_code {
 
-constexpr int kRowTiles = 1;  // of 16 rows, a warp
-constexpr int kAttentionTileColumns = 64;
 constexpr int kWarps = 8;
 constexpr int kAttentionTileStages = 4;
-constexpr int kRowBytes = 128;
 constexpr int kGradientSharedSumBytes = 16384;
 constexpr int kColumnTermsColumns = 64;
 
 namespace {
-
-// Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
-// random_16_bits(key, score_index(b*H + h, T, i, j)) >= threshold, and then multiplied by keep_scale.
-struct AttentionDropout {
-  std::uint32_t key;
-  std::uint32_t threshold;  // p * 2^16
-  float keep_scale;         // 1 / (1 - p)
-};
 
 // Of how many kv heads (of the B * K = `rows`, with `group` query heads each) attention_gradients has pieces
 // of work in hand at a time. Their tensors, 8 bytes an element with the sums of d_q, should stay in the L2
@@ -40,88 +29,6 @@ HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
   const int most = fitting > needed ? fitting : needed, sections = (rows + most - 1) / most;
   return (rows + sections - 1) / sections;
 }
-
-}  // namespace
-
-// ---- The part of a product that a thread has in registers, and where it lies in the block's tile
-
-namespace {
-
-// All kernels see products [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
-// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
-// % 2.
-template <int N>
-struct Fragment {
-  float at[kRowTiles][N / 8][4];
-
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) at[m][n][e] = 0.0f;
-      }
-    }
-  }
-};
-
-// Where a thread's elements lie in its block's tile.
-struct Place {
-  int warp, lane;
-
-  __device__ __forceinline__ Place() {
-    // The shuffle tells the compiler that the whole warp agrees, so that what follows from it stays uniform.
-    warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
-    lane = static_cast<int>(threadIdx.x) % 32;
-  }
-  __device__ __forceinline__ int row(int m, int half) const {
-    return (warp * kRowTiles + m) * 16 + lane / 4 + 8 * half;
-  }
-  __device__ __forceinline__ int column(int n, int e) const { return n * 8 + lane % 4 * 2 + e % 2; }
-};
-
-// Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
-template <int N, class Visit>
-__device__ __forceinline__ void for_elements(Visit visit) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) visit(m, n, e);
-    }
-  }
-}
-
-}  // namespace
-
-// ---- What products of 16-bit numbers take from registers
-
-namespace {
-
-// The left side of a product, made of the sums of another.
-struct RoundedFragments {
-  // A fragment [rows, K] rounded to Storage.
-  struct Weights {
-    std::uint32_t at[kRowTiles][4][4];
-  };
-
-  // From sums to what a product takes.
-  static __device__ __forceinline__ void round(Weights& weights, const Fragment<64>& c) {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int n = 2 * k + i / 2, e = i % 2 * 2;
-          weights.at[m][k][i] = ptx::pack<bf16>(c.at[m][n][e], c.at[m][n][e + 1]);
-        }
-      }
-    }
-  }
-};
 
 }  // namespace
 
@@ -141,7 +48,8 @@ struct WgmmaProduct : RoundedFragments {
 #pragma unroll
     for (int k = 0; k < kHeadDim / 16; ++k) {
       const int panel = k / 4, column_bytes = k % 4 * 32;
-      wgmma::multiply<bf16, 64>(c.at[0], wgmma::descriptor(a_from, 0, panel * kRows * 128 + column_bytes),
+      wgmma::multiply<bf16, 64>(c.at[0],
+                                wgmma::descriptor(a_from, 0, panel * kAttentionTileRows * 128 + column_bytes),
                                 wgmma::descriptor(b, 0, panel * 64 * 128 + column_bytes), k > 0);
     }
   }
@@ -174,12 +82,6 @@ struct WgmmaProduct : RoundedFragments {
   }
 };
 
-}  // namespace
-
-// ---- Rows of q, k, v between device memory, shared memory and registers
-
-namespace {
-
 // A warp starts the copy of `rows` rows of 128 bytes to a swizzled tile. Rows from valid_rows on become zero.
 template <int rows>
 __device__ __forceinline__ void start_rows(std::uint32_t to, const bf16* from, std::int64_t token_stride,
@@ -194,69 +96,6 @@ __device__ __forceinline__ void start_rows(std::uint32_t to, const bf16* from, s
     ptx::copy_to_shared<16>(odd + first * 128, from, first + row + 4 < valid_rows);
     from += 4 * token_stride;
   }
-}
-
-// Each thread of a quad has one row of a 4x4 matrix and gets one column of it.
-__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) {
-#pragma unroll
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    const bool upper = (lane & bit) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if ((i & bit) != 0) continue;
-      const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, upper ? x[i] : x[i | bit], bit);
-      if (upper) {
-        x[i] = other;
-      } else {
-        x[i | bit] = other;
-      }
-    }
-  }
-}
-
-// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
-// elements so that each thread stores 16 consecutive bytes.
-template <int N>
-__device__ __forceinline__ void store_rows(bf16* to, std::int64_t token_stride, int valid_rows,
-                                           const Place& place, int first_column, const Fragment<N>& c,
-                                           const float (&factor)[kRowTiles][2]) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = place.row(m, half);
-      bf16* row_to = to + row * token_stride;
-      const float f = factor[m][half];
-      constexpr int blocks = N / 8;
-#pragma unroll
-      for (int n = 0; n < blocks; n += 4) {
-        std::uint32_t x[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int from = n + i;  // past the end anything
-          x[i] = ptx::pack<bf16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
-        }
-        transpose_quad(x, place.lane);
-        const int block = n + place.lane % 4;
-        const int column = first_column + block * 8;
-        if (row < valid_rows && column < kHeadDim) {
-          ptx::store_to_memory(row_to + column, x);
-        }
-      }
-    }
-  }
-}
-
-// Gives the elements of keys that their query may not see `value`: those after it, and those past the
-// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
-__device__ __forceinline__ void mask(Fragment<64>& c, const Place& place, int first_row, int first_column,
-                                     int tokens, float value) {
-  for_elements<64>([&](int m, int n, int e) {
-    const int row = first_row + place.row(m, e / 2);
-    const int column = first_column + place.column(n, e);
-    const int query = column, key = row;
-    if (key >= tokens || key > query) c.at[m][n][e] = value;
-  });
 }
 
 // How many queries of a tile exist: it may be none.
@@ -320,8 +159,8 @@ namespace {
 // which of several places one has follows from its count. Tiles lie in rows of 128 bytes, swizzled.
 struct GradientShared {
   static constexpr int kTileBytes = kAttentionTileColumns * kRowBytes;
-  static constexpr int kBlockBytes = kRows * kRowBytes;
-  static constexpr int kDScoreBytes = kAttentionTileColumns * kRows * 2;
+  static constexpr int kBlockBytes = kAttentionTileRows * kRowBytes;
+  static constexpr int kDScoreBytes = kAttentionTileColumns * kAttentionTileRows * 2;
   static constexpr int kSumBytes = kAttentionTileColumns * kHeadDim * 4;
   static constexpr int kTermBytes = kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms));
 
@@ -440,9 +279,9 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
     }
     const GradientPiece work = GradientPiece::of(shape, number);
     GradientTile tile = work.first;
-    start_rows<kRows>(is_second ? shared.values(piece) : shared.keys(piece),
-                      keys.at(tile.batch, tile.first_key(), tile.kv_head), keys.token_stride,
-                      valid_rows(shape.tokens, tile.first_key()));
+    start_rows<kAttentionTileRows>(is_second ? shared.values(piece) : shared.keys(piece),
+                                   keys.at(tile.batch, tile.first_key(), tile.kv_head), keys.token_stride,
+                                   valid_rows<kAttentionTileRows>(shape.tokens, tile.first_key()));
     barrier::arrive_after_copies(shared.piece_full(piece));
     for (int i = 0; i < work.tiles; ++i, ++count) {
       barrier::wait(shared.tile_empty(count), count / kAttentionTileStages - 1);
@@ -558,7 +397,7 @@ struct TransposedTile {
     for_elements<kAttentionTileColumns>([&](int m, int n, int e) {
       scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
     });
-    if (masked) mask(scores, place, first_key, first_query, shape.tokens, 0.0f);
+    if (masked) mask<true>(scores, place, first_key, first_query, shape.tokens, 0.0f);
     after_dropout = scores;
   }
 
@@ -691,7 +530,7 @@ class GradientWarpgroup {
     WgmmaProduct::commit();
     // d_s k, half of the columns.
 #pragma unroll
-    for (int k = 0; k < kRows / 16; ++k) {
+    for (int k = 0; k < kAttentionTileRows / 16; ++k) {
       const int panel = k / 4 * (kAttentionTileColumns * 128), column_bytes = k % 4 * 32;
       wgmma::multiply_rows<bf16, kHeadDim / 2>(
           query_sum_.at[0], wgmma::descriptor(shared_.d_scores(count - 2), 0, panel + column_bytes),
@@ -767,7 +606,7 @@ class GradientWarpgroup {
   __device__ __forceinline__ void store_key_sums(const GradientTile& tile) {
     WgmmaProduct::settle(key_sums_);
     WgmmaProduct::settle(value_sums_);
-    const int first = tile.first_key(), valid = valid_rows(shape_.tokens, first);
+    const int first = tile.first_key(), valid = valid_rows<kAttentionTileRows>(shape_.tokens, first);
     const float key_factor[1][2] = {{shape_.scale, shape_.scale}};
     const float value_scale = 1.0f;
     const float value_factor[1][2] = {{value_scale, value_scale}};
