@@ -13,7 +13,6 @@
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/kernel_table.h"
-#include "passes/uses.h"
 #include "program/cost.h"
 
 namespace hydrac::codegen {
@@ -47,9 +46,6 @@ class CudaProgramBuilder {
       Function out{function.name, {}};
       function_ = function.name;
       for (ir::Region& region : function.regions) {
-        zeroes_early_ = function_ == "micro_step" && region.layers == 0 && has_second_branch(region) &&
-                        is_second_branch_free(out);
-        if (zeroes_early_) zeros_first(region);
         Section section{region.name, region.layers, region.reverse, {}};
         for (ir::Node& node : region.nodes) add_calls(region, node, section.calls);
         out.sections.push_back(std::move(section));
@@ -116,27 +112,6 @@ class CudaProgramBuilder {
     return options_.streams > 1 && &region != &graph_.function(function_).regions.back();
   }
 
-  static bool is_second_branch_free(const Function& before) {
-    return std::ranges::all_of(before.sections, [](const Section& section) {
-      return std::ranges::all_of(section.calls, [](const Call& call) { return call.branch == 0; });
-    });
-  }
-  // Zeros wait for nothing but their memory: the second branch, while it is free, writes them beside what
-  // comes before them on the first.
-  void zeros_first(ir::Region& region) const {
-    const auto touches = [&](const ir::Node& node, ir::Use tensor) {
-      const auto lies_there = [&](ir::Use use) {
-        return use.value != ir::kNoValue && passes::may_overlap(graph_, use, tensor);
-      };
-      return std::ranges::any_of(node.inputs, lies_there) || std::ranges::any_of(node.outputs, lies_there);
-    };
-    for (auto node = region.nodes.begin(); node != region.nodes.end(); ++node) {
-      const auto is_used = [&](const ir::Node& earlier) { return touches(earlier, node->outputs[0]); };
-      if (zeroes_a_tensor(graph_, *node) && std::none_of(region.nodes.begin(), node, is_used))
-        std::rotate(region.nodes.begin(), node, node + 1);
-    }
-  }
-
   // A call that writes nothing that is still read before the update goes to the second branch: gradients of
   // parameters, the sum of the losses. A call that only fills scratch memory goes where the node's outputs
   // say.
@@ -151,8 +126,7 @@ class CudaProgramBuilder {
                            [&](ir::Use use) { return is_output(use); });
     const bool is_result = std::ranges::all_of(
         written, [&](ir::Use use) { return is_gradient(use) || is_last_word(region, node, use); });
-    const bool is_early = call.kind == Call::Kind::zero && zeroes_early_;
-    call.branch = has_second_branch(region) && (is_result || is_early) ? 1 : 0;
+    call.branch = has_second_branch(region) && is_result ? 1 : 0;
   }
   // Whether the node leaves a state for the update or the next step: nobody in this step reads it later.
   bool is_last_word(const ir::Region& region, const ir::Node& node, ir::Use use) const {
@@ -238,8 +212,7 @@ class CudaProgramBuilder {
   const CudaOptions& options_;
   Program program_;
   KernelTable kernels_{program_.kernels};
-  std::string function_;       // whose calls are being listed
-  bool zeroes_early_ = false;  // in the region at hand
+  std::string function_;  // whose calls are being listed
   std::array<ir::ValueId, 2> gemm_workspaces_ = {ir::kNoValue, ir::kNoValue};
   ir::ValueId token_order_ = ir::kNoValue;
   std::set<ir::ValueId> scratch_;

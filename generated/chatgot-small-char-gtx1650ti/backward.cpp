@@ -22,7 +22,6 @@ void block_backward(const Memory& m, Run& run, int l) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"block_backward"}, nvtx3::payload{l}};
 
-  main.wait(run.after_d_residual);
   main.wait(run.after_d_mlp_down_weight);
   layernorm_layernorm_backward_add_dropout(
       act.residual[l + 1], weights.attn_norm_weight[l + 1], act.normed_mean_again, act.normed_rstd_again,
@@ -89,9 +88,9 @@ void block_backward(const Memory& m, Run& run, int l) {
                                  act.d_residual, grads.mlp_norm_weight[l], grads.mlp_norm_bias[l],
                                  state.rng_step, state.rng_seed, act.d_attn_out, grads.attn_out_bias[l],
                                  act.layernorm_backward_add_dropout_workspace, l, main.stream());
-  main.mark(run.after_d_residual_2);
+  main.mark(run.after_d_residual);
 
-  beside.wait(run.after_d_residual_2);
+  beside.wait(run.after_d_residual);
   layernorm_layernorm_backward_add_dropout_sums(
       grads.mlp_norm_weight[l], grads.mlp_norm_bias[l], grads.attn_out_bias[l],
       act.layernorm_backward_add_dropout_workspace, beside.stream());

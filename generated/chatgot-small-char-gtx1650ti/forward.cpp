@@ -77,9 +77,6 @@ void head(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"head"}};
 
-  beside.zero(act.d_residual, B * T * C);
-  beside.mark(run.after_d_residual);
-
   // logits = normed · token_embeddingᵀ    [B,T,C] x [V,C]ᵀ -> [B,T,V]
   main.gemm_nt(act.logits, act.normed[L], copies.token_embedding, B * T, V, C);
 
@@ -98,6 +95,8 @@ void head(const Memory& m, Run& run) {
   // token_embedding += d_logitsᵀ · normed    [B,T,V]ᵀ x [B,T,C] -> [V,C]
   beside.gemm_tn(grads.token_embedding, act.d_logits, act.normed[L], V, C, B * T, {.accumulate = true});
   beside.mark(run.after_d_token_embedding);
+
+  main.zero(act.d_residual, B * T * C);
 }
 
 }  // namespace

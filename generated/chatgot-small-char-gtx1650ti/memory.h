@@ -110,11 +110,11 @@ struct Activations {
   f16* mlp_up_product = at.tensor<f16>(1'634'922'752);       // [B,T,F]
   f16* mlp_act = at.tensor<f16>(1'634'922'752);              // [B,T,F], inside mlp_up_product
   f16* mlp_out_product = at.tensor<f16>(1'653'797'120);      // [B,T,C]
-  float* d_residual = at.tensor<float>(1'691'545'856);       // [B,T,C]
   f16* logits = at.tensor<f16>(1'678'962'944);               // [B,T,V]
   f16* d_logits = at.tensor<f16>(1'678'962'944);             // [B,T,V], inside logits
   float* cross_entropy_loss_and_gradient_workspace = at.tensor<float>(1'660'104'960);           // [32]
   f16* d_normed = at.tensor<f16>(1'682'108'672);                                                // [B,T,C]
+  float* d_residual = at.tensor<float>(1'691'545'856);                                          // [B,T,C]
   float* normed_mean_again = at.tensor<float>(1'660'088'576);                                   // [B,T]
   float* normed_rstd_again = at.tensor<float>(1'660'096'768);                                   // [B,T]
   float* d_residual_sum = at.tensor<float>(1'697'837'312);                                      // [B,T,C]

@@ -24,7 +24,6 @@ struct Run {
   Mark after_d_mlp_down_weight = {};
   Mark after_d_mlp_up_weight = {};
   Mark after_d_residual = {};
-  Mark after_d_residual_2 = {};
   Mark after_d_token_embedding = {};
   Mark after_loss = {};
   Mark after_loss_2 = {};

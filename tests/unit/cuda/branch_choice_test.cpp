@@ -47,15 +47,6 @@ TEST(BranchChoice, WhatFollowsTheLastLayerStaysOnTheFirstBranch) {
   EXPECT_EQ(beside(last), 0);
 }
 
-// The gradient of the last layer's output, which the loss reaches through the norm behind it alone.
-TEST(BranchChoice, ZerosAreWrittenBesideWhatComesBeforeThem) {
-  const program::Function step = micro_step(2);
-  const auto head = std::ranges::find(step.sections, "head", &program::Section::name);
-  ASSERT_NE(head, step.sections.end());
-  EXPECT_EQ(head->calls[0].kind, program::Call::Kind::zero);
-  EXPECT_EQ(head->calls[0].branch, 1);
-}
-
 TEST(BranchChoice, OneStreamHasOneBranch) {
   for (const program::Section& section : micro_step(1).sections)
     EXPECT_EQ(beside(section), 0) << section.name;
