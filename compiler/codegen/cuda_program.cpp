@@ -65,7 +65,7 @@ class CudaProgramBuilder {
     const size_t first = calls.size();
     size_t main_call = first;
     if (node.op == "gemm") {
-      calls.push_back(gemm(region, node));
+      calls.push_back(gemm(node));
     } else if (zeroes_a_tensor(graph_, node)) {
       calls.push_back({.kind = Call::Kind::zero, .arguments = node.outputs});
     } else if (!add_cudnn_attention(region, node, calls)) {
@@ -80,9 +80,9 @@ class CudaProgramBuilder {
     calls[main_call].bytes = cost.bytes;
   }
 
-  Call gemm(const ir::Region& region, const ir::Node& node) {
+  Call gemm(const ir::Node& node) {
     Call call = gemm_call(graph_, node);
-    call.gemm.beside = has_second_branch(region) && is_gradient(node.outputs[0]);
+    call.gemm.beside = options_.streams > 1 && is_gradient(node.outputs[0]);
     call.arguments.push_back(gemm_workspace(call.gemm.beside ? 1 : 0));
     if (call.gemm.bias) call.arguments.push_back(node.inputs[2]);
     return call;
@@ -106,15 +106,10 @@ class CudaProgramBuilder {
   }
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 
-  // Not behind the last layer: nothing else is left for the first branch there, and the second one is then
-  // still at that layer's weight gradients.
-  bool has_second_branch(const ir::Region& region) const {
-    return options_.streams > 1 && &region != &graph_.function(function_).regions.back();
-  }
-
   // A call that writes nothing that is still read before the update goes to the second branch: gradients of
-  // parameters, the sum of the losses. A call that only fills scratch memory goes where the node's outputs
-  // say.
+  // parameters, the sum of the losses, the next random step. Not so the token embedding's gradient: nothing
+  // follows it on the first branch, and the second one is then still at others. A call that only fills
+  // scratch memory goes where the node's outputs say.
   void note_writes(const ir::Region& region, const ir::Node& node, Call& call) const {
     std::vector<ir::Use> written;
     for (ir::Use use : call.arguments) {
@@ -126,7 +121,7 @@ class CudaProgramBuilder {
                            [&](ir::Use use) { return is_output(use); });
     const bool is_result = std::ranges::all_of(
         written, [&](ir::Use use) { return is_gradient(use) || is_last_word(region, node, use); });
-    call.branch = has_second_branch(region) && is_result ? 1 : 0;
+    call.branch = options_.streams > 1 && is_result && node.op != "embedding_backward" ? 1 : 0;
   }
   // Whether the node leaves a state for the update or the next step: nobody in this step reads it later.
   bool is_last_word(const ir::Region& region, const ir::Node& node, ir::Use use) const {

@@ -135,6 +135,7 @@ void input_backward(const Memory& m, Run& run) {
   const Gradients& grads = m.grads;
   const State& state = m.state;
   const Activations& act = m.act;
+  const Queue& beside = run.beside;
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"input_backward"}};
 
@@ -143,18 +144,20 @@ void input_backward(const Memory& m, Run& run) {
       act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean[0], act.normed_rstd[0],
       act.d_residual, grads.attn_norm_weight[0], grads.attn_norm_bias[0], state.rng_step, state.rng_seed,
       act.d_embedding_positioned, act.layernorm_backward_add_dropout_workspace_2, 0, main.stream());
+  main.mark(run.after_d_attn_norm_weight);
 
+  beside.wait(run.after_d_attn_norm_weight);
   layernorm_backward_add_dropout_sums(grads.attn_norm_weight[0], grads.attn_norm_bias[0],
-                                      act.layernorm_backward_add_dropout_workspace_2, main.stream());
+                                      act.layernorm_backward_add_dropout_workspace_2, beside.stream());
 
-  position_embedding_gradient(act.d_embedding_positioned, grads.position_embedding, main.stream());
+  position_embedding_gradient(act.d_embedding_positioned, grads.position_embedding, beside.stream());
 
   embedding_gradient_runs(in.tokens, in.token_order, act.d_embedding_positioned, grads.token_embedding,
                           act.embedding_gradient_runs_workspace, main.stream());
 
   embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, main.stream());
 
-  advance_randomness(state.rng_step, main.stream());
+  advance_randomness(state.rng_step, beside.stream());
 }
 
 }  // namespace

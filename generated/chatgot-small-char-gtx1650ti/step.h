@@ -18,6 +18,7 @@ struct Run {
   // the update, runs beside the rest.
   const Queue& beside;
   // Points that the other branch waits for, named after what was just made.
+  Mark after_d_attn_norm_weight = {};
   Mark after_d_attn_out_weight = {};
   Mark after_d_attn_q = {};
   Mark after_d_attn_qkv_bias = {};

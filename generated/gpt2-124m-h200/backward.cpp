@@ -107,6 +107,7 @@ void input_backward(const Memory& m, Run& run) {
   const Gradients& grads = m.grads;
   const State& state = m.state;
   const Activations& act = m.act;
+  const Queue& beside = run.beside;
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"input_backward"}};
 
@@ -114,18 +115,22 @@ void input_backward(const Memory& m, Run& run) {
                                act.normed_rstd[0], act.d_residual, act.d_residual_sum_2,
                                grads.attn_norm_weight[0], grads.attn_norm_bias[0],
                                act.layernorm_backward_add_workspace_3, main.stream());
+  main.mark(run.after_d_residual_sum_3);
 
+  beside.wait(run.after_d_residual_sum_3);
   layernorm_backward_add_sums_input(grads.attn_norm_weight[0], grads.attn_norm_bias[0],
-                                    act.layernorm_backward_add_workspace_3, main.stream());
+                                    act.layernorm_backward_add_workspace_3, beside.stream());
+  beside.mark(run.after_d_residual_sum_4);
 
-  position_embedding_gradient(act.d_residual_sum_2, grads.position_embedding, main.stream());
+  position_embedding_gradient(act.d_residual_sum_2, grads.position_embedding, beside.stream());
 
+  main.wait(run.after_d_residual_sum_4);
   embedding_gradient_runs(in.tokens, in.token_order, act.d_residual_sum_2, grads.token_embedding,
                           act.embedding_gradient_runs_workspace, main.stream());
 
   embedding_gradient_borders(grads.token_embedding, act.embedding_gradient_runs_workspace, main.stream());
 
-  advance_randomness(state.rng_step, main.stream());
+  advance_randomness(state.rng_step, beside.stream());
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ struct Run {
   Mark after_d_residual = {};
   Mark after_d_residual_sum = {};
   Mark after_d_residual_sum_2 = {};
+  Mark after_d_residual_sum_3 = {};
+  Mark after_d_residual_sum_4 = {};
   Mark after_d_token_embedding = {};
   Mark after_loss = {};
 };
