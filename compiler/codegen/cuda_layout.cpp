@@ -99,6 +99,10 @@ class Planner {
       lay_out_tiles();
     } else if (!has_sums_ && !has_reductions_ && one_space && !shares_rows()) {
       layout_.rows = 256;
+      for (int space : used_) {
+        ColumnLayout& columns = layout_.columns[space];
+        if (moves_mostly_32_bits(space)) columns.vector = std::min(columns.vector, 4);
+      }
     } else {
       lay_out_rows();
     }
@@ -141,6 +145,25 @@ class Planner {
     columns.width = element_count(body_.space_shape(space));
     columns.vector = static_cast<int>(std::min({16 / smallest, widest, power_of_two_in(inner)}));
     return columns;
+  }
+
+  // Then an access of 16 bytes is four elements. Threads with longer vectors leave gaps between each other's
+  // accesses, and what a warp stores reaches the cache in twice as many pieces.
+  bool moves_mostly_32_bits(int space) const {
+    int64_t of_32_bits = 0, of_16_bits = 0;
+    const auto see = [&](int operand) {
+      const int64_t size = size_of(graph_.value(use_of(node_, operand)).dtype);
+      (size == 4 ? of_32_bits : of_16_bits) += size;
+    };
+    for (size_t i = 0; i < body_.exprs.size(); ++i) {
+      const ir::Expr& expr = body_.exprs[i];
+      if (live_[i] && expr.op == ExprOp::load && deps_[i].space == space && differs(expr.index))
+        see(expr.operand);
+    }
+    for (const Store& store : body_.stores) {
+      if (store.space == space) see(store.operand);
+    }
+    return of_32_bits > 2 * of_16_bits;
   }
 
   bool differs(const ir::Index& index) const {

@@ -153,7 +153,7 @@ static __global__ void __launch_bounds__(256)
                  const std::int32_t* __restrict__ skipped,
                  f16* __restrict__ copy) {        // [Rows,Width]
   constexpr int kThreads = 256;                   // of a block
-  constexpr int kVector = 8;                      // columns that a thread moves at once
+  constexpr int kVector = 4;                      // columns that a thread moves at once
   constexpr unsigned kVectors = Width / kVector;  // of a row
   constexpr float kShare1 = 0.1f;
   constexpr float kBeta1 = 0.9f;
@@ -169,14 +169,13 @@ static __global__ void __launch_bounds__(256)
   const std::int32_t skipped_value = skipped[0];
   const bool goes_on = skipped_value == 0;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= Rows * Width / kVector) return;
   const std::int64_t first = std::int64_t{i} * kVector;
   const std::int64_t r = i / kVectors;
   const float keep = 1.0f - learning_rate_value * (r < kDecayedRows ? kWeightDecay : 0.0f);
-  const auto gradients_in = load_columns<kVector, 4>(gradients + first);
-  const auto adam_m_in = load_columns<kVector, 4>(adam_m + first);
-  const auto adam_v_in = load_columns<kVector, 4>(adam_v + first);
-  const auto parameters_in = load_columns<kVector, 4>(parameters + first);
+  const auto gradients_in = load_columns<kVector>(gradients + first);
+  const auto adam_m_in = load_columns<kVector>(adam_m + first);
+  const auto adam_v_in = load_columns<kVector>(adam_v + first);
+  const auto parameters_in = load_columns<kVector>(parameters + first);
   float parameters_out[kVector];
   float adam_m_out[kVector];
   float adam_v_out[kVector];
@@ -199,18 +198,18 @@ static __global__ void __launch_bounds__(256)
     gradients_out[j] = 0.0f;
     copy_out[j] = p_new;
   }
-  store_columns<4>(parameters + first, parameters_out);
-  store_columns<4>(adam_m + first, adam_m_out);
-  store_columns<4>(adam_v + first, adam_v_out);
-  store_columns<4>(gradients + first, gradients_out);
+  store_columns<kVector>(parameters + first, parameters_out);
+  store_columns<kVector>(adam_m + first, adam_m_out);
+  store_columns<kVector>(adam_v + first, adam_v_out);
+  store_columns<kVector>(gradients + first, gradients_out);
   store_columns<kVector>(copy + first, copy_out);
 }
 
 void adamw(float* parameters, float* gradients, float* adam_m, float* adam_v, const float* learning_rate,
            const float* clip, const float* adam_step_size, const float* adam_root_factor,
            const std::int32_t* skipped, f16* copy, cudaStream_t stream) {
-  launch_kernel("adamw", adamw_kernel, {(Rows * Width / 8 + 255) / 256, 256}, stream, parameters, gradients,
-                adam_m, adam_v, learning_rate, clip, adam_step_size, adam_root_factor, skipped, copy);
+  launch_kernel("adamw", adamw_kernel, {Rows * Width / 4 / 256, 256}, stream, parameters, gradients, adam_m,
+                adam_v, learning_rate, clip, adam_step_size, adam_root_factor, skipped, copy);
 }
 
 // copy = x

@@ -123,6 +123,18 @@ TEST(GradientNorm, MeetsOnceBehindAllRows) {
   EXPECT_EQ(kernels, 1);
 }
 
+// Moments and parameters of 32 bits beside a copy of 16: 16 bytes of the former are four numbers.
+TEST(Optimizers, MoveSixteenBytesOfMostTensorsAtOnce) {
+  int seen = 0;
+  for (const codegen::CudaKernel& kernel : kernels_of("gpt2-124m")) {
+    if (kernel.name != "adamw") continue;
+    ++seen;
+    EXPECT_NE(kernel.text.find("constexpr int kVector = 4;"), std::string::npos) << kernel.text;
+    EXPECT_NE(kernel.text.find("load_columns<kVector>(adam_m + first)"), std::string::npos) << kernel.text;
+  }
+  EXPECT_EQ(seen, 1);
+}
+
 // From sm_90 on it may be launched while that one still runs.
 TEST_P(KernelText, WaitsForTheKernelBeforeItWhereTheGpuStartsItEarly) {
   const bool waits = std::string(GetParam()) != "chatgot-small-char";
