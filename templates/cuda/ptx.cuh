@@ -175,6 +175,11 @@ __device__ __forceinline__ void fence_async_proxy() {
   asm volatile("fence.proxy.async;" ::: "memory");
 }
 
+// The same for what this thread wrote to the block's shared memory alone.
+__device__ __forceinline__ void fence_shared_memory() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // The warps of a warpgroup give registers back to the block, or take more: as many as each thread then has.
 template <int registers>
 __device__ __forceinline__ void shrink_registers() {

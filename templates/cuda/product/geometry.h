@@ -18,6 +18,9 @@ struct ProductProblem {
   std::int64_t m, n, k;
   bool paired;  // the epilogue takes columns c and c + n / 2 together
   int sums;     // of the epilogue's columns, each over all rows
+  // Of an elementwise epilogue (cuda/stationary_product/stationary_product.cuh): the matrices that it writes.
+  // 0: it is none.
+  int matrices = 0;
 };
 
 struct ProductLaunch {
