@@ -7,6 +7,7 @@
 #include "codegen/cuda_body_printer.h"
 #include "codegen/kernel_table.h"
 #include "codegen/parameter_list.h"
+#include "passes/product_epilogue.h"
 
 namespace hydrac::codegen {
 
@@ -25,6 +26,9 @@ std::set<std::string> reserved_names(const ir::Node& node) {
   if (node.product.value != ir::kNoValue)
     names.insert({"left", "right", "in", "sum", "sums", "partials", "begin", "problem", "epilogue", "pass",
                   "passes", "reductions", "apply", "kept", "totals", "partial"});
+  if (node.product.value != ir::kNoValue &&
+      passes::product_kernel_of(node) == passes::product_kernel::kStationary)
+    names.insert({"out", "outputs", "matrices"});
   return names;
 }
 

@@ -101,6 +101,15 @@ class CudaBodyPrinter : BodyNames {
   std::string work_function(const std::vector<std::string>& products);
   std::string load_member(ir::ExprId load, const std::string& name) const;
 
+  // cuda_elementwise.cpp: one that returns elements of what it writes.
+  bool is_elementwise() const;
+  std::vector<int> epilogue_matrices() const;
+  std::string matrix_addresses() const;
+  std::string output_element(int operand) const;
+  std::string matrix_members() const;
+  void print_element_load(ir::ExprId load);
+  std::string element_function(const std::vector<std::string>& products);
+
   // cuda_row_product.cpp: one that sums over its rows.
   bool sums_over_rows() const;
   int reductions_of_a_pass() const;

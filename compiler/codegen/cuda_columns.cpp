@@ -266,8 +266,10 @@ void CudaBodyPrinter::find_kept_rows(const Loop& loop) {
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];
     if (is_product(store.operand)) {  // it is stored as it came
-      kept_rows_[s] =
-          fmt::format("store({}, {});", pointer(store.operand, store.index), columns_.at(store.value).name);
+      const std::string& name = columns_.at(store.value).name;
+      kept_rows_[s] = is_elementwise()
+                          ? fmt::format("{} = {};", output_element(store.operand), name)
+                          : fmt::format("store({}, {});", pointer(store.operand, store.index), name);
       continue;
     }
     if (store.kind != StoreKind::store || kept_row(s).empty()) continue;

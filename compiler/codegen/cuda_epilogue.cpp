@@ -18,13 +18,15 @@ using Kind = ColumnAccess::Kind;
 // The tensors in memory that the epilogue itself reads or writes; what sums are added to is the second
 // kernel's.
 std::vector<int> CudaBodyPrinter::epilogue_tensors() const {
+  const std::vector<int> matrices = epilogue_matrices();
   std::vector<int> tensors;
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     const int operand = static_cast<int>(o);
     const bool is_summed =
         std::ranges::any_of(sums_, [&](int s) { return body_.stores[s].operand == operand; });
     const bool is_register = is_product(operand) && body_.operands[o].output < 0;
-    if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register)
+    const bool is_matrix = std::ranges::find(matrices, operand) != matrices.end();
+    if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register && !is_matrix)
       tensors.push_back(operand);
   }
   return tensors;
@@ -145,10 +147,17 @@ std::string CudaBodyPrinter::begin_function(const std::vector<ExprId>& loads) {
     if (live_[i] && deps_[i].uniform && deps_[i].space == ir::kRowSpace && !names_[i].empty())
       out_.line(fmt::format("{} = {};", names_[i], definition(static_cast<ExprId>(i))));
   }
-  for (const ExprId id : loads) print_load(space, id);
+  for (const ExprId id : loads) {
+    if (is_elementwise()) {
+      print_element_load(id);
+    } else {
+      print_load(space, id);
+    }
+  }
   const std::string text = out_.text();
   out_ = Writer(1);
-  out_.open(function_head("void begin", "int" + (ir::has_word(text, column) ? " " + column : ""), ""));
+  const std::string type = is_elementwise() ? "const cuda::ElementColumns&" : "int";
+  out_.open(function_head("void begin", type + (ir::has_word(text, column) ? " " + column : ""), ""));
   out_.append(text);
   out_.close();
   return out_.text();
@@ -217,12 +226,17 @@ std::string CudaBodyPrinter::epilogue_text() {
   counts_elements_ = body_.spaces.size() == 1;
   Writer types(1), members(1);
   for (const std::string& line : named_constants()) types.line("static " + line);
-  types.line(fmt::format("static constexpr int sums = {};  // over the rows, for each column", sums_.size()));
-  types.open("struct Operands {");
-  for (const ExprId id : of_rows)
-    types.line(fmt::format("{} {};", codegen::c_type(body_.exprs[id].type), field_of(names_[id])));
-  for (const ExprId id : own) types.line(load_member(id, field_of(columns_.at(id).name)));
-  types.close("};");
+  if (is_elementwise()) {
+    types.append(matrix_members());
+  } else {
+    types.line(
+        fmt::format("static constexpr int sums = {};  // over the rows, for each column", sums_.size()));
+    types.open("struct Operands {");
+    for (const ExprId id : of_rows)
+      types.line(fmt::format("{} {};", codegen::c_type(body_.exprs[id].type), field_of(names_[id])));
+    for (const ExprId id : own) types.line(load_member(id, field_of(columns_.at(id).name)));
+    types.close("};");
+  }
   for (const int operand : epilogue_tensors()) members.line(tensor_member(operand) + ";");
   if (takes_layer()) members.line("int layer;");
   if (!sums_.empty()) {
@@ -237,8 +251,11 @@ std::string CudaBodyPrinter::epilogue_text() {
   }
   for (const ExprId id : of_columns) members.line(load_member(id, columns_.at(id).name));
   const std::string visits = sums_over_rows() ? row_visits(own, of_rows) : "",
-                    begin = begin_function(of_columns), load = load_function(own, of_rows),
-                    work = sums_over_rows() ? apply_function(products) : work_function(products);
+                    begin = begin_function(of_columns),
+                    load = is_elementwise() ? "" : load_function(own, of_rows),
+                    work = is_elementwise()   ? element_function(products)
+                           : sums_over_rows() ? apply_function(products)
+                                              : work_function(products);
   return fmt::format("struct {}_epilogue {{\n{}{}{}\n{}{}{}{}}};\n", kNamePlaceholder, types.text(),
                      sums_over_rows() ? passes_members() : "", members.text(), begin, load, visits, work);
 }

@@ -12,6 +12,8 @@
 #include "codegen/parameter_list.h"
 #include "cuda/row_product/geometry.h"
 #include "cuda/small_product/geometry.h"
+#include "cuda/stationary_product/geometry.h"
+#include "passes/elementwise_epilogue.h"
 #include "passes/product_epilogue.h"
 
 namespace hydrac::codegen {
@@ -19,6 +21,7 @@ namespace hydrac::codegen {
 cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& node,
                                      const targets::Target& gpu) {
   const program::GemmShape shape = product_shape(graph, node);
+  const bool is_elementwise = passes::product_kernel_of(node) == passes::product_kernel::kStationary;
   return {.capability = gpu.capability,
           .is_bf16 = shape.c == ir::DType::bf16,
           .b_transposed = shape.transpose_b,
@@ -26,7 +29,8 @@ cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& nod
           .n = shape.n,
           .k = shape.k,
           .paired = node.flag("paired"),
-          .sums = static_cast<int>(node.integer("sums"))};
+          .sums = static_cast<int>(node.integer("sums")),
+          .matrices = is_elementwise ? static_cast<int>(passes::elementwise_outputs(graph, node).size()) : 0};
 }
 
 ProductTemplate product_template(const ir::Node& node, const cuda::ProductProblem& problem) {
@@ -49,6 +53,15 @@ ProductTemplate product_template(const ir::Node& node, const cuda::ProductProble
     result.launch = small_product_launch(problem, tile);
     result.maps = {small_product_map_a(problem), small_product_map_b(problem)};
     result.sums_rows = small_product_sums_rows(problem);
+  } else if (kernel == passes::product_kernel::kStationary) {
+    const cuda::StationaryTile tile = stationary_tile(problem);
+    result.config = "cuda::StationaryConfig";
+    result.tile =
+        fmt::format("cuda::StationaryTile{{.depth_tiles = {}, .stages = {}, .matrices = {}, .slots = {}}}",
+                    tile.depth_tiles, tile.stages, tile.matrices, tile.slots);
+    result.launch = stationary_launch(problem);
+    result.maps = {stationary_map_a(problem), stationary_map_b(problem)};
+    result.matrix_map = stationary_map_matrix(problem);
   } else {
     const cuda::ProductTile tile = product_tile(problem);
     result.config = "cuda::ProductConfig";
@@ -104,6 +117,17 @@ CudaKernel CudaBodyPrinter::product_kernel() {
     kernel.parameters.emplace_back(i == 0 ? "left" : "right");
     list.add("const __grid_constant__ TensorMap " + kernel.parameters.back(), matrix.shape);
   }
+  const std::vector<int> matrices = epilogue_matrices();
+  for (const int operand : matrices) {
+    const ir::Operand& matrix = body_.operands[operand];
+    const cuda::ProductMap& map = used.matrix_map;
+    kernel.maps.push_back(
+        {matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0], /*is_written=*/true});
+    kernel.arguments.push_back(use_of(operand));
+    kernel.parameters.push_back(operand_names_[operand]);
+    list.add("const __grid_constant__ TensorMap " + operand_names_[operand], matrix.shape);
+  }
+  if (!matrices.empty()) members.push_back(fmt::format(".matrices = {{{}}}", matrix_addresses()));
   for (const int operand : epilogue_tensors()) {
     kernel.arguments.push_back(use_of(operand));
     kernel.parameters.push_back(operand_names_[operand]);

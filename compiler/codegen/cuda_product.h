@@ -9,7 +9,8 @@
 
 namespace hydrac::codegen {
 
-// Columns of a row that the product's kernel gives its epilogue at a time.
+// Columns of a row that the product's kernel gives its epilogue at a time; as many elements of any rows and
+// columns where it is elementwise.
 inline constexpr int kColumnsOfAnEpilogue = 8;
 
 // `node`: a "fused_product", or the epilogue of one.
@@ -24,7 +25,8 @@ struct ProductTemplate {
   std::string tile;      // the last argument of that
   cuda::ProductLaunch launch;
   std::array<cuda::ProductMap, 2> maps;
-  int64_t sums_rows = 0;  // of the workspace of each column sum
+  cuda::ProductMap matrix_map = {};  // of each matrix that an elementwise epilogue writes
+  int64_t sums_rows = 0;             // of the workspace of each column sum
 };
 
 // `node`: as above; its attribute "kernel" says which template.

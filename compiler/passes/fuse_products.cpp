@@ -8,7 +8,9 @@
 
 #include "cuda/row_product/geometry.h"
 #include "cuda/small_product/geometry.h"
+#include "cuda/stationary_product/geometry.h"
 #include "ops/shapes.h"
+#include "passes/elementwise_epilogue.h"
 #include "passes/passes.h"
 #include "passes/product_epilogue.h"
 #include "passes/uses.h"
@@ -36,6 +38,30 @@ bool is_candidate(const ir::Graph& graph, const Node& node) {
                   &c = graph.value(node.outputs[0]);
   return size_of(a.dtype) == 2 && a.dtype == b.dtype && a.dtype == c.dtype && !c.view &&
          c.role == ir::Role::activation;
+}
+
+// Functions without an instruction of the chip's own: a thread that holds the sums of a tile has few
+// registers left.
+bool needs_many_registers(const ir::Body& body) {
+  const std::vector<bool> live = live_expressions(body);
+  const auto is_long = [](ir::ExprOp op) {
+    switch (op) {
+      case ir::ExprOp::expm1:
+      case ir::ExprOp::log:
+      case ir::ExprOp::log1p:
+      case ir::ExprOp::tanh:
+      case ir::ExprOp::erf:
+      case ir::ExprOp::sin:
+      case ir::ExprOp::cos:
+        return true;
+      default:
+        return false;
+    }
+  };
+  for (size_t i = 0; i < body.exprs.size(); ++i) {
+    if (live[i] && is_long(body.exprs[i].op)) return true;
+  }
+  return false;
 }
 
 constexpr const char* kDoesNotFit = "stays a library's: our kernel does not take its sizes";
@@ -94,7 +120,7 @@ class ProductFusion {
     if (!choice.kernel) return choice.obstacle;
     const std::string reader = std::get<std::string>(found->attributes.at("name"));
     const auto fused = [&](bool is_kept) {
-      return fused_product(nodes[p], *found, *shape, choice.kernel, is_kept);
+      return by_fastest(fused_product(nodes[p], *found, *shape, choice.kernel, is_kept), *shape);
     };
     const bool is_kept = is_needed_elsewhere(output, *found) || has_twin(fused(true));
     *found = fused(is_kept);
@@ -116,7 +142,7 @@ class ProductFusion {
     Node bare = product;
     bare.inputs.resize(2);
     bare.outputs = {sum.inputs[0]};
-    product = fused_product(bare, sum, *shape, choice.kernel, false);
+    product = by_fastest(fused_product(bare, sum, *shape, choice.kernel, false), *shape);
     return fmt::format("and its bias are one kernel{}", which(product));
   }
 
@@ -151,8 +177,10 @@ class ProductFusion {
     return true;
   }
 
+  // `product`: a gemm or a "fused_product".
   cuda::ProductProblem problem_of(const Node& product, const EpilogueShape& shape) const {
-    const ir::Value &a = graph_.value(product.inputs[0]), &c = graph_.value(product.outputs[0]);
+    const Use result = product.product.value == ir::kNoValue ? product.outputs[0] : product.product;
+    const ir::Value &a = graph_.value(product.inputs[0]), &c = graph_.value(result);
     const int64_t k = a.shape.back().size, n = c.shape.back().size;
     return {.capability = options_.capability,
             .is_bf16 = c.dtype == ir::DType::bf16,
@@ -177,6 +205,16 @@ class ProductFusion {
     if (is_small(product, shape)) return {product_kernel::kSmall};
     if (options_.wherever_possible || product_pays(problem)) return {product_kernel::kLarge};
     return {.obstacle = kIsSlower};
+  }
+
+  // The node by the kernel that keeps the right side in shared memory, where that one takes it and is faster
+  // than the one for large products.
+  Node by_fastest(Node fused, const EpilogueShape& shape) const {
+    if (product_kernel_of(fused) != product_kernel::kLarge || needs_many_registers(*fused.body)) return fused;
+    cuda::ProductProblem problem = problem_of(fused, shape);
+    problem.matrices = static_cast<int>(elementwise_outputs(graph_, fused).size());
+    if (stationary_product_pays(problem)) fused.attributes["kernel"] = product_kernel::kStationary;
+    return fused;
   }
 
   // Of an epilogue with sums over the row.
@@ -236,6 +274,7 @@ class ProductFusion {
   static std::string which(const Node& fused) {
     const std::string& kernel = product_kernel_of(fused);
     if (kernel == product_kernel::kSmall) return ", that for small products";
+    if (kernel == product_kernel::kStationary) return ", which keeps the right side in shared memory";
     return kernel == product_kernel::kRows ? ", which sees whole rows" : "";
   }
 

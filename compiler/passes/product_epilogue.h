@@ -11,7 +11,8 @@ namespace hydrac::passes {
 namespace product_kernel {
 inline constexpr const char* kLarge = "product";
 inline constexpr const char* kSmall = "small_product";
-inline constexpr const char* kRows = "row_product";  // its epilogue may sum over whole rows
+inline constexpr const char* kRows = "row_product";               // its epilogue may sum over whole rows
+inline constexpr const char* kStationary = "stationary_product";  // its epilogue is elementwise
 }  // namespace product_kernel
 
 // `fused_product`: a node of that op.

@@ -12,10 +12,12 @@
 #include "codegen/cuda_product.h"
 #include "codegen/cuda_program.h"
 #include "cuda/small_product/geometry.h"
+#include "cuda/stationary_product/geometry.h"
 #include "emulated_body.h"
 #include "fused_products.h"
 #include "gpu_model.h"
 #include "ops/builder.h"
+#include "passes/elementwise_epilogue.h"
 #include "passes/product_epilogue.h"
 #include "resources.h"
 #include "runtime/error.h"
@@ -67,6 +69,16 @@ std::optional<ir::Node> as_small(const ir::Graph& graph, ir::Node node) {
   return node;
 }
 
+// And for the kernel that keeps the right side in shared memory.
+std::optional<ir::Node> as_stationary(const ir::Graph& graph, ir::Node node) {
+  if (passes::product_kernel_of(node) != passes::product_kernel::kLarge ||
+      passes::elementwise_outputs(graph, node).empty())
+    return {};
+  node.attributes["kernel"] = passes::product_kernel::kStationary;
+  const cuda::ProductProblem problem = codegen::product_problem(graph, node, *targets::find("sm_90"));
+  return stationary_product_supports(problem) ? std::optional(node) : std::nullopt;
+}
+
 TEST_P(FusedProducts, EqualTheirDefinitionInAnyOrderOfThreads) {
   const Config& config = GetParam();
   const GpuModel model(small_spec(config.model, config.train), config.activations, config.recompute,
@@ -78,10 +90,14 @@ TEST_P(FusedProducts, EqualTheirDefinitionInAnyOrderOfThreads) {
     Interpreter state(model.graph);
     randomize(model, state);
     EXPECT_EQ(differences(model.graph, state, *node, layer), std::vector<std::string>{});
-    if (const std::optional<ir::Node> small = as_small(model.graph, *node)) {
-      Interpreter other(model.graph);
-      randomize(model, other);
-      EXPECT_EQ(differences(model.graph, other, *small, layer), std::vector<std::string>{});
+    for (const std::optional<ir::Node>& other :
+         {as_small(model.graph, *node), as_stationary(model.graph, *node)}) {
+      if (!other) continue;
+      if (passes::product_kernel_of(*other) == passes::product_kernel::kStationary)
+        found.insert("stationary " + name_of(*node));
+      Interpreter again(model.graph);
+      randomize(model, again);
+      EXPECT_EQ(differences(model.graph, again, *other, layer), std::vector<std::string>{});
     }
   }
   for (const std::string& product : config.products)
@@ -117,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                            kGpt2,
                            "sequence_len: 45, micro_batch_size: 3",
                            {"product+bias", "product+gelu_tanh",
-                            "product+gelu_tanh_slope+gelu_tanh_backward+bias_gradient"}},
+                            "product+gelu_tanh_slope+gelu_tanh_backward+bias_gradient", "stationary product+bias", "stationary product+gelu_tanh"}},
                     Config{"Gpt2WithSlopes",
                            kGpt2,
                            "sequence_len: 45, micro_batch_size: 3",

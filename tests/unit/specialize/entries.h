@@ -141,6 +141,38 @@ inline std::string cuda_product_entry(bool paired) {
       paired ? "" : ", .partials = {workspace}");
 }
 
+// A product with b in shared memory, whose epilogue writes it and what it computes of it.
+inline std::string cuda_stationary_product_entry() {
+  return "#include \"cuda/stationary_product/stationary_product.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
+         "namespace hydrac {\n\n"
+         "struct product_square_epilogue {\n"
+         "  static constexpr int outputs = 2;\n"
+         "  struct Outputs {\n    Vector<bf16, 8> product, y;\n  };\n"
+         "  const TensorMap* matrices[outputs];\n"
+         "  const bf16* bias;\n"
+         "  Vector<bf16, 8> bias_in;\n\n"
+         "  __device__ void begin(const cuda::ElementColumns& c) { bias_in = cuda::load_elements(bias, c); "
+         "}\n"
+         "  __device__ Outputs operator()(const Vector<bf16, 8>& product_in) {\n"
+         "    Outputs out;\n"
+         "    float y_out[8];\n"
+         "    for (int j = 0; j < 8; ++j) {\n"
+         "      const float x = element(product_in, j) + element(bias_in, j);\n"
+         "      y_out[j] = x * x;\n"
+         "    }\n"
+         "    store_columns<8>(out.y.at, y_out);\n"
+         "    out.product = product_in;\n"
+         "    return out;\n"
+         "  }\n};\n\n"
+         "extern \"C\" __global__ void __launch_bounds__(512, 1) product_square(\n"
+         "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right,\n"
+         "    const __grid_constant__ TensorMap product, const __grid_constant__ TensorMap y,\n"
+         "    const bf16* bias) {\n"
+         "  using Config = cuda::StationaryConfig<bf16, 1536, 384, true, cuda::StationaryTile{6, 5, 2, 2}>;\n"
+         "  product_square_epilogue epilogue{.matrices = {&product, &y}, .bias = bias};\n"
+         "  cuda::stationary_product<Config>(left, right, 16384, epilogue);\n}\n\n}  // namespace hydrac\n";
+}
+
 // A small product that is only stored; one whose k goes around the stages.
 inline std::string cuda_small_product_entry(bool ring) {
   return fmt::format(

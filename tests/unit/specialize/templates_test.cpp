@@ -205,6 +205,10 @@ TEST_F(SameCode, SmallProductsCompileToTheSamePtx) {
     expect_same_ptx(test::cuda_small_product_entry(ring), 90, ring ? "in a ring" : "at once");
 }
 
+TEST_F(SameCode, ProductsWithTheRightSideInSharedMemoryCompileToTheSamePtx) {
+  expect_same_ptx(test::cuda_stationary_product_entry(), 90, "in shared memory");
+}
+
 TEST_F(SameCode, WeightGradientsCompileToTheSamePtx) {
   for (const bool clusters : {false, true})
     expect_same_ptx(test::cuda_weight_gradients_entry(clusters), 90, clusters ? "by clusters" : "by blocks");

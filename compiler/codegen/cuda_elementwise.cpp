@@ -1,0 +1,74 @@
+// What an elementwise epilogue has instead of stores (cuda_epilogue.cpp): the product's kernel says of which
+// columns the elements are that it gives, and takes those of the matrices that the epilogue writes.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "codegen/cuda_body_printer.h"
+#include "codegen/cuda_product.h"
+#include "passes/elementwise_epilogue.h"
+#include "passes/product_epilogue.h"
+
+namespace hydrac::codegen {
+
+using ir::ExprId;
+
+bool CudaBodyPrinter::is_elementwise() const {
+  return node_.product.value != ir::kNoValue &&
+         passes::product_kernel_of(node_) == passes::product_kernel::kStationary;
+}
+
+// The matrices that it writes.
+std::vector<int> CudaBodyPrinter::epilogue_matrices() const {
+  return is_elementwise() ? passes::elementwise_outputs(graph_, node_) : std::vector<int>();
+}
+
+// "&x, &y": of the kernel's parameters.
+std::string CudaBodyPrinter::matrix_addresses() const {
+  std::vector<std::string> addresses;
+  for (const int operand : epilogue_matrices()) addresses.push_back("&" + operand_names_[operand]);
+  return fmt::format("{}", fmt::join(addresses, ", "));
+}
+
+// What the epilogue returns for a store.
+std::string CudaBodyPrinter::output_element(int operand) const {
+  return "out." + operand_names_[operand];
+}
+
+// What the product's kernel asks of the struct.
+std::string CudaBodyPrinter::matrix_members() const {
+  const std::vector<int> matrices = epilogue_matrices();
+  Writer out(1);
+  out.line(fmt::format("static constexpr int outputs = {};  // matrices", matrices.size()));
+  out.open("struct Outputs {");
+  for (const int operand : matrices)
+    out.line(
+        fmt::format("Vector<{}, {}> {};", c_type(operand), kColumnsOfAnEpilogue, operand_names_[operand]));
+  out.close("};");
+  out.line("const TensorMap* matrices[outputs];");
+  return out.text();
+}
+
+// A vector of the columns, of which the thread loads its elements'.
+void CudaBodyPrinter::print_element_load(ExprId load) {
+  const ir::Expr& expr = body_.exprs[load];
+  ir::Index start = expr.index;
+  start[0].affine = {};
+  out_.line(fmt::format("{} = cuda::load_elements({}, {});", columns_.at(load).name,
+                        pointer(expr.operand, start), variables_[body_.spaces[epilogue_space()][0]]));
+}
+
+// The body itself, in one pass.
+std::string CudaBodyPrinter::element_function(const std::vector<std::string>& products) {
+  out_ = Writer(2);
+  print_row();
+  const std::string row = out_.text();
+  out_ = Writer(1);
+  out_.open(fmt::format("__device__ Outputs operator()({}) {{", fmt::join(products, ", ")));
+  out_.line("Outputs out;");
+  out_.append(row);
+  out_.line("return out;");
+  out_.close();
+  return out_.text();
+}
+
+}  // namespace hydrac::codegen

@@ -1,0 +1,16 @@
+// Epilogues of products that compute each element from that of the product and from its column alone.
+#pragma once
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace hydrac::passes {
+
+// `node`: a "fused_product" or the epilogue of one. The operands of its body that it writes, in the order of
+// its stores, where all of these lie in memory as the product would and the body does nothing else than
+// compute them from the product at the same place, from vectors of the columns, and from single numbers.
+// Empty where it also reads matrices or statistics of rows, sums over rows, asks where it is, or works on
+// columns that are not each other's.
+std::vector<int> elementwise_outputs(const ir::Graph& graph, const ir::Node& node);
+
+}  // namespace hydrac::passes
