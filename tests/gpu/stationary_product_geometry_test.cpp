@@ -45,7 +45,9 @@ TEST(StationaryProductGeometry, BlocksOfTheSameColumnsShareTheRowsAndAllRunAtOnc
     const ProductLaunch launch = stationary_launch(p);
     const std::int64_t across = (p.n + StationaryTile::columns - 1) / StationaryTile::columns;
     EXPECT_EQ(launch.grid % across, 0);
-    if (across <= 132) EXPECT_LE(launch.grid, 132u);
+    if (across <= 132) {
+      EXPECT_LE(launch.grid, 132u);
+    }
     EXPECT_LE(launch.grid / across, (p.m + StationaryTile::rows - 1) / StationaryTile::rows);
   });
   EXPECT_EQ(stationary_launch(problem(16384, 1536, 384)).grid, 132u);
