@@ -52,9 +52,8 @@ __device__ __forceinline__ void multiply_tiles(const StationaryShared<Config>& s
 }
 
 // Launch: stationary_launch(problem), with __launch_bounds__(threads, 1). a and b are kernel parameters,
-// `const
-// __grid_constant__`, encoded as stationary_map_a() and _b() say. It waits for the previous kernel itself.
-// Every run gives the same bits.
+// `const __grid_constant__`, encoded as stationary_map_a() and _b() say. It waits for the previous kernel
+// itself. Every run gives the same bits.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void stationary_product(const TensorMap& a, const TensorMap& b, std::int64_t rows,
                                                    Epilogue& epilogue) {

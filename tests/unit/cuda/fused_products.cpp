@@ -9,6 +9,16 @@
 
 namespace hydrac::test {
 
+ir::Use add_value(ir::Graph& graph, const std::string& name, const ir::Shape& shape, ir::DType dtype,
+                  ir::Role role) {
+  ir::Value value;
+  value.name = name;
+  value.dtype = dtype;
+  value.shape = shape;
+  value.role = role;
+  return {graph.add(std::move(value)), {}};
+}
+
 std::vector<FusedNode> fused_products(const ir::Graph& graph) {
   std::vector<FusedNode> found;
   std::set<std::string> seen;

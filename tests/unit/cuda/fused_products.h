@@ -5,13 +5,28 @@
 
 #include "../core/interpreter.h"
 #include "ir/graph.h"
+#include "passes/passes.h"
 
 namespace hydrac::test {
+
+inline constexpr passes::FusedProducts kWhereverPossible{.capability = 90, .wherever_possible = true};
+
+// A model that is small in every way, and one whose products are those of kernels for small products.
+inline constexpr const char* kGpt2 =
+    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 72, vocab_size: 517, "
+    "norm: layernorm, position: learned, hidden_act: gelu_tanh";
+inline constexpr const char* kTiny =
+    "hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 1024, vocab_size: "
+    "256, norm: layernorm, position: learned, hidden_act: gelu_tanh";
+inline constexpr const char* kTinyTrain = "sequence_len: 64, micro_batch_size: 32";
 
 struct FusedNode {
   const ir::Node* node;
   int layer;
 };
+
+ir::Use add_value(ir::Graph& graph, const std::string& name, const ir::Shape& shape, ir::DType dtype,
+                  ir::Role role);
 
 // Each epilogue once.
 std::vector<FusedNode> fused_products(const ir::Graph& graph);

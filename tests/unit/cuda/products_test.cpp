@@ -1,9 +1,8 @@
 // Products with fused epilogues: the generated epilogues run by the emulator behind a plain product equal the
-// definition in float64; and they compile behind the real one without spilling.
+// definition in float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <iostream>
 #include <random>
 #include <set>
 
@@ -19,23 +18,9 @@
 #include "ops/builder.h"
 #include "passes/elementwise_epilogue.h"
 #include "passes/product_epilogue.h"
-#include "resources.h"
-#include "runtime/error.h"
 
 namespace hydrac::test {
 namespace {
-
-constexpr passes::FusedProducts kWhereverPossible{.capability = 90, .wherever_possible = true};
-
-ir::Use add_value(ir::Graph& graph, const std::string& name, const ir::Shape& shape, ir::DType dtype,
-                  ir::Role role) {
-  ir::Value value;
-  value.name = name;
-  value.dtype = dtype;
-  value.shape = shape;
-  value.role = role;
-  return {graph.add(std::move(value)), {}};
-}
 
 // Quarters from -1.5 to 1.5.
 void write_numbers(const ir::Graph& graph, Interpreter& state, ir::Use use) {
@@ -104,10 +89,6 @@ TEST_P(FusedProducts, EqualTheirDefinitionInAnyOrderOfThreads) {
     EXPECT_TRUE(found.contains(product)) << product << " is not among " << testing::PrintToString(found);
 }
 
-constexpr const char* kGpt2 =
-    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 72, vocab_size: 517, "
-    "norm: "
-    "layernorm, position: learned, hidden_act: gelu_tanh";
 constexpr const char* kLlama =
     "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, num_key_value_heads: 1, "
     "intermediate_size: 24, "
@@ -223,101 +204,6 @@ TEST_P(FusedProducts, KeepEveryBitOfTheGradients) {
   EXPECT_EQ(gradients(kWhereverPossible), expected);
 }
 
-TEST(FuseProducts, OfAGpt2Block) {
-  const GpuModel model(shipped_spec("gpt2-124m"), ir::DType::bf16, {.act = true}, kWhereverPossible);
-  EXPECT_EQ(nodes_of(model.graph, "micro_step", "block"),
-            (Names{"product+bias", "attention", "gemm", "add+layernorm", "product+gelu_tanh", "gemm",
-                   "add+layernorm"}));
-  const Names backward = nodes_of(model.graph, "micro_step", "block_backward");
-  EXPECT_TRUE(
-      std::ranges::count(backward, "product+gelu_tanh+gelu_tanh_slope+gelu_tanh_backward+bias_gradient"));
-}
-
-// Evaluation stores it too, though nothing reads it there, so that it calls training's kernel; generation has
-// other rows and so a kernel of its own.
-TEST(FuseProducts, StoresAProductWhereSomethingElseReadsIt) {
-  const GpuModel model(shipped_spec("llama-1b"), ir::DType::bf16, {}, kWhereverPossible);
-  const auto stores_product = [&](const std::string& function) {
-    const ir::Node& node = node_named(model.graph, function, "product+swiglu");
-    return std::ranges::count(node.outputs, node.product) == 1 && node.outputs.size() == 2;
-  };
-  EXPECT_TRUE(stores_product("micro_step"));
-  EXPECT_TRUE(stores_product("evaluate"));
-  EXPECT_FALSE(stores_product("generate"));
-}
-
-TEST(FuseProducts, LeavesProductsToTheLibraryWhichComputesThemFaster) {
-  const auto names = [](const passes::FusedProducts& products, ir::DType activations) {
-    const GpuModel model(small_spec(kGpt2, "sequence_len: 45, micro_batch_size: 3"), activations, {},
-                         products);
-    return nodes_of(model.graph, "micro_step", "block");
-  };
-  EXPECT_EQ(names({.capability = 90}, ir::DType::bf16)[0], "gemm");
-  EXPECT_EQ(names(kWhereverPossible, ir::DType::f32)[0], "gemm");
-  EXPECT_EQ(names({.capability = 80, .wherever_possible = true}, ir::DType::bf16)[0], "gemm");
-  EXPECT_EQ(names(kWhereverPossible, ir::DType::bf16)[0], "product+bias");
-}
-
-constexpr const char* kTiny =
-    "hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 1024, vocab_size: "
-    "256, "
-    "norm: layernorm, position: learned, hidden_act: gelu_tanh";
-constexpr const char* kTinyTrain = "sequence_len: 64, micro_batch_size: 32";
-
-TEST(FuseProducts, OfASmallModelAreAllKernelsOfOurs) {
-  const GpuModel model(small_spec(kTiny, kTinyTrain), ir::DType::bf16, {},
-                       passes::FusedProducts{.capability = 90});
-  EXPECT_EQ(nodes_of(model.graph, "micro_step", "block"),
-            (Names{"product+bias", "attention", "product+add+layernorm", "product+gelu_tanh",
-                   "product+add+layernorm"}));
-  const Names backward = nodes_of(model.graph, "micro_step", "block_backward");
-  EXPECT_EQ(std::ranges::count(backward, "plain_product"), 2);
-  EXPECT_EQ(std::ranges::count(backward, "product+gelu_tanh_slope+gelu_tanh_backward+bias_gradient"), 1);
-  EXPECT_EQ(std::ranges::count(backward, "gemm"), 0);
-  EXPECT_EQ(std::ranges::count(backward, "weight_gradients"), 1);
-  for (const auto& [node, layer] : fused_products(model.graph))
-    EXPECT_NE(passes::product_kernel_of(*node), passes::product_kernel::kLarge);
-}
-
-// A kernel for small products loads its right side before the kernel before it ends.
-TEST(FuseProducts, OfAMatrixThatTheFunctionWritesStayTheLibrarys) {
-  for (const bool written : {false, true}) {
-    ir::Graph graph;
-    const auto add = [&](const std::string& name, const ir::Shape& shape, ir::Role role) {
-      return add_value(graph, name, shape, ir::DType::bf16, role);
-    };
-    const ir::Dim rows{2048, "B"}, columns{256, "C"};
-    const ir::Use x = add("x", {rows, columns}, ir::Role::input),
-                  w = add("w", {columns, columns}, ir::Role::parameter),
-                  y = add("y", {rows, columns}, ir::Role::activation),
-                  update = add("update", {columns, columns}, ir::Role::input);
-    graph.functions.push_back({"f", {{"first", 0, false, false, {}}, {"second", 0, false, false, {}}}});
-    ops::RegionBuilder first(graph, graph.functions[0].regions[0]),
-        second(graph, graph.functions[0].regions[1]);
-    const ir::Attributes plain = {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}};
-    first.emit_node("gemm", {x, w}, {y}, plain);
-    if (written) second.emit_node("gemm", {update, update}, {w}, plain);
-    passes::Log log;
-    passes::fuse_products(graph, {.capability = 90}, {}, log);
-    EXPECT_EQ(graph.functions[0].regions[0].nodes[0].op, written ? "gemm" : "fused_product");
-  }
-}
-
-// Other blocks still read all rows of a matrix when one writes.
-TEST(FuseProducts, WriteNothingWhereTheirMatricesLie) {
-  for (const char* spec : {"gpt2-124m", "llama-1b"}) {
-    const GpuModel model(shipped_spec(spec), ir::DType::bf16, {.norm = true, .act = true}, kWhereverPossible);
-    for (const auto& [node, layer] : fused_products(model.graph)) {
-      for (const ir::Use output : node->outputs) {
-        for (int matrix = 0; matrix < 2; ++matrix)
-          EXPECT_NE(storage_of(model.graph, output.value),
-                    storage_of(model.graph, node->inputs[matrix].value))
-              << to_text(model.graph, *node);
-      }
-    }
-  }
-}
-
 // Dropout behind a product: its key is found once for many rows, and its bits by the element's number.
 TEST(FusedProduct, DropsTheElementsThatAKernelOfItsOwnWould) {
   ir::Graph graph;
@@ -377,83 +263,6 @@ TEST(PlainProduct, IsTheProduct) {
     EXPECT_EQ(differences(graph, state, region.nodes[0], 0), std::vector<std::string>{});
     const std::vector<double> product = state.read(y);
     EXPECT_GT(std::ranges::count_if(product, [](double number) { return number != 0; }), 0);
-  }
-}
-
-// Behind the real product, at the sizes that are trained. What is taken by itself spills nothing.
-TEST(FusedProduct, CompilesAndWhereItPaysSpillsNothing) {
-  try {
-    device_code::nvrtc_version();
-  } catch (const runtime::InputError& error) {
-    GTEST_SKIP() << "SKIPPED: " << error.what();
-  }
-  struct Options {
-    const char* spec;
-    std::vector<std::string> overrides;
-    passes::RecomputeChoice recompute = {};
-  };
-  const targets::Target& gpu = *targets::find("sm_90");
-  int paying = 0;
-  for (const Options& options :
-       {Options{"gpt2-124m", {}}, Options{"gpt2-124m", {}, {.act = true}}, Options{"llama-1b", {}},
-        Options{"llama-1b", {}, {.norm = true, .act = true}},
-        Options{"shakespeare-char", {"model.vocab_size=100"}},
-        Options{"shakespeare-char", {"model.vocab_size=100", "optimizations.residual=compute"}},
-        Options{"shakespeare-char",
-                {"model.vocab_size=100", "optimizations.residual=compute", "model.dropout=0",
-                 "model.norm=rmsnorm"}}}) {
-    const auto lowered = [&](const passes::FusedProducts& products) {
-      return GpuModel(shipped_spec(options.spec, options.overrides), ir::DType::bf16, options.recompute,
-                      products);
-    };
-    const GpuModel model = lowered(kWhereverPossible), by_itself = lowered({.capability = 90});
-    std::set<std::string> taken;  // texts
-    for (const auto& [node, layer] : fused_products(by_itself.graph))
-      taken.insert(codegen::cuda_body_kernels(by_itself.graph, *node, gpu).kernels[0].text);
-    std::vector<std::pair<std::string, codegen::CudaKernels>> all;
-    std::set<std::string> pays;
-    for (const auto& [node, layer] : fused_products(model.graph)) {
-      const std::string name = "product_" + std::to_string(all.size());
-      all.emplace_back(name, codegen::cuda_body_kernels(model.graph, *node, gpu));
-      if (taken.contains(all.back().second.kernels[0].text)) pays.insert(kernel_name(name, 0));
-    }
-    ASSERT_FALSE(all.empty()) << options.spec;
-    const std::vector<device_code::KernelResources> kernels =
-        resources_of(cuda_source_of(model.graph, all), gpu.capability);
-    std::cout << options.spec << "\n" << to_table(kernels);
-    for (const device_code::KernelResources& kernel : kernels) {
-      if (!pays.contains(kernel.kernel)) continue;
-      ++paying;
-      EXPECT_EQ(kernel.spill_store_bytes, 0) << kernel.kernel;
-      EXPECT_EQ(kernel.spill_load_bytes, 0) << kernel.kernel;
-    }
-  }
-  EXPECT_GT(paying, 0);
-}
-
-TEST(SmallProduct, CompilesAndSpillsNothing) {
-  try {
-    device_code::nvrtc_version();
-  } catch (const runtime::InputError& error) {
-    GTEST_SKIP() << "SKIPPED: " << error.what();
-  }
-  const targets::Target& gpu = *targets::find("sm_90");
-  for (const passes::RecomputeChoice& recompute :
-       {passes::RecomputeChoice{}, passes::RecomputeChoice{.act = true}}) {
-    const GpuModel model(small_spec(kTiny, kTinyTrain), ir::DType::bf16, recompute,
-                         passes::FusedProducts{.capability = 90});
-    std::vector<std::pair<std::string, codegen::CudaKernels>> all;
-    for (const auto& [node, layer] : fused_products(model.graph))
-      all.emplace_back("product_" + std::to_string(all.size()),
-                       codegen::cuda_body_kernels(model.graph, *node, gpu));
-    ASSERT_FALSE(all.empty());
-    const std::vector<device_code::KernelResources> kernels =
-        resources_of(cuda_source_of(model.graph, all), gpu.capability);
-    std::cout << to_table(kernels);
-    for (const device_code::KernelResources& kernel : kernels) {
-      EXPECT_EQ(kernel.spill_store_bytes, 0) << kernel.kernel;
-      EXPECT_EQ(kernel.spill_load_bytes, 0) << kernel.kernel;
-    }
   }
 }
 

@@ -13,8 +13,7 @@
 namespace hydrac::test {
 namespace {
 
-constexpr passes::FusedProducts kByItself{.capability = 90},
-    kWhereverPossible{.capability = 90, .wherever_possible = true};
+constexpr passes::FusedProducts kByItself{.capability = 90};
 
 constexpr const char* kSmallChar =
     "hidden_size: 384, num_hidden_layers: 2, num_attention_heads: 6, intermediate_size: 1536, vocab_size: "

@@ -8,6 +8,7 @@
 
 #include "codegen/cuda_weight_gradients.h"
 #include "emulated_body.h"
+#include "fused_products.h"
 #include "gpu_model.h"
 #include "ops/builder.h"
 #include "resources.h"
@@ -15,16 +16,6 @@
 
 namespace hydrac::test {
 namespace {
-
-constexpr passes::FusedProducts kWhereverPossible{.capability = 90, .wherever_possible = true};
-
-constexpr const char* kGpt2 =
-    "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 72, vocab_size: 517, "
-    "norm: layernorm, position: learned, hidden_act: gelu_tanh";
-constexpr const char* kTiny =
-    "hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 1024, vocab_size: "
-    "256, norm: layernorm, position: learned, hidden_act: gelu_tanh";
-constexpr const char* kTinyTrain = "sequence_len: 64, micro_batch_size: 32";
 
 // Each matrix fills whole rows of the pack.
 constexpr const char* kWholeRows =

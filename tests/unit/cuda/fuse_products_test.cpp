@@ -1,0 +1,104 @@
+// Which products become kernels of ours, and what joins them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "fused_products.h"
+#include "gpu_model.h"
+#include "ops/builder.h"
+#include "passes/product_epilogue.h"
+
+namespace hydrac::test {
+namespace {
+
+TEST(FuseProducts, OfAGpt2Block) {
+  const GpuModel model(shipped_spec("gpt2-124m"), ir::DType::bf16, {.act = true}, kWhereverPossible);
+  EXPECT_EQ(nodes_of(model.graph, "micro_step", "block"),
+            (Names{"product+bias", "attention", "gemm", "add+layernorm", "product+gelu_tanh", "gemm",
+                   "add+layernorm"}));
+  const Names backward = nodes_of(model.graph, "micro_step", "block_backward");
+  EXPECT_TRUE(
+      std::ranges::count(backward, "product+gelu_tanh+gelu_tanh_slope+gelu_tanh_backward+bias_gradient"));
+}
+
+// Evaluation stores it too, though nothing reads it there, so that it calls training's kernel; generation has
+// other rows and so a kernel of its own.
+TEST(FuseProducts, StoresAProductWhereSomethingElseReadsIt) {
+  const GpuModel model(shipped_spec("llama-1b"), ir::DType::bf16, {}, kWhereverPossible);
+  const auto stores_product = [&](const std::string& function) {
+    const ir::Node& node = node_named(model.graph, function, "product+swiglu");
+    return std::ranges::count(node.outputs, node.product) == 1 && node.outputs.size() == 2;
+  };
+  EXPECT_TRUE(stores_product("micro_step"));
+  EXPECT_TRUE(stores_product("evaluate"));
+  EXPECT_FALSE(stores_product("generate"));
+}
+
+TEST(FuseProducts, LeavesProductsToTheLibraryWhichComputesThemFaster) {
+  const auto names = [](const passes::FusedProducts& products, ir::DType activations) {
+    const GpuModel model(small_spec(kGpt2, "sequence_len: 45, micro_batch_size: 3"), activations, {},
+                         products);
+    return nodes_of(model.graph, "micro_step", "block");
+  };
+  EXPECT_EQ(names({.capability = 90}, ir::DType::bf16)[0], "gemm");
+  EXPECT_EQ(names(kWhereverPossible, ir::DType::f32)[0], "gemm");
+  EXPECT_EQ(names({.capability = 80, .wherever_possible = true}, ir::DType::bf16)[0], "gemm");
+  EXPECT_EQ(names(kWhereverPossible, ir::DType::bf16)[0], "product+bias");
+}
+
+TEST(FuseProducts, OfASmallModelAreAllKernelsOfOurs) {
+  const GpuModel model(small_spec(kTiny, kTinyTrain), ir::DType::bf16, {},
+                       passes::FusedProducts{.capability = 90});
+  EXPECT_EQ(nodes_of(model.graph, "micro_step", "block"),
+            (Names{"product+bias", "attention", "product+add+layernorm", "product+gelu_tanh",
+                   "product+add+layernorm"}));
+  const Names backward = nodes_of(model.graph, "micro_step", "block_backward");
+  EXPECT_EQ(std::ranges::count(backward, "plain_product"), 2);
+  EXPECT_EQ(std::ranges::count(backward, "product+gelu_tanh_slope+gelu_tanh_backward+bias_gradient"), 1);
+  EXPECT_EQ(std::ranges::count(backward, "gemm"), 0);
+  EXPECT_EQ(std::ranges::count(backward, "weight_gradients"), 1);
+  for (const auto& [node, layer] : fused_products(model.graph))
+    EXPECT_NE(passes::product_kernel_of(*node), passes::product_kernel::kLarge);
+}
+
+// A kernel for small products loads its right side before the kernel before it ends.
+TEST(FuseProducts, OfAMatrixThatTheFunctionWritesStayTheLibrarys) {
+  for (const bool written : {false, true}) {
+    ir::Graph graph;
+    const auto add = [&](const std::string& name, const ir::Shape& shape, ir::Role role) {
+      return add_value(graph, name, shape, ir::DType::bf16, role);
+    };
+    const ir::Dim rows{2048, "B"}, columns{256, "C"};
+    const ir::Use x = add("x", {rows, columns}, ir::Role::input),
+                  w = add("w", {columns, columns}, ir::Role::parameter),
+                  y = add("y", {rows, columns}, ir::Role::activation),
+                  update = add("update", {columns, columns}, ir::Role::input);
+    graph.functions.push_back({"f", {{"first", 0, false, false, {}}, {"second", 0, false, false, {}}}});
+    ops::RegionBuilder first(graph, graph.functions[0].regions[0]),
+        second(graph, graph.functions[0].regions[1]);
+    const ir::Attributes plain = {{"transpose_a", false}, {"transpose_b", true}, {"accumulate", false}};
+    first.emit_node("gemm", {x, w}, {y}, plain);
+    if (written) second.emit_node("gemm", {update, update}, {w}, plain);
+    passes::Log log;
+    passes::fuse_products(graph, {.capability = 90}, {}, log);
+    EXPECT_EQ(graph.functions[0].regions[0].nodes[0].op, written ? "gemm" : "fused_product");
+  }
+}
+
+// Other blocks still read all rows of a matrix when one writes.
+TEST(FuseProducts, WriteNothingWhereTheirMatricesLie) {
+  for (const char* spec : {"gpt2-124m", "llama-1b"}) {
+    const GpuModel model(shipped_spec(spec), ir::DType::bf16, {.norm = true, .act = true}, kWhereverPossible);
+    for (const auto& [node, layer] : fused_products(model.graph)) {
+      for (const ir::Use output : node->outputs) {
+        for (int matrix = 0; matrix < 2; ++matrix)
+          EXPECT_NE(storage_of(model.graph, output.value),
+                    storage_of(model.graph, node->inputs[matrix].value))
+              << to_text(model.graph, *node);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hydrac::test
