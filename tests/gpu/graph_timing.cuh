@@ -6,6 +6,7 @@
 #include "cuda/previous_kernel.cuh"
 #include "cuda/vector.cuh"
 #include "library_product.cuh"
+#include "product_device.cuh"
 
 namespace hydrac::test {
 
@@ -20,16 +21,7 @@ static __global__ void __launch_bounds__(256) copy_rows(const bf16* from, bf16* 
 }
 
 inline void launch_copy(const bf16* from, bf16* to, std::int64_t size, cudaStream_t stream) {
-  cudaLaunchAttribute overlap;
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(264);
-  config.blockDim = dim3(256);
-  config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, copy_rows, from, to, size / 8), "copy_rows");
+  launch_product(copy_rows, {264, 256, 1, 1, 0}, stream, true, from, to, size / 8);
 }
 
 // A graph of `times` runs of `launch`.

@@ -4,6 +4,7 @@
 #include "cuda/reduce.cuh"
 #include "cuda/vector.cuh"
 #include "device_array.cuh"
+#include "product_device.cuh"
 #include "row_product_epilogues.cuh"
 
 namespace hydrac::test {
@@ -161,20 +162,9 @@ __global__ void __launch_bounds__(kLanes* kRows)
 template <class... Parameters, class... Arguments>
 void launch_norm(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, std::size_t shared_bytes,
                  cudaStream_t stream, const Arguments&... arguments) {
-  cudaLaunchAttribute overlap;
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = 1;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(shared_bytes)),
-        "cudaFuncSetAttribute");
-  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "norm");
+  const cuda::ProductLaunch launch{blocks, static_cast<int>(threads), 1, 1, shared_bytes};
+  allow_shared_memory(kernel, launch);
+  launch_product(kernel, launch, stream, true, static_cast<Parameters>(arguments)...);
 }
 
 template <class R, int n>

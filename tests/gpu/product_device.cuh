@@ -40,7 +40,7 @@ void allow_shared_memory(void (*kernel)(Parameters...), const cuda::ProductLaunc
         "cudaFuncSetAttribute");
 }
 
-// `behind_kernel`: it may begin before the kernel before it ends.
+// Any kernel that is laid out so. `behind_kernel`: it may begin before the kernel before it ends.
 template <class... Parameters, class... Arguments>
 void launch_product(void (*kernel)(Parameters...), const cuda::ProductLaunch& launch, cudaStream_t stream,
                     bool behind_kernel, const Arguments&... arguments) {

@@ -9,18 +9,14 @@
 #include "fused_products.h"
 #include "gpu_model.h"
 #include "resources.h"
-#include "runtime/error.h"
 
 namespace hydrac::test {
 namespace {
 
+class ProductKernels : public CudaKernels {};
+
 // Behind the real product, at the sizes that are trained. What is taken by itself spills nothing.
-TEST(FusedProduct, CompilesAndWhereItPaysSpillsNothing) {
-  try {
-    device_code::nvrtc_version();
-  } catch (const runtime::InputError& error) {
-    GTEST_SKIP() << "SKIPPED: " << error.what();
-  }
+TEST_F(ProductKernels, WithEpiloguesCompileAndWhereTheyPaySpillNothing) {
   struct Options {
     const char* spec;
     std::vector<std::string> overrides;
@@ -58,19 +54,13 @@ TEST(FusedProduct, CompilesAndWhereItPaysSpillsNothing) {
     for (const device_code::KernelResources& kernel : kernels) {
       if (!pays.contains(kernel.kernel)) continue;
       ++paying;
-      EXPECT_EQ(kernel.spill_store_bytes, 0) << kernel.kernel;
-      EXPECT_EQ(kernel.spill_load_bytes, 0) << kernel.kernel;
+      expect_no_spills(kernel);
     }
   }
   EXPECT_GT(paying, 0);
 }
 
-TEST(SmallProduct, CompilesAndSpillsNothing) {
-  try {
-    device_code::nvrtc_version();
-  } catch (const runtime::InputError& error) {
-    GTEST_SKIP() << "SKIPPED: " << error.what();
-  }
+TEST_F(ProductKernels, OfSmallProductsCompileAndSpillNothing) {
   const targets::Target& gpu = *targets::find("sm_90");
   for (const passes::RecomputeChoice& recompute :
        {passes::RecomputeChoice{}, passes::RecomputeChoice{.act = true}}) {
@@ -84,10 +74,7 @@ TEST(SmallProduct, CompilesAndSpillsNothing) {
     const std::vector<device_code::KernelResources> kernels =
         resources_of(cuda_source_of(model.graph, all), gpu.capability);
     std::cout << to_table(kernels);
-    for (const device_code::KernelResources& kernel : kernels) {
-      EXPECT_EQ(kernel.spill_store_bytes, 0) << kernel.kernel;
-      EXPECT_EQ(kernel.spill_load_bytes, 0) << kernel.kernel;
-    }
+    for (const device_code::KernelResources& kernel : kernels) expect_no_spills(kernel);
   }
 }
 

@@ -14,7 +14,6 @@
 #include "codegen/cuda_program.h"
 #include "emulated_body.h"
 #include "gpu_model.h"
-#include "runtime/error.h"
 
 namespace hydrac::test {
 namespace {
@@ -62,17 +61,6 @@ std::string program_source(const std::string& spec, const targets::Target& gpu) 
   return codegen::cuda_source(program, kernels);
 }
 
-class CudaKernels : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      device_code::nvrtc_version();
-    } catch (const runtime::InputError& error) {
-      GTEST_SKIP() << "SKIPPED: " << error.what();
-    }
-  }
-};
-
 class CudaResources : public CudaKernels, public testing::WithParamInterface<const char*> {};
 
 TEST_P(CudaResources, NoKernelSpillsOnAnyArchitecture) {
@@ -90,10 +78,7 @@ TEST_P(CudaResources, NoKernelSpillsOnAnyArchitecture) {
     const std::vector<device_code::KernelResources> kernels = pending.get();
     EXPECT_FALSE(kernels.empty());
     if (arch == "sm_90") std::cout << to_table(kernels);
-    for (const device_code::KernelResources& kernel : kernels) {
-      EXPECT_EQ(kernel.spill_store_bytes, 0) << arch << ": " << kernel.kernel;
-      EXPECT_EQ(kernel.spill_load_bytes, 0) << arch << ": " << kernel.kernel;
-    }
+    for (const device_code::KernelResources& kernel : kernels) expect_no_spills(kernel, arch + ": ");
   }
 }
 
