@@ -17,7 +17,6 @@ const Option kThreads{"--threads", "N", "as optimizations.threads=N"};
 const Option kDump{"--dump", "DIR", "write each stage of the compiler as a numbered text file"};
 const Option kMemory{"--memory", "GIB",
                      "the tensor memory it may take; without: what the target has, less a reserve"};
-const Option kSteps{"--steps", "N", "optimizer steps"};
 const Option kJson{"--json", "", "print one JSON object"};
 
 }  // namespace
@@ -74,7 +73,7 @@ const std::vector<Verb>& verbs() {
        "SPEC [key=value ...]",
        "compare loss, gradients and three steps with LibTorch in float64, on a GPU also with themselves; "
        "exit 1 beyond tolerance",
-       {kSteps,
+       {{"--steps", "N", "optimizer steps"},
         {"--small", "", "shrink the model and its batches to the size of a test; key=value still wins"},
         {"--oracle", "PROGRAM", "hydrac-oracle, when it is not beside hydrac"},
         {"--keep", "DIR", "leave the job's files there"},
