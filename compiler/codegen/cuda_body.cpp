@@ -7,6 +7,7 @@
 #include "codegen/cuda_body_printer.h"
 #include "codegen/kernel_table.h"
 #include "codegen/parameter_list.h"
+#include "passes/elementwise_epilogue.h"
 #include "passes/product_epilogue.h"
 
 namespace hydrac::codegen {
@@ -59,6 +60,7 @@ CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, c
       layout_(cuda_layout(graph, node, gpu)),
       from_16_bits_(from_16_bits(body_)),
       walks_rows_(!sums_.empty() || node.product.value != ir::kNoValue),
+      matrices_(is_elementwise() ? passes::elementwise_outputs(graph, node) : std::vector<int>()),
       text_(
           body_, [this](ExprId id) { return value_name(id); },
           [this](const ir::Expr& e) { return const_cast<CudaBodyPrinter*>(this)->load_text(e); },

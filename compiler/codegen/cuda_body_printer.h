@@ -103,7 +103,6 @@ class CudaBodyPrinter : BodyNames {
 
   // cuda_elementwise.cpp: one that returns elements of what it writes.
   bool is_elementwise() const;
-  std::vector<int> epilogue_matrices() const;
   std::string matrix_addresses() const;
   std::string output_element(int operand) const;
   std::string matrix_members() const;
@@ -239,6 +238,7 @@ class CudaBodyPrinter : BodyNames {
   const CudaLayout layout_;
   const std::vector<bool> from_16_bits_;  // by expression
   const bool walks_rows_;                 // a block sees many rows
+  const std::vector<int> matrices_;       // operands that an elementwise epilogue writes
   Writer out_;
   Writer outside_;  // of the chunk that is open
   ExpressionText text_;

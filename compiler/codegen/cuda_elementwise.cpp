@@ -5,7 +5,6 @@
 
 #include "codegen/cuda_body_printer.h"
 #include "codegen/cuda_product.h"
-#include "passes/elementwise_epilogue.h"
 #include "passes/product_epilogue.h"
 
 namespace hydrac::codegen {
@@ -17,15 +16,10 @@ bool CudaBodyPrinter::is_elementwise() const {
          passes::product_kernel_of(node_) == passes::product_kernel::kStationary;
 }
 
-// The matrices that it writes.
-std::vector<int> CudaBodyPrinter::epilogue_matrices() const {
-  return is_elementwise() ? passes::elementwise_outputs(graph_, node_) : std::vector<int>();
-}
-
 // "&x, &y": of the kernel's parameters.
 std::string CudaBodyPrinter::matrix_addresses() const {
   std::vector<std::string> addresses;
-  for (const int operand : epilogue_matrices()) addresses.push_back("&" + operand_names_[operand]);
+  for (const int operand : matrices_) addresses.push_back("&" + operand_names_[operand]);
   return fmt::format("{}", fmt::join(addresses, ", "));
 }
 
@@ -36,11 +30,10 @@ std::string CudaBodyPrinter::output_element(int operand) const {
 
 // What the product's kernel asks of the struct.
 std::string CudaBodyPrinter::matrix_members() const {
-  const std::vector<int> matrices = epilogue_matrices();
   Writer out(1);
-  out.line(fmt::format("static constexpr int outputs = {};  // matrices", matrices.size()));
+  out.line(fmt::format("static constexpr int outputs = {};  // matrices", matrices_.size()));
   out.open("struct Outputs {");
-  for (const int operand : matrices)
+  for (const int operand : matrices_)
     out.line(
         fmt::format("Vector<{}, {}> {};", c_type(operand), kColumnsOfAnEpilogue, operand_names_[operand]));
   out.close("};");

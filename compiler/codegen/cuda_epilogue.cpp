@@ -18,14 +18,13 @@ using Kind = ColumnAccess::Kind;
 // The tensors in memory that the epilogue itself reads or writes; what sums are added to is the second
 // kernel's.
 std::vector<int> CudaBodyPrinter::epilogue_tensors() const {
-  const std::vector<int> matrices = epilogue_matrices();
   std::vector<int> tensors;
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     const int operand = static_cast<int>(o);
     const bool is_summed =
         std::ranges::any_of(sums_, [&](int s) { return body_.stores[s].operand == operand; });
     const bool is_register = is_product(operand) && body_.operands[o].output < 0;
-    const bool is_matrix = std::ranges::find(matrices, operand) != matrices.end();
+    const bool is_matrix = std::ranges::find(matrices_, operand) != matrices_.end();
     if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register && !is_matrix)
       tensors.push_back(operand);
   }

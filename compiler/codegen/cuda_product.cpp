@@ -117,8 +117,7 @@ CudaKernel CudaBodyPrinter::product_kernel() {
     kernel.parameters.emplace_back(i == 0 ? "left" : "right");
     list.add("const __grid_constant__ TensorMap " + kernel.parameters.back(), matrix.shape);
   }
-  const std::vector<int> matrices = epilogue_matrices();
-  for (const int operand : matrices) {
+  for (const int operand : matrices_) {
     const ir::Operand& matrix = body_.operands[operand];
     const cuda::ProductMap& map = used.matrix_map;
     kernel.maps.push_back(
@@ -127,7 +126,7 @@ CudaKernel CudaBodyPrinter::product_kernel() {
     kernel.parameters.push_back(operand_names_[operand]);
     list.add("const __grid_constant__ TensorMap " + operand_names_[operand], matrix.shape);
   }
-  if (!matrices.empty()) members.push_back(fmt::format(".matrices = {{{}}}", matrix_addresses()));
+  if (!matrices_.empty()) members.push_back(fmt::format(".matrices = {{{}}}", matrix_addresses()));
   for (const int operand : epilogue_tensors()) {
     kernel.arguments.push_back(use_of(operand));
     kernel.parameters.push_back(operand_names_[operand]);
