@@ -8,7 +8,9 @@
 namespace hydrac::cuda {
 
 // Two warps, one for k, q and lse2, the other for v, d_out and delta: copy them to shared memory, as far
-// ahead as there is room. The first one takes the pieces of work.
+// ahead as there is room. The first one takes the pieces of work. Threads wait for their own copies and make
+// them visible to products, so that those who multiply need not: a tile is announced when the next one's
+// copies have begun.
 template <class Config>
 __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
                                                     const GradientShared<Config>& shared,
@@ -18,6 +20,10 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
                                                     bool is_second) {
   constexpr int columns = Config::columns;
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  const auto announce = [](std::uint32_t barrier) {
+    ptx::fence_shared_memory();
+    barrier::arrive(barrier);
+  };
   int count = 0;
   for (int piece = 0;; ++piece) {
     barrier::wait(shared.piece_empty(piece), piece / 2 - 1);
@@ -30,7 +36,7 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
     barrier::meet<64>(1);
     const int number = shared.read_number(piece);
     if (number < 0) {
-      barrier::arrive_after_copies(shared.piece_full(piece));
+      barrier::arrive(shared.piece_full(piece));
       break;
     }
     const GradientPiece work = GradientPiece::of<Config::causal>(shape, number);
@@ -38,7 +44,7 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
     start_rows<Config::rows>(is_second ? shared.values(piece) : shared.keys(piece),
                              keys.at(tile.batch, tile.first_key(), tile.kv_head), keys.token_stride,
                              valid_rows<Config::rows>(shape.tokens, tile.first_key()));
-    barrier::arrive_after_copies(shared.piece_full(piece));
+    ptx::commit_copies();
     for (int i = 0; i < work.tiles; ++i, ++count) {
       barrier::wait(shared.tile_empty(count), count / Config::stages - 1);
       const int query = tile.first_query(), valid = valid_queries(shape.tokens, query);
@@ -53,9 +59,13 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
         ptx::copy_to_shared<4>(shared.terms(count) + ((is_second ? columns : 0) + column) * 4,
                                is_second ? &term->delta : &term->lse2, column < valid);
       }
-      barrier::arrive_after_copies(shared.tile_full(count));
+      ptx::commit_copies();
+      ptx::wait_copies<1>();
+      announce(i == 0 ? shared.piece_full(piece) : shared.tile_full(count - 1));
       tile.advance(shape);
     }
+    ptx::wait_copies<0>();
+    announce(shared.tile_full(count - 1));
   }
 }
 

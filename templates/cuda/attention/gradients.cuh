@@ -72,13 +72,14 @@ class GradientWarpgroup {
         now.is_last = --left == 0;
         barrier::wait(shared_.tile_full(count), count / Config::stages);
       }
-      Product::publish_tiles();
       barrier::meet<Config::threads>(kMyProducts + own_);
       begin_products(count, now, before, oldest);
       // The last round of the second has no other behind it.
       if (own_ == 0 || now.exists || before.exists) barrier::pass_by<Config::threads>(kMyProducts + 1 - own_);
+      Terms lse2;  // on their way while the products run
+      lse2.load(shared_.terms(count), in_group_);
       Product::template wait<2>();  // scores, value sums and gradients
-      make_d_scores(count, now);
+      make_d_scores(count, now, lse2);
       Product::template wait<1>();  // key sums: their operand's registers are needed
       Product::round(d_weights_, gradients_);
       store_d_scores(count);
@@ -93,6 +94,7 @@ class GradientWarpgroup {
   }
 
  private:
+  using Terms = ColumnTerms<Config::columns>;
   static constexpr int kColumns = Config::columns, kDim = Config::head_dim;
   static constexpr int kMyProducts =
       2;  // and 3: the block's barriers at which warpgroups wait for their turn
@@ -128,7 +130,7 @@ class GradientWarpgroup {
   // From scores and d_out v^T to probabilities, rounded, and d_s. Zeros where no query sees a key of the
   // warpgroup: under the causal mask the second one's last tile of a piece. Its products run all the same;
   // left out by a branch, the kernel was as fast (-0.5% to +1.5% on an H200).
-  __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now) {
+  __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now, const Terms& lse2) {
     Product::settle(scores_);
     Product::settle(gradients_);
     const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
@@ -138,13 +140,14 @@ class GradientWarpgroup {
       Product::round(weights_, scores_);
       return;
     }
-    const TransposedTile<Config> tile{in_group_, now.tile.batch, now.tile.head,
-                                      own_key,   query,          shared_.terms(count)};
+    const TransposedTile<Config> tile{in_group_, now.tile.batch, now.tile.head, own_key, query};
     Fragment<1, kColumns> after_dropout;
-    tile.make_probabilities(scores_, after_dropout, shape_, dropout_,
+    tile.make_probabilities(scores_, after_dropout, lse2, shape_, dropout_,
                             Config::causal ? query < own_key + 63 : own_key + 64 > shape_.tokens);
     Product::round(weights_, after_dropout);
-    tile.make_d_scores(gradients_, scores_, dropout_);
+    Terms delta;
+    delta.load(shared_.terms(count) + kColumns * 4, in_group_);
+    tile.make_d_scores(gradients_, scores_, delta, dropout_);
   }
 
   // The warpgroup's panel of d_s, queries as rows.

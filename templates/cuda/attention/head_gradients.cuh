@@ -109,11 +109,12 @@ class HeadWarpgroup {
       Product::settle(scores);
       if (Config::causal && is_last(key_tile) && add) arrive(shared_.empty(Shared::number(count, i + 1)));
       barrier::wait(shared_.has_terms(number), Shared::phase(number));
-      const TransposedTile<Config> tile{in_group_,        batch_,    head_,
-                                        key_tile * kRows, i * kRows, shared_.terms(number)};
+      const TransposedTile<Config> tile{in_group_, batch_, head_, key_tile * kRows, i * kRows};
+      ColumnTerms<kRows> lse2, delta;
+      lse2.load(shared_.terms(number), in_group_);
       Fragment<1, kRows> after_dropout;
       const bool masked = Config::causal ? i == key_tile : (key_tile + 1) * kRows > shape_.tokens;
-      tile.make_probabilities(scores, after_dropout, shape_, dropout_, masked);
+      tile.make_probabilities(scores, after_dropout, lse2, shape_, dropout_, masked);
       typename Product::template Weights<kRows> weights, d_weights;
       Product::round(weights, after_dropout);
       Product::settle(value_sums);
@@ -122,7 +123,8 @@ class HeadWarpgroup {
       Product::commit();
       Product::template wait<1>();
       Product::settle(gradients);
-      tile.make_d_scores(gradients, scores, dropout_);
+      delta.load(shared_.terms(number) + kRows * 4, in_group_);
+      tile.make_d_scores(gradients, scores, delta, dropout_);
       Product::round(d_weights, gradients);
       store_d_scores(i, key_tile, count, d_weights);
       Product::settle(key_sums);

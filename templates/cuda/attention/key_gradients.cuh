@@ -90,13 +90,14 @@ __device__ __forceinline__ void attention_key_gradients(
     Product::commit();
     Product::template scores<columns>(gradients, place, values, d_outs + stage * column_bytes);
     Product::commit();
-    const TransposedTile<Config> tile{
-        place,       block.batch, head,
-        block.first, query,       column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms))};
+    const TransposedTile<Config> tile{place, block.batch, head, block.first, query};
+    const std::uint32_t tile_terms = column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms));
+    ColumnTerms<columns> lse2, delta;
     Product::template wait<1>();  // probabilities are made while d_out v^T is computed
     Product::settle(scores);
     Fragment<row_tiles, columns> after_dropout;
-    tile.make_probabilities(scores, after_dropout, shape, dropout,
+    lse2.load(tile_terms, place);
+    tile.make_probabilities(scores, after_dropout, lse2, shape, dropout,
                             Config::causal && query < block.first + Config::rows - 1);
     typename Product::template Weights<columns> weights;
     Product::round(weights, after_dropout);
@@ -107,7 +108,8 @@ __device__ __forceinline__ void attention_key_gradients(
     Product::commit();
     Product::template wait<0>();
     Product::settle(gradients);
-    tile.make_d_scores(gradients, scores, dropout);
+    delta.load(tile_terms + columns * 4, place);
+    tile.make_d_scores(gradients, scores, delta, dropout);
     typename Product::template Weights<columns> d_weights;
     Product::round(d_weights, gradients);
     Product::settle(key_sums);

@@ -12,18 +12,16 @@ template <class Config>
 struct TransposedTile {
   static constexpr int kColumns = Config::columns;
   using Scores = Fragment<Config::row_tiles, kColumns>;
+  using Terms = ColumnTerms<kColumns>;  // of the queries
 
   Place place;  // of the thread in the rows from first_key on
   int batch, head, first_key, first_query;
-  std::uint32_t terms;  // in shared memory: lse2 of the queries, then delta
 
   // Scores become probabilities; dropped ones turn negative, which says so without another register.
   // after_dropout: what d_v is made of but for keep_scale. `masked`: some query may not see some key.
-  __device__ __forceinline__ void make_probabilities(Scores& scores, Scores& after_dropout,
+  __device__ __forceinline__ void make_probabilities(Scores& scores, Scores& after_dropout, const Terms& lse2,
                                                      const AttentionShape& shape,
                                                      const AttentionDropout& dropout, bool masked) const {
-    ColumnTerms<kColumns> lse2;
-    lse2.load(terms, place);
     const float scale2 = shape.scale * kLog2E;
     for_elements<Config::row_tiles, kColumns>([&](int m, int n, int e) {
       scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
@@ -43,9 +41,7 @@ struct TransposedTile {
 
   // v d_out^T becomes d_s.
   __device__ __forceinline__ void make_d_scores(Scores& gradients, const Scores& probabilities,
-                                                const AttentionDropout& dropout) const {
-    ColumnTerms<kColumns> delta;
-    delta.load(terms + kColumns * 4, place);
+                                                const Terms& delta, const AttentionDropout& dropout) const {
     for_elements<Config::row_tiles, kColumns>([&](int m, int n, int e) {
       float probability = probabilities.at[m][n][e], gradient = gradients.at[m][n][e];
       if constexpr (Config::has_dropout) {
