@@ -37,15 +37,14 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
 #define HYDRAC_WGMMA_SUMS_64 HYDRAC_WGMMA_SUMS_32, HYDRAC_WGMMA_FOUR_SUMS(8), HYDRAC_WGMMA_FOUR_SUMS(12)
 #define HYDRAC_WGMMA_SUMS_96 HYDRAC_WGMMA_SUMS_64, HYDRAC_WGMMA_FOUR_SUMS(16), HYDRAC_WGMMA_FOUR_SUMS(20)
 
-// c = (add ? c : 0) + a . b: both in shared memory. A_ROWS says how a lies: 0 as [64,16], the 16 contiguous,
-// 1 as [16,64], the 64 contiguous; B_ROWS 0 says that b lies as [N,16], the 16 contiguous, 1 as [16,N], the N
-// contiguous.
+// c = (add ? c : 0) + a . b: both in shared memory. Of N columns a thread has COUNT sums; A to B_ROWS number
+// the operands behind these.
 #define HYDRAC_WGMMA_SHARED(N, TYPE, COUNT, A, B, ADD, A_ROWS, B_ROWS)                                   \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
                "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT                               \
-               "}, %" A ", %" B ", add, 1, 1, " #A_ROWS ", " #B_ROWS ";\n}"                              \
+               "}, %" A ", %" B ", add, 1, 1, %" A_ROWS ", %" B_ROWS ";\n}"                              \
                : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
-               : "l"(a), "l"(b), "r"(static_cast<int>(add)))
+               : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(a_rows ? 1 : 0), "n"(b_rows ? 1 : 0))
 
 // c = (add ? c : 0) + a . b: a [64,16] in registers, b [16,N] in shared memory, the N contiguous.
 #define HYDRAC_WGMMA_REGISTERS(N, TYPE, COUNT, A0, A1, A2, A3, B, ADD)                                   \
@@ -55,72 +54,49 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t address, std::
                : HYDRAC_WGMMA_SUMS_##COUNT                                                               \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)))
 
-// c = (add ? c : 0) + a . b: both in shared memory, b as [N,16], the 16 contiguous. The operand A_ROWS says
-// how a lies: 0 as [64,16], the 16 contiguous, 1 as [16,64], the 64 contiguous.
-#define HYDRAC_WGMMA_TILE(N, TYPE, COUNT, A, B, ADD, A_ROWS)                                                 \
-  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N     \
-               "k16.f32." TYPE "." TYPE " " HYDRAC_WGMMA_REGISTERS_##COUNT "}, %" A ", %" B                  \
-                                                                           ", add, 1, 1, %" A_ROWS ", 0;\n}" \
-               : HYDRAC_WGMMA_SUMS_##COUNT                                                                   \
-               : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(a_transposed ? 1 : 0))
+// One of the above for the type of Storage.
+#define HYDRAC_WGMMA_OF_STORAGE(WHAT, N, ...) \
+  if constexpr (kIsBf16<Storage>) {           \
+    WHAT(N, "bf16", __VA_ARGS__);             \
+  } else {                                    \
+    WHAT(N, "f16", __VA_ARGS__);              \
+  }
 
-// a and b [N,16] in shared memory.
+// a and b in shared memory: a as [64,16], the 16 contiguous, or with `a_rows` as [16,64], the 64 contiguous;
+// b as [N,16], the 16 contiguous, or with `b_rows` as [16,N], the N contiguous.
+template <class Storage, int N, bool a_rows, bool b_rows>
+__device__ __forceinline__ void multiply_shared(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
+                                                bool add) {
+  static_assert(N == 32 || N == 64 || N == 128 || N == 192);
+  if constexpr (N == 32) {
+    HYDRAC_WGMMA_OF_STORAGE(HYDRAC_WGMMA_SHARED, 32, 16, "16", "17", "18", "19", "20")
+  } else if constexpr (N == 64) {
+    HYDRAC_WGMMA_OF_STORAGE(HYDRAC_WGMMA_SHARED, 64, 32, "32", "33", "34", "35", "36")
+  } else if constexpr (N == 128) {
+    HYDRAC_WGMMA_OF_STORAGE(HYDRAC_WGMMA_SHARED, 128, 64, "64", "65", "66", "67", "68")
+  } else {
+    HYDRAC_WGMMA_OF_STORAGE(HYDRAC_WGMMA_SHARED, 192, 96, "96", "97", "98", "99", "100")
+  }
+}
+
+// a [64,16] and b [N,16] in shared memory.
 template <class Storage, int N>
 __device__ __forceinline__ void multiply(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
-  static_assert(N == 64 || N == 128 || N == 192);
-  if constexpr (N == 64 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34", 0, 0);
-  } else if constexpr (N == 64) {
-    HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34", 0, 0);
-  } else if constexpr (N == 128 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66", 0, 0);
-  } else if constexpr (N == 128) {
-    HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66", 0, 0);
-  } else if constexpr (kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(192, "bf16", 96, "96", "97", "98", 0, 0);
-  } else {
-    HYDRAC_WGMMA_SHARED(192, "f16", 96, "96", "97", "98", 0, 0);
-  }
+  multiply_shared<Storage, N, false, false>(c, a, b, add);
 }
 
 // a [64,16] and b [16,N] in shared memory.
 template <class Storage, int N>
 __device__ __forceinline__ void multiply_rows(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
                                               bool add) {
-  static_assert(N == 32 || N == 64 || N == 128 || N == 192);
-  if constexpr (N == 32 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(32, "bf16", 16, "16", "17", "18", 0, 1);
-  } else if constexpr (N == 32) {
-    HYDRAC_WGMMA_SHARED(32, "f16", 16, "16", "17", "18", 0, 1);
-  } else if constexpr (N == 64 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(64, "bf16", 32, "32", "33", "34", 0, 1);
-  } else if constexpr (N == 64) {
-    HYDRAC_WGMMA_SHARED(64, "f16", 32, "32", "33", "34", 0, 1);
-  } else if constexpr (N == 128 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66", 0, 1);
-  } else if constexpr (N == 128) {
-    HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66", 0, 1);
-  } else if constexpr (kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(192, "bf16", 96, "96", "97", "98", 0, 1);
-  } else {
-    HYDRAC_WGMMA_SHARED(192, "f16", 96, "96", "97", "98", 0, 1);
-  }
+  multiply_shared<Storage, N, false, true>(c, a, b, add);
 }
 
 // a [16,64] and b [16,N] in shared memory.
 template <class Storage, int N>
 __device__ __forceinline__ void multiply_columns(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
                                                  bool add) {
-  static_assert(N == 128 || N == 192);
-  if constexpr (N == 128 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(128, "bf16", 64, "64", "65", "66", 1, 1);
-  } else if constexpr (N == 128) {
-    HYDRAC_WGMMA_SHARED(128, "f16", 64, "64", "65", "66", 1, 1);
-  } else if constexpr (kIsBf16<Storage>) {
-    HYDRAC_WGMMA_SHARED(192, "bf16", 96, "96", "97", "98", 1, 1);
-  } else {
-    HYDRAC_WGMMA_SHARED(192, "f16", 96, "96", "97", "98", 1, 1);
-  }
+  multiply_shared<Storage, N, true, true>(c, a, b, add);
 }
 
 // a in registers, b [16,N] in shared memory.
@@ -128,43 +104,14 @@ template <class Storage, int N>
 __device__ __forceinline__ void multiply(float (&c)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b,
                                          bool add) {
   static_assert(N == 64 || N == 128);
-  if constexpr (N == 64 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_REGISTERS(64, "bf16", 32, "32", "33", "34", "35", "36", "37");
-  } else if constexpr (N == 64) {
-    HYDRAC_WGMMA_REGISTERS(64, "f16", 32, "32", "33", "34", "35", "36", "37");
-  } else if constexpr (kIsBf16<Storage>) {
-    HYDRAC_WGMMA_REGISTERS(128, "bf16", 64, "64", "65", "66", "67", "68", "69");
+  if constexpr (N == 64) {
+    HYDRAC_WGMMA_OF_STORAGE(HYDRAC_WGMMA_REGISTERS, 64, 32, "32", "33", "34", "35", "36", "37")
   } else {
-    HYDRAC_WGMMA_REGISTERS(128, "f16", 64, "64", "65", "66", "67", "68", "69");
+    HYDRAC_WGMMA_OF_STORAGE(HYDRAC_WGMMA_REGISTERS, 128, 64, "64", "65", "66", "67", "68", "69")
   }
 }
 
-// b [N,16], the 16 contiguous, and a in shared memory, which lies as [16,64], the 64 contiguous, if
-// `a_transposed`.
-template <class Storage, int N, bool a_transposed>
-__device__ __forceinline__ void multiply_tile(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
-                                              bool add) {
-  static_assert(N == 32 || N == 64 || N == 128 || N == 192);
-  if constexpr (N == 32 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_TILE(32, "bf16", 16, "16", "17", "18", "19");
-  } else if constexpr (N == 32) {
-    HYDRAC_WGMMA_TILE(32, "f16", 16, "16", "17", "18", "19");
-  } else if constexpr (N == 64 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_TILE(64, "bf16", 32, "32", "33", "34", "35");
-  } else if constexpr (N == 64) {
-    HYDRAC_WGMMA_TILE(64, "f16", 32, "32", "33", "34", "35");
-  } else if constexpr (N == 128 && kIsBf16<Storage>) {
-    HYDRAC_WGMMA_TILE(128, "bf16", 64, "64", "65", "66", "67");
-  } else if constexpr (N == 128) {
-    HYDRAC_WGMMA_TILE(128, "f16", 64, "64", "65", "66", "67");
-  } else if constexpr (kIsBf16<Storage>) {
-    HYDRAC_WGMMA_TILE(192, "bf16", 96, "96", "97", "98", "99");
-  } else {
-    HYDRAC_WGMMA_TILE(192, "f16", 96, "96", "97", "98", "99");
-  }
-}
-
-#undef HYDRAC_WGMMA_TILE
+#undef HYDRAC_WGMMA_OF_STORAGE
 #undef HYDRAC_WGMMA_REGISTERS
 #undef HYDRAC_WGMMA_SHARED
 #undef HYDRAC_WGMMA_SUMS_96

@@ -233,15 +233,12 @@ namespace {
 struct TransposedTile {
   Place place;  // of the thread in the rows from first_key on
   int batch, head, first_key, first_query;
-  std::uint32_t terms;  // in shared memory: lse2 of the queries, then delta
 
   // Scores become probabilities; dropped ones turn negative, which says so without another register.
   // after_dropout: what d_v is made of but for keep_scale. `masked`: some query may not see some key.
   __device__ __forceinline__ void make_probabilities(Fragment<1, 64>& scores, Fragment<1, 64>& after_dropout,
-                                                     const AttentionShape& shape,
+                                                     const ColumnTerms& lse2, const AttentionShape& shape,
                                                      const AttentionDropout& dropout, bool masked) const {
-    ColumnTerms lse2;
-    lse2.load(terms, place);
     const float scale2 = shape.scale * kLog2E;
     for_elements<kRowTiles, kAttentionTileColumns>([&](int m, int n, int e) {
       scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
@@ -260,9 +257,8 @@ struct TransposedTile {
   // v d_out^T becomes d_s.
   __device__ __forceinline__ void make_d_scores(Fragment<1, 64>& gradients,
                                                 const Fragment<1, 64>& probabilities,
+                                                const ColumnTerms& delta,
                                                 const AttentionDropout& dropout) const {
-    ColumnTerms delta;
-    delta.load(terms + kAttentionTileColumns * 4, place);
     for_elements<kRowTiles, kAttentionTileColumns>([&](int m, int n, int e) {
       float probability = probabilities.at[m][n][e], gradient = gradients.at[m][n][e];
       gradient = probability > 0.0f ? gradient * dropout.keep_scale : 0.0f;
@@ -355,18 +351,20 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
     Fragment<kRowTiles, kAttentionTileColumns> scores, gradients;
     MmaProduct::scores<kAttentionTileColumns>(scores, place, keys, queries + stage * column_bytes);
     MmaProduct::scores<kAttentionTileColumns>(gradients, place, values, d_outs + stage * column_bytes);
-    const TransposedTile tile{
-        place, block.batch,
-        head,  block.first,
-        query, column_terms + stage * kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms))};
+    const TransposedTile tile{place, block.batch, head, block.first, query};
+    const std::uint32_t tile_terms =
+        column_terms + stage * kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms));
+    ColumnTerms lse2, delta;
     Fragment<kRowTiles, kAttentionTileColumns> after_dropout;
-    tile.make_probabilities(scores, after_dropout, shape, dropout,
+    lse2.load(tile_terms, place);
+    tile.make_probabilities(scores, after_dropout, lse2, shape, dropout,
                             query < block.first + kAttentionTileRows - 1);
     MmaProduct::Weights<kAttentionTileColumns> weights;
     MmaProduct::round(weights, after_dropout);
     MmaProduct::accumulate<kAttentionTileColumns>(value_sums, place, weights, d_outs + stage * column_bytes,
                                                   first_column);
-    tile.make_d_scores(gradients, scores, dropout);
+    delta.load(tile_terms + kAttentionTileColumns * 4, place);
+    tile.make_d_scores(gradients, scores, delta, dropout);
     MmaProduct::Weights<kAttentionTileColumns> d_weights;
     MmaProduct::round(d_weights, gradients);
     MmaProduct::accumulate<kAttentionTileColumns>(key_sums, place, d_weights, queries + stage * column_bytes,

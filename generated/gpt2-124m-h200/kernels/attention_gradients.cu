@@ -256,12 +256,18 @@ struct GradientShared {
 namespace {
 
 // Two warps, one for k, q and lse2, the other for v, d_out and delta: copy them to shared memory, as far
-// ahead as there is room. The first one takes the pieces of work.
+// ahead as there is room. The first one takes the pieces of work. Threads wait for their own copies and make
+// them visible to products, so that those who multiply need not: a tile is announced when the next one's
+// copies have begun.
 __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape, const GradientShared& shared,
                                                     const GradientWorkspace& workspace,
                                                     Heads<const bf16> keys, Heads<const bf16> queries,
                                                     bool is_second) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  const auto announce = [](std::uint32_t barrier) {
+    ptx::fence_shared_memory();
+    barrier::arrive(barrier);
+  };
   int count = 0;
   for (int piece = 0;; ++piece) {
     barrier::wait(shared.piece_empty(piece), piece / 2 - 1);
@@ -274,7 +280,7 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
     barrier::meet<64>(1);
     const int number = shared.read_number(piece);
     if (number < 0) {
-      barrier::arrive_after_copies(shared.piece_full(piece));
+      barrier::arrive(shared.piece_full(piece));
       break;
     }
     const GradientPiece work = GradientPiece::of(shape, number);
@@ -282,7 +288,7 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
     start_rows<kAttentionTileRows>(is_second ? shared.values(piece) : shared.keys(piece),
                                    keys.at(tile.batch, tile.first_key(), tile.kv_head), keys.token_stride,
                                    valid_rows<kAttentionTileRows>(shape.tokens, tile.first_key()));
-    barrier::arrive_after_copies(shared.piece_full(piece));
+    ptx::commit_copies();
     for (int i = 0; i < work.tiles; ++i, ++count) {
       barrier::wait(shared.tile_empty(count), count / kAttentionTileStages - 1);
       const int query = tile.first_query(), valid = valid_queries(shape.tokens, query);
@@ -298,9 +304,13 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
         ptx::copy_to_shared<4>(shared.terms(count) + ((is_second ? kAttentionTileColumns : 0) + column) * 4,
                                is_second ? &term->delta : &term->lse2, column < valid);
       }
-      barrier::arrive_after_copies(shared.tile_full(count));
+      ptx::commit_copies();
+      ptx::wait_copies<1>();
+      announce(i == 0 ? shared.piece_full(piece) : shared.tile_full(count - 1));
       tile.advance(shape);
     }
+    ptx::wait_copies<0>();
+    announce(shared.tile_full(count - 1));
   }
 }
 
@@ -385,14 +395,12 @@ namespace {
 struct TransposedTile {
   Place place;  // of the thread in the rows from first_key on
   int batch, head, first_key, first_query;
-  std::uint32_t terms;  // in shared memory: lse2 of the queries, then delta
 
   // Scores become probabilities; dropped ones turn negative, which says so without another register.
   // after_dropout: what d_v is made of but for keep_scale. `masked`: some query may not see some key.
   __device__ __forceinline__ void make_probabilities(Fragment<64>& scores, Fragment<64>& after_dropout,
-                                                     const AttentionShape& shape, bool masked) const {
-    ColumnTerms lse2;
-    lse2.load(terms, place);
+                                                     const ColumnTerms& lse2, const AttentionShape& shape,
+                                                     bool masked) const {
     const float scale2 = shape.scale * kLog2E;
     for_elements<kAttentionTileColumns>([&](int m, int n, int e) {
       scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
@@ -402,10 +410,8 @@ struct TransposedTile {
   }
 
   // v d_out^T becomes d_s.
-  __device__ __forceinline__ void make_d_scores(Fragment<64>& gradients,
-                                                const Fragment<64>& probabilities) const {
-    ColumnTerms delta;
-    delta.load(terms + kAttentionTileColumns * 4, place);
+  __device__ __forceinline__ void make_d_scores(Fragment<64>& gradients, const Fragment<64>& probabilities,
+                                                const ColumnTerms& delta) const {
     for_elements<kAttentionTileColumns>([&](int m, int n, int e) {
       float probability = probabilities.at[m][n][e], gradient = gradients.at[m][n][e];
       gradients.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
@@ -489,13 +495,14 @@ class GradientWarpgroup {
         now.is_last = --left == 0;
         barrier::wait(shared_.tile_full(count), count / kAttentionTileStages);
       }
-      WgmmaProduct::publish_tiles();
       barrier::meet<kThreads>(kMyProducts + own_);
       begin_products(count, now, before, oldest);
       // The last round of the second has no other behind it.
       if (own_ == 0 || now.exists || before.exists) barrier::pass_by<kThreads>(kMyProducts + 1 - own_);
+      ColumnTerms lse2;  // on their way while the products run
+      lse2.load(shared_.terms(count), in_group_);
       WgmmaProduct::wait<2>();  // scores, value sums and gradients
-      make_d_scores(count, now);
+      make_d_scores(count, now, lse2);
       WgmmaProduct::wait<1>();  // key sums: their operand's registers are needed
       WgmmaProduct::round(d_weights_, gradients_);
       store_d_scores(count);
@@ -542,7 +549,7 @@ class GradientWarpgroup {
   // From scores and d_out v^T to probabilities, rounded, and d_s. Zeros where no query sees a key of the
   // warpgroup: under the causal mask the second one's last tile of a piece. Its products run all the same;
   // left out by a branch, the kernel was as fast (-0.5% to +1.5% on an H200).
-  __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now) {
+  __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now, const ColumnTerms& lse2) {
     WgmmaProduct::settle(scores_);
     WgmmaProduct::settle(gradients_);
     const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
@@ -552,11 +559,13 @@ class GradientWarpgroup {
       WgmmaProduct::round(weights_, scores_);
       return;
     }
-    const TransposedTile tile{in_group_, now.tile.batch, now.tile.head, own_key, query, shared_.terms(count)};
+    const TransposedTile tile{in_group_, now.tile.batch, now.tile.head, own_key, query};
     Fragment<kAttentionTileColumns> after_dropout;
-    tile.make_probabilities(scores_, after_dropout, shape_, query < own_key + 63);
+    tile.make_probabilities(scores_, after_dropout, lse2, shape_, query < own_key + 63);
     WgmmaProduct::round(weights_, after_dropout);
-    tile.make_d_scores(gradients_, scores_);
+    ColumnTerms delta;
+    delta.load(shared_.terms(count) + kAttentionTileColumns * 4, in_group_);
+    tile.make_d_scores(gradients_, scores_, delta);
   }
 
   // The warpgroup's panel of d_s, queries as rows.

@@ -72,7 +72,7 @@ class ProductSums {
     for (int k = 0; k < ProductTile::depth / 16; ++k) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        wgmma::multiply_tile<typename Config::Storage, kRows, !Config::b_transposed>(
+        wgmma::multiply_shared<typename Config::Storage, kRows, !Config::b_transposed, false>(
             at_[half], wgmma::descriptor(b, 0, half * Config::half_b_bytes + k * kStep),
             wgmma::descriptor(a, 0, k * 32), !first || k > 0);
       }

@@ -66,7 +66,7 @@ class SmallProductSums {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < Config::tile.depth / 16; ++k) {
-      wgmma::multiply_tile<typename Config::Storage, kRows, !Config::b_transposed>(
+      wgmma::multiply_shared<typename Config::Storage, kRows, !Config::b_transposed, false>(
           at_, wgmma::descriptor(b, 0, k * kStep), wgmma::descriptor(a, 0, k * 32), add || k > 0);
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
