@@ -64,41 +64,65 @@ void launch_product(void (*kernel)(Parameters...), const cuda::ProductLaunch& la
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "launch");
 }
 
-template <class Config, class Epilogue>
-__global__ void __launch_bounds__(cuda::ProductTile::threads, 1)
-    product_kernel(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
-                   std::int64_t rows, Epilogue given) {
+// `Family` says which template of products it is, for one problem:
+//   static constexpr cuda::ProductProblem problem;
+//   static constexpr cuda::ProductLaunch launch;
+//   static constexpr std::int64_t sums_rows;              // of the workspace of each column sum
+//   static constexpr cuda::ProductMap map_a, map_b;
+//   template <class Storage> using Config;
+//   template <class Config, class Epilogue> static __device__ void run(a, b, rows, epilogue);
+template <class Family, class Config, class Epilogue>
+__global__ void __launch_bounds__(Family::launch.threads, 1)
+    family_kernel(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, std::int64_t rows,
+                  Epilogue given) {
   Epilogue epilogue = given;
-  cuda::product<Config>(a, b, rows, epilogue);
+  Family::template run<Config>(a, b, rows, epilogue);
 }
 
 // A launch of one problem, which can be repeated; `behind_kernel`: it may begin before the kernel before it
 // ends.
-template <class Storage, cuda::ProductProblem problem, class Epilogue>
-class ProductKernel {
+template <class Storage, class Family, class Epilogue>
+class FamilyKernel {
  public:
-  ProductKernel(const Storage* a, const Storage* b, const Epilogue& epilogue)
-      : a_(encoded(a, cuda::product_map_a(problem), problem.is_bf16)),
-        b_(encoded(b, cuda::product_map_b(problem), problem.is_bf16)),
+  FamilyKernel(const Storage* a, const Storage* b, const Epilogue& epilogue)
+      : a_(encoded(a, Family::map_a, Family::problem.is_bf16)),
+        b_(encoded(b, Family::map_b, Family::problem.is_bf16)),
         epilogue_(epilogue) {
-    static_assert(problem.is_bf16 == __is_same(Storage, bf16) && problem.sums == Epilogue::sums);
-    allow_shared_memory(kKernel, kLaunch);
+    static_assert(Family::problem.is_bf16 == __is_same(Storage, bf16) &&
+                  Family::problem.sums == Epilogue::sums);
+    allow_shared_memory(kKernel, Family::launch);
   }
 
   void operator()(cudaStream_t stream = nullptr, bool behind_kernel = false) const {
-    launch_product(kKernel, kLaunch, stream, behind_kernel, a_, b_, problem.m, epilogue_);
+    launch_product(kKernel, Family::launch, stream, behind_kernel, a_, b_, Family::problem.m, epilogue_);
   }
 
-  static constexpr std::int64_t kSumsRows = cuda::product_sums_rows(problem);
+  static constexpr cuda::ProductLaunch kLaunch = Family::launch;
+  static constexpr std::int64_t kSumsRows = Family::sums_rows;
 
  private:
-  using Config = cuda::ProductConfig<Storage, problem.n, problem.k, problem.b_transposed, problem.paired,
-                                     cuda::product_tile(problem)>;
-  static constexpr cuda::ProductLaunch kLaunch = cuda::product_launch(problem);
-  static constexpr auto kKernel = product_kernel<Config, Epilogue>;
+  static constexpr auto kKernel = family_kernel<Family, typename Family::template Config<Storage>, Epilogue>;
 
   TensorMap a_, b_;
   Epilogue epilogue_;
 };
+
+// Large products.
+template <cuda::ProductProblem p>
+struct ProductFamily {
+  static constexpr cuda::ProductProblem problem = p;
+  static constexpr cuda::ProductLaunch launch = cuda::product_launch(p);
+  static constexpr std::int64_t sums_rows = cuda::product_sums_rows(p);
+  static constexpr cuda::ProductMap map_a = cuda::product_map_a(p), map_b = cuda::product_map_b(p);
+  template <class Storage>
+  using Config = cuda::ProductConfig<Storage, p.n, p.k, p.b_transposed, p.paired, cuda::product_tile(p)>;
+  template <class Config, class Epilogue>
+  static __device__ void run(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
+    cuda::product<Config>(a, b, rows, epilogue);
+  }
+};
+
+template <class Storage, cuda::ProductProblem problem, class Epilogue>
+using ProductKernel = FamilyKernel<Storage, ProductFamily<problem>, Epilogue>;
 
 }  // namespace hydrac::test
