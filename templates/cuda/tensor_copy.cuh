@@ -54,7 +54,21 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map,
       : "memory");
 }
 
-// The same to this place, and for this barrier, of every block of the cluster whose bit is set in `blocks`.
+// The same of what no block reads again soon: it is the first to leave the second-level cache, where it would
+// push out what is still to be read.
+__device__ __forceinline__ void copy_box_once(std::uint32_t to, const TensorMap& map, int x, int y,
+                                              std::uint32_t barrier) {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+      "{%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(&map), "r"(x), "r"(y), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
+// The same as copy_box to this place, and for this barrier, of every block of the cluster whose bit is set in
+// `blocks`.
 __device__ __forceinline__ void copy_box_to(std::uint16_t blocks, std::uint32_t to, const TensorMap& map,
                                             int x, int y, std::uint32_t barrier) {
   asm volatile(

@@ -19,6 +19,9 @@ struct RowProductConfig {
   static constexpr int depth_tiles = (k + RowProductTile::depth - 1) / RowProductTile::depth;
   static constexpr bool is_ring = depth_tiles > tile.stages;  // stages are filled more than once
 
+  // Of a: one block has all of the product's columns.
+  static constexpr bool reads_rows_once = tile.has_whole_rows();
+
   // How the epilogue shares the block's rows: a thread has eight columns of every row that it takes. Threads
   // of whole rows in whole warps are a team, which has some of the rows to itself.
   static constexpr int product_threads = tile.warpgroups() * 128;

@@ -31,6 +31,17 @@ __device__ __forceinline__ void copy_panels(const Shared& shared, const TensorMa
   }
 }
 
+// The block's rows of a, `depth` of k and further.
+template <class Shared>
+__device__ __forceinline__ void copy_rows(const Shared& shared, const TensorMap& a,
+                                          const SmallProductPlace& place, int stage, int depth) {
+  if constexpr (Shared::Config::reads_rows_once) {
+    copy_box_once(shared.a(stage), a, depth, place.row, shared.full(stage));
+  } else {
+    copy_box(shared.a(stage), a, depth, place.row, shared.full(stage));
+  }
+}
+
 // By one thread. No kernel before this one writes b, so that as many stages of it as there are do not wait.
 // `Shared`: where stages and barriers lie, as SmallProductShared.
 template <class Shared>
@@ -48,7 +59,7 @@ __device__ __forceinline__ void copy_small_operands(const Shared& shared, const 
   wait_for_previous_kernel();
   launch_next_kernel();
 #pragma unroll 1
-  for (int k = 0; k < first; ++k) copy_box(shared.a(k), a, k * depth, place.row, shared.full(k));
+  for (int k = 0; k < first; ++k) copy_rows(shared, a, place, k, k * depth);
   if constexpr (Config::is_ring) {
     int stage = 0;
     std::uint32_t parity = 0;
@@ -56,7 +67,7 @@ __device__ __forceinline__ void copy_small_operands(const Shared& shared, const 
     for (int k = first; k < Config::depth_tiles; ++k) {
       barrier::wait_patiently(shared.empty(stage), parity);
       barrier::expect(shared.full(stage), Config::tile.stage_bytes());
-      copy_box(shared.a(stage), a, k * depth, place.row, shared.full(stage));
+      copy_rows(shared, a, place, stage, k * depth);
       copy_panels(shared, b, place, rank, stage, k * depth);
       if (++stage == stages) stage = 0, parity ^= 1;
     }

@@ -19,6 +19,7 @@ struct SmallProductConfig {
   static constexpr int column_tiles = (n + tile.columns() - 1) / tile.columns();
   static constexpr int depth_tiles = (k + SmallProductTile::depth - 1) / SmallProductTile::depth;
   static constexpr bool is_ring = depth_tiles > tile.stages;  // stages are filled more than once
+  static constexpr bool reads_rows_once = false;              // of a: several blocks read them
 };
 
 // Stages of a; then, for each panel, stages of its columns of b, over which its warpgroup writes its results
