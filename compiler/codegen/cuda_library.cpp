@@ -119,22 +119,43 @@ class AttentionText {
   std::string type() const { return std::string(c_type(call_.attention.dtype, kCudaDialect)); }
   bool drops() const { return call_.attention.dropout > 0; }
 
+  // The grid of the forward kernel, a block for each tile of a sequence's queries, as expressions of all rows
+  // of queries, [B,H,T]. Its text does not say the batch, so that training, evaluation and generation share
+  // it.
+  void lay_out_forward_grid(CudaLaunch& launch) const {
+    const Size tokens = dimensions_.of(query()[1]),
+               tile = literal(attention_tile(problem_, AttentionKernel::forward).rows());
+    const auto blocks = [&](const Size& rows, const Size& sequences) {
+      return tokens.value % tile.value == 0 ? exact_quotient(rows, tile)
+                                            : sequences * ceiling_quotient(tokens, tile);
+    };
+    const Size sequences = dimensions_.of(query()[0]) * dimensions_.of(query()[2]), rows = sequences * tokens,
+               any_rows = {rows.value, "rows"};
+    launch.grid_text = blocks(rows, sequences).text;
+    launch.rows = rows.text;
+    launch.grid_of_rows = blocks(any_rows, exact_quotient(any_rows, tokens)).text;
+  }
+
  private:
   std::string setup(AttentionKernel which) const {
     const AttentionCall& a = call_.attention;
-    const std::string batch = size(query()[0]), tokens = size(query()[1]), heads = size(query()[2]),
-                      kv_heads = size(keys()[2]), head_dim = size(query()[3]);
+    const std::string tokens = size(query()[1]), heads = size(query()[2]), kv_heads = size(keys()[2]),
+                      head_dim = size(query()[3]);
+    const std::string sequence =
+        fmt::format("{{{}, {}, {}, {}f}}", tokens, heads, kv_heads, static_cast<float>(a.scale));
+    const std::string shape = which == AttentionKernel::forward
+                                  ? "SequenceShape shape" + sequence
+                                  : fmt::format("AttentionShape shape{{{}, {}}}", sequence, size(query()[0]));
     return fmt::format(
         "  constexpr cuda::AttentionProblem problem{{.capability = {}, .element_bytes = sizeof({}), .is_bf16 "
         "= {},\n"
-        "      .has_dropout = {}, .batch = {}, .tokens = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, "
-        ".causal = {}}};\n"
+        "      .has_dropout = {}, .tokens = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .causal = "
+        "{}}};\n"
         "  using Config = cuda::AttentionConfig<{}, {}, attention_family(problem),\n"
         "      attention_tile(problem, cuda::AttentionKernel::{}), {}, {}>;\n"
-        "  constexpr cuda::AttentionShape shape{{{}, {}, {}, {}, {}f}};\n",
-        problem_.capability, type(), problem_.is_bf16, problem_.has_dropout, batch, tokens, heads, kv_heads,
-        head_dim, a.causal, type(), head_dim, name_of(which), a.causal, drops(), batch, tokens, heads,
-        kv_heads, static_cast<float>(a.scale));
+        "  constexpr cuda::{};\n",
+        problem_.capability, type(), problem_.is_bf16, problem_.has_dropout, tokens, heads, kv_heads,
+        head_dim, a.causal, type(), head_dim, name_of(which), a.causal, drops(), shape);
   }
 
   std::string dropout() const {
@@ -169,6 +190,7 @@ CudaKernels attention_forward(const ir::Graph& graph, const ir::Node& node, cons
                   fmt::format("{}, {}, {},\n      {}, lse", text.heads(q, a.q), text.heads(k, a.k),
                               text.heads(v, a.v), text.heads(out, a.out)));
   kernel.comment = "out = softmax(scale q k^T, causal) v; lse is kept for the backward pass";
+  text.lay_out_forward_grid(kernel.launch);
   return {{std::move(kernel)}, 0};
 }
 

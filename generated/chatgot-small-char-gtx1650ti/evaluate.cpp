@@ -38,7 +38,7 @@ void block(const Memory& m, Run& run, int l) {
                {.bias = copies.attn_qkv_bias[l]});
 
   attention_forward_evaluate(eval.attn_q, eval.attn_k, eval.attn_v, eval.attn_mixed, eval.attn_mixed_lse,
-                             main.stream());
+                             B * H * T, main.stream());
 
   // attn_out_product = attn_mixed · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
   main.gemm_nt(eval.attn_out_product, eval.attn_mixed, copies.attn_out_weight[l], B * T, C, H * D);

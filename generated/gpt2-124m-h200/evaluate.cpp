@@ -37,7 +37,7 @@ void block(const Memory& m, Run& run, int l) {
   // y = product + bias
   product_bias(eval.normed, copies.attn_qkv_weight[l], copies.attn_qkv_bias[l], eval.attn_qkv, main.stream());
 
-  attention_forward(eval.attn_q, eval.attn_k, eval.attn_v, eval.attn_mixed, eval.attn_mixed_lse,
+  attention_forward(eval.attn_q, eval.attn_k, eval.attn_v, eval.attn_mixed, eval.attn_mixed_lse, B * H * T,
                     main.stream());
 
   // attn_out_product = attn_mixed · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]

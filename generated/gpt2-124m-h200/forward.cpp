@@ -39,7 +39,7 @@ void block(const Memory& m, Run& run, int l) {
                main.stream());
 
   attention_forward(act.attn_q[l], act.attn_k[l], act.attn_v[l], act.attn_mixed[l], act.attn_mixed_lse[l],
-                    main.stream());
+                    B * H * T, main.stream());
 
   // attn_out_product = attn_mixed · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
   main.gemm_nt(act.attn_out_product[l], act.attn_mixed[l], copies.attn_out_weight[l], B * T, C, H * D);

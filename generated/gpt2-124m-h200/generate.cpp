@@ -37,8 +37,8 @@ void block(const Memory& m, Run& run, int l) {
   main.gemm_nt(gen.attn_qkv, gen.normed, copies.attn_qkv_weight[l], T, 3 * H * D, C,
                {.bias = copies.attn_qkv_bias[l]});
 
-  attention_forward_generate(gen.attn_q, gen.attn_k, gen.attn_v, gen.attn_mixed, gen.attn_mixed_lse,
-                             main.stream());
+  attention_forward(gen.attn_q, gen.attn_k, gen.attn_v, gen.attn_mixed, gen.attn_mixed_lse, H * T,
+                    main.stream());
 
   // attn_out_product = attn_mixed · attn_out_weightᵀ    [1,T,HD] x [C,C]ᵀ -> [1,T,C]
   main.gemm_nt(gen.attn_out_product, gen.attn_mixed, copies.attn_out_weight[l], T, C, H * D);

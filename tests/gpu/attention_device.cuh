@@ -128,7 +128,7 @@ struct Attention {
 
   template <cuda::AttentionKernel kernel, int tokens = 1>
   using Config = cuda::AttentionConfig<Storage, head_dim, cuda::attention_family(kind),
-                                       cuda::attention_tile(problem_of({1, tokens, 1, 1, 1.0f}), kernel),
+                                       cuda::attention_tile(problem_of({{tokens, 1, 1, 1.0f}, 1}), kernel),
                                        causal, has_dropout>;
 
   template <cuda::AttentionKernel kernel, class Kernel>

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "cuda/attention/arguments.h"
 
 namespace hydrac::cuda {
@@ -78,6 +80,21 @@ TEST(AttentionGeometry, FamiliesFollowTheChip) {
   EXPECT_EQ(family(90, 2, true, true, 128), AttentionFamily::mma);
   EXPECT_EQ(family(90, 2, true, false, 96), AttentionFamily::mma);
   EXPECT_EQ(family(100, 2, true, false, 64), AttentionFamily::mma);
+}
+
+// A kernel's text names no batch where it asks for its tile, so that training and generation can share it.
+TEST(AttentionGeometry, TilesAreTheSameForAnyBatch) {
+  const auto tile_of = [](AttentionProblem p, std::int64_t batch, AttentionKernel kernel) {
+    p.batch = batch;
+    const AttentionTile t = attention_tile(p, kernel);
+    return std::array{t.warps, t.row_tiles, t.columns, t.stages, t.blocks_per_sm, t.parts};
+  };
+  for_problems([&](const AttentionProblem& p) {
+    for (AttentionKernel kernel : kKernels) {
+      EXPECT_EQ(tile_of(p, 1, kernel), tile_of(p, 0, kernel));
+      EXPECT_EQ(tile_of(p, 64, kernel), tile_of(p, 0, kernel));
+    }
+  });
 }
 
 TEST(AttentionGeometry, LaunchesCoverEveryRow) {

@@ -92,7 +92,7 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   DeviceArray<Storage> device_qkv(qkv), device_d_out(d_out);
   DeviceArray<Storage> out(d_out.size()), d_qkv(qkv.size());
   DeviceArray<float> lse(tokens * c.heads);
-  const cuda::AttentionShape shape{c.batch, c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale())};
+  const cuda::AttentionShape shape{{c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale())}, c.batch};
   const cuda::AttentionDropout dropout{c.key, c.threshold(), static_cast<float>(1 / (1 - c.dropout))};
   constexpr bool has_sums = backward == Backward::heads_with_sums;
   const std::size_t width = static_cast<std::size_t>(all_heads) * head_dim;
@@ -210,7 +210,7 @@ float median_ms(int inputs, Run run) {
 template <class Storage, int head_dim, int batch, int tokens, int heads, int kv_heads, bool drops = false>
 void time_shape(const char* name) {
   constexpr int inputs = 3;
-  constexpr cuda::AttentionShape shape{batch, tokens, heads, kv_heads, 0.125f};
+  constexpr cuda::AttentionShape shape{{tokens, heads, kv_heads, 0.125f}, batch};
   using Kernels = Attention<Storage, head_dim, kCapability, true, drops, shape>;
   constexpr cuda::AttentionDropout dropout{7, drops ? 13107u : 0u, drops ? 1.25f : 1.0f};
   const std::size_t rows = static_cast<std::size_t>(batch) * tokens;

@@ -36,9 +36,14 @@ struct Heads {
   }
 };
 
-struct AttentionShape {
-  int batch, tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
-  float scale;                         // scores are scale * q . k
+// What a kernel has to know that takes the number of sequences from its grid.
+struct SequenceShape {
+  int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
+  float scale;                  // scores are scale * q . k
+};
+
+struct AttentionShape : SequenceShape {
+  int batch;  // sequences
 };
 
 // Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
@@ -175,7 +180,7 @@ __device__ __forceinline__ int valid_rows(int tokens, int first) {
 }
 
 // The index that dropout gives to query 0, key 0 of a head.
-__device__ __forceinline__ std::uint64_t dropout_base(const AttentionShape& shape, int batch, int head) {
+__device__ __forceinline__ std::uint64_t dropout_base(const SequenceShape& shape, int batch, int head) {
   return score_index(batch * shape.heads + head, shape.tokens, 0, 0);
 }
 

@@ -195,7 +195,7 @@ struct QueryBlock {
   int tiles;     // of keys that any of them may see
   int unmasked;  // how many of these need no mask
 
-  __device__ __forceinline__ explicit QueryBlock(const AttentionShape& shape) {
+  __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
     const int blocks = (shape.tokens + kAttentionTileRows - 1) / kAttentionTileRows;
     const int index = static_cast<int>(blockIdx.x);
     const int block = index % blocks, row = index / blocks;
@@ -298,7 +298,7 @@ struct RunningSoftmax {
 namespace {
 
 // Launch: attention_launch(problem, AttentionKernel::forward). lse [B,H,T] float. shape.scale is positive.
-__device__ __forceinline__ void attention_forward(const AttentionShape& shape, Heads<const f16> q,
+__device__ __forceinline__ void attention_forward(const SequenceShape& shape, Heads<const f16> q,
                                                   Heads<const f16> k, Heads<const f16> v, Heads<f16> out,
                                                   float* lse, const AttentionDropout& dropout) {
   constexpr int column_bytes = kColumns * kRowBytes;
@@ -392,7 +392,7 @@ static __global__ void __launch_bounds__(128, 2)
                              f16* out,      // [B,T,HD]
                              float* lse,    // [B,H,T]
                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed, int layer) {
-  constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
+  constexpr attention_code::SequenceShape shape{T, H, H, 0.125f};
   const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
                                                  1.1111112f};
   attention_code::attention_forward(shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
@@ -403,8 +403,8 @@ static __global__ void __launch_bounds__(128, 2)
 void attention_forward(const f16* q, const f16* k, const f16* v, f16* out, float* lse,
                        const std::uint32_t* rng_step, const std::uint32_t* rng_seed, int layer,
                        cudaStream_t stream) {
-  launch_kernel("attention_forward", attention_forward_kernel, {384, 128, 46080}, stream, q, k, v, out, lse,
-                rng_step, rng_seed, layer);
+  launch_kernel("attention_forward", attention_forward_kernel, {B * H * T / 64, 128, 46080}, stream, q, k, v,
+                out, lse, rng_step, rng_seed, layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -2,11 +2,522 @@
 // Check it with: hydrac diff chatgot-small-char.yaml FOLDER
 //
 // cuda/attention/attention.cuh for the sizes of this program.
-#include "kernels/attention_without_dropout.cuh"
 #include "kernels/kernels.h"
+
+#include <cstdint>
+
+#include "cuda/ptx.cuh"
+#include "cuda/types.cuh"
+#include "hydrac/math.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::chatgot_small_char_program {
+
+namespace attention_without_dropout_code {
+
+constexpr int kHeadDim = 64;
+constexpr int kRowTiles = 2;  // of 16 rows, a warp
+constexpr int kRows = 128;
+constexpr int kThreads = 128;
+constexpr int kColumns = 64;
+constexpr int kRowBytes = 144;
+constexpr int kPaddedDim = 64;
+constexpr int kStages = 2;
+
+// ---- What the attention kernels take: plain data that host and device share
+
+// A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv product. Strides
+// count elements; the D elements of one head are contiguous. Data and strides are multiples of 16 bytes.
+template <class T>
+struct Heads {
+  T* data;
+  std::int64_t batch_stride, token_stride, head_stride;
+
+  HYDRAC_FN T* at(std::int64_t batch, std::int64_t token, std::int64_t head) const {
+    return data + batch * batch_stride + token * token_stride + head * head_stride;
+  }
+};
+
+// What a kernel has to know that takes the number of sequences from its grid.
+struct SequenceShape {
+  int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
+  float scale;                  // scores are scale * q . k
+};
+
+// ---- The part of a product that a thread has in registers, and where it lies in the block's tile
+
+// All kernels see products [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
+// rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
+// % 2.
+struct Fragment {
+  float at[kRowTiles][8][4];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) at[m][n][e] = 0.0f;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void scale_rows(const float (&factor)[kRowTiles][2]) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) at[m][n][e] *= factor[m][e / 2];
+      }
+    }
+  }
+};
+
+// Where a thread's elements lie in its block's tile.
+struct Place {
+  int warp, lane;
+
+  __device__ __forceinline__ Place() {
+    // The shuffle tells the compiler that the whole warp agrees, so that what follows from it stays uniform.
+    warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
+    lane = static_cast<int>(threadIdx.x) % 32;
+  }
+  __device__ __forceinline__ int row(int m, int half) const {
+    return (warp * kRowTiles + m) * 16 + lane / 4 + 8 * half;
+  }
+  __device__ __forceinline__ int column(int n, int e) const { return n * 8 + lane % 4 * 2 + e % 2; }
+};
+
+// Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
+template <class Visit>
+__device__ __forceinline__ void for_elements(Visit visit) {
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) visit(m, n, e);
+    }
+  }
+}
+
+// ---- What products of 16-bit numbers take from registers
+
+// The left side of a product, made of the sums of another.
+struct RoundedFragments {
+  // A fragment [rows, K] rounded to Storage.
+  struct Weights {
+    std::uint32_t at[kRowTiles][4][4];
+  };
+
+  // From sums to what a product takes.
+  static __device__ __forceinline__ void round(Weights& weights, const Fragment& c) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int n = 2 * k + i / 2, e = i % 2 * 2;
+          weights.at[m][k][i] = ptx::pack<f16>(c.at[m][n][e], c.at[m][n][e + 1]);
+        }
+      }
+    }
+  }
+};
+
+// The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
+// registers.
+
+// A product is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
+// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and settle
+// order products that run on their own (product_wgmma.cuh); here they cost nothing.
+struct MmaProduct : RoundedFragments {
+  using Weights = RoundedFragments::Weights;
+
+  // Byte offset of 16-byte chunk `chunk` of row `row`.
+  template <int rows>
+  static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
+    return row * kRowBytes + chunk * 16;
+  }
+
+  // c = a . b^T over the head dimension: this warp's rows of tile a, all N rows of tile b.
+  static __device__ __forceinline__ void scores(Fragment& c, const Place& place, std::uint32_t a,
+                                                std::uint32_t b) {
+    const int lane = place.lane;
+    const std::uint32_t a_from = a + offset<kRows>(place.warp * kRowTiles * 16 + lane % 16, lane / 16);
+    const std::uint32_t b_from = b + offset<64>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    c.clear();
+#pragma unroll
+    for (int k = 0; k < kPaddedDim / 16; ++k) {
+      std::uint32_t rows[kRowTiles][4];
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) ptx::ldmatrix(rows[m], a_from + offset<kRows>(m * 16, 2 * k));
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        std::uint32_t columns[4];
+        ptx::ldmatrix(columns, b_from + offset<64>(n * 16, 2 * k));
+#pragma unroll
+        for (int m = 0; m < kRowTiles; ++m) {
+          ptx::mma<f16>(c.at[m][2 * n], rows[m], columns[0], columns[1]);
+          ptx::mma<f16>(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
+        }
+      }
+    }
+  }
+
+  // c += weights . b[:, first_column ..]: K rows of tile b, N columns.
+  static __device__ __forceinline__ void accumulate(Fragment& c, const Place& place, const Weights& weights,
+                                                    std::uint32_t b, int first_column) {
+    const int lane = place.lane;
+    const std::uint32_t b_from =
+        b + offset<64>(lane % 16, lane / 16) + first_column * static_cast<int>(sizeof(f16));
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        std::uint32_t columns[4];
+        ptx::ldmatrix_transposed(columns, b_from + offset<64>(k * 16, 2 * n));
+#pragma unroll
+        for (int m = 0; m < kRowTiles; ++m) {
+          ptx::mma<f16>(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
+          ptx::mma<f16>(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
+        }
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void clear(Fragment& sums) { sums.clear(); }
+};
+
+// ---- Rows of q, k, v between device memory, shared memory and registers
+
+// Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head
+// dimension, become zero.
+template <int rows>
+class RowLoader {
+ public:
+  __device__ __forceinline__ explicit RowLoader(std::int64_t token_stride)
+      : token_stride_(token_stride),
+        own_(static_cast<int>(threadIdx.x) / kChunks * token_stride + threadIdx.x % kChunks * kElements),
+        to_(MmaProduct::offset<rows>(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
+
+  // Starts the copy; ptx::wait_copies ends it.
+  __device__ __forceinline__ void start(std::uint32_t tile, const f16* from, int valid_rows) const {
+    if (valid_rows >= rows) {
+      from += own_;
+#pragma unroll
+      for (int row = 0; row < rows; row += kRowsAtOnce) {
+        ptx::copy_to_shared<16>(tile + to_ + MmaProduct::offset<rows>(row, 0), from, true);
+        from += kRowsAtOnce * token_stride_;
+      }
+    } else {
+      start_with_zeros(tile, from, valid_rows);
+    }
+  }
+
+ private:
+  static constexpr int kElements = 16 / sizeof(f16);
+  static constexpr int kChunks = kPaddedDim / kElements;
+  static constexpr int kRowsAtOnce = kThreads / kChunks;
+
+  __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const f16* from,
+                                                   int valid_rows) const {
+#pragma unroll 2
+    for (int index = static_cast<int>(threadIdx.x); index < rows * kChunks; index += kThreads) {
+      const int row = index / kChunks, chunk = index % kChunks;
+      const bool valid = row < valid_rows;
+      ptx::copy_to_shared<16>(tile + MmaProduct::offset<rows>(row, chunk),
+                              valid ? from + row * token_stride_ + chunk * kElements : from, valid);
+    }
+  }
+
+  std::int64_t token_stride_;
+  std::int64_t own_;  // elements from a tile's start to this thread's first chunk
+  std::uint32_t to_;
+};
+
+// Each thread of a quad has one row of a 4x4 matrix and gets one column of it.
+__device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4], int lane) {
+#pragma unroll
+  for (int bit = 1; bit <= 2; bit *= 2) {
+    const bool upper = (lane & bit) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & bit) != 0) continue;
+      const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, upper ? x[i] : x[i | bit], bit);
+      if (upper) {
+        x[i] = other;
+      } else {
+        x[i | bit] = other;
+      }
+    }
+  }
+}
+
+// to[row][first_column ..] = rounded c * factor[m][half], for the rows before valid_rows. Quads exchange
+// elements so that each thread stores 16 consecutive bytes.
+__device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, int valid_rows,
+                                           const Place& place, int first_column, const Fragment& c,
+                                           const float (&factor)[kRowTiles][2]) {
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = place.row(m, half);
+      f16* row_to = to + row * token_stride;
+      const float f = factor[m][half];
+      constexpr int blocks = 8;
+#pragma unroll
+      for (int n = 0; n < blocks; n += 4) {
+        std::uint32_t x[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int from = n + i;  // past the end anything
+          x[i] = ptx::pack<f16>(c.at[m][from][2 * half] * f, c.at[m][from][2 * half + 1] * f);
+        }
+        transpose_quad(x, place.lane);
+        const int block = n + place.lane % 4;
+        const int column = first_column + block * 8;
+        if (row < valid_rows && column < kHeadDim) {
+          ptx::store_to_memory(row_to + column, x);
+        }
+      }
+    }
+  }
+}
+
+// The loop that all attention kernels share: tiles of the side that a block does not own stream through
+// shared memory.
+
+// The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
+// other tiles, first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more
+// than one stage the next tile's copies run while one computes. With three, products may still read a tile
+// while the next one computes.
+template <class Start, class First, class Compute>
+__device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
+  const auto receive = [] {
+    ptx::wait_copies();
+    __syncthreads();
+  };
+  receive();
+  if (count > 1) start(1, 1);
+  first(0);
+  int stage = 0;
+#pragma unroll 1
+  for (int index = 1; index < count; ++index) {
+    stage = stage + 1 < kStages ? stage + 1 : 0;
+    receive();
+    if (index + 1 < count) start(index + 1, stage + 1 < kStages ? stage + 1 : 0);
+    compute(index, stage);
+  }
+}
+
+// How many of the `rows` rows from `first` on exist. With a constant number of tokens that tiles divide, a
+// constant.
+template <int rows>
+__device__ __forceinline__ int valid_rows(int tokens, int first) {
+  return tokens % rows == 0 ? rows : min(tokens - first, rows);
+}
+
+// The block of query rows that a thread block owns. Blocks of one head are neighbours, so that they find its
+// keys in the L2 cache, and under the causal mask the longest come first.
+struct QueryBlock {
+  int batch, head, kv_head;
+  int first;     // query
+  int count;     // queries that exist, at least 1
+  int tiles;     // of keys that any of them may see
+  int unmasked;  // how many of these need no mask
+
+  __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
+    const int blocks = (shape.tokens + kRows - 1) / kRows;
+    const int index = static_cast<int>(blockIdx.x);
+    const int block = index % blocks, row = index / blocks;
+    batch = row / shape.heads;
+    head = row % shape.heads;
+    kv_head = head / (shape.heads / shape.kv_heads);
+    first = (blocks - 1 - block) * kRows;
+    count = valid_rows<kRows>(shape.tokens, first);
+    const int keys = first + count;
+    tiles = (keys + kColumns - 1) / kColumns;
+    unmasked = (first + 1) / kColumns;
+  }
+};
+
+// ---- What happens to a fragment of scores between two products: masks, the running softmax, dropout
+
+constexpr float kLog2E = 1.44269504f;
+constexpr float kLn2 = 0.693147181f;
+constexpr float kInfinity = __builtin_bit_cast(float, 0x7F800000u);
+
+// Sum and maximum over the four threads that share a row.
+__device__ __forceinline__ float quad_sum(float x) {
+  x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
+  return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
+}
+__device__ __forceinline__ float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
+}
+
+// Gives the elements of keys that their query may not see `value`: those after it, and those past the
+// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
+__device__ __forceinline__ void mask(Fragment& c, const Place& place, int first_row, int first_column,
+                                     int tokens, float value) {
+  for_elements([&](int m, int n, int e) {
+    const int row = first_row + place.row(m, e / 2);
+    const int column = first_column + place.column(n, e);
+    const int query = row, key = column;
+    if (key >= tokens || key > query) c.at[m][n][e] = value;
+  });
+}
+
+// Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
+// calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
+// it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
+// own until finish().
+struct RunningSoftmax {
+  static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
+
+  float shift[kRowTiles][2];
+  float sum[kRowTiles][2];
+
+  __device__ __forceinline__ RunningSoftmax() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) shift[m][half] = -kInfinity, sum[m][half] = 0.0f;
+    }
+  }
+
+  // Scores become probabilities but for the sum. Returns whether rescale, which sums of earlier columns
+  // shrink by, is not all ones for the warp. Each row must have a score that is not masked in the first tile:
+  // key 0 is one.
+  __device__ __forceinline__ bool step(Fragment& c, float scale2, float (&rescale)[kRowTiles][2]) {
+    bool moved = false;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float top = c.at[m][0][2 * half];
+#pragma unroll
+        for (int n = 0; n < 8; ++n) top = fmaxf(top, fmaxf(c.at[m][n][2 * half], c.at[m][n][2 * half + 1]));
+        top = quad_max(top) * scale2;
+        const bool moves = top > shift[m][half] + kSlack;
+        rescale[m][half] = moves ? ptx::exp2(shift[m][half] - top) : 1.0f;
+        shift[m][half] = moves ? top : shift[m][half];
+        moved = moved || moves;
+        float total[2] = {};
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            float& x = c.at[m][n][2 * half + e];
+            x = ptx::exp2(fma(x, scale2, -shift[m][half]));
+            total[e] += x;
+          }
+        }
+        sum[m][half] = fma(sum[m][half], rescale[m][half], total[0] + total[1]);
+      }
+    }
+    return __any_sync(0xFFFFFFFFu, moved);
+  }
+
+  __device__ __forceinline__ void finish() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) sum[m][half] = quad_sum(sum[m][half]);
+    }
+  }
+};
+
+// The forward of attention: out = dropout(softmax(scale q k^T)) v and lse, the log of the softmax's
+// denominator.
+//
+// A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
+// a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
+// fragment that one product leaves is the operand that the next one takes. On Hopper both products run
+// asynchronously, so that one warpgroup's softmax hides behind another's products (Shah et al.:
+// FlashAttention-3; 2024).
+
+// Launch: attention_launch(problem, AttentionKernel::forward). lse [B,H,T] float. shape.scale is positive.
+__device__ __forceinline__ void attention_forward(const SequenceShape& shape, Heads<const f16> q,
+                                                  Heads<const f16> k, Heads<const f16> v, Heads<f16> out,
+                                                  float* lse) {
+  constexpr int column_bytes = kColumns * kRowBytes;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const std::uint32_t queries = ptx::shared_address(shared);
+  const std::uint32_t keys = queries + kRows * kRowBytes;
+  const std::uint32_t values = keys + kStages * column_bytes;
+
+  const Place place;
+  const QueryBlock block(shape);
+  RowLoader<kRows>(q.token_stride).start(queries, q.at(block.batch, block.first, block.head), block.count);
+  const RowLoader<kColumns> load_keys(k.token_stride), load_values(v.token_stride);
+  const auto* k_from = k.at(block.batch, 0, block.kv_head);
+  const auto* v_from = v.at(block.batch, 0, block.kv_head);
+  const auto start = [&](int tile, int stage) {
+    const int valid = valid_rows<kColumns>(shape.tokens, tile * kColumns);
+    load_keys.start(keys + stage * column_bytes, k_from, valid);
+    load_values.start(values + stage * column_bytes, v_from, valid);
+    k_from += kColumns * k.token_stride;
+    v_from += kColumns * v.token_stride;
+  };
+  start(0, 0);
+
+  const float scale2 = shape.scale * kLog2E;
+  RunningSoftmax softmax;
+  Fragment sums;
+  MmaProduct::Weights weights;
+  const auto multiply_scores = [&](Fragment& scores, int stage) {
+    MmaProduct::scores(scores, place, queries, keys + stage * column_bytes);
+  };
+  // From scores to probabilities; whether earlier sums must be rescaled.
+  const auto soften = [&](Fragment& scores, int tile, float(&rescale)[kRowTiles][2]) {
+    if (tile >= block.unmasked) {
+      mask(scores, place, block.first, tile * kColumns, shape.tokens, -kInfinity);
+    }
+    const bool moved = softmax.step(scores, scale2, rescale);
+    return moved;
+  };
+  const auto add_values = [&](int stage, bool add) {
+    MmaProduct::accumulate(sums, place, weights, values + stage * column_bytes, 0);
+  };
+
+  const auto compute = [&](int tile, int stage) {
+    Fragment scores;
+    float rescale[kRowTiles][2];
+    multiply_scores(scores, stage);
+    if (soften(scores, tile, rescale) && tile > 0) sums.scale_rows(rescale);
+    MmaProduct::round(weights, scores);
+    add_values(stage, tile > 0);
+  };
+  MmaProduct::clear(sums);
+  stream_tiles(block.tiles, start, [&](int stage) { compute(0, stage); }, compute);
+
+  softmax.finish();
+  float* lse_to =
+      lse + (static_cast<std::int64_t>(block.batch) * shape.heads + block.head) * shape.tokens + block.first;
+  float factor[kRowTiles][2];
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = place.row(m, half);
+      factor[m][half] = 1.0f / softmax.sum[m][half];
+      if (place.lane % 4 == 0 && row < block.count) {
+        lse_to[row] = softmax.shift[m][half] * kLn2 + log(softmax.sum[m][half]);
+      }
+    }
+  }
+  store_rows(out.at(block.batch, block.first, block.head), out.token_stride, block.count, place, 0, sums,
+             factor);
+}
+
+}  // namespace attention_without_dropout_code
 
 using hydrac::runtime::cuda::launch_kernel;
 
@@ -17,16 +528,16 @@ static __global__ void __launch_bounds__(128, 2) attention_forward_evaluate_kern
                                                                                    const f16* v,  // [B,T,H,D]
                                                                                    f16* out,      // [B,T,HD]
                                                                                    float* lse) {  // [B,H,T]
-  constexpr attention_without_dropout_code::AttentionShape shape{B, T, H, H, 0.125f};
+  constexpr attention_without_dropout_code::SequenceShape shape{T, H, H, 0.125f};
   attention_without_dropout_code::attention_forward(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
       {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse);
 }
 
 void attention_forward_evaluate(const f16* q, const f16* k, const f16* v, f16* out, float* lse,
-                                cudaStream_t stream) {
-  launch_kernel("attention_forward_evaluate", attention_forward_evaluate_kernel, {192, 128, 55296}, stream, q,
-                k, v, out, lse);
+                                std::int64_t rows, cudaStream_t stream) {
+  launch_kernel("attention_forward_evaluate", attention_forward_evaluate_kernel, {rows / 128, 128, 55296},
+                stream, q, k, v, out, lse);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -406,7 +406,7 @@ static __global__ void __launch_bounds__(128, 2)
                                    f16* d_v,          // [B,T,H,D]
                                    const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                    attention_code::QueryTerms* terms, int layer) {
-  constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
+  constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
   const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
                                                  1.1111112f};
   attention_code::attention_key_gradients(

@@ -193,7 +193,7 @@ struct QueryBlock {
   int tiles;     // of keys that any of them may see
   int unmasked;  // how many of these need no mask
 
-  __device__ __forceinline__ explicit QueryBlock(const AttentionShape& shape) {
+  __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
     const int blocks = (shape.tokens + kRows - 1) / kRows;
     const int index = static_cast<int>(blockIdx.x);
     const int block = index % blocks, row = index / blocks;
@@ -325,7 +325,7 @@ static __global__ void __launch_bounds__(128, 2)
                                      f16* d_q,          // [B,T,H,D]
                                      const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                      attention_code::QueryTerms* terms, int layer) {
-  constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
+  constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
   const attention_code::AttentionDropout dropout{random_key(*rng_seed, *rng_step, 65536u + layer), 6553u,
                                                  1.1111112f};
   attention_code::attention_query_gradients(

@@ -18,15 +18,9 @@ namespace attention_code {
 
 constexpr int kRowTiles = 1;
 constexpr int kHeadDim = 64;
-constexpr int kRows = 64;
-constexpr int kAttentionTileColumns = 64;
 constexpr int kThreads = 256;
-constexpr int kAttentionTileRows = 128;
-constexpr int kAttentionTileThreads = 128;
-constexpr int kColumns = 64;
-constexpr int kPaddedDim = 64;
+constexpr int kRows = 128;
 constexpr int kRowBytes = 128;
-constexpr int kStages = 3;
 
 // ---- What the attention kernels take: plain data that host and device share
 
@@ -42,9 +36,14 @@ struct Heads {
   }
 };
 
-struct AttentionShape {
-  int batch, tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
-  float scale;                         // scores are scale * q . k
+// What a kernel has to know that takes the number of sequences from its grid.
+struct SequenceShape {
+  int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
+  float scale;                  // scores are scale * q . k
+};
+
+struct AttentionShape : SequenceShape {
+  int batch;  // sequences
 };
 
 // Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
@@ -221,45 +220,9 @@ __device__ __forceinline__ int valid_rows(int tokens, int first) {
   return tokens % rows == 0 ? rows : min(tokens - first, rows);
 }
 
-// The block of query rows that a thread block owns. Blocks of one head are neighbours, so that they find its
-// keys in the L2 cache, and under the causal mask the longest come first.
-struct QueryBlock {
-  int batch, head, kv_head;
-  int first;     // query
-  int count;     // queries that exist, at least 1
-  int tiles;     // of keys that any of them may see
-  int unmasked;  // how many of these need no mask
-
-  __device__ __forceinline__ explicit QueryBlock(const AttentionShape& shape) {
-    const int blocks = (shape.tokens + kRows - 1) / kRows;
-    const int index = static_cast<int>(blockIdx.x);
-    const int block = index % blocks, row = index / blocks;
-    batch = row / shape.heads;
-    head = row % shape.heads;
-    kv_head = head / (shape.heads / shape.kv_heads);
-    first = (blocks - 1 - block) * kRows;
-    count = valid_rows<kRows>(shape.tokens, first);
-    const int keys = first + count;
-    tiles = (keys + kAttentionTileColumns - 1) / kAttentionTileColumns;
-    unmasked = (first + 1) / kAttentionTileColumns;
-  }
-};
-
 // ---- What happens to a fragment of scores between two products: masks, the running softmax, dropout
 
 constexpr float kLog2E = 1.44269504f;
-constexpr float kLn2 = 0.693147181f;
-constexpr float kInfinity = __builtin_bit_cast(float, 0x7F800000u);
-
-// Sum and maximum over the four threads that share a row.
-__device__ __forceinline__ float quad_sum(float x) {
-  x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
-  return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
-}
-__device__ __forceinline__ float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
-}
 
 // Gives the elements of keys that their query may not see `value`: those after it, and those past the
 // sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
@@ -273,66 +236,6 @@ __device__ __forceinline__ void mask(Fragment<64>& c, const Place& place, int fi
     if (key >= tokens || key > query) c.at[m][n][e] = value;
   });
 }
-
-// Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
-// calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
-// it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
-// own until finish().
-struct RunningSoftmax {
-  static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
-
-  float shift[kRowTiles][2];
-  float sum[kRowTiles][2];
-
-  __device__ __forceinline__ RunningSoftmax() {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) shift[m][half] = -kInfinity, sum[m][half] = 0.0f;
-    }
-  }
-
-  // Scores become probabilities but for the sum. Returns whether rescale, which sums of earlier columns
-  // shrink by, is not all ones for the warp. Each row must have a score that is not masked in the first tile:
-  // key 0 is one.
-  __device__ __forceinline__ bool step(Fragment<64>& c, float scale2, float (&rescale)[kRowTiles][2]) {
-    bool moved = false;
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float top = c.at[m][0][2 * half];
-#pragma unroll
-        for (int n = 0; n < 8; ++n) top = fmaxf(top, fmaxf(c.at[m][n][2 * half], c.at[m][n][2 * half + 1]));
-        top = quad_max(top) * scale2;
-        const bool moves = top > shift[m][half] + kSlack;
-        rescale[m][half] = moves ? ptx::exp2(shift[m][half] - top) : 1.0f;
-        shift[m][half] = moves ? top : shift[m][half];
-        moved = moved || moves;
-        float total[2] = {};
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            float& x = c.at[m][n][2 * half + e];
-            x = ptx::exp2(fma(x, scale2, -shift[m][half]));
-            total[e] += x;
-          }
-        }
-        sum[m][half] = fma(sum[m][half], rescale[m][half], total[0] + total[1]);
-      }
-    }
-    return __any_sync(0xFFFFFFFFu, moved);
-  }
-
-  __device__ __forceinline__ void finish() {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) sum[m][half] = quad_sum(sum[m][half]);
-    }
-  }
-};
 
 // Who computes what in attention_gradients, in which order, and where blocks of threads leave what the others
 // need.
@@ -370,7 +273,7 @@ __device__ __forceinline__ void query_terms(const float* lse, const bf16* out, s
                                             const bf16* d_out, std::int64_t d_out_stride, int valid_rows,
                                             Keep&& keep) {
   constexpr int elements = 16 / sizeof(bf16);
-  constexpr int rows_at_once = kThreads / 8, rounds = kAttentionTileRows / rows_at_once;
+  constexpr int rows_at_once = kThreads / 8, rounds = kRows / rows_at_once;
   const int part = static_cast<int>(threadIdx.x) % 8, first_row = static_cast<int>(threadIdx.x) / 8;
   float sums[rounds], lses[rounds];
 #pragma unroll

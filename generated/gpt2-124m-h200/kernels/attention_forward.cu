@@ -10,6 +10,14 @@ namespace hydrac::gpt2_124m_program {
 
 namespace attention_code {
 
+constexpr int kAttentionTileRows = 64;
+constexpr int kAttentionTileThreads = 128;
+constexpr int kColumns = 64;
+constexpr int kOffsetRows = 64;
+constexpr int kRowLoaderRows = 64;
+constexpr int kPaddedDim = 64;
+constexpr int kStages = 3;
+
 // The matrix products of one warpgroup with wgmma (sm_90a). The policy is product_mma.cuh's. They run on
 // their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
 // unfinished, and settle() stands before sums are read or written.
@@ -21,7 +29,7 @@ struct WgmmaProduct : RoundedFragments {
   using Weights = RoundedFragments::Weights;
 
   static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
-    return chunk / 8 * (kRows * 128) + row * 128 + (chunk % 8 ^ row % 8) * 16;
+    return chunk / 8 * (kOffsetRows * 128) + row * 128 + (chunk % 8 ^ row % 8) * 16;
   }
 
   static __device__ __forceinline__ void scores(Fragment<64>& c, const Place& place, std::uint32_t a,
@@ -30,7 +38,8 @@ struct WgmmaProduct : RoundedFragments {
 #pragma unroll
     for (int k = 0; k < kHeadDim / 16; ++k) {
       const int panel = k / 4, column_bytes = k % 4 * 32;
-      wgmma::multiply<bf16, 64>(c.at[0], wgmma::descriptor(a_from, 0, panel * kRows * 128 + column_bytes),
+      wgmma::multiply<bf16, 64>(c.at[0],
+                                wgmma::descriptor(a_from, 0, panel * kAttentionTileRows * 128 + column_bytes),
                                 wgmma::descriptor(b, 0, panel * 64 * 128 + column_bytes), k > 0);
     }
   }
@@ -74,10 +83,10 @@ class RowLoader {
 
   // Starts the copy; ptx::wait_copies ends it.
   __device__ __forceinline__ void start(std::uint32_t tile, const bf16* from, int valid_rows) const {
-    if (valid_rows >= kRows) {
+    if (valid_rows >= kRowLoaderRows) {
       from += own_;
 #pragma unroll
-      for (int row = 0; row < kRows; row += kRowsAtOnce) {
+      for (int row = 0; row < kRowLoaderRows; row += kRowsAtOnce) {
         ptx::copy_to_shared<16>(tile + to_ + WgmmaProduct::offset(row, 0), from, true);
         from += kRowsAtOnce * token_stride_;
       }
@@ -94,7 +103,8 @@ class RowLoader {
   __device__ __forceinline__ void start_with_zeros(std::uint32_t tile, const bf16* from,
                                                    int valid_rows) const {
 #pragma unroll 2
-    for (int index = static_cast<int>(threadIdx.x); index < kRows * kChunks; index += kAttentionTileThreads) {
+    for (int index = static_cast<int>(threadIdx.x); index < kRowLoaderRows * kChunks;
+         index += kAttentionTileThreads) {
       const int row = index / kChunks, chunk = index % kChunks;
       const bool valid = row < valid_rows;
       ptx::copy_to_shared<16>(tile + WgmmaProduct::offset(row, chunk),
@@ -131,6 +141,103 @@ __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& f
   }
 }
 
+// The block of query rows that a thread block owns. Blocks of one head are neighbours, so that they find its
+// keys in the L2 cache, and under the causal mask the longest come first.
+struct QueryBlock {
+  int batch, head, kv_head;
+  int first;     // query
+  int count;     // queries that exist, at least 1
+  int tiles;     // of keys that any of them may see
+  int unmasked;  // how many of these need no mask
+
+  __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
+    const int blocks = (shape.tokens + kAttentionTileRows - 1) / kAttentionTileRows;
+    const int index = static_cast<int>(blockIdx.x);
+    const int block = index % blocks, row = index / blocks;
+    batch = row / shape.heads;
+    head = row % shape.heads;
+    kv_head = head / (shape.heads / shape.kv_heads);
+    first = (blocks - 1 - block) * kAttentionTileRows;
+    count = valid_rows<kAttentionTileRows>(shape.tokens, first);
+    const int keys = first + count;
+    tiles = (keys + kColumns - 1) / kColumns;
+    unmasked = (first + 1) / kColumns;
+  }
+};
+
+constexpr float kLn2 = 0.693147181f;
+constexpr float kInfinity = __builtin_bit_cast(float, 0x7F800000u);
+
+// Sum and maximum over the four threads that share a row.
+__device__ __forceinline__ float quad_sum(float x) {
+  x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
+  return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
+}
+__device__ __forceinline__ float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
+}
+
+// Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
+// calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
+// it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
+// own until finish().
+struct RunningSoftmax {
+  static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
+
+  float shift[kRowTiles][2];
+  float sum[kRowTiles][2];
+
+  __device__ __forceinline__ RunningSoftmax() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) shift[m][half] = -kInfinity, sum[m][half] = 0.0f;
+    }
+  }
+
+  // Scores become probabilities but for the sum. Returns whether rescale, which sums of earlier columns
+  // shrink by, is not all ones for the warp. Each row must have a score that is not masked in the first tile:
+  // key 0 is one.
+  __device__ __forceinline__ bool step(Fragment<64>& c, float scale2, float (&rescale)[kRowTiles][2]) {
+    bool moved = false;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float top = c.at[m][0][2 * half];
+#pragma unroll
+        for (int n = 0; n < 8; ++n) top = fmaxf(top, fmaxf(c.at[m][n][2 * half], c.at[m][n][2 * half + 1]));
+        top = quad_max(top) * scale2;
+        const bool moves = top > shift[m][half] + kSlack;
+        rescale[m][half] = moves ? ptx::exp2(shift[m][half] - top) : 1.0f;
+        shift[m][half] = moves ? top : shift[m][half];
+        moved = moved || moves;
+        float total[2] = {};
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            float& x = c.at[m][n][2 * half + e];
+            x = ptx::exp2(fma(x, scale2, -shift[m][half]));
+            total[e] += x;
+          }
+        }
+        sum[m][half] = fma(sum[m][half], rescale[m][half], total[0] + total[1]);
+      }
+    }
+    return __any_sync(0xFFFFFFFFu, moved);
+  }
+
+  __device__ __forceinline__ void finish() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) sum[m][half] = quad_sum(sum[m][half]);
+    }
+  }
+};
+
 }  // namespace
 
 // The forward of attention: out = dropout(softmax(scale q k^T)) v and lse, the log of the softmax's
@@ -145,13 +252,13 @@ __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& f
 namespace {
 
 // Launch: attention_launch(problem, AttentionKernel::forward). lse [B,H,T] float. shape.scale is positive.
-__device__ __forceinline__ void attention_forward(const AttentionShape& shape, Heads<const bf16> q,
+__device__ __forceinline__ void attention_forward(const SequenceShape& shape, Heads<const bf16> q,
                                                   Heads<const bf16> k, Heads<const bf16> v, Heads<bf16> out,
                                                   float* lse) {
   constexpr int column_bytes = kColumns * kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t queries = ptx::shared_address(shared);
-  const std::uint32_t keys = queries + kRows * kRowBytes;
+  const std::uint32_t keys = queries + kAttentionTileRows * kRowBytes;
   const std::uint32_t values = keys + kStages * column_bytes;
 
   const Place place;
@@ -257,15 +364,15 @@ static __global__ void __launch_bounds__(128, 4) attention_forward_kernel(const 
                                                                           float* lse) {   // [B,H,T]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
+  constexpr attention_code::SequenceShape shape{T, H, H, 0.125f};
   attention_code::attention_forward(shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
                                     {v, T * 3 * H * D, 3 * H * D, D}, {out, T * H * D, H * D, D}, lse);
 }
 
-void attention_forward(const bf16* q, const bf16* k, const bf16* v, bf16* out, float* lse,
+void attention_forward(const bf16* q, const bf16* k, const bf16* v, bf16* out, float* lse, std::int64_t rows,
                        cudaStream_t stream) {
-  launch_behind_kernel("attention_forward", attention_forward_kernel, {12288, 128, 57344}, stream, q, k, v,
-                       out, lse);
+  launch_behind_kernel("attention_forward", attention_forward_kernel, {rows / 64, 128, 57344}, stream, q, k,
+                       v, out, lse);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -10,6 +10,7 @@ namespace hydrac::gpt2_124m_program {
 
 namespace attention_code {
 
+constexpr int kAttentionTileColumns = 64;
 constexpr int kWarps = 8;
 constexpr int kAttentionTileStages = 4;
 constexpr int kGradientSharedSumBytes = 16384;
@@ -48,8 +49,7 @@ struct WgmmaProduct : RoundedFragments {
 #pragma unroll
     for (int k = 0; k < kHeadDim / 16; ++k) {
       const int panel = k / 4, column_bytes = k % 4 * 32;
-      wgmma::multiply<bf16, 64>(c.at[0],
-                                wgmma::descriptor(a_from, 0, panel * kAttentionTileRows * 128 + column_bytes),
+      wgmma::multiply<bf16, 64>(c.at[0], wgmma::descriptor(a_from, 0, panel * kRows * 128 + column_bytes),
                                 wgmma::descriptor(b, 0, panel * 64 * 128 + column_bytes), k > 0);
     }
   }
@@ -159,8 +159,8 @@ namespace {
 // which of several places one has follows from its count. Tiles lie in rows of 128 bytes, swizzled.
 struct GradientShared {
   static constexpr int kTileBytes = kAttentionTileColumns * kRowBytes;
-  static constexpr int kBlockBytes = kAttentionTileRows * kRowBytes;
-  static constexpr int kDScoreBytes = kAttentionTileColumns * kAttentionTileRows * 2;
+  static constexpr int kBlockBytes = kRows * kRowBytes;
+  static constexpr int kDScoreBytes = kAttentionTileColumns * kRows * 2;
   static constexpr int kSumBytes = kAttentionTileColumns * kHeadDim * 4;
   static constexpr int kTermBytes = kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms));
 
@@ -285,9 +285,9 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
     }
     const GradientPiece work = GradientPiece::of(shape, number);
     GradientTile tile = work.first;
-    start_rows<kAttentionTileRows>(is_second ? shared.values(piece) : shared.keys(piece),
-                                   keys.at(tile.batch, tile.first_key(), tile.kv_head), keys.token_stride,
-                                   valid_rows<kAttentionTileRows>(shape.tokens, tile.first_key()));
+    start_rows<kRows>(is_second ? shared.values(piece) : shared.keys(piece),
+                      keys.at(tile.batch, tile.first_key(), tile.kv_head), keys.token_stride,
+                      valid_rows<kRows>(shape.tokens, tile.first_key()));
     ptx::commit_copies();
     for (int i = 0; i < work.tiles; ++i, ++count) {
       barrier::wait(shared.tile_empty(count), count / kAttentionTileStages - 1);
@@ -537,7 +537,7 @@ class GradientWarpgroup {
     WgmmaProduct::commit();
     // d_s k, half of the columns.
 #pragma unroll
-    for (int k = 0; k < kAttentionTileRows / 16; ++k) {
+    for (int k = 0; k < kRows / 16; ++k) {
       const int panel = k / 4 * (kAttentionTileColumns * 128), column_bytes = k % 4 * 32;
       wgmma::multiply_rows<bf16, kHeadDim / 2>(
           query_sum_.at[0], wgmma::descriptor(shared_.d_scores(count - 2), 0, panel + column_bytes),
@@ -615,7 +615,7 @@ class GradientWarpgroup {
   __device__ __forceinline__ void store_key_sums(const GradientTile& tile) {
     WgmmaProduct::settle(key_sums_);
     WgmmaProduct::settle(value_sums_);
-    const int first = tile.first_key(), valid = valid_rows<kAttentionTileRows>(shape_.tokens, first);
+    const int first = tile.first_key(), valid = valid_rows<kRows>(shape_.tokens, first);
     const float key_factor[1][2] = {{shape_.scale, shape_.scale}};
     const float value_scale = 1.0f;
     const float value_factor[1][2] = {{value_scale, value_scale}};
@@ -685,7 +685,7 @@ static __global__ void __launch_bounds__(384, 1) attention_gradients_kernel(cons
                                                                             float* workspace) {
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
+  constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
   constexpr attention_code::AttentionDropout dropout{0, 0, 1.0f};
   attention_code::attention_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},

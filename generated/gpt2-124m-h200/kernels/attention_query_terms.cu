@@ -19,17 +19,16 @@ __device__ __forceinline__ void attention_query_terms(const AttentionShape& shap
                                                       const float* lse, Heads<const bf16> d_out,
                                                       void* memory) {
   const GradientWorkspace workspace(shape, memory);
-  const int blocks = (shape.tokens + kAttentionTileRows - 1) / kAttentionTileRows;
+  const int blocks = (shape.tokens + kRows - 1) / kRows;
   const int index = static_cast<int>(blockIdx.x), row = index / blocks;
-  const int batch = row / shape.heads, head = row % shape.heads, first = index % blocks * kAttentionTileRows;
-  const int valid = min(shape.tokens - first, kAttentionTileRows);
+  const int batch = row / shape.heads, head = row % shape.heads, first = index % blocks * kRows;
+  const int valid = min(shape.tokens - first, kRows);
   const std::int64_t first_query = static_cast<std::int64_t>(row) * shape.tokens + first;
   query_terms(lse + first_query, out.at(batch, first, head), out.token_stride, d_out.at(batch, first, head),
               d_out.token_stride, valid, [&](int own, const QueryTerms& terms) {
                 if (own < valid) workspace.terms[first_query + own] = terms;
               });
-  constexpr int tiles =
-      kAttentionTileRows / kGradientColumns;  // as many in each row of heads as the blocks cover
+  constexpr int tiles = kRows / kGradientColumns;  // as many in each row of heads as the blocks cover
   if (threadIdx.x < tiles) workspace.turns[index * tiles + static_cast<int>(threadIdx.x)] = 0;
   if (index == 0 && threadIdx.x == 0) *workspace.next_piece = 0;
 }
@@ -48,7 +47,7 @@ static __global__ void __launch_bounds__(256, 6) attention_query_terms_kernel(co
                                                                               float* workspace) {
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr attention_code::AttentionShape shape{B, T, H, H, 0.125f};
+  constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
   attention_code::attention_query_terms(shape, {out, T * H * D, H * D, D}, lse, {d_out, T * H * D, H * D, D},
                                         workspace);
 }

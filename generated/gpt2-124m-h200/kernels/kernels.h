@@ -22,16 +22,7 @@ void attention_forward(const bf16* q,  // [B,T,H,D]
                        const bf16* v,  // [B,T,H,D]
                        bf16* out,      // [B,T,HD]
                        float* lse,     // [B,H,T]
-                       cudaStream_t stream);
-
-// ---- attention_forward_generate.cu
-
-void attention_forward_generate(const bf16* q,  // [1,T,H,D]
-                                const bf16* k,  // [1,T,H,D]
-                                const bf16* v,  // [1,T,H,D]
-                                bf16* out,      // [1,T,HD]
-                                float* lse,     // [1,H,T]
-                                cudaStream_t stream);
+                       std::int64_t rows, cudaStream_t stream);
 
 // ---- attention_gradients.cu
 

@@ -18,9 +18,14 @@ struct Heads {
   }
 };
 
-struct AttentionShape {
-  int batch, tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
-  float scale;                         // scores are scale * q . k
+// What a kernel has to know that takes the number of sequences from its grid.
+struct SequenceShape {
+  int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
+  float scale;                  // scores are scale * q . k
+};
+
+struct AttentionShape : SequenceShape {
+  int batch;  // sequences
 };
 
 // Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where

@@ -225,8 +225,8 @@ HYDRAC_FN constexpr AttentionTile plain_tile(AttentionKernel kernel, int head_di
 
 }  // namespace detail
 
-// The tile that a problem's kernel uses: the one measured or reckoned best for its head_dim, made smaller
-// until it fits the chip's shared memory.
+// The tile that a problem's kernel uses, whatever its batch: the one measured or reckoned best for its
+// head_dim, made smaller until it fits the chip's shared memory.
 HYDRAC_FN constexpr AttentionTile attention_tile(const AttentionProblem& p, AttentionKernel kernel) {
   const AttentionFamily family = attention_family(p);
   const int dim = static_cast<int>(p.head_dim);

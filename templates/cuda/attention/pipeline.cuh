@@ -54,7 +54,7 @@ struct QueryBlock {
   int tiles;     // of keys that any of them may see
   int unmasked;  // how many of these need no mask
 
-  __device__ __forceinline__ explicit QueryBlock(const AttentionShape& shape) {
+  __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
     const int blocks = (shape.tokens + Config::rows - 1) / Config::rows;
     const int index = static_cast<int>(blockIdx.x);
     const int block = index % blocks, row = index / blocks;
@@ -70,7 +70,7 @@ struct QueryBlock {
 };
 
 // The index that dropout gives to query 0, key 0 of a head.
-__device__ __forceinline__ std::uint64_t dropout_base(const AttentionShape& shape, int batch, int head) {
+__device__ __forceinline__ std::uint64_t dropout_base(const SequenceShape& shape, int batch, int head) {
   return score_index(batch * shape.heads + head, shape.tokens, 0, 0);
 }
 

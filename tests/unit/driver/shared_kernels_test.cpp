@@ -12,7 +12,7 @@ namespace {
 
 using program::Call;
 
-Compiled compiled_for_gpu(const std::string& norm) {
+Compiled compiled_for_gpu(const std::string& norm, const std::vector<std::string>& overrides = {}) {
   diag::Diagnostics diagnostics;
   std::optional<spec::Spec> spec =
       spec::load_spec_text("test.yaml",
@@ -25,7 +25,7 @@ Compiled compiled_for_gpu(const std::string& norm) {
                                "data: {path: corpus.txt}\n"
                                "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
                                "optimizations: {precision: bf16, loss: fused_linear}\n",
-                           {}, diagnostics);
+                           overrides, diagnostics);
   if (!spec) throw std::runtime_error(diagnostics.render());
   return compile(*spec, passes::RecomputeChoice{}, {});
 }
@@ -64,6 +64,59 @@ TEST(SharedKernels, EvaluationAndGenerationLaunchThoseOfTraining) {
       EXPECT_EQ(grid.blocks * 16, training.at(name).blocks) << name;  // of a batch of 16 sequences
     }
   }
+}
+
+// How each function launches attention's forward pass: kernel and grid.
+struct ForwardLaunch {
+  const program::Kernel* kernel = nullptr;
+  program::Grid grid;
+};
+std::map<std::string, ForwardLaunch> attention_launches(const Compiled& compiled) {
+  std::map<std::string, ForwardLaunch> launches;
+  for (const program::Function& function : compiled.program.functions) {
+    for (const program::Section& section : function.sections) {
+      for (const Call& call : section.calls) {
+        if (call.kind != Call::Kind::launch) continue;
+        const program::Kernel& kernel = compiled.program.kernels[call.kernel];
+        if (kernel.name.starts_with("attention_forward")) launches[function.name] = {&kernel, call.grid};
+      }
+    }
+  }
+  return launches;
+}
+
+TEST(SharedKernels, AttentionOfOneSequenceIsThatOfABatch) {
+  const Compiled compiled = compiled_for_gpu("layernorm");
+  const auto launches = attention_launches(compiled);
+  const ForwardLaunch &training = launches.at("micro_step"), &evaluation = launches.at("evaluate"),
+                      &generation = launches.at("generate");
+  EXPECT_EQ(training.kernel->name, "attention_forward");
+  EXPECT_EQ(evaluation.kernel, training.kernel);
+  EXPECT_EQ(generation.kernel, training.kernel);
+  // A tile has 64 queries, as many as a sequence here.
+  EXPECT_EQ(training.kernel->blocks_of_rows, "rows / 64");
+  EXPECT_EQ(training.grid, (program::Grid{16 * 2, "B * H * T / 64", "B * H * T"}));
+  EXPECT_EQ(evaluation.grid, training.grid);
+  EXPECT_EQ(generation.grid, (program::Grid{2, "H * T / 64", "H * T"}));
+}
+
+// The last tile of each sequence has fewer queries than the others.
+TEST(SharedKernels, AttentionOfOneSequenceIsThatOfABatchAlsoWhereTilesAreNotFull) {
+  const Compiled compiled = compiled_for_gpu("layernorm", {"train.sequence_len=100"});
+  const auto launches = attention_launches(compiled);
+  const ForwardLaunch &training = launches.at("micro_step"), &generation = launches.at("generate");
+  EXPECT_EQ(generation.kernel, training.kernel);
+  EXPECT_EQ(training.kernel->blocks_of_rows, "(rows / T) * ((T + 63) / 64)");
+  EXPECT_EQ(training.grid, (program::Grid{16 * 2 * 2, "B * H * ((T + 63) / 64)", "B * H * T"}));
+  EXPECT_EQ(generation.grid, (program::Grid{2 * 2, "H * ((T + 63) / 64)", "H * T"}));
+}
+
+// Training draws numbers; evaluation and generation do not.
+TEST(SharedKernels, AttentionWithDropoutIsAKernelOfItsOwn) {
+  const Compiled compiled = compiled_for_gpu("layernorm", {"model.attention_dropout=0.1"});
+  const auto launches = attention_launches(compiled);
+  EXPECT_NE(launches.at("evaluate").kernel, launches.at("micro_step").kernel);
+  EXPECT_EQ(launches.at("generate").kernel, launches.at("evaluate").kernel);
 }
 
 TEST(SharedKernels, WhatOnlyWritesZerosIsNone) {

@@ -55,6 +55,7 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
     parameters += fmt::format("const {0}* d_out, {0}* d_k, {0}* d_v, hydrac::cuda::QueryTerms* terms", type);
     arguments += heads("d_out") + ", terms, " + heads("d_k") + ", " + heads("d_v");
   }
+  const std::string shape = fmt::format("{{{}, 12, {}, 0.125f}}", a.tokens, a.kv_heads);
   const bool takes_dropout = a.kernel != "query_terms";
   std::string dropout = takes_dropout ? "constexpr hydrac::cuda::AttentionDropout dropout{0, 0, 1.0f};" : "";
   if (a.has_dropout && takes_dropout) {
@@ -69,14 +70,15 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
       "extern \"C\" __global__ void __launch_bounds__(128, 2) attention_{0}({1}) {{\n"
       "  constexpr hydrac::cuda::AttentionProblem problem{{.capability = {2}, .element_bytes = {3}, .is_bf16 "
       "= {4},\n"
-      "      .has_dropout = {5}, .batch = 16, .tokens = {6}, .heads = 12, .kv_heads = {7}, .head_dim = "
+      "      .has_dropout = {5}, .tokens = {6}, .heads = 12, .kv_heads = {7}, .head_dim = "
       "{8}, .causal = {10}}};\n"
       "  using Config = hydrac::cuda::AttentionConfig<{9}, {8}, attention_family(problem),\n"
       "      attention_tile(problem, hydrac::cuda::AttentionKernel::{0}), {10}, {5}>;\n"
-      "  constexpr hydrac::cuda::AttentionShape shape{{16, {6}, 12, {7}, 0.125f}};\n  {11}\n"
+      "  constexpr hydrac::cuda::{14};\n  {11}\n"
       "  hydrac::cuda::attention_{0}<Config>(shape, {12}{13});\n}}\n",
       a.kernel, parameters, a.capability, a.type == "float" ? 4 : 2, a.type == "bf16", a.has_dropout,
-      a.tokens, a.kv_heads, a.head_dim, type, a.causal, dropout, arguments, takes_dropout ? ", dropout" : "");
+      a.tokens, a.kv_heads, a.head_dim, type, a.causal, dropout, arguments, takes_dropout ? ", dropout" : "",
+      a.kernel == "forward" ? "SequenceShape shape" + shape : "AttentionShape shape{" + shape + ", 16}");
 }
 
 inline std::string cuda_embedding_entry(const std::string& y_type, const std::string& table_type,
