@@ -110,8 +110,20 @@ AllUnused unused_for_all(ParseRequest& request, const std::vector<std::string>& 
 // `text` stands at `place` of what was looked at.
 std::string without(const AllUnused& unused, const std::string& text, std::size_t place) {
   std::vector<Edit> edits;
-  for (const auto& [begin, what] : unused)
+  std::size_t end = 0, comma = 0, first = 0;  // of adjacent variables
+  for (const auto& [begin, what] : unused) {
     edits.push_back({begin - place, what.end - place, what.replacement});
+    if (what.comma == 0) continue;
+    if (begin != end) {
+      comma = what.comma - place;
+      first = begin - place;
+    }
+    end = what.end;
+    if (!what.is_last) continue;
+    // With the last of several variables the semicolon went.
+    edits.push_back({comma, comma + 1, ";"});
+    edits.push_back({statement_end(text, comma + 1), first, ""});
+  }
   return edited(text, 0, text.size(), edits);
 }
 

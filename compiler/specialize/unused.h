@@ -13,6 +13,10 @@ struct Unused {
   std::size_t end = 0;
   std::string replacement;
   std::size_t with = 0;  // where something begins that must go too, or 0
+  // Of one of several variables that a declaration declares, where the comma before it stands, or 0; and
+  // whether it is the last of them.
+  std::size_t comma = 0;
+  bool is_last = false;
   bool operator==(const Unused&) const = default;
 };
 using AllUnused = std::map<std::size_t, Unused>;

@@ -1,5 +1,6 @@
 #include <clang/AST/RecursiveASTVisitor.h>
 
+#include "specialize/declarators.h"
 #include "specialize/edits.h"
 #include "specialize/unused.h"
 
@@ -39,6 +40,7 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
   // Returns whether all of the context's declarations in the text go.
   bool find(const DeclContext* context) {
     bool all = true;
+    const DeclaredTogether together = declared_together(places_, context);
     for (Decl* decl : context->decls()) {
       const auto place = places_.of_use(decl->getLocation());
       if (!place || decl->isImplicit()) continue;
@@ -60,7 +62,7 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
         if (const auto* record = record_of(decl)) find_members(record);
         TraverseDecl(decl);
       } else {
-        drop_declaration(decl);
+        drop_declaration(decl, together);
       }
     }
     return all;
@@ -88,14 +90,17 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
       const auto place = places_.of(decl->getLocation());
       if (place && isa<VarDecl>(decl) && may_go(decl) && !is_used(decl)) unused_locals_.insert(*place);
     }
-    if (!llvm::all_of(statement->decls(), [&](const Decl* d) { return may_go(d); })) {
-      thin(statement);
-      return true;
-    }
-    if (llvm::none_of(statement->decls(), [&](const Decl* d) { return is_used(d); }))
+    if (llvm::all_of(statement->decls(), [&](const Decl* d) { return may_go(d) && !is_used(d); })) {
       drop(statement->getBeginLoc(), statement->getEndLoc());
-    else
-      thin(statement);
+    } else if (!statement->isSingleDecl() && places_.of(statement->getBeginLoc())) {
+      std::vector<const VarDecl*> variables;
+      for (const Decl* decl : statement->decls()) {
+        const auto* variable = dyn_cast<VarDecl>(decl);
+        if (!variable || !places_.of(variable->getLocation())) return true;
+        variables.push_back(variable);
+      }
+      thin(variables, [&](const VarDecl* variable) { return may_go(variable) && !is_used(variable); });
+    }
     return true;
   }
 
@@ -129,6 +134,7 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
   }
 
   void find_members(const CXXRecordDecl* record) {
+    const DeclaredTogether together = declared_together(places_, record);
     const AccessSpecDecl* access = nullptr;  // that nothing stands behind yet
     for (const Decl* member : record->decls()) {
       if (member->isImplicit()) continue;
@@ -139,14 +145,21 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
         access = nullptr;
         if (const auto* inner = record_of(member)) find_members(inner);
       } else {
-        drop_declaration(member);
+        drop_declaration(member, together);
       }
     }
     if (access) drop(access->getBeginLoc(), access->getEndLoc());
   }
 
-  void drop_declaration(const Decl* decl) {
+  void drop_declaration(const Decl* decl, const DeclaredTogether& together) {
     SourceLocation begin = decl->getBeginLoc();
+    if (isa<VarDecl>(decl)) {
+      const std::vector<const VarDecl*>& variables = together.at(places_.of_use(begin)->offset);
+      if (llvm::any_of(variables, [&](const VarDecl* variable) { return is_used(variable); })) {
+        thin(variables, [&](const VarDecl* variable) { return !is_used(variable); });
+        return;
+      }
+    }
     const Decl* plain = decl;
     if (const auto* described = dyn_cast<TemplateDecl>(decl)) plain = described->getTemplatedDecl();
     for (const Attr* attribute : plain->attrs()) {
@@ -165,30 +178,15 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
     note(comment_begin(text_, begin->offset), end, "");
   }
 
-  // Of `constexpr int a = 1, b = 2;` what is used.
-  void thin(const DeclStmt* statement) {
-    if (statement->isSingleDecl()) return;
-    const auto begin = places_.of(statement->getBeginLoc());
-    std::string kept;
-    bool changes = false;
-    for (const Decl* decl : statement->decls()) {
-      const auto* variable = dyn_cast<VarDecl>(decl);
-      const auto name = places_.of(decl->getLocation());
-      if (!variable || !name || !begin) return;
-      if (!is_used(decl) && may_go(decl)) {
-        changes = true;
-        continue;
-      }
-      const std::size_t end = places_.behind(decl->getEndLoc());
-      if (kept.empty()) {
-        const auto first = places_.of((*statement->decl_begin())->getLocation());
-        kept = text_.substr(begin->offset, first->offset - begin->offset);
-      } else {
-        kept += ", ";
-      }
-      kept += text_.substr(name->offset, end - name->offset);
+  // Of `constexpr int a = 1, b = 2;` what stays.
+  template <typename Goes>
+  void thin(const std::vector<const VarDecl*>& variables, const Goes& goes) {
+    const std::vector<Declarator> declarators = declarators_of(places_, variables);
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      if (!goes(variables[i])) continue;
+      const auto& [begin, end, comma] = declarators[i];
+      unused_[begin] = {.end = end, .comma = comma, .is_last = i + 1 == variables.size()};
     }
-    if (changes) note(begin->offset, places_.behind(statement->getEndLoc()), kept + ";");
   }
 
   void note(std::size_t begin, std::size_t end, const std::string& replacement) {

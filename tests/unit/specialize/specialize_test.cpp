@@ -100,6 +100,43 @@ TEST(Specialize, HelpersThatNothingUsesGo) {
             "__global__ void k(int* x) {\n  x[0] = hydrac::made::f({1});\n}\n");
 }
 
+// Only what is used stays of a declaration of several things, with the comments that are about it.
+TEST(Specialize, OfADeclarationWithSeveralNamesThoseThatAreUsedStay) {
+  const auto with = [](const std::string& used) {
+    return specialized(
+        "struct Sizes {\n  // In elements.\n  static constexpr int rows = 3,  // down, or deep\n"
+        "                       columns = 4,  // across\n                       depth = 5;  // k\n};\n"
+        "__device__ inline int f() { return " +
+            used + "; }\n",
+        "__global__ void k(int* x) { x[0] = hydrac::cuda::f(); }\n");
+  };
+  const auto text = [](const std::string& declaration, const std::string& used) {
+    return "struct Sizes {\n  // In elements.\n  static constexpr int " + declaration +
+           "\n};\n__device__ inline int f() {\n  return " + used +
+           ";\n}\n\n__global__ void k(int* x) {\n  x[0] = hydrac::made::f();\n}\n";
+  };
+  for (const auto& [used, declaration] :
+       {std::pair("Sizes::rows", "rows = 3;  // down, or deep"),
+        {"Sizes::columns", "columns = 4;  // across"},
+        {"Sizes::depth", "depth = 5;  // k"},
+        {"Sizes::rows + Sizes::depth",
+         "rows = 3,  // down, or deep\n      depth = 5;                  // k"}}) {
+    EXPECT_EQ(with(used), text(declaration, used));
+  }
+}
+
+TEST(Specialize, PointersThatAreDeclaredTogetherStayPointers) {
+  EXPECT_EQ(specialized("struct Ends {\n  static constexpr const int *first = nullptr, *last = nullptr;\n};\n"
+                        "constexpr int kStep = 1, kTwice = 2;\n"
+                        "__device__ inline bool f(const int* x) {\n"
+                        "  constexpr int step = kTwice, unused = 1;\n  return x + step == Ends::last;\n}\n",
+                        "__global__ void k(bool* x) { x[0] = hydrac::cuda::f(nullptr); }\n"),
+            "struct Ends {\n  static constexpr const int* last = nullptr;\n};\nconstexpr int kTwice = 2;\n"
+            "__device__ inline bool f(const int* x) {\n  constexpr int step = kTwice;\n"
+            "  return x + step == Ends::last;\n}\n\n"
+            "__global__ void k(bool* x) {\n  x[0] = hydrac::made::f(nullptr);\n}\n");
+}
+
 TEST(Specialize, PolicyClassesAndTraitsBecomeTheTypesAndNumbersTheyStandFor) {
   EXPECT_EQ(
       specialized(
@@ -193,6 +230,18 @@ TEST(Specialize, EntriesShareWhatIsTheSameForThem) {
             "  return 2 * x + kWidth;\n}\n");
   EXPECT_EQ(both.first, "inline __device__ int f(int x) {\n  return twice(x) + 1;\n}\n");
   EXPECT_EQ(both.second, "inline __device__ int g(int x) {\n  return twice(x) + 2;\n}\n");
+}
+
+TEST(Specialize, OfADeclarationWithSeveralNamesThoseThatNoEntryUsesGo) {
+  const Both both = specialized_together(
+      "struct Sizes {\n  static constexpr int rows = 3, columns = 4, depth = 5, taps = 6;\n};\n"
+      "template <int width>\n__device__ int f() {\n  return width * Sizes::rows;\n}\n"
+      "template <int width>\n__device__ int g() {\n  return width * Sizes::depth;\n}\n",
+      "__global__ void k(int* x) { x[0] = hydrac::cuda::f<8>(); }\n",
+      "__global__ void l(int* x) { x[0] = hydrac::cuda::g<9>(); }\n");
+  EXPECT_EQ(both.shared, "struct Sizes {\n  static constexpr int rows = 3, depth = 5;\n};\n");
+  EXPECT_NE(both.first.find("kWidth = 8"), std::string::npos) << both.first;
+  EXPECT_NE(both.second.find("kWidth = 9"), std::string::npos) << both.second;
 }
 
 TEST(Specialize, ANumberThatEntriesHaveOtherValuesForStaysAParameter) {
