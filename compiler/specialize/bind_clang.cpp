@@ -35,8 +35,10 @@ class Binder : public RecursiveASTVisitor<Binder> {
       TraverseDecl(function);
       text_.visit(nullptr);
     } else if (auto* record = dyn_cast<CXXRecordDecl>(decl)) {
-      if (auto* described = dyn_cast<ClassTemplateDecl>(pattern))
-        lists_.thin(described->getTemplateParameters());
+      if (auto* described = dyn_cast<ClassTemplateDecl>(pattern)) {
+        for (const auto* declared : described->redecls())
+          lists_.thin(cast<ClassTemplateDecl>(declared)->getTemplateParameters());
+      }
       text_.visit(record);
       for (const CXXBaseSpecifier& base : record->bases())
         TraverseTypeLoc(base.getTypeSourceInfo()->getTypeLoc());
@@ -197,7 +199,9 @@ class Binder : public RecursiveASTVisitor<Binder> {
     std::vector<SourceRange> arguments;
     for (unsigned i = 0; i < location.getNumArgs(); ++i)
       arguments.push_back(location.getArgLoc(i).getSourceRange());
-    lists_.drop_bound(parameters, location.getLAngleLoc(), location.getRAngleLoc(), arguments);
+    // Parameters that stay may have defaults.
+    lists_.drop_bound(parameters, location.getLAngleLoc(), location.getRAngleLoc(), arguments,
+                      lists_.are_bound(parameters) ? "" : "<>");
     return true;
   }
 

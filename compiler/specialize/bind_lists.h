@@ -17,9 +17,12 @@ class BoundLists {
   void thin(const clang::TemplateParameterList* parameters, const char* instead = "");
   // Of a function, its template's head, or its own where it is a specialization.
   void thin_function(const clang::FunctionDecl* function, const clang::Decl* pattern);
-  // From a list <...> of what stands for `parameters`, takes out what is bound.
+  // From a list <...> of what stands for `parameters`, takes out what is bound; where nothing is left,
+  // `instead` stands in its place.
   void drop_bound(const clang::TemplateParameterList* parameters, clang::SourceLocation left,
-                  clang::SourceLocation right, const std::vector<clang::SourceRange>& items);
+                  clang::SourceLocation right, const std::vector<clang::SourceRange>& items,
+                  const char* instead = "");
+  bool are_bound(const clang::TemplateParameterList* parameters) const;
   // Of a function, that it no longer is a template.
   bool becomes_plain(const clang::ValueDecl* decl) const;
 

@@ -20,7 +20,7 @@ const char* inline_of(const FunctionDecl* function) {
 void BoundLists::thin(const TemplateParameterList* parameters, const char* instead) {
   const auto place = places_.of(parameters->getTemplateLoc());
   if (!place || parameters->size() == 0) return;
-  if (llvm::all_of(*parameters, [&](const NamedDecl* p) { return text_.bound(p); })) {
+  if (are_bound(parameters)) {
     const std::string& text = places_.scope().text(place->file);
     const std::size_t end = text.find_first_not_of(" \n", places_.behind(parameters->getRAngleLoc()));
     proposals_.propose(*place, 't', {{place->offset, end, instead}});
@@ -36,8 +36,7 @@ void BoundLists::thin_function(const FunctionDecl* function, const Decl* pattern
     thin(described->getTemplateParameters(), inline_of(described->getTemplatedDecl()));
   if (function->getTemplateSpecializationKind() != TSK_ExplicitSpecialization) return;
   const auto* primary = written(function->getPrimaryTemplate());
-  if (!llvm::all_of(*primary->getTemplateParameters(), [&](const NamedDecl* p) { return text_.bound(p); }))
-    return;
+  if (!are_bound(primary->getTemplateParameters())) return;
   const ASTTemplateArgumentListInfo* arguments = function->getTemplateSpecializationArgsAsWritten();
   if (arguments && arguments->getLAngleLoc().isValid()) {
     const auto place = places_.of(arguments->getLAngleLoc());
@@ -53,7 +52,8 @@ void BoundLists::thin_function(const FunctionDecl* function, const Decl* pattern
 }
 
 void BoundLists::drop_bound(const TemplateParameterList* parameters, SourceLocation left,
-                            SourceLocation right, const std::vector<SourceRange>& items) {
+                            SourceLocation right, const std::vector<SourceRange>& items,
+                            const char* instead) {
   const auto open = places_.of(left), close = places_.of(right);
   if (!open || !close) return;
   std::vector<std::size_t> kept;
@@ -64,7 +64,7 @@ void BoundLists::drop_bound(const TemplateParameterList* parameters, SourceLocat
   if (kept.size() == items.size()) return;
   std::vector<Edit> edits;
   if (kept.empty()) {
-    edits.push_back({open->offset, close->offset + 1, ""});
+    edits.push_back({open->offset, close->offset + 1, instead});
   } else {
     std::size_t at = open->offset + 1;
     for (const std::size_t i : kept) {
@@ -77,11 +77,14 @@ void BoundLists::drop_bound(const TemplateParameterList* parameters, SourceLocat
   proposals_.propose(*open, '<', edits);
 }
 
+bool BoundLists::are_bound(const TemplateParameterList* parameters) const {
+  return llvm::all_of(*parameters, [&](const NamedDecl* parameter) { return text_.bound(parameter); });
+}
+
 bool BoundLists::becomes_plain(const ValueDecl* decl) const {
   const auto* function = dyn_cast<FunctionDecl>(decl);
   const FunctionTemplateDecl* primary = function ? function->getPrimaryTemplate() : nullptr;
-  return primary && llvm::all_of(*written(primary)->getTemplateParameters(),
-                                 [&](const NamedDecl* p) { return text_.bound(p); });
+  return primary && are_bound(written(primary)->getTemplateParameters());
 }
 
 std::size_t BoundLists::begin_with_comment(int file, std::size_t from, std::size_t begin) const {

@@ -14,6 +14,16 @@ namespace {
 
 // A redeclaration's parameters have places of their own.
 const NamedDecl* written_parameter(const NamedDecl* parameter) {
+  if (const auto* record = dyn_cast<CXXRecordDecl>(parameter->getDeclContext())) {
+    const ClassTemplateDecl* described = record->getDescribedClassTemplate();
+    if (!described) return parameter;
+    // An alias template's parameters lie in the class around it.
+    const TemplateParameterList& parameters = *described->getTemplateParameters();
+    const auto found = llvm::find(parameters, parameter);
+    return found == parameters.end()
+               ? parameter
+               : written(described)->getTemplateParameters()->getParam(found - parameters.begin());
+  }
   const auto* constant = dyn_cast<NonTypeTemplateParmDecl>(parameter);
   const auto* function = dyn_cast<FunctionDecl>(parameter->getDeclContext());
   const FunctionTemplateDecl* described = function ? function->getDescribedFunctionTemplate() : nullptr;

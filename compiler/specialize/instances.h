@@ -117,6 +117,10 @@ const clang::FunctionTemplateDecl* written(const clang::FunctionTemplateDecl* de
 const clang::ClassTemplateDecl* written(const clang::ClassTemplateDecl* declaration);
 const clang::TypeAliasTemplateDecl* written(const clang::TypeAliasTemplateDecl* declaration);
 const clang::VarTemplateDecl* written(const clang::VarTemplateDecl* declaration);
+// The class that `decl` is or is a template of; null for others.
+const clang::CXXRecordDecl* record_of(const clang::Decl* decl);
+// Of a class or class template that `decl` only declares, the definition; null where there is none.
+const clang::CXXRecordDecl* definition_behind(const clang::Decl* decl);
 // The declaration in the text that `decl` is, or is an instance of.
 const clang::Decl* pattern_of(const clang::Decl* decl);
 // Without parentheses and conversions that the text does not show; a template argument's use stays what it

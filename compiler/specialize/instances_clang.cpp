@@ -81,6 +81,18 @@ const VarTemplateDecl* written(const VarTemplateDecl* declaration) {
   return declaration->getCanonicalDecl();
 }
 
+const CXXRecordDecl* record_of(const Decl* decl) {
+  if (const auto* described = dyn_cast<ClassTemplateDecl>(decl)) return described->getTemplatedDecl();
+  return dyn_cast<CXXRecordDecl>(decl);
+}
+
+const CXXRecordDecl* definition_behind(const Decl* decl) {
+  const CXXRecordDecl* record = record_of(decl);
+  if (!record || isa<ClassTemplateSpecializationDecl>(record)) return nullptr;
+  const CXXRecordDecl* definition = record->getDefinition();
+  return definition == record ? nullptr : definition;
+}
+
 const Decl* pattern_of(const Decl* decl) {
   if (const auto* function = dyn_cast<FunctionDecl>(decl)) {
     if (function->getTemplateSpecializationKind() == TSK_ExplicitSpecialization) return function;

@@ -1,6 +1,10 @@
 #include "specialize/pieces.h"
 
+#include <clang/AST/DeclFriend.h>
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
 
 namespace hydrac::specialize {
 
@@ -45,29 +49,39 @@ class PieceFinder {
       const auto primary = places_.of_use(written(variable->getSpecializedTemplate())->getLocation());
       return primary && instances_.patterns.contains(*primary) ? decl : nullptr;
     }
-    return instances_.patterns.contains(*place) ? decl : nullptr;
+    return is_reached(decl, *place) ? decl : nullptr;
+  }
+
+  // A class that is declared before its definition has the definition's fate.
+  bool is_reached(const Decl* decl, const Place& place) const {
+    const CXXRecordDecl* definition = definition_behind(decl);
+    const auto defined = definition ? places_.of_use(definition->getLocation()) : std::nullopt;
+    return instances_.patterns.contains(defined ? *defined : place);
   }
 
   // Members that nothing reaches were not bound either: they go before anyone parses them again.
   void add_members(const CXXRecordDecl* record) {
     for (const Decl* member : record->decls()) {
+      if (isa<FriendDecl>(member)) refuse_friend(member);
       const auto place = places_.of_use(member->getLocation());
       if (member->isImplicit() || !place || isa<FieldDecl, AccessSpecDecl, StaticAssertDecl>(member))
         continue;
       const auto begin = begin_of(member);
       if (!begin) continue;
-      const bool is_reached = instances_.patterns.contains(*place);
+      const bool reached = is_reached(member, *place);
       const std::string& text = places_.scope().text(begin->file);
       Pieces::Member& known = pieces_.members[{begin->file, comment_begin(text, begin->offset)}];
       known.end = next_line(text, places_.behind_declaration(member));
-      if (is_reached) known.entries.insert(entry_);
-      if (const CXXRecordDecl* inner = record_of(member); inner && is_reached) add_members(inner);
+      if (reached) known.entries.insert(entry_);
+      if (const CXXRecordDecl* inner = record_of(member); inner && reached) add_members(inner);
     }
   }
 
-  static const CXXRecordDecl* record_of(const Decl* decl) {
-    if (const auto* described = dyn_cast<ClassTemplateDecl>(decl)) return described->getTemplatedDecl();
-    return dyn_cast<CXXRecordDecl>(decl);
+  [[noreturn]] void refuse_friend(const Decl* decl) const {
+    const PresumedLoc place = places_.ast().sources().getPresumedLoc(decl->getLocation());
+    throw std::logic_error(
+        fmt::format("{}:{}: specialized code cannot have friends: make public what they need",
+                    places_.ast().path_of(decl->getLocation()), place.getLine()));
   }
 
   std::optional<Place> begin_of(const Decl* decl) const {

@@ -42,8 +42,9 @@ struct Specialized {
 // A parameter that has one value wherever the entries' code reaches becomes a named constant (`kHeadDim`) or
 // the type it stands for; one that varies stays a template parameter. Conditions that are constant then are
 // pruned, what nothing uses is dropped, comments stay, macros of the templates are expanded. Computes the
-// same bits. Throws std::logic_error, with the places, when the entries do not parse, or the result would
-// not.
+// same bits. Throws std::logic_error, with the places, when the entries do not parse, the result would not,
+// or a class in use has friends. A class that is only declared where code uses it as a whole, which a
+// template's body may do, is a case of the second: define it first.
 Specialized specialize(const SpecializeRequest& request);
 
 }  // namespace hydrac::specialize

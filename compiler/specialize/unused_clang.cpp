@@ -1,4 +1,5 @@
 #include <clang/AST/RecursiveASTVisitor.h>
+#include <clang/Lex/Lexer.h>
 
 #include "specialize/declarators.h"
 #include "specialize/edits.h"
@@ -107,8 +108,39 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
  private:
   bool is_used(const Decl* decl) const {
     const auto place = places_.of_use(decl->getLocation());
-    return !place || used_.patterns.contains(*place);
+    if (!place || used_.patterns.contains(*place)) return true;
+    const CXXRecordDecl* definition = definition_behind(decl);
+    return definition && is_used(definition) && is_needed_before(record_of(decl), definition);
   }
+
+  // Whether something between a class's declaration and the next one of it names it, or what it says of
+  // template arguments is said nowhere else.
+  bool is_needed_before(const CXXRecordDecl* declared, const CXXRecordDecl* definition) const {
+    if (const ClassTemplateDecl* described = declared->getDescribedClassTemplate();
+        described && llvm::any_of(*described->getTemplateParameters(), has_default_of_its_own))
+      return true;
+    const SourceManager& sources = places_.ast().sources();
+    SourceLocation end = definition->getLocation();
+    for (const auto* other : definition->redecls()) {
+      const SourceLocation place = other->getLocation();
+      if (declared->getLocation() < place && place < end) end = place;
+    }
+    for (SourceLocation at = declared->getLocation(); at < end;) {
+      const std::optional<Token> token = Lexer::findNextToken(at, sources, places_.ast().language());
+      at = token->getLocation();
+      if (at < end && token->is(tok::raw_identifier) && token->getRawIdentifier() == declared->getName())
+        return true;
+    }
+    return false;
+  }
+  static bool has_default_of_its_own(const NamedDecl* parameter) {
+    const auto has = [](const auto* p) {
+      return p && p->hasDefaultArgument() && !p->defaultArgumentWasInherited();
+    };
+    return has(dyn_cast<TemplateTypeParmDecl>(parameter)) ||
+           has(dyn_cast<NonTypeTemplateParmDecl>(parameter));
+  }
+
   bool is_used_linkage(const LinkageSpecDecl* linkage) const {
     return llvm::any_of(linkage->decls(), [&](const Decl* d) { return is_used(d); });
   }
@@ -126,11 +158,6 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
     if (!variable || !variable->isLocalVarDecl() || variable->hasGlobalStorage()) return false;
     return variable->isConstexpr() || (variable->getType().isConstQualified() &&
                                        variable->getType()->isScalarType() && is_pure(variable->getInit()));
-  }
-
-  static const CXXRecordDecl* record_of(const Decl* decl) {
-    if (const auto* described = dyn_cast<ClassTemplateDecl>(decl)) return described->getTemplatedDecl();
-    return dyn_cast<CXXRecordDecl>(decl);
   }
 
   void find_members(const CXXRecordDecl* record) {

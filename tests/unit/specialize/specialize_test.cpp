@@ -137,6 +137,50 @@ TEST(Specialize, PointersThatAreDeclaredTogetherStayPointers) {
             "__global__ void k(bool* x) {\n  x[0] = hydrac::made::f(nullptr);\n}\n");
 }
 
+TEST(Specialize, AClassThatIsNamedBeforeItsDefinitionStaysDeclared) {
+  EXPECT_EQ(specialized("// Not needed: what follows defines it.\nstruct Late;\n"
+                        "struct Late {\n  int i;\n};\n"
+                        "// The sums of a block.\ntemplate <class T, int n>\nstruct Shared;\n"
+                        "template <class T>\nstruct View {\n  struct Place;\n  Shared<T, 3>* shared;\n"
+                        "  Place* place;\n  struct Place {\n    int at;\n  };\n};\n"
+                        "template <class Type, int count>\nstruct Shared {\n  Type x[count];\n};\n"
+                        "template <class T>\n__device__ T f(const View<T>& view, Late late) {\n"
+                        "  return view.shared->x[view.place->at + late.i];\n}\n",
+                        "__global__ void k(float* x) { x[0] = hydrac::cuda::f<float>({}, {}); }\n"),
+            "struct Late {\n  int i;\n};\n// The sums of a block.\nstruct Shared;\n"
+            "struct View {\n  struct Place;\n  Shared* shared;\n  Place* place;\n  struct Place {\n"
+            "    int at;\n  };\n};\nstruct Shared {\n  float x[3];\n};\n"
+            "inline __device__ float f(const View& view, Late late) {\n"
+            "  return view.shared->x[view.place->at + late.i];\n}\n\n"
+            "__global__ void k(float* x) {\n  x[0] = hydrac::made::f({}, {});\n}\n");
+}
+
+TEST(Specialize, OfAClassThatIsDeclaredFirstWhatVariesStaysAParameterWithItsDefault) {
+  const std::string text = specialized(
+      "template <class T, int n, int step = 2>\nstruct Sum;\n"
+      "template <class T>\nusing SumOf = Sum<T, 3>;\n"
+      "template <class T, int n, int step>\nstruct Sum {\n  T x[n];\n"
+      "  __device__ T get() const { return x[step]; }\n};\n",
+      "__global__ void k(float* x) {\n"
+      "  x[0] = hydrac::cuda::SumOf<float>{}.get() + hydrac::cuda::Sum<float, 3, 1>{}.get();\n}\n");
+  EXPECT_NE(text.find("template <int step = 2>\nstruct Sum;\nusing SumOf = Sum<>;\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("template <int step>\nstruct Sum {\n  float x[3];"), std::string::npos) << text;
+}
+
+TEST(Specialize, AFriendIsRefusedWithItsPlace) {
+  try {
+    specialized(
+        "template <class T>\nclass Value {\n  friend struct Reader;\n  T x = 3;\n};\n"
+        "struct Reader {\n  template <class T>\n  __device__ static T read(const Value<T>& value) {\n"
+        "    return value.x;\n  }\n};\n",
+        "__global__ void k(int* x) { x[0] = hydrac::cuda::Reader::read(hydrac::cuda::Value<int>{}); }\n");
+    FAIL();
+  } catch (const std::logic_error& error) {
+    EXPECT_STREQ(error.what(), "lib.h:5: specialized code cannot have friends: make public what they need");
+  }
+}
+
 TEST(Specialize, PolicyClassesAndTraitsBecomeTheTypesAndNumbersTheyStandFor) {
   EXPECT_EQ(
       specialized(
@@ -283,6 +327,22 @@ TEST(Specialize, WhatATypeMakesDifferentIsEachOfTwoKernelsOwnWithAllThatNamesIt)
   EXPECT_EQ(both.second,
             "constexpr int kRows = 9;\n\n" + rows +
                 "\ninline __device__ int g(int x) {\n  return rows(x) + 2;\n}\n\n}  // namespace\n");
+}
+
+TEST(Specialize, AClassThatIsEachOfTwoKernelsOwnIsDeclaredWithIt) {
+  const std::string header =
+      std::string(kConfigured) +
+      "template <class Config>\nstruct Shared;\ntemplate <class Config>\nusing SharedOf = Shared<Config>;\n"
+      "template <class Config>\nstruct Shared {\n  int x[Config::tile.rows];\n};\n"
+      "template <class Config>\n__device__ int size(int) {\n  return sizeof(SharedOf<Config>);\n}\n"
+      "template <class Config>\n__device__ int bits(int) {\n  return 8 * sizeof(SharedOf<Config>);\n}\n";
+  const Both both =
+      specialized_together(header, configured_entry("k", "size", 8), configured_entry("l", "bits", 9));
+  EXPECT_EQ(both.shared, "");
+  const std::string shared =
+      "struct Shared;\nusing SharedOf = Shared;\nstruct Shared {\n  int x[kRows];\n};\n";
+  EXPECT_NE(both.first.find("namespace {\n\n" + shared), std::string::npos) << both.first;
+  EXPECT_NE(both.second.find("namespace {\n\n" + shared), std::string::npos) << both.second;
 }
 
 TEST(Specialize, WhatVariantsOfOneKernelDifferInStaysAParameter) {
