@@ -1,5 +1,7 @@
 #include "program/cost.h"
 
+#include <algorithm>
+
 namespace hydrac::program {
 
 namespace {
@@ -25,6 +27,22 @@ double points(const ir::Body& body, int space) {
   return static_cast<double>(body.row_count() * element_count(body.space_shape(space)));
 }
 
+// Elements of an operand that a body moves once: all of it. But of one that it only gathers from, such as the
+// rows of a table, it reads no more than it has points where it does.
+double elements_moved(const ir::Body& body, const std::vector<ir::Dependence>& deps,
+                      const std::vector<bool>& live, size_t operand) {
+  const double all = static_cast<double>(element_count(body.operands[operand].shape));
+  if (body.operands[operand].output >= 0) return all;
+  double gathered = 0;
+  for (size_t i = 0; i < body.exprs.size(); ++i) {
+    const ir::Expr& load = body.exprs[i];
+    if (!live[i] || load.op != ir::ExprOp::load || load.operand != static_cast<int>(operand)) continue;
+    if (std::ranges::none_of(load.index, [](const ir::IndexDim& dim) { return dim.gather >= 0; })) return all;
+    gathered += deps[i].uniform ? 1 : points(body, deps[i].space);
+  }
+  return std::min(all, gathered);
+}
+
 ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
   const ir::Body& body = *node.body;
   const std::vector<ir::Dependence> deps = dependences(body);
@@ -39,14 +57,14 @@ ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
   for (const ir::Store& store : body.stores) {
     if (store.kind != ir::StoreKind::store) cost.flop += points(body, store.space);
   }
-  // A gather touches as much of its table as there are points.
-  for (const ir::Operand& operand : body.operands) {
+  for (size_t i = 0; i < body.operands.size(); ++i) {
+    const ir::Operand& operand = body.operands[i];
     const double passes = (operand.input >= 0 ? 1 : 0) + (operand.output >= 0 ? 1 : 0);
     if (passes == 0) continue;
     const ir::Use use = operand.output >= 0 ? node.outputs[operand.output] : node.inputs[operand.input];
     if (use.value == ir::kNoValue) continue;
     cost.bytes +=
-        passes * static_cast<double>(element_count(operand.shape) * size_of(graph.value(use).dtype));
+        passes * elements_moved(body, deps, live, i) * static_cast<double>(size_of(graph.value(use).dtype));
   }
   return cost;
 }

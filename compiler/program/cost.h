@@ -1,4 +1,5 @@
-// Work of a node: floating-point operations, and bytes if every operand moves once.
+// Work of a node: floating-point operations, and bytes if every operand moves once, of a table that is
+// gathered from only what is.
 #pragma once
 #include "ops/op.h"
 

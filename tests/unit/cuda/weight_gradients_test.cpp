@@ -11,6 +11,7 @@
 #include "fused_products.h"
 #include "gpu_model.h"
 #include "ops/builder.h"
+#include "program/cost.h"
 #include "resources.h"
 
 namespace hydrac::test {
@@ -148,8 +149,11 @@ TEST(SquareWeightGradients, TheOtherRowsAreReadAlone) {
   const GpuModel model(small_spec(kWholeRows, kFewTokens), ir::DType::bf16, {}, kWhereverPossible);
   int64_t read = 0, rows = model.graph.value(model.graph.find("gradients")).shape[0].size;
   for (const ir::Node& node : model.graph.function("update").regions[0].nodes) {
-    if (node.op == "fused" && std::get<std::string>(node.attributes.at("name")) == "square_rows")
-      read += node.body->row_count();
+    if (node.op != "fused" || std::get<std::string>(node.attributes.at("name")) != "square_rows") continue;
+    const int64_t own = node.body->row_count();
+    EXPECT_EQ(program::cost_of(model.graph, node).bytes,
+              4.0 * static_cast<double>(own * models::kPackRow + own));
+    read += own;
   }
   constexpr int64_t kOfALayer = (192 * 64 + 64 * 64 + 2 * 128 * 64) / models::kPackRow;
   EXPECT_EQ(read, rows - 2 * kOfALayer);
