@@ -4,39 +4,31 @@
 
 namespace hydrac::codegen {
 
-program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
+program::GemmShape product_shape(const ir::Graph& graph, const ir::Node& node) {
+  const bool is_fused = node.op == "fused_product";
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
-                  &c = graph.value(node.outputs[0]);
+                  &c = graph.value(is_fused ? node.product : node.outputs[0]);
+  const int64_t columns = a.shape.back().size;
+  program::GemmShape shape{.transpose_a = node.optional_flag("transpose_a"),
+                           .transpose_b = node.flag("transpose_b"),
+                           .a = a.dtype,
+                           .b = b.dtype,
+                           .c = c.dtype};
+  shape.n = c.shape.back().size;
+  shape.m = element_count(c.shape) / shape.n;
+  shape.k = shape.transpose_a ? element_count(a.shape) / columns : columns;
+  return shape;
+}
+
+program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
   program::Call call;
   call.kind = program::Call::Kind::gemm;
   call.arguments = {node.inputs[0], node.inputs[1], node.outputs[0]};
-  program::GemmShape& shape = call.gemm;
-  shape.transpose_a = node.flag("transpose_a");
-  shape.transpose_b = node.flag("transpose_b");
-  shape.accumulate = node.flag("accumulate");
-  shape.first_overwrites = node.optional_flag("first_overwrites");
-  shape.n = c.shape.back().size;
-  shape.m = element_count(c.shape) / shape.n;
-  shape.k = shape.transpose_a ? element_count(a.shape) / a.shape.back().size : a.shape.back().size;
-  shape.a = a.dtype;
-  shape.b = b.dtype;
-  shape.c = c.dtype;
-  shape.bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
+  call.gemm = product_shape(graph, node);
+  call.gemm.accumulate = node.flag("accumulate");
+  call.gemm.first_overwrites = node.optional_flag("first_overwrites");
+  call.gemm.bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
   return call;
-}
-
-program::GemmShape product_shape(const ir::Graph& graph, const ir::Node& node) {
-  const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
-                  &product = graph.value(node.product);
-  program::GemmShape shape;
-  shape.transpose_b = node.flag("transpose_b");
-  shape.n = product.shape.back().size;
-  shape.m = element_count(product.shape) / shape.n;
-  shape.k = a.shape.back().size;
-  shape.a = a.dtype;
-  shape.b = b.dtype;
-  shape.c = product.dtype;
-  return shape;
 }
 
 program::Call attention_call(const ir::Graph& graph, const ir::Node& node) {

@@ -10,7 +10,7 @@ namespace hydrac::codegen {
 // A "gemm" node as a call with arguments A, B, C.
 program::Call gemm_call(const ir::Graph& graph, const ir::Node& node);
 
-// What a "fused_product" multiplies.
+// What a "gemm" or a "fused_product" multiplies.
 program::GemmShape product_shape(const ir::Graph& graph, const ir::Node& node);
 
 // An "attention" or "attention_backward" node as a library's call, without its workspace.

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "codegen/build_calls.h"
 #include "codegen/cuda_body_printer.h"
 #include "codegen/parameter_list.h"
 #include "cuda/row_product/geometry.h"
@@ -20,17 +19,12 @@ namespace hydrac::codegen {
 
 cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& node,
                                      const targets::Target& gpu) {
-  const program::GemmShape shape = product_shape(graph, node);
-  const bool is_elementwise = passes::product_kernel_of(node) == passes::product_kernel::kStationary;
-  return {.capability = gpu.capability,
-          .is_bf16 = shape.c == ir::DType::bf16,
-          .b_transposed = shape.transpose_b,
-          .m = shape.m,
-          .n = shape.n,
-          .k = shape.k,
-          .paired = node.flag("paired"),
-          .sums = static_cast<int>(node.integer("sums")),
-          .matrices = is_elementwise ? static_cast<int>(passes::elementwise_outputs(graph, node).size()) : 0};
+  const passes::EpilogueShape epilogue{.paired = node.flag("paired"),
+                                       .sums = static_cast<int>(node.integer("sums"))};
+  cuda::ProductProblem problem = passes::product_problem(graph, node, epilogue, gpu.capability);
+  if (passes::product_kernel_of(node) == passes::product_kernel::kStationary)
+    problem.matrices = static_cast<int>(passes::elementwise_outputs(graph, node).size());
+  return problem;
 }
 
 ProductTemplate product_template(const ir::Node& node, const cuda::ProductProblem& problem) {

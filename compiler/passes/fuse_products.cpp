@@ -177,21 +177,6 @@ class ProductFusion {
     return true;
   }
 
-  // `product`: a gemm or a "fused_product".
-  cuda::ProductProblem problem_of(const Node& product, const EpilogueShape& shape) const {
-    const Use result = product.product.value == ir::kNoValue ? product.outputs[0] : product.product;
-    const ir::Value &a = graph_.value(product.inputs[0]), &c = graph_.value(result);
-    const int64_t k = a.shape.back().size, n = c.shape.back().size;
-    return {.capability = options_.capability,
-            .is_bf16 = c.dtype == ir::DType::bf16,
-            .b_transposed = product.flag("transpose_b"),
-            .m = element_count(c.shape) / n,
-            .n = n,
-            .k = k,
-            .paired = shape.paired,
-            .sums = shape.sums};
-  }
-
   // The kernel that computes the two, one of product_kernel; or why they stay apart.
   struct Choice {
     const char* kernel = nullptr;
@@ -199,7 +184,7 @@ class ProductFusion {
   };
 
   Choice choose(const Node& product, const EpilogueShape& shape) const {
-    const cuda::ProductProblem problem = problem_of(product, shape);
+    const cuda::ProductProblem problem = product_problem(graph_, product, shape, options_.capability);
     if (shape.passes > 1) return choose_rows(product, problem);
     if (!product_supports(problem)) return {.obstacle = kDoesNotFit};
     if (is_small(product, shape)) return {product_kernel::kSmall};
@@ -211,7 +196,7 @@ class ProductFusion {
   // than the one for large products.
   Node by_fastest(Node fused, const EpilogueShape& shape) const {
     if (product_kernel_of(fused) != product_kernel::kLarge || needs_many_registers(*fused.body)) return fused;
-    cuda::ProductProblem problem = problem_of(fused, shape);
+    cuda::ProductProblem problem = product_problem(graph_, fused, shape, options_.capability);
     problem.matrices = static_cast<int>(elementwise_outputs(graph_, fused).size());
     if (stationary_product_pays(problem)) fused.attributes["kernel"] = product_kernel::kStationary;
     return fused;
@@ -228,7 +213,8 @@ class ProductFusion {
 
   // Whether the kernel for small products takes it.
   bool is_small(const Node& product, const EpilogueShape& shape) const {
-    return small_product_pays(problem_of(product, shape)) && is_there_before(product.inputs[1]);
+    return small_product_pays(product_problem(graph_, product, shape, options_.capability)) &&
+           is_there_before(product.inputs[1]);
   }
 
   // Whether no kernel of the function writes it, so that one may load it before the kernel before it ends.

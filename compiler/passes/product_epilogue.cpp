@@ -87,6 +87,22 @@ const std::string& product_kernel_of(const Node& fused_product) {
   return std::get<std::string>(fused_product.attributes.at("kernel"));
 }
 
+cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& product,
+                                     const EpilogueShape& epilogue, int capability) {
+  const bool is_fused = product.product.value != ir::kNoValue;
+  const ir::Value &a = graph.value(product.inputs[0]),
+                  &c = graph.value(is_fused ? product.product : product.outputs[0]);
+  const int64_t n = c.shape.back().size;
+  return {.capability = capability,
+          .is_bf16 = c.dtype == ir::DType::bf16,
+          .b_transposed = product.flag("transpose_b"),
+          .m = element_count(c.shape) / n,
+          .n = n,
+          .k = a.shape.back().size,
+          .paired = epilogue.paired,
+          .sums = epilogue.sums};
+}
+
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const Node& reader, Use product) {
   if (reader.op != "fused") return std::nullopt;
   const Body& body = *reader.body;

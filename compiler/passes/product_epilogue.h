@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "cuda/product/geometry.h"
 #include "ir/graph.h"
 
 namespace hydrac::passes {
@@ -24,6 +25,10 @@ struct EpilogueShape {
   int sums = 0;         // over the rows, for each column
   int passes = 1;       // over a row's columns; more than one where it sums over the row
 };
+
+// A gemm without transpose_a or a "fused_product" as our kernels know it; its `matrices` is 0.
+cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& product,
+                                     const EpilogueShape& epilogue, int capability);
 
 // Nothing where no kernel of ours takes `reader` as its epilogue. All ask for work over the product's rows
 // and columns without gathers, one column space, the product loaded only where the row and column stand, and
