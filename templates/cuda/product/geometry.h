@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 
+#include "cuda/multiprocessors.h"
 #include "cuda/product/tile.h"
 
 namespace hydrac::cuda {
@@ -50,11 +51,6 @@ HYDRAC_FN constexpr std::int64_t product_columns(const ProductProblem& p) {
   return p.paired ? p.n / 2 : p.n;
 }
 
-// Multiprocessors of the chips of one capability. A chip that has fewer computes the same, in more turns.
-HYDRAC_FN constexpr int product_multiprocessors([[maybe_unused]] int capability) {
-  return 132;
-}
-
 namespace detail {
 
 HYDRAC_FN constexpr std::int64_t product_tiles(const ProductProblem& p, int rows) {
@@ -66,7 +62,7 @@ HYDRAC_FN constexpr std::int64_t product_tiles(const ProductProblem& p, int rows
 // High tiles read the operands less often; low ones leave fewer multiprocessors of small products without
 // work.
 HYDRAC_FN constexpr ProductTile product_tile(const ProductProblem& p) {
-  const bool high = detail::product_tiles(p, 192) >= 2 * product_multiprocessors(p.capability);
+  const bool high = detail::product_tiles(p, 192) >= 2 * multiprocessors(p.capability);
   return high ? ProductTile{192, 4} : ProductTile{128, 5};
 }
 
@@ -91,7 +87,7 @@ HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p) {
   const std::int64_t down = (p.m + tile.rows - 1) / tile.rows;
   const std::int64_t clusters =
       across % cluster == 0 ? down * (across / cluster) : (down + cluster - 1) / cluster * across;
-  const std::int64_t most = product_multiprocessors(p.capability) / cluster;
+  const std::int64_t most = multiprocessors(p.capability) / cluster;
   return {static_cast<unsigned>((clusters < most ? clusters : most) * cluster), ProductTile::threads, cluster,
           1, static_cast<std::uint64_t>(tile.shared_bytes())};
 }

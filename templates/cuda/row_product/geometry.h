@@ -52,7 +52,7 @@ HYDRAC_FN constexpr std::int64_t row_tiles(std::int64_t size, int tile) {
 // Blocks of 32 rows and 128 columns, one a multiprocessor at most. Clusters are pairs: of four blocks not all
 // multiprocessors of a chip could have one.
 HYDRAC_FN constexpr bool row_product_is_small(const ProductProblem& p) {
-  return p.n == 256 && row_tiles(p.m, 32) * 2 <= product_multiprocessors(p.capability);
+  return p.n == 256 && row_tiles(p.m, 32) * 2 <= multiprocessors(p.capability);
 }
 
 }  // namespace detail
@@ -83,8 +83,8 @@ HYDRAC_FN constexpr bool row_product_pays(const ProductProblem& p) {
   if (detail::row_product_is_small(p)) return p.k <= 1024;
   const RowProductTile tile = row_product_tile(p);
   const std::int64_t blocks = detail::row_tiles(p.m, tile.rows);
-  const std::int64_t places = detail::row_tiles(blocks, product_multiprocessors(p.capability)) *
-                              product_multiprocessors(p.capability);
+  const std::int64_t places =
+      detail::row_tiles(blocks, multiprocessors(p.capability)) * multiprocessors(p.capability);
   return p.k <= 1536 && blocks * 8 >= places * 7;
 }
 

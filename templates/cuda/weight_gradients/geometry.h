@@ -93,7 +93,7 @@ HYDRAC_FN constexpr int weight_gradient_pieces(const WeightGradientsProblem& p, 
 // As measured in whole steps on an H200, on the second branch: one wave of small tiles where that suffices.
 HYDRAC_FN constexpr WeightGradientTile weight_gradients_tile(const WeightGradientsProblem& p) {
   constexpr WeightGradientTile low{1, 128, 8, 1};
-  if (weight_gradient_clusters(p, low) <= product_multiprocessors(p.capability)) return low;
+  if (weight_gradient_clusters(p, low) <= multiprocessors(p.capability)) return low;
   int side = 384;  // every gradient is made of squares of this size
   for (int i = 0; i < p.count; ++i) {
     while (p.m[i] % side != 0 || p.n[i] % side != 0) side /= 2;
