@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 
+#include "cuda/multiprocessors.h"
 #include "hydrac/math.h"
 
 namespace hydrac::cuda {
@@ -92,7 +93,7 @@ HYDRAC_FN constexpr int attention_row_bytes(AttentionFamily family, int head_dim
 // The tiles of attention_gradients: blocks of keys, tiles of queries, and the head dimension it is made for.
 inline constexpr int kGradientRows = 128, kGradientColumns = 64, kGradientDim = 64;
 // It has a block on each multiprocessor of the largest Hopper.
-inline constexpr int kGradientBlocks = 132;
+inline constexpr int kGradientBlocks = multiprocessors(90);
 
 // Query tiles of one head: both halves of a block's keys have one, even past the sequence.
 HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
