@@ -4,7 +4,8 @@
 
 namespace hydrac::runtime {
 
-// Installs both handlers; again at every call. The first signal also says on stderr what is going to happen.
+// Installs both handlers; again at every call, which the main thread makes: that is where signals arrive. The
+// first one also says on stderr what is going to happen.
 void install_stop_handlers();
 
 // Whether a signal has come since the handlers were installed. Any thread.

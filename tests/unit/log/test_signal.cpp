@@ -1,7 +1,12 @@
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "runtime/log/signal.h"
 #include "tests/unit/support/child.h"
@@ -46,6 +51,35 @@ TEST(StopSignals, TheSecondOneEndsItAtOnceWith130) {
   child.send(SIGTERM);
   EXPECT_EQ(child.wait(), 130);
 }
+
+#if defined(__x86_64__) && defined(__linux__)
+// Sends this thread a signal while the stack pointer is `pointer`, as generated code of libraries has it that
+// uses it for its data.
+void signal_with_stack_pointer(std::byte* pointer, int signal) {
+  const auto process = static_cast<long>(::getpid()), thread = ::syscall(SYS_gettid);
+  long result = SYS_tgkill;
+  asm volatile(
+      "mov %%rsp, %%rbx\n\t"
+      "mov %[pointer], %%rsp\n\t"
+      "syscall\n\t"
+      "mov %%rbx, %%rsp"
+      : "+a"(result)
+      : [pointer] "r"(pointer), "D"(process), "S"(thread), "d"(static_cast<long>(signal))
+      : "rbx", "rcx", "r11", "memory");
+}
+
+TEST(StopSignals, NothingIsWrittenBelowTheStackPointer) {
+  Child child([](int pipe) {
+    install_stop_handlers();
+    std::vector<std::byte> memory(64 << 10, std::byte{0x5A});
+    signal_with_stack_pointer(memory.data() + memory.size() / 16 * 16, SIGINT);
+    const bool is_whole = std::ranges::all_of(memory, [](std::byte b) { return b == std::byte{0x5A}; });
+    tell(pipe, !stop_requested() ? "no signal" : is_whole ? "whole" : "overwritten");
+  });
+  EXPECT_EQ(child.read(), "whole");
+  EXPECT_EQ(child.wait(), 0);
+}
+#endif
 
 }  // namespace
 }  // namespace hydrac::runtime
