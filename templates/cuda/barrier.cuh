@@ -32,11 +32,6 @@ __device__ __forceinline__ void arrive_at(std::uint32_t barrier, std::uint32_t r
       : "memory");
 }
 
-// Arrives once what this thread has begun with ptx::copy_to_shared is complete.
-__device__ __forceinline__ void arrive_after_copies(std::uint32_t barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
 // Arrives and announces bytes that copies will bring.
 __device__ __forceinline__ void expect(std::uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
