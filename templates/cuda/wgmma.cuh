@@ -111,6 +111,33 @@ __device__ __forceinline__ void multiply(float (&c)[N / 8][4], const std::uint32
   }
 }
 
+// Products run on their own once begun. Orders accesses to registers and shared memory before those that
+// follow.
+__device__ __forceinline__ void fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// Closes a group of products.
+__device__ __forceinline__ void commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Returns when all groups but the latest `pending` are complete.
+template <int pending>
+__device__ __forceinline__ void wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
+// Stands before sums are read or written: the compiler does not know when products write them.
+template <int fragments>
+__device__ __forceinline__ void settle(float (&sums)[fragments][4]) {
+#pragma unroll
+  for (int n = 0; n < fragments; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(sums[n][e])::"memory");
+  }
+}
+
 #undef HYDRAC_WGMMA_OF_STORAGE
 #undef HYDRAC_WGMMA_REGISTERS
 #undef HYDRAC_WGMMA_SHARED

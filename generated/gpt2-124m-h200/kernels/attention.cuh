@@ -120,12 +120,12 @@ struct Place {
 };
 
 // Calls visit(m, n, e) for each element of a fragment, with constants once unrolled.
-template <int N, class Visit>
+template <class Visit>
 __device__ __forceinline__ void for_elements(Visit visit) {
 #pragma unroll
   for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
-    for (int n = 0; n < N / 8; ++n) {
+    for (int n = 0; n < 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) visit(m, n, e);
     }
@@ -229,7 +229,7 @@ constexpr float kLog2E = 1.44269504f;
 template <bool transposed>
 __device__ __forceinline__ void mask(Fragment<64>& c, const Place& place, int first_row, int first_column,
                                      int tokens, float value) {
-  for_elements<64>([&](int m, int n, int e) {
+  for_elements([&](int m, int n, int e) {
     const int row = first_row + place.row(m, e / 2);
     const int column = first_column + place.column(n, e);
     const int query = transposed ? column : row, key = transposed ? row : column;

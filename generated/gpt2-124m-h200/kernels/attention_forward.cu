@@ -54,21 +54,17 @@ struct WgmmaProduct : RoundedFragments {
   }
 
   // Makes shared memory that this thread wrote visible to products.
-  static __device__ __forceinline__ void publish_tiles() {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-  }
+  static __device__ __forceinline__ void publish_tiles() { ptx::fence_shared_memory(); }
   // Orders accesses to registers and shared memory before the products that follow.
-  static __device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-  static __device__ __forceinline__ void commit() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-  }
+  static __device__ __forceinline__ void begin() { wgmma::fence(); }
+  static __device__ __forceinline__ void commit() { wgmma::commit(); }
   template <int pending>
   static __device__ __forceinline__ void wait() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+    wgmma::wait<pending>();
   }
   template <int N>
   static __device__ __forceinline__ void settle(Fragment<N>& c) {
-    for_elements<N>([&](int m, int n, int e) { asm volatile("" : "+f"(c.at[m][n][e])::"memory"); });
+    wgmma::settle(c.at[0]);
   }
 };
 

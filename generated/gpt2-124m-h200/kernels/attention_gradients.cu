@@ -64,21 +64,17 @@ struct WgmmaProduct : RoundedFragments {
   }
 
   // Makes shared memory that this thread wrote visible to products.
-  static __device__ __forceinline__ void publish_tiles() {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-  }
+  static __device__ __forceinline__ void publish_tiles() { ptx::fence_shared_memory(); }
   // Orders accesses to registers and shared memory before the products that follow.
-  static __device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-  static __device__ __forceinline__ void commit() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-  }
+  static __device__ __forceinline__ void begin() { wgmma::fence(); }
+  static __device__ __forceinline__ void commit() { wgmma::commit(); }
   template <int pending>
   static __device__ __forceinline__ void wait() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+    wgmma::wait<pending>();
   }
   template <int N>
   static __device__ __forceinline__ void settle(Fragment<N>& c) {
-    for_elements<N>([&](int m, int n, int e) { asm volatile("" : "+f"(c.at[m][n][e])::"memory"); });
+    wgmma::settle(c.at[0]);
   }
 };
 
@@ -402,7 +398,7 @@ struct TransposedTile {
                                                      const ColumnTerms& lse2, const AttentionShape& shape,
                                                      bool masked) const {
     const float scale2 = shape.scale * kLog2E;
-    for_elements<kAttentionTileColumns>([&](int m, int n, int e) {
+    for_elements([&](int m, int n, int e) {
       scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
     });
     if (masked) mask<true>(scores, place, first_key, first_query, shape.tokens, 0.0f);
@@ -412,7 +408,7 @@ struct TransposedTile {
   // v d_out^T becomes d_s.
   __device__ __forceinline__ void make_d_scores(Fragment<64>& gradients, const Fragment<64>& probabilities,
                                                 const ColumnTerms& delta) const {
-    for_elements<kAttentionTileColumns>([&](int m, int n, int e) {
+    for_elements([&](int m, int n, int e) {
       float probability = probabilities.at[m][n][e], gradient = gradients.at[m][n][e];
       gradients.at[m][n][e] = probability * (gradient - delta.at[n][e % 2]);
     });

@@ -303,7 +303,7 @@ class ProductSums {
     for (int k = 1; k < kDepthTiles; ++k) {
       barrier::wait_patiently(shared.full(stage.index), stage.parity);
       begin<false>(shared.a(stage.index), shared.b(stage.index));
-      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      wgmma::wait<1>();
       release(shared.empty(last_));
       last_ = stage.index;
       stage.advance();
@@ -312,9 +312,10 @@ class ProductSums {
 
   // Returns when the sums are complete.
   __device__ __forceinline__ void finish(const ProductShared<Config>& shared) {
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    wgmma::wait<0>();
     release(shared.empty(last_));
-    settle();
+    wgmma::settle(at_[0]);
+    wgmma::settle(at_[1]);
   }
 
   // Rounds the sums of one half of the tile's rows and writes them to the results.
@@ -327,11 +328,9 @@ class ProductSums {
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
       for (int n = 0; n < kFragments / 2; n += 2) {
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                         to + half * 128 + n * 8 * kResultRowBytes),
-                     "r"(packed(half, first + n, 0)), "r"(packed(half, first + n, 2)),
-                     "r"(packed(half, first + n + 1, 0)), "r"(packed(half, first + n + 1, 2))
-                     : "memory");
+        ptx::stmatrix_transposed(to + half * 128 + n * 8 * kResultRowBytes,
+                                 {packed(half, first + n, 0), packed(half, first + n, 2),
+                                  packed(half, first + n + 1, 0), packed(half, first + n + 1, 2)});
       }
     }
   }
@@ -346,7 +345,7 @@ class ProductSums {
     constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // of b, to the next 16 of k
     // In a cluster an address says which block it is of; a descriptor's has no room for that.
     a &= 0x3FFFF, b &= 0x3FFFF;
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wgmma::fence();
 #pragma unroll
     for (int k = 0; k < ProductTile::depth / 16; ++k) {
 #pragma unroll
@@ -356,23 +355,11 @@ class ProductSums {
             wgmma::descriptor(a, 0, k * 32), !first || k > 0);
       }
     }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    wgmma::commit();
   }
 
   __device__ __forceinline__ void release(std::uint32_t empty) const {
     if (threadIdx.x % 128 < ProductTile::cluster) barrier::arrive_at(empty, threadIdx.x % 128);
-  }
-
-  // Stands before sums are read: the compiler does not know when they are written.
-  __device__ __forceinline__ void settle() {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int n = 0; n < kFragments; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(at_[half][n][e])::"memory");
-      }
-    }
   }
 
   __device__ __forceinline__ std::uint32_t packed(int half, int n, int e) const {

@@ -25,22 +25,15 @@ class RowProductSums {
     for (int k = 0; k < Config::depth_tiles; ++k) {
       barrier::wait_patiently(shared.full(stage), parity);
       multiply(shared, warpgroup, stage, k > 0);
-      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      wgmma::wait<1>();
       if (k > 0) release(k - 1, last);
       last = stage;
       if (++stage == Config::tile.stages) stage = 0, parity ^= 1;
     }
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    wgmma::wait<0>();
     release(Config::depth_tiles - 1, last);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int f = 0; f < kFragments; ++f) {
-        // The compiler does not know when the sums are written.
-#pragma unroll
-        for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(at_[half][f][e])::"memory");
-      }
-    }
+    wgmma::settle(at_[0]);
+    wgmma::settle(at_[1]);
   }
 
   // Rounds the sums and writes them to the block's results, where nobody reads operands any longer.
@@ -68,7 +61,7 @@ class RowProductSums {
     // In a cluster an address says which block it is of; a descriptor's has no room for that.
     const std::uint32_t a = (shared.a(stage) + warpgroup * (64 * 128)) & 0x3FFFF;
     const std::uint32_t b = shared.b(0, stage) & 0x3FFFF;
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wgmma::fence();
 #pragma unroll
     for (int k = 0; k < Config::tile.depth / 16; ++k) {
 #pragma unroll
@@ -85,7 +78,7 @@ class RowProductSums {
         }
       }
     }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    wgmma::commit();
   }
 
   __device__ __forceinline__ void arrive(std::uint32_t empty) const {

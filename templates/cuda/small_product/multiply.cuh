@@ -23,20 +23,15 @@ class SmallProductSums {
       barrier::wait_patiently(shared.full(stage), parity);
       multiply(shared, panel, stage, k > 0);
       if constexpr (Config::is_ring) {
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+        wgmma::wait<1>();
         // Nobody waits for the last readers of a stage.
         if (k > 0 && k - 1 + Config::tile.stages < Config::depth_tiles) release(shared.empty(last));
         last = stage;
       }
       if (++stage == Config::tile.stages) stage = 0, parity ^= 1;
     }
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-    for (int n = 0; n < kFragments; ++n) {
-      // The compiler does not know when the sums are written.
-#pragma unroll
-      for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(at_[n][e])::"memory");
-    }
+    wgmma::wait<0>();
+    wgmma::settle(at_);
   }
 
   // Rounds the sums and writes them to the panel's results.
@@ -63,13 +58,13 @@ class SmallProductSums {
     std::uint32_t a = shared.a(stage), b = shared.b(panel, stage);
     // In a cluster an address says which block it is of; a descriptor's has no room for that.
     a &= 0x3FFFF, b &= 0x3FFFF;
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wgmma::fence();
 #pragma unroll
     for (int k = 0; k < Config::tile.depth / 16; ++k) {
       wgmma::multiply_shared<typename Config::Storage, kRows, !Config::b_transposed, false>(
           at_, wgmma::descriptor(b, 0, k * kStep), wgmma::descriptor(a, 0, k * 32), add || k > 0);
     }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    wgmma::commit();
   }
 
   __device__ __forceinline__ void release(std::uint32_t empty) const {

@@ -22,7 +22,7 @@ class StationarySums {
 #pragma unroll 1
     for (int k = 1; k < Config::tile.depth_tiles; ++k) {
       begin<false>(shared, stage, k);
-      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      wgmma::wait<1>();
       release(shared);
       last_ = stage.index;
       stage.advance();
@@ -31,7 +31,7 @@ class StationarySums {
 
   // Returns when the sums are complete, and rounded, which leaves the epilogue half of their registers.
   __device__ __forceinline__ void finish(const StationaryShared<Config>& shared) {
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    wgmma::wait<0>();
     release(shared);
 #pragma unroll
     for (int n = 0; n < kFragments; ++n) {
@@ -72,7 +72,7 @@ class StationarySums {
     constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // of b, to the next 16 of k
     const std::uint32_t a = shared.a(stage.index), b = shared.b(depth);
     barrier::wait_patiently(shared.full(stage.index), stage.parity);
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wgmma::fence();
 #pragma unroll
     for (int k = 0; k < StationaryTile::depth / 16; ++k) {
 #pragma unroll
@@ -82,7 +82,7 @@ class StationarySums {
             wgmma::descriptor(a, 0, k * 32), !first || k > 0);
       }
     }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    wgmma::commit();
   }
 
   __device__ __forceinline__ void release(const StationaryShared<Config>& shared) const {

@@ -24,18 +24,13 @@ class WeightGradientSums {
       barrier::wait_patiently(shared.full(stage.index), stage.parity);
       multiply(shared.d_y(stage.index) + warpgroup * WeightGradientTile::panel_bytes, shared.x(stage.index),
                step > 0);
-      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      wgmma::wait<1>();
       if (step > 0) release(shared, last, place);
       last = stage.index;
       stage.advance();
     }
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-    for (int n = 0; n < kFragments; ++n) {
-      // The compiler does not know when the sums are written.
-#pragma unroll
-      for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(at_[n][e])::"memory");
-    }
+    wgmma::wait<0>();
+    wgmma::settle(at_);
   }
 
   // Gives the blocks that have the tile's other parts what they finish. All blocks have read their stages.
@@ -124,14 +119,14 @@ class WeightGradientSums {
     constexpr int kStep = 16 * 128;  // to the next 16 rows
     // In a cluster an address says which block it is of; a descriptor's has no room for that.
     d_y &= 0x3FFFF, x &= 0x3FFFF;
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wgmma::fence();
 #pragma unroll
     for (int k = 0; k < WeightGradientTile::depth / 16; ++k) {
       wgmma::multiply_columns<typename Config::Storage, Config::tile.columns>(
           at_, wgmma::descriptor(d_y, 0, k * kStep),
           wgmma::descriptor(x, WeightGradientTile::panel_bytes, k * kStep), add || k > 0);
     }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    wgmma::commit();
   }
 
   // The block's own fragments, from `first` on, and the sum of their squares if the kernel is to have it.
