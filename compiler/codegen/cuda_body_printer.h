@@ -103,6 +103,7 @@ class CudaBodyPrinter : BodyNames {
 
   // cuda_elementwise.cpp: one that returns elements of what it writes.
   bool is_elementwise() const;
+  bool is_matrix(int operand) const;
   std::string matrix_addresses() const;
   std::string output_element(int operand) const;
   std::string matrix_members() const;

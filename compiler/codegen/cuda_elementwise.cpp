@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "codegen/cuda_body_printer.h"
 #include "codegen/cuda_product.h"
 #include "passes/product_epilogue.h"
@@ -14,6 +16,11 @@ using ir::ExprId;
 bool CudaBodyPrinter::is_elementwise() const {
   return node_.product.value != ir::kNoValue &&
          passes::product_kernel_of(node_) == passes::product_kernel::kStationary;
+}
+
+// Whether the epilogue returns what it stores there.
+bool CudaBodyPrinter::is_matrix(int operand) const {
+  return std::ranges::count(matrices_, operand) > 0;
 }
 
 // "&x, &y": of the kernel's parameters.

@@ -24,8 +24,7 @@ std::vector<int> CudaBodyPrinter::epilogue_tensors() const {
     const bool is_summed =
         std::ranges::any_of(sums_, [&](int s) { return body_.stores[s].operand == operand; });
     const bool is_register = is_product(operand) && body_.operands[o].output < 0;
-    const bool is_matrix = std::ranges::find(matrices_, operand) != matrices_.end();
-    if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register && !is_matrix)
+    if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register && !is_matrix(operand))
       tensors.push_back(operand);
   }
   return tensors;
