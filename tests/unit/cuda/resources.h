@@ -5,22 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "runtime/error.h"
 #include "targets/device_code/nvrtc.h"
+#include "tests/unit/support/needs_nvrtc.h"
 
 namespace hydrac::test {
 
-// Skips, and says so, where there is no NVRTC.
-class CudaKernels : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      device_code::nvrtc_version();
-    } catch (const runtime::InputError& error) {
-      GTEST_SKIP() << "SKIPPED: " << error.what();
-    }
-  }
-};
+class CudaKernels : public NeedsNvrtc {};
 
 // Compiles as the cuda target does, with the templates of the source tree. Throws CompileError.
 std::vector<device_code::KernelResources> resources_of(const std::string& source, int capability);

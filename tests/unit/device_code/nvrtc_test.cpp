@@ -7,21 +7,13 @@
 #include <thread>
 
 #include "runtime/error.h"
+#include "tests/unit/support/needs_nvrtc.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::device_code {
 namespace {
 
-class Nvrtc : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      nvrtc_version();
-    } catch (const runtime::InputError& error) {
-      GTEST_SKIP() << "SKIPPED: " << error.what();
-    }
-  }
-};
+class Nvrtc : public test::NeedsNvrtc {};
 
 CompileRequest scale_request() {
   CompileRequest request;

@@ -8,12 +8,12 @@
 #include <fstream>
 #include <regex>
 
-#include "runtime/error.h"
 #include "targets/cpu/jit.h"
 #include "targets/device_code/nvrtc.h"
 #include "targets/templates/templates.h"
 #include "tests/unit/specialize/entries.h"
 #include "tests/unit/specialize/whole_text.h"
+#include "tests/unit/support/needs_nvrtc.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::specialize {
@@ -100,16 +100,7 @@ TEST(Templates, ProcessorTimeOfGpt2sKernels) {
   std::cout << "gpt2's kernels: " << 1000 * (std::clock() - start) / CLOCKS_PER_SEC << " ms\n";
 }
 
-class SameCode : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      device_code::nvrtc_version();
-    } catch (const runtime::InputError& error) {
-      GTEST_SKIP() << "SKIPPED: " << error.what();
-    }
-  }
-};
+class SameCode : public hydrac::test::NeedsNvrtc {};
 
 // Without what names and the order of declarations decide.
 std::string ptx_of(const std::string& source, int capability) {
