@@ -31,9 +31,9 @@ int64_t attention_workspace(int64_t head_dim, const cpu::AttentionShape& shape, 
 }
 
 // What both attention kernels say about one node.
-class AttentionText {
+class CpuAttentionText {
  public:
-  AttentionText(const ir::Graph& graph, const ir::Node& node, int first_input)
+  CpuAttentionText(const ir::Graph& graph, const ir::Node& node, int first_input)
       : graph_(graph), node_(node), dimensions_(graph), q_(first_input) {
     const ir::Shape& q = shape_of(node.inputs[q_]);
     const ir::Shape& k = shape_of(node.inputs[q_ + 1]);
@@ -129,7 +129,7 @@ class AttentionText {
 };
 
 KernelSource attention_forward(const ir::Graph& graph, const ir::Node& node, int threads) {
-  const AttentionText text(graph, node, 0);
+  const CpuAttentionText text(graph, node, 0);
   const std::string arguments = fmt::format("{}, {}, {},\n      {}, lse", text.heads("q", node.inputs[0]),
                                             text.heads("k", node.inputs[1]), text.heads("v", node.inputs[2]),
                                             text.heads("out", node.outputs[0]));
@@ -141,7 +141,7 @@ KernelSource attention_forward(const ir::Graph& graph, const ir::Node& node, int
 
 // Inputs: d_out, out, lse, then the forward's.
 KernelSource attention_backward(const ir::Graph& graph, const ir::Node& node, int threads) {
-  const AttentionText text(graph, node, 3);
+  const CpuAttentionText text(graph, node, 3);
   const std::string arguments = fmt::format(
       "{}, {}, {},\n      {}, lse, {},\n      {}, {}, {}", text.heads("q", node.inputs[3]),
       text.heads("k", node.inputs[4]), text.heads("v", node.inputs[5]), text.heads("out", node.inputs[1]),

@@ -40,9 +40,9 @@ const char* name_of(AttentionKernel kernel) {
 }
 
 // What the attention kernels of one node have in common.
-class AttentionText {
+class CudaAttentionText {
  public:
-  AttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
+  CudaAttentionText(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu)
       : graph_(graph), node_(node), gpu_(gpu), dimensions_(graph), call_(attention_call(graph, node)) {
     const AttentionCall& a = call_.attention;
     problem_ = {.capability = gpu.capability,
@@ -181,9 +181,9 @@ class AttentionText {
 };
 
 CudaKernels attention_forward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
-  const AttentionText text(graph, node, gpu);
+  const CudaAttentionText text(graph, node, gpu);
   const AttentionCall& a = text.call();
-  const AttentionText::Tensor q{"q", node.inputs[0]}, k{"k", node.inputs[1]}, v{"v", node.inputs[2]},
+  const CudaAttentionText::Tensor q{"q", node.inputs[0]}, k{"k", node.inputs[1]}, v{"v", node.inputs[2]},
       out{"out", node.outputs[0], true}, lse{"lse", node.outputs[1], true};
   CudaKernel kernel =
       text.kernel(AttentionKernel::forward, "attention_forward", {q, k, v, out, lse},
@@ -215,9 +215,9 @@ ir::Node bias_gradient_of(const ir::Graph& graph, const ir::Node& node) {
 
 // Inputs: d_out, out, lse, then the forward's. Outputs: d_q, d_k, d_v.
 CudaKernels attention_backward(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
-  const AttentionText text(graph, node, gpu);
+  const CudaAttentionText text(graph, node, gpu);
   const AttentionCall& a = text.call();
-  const AttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},
+  const CudaAttentionText::Tensor d_out{"d_out", node.inputs[0]}, out{"out", node.inputs[1]},
       lse{"lse", node.inputs[2]}, q{"q", node.inputs[3]}, k{"k", node.inputs[4]}, v{"v", node.inputs[5]},
       d_q{"d_q", node.outputs[0], true}, d_k{"d_k", node.outputs[1], true}, d_v{"d_v", node.outputs[2], true};
   if (text.owns_heads()) {

@@ -90,6 +90,8 @@ class SymbolParser {
   size_t at_ = 0;
 };
 
+}  // namespace
+
 std::string without_comments(const std::string& code) {
   std::string result;
   for (size_t at = 0; at < code.size();) {
@@ -98,8 +100,6 @@ std::string without_comments(const std::string& code) {
   }
   return result;
 }
-
-}  // namespace
 
 Size literal(int64_t value) {
   return {value, std::to_string(value)};

@@ -44,6 +44,9 @@ class Dimensions {
   std::map<std::string, int64_t> sizes_;
 };
 
+// Code without its // comments.
+std::string without_comments(const std::string& code);
+
 // "inline constexpr std::int64_t B = 64;" and so on, for those that the code names.
 std::string dimension_constants(const std::vector<program::Dimension>& dimensions, const std::string& code);
 

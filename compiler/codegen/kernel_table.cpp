@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "codegen/dimensions.h"
 #include "codegen/kernel_source.h"
 #include "codegen/operand_names.h"
 
@@ -55,12 +56,6 @@ std::string without_restrict(std::string text) {
 // Where the comment that starts at `at` ends; `at` where none does.
 size_t behind_comment(const std::string& text, size_t at) {
   return text.compare(at, 2, "//") == 0 ? std::min(text.find('\n', at), text.size()) : at;
-}
-
-std::string without_comments(const std::string& text) {
-  std::string code;
-  for (size_t at = 0; (at = behind_comment(text, at)) < text.size(); ++at) code += text[at];
-  return code;
 }
 
 // Two texts that differ in nothing but __restrict__ and comments: the first one's comments, and __restrict__

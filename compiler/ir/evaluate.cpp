@@ -238,11 +238,11 @@ class Evaluation {
       case ExprOp::logsumexp:
         return reduce(expr);
       case ExprOp::random_key:
-        return random_key(word(0), word(1), word(2));
+        return hydrac::random_key(word(0), word(1), word(2));
       case ExprOp::random_16_bits:
-        return random_16_bits(word(0), static_cast<uint64_t>(arg(1)));
+        return hydrac::random_16_bits(word(0), static_cast<uint64_t>(arg(1)));
       case ExprOp::round_stochastically:
-        return round_stochastically(static_cast<float>(arg(0)), word(1));
+        return hydrac::round_stochastically(static_cast<float>(arg(0)), word(1));
     }
     throw std::logic_error("an expression of no kind");
   }

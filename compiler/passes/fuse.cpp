@@ -17,11 +17,6 @@ namespace {
 using ir::Node;
 using ir::Use;
 
-bool touches(const ir::Graph& graph, const std::vector<Use>& uses, Use use) {
-  return std::ranges::any_of(
-      uses, [&](Use other) { return other.value != ir::kNoValue && may_overlap(graph, other, use); });
-}
-
 // Whether `later` must stay behind `earlier`: one of them writes what the other reads or writes.
 bool depends(const ir::Graph& graph, const Node& earlier, const Node& later) {
   for (Use output : earlier.outputs) {

@@ -26,13 +26,8 @@ bool lies_in(const ir::Graph& graph, Use use, Use storage) {
   return use.value != ir::kNoValue && storage_of(graph, use.value) == storage_of(graph, storage.value);
 }
 
-bool touches(const ir::Graph& graph, const std::vector<Use>& uses, Use use) {
-  return std::ranges::any_of(
-      uses, [&](Use other) { return other.value != ir::kNoValue && may_overlap(graph, other, use); });
-}
-
 // A plain product of two matrices of one 16-bit type, into a tensor of its own.
-bool is_candidate(const ir::Graph& graph, const Node& node) {
+bool can_have_epilogue(const ir::Graph& graph, const Node& node) {
   if (node.op != "gemm" || node.flag("transpose_a") || node.flag("accumulate")) return false;
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
                   &c = graph.value(node.outputs[0]);
@@ -77,7 +72,7 @@ class ProductFusion {
     for (ir::Region& region : function.regions) {
       std::vector<Node>& nodes = region.nodes;
       for (size_t p = 0; p < nodes.size();) {
-        if (!is_candidate(graph_, nodes[p])) {
+        if (!can_have_epilogue(graph_, nodes[p])) {
           ++p;
           continue;
         }

@@ -19,7 +19,7 @@ using ir::Node;
 using ir::Use;
 
 // d_w = d_y^T x, or += that, of two matrices of one 16-bit type into an f32 gradient.
-bool is_candidate(const ir::Graph& graph, const Node& node) {
+bool is_weight_gradient(const ir::Graph& graph, const Node& node) {
   if (node.op != "gemm" || !node.flag("transpose_a") || node.flag("transpose_b") ||
       node.optional_flag("first_overwrites") || node.inputs.size() > 2)
     return false;
@@ -81,7 +81,7 @@ void replace(std::vector<Node>& nodes, const std::vector<size_t>& gradients, Nod
 std::vector<size_t> gradients_with(const ir::Graph& graph, const std::vector<Node>& nodes, size_t first) {
   std::vector<size_t> found;
   for (size_t n = first; n < nodes.size() && found.size() < cuda::kMostWeightGradients; ++n) {
-    if (!is_candidate(graph, nodes[n]) || !go_together(graph, nodes[first], nodes[n])) continue;
+    if (!is_weight_gradient(graph, nodes[n]) || !go_together(graph, nodes[first], nodes[n])) continue;
     const auto stays = [&](size_t earlier) { return !can_move(graph, nodes, earlier, n); };
     if (std::ranges::any_of(found, stays)) break;
     found.push_back(n);
@@ -97,7 +97,7 @@ void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log
       std::vector<Node>& nodes = region.nodes;
       std::set<Use> left;  // to the library, with the others of their group
       for (size_t n = 0; n < nodes.size(); ++n) {
-        if (!is_candidate(graph, nodes[n]) || left.contains(nodes[n].outputs[0])) continue;
+        if (!is_weight_gradient(graph, nodes[n]) || left.contains(nodes[n].outputs[0])) continue;
         const std::vector<size_t> gradients = gradients_with(graph, nodes, n);
         if (gradients.size() < 2) continue;
         Node together = joined(nodes, gradients);

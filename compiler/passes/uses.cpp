@@ -1,5 +1,7 @@
 #include "passes/uses.h"
 
+#include <algorithm>
+
 namespace hydrac::passes {
 
 void for_each_use(const ir::Graph& graph, const UseVisitor& fn) {
@@ -54,6 +56,11 @@ bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b) {
   const int64_t width = x.strides[1];
   const Range p = range_in_row(u, x, width), q = range_in_row(v, y, width);
   return p.last > width || q.last > width || p.meets(q);
+}
+
+bool touches(const ir::Graph& graph, const std::vector<ir::Use>& uses, ir::Use use) {
+  return std::ranges::any_of(
+      uses, [&](ir::Use other) { return other.value != ir::kNoValue && may_overlap(graph, other, use); });
 }
 
 }  // namespace hydrac::passes

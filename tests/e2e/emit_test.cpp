@@ -4,6 +4,8 @@
 #include <fstream>
 #include <map>
 
+#include "tests/unit/support/source_dir.h"
+
 #include "tests/e2e/cli.h"
 
 namespace hydrac::e2e {
@@ -285,7 +287,8 @@ TEST(Emit, NothingInASpecBecomesCode) {
 // Every spec that comes with hydrac becomes files that parse, without a GPU.
 TEST(Emit, EveryShippedSpecIsEmitted) {
   const Workplace place;
-  for (const fs::directory_entry& spec : fs::directory_iterator(fs::path(HYDRAC_SOURCE_DIR) / "specs")) {
+  for (const fs::directory_entry& spec :
+       fs::directory_iterator(fs::path(hydrac::test::source_dir()) / "specs")) {
     if (spec.path().extension() != ".yaml") continue;
     for (const char* target : {"cpu", "h200", "gtx1650ti"}) {
       const bool cpu = std::string(target) == "cpu", old = std::string(target) == "gtx1650ti";
@@ -319,7 +322,8 @@ TEST(Emit, EveryShippedSpecIsEmitted) {
 // Gradients of two types are two packs, and everything else is of 16 bits.
 TEST(Emit, NarrowStateIsEmitted) {
   const Workplace place;
-  Words words = {"emit", HYDRAC_SOURCE_DIR "/specs/llama-1b.yaml", "-o", "program", "-q", "target=h200"};
+  Words words = {"emit",       hydrac::test::source_dir() + "/specs/llama-1b.yaml", "-o", "program", "-q",
+                 "target=h200"};
   for (const char* key : {"train.gradient_accumulation_steps=1", "optimizations.weights=bf16",
                           "optimizations.gradients=compute", "optimizations.optimizer_state=bf16"})
     words.emplace_back(key);
@@ -341,7 +345,7 @@ TEST(Generated, IsWhatHydracEmitsToday) {
       {"specs/chatgot-small-char.yaml", "generated/chatgot-small-char-gtx1650ti", "model.vocab_size=128"},
   };
   for (const Words& program : programs) {
-    const Outcome outcome = Process(HYDRAC_SOURCE_DIR, with({"diff"}, program)).finish();
+    const Outcome outcome = Process(hydrac::test::source_dir(), with({"diff"}, program)).finish();
     EXPECT_EQ(outcome.code, 0) << program[1];
     EXPECT_EQ(outcome.out, "") << program[1];
   }

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/support/source_dir.h"
+
 #include "tests/e2e/cli.h"
 
 namespace hydrac::e2e {
@@ -16,7 +18,7 @@ using test::spill;
 const Words kQuickGelu = {"base.yaml", "model.hidden_act={cpp: ops/quick_gelu.h, function: quick_gelu}"};
 
 void spill_examples(const Workplace& place) {
-  const std::string examples = std::string(HYDRAC_SOURCE_DIR) + "/examples/ops/";
+  const std::string examples = hydrac::test::source_dir() + "/examples/ops/";
   fs::create_directories(place / "ops");
   for (const char* file : {"quick_gelu.h", "step_decay.h"})
     spill(place / "ops" / file, slurp(examples + file));
@@ -110,7 +112,7 @@ TEST(OwnFunction, CannotBringCodeInByItsName) {
 
 TEST(OwnFunction, TheExampleIsAValidSpec) {
   const Workplace place;
-  const Outcome outcome = place.run({"check", std::string(HYDRAC_SOURCE_DIR) + "/examples/quick_gelu.yaml"});
+  const Outcome outcome = place.run({"check", hydrac::test::source_dir() + "/examples/quick_gelu.yaml"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
 }

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <sstream>
 
+#include "tests/unit/support/source_dir.h"
+
 #include "tests/e2e/cli.h"
 
 namespace hydrac::e2e {
@@ -104,7 +106,7 @@ const Case kCases[] = {
 
 // The examples', and one that needs about every operation that a user's function can have.
 void spill_functions(const Workplace& place) {
-  const std::string examples = std::string(HYDRAC_SOURCE_DIR) + "/examples/ops/";
+  const std::string examples = hydrac::test::source_dir() + "/examples/ops/";
   fs::create_directories(place / "ops");
   for (const char* file : {"quick_gelu.h", "huber.h"})
     spill(place / "ops" / file, test::slurp(examples + file));
@@ -154,7 +156,7 @@ class VerifySmall : public testing::TestWithParam<const char*> {};
 TEST_P(VerifySmall, ShippedSpecsAreRightAtTheSizeOfATest) {
   NEEDS_ORACLE();
   const Workplace place;
-  const std::string spec = std::string(HYDRAC_SOURCE_DIR) + "/specs/" + GetParam() + ".yaml";
+  const std::string spec = hydrac::test::source_dir() + "/specs/" + GetParam() + ".yaml";
   const Outcome outcome =
       place.run({"verify", spec, "--small", "target=cpu", "optimizations.precision=fp32", "--threads", "1"});
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;

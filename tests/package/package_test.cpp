@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "runtime/data/token_shard.h"
+#include "tests/unit/support/source_dir.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::test {
@@ -36,7 +37,7 @@ class Package : public testing::Test {
   // Programs of tests/package, built with `options`.
   void build(const std::string& programs, const std::string& options) {
     const Outcome configured =
-        shell("cmake -S " HYDRAC_SOURCE_DIR "/tests/package -B " + (folder_ / "build").string() +
+        shell("cmake -S " + hydrac::test::source_dir() + "/tests/package -B " + (folder_ / "build").string() +
               " -DCMAKE_CXX_COMPILER=" HYDRAC_COMPILER " -DCMAKE_CXX_COMPILER_LAUNCHER=" HYDRAC_LAUNCHER " " +
               options);
     ASSERT_EQ(configured.code, 0) << configured.output;
@@ -89,8 +90,8 @@ TEST_F(Package, AProgramOnTheInstalledOneTrains) {
 TEST_F(Package, AProgramIsBuiltOnACopiedFolder) {
   const fs::path copy = folder_ / "hydrac";
   fs::create_directory(copy);
-  fs::copy(HYDRAC_SOURCE_DIR "/runtime", copy / "runtime", fs::copy_options::recursive);
-  fs::copy(HYDRAC_SOURCE_DIR "/templates", copy / "templates", fs::copy_options::recursive);
+  fs::copy(hydrac::test::source_dir() + "/runtime", copy / "runtime", fs::copy_options::recursive);
+  fs::copy(hydrac::test::source_dir() + "/templates", copy / "templates", fs::copy_options::recursive);
   build("shards", "-DHYDRAC_RUNTIME=" + copy.string());
   write_tokens();
   const Outcome read = run("shards tokens.bin");

@@ -5,6 +5,7 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/error.h"
+#include "tests/unit/support/source_dir.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::runtime {
@@ -13,7 +14,7 @@ namespace {
 using test::message_of;
 using test::TempDir;
 
-const std::string fixtures = std::string(HYDRAC_SOURCE_DIR) + "/tests/unit/checkpoint/data/";
+const std::string fixtures = hydrac::test::source_dir() + "/tests/unit/checkpoint/data/";
 
 std::string file_of(const std::string& header, size_t data_bytes) {
   const uint64_t length = header.size();

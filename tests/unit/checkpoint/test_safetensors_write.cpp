@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
+#include "tests/unit/support/source_dir.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::runtime {
@@ -15,7 +16,7 @@ using test::slurp;
 using test::TempDir;
 using Dtype = SafetensorsDtype;
 
-const std::string fixtures = std::string(HYDRAC_SOURCE_DIR) + "/tests/unit/checkpoint/data/";
+const std::string fixtures = hydrac::test::source_dir() + "/tests/unit/checkpoint/data/";
 
 std::string written(std::vector<TensorToWrite> tensors,
                     const SafetensorsMetadata& metadata = {{"format", "pt"}}) {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "../support/temp_dir.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::test {
 
@@ -19,7 +20,7 @@ CompiledKernels::CompiledKernels(const std::string& source) {
       "{} -std=c++20 -O2 -march=native -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math -shared "
       "-fPIC "
       "-I {}/templates -I {}/templates/include -o {} {} 2> {}",
-      HYDRAC_CXX, HYDRAC_SOURCE_DIR, HYDRAC_SOURCE_DIR, (folder / "kernels.so").string(),
+      HYDRAC_CXX, hydrac::test::source_dir(), hydrac::test::source_dir(), (folder / "kernels.so").string(),
       (folder / "kernels.cpp").string(), (folder / "messages").string());
   if (std::system(command.c_str()) != 0) throw std::runtime_error(slurp(folder / "messages") + source);
   library_ = dlopen((folder / "kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -7,6 +7,7 @@
 
 #include "autodiff/autodiff.h"
 #include "spec/load.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::test {
 
@@ -37,8 +38,9 @@ spec::Spec shipped_spec(const std::string& name, std::vector<std::string> overri
   diag::Diagnostics diagnostics;
   for (const char* cpu : {"target=cpu", "optimizations.precision=fp32", "optimizations.loss=materialized"})
     overrides.push_back(cpu);
-  return valid(spec::load_spec(HYDRAC_SOURCE_DIR "/specs/" + name + ".yaml", overrides, diagnostics),
-               diagnostics);
+  return valid(
+      spec::load_spec(hydrac::test::source_dir() + "/specs/" + name + ".yaml", overrides, diagnostics),
+      diagnostics);
 }
 
 SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(given)) {

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/unit/support/source_dir.h"
+
 namespace {
 
 // The assembly of `source` for a processor with AVX2 and fused multiply-add.
@@ -19,7 +21,7 @@ std::string assembly_of(const std::string& source) {
       std::filesystem::temp_directory_path() / ("hydrac-vectorize-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "loop.cpp") << source;
-  const std::string templates = HYDRAC_SOURCE_DIR "/templates";
+  const std::string templates = hydrac::test::source_dir() + "/templates";
   const std::string command = std::string(HYDRAC_CXX) +
                               " -std=c++20 -O3 -march=haswell -fopenmp-simd -ffp-contract=off -fno-math-errno"
                               " -fno-trapping-math -fno-asynchronous-unwind-tables -S -I " +

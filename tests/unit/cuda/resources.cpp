@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "../support/temp_dir.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::test {
 
@@ -12,7 +13,7 @@ namespace {
 
 // Every header of templates/ under the name with which sources include it.
 std::vector<std::pair<std::string, std::string>> device_headers() {
-  const std::filesystem::path templates = HYDRAC_SOURCE_DIR "/templates";
+  const std::filesystem::path templates = hydrac::test::source_dir() + "/templates";
   std::vector<std::pair<std::string, std::string>> headers;
   for (const char* root : {"", "include", "cuda/nvrtc"}) {
     for (const auto& file : std::filesystem::recursive_directory_iterator(templates / root)) {

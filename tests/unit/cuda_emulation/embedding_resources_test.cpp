@@ -7,6 +7,7 @@
 #include "../support/temp_dir.h"
 #include "runtime/error.h"
 #include "targets/device_code/nvrtc.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::runtime::cuda {
 namespace {
@@ -64,7 +65,7 @@ TEST(EmbeddingResources, NoSpillsOnAnyArchitecture) {
   }
   CompileRequest request;
   request.source = source();
-  const std::filesystem::path templates = std::filesystem::path(HYDRAC_SOURCE_DIR) / "templates";
+  const std::filesystem::path templates = std::filesystem::path(hydrac::test::source_dir()) / "templates";
   for (const char* name : {"cuda/embedding_backward.cuh", "cuda/embedding_geometry.h", "cuda/types.cuh"})
     request.headers.emplace_back(name, test::slurp(templates / name));
   request.headers.emplace_back("hydrac/math.h", test::slurp(templates / "include/hydrac/math.h"));

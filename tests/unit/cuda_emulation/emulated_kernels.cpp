@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "../support/temp_dir.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::emulation {
 
@@ -34,7 +35,7 @@ EmulatedKernels::EmulatedKernels(const std::string& source, const std::vector<st
       "-fno-strict-aliasing "
       "-fno-exceptions -fno-gnu-unique -fvisibility=hidden -shared -fPIC -Wl,-z,defs {1} "
       "-I {2}/tests/unit/cuda_emulation -I {2}/templates -I {2}/templates/include -o {3} {4} 2> {5}",
-      HYDRAC_CXX, kSanitize, HYDRAC_SOURCE_DIR, (folder / "kernels.so").string(),
+      HYDRAC_CXX, kSanitize, hydrac::test::source_dir(), (folder / "kernels.so").string(),
       (folder / "kernels.cpp").string(), (folder / "messages").string());
   if (std::system(command.c_str()) != 0) throw EmulationError(test::slurp(folder / "messages") + source);
   library_ = ::dlopen((folder / "kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);

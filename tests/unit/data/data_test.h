@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/unit/support/source_dir.h"
+
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
@@ -56,12 +58,12 @@ std::string input_error(Action&& action) {
 }
 
 inline std::filesystem::path test_file(const std::string& name) {
-  return std::filesystem::path(HYDRAC_SOURCE_DIR) / "tests/unit/data/files" / name;
+  return std::filesystem::path(hydrac::test::source_dir()) / "tests/unit/data/files" / name;
 }
 
 // A file of the shared data, which lies beside the checkout where there is one.
 inline std::filesystem::path shared_file(const std::string& name) {
-  return std::filesystem::path(HYDRAC_SOURCE_DIR) / "../shared/data" / name;
+  return std::filesystem::path(hydrac::test::source_dir()) / "../shared/data" / name;
 }
 
 // Ends the test as skipped, and says so, when the shared file is missing.

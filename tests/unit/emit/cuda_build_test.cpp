@@ -21,6 +21,7 @@
 #include "spec/load.h"
 #include "targets/cuda/kernels.h"
 #include "targets/cuda/machine.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::emit {
 namespace {
@@ -120,9 +121,9 @@ Arithmetic by_nvcc(const Files& files, const std::set<std::string>& uncontracted
                                       "-O3",
                                       fmt::format("-arch=compute_{}a", kCapability),
                                       "-I" + folder.path().string(),
-                                      "-I" HYDRAC_SOURCE_DIR,
-                                      "-I" HYDRAC_SOURCE_DIR "/templates",
-                                      "-I" HYDRAC_SOURCE_DIR "/templates/include"};
+                                      "-I" + hydrac::test::source_dir(),
+                                      "-I" + hydrac::test::source_dir() + "/templates",
+                                      "-I" + hydrac::test::source_dir() + "/templates/include"};
     if (uncontracted.contains(name)) words.push_back("--fmad=false");
     words.insert(words.end(), {source, "-o", ptx});
     compiled.push_back(std::async(std::launch::async, [&processors, words, ptx] {

@@ -7,6 +7,7 @@
 
 #include "job_folder.h"
 #include "small_model.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::oracle {
 namespace {
@@ -15,7 +16,7 @@ using nlohmann::json;
 
 TEST(Bench, TimesTheExampleJobWithoutAnyTensors) {
   JobFolder job;
-  std::ifstream example(HYDRAC_SOURCE_DIR "/oracle/example/job.json");
+  std::ifstream example(hydrac::test::source_dir() + "/oracle/example/job.json");
   job.root() = json::parse(example);
   job.root()["bench_steps"] = 2;
   job.write();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/support/source_dir.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::test {
@@ -35,7 +36,7 @@ class RunTests : public testing::Test {
   }
 
   Outcome run(const std::string& options = "", const std::string& filter = "") {
-    const std::string command = HYDRAC_SOURCE_DIR "/tests/run-tests " + options + " " +
+    const std::string command = hydrac::test::source_dir() + "/tests/run-tests " + options + " " +
                                 build_.path().string() + (filter.empty() ? "" : " '" + filter + "'") +
                                 " 2>&1";
     Outcome outcome;

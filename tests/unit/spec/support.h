@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/support/source_dir.h"
+
 #include "spec/load.h"
 
 namespace hydrac::spec {
@@ -50,7 +52,7 @@ inline std::string read_file(const std::filesystem::path& path) {
 }
 
 inline std::filesystem::path source_dir() {
-  return HYDRAC_SOURCE_DIR;
+  return hydrac::test::source_dir();
 }
 
 // A folder of its own for a test, gone afterwards.

@@ -15,6 +15,7 @@
 #include "examples/ops/quick_gelu.h"
 #include "examples/ops/step_decay.h"
 #include "specialize/lift_function.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::specialize {
 namespace {
@@ -23,7 +24,7 @@ using functions::Function;
 using functions::Number;
 
 std::string read(const std::string& path) {
-  std::ifstream stream(std::string(HYDRAC_SOURCE_DIR) + "/" + path, std::ios::binary);
+  std::ifstream stream(hydrac::test::source_dir() + "/" + path, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 

@@ -7,6 +7,7 @@
 
 #include "diag/diagnostic.h"
 #include "spec/load.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::verify {
 namespace {
@@ -21,7 +22,7 @@ spec::Spec load(const std::string& file, const Words& overrides) {
 }
 
 std::string shipped(const std::string& name) {
-  return std::string(HYDRAC_SOURCE_DIR) + "/specs/" + name + ".yaml";
+  return hydrac::test::source_dir() + "/specs/" + name + ".yaml";
 }
 
 TEST(SmallOverrides, KeepTheGroupsOfLlamaAndTheWidthOfItsHeads) {
@@ -56,7 +57,7 @@ TEST(SmallOverrides, DoNotWantTheDataToCountItsCharactersOrColumns) {
 // Whatever is shipped: a valid spec that is the same but for its sizes, and that does not shrink further.
 TEST(SmallOverrides, MakeValidSpecsOfAllThatAreShipped) {
   int count = 0;
-  for (const auto& file : std::filesystem::directory_iterator(std::string(HYDRAC_SOURCE_DIR) + "/specs")) {
+  for (const auto& file : std::filesystem::directory_iterator(hydrac::test::source_dir() + "/specs")) {
     if (file.path().extension() != ".yaml") continue;
     ++count;
     const spec::Spec whole = load(file.path(), {}), small = load(file.path(), small_overrides(whole));
