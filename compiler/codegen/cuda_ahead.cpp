@@ -53,8 +53,8 @@ std::vector<ExprId> CudaBodyPrinter::loads_ahead() const {
 // does not come ahead.
 bool CudaBodyPrinter::makes_room_ahead(const std::vector<ExprId>& loads) {
   constexpr int64_t of_the_system = 1024;
-  const int64_t room =
-      shared_bytes_of_sm(gpu_) / layout_.blocks_per_sm - of_the_system - static_shared_bytes();
+  const int64_t room = cuda::shared_bytes_of_sm(gpu_.capability) / layout_.blocks_per_sm - of_the_system -
+                       static_shared_bytes();
   const auto bytes = [&](int64_t steps) {
     int64_t sum = 0;
     for (ExprId id : loads) sum += bytes_ahead(id, steps);

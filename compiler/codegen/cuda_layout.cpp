@@ -18,7 +18,6 @@ using ir::StoreKind;
 
 namespace {
 
-constexpr int kSmsOfAnUnknownGpu = 128;
 constexpr int64_t kSharedBesideRows = 2048;  // of a block: its reductions, and what the system takes
 
 int64_t ceil_div(int64_t a, int64_t b) {
@@ -78,8 +77,8 @@ class Planner {
         body_(*node.body),
         deps_(dependences(body_)),
         live_(live_expressions(body_)),
-        sms_(gpu.sms > 0 ? gpu.sms : kSmsOfAnUnknownGpu),
-        shared_bytes_(shared_bytes_of_sm(gpu)),
+        sms_(gpu.sms),
+        shared_bytes_(cuda::shared_bytes_of_sm(gpu.capability)),
         capability_(gpu.capability) {
     for (const Stage& stage : stages_of(body_, deps_, live_)) {
       has_row_stores_ |= !stage.row_stores.empty();
@@ -307,14 +306,6 @@ CudaLayout epilogue_layout(const ir::Graph& graph, const ir::Node& node, const t
 }
 
 }  // namespace
-
-int64_t shared_bytes_of_sm(const targets::Target& gpu) {
-  const int kib = gpu.capability < 80                             ? 64
-                  : gpu.capability == 80                          ? 164
-                  : gpu.capability == 90 || gpu.capability == 100 ? 228
-                                                                  : 100;
-  return kib * int64_t{1024};
-}
 
 CudaLayout cuda_layout(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   if (node.product.value != ir::kNoValue) return epilogue_layout(graph, node, gpu);

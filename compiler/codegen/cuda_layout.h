@@ -51,9 +51,6 @@ struct CudaLayout {
   int threads() const { return lanes * rows; }
 };
 
-// Shared memory of a multiprocessor in bytes; each block takes 1024 of them for itself.
-int64_t shared_bytes_of_sm(const targets::Target& gpu);
-
 CudaLayout cuda_layout(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
 
 }  // namespace hydrac::codegen

@@ -21,7 +21,7 @@ cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& nod
                                      const targets::Target& gpu) {
   const passes::EpilogueShape epilogue{.paired = node.flag("paired"),
                                        .sums = static_cast<int>(node.integer("sums"))};
-  cuda::ProductProblem problem = passes::product_problem(graph, node, epilogue, gpu.capability);
+  cuda::ProductProblem problem = passes::product_problem(graph, node, epilogue, gpu.chip());
   if (passes::product_kernel_of(node) == passes::product_kernel::kStationary)
     problem.matrices = static_cast<int>(passes::elementwise_outputs(graph, node).size());
   return problem;

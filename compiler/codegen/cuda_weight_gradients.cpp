@@ -19,7 +19,7 @@ ir::Shape rows_of(const ir::Value& matrix) {
 
 CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node,
                                     const targets::Target& gpu) {
-  const cuda::WeightGradientsProblem problem = passes::weight_gradients_problem(graph, node, gpu.capability);
+  const cuda::WeightGradientsProblem problem = passes::weight_gradients_problem(graph, node, gpu.chip());
   const cuda::WeightGradientTile tile = weight_gradients_tile(problem);
   const cuda::ProductLaunch launch = weight_gradients_launch(problem, tile);
   const Dimensions dimensions(graph);

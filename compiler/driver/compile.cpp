@@ -66,7 +66,7 @@ bool fuses_products(const spec::Spec& spec) {
 
 // A norm that is computed again, statistics and all, need not become the same kernel there.
 passes::FusedProducts product_fusion(const Compiled& c) {
-  return {.capability = targets::find(c.spec.target)->capability,
+  return {.chip = targets::find(c.spec.target)->chip(),
           .wherever_possible = c.spec.optimizations.fused_products == spec::FusedProducts::all,
           .sums_rows = !c.recompute.block};
 }
@@ -170,7 +170,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (fuses_products(spec)) {
     passes::fuse_products(c.graph, product_fusion(c), kept.by_host, c.decisions);
     passes::gather_weight_gradients(c.graph, product_fusion(c), c.decisions);
-    passes::square_weight_gradients(c.graph, target.capability, c.decisions);
+    passes::square_weight_gradients(c.graph, target.chip(), c.decisions);
     after("products");
   }
   passes::in_place(c.graph, c.decisions);

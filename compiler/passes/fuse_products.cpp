@@ -179,7 +179,7 @@ class ProductFusion {
   };
 
   Choice choose(const Node& product, const EpilogueShape& shape) const {
-    const cuda::ProductProblem problem = product_problem(graph_, product, shape, options_.capability);
+    const cuda::ProductProblem problem = product_problem(graph_, product, shape, options_.chip);
     if (shape.passes > 1) return choose_rows(product, problem);
     if (!product_supports(problem)) return {.obstacle = kDoesNotFit};
     if (is_small(product, shape)) return {product_kernel::kSmall};
@@ -191,7 +191,7 @@ class ProductFusion {
   // than the one for large products.
   Node by_fastest(Node fused, const EpilogueShape& shape) const {
     if (product_kernel_of(fused) != product_kernel::kLarge || needs_many_registers(*fused.body)) return fused;
-    cuda::ProductProblem problem = product_problem(graph_, fused, shape, options_.capability);
+    cuda::ProductProblem problem = product_problem(graph_, fused, shape, options_.chip);
     problem.matrices = static_cast<int>(elementwise_outputs(graph_, fused).size());
     if (stationary_product_pays(problem)) fused.attributes["kernel"] = product_kernel::kStationary;
     return fused;
@@ -208,7 +208,7 @@ class ProductFusion {
 
   // Whether the kernel for small products takes it.
   bool is_small(const Node& product, const EpilogueShape& shape) const {
-    return small_product_pays(product_problem(graph_, product, shape, options_.capability)) &&
+    return small_product_pays(product_problem(graph_, product, shape, options_.chip)) &&
            is_there_before(product.inputs[1]);
   }
 
@@ -268,7 +268,7 @@ class ProductFusion {
 }  // namespace
 
 bool joins_pointwise(const ProductSizes& sizes, const FusedProducts& options) {
-  const cuda::ProductProblem problem{.capability = options.capability,
+  const cuda::ProductProblem problem{.chip = options.chip,
                                      .is_bf16 = true,
                                      .b_transposed = true,
                                      .m = sizes.rows,

@@ -101,8 +101,7 @@ void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log
         const std::vector<size_t> gradients = gradients_with(graph, nodes, n);
         if (gradients.size() < 2) continue;
         Node together = joined(nodes, gradients);
-        const cuda::WeightGradientsProblem problem =
-            weight_gradients_problem(graph, together, options.capability);
+        const cuda::WeightGradientsProblem problem = weight_gradients_problem(graph, together, options.chip);
         const bool joins =
             weight_gradients_support(problem) && (options.wherever_possible || weight_gradients_pay(problem));
         std::vector<std::string> names;

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "cuda/chip.h"
 #include "ir/graph.h"
 #include "models/parameters.h"
 #include "passes/log.h"
@@ -59,7 +60,7 @@ void chunk_head(ir::Graph& graph, const HeadParts& limits, Log& log);
 
 // Which products become kernels of ours, with the fused node behind them.
 struct FusedProducts {
-  int capability = 0;              // of the GPU
+  cuda::Chip chip{};               // of the GPU
   bool wherever_possible = false;  // also where a library's product and a kernel of its own are faster
   bool sums_rows = true;           // also with fused nodes that sum over a row
 };
@@ -137,7 +138,7 @@ void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log
 // "weight_gradients" writes whole rows of the pack that nobody else writes, it gets an output more: sums of
 // squares of pieces of its gradients (weight_gradient_pieces), a slot a layer. The norm then adds those up,
 // and reads the pack's other rows only. Bits equal but for the order of that sum.
-void square_weight_gradients(ir::Graph& graph, int capability, Log& log);
+void square_weight_gradients(ir::Graph& graph, cuda::Chip chip, Log& log);
 
 // A fused node's output takes over the memory of an input that nobody reads afterwards.
 void in_place(ir::Graph& graph, Log& log);

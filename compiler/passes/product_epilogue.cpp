@@ -88,12 +88,12 @@ const std::string& product_kernel_of(const Node& fused_product) {
 }
 
 cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& product,
-                                     const EpilogueShape& epilogue, int capability) {
+                                     const EpilogueShape& epilogue, cuda::Chip chip) {
   const bool is_fused = product.product.value != ir::kNoValue;
   const ir::Value &a = graph.value(product.inputs[0]),
                   &c = graph.value(is_fused ? product.product : product.outputs[0]);
   const int64_t n = c.shape.back().size;
-  return {.capability = capability,
+  return {.chip = chip,
           .is_bf16 = c.dtype == ir::DType::bf16,
           .b_transposed = product.flag("transpose_b"),
           .m = element_count(c.shape) / n,

@@ -28,7 +28,7 @@ struct EpilogueShape {
 
 // A gemm without transpose_a or a "fused_product" as our kernels know it; its `matrices` is 0.
 cuda::ProductProblem product_problem(const ir::Graph& graph, const ir::Node& product,
-                                     const EpilogueShape& epilogue, int capability);
+                                     const EpilogueShape& epilogue, cuda::Chip chip);
 
 // Nothing where no kernel of ours takes `reader` as its epilogue. All ask for work over the product's rows
 // and columns without gathers, one column space, the product loaded only where the row and column stand, and

@@ -73,10 +73,10 @@ struct Writer {
 
 class NormOfPack {
  public:
-  NormOfPack(ir::Graph& graph, int capability, ir::ValueId pack)
+  NormOfPack(ir::Graph& graph, cuda::Chip chip, ir::ValueId pack)
       : graph_(graph), pack_(pack), rows_(graph.value(pack).shape[0].size) {
     for (Region& region : graph.function("micro_step").regions) {
-      for (size_t n = 0; n < region.nodes.size(); ++n) add_writer(region, n, capability);
+      for (size_t n = 0; n < region.nodes.size(); ++n) add_writer(region, n, chip);
     }
     std::ranges::sort(written_, {}, &Rows::first);
   }
@@ -114,7 +114,7 @@ class NormOfPack {
   }
 
  private:
-  void add_writer(Region& region, size_t n, int capability) {
+  void add_writer(Region& region, size_t n, cuda::Chip chip) {
     const Node& node = region.nodes[n];
     if (node.op != "weight_gradients" || node.flag("accumulate")) return;
     std::vector<Rows> rows;
@@ -123,7 +123,7 @@ class NormOfPack {
       if (!own || is_written_elsewhere(node, gradient)) return;
       rows.push_back(*own);
     }
-    const cuda::WeightGradientsProblem problem = weight_gradients_problem(graph_, node, capability);
+    const cuda::WeightGradientsProblem problem = weight_gradients_problem(graph_, node, chip);
     writers_.push_back({&region, n, weight_gradient_pieces(problem, weight_gradients_tile(problem))});
     written_.insert(written_.end(), rows.begin(), rows.end());
   }
@@ -211,12 +211,12 @@ void replace(Region& region, size_t at, std::vector<Node> nodes) {
 
 }  // namespace
 
-void square_weight_gradients(ir::Graph& graph, int capability, Log& log) {
+void square_weight_gradients(ir::Graph& graph, cuda::Chip chip, Log& log) {
   for (Region& region : graph.function("update").regions) {
     for (size_t n = 0; n < region.nodes.size(); ++n) {
       const Node norm = region.nodes[n];
       if (!sums_squares(norm) || graph.value(norm.inputs[0]).role != ir::Role::gradient) continue;
-      NormOfPack pack(graph, capability, norm.inputs[0].value);
+      NormOfPack pack(graph, chip, norm.inputs[0].value);
       if (!pack.has_writers() || pack.sums() > kMostSums) continue;
       replace(region, n, pack.split(norm));
       log.push_back({"products", fmt::format("update.{}: squares of weight gradients are summed where they "

@@ -5,9 +5,9 @@
 namespace hydrac::passes {
 
 cuda::WeightGradientsProblem weight_gradients_problem(const ir::Graph& graph, const ir::Node& node,
-                                                      int capability) {
+                                                      cuda::Chip chip) {
   const ir::Value& d_y = graph.value(node.inputs[0]);
-  cuda::WeightGradientsProblem problem{.capability = capability,
+  cuda::WeightGradientsProblem problem{.chip = chip,
                                        .is_bf16 = d_y.dtype == ir::DType::bf16,
                                        .rows = element_count(ops::leading(d_y.shape)),
                                        .count = static_cast<int>(node.inputs.size() / 2),

@@ -7,6 +7,6 @@ namespace hydrac::passes {
 
 // `node`: d_y and x of each gradient are its inputs, the gradients its first outputs.
 cuda::WeightGradientsProblem weight_gradients_problem(const ir::Graph& graph, const ir::Node& node,
-                                                      int capability);
+                                                      cuda::Chip chip);
 
 }  // namespace hydrac::passes

@@ -10,7 +10,7 @@ constexpr std::array kTargets = {
     Target{.name = "cpu"},
 #define GPU(name, capability, sms, gib, gbs, fp32, tf32, fp16, bf16, fp8) \
   Target{name, SM(capability), capability, sms, gib, gbs, fp32, tf32, fp16, bf16, fp8},
-#define ARCH(capability) Target{SM(capability), SM(capability), capability},
+#define ARCH(capability, sms) Target{SM(capability), SM(capability), capability, sms},
 #include "targets/targets.def"
 #undef GPU
 #undef ARCH

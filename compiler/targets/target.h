@@ -3,10 +3,13 @@
 #include <span>
 #include <string_view>
 
+#include "cuda/chip.h"
+
 namespace hydrac::targets {
 
 // Peaks are dense TFLOP/s with fp32 accumulation. Sizes and peaks are 0 where they are not known before the
-// program meets the machine (cpu, and a GPU given by arch only), and where the hardware has no such unit.
+// program meets the machine (cpu; of a GPU given by arch only `sms` is known, as that of the usual chip), and
+// where the hardware has no such unit.
 struct Target {
   std::string_view name;     // "cpu", "h200", "sm_90"
   std::string_view arch;     // "sm_90"; empty for cpu
@@ -20,6 +23,7 @@ struct Target {
   double bf16_tflops = 0;
   double fp8_tflops = 0;
 
+  cuda::Chip chip() const { return {capability, sms}; }
   bool is_cpu() const { return capability == 0; }
   bool has_tf32() const { return capability >= 80; }
   bool has_fp16() const { return capability >= 75; }

@@ -38,7 +38,8 @@ TEST(AttentionGeometry, TilesFitSharedMemoryAndKeepTheirShape) {
                                       << p.element_bytes << " kernel " << static_cast<int>(kernel));
       const AttentionFamily family = attention_family(p);
       const AttentionTile tile = attention_tile(p, kernel);
-      EXPECT_LE(attention_launch(p, kernel).shared_bytes, attention_shared_limit(p.capability));
+      EXPECT_LE(attention_launch(p, kernel).shared_bytes,
+                static_cast<std::uint64_t>(shared_bytes_of_block(p.capability)));
       EXPECT_GE(tile.warps, 1);
       EXPECT_GE(tile.stages, 1);
       EXPECT_LE(tile.threads(), 1024);
@@ -129,7 +130,7 @@ TEST(AttentionGeometry, BlocksOwnHeadsThatFitIntoSharedMemory) {
     const AttentionProblem p{capability, 2, true, true, 64, tokens, 12, kv_heads, head_dim, causal};
     if (!attention_owns_heads(p)) return false;
     EXPECT_LE(attention_launch(p, AttentionKernel::head_gradients).shared_bytes,
-              attention_shared_limit(90) / (tokens <= 64 ? 2 : 1));
+              static_cast<std::uint64_t>(shared_bytes_of_block(90)) / (tokens <= 64 ? 2 : 1));
     EXPECT_EQ(attention_backward_workspace(p), 0u);
     return true;
   };
@@ -169,7 +170,7 @@ TEST(AttentionGeometry, FusedGradientsLaunchABlockAMultiprocessor) {
   const AttentionLaunch launch = attention_launch(hydra, AttentionKernel::gradients);
   EXPECT_EQ(launch.grid, 132u);
   EXPECT_EQ(launch.threads, 256 + 128);
-  EXPECT_LE(launch.shared_bytes, attention_shared_limit(90));
+  EXPECT_LE(launch.shared_bytes, static_cast<std::uint64_t>(shared_bytes_of_block(90)));
   EXPECT_EQ(attention_launch(hydra, AttentionKernel::query_terms).grid, 16u * 12 * 16);
   const AttentionProblem small{90, 2, true, true, 2, 300, 6, 3, 64};
   EXPECT_EQ(attention_launch(small, AttentionKernel::gradients).grid, 2u * 3 * 3);

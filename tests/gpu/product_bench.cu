@@ -87,10 +87,10 @@ void time_shape(const char* name, Make make) {
 }
 
 constexpr cuda::ProductProblem forward(std::int64_t m, std::int64_t n, std::int64_t k, bool paired = false) {
-  return {90, true, true, m, n, k, paired, 0};
+  return {kHopper, true, true, m, n, k, paired, 0};
 }
 constexpr cuda::ProductProblem backward(std::int64_t m, std::int64_t n, std::int64_t k, int sums) {
-  return {90, true, false, m, n, k, false, sums};
+  return {kHopper, true, false, m, n, k, false, sums};
 }
 
 template <int n>

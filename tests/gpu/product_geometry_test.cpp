@@ -10,7 +10,7 @@ constexpr std::uint64_t kSharedLimit = 227 * 1024;  // of a block of capability 
 
 ProductProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed = true,
                        bool paired = false, int sums = 0) {
-  return {90, true, b_transposed, m, n, k, paired, sums};
+  return {kHopper, true, b_transposed, m, n, k, paired, sums};
 }
 
 template <class Visit>
@@ -89,6 +89,13 @@ TEST(ProductGeometry, PaysWhereItWasMeasuredTo) {
   EXPECT_FALSE(product_pays(problem(1024, 3072, 768)));  // the text that a run writes at its end
 }
 
+TEST(ProductGeometry, ASmallerChipGetsAsManyBlocksAsItHas) {
+  ProductProblem p = problem(65536, 3072, 768);
+  EXPECT_EQ(product_launch(p).grid, 132u);
+  p.chip = {90, 114};  // H100 PCIe
+  EXPECT_EQ(product_launch(p).grid, 114u);
+}
+
 TEST(ProductGeometry, RefusesWhatItDoesNotCompute) {
   EXPECT_TRUE(product_supports(problem(1, 8, 8)));
   EXPECT_FALSE(product_supports(problem(1, 12, 8)));  // rows of 24 bytes
@@ -99,7 +106,7 @@ TEST(ProductGeometry, RefusesWhatItDoesNotCompute) {
   EXPECT_FALSE(product_supports(problem(1, 8, 8, true, false, 3)));
   ProductProblem other = problem(1, 8, 8);
   for (int capability : {80, 89, 100, 120}) {
-    other.capability = capability;
+    other.chip.capability = capability;
     EXPECT_FALSE(product_supports(other));
   }
 }

@@ -10,7 +10,7 @@ constexpr std::uint64_t kSharedLimit = 227 * 1024;  // of a block of capability 
 constexpr int kRegisters = 65536;                   // of a multiprocessor
 
 ProductProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed = true) {
-  return {90, true, b_transposed, m, n, k, false, b_transposed ? 0 : 3};
+  return {kHopper, true, b_transposed, m, n, k, false, b_transposed ? 0 : 3};
 }
 
 template <class Visit>
@@ -128,7 +128,7 @@ TEST(RowProductGeometry, RefusesWhatItDoesNotCompute) {
   EXPECT_FALSE(row_product_supports(problem(64, 512, 256)));
   EXPECT_FALSE(row_product_supports(problem(64, 256, 12)));
   ProductProblem older = problem(64, 256, 256);
-  older.capability = 80;
+  older.chip.capability = 80;
   EXPECT_FALSE(row_product_supports(older));
   ProductProblem sums = problem(64, 256, 256);
   sums.sums = 4;

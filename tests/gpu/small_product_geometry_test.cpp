@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kSharedLimit = 227 * 1024;  // of a block of capability 9.0
 
 ProductProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed = true) {
-  return {90, true, b_transposed, m, n, k, false, 0};
+  return {kHopper, true, b_transposed, m, n, k, false, 0};
 }
 
 template <class Visit>
@@ -93,7 +93,7 @@ TEST(SmallProductGeometry, RefusesWhatItDoesNotCompute) {
   EXPECT_FALSE(small_product_supports(paired));
   EXPECT_FALSE(small_product_supports(problem(1, 12, 8)));
   ProductProblem older = problem(64, 256, 256);
-  older.capability = 80;
+  older.chip.capability = 80;
   EXPECT_FALSE(small_product_supports(older));
 }
 

@@ -19,7 +19,7 @@ constexpr cuda::ProductProblem with_matrices(cuda::ProductProblem problem, int m
 
 template <std::int64_t m, int n, int k>
 void time_shape(const char* title) {
-  constexpr cuda::ProductProblem p{90, true, true, m, n, k, false, 0};
+  constexpr cuda::ProductProblem p{kHopper, true, true, m, n, k, false, 0};
   DeviceArray<bf16> a = random_array(m * k, 1), b = random_array(std::size_t{n} * k, 2),
                     bias = random_array(n, 3), source = random_array(m * k, 4);
   DeviceArray<bf16> c(m * n), y(m * n);
@@ -31,10 +31,14 @@ void time_shape(const char* title) {
       a.get(), b.get(), {.bias = bias.get()}, {y.get()});
   const Launch before = [&](cudaStream_t stream) { launch_copy(source.get(), a.get(), m * k, stream); };
   Table table;
-  table.add("gelu, large products", [&](cudaStream_t stream) { gelu(stream, true); }, before);
-  table.add("gelu, b in shared memory", [&](cudaStream_t stream) { stationary_gelu(stream, true); }, before);
-  table.add("bias, large products", [&](cudaStream_t stream) { add_bias(stream, true); }, before);
-  table.add("bias, b in shared memory", [&](cudaStream_t stream) { stationary_bias(stream, true); }, before);
+  table.add(
+      "gelu, large products", [&](cudaStream_t stream) { gelu(stream, true); }, before);
+  table.add(
+      "gelu, b in shared memory", [&](cudaStream_t stream) { stationary_gelu(stream, true); }, before);
+  table.add(
+      "bias, large products", [&](cudaStream_t stream) { add_bias(stream, true); }, before);
+  table.add(
+      "bias, b in shared memory", [&](cudaStream_t stream) { stationary_bias(stream, true); }, before);
   table.print(title, before);
 }
 

@@ -10,7 +10,7 @@ constexpr std::uint64_t kSharedLimit = 227 * 1024;  // of a block of capability 
 
 ProductProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed = true,
                        int matrices = 2) {
-  return {90, true, b_transposed, m, n, k, false, 0, matrices};
+  return {kHopper, true, b_transposed, m, n, k, false, 0, matrices};
 }
 
 template <class Visit>

@@ -1,6 +1,6 @@
 // Tests the kernel of products with b in shared memory on a GPU: the products against float64, what the
-// epilogue makes of them bit by bit, that all of each output is written and nothing past it, that a second run
-// gives the same bits, and that launches which overlap, each reading what the one before wrote, give what
+// epilogue makes of them bit by bit, that all of each output is written and nothing past it, that a second
+// run gives the same bits, and that launches which overlap, each reading what the one before wrote, give what
 // launches one after the other give. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/stationary_product_test.cu -o stationary_product_test
@@ -27,7 +27,7 @@ struct KeepAndAddBias : ElementwiseAddBias<T> {
 
 template <class T, int m, int n, int k, bool b_transposed>
 void check_size() {
-  constexpr cuda::ProductProblem problem{90, __is_same(T, bf16), b_transposed, m, n, k, false, 0, 2};
+  constexpr cuda::ProductProblem problem{kHopper, __is_same(T, bf16), b_transposed, m, n, k, false, 0, 2};
   const auto a = random_values<T>(static_cast<std::size_t>(m) * k, 3 * m + n);
   auto b = random_values<T>(static_cast<std::size_t>(n) * k, 5 * m + k);
   for (T& weight : b) weight = from_float<T>(to_float(weight) / std::sqrt(static_cast<float>(k)));
@@ -36,8 +36,8 @@ void check_size() {
   DeviceArray<T> c(static_cast<std::size_t>(m) * n), y(static_cast<std::size_t>(m) * n);
   KeepAndAddBias<T> epilogue{};
   epilogue.bias = device_bias.get();
-  const StationaryProductKernel<T, problem, KeepAndAddBias<T>> launch(device_a.get(), device_b.get(), epilogue,
-                                                                      {c.get(), y.get()});
+  const StationaryProductKernel<T, problem, KeepAndAddBias<T>> launch(device_a.get(), device_b.get(),
+                                                                      epilogue, {c.get(), y.get()});
   std::vector<T> cs[2], ys[2];
   bool intact = true;
   for (int run = 0; run < 2; ++run) {
@@ -57,12 +57,12 @@ void check_size() {
   for (std::size_t i = 0; i < cs[0].size(); ++i)
     wrong += from_float<T>(to_float(cs[0][i]) + to_float(bias[i % n])).bits != ys[0][i].bits;
   // What rounding the products explains, with room.
-  const bool passed =
-      error < (__is_same(T, bf16) ? 2.5e-3 : 3.5e-4) && wrong == 0 && repeatable && intact;
+  const bool passed = error < (__is_same(T, bf16) ? 2.5e-3 : 3.5e-4) && wrong == 0 && repeatable && intact;
   failures += !passed;
-  std::printf("%s %-4s m=%-4d n=%-4d k=%-3d %s product %.1e wrong outputs %zu%s%s\n", passed ? "ok  " : "FAIL",
-              __is_same(T, bf16) ? "bf16" : "f16", m, n, k, b_transposed ? "[n,k]" : "[k,n]", error, wrong,
-              repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
+  std::printf("%s %-4s m=%-4d n=%-4d k=%-3d %s product %.1e wrong outputs %zu%s%s\n",
+              passed ? "ok  " : "FAIL", __is_same(T, bf16) ? "bf16" : "f16", m, n, k,
+              b_transposed ? "[n,k]" : "[k,n]", error, wrong, repeatable ? "" : " NOT REPEATABLE",
+              intact ? "" : " WROTE PAST THE END");
   std::fflush(stdout);
 }
 
@@ -80,7 +80,7 @@ void check_sizes() {
 template <bool b_transposed>
 void check_chain(int chains) {
   constexpr int rows = 4096, n = 256, times = 40;
-  constexpr cuda::ProductProblem problem{90, true, b_transposed, rows, n, n, false, 0, 1};
+  constexpr cuda::ProductProblem problem{kHopper, true, b_transposed, rows, n, n, false, 0, 1};
   const auto start = random_values<bf16>(std::size_t{rows} * n, 11);
   auto weights = random_values<bf16>(std::size_t{n} * n, 12);
   for (bf16& weight : weights) weight = from_float<bf16>(to_float(weight) / 16.0f);

@@ -25,8 +25,9 @@ class LibraryGradient {
     check(cublasLtCreate(&handle_), "cublasLtCreate");
     check(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     const cublasOperation_t transposed = CUBLAS_OP_T;
-    check(cublasLtMatmulDescSetAttribute(product_, CUBLASLT_MATMUL_DESC_TRANSB, &transposed, sizeof transposed),
-          "cublasLtMatmulDescSetAttribute");
+    check(
+        cublasLtMatmulDescSetAttribute(product_, CUBLASLT_MATMUL_DESC_TRANSB, &transposed, sizeof transposed),
+        "cublasLtMatmulDescSetAttribute");
     layout(x_layout_, CUDA_R_16BF, n, rows);
     layout(d_y_layout_, CUDA_R_16BF, m, rows);
     layout(d_w_layout_, CUDA_R_32F, n, m);
@@ -44,7 +45,8 @@ class LibraryGradient {
   static constexpr std::size_t kWorkspaceBytes = 64 << 20;
 
  private:
-  static void layout(cublasLtMatrixLayout_t& to, cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
+  static void layout(cublasLtMatrixLayout_t& to, cudaDataType_t type, std::int64_t rows,
+                     std::int64_t columns) {
     check(cublasLtMatrixLayoutCreate(&to, type, rows, columns, rows), "cublasLtMatrixLayoutCreate");
   }
 
@@ -58,8 +60,9 @@ class LibraryGradient {
 };
 
 constexpr Problem problem_of(std::int64_t rows, std::initializer_list<std::int64_t> sizes) {
-  Problem p{90, true, rows, 0, {}, {}};
-  for (auto at = sizes.begin(); at != sizes.end(); at += 2, ++p.count) p.m[p.count] = at[0], p.n[p.count] = at[1];
+  Problem p{kHopper, true, rows, 0, {}, {}};
+  for (auto at = sizes.begin(); at != sizes.end(); at += 2, ++p.count)
+    p.m[p.count] = at[0], p.n[p.count] = at[1];
   return p;
 }
 
@@ -88,12 +91,11 @@ void add_tile(std::vector<Row>& rows, WeightGradientTensors<bf16, problem>& tens
   }
   constexpr Tile used = cuda::weight_gradients_tile(problem);
   const bool is_used = used.warpgroups == tile.warpgroups && used.columns == tile.columns &&
-                       used.stages == tile.stages && used.parts == tile.parts &&
-                       used.shared == tile.shared;
+                       used.stages == tile.stages && used.parts == tile.parts && used.shared == tile.shared;
   char name[120];
   std::snprintf(name, sizeof name, "%d x %d, %d stages, %d parts, shared by %d: %u blocks, differs %.0e%s",
-                tile.rows(), tile.columns, tile.stages, tile.parts, tile.shared, Kernel::kLaunch.grid, std::sqrt(difference / size),
-                is_used ? " (used)" : "");
+                tile.rows(), tile.columns, tile.stages, tile.parts, tile.shared, Kernel::kLaunch.grid,
+                std::sqrt(difference / size), is_used ? " (used)" : "");
   rows.push_back({name, std::make_unique<Graph>(kTimes, [=](cudaStream_t stream) { kernel(stream, true); })});
 }
 
@@ -139,8 +141,8 @@ int main() {
                Tile{2, 128, 6, 2}, Tile{1, 128, 8, 1}, Tile{1, 128, 4, 1}, Tile{1, 128, 4, 2},
                Tile{2, 128, 3, 2}, Tile{4, 128, 4, 4}, Tile{3, 192, 4, 2}>("tiny-series");
   time_problem<problem_of(16384, {1536, 384, 384, 1536, 1152, 384, 384, 384}), Tile{3, 192, 4, 1},
-               Tile{3, 192, 4, 2}, Tile{3, 192, 4, 2, 2}, Tile{2, 128, 6, 1}, Tile{2, 128, 6, 2}, Tile{3, 128, 5, 1},
-               Tile{3, 128, 5, 2}, Tile{4, 128, 4, 2}, Tile{2, 192, 5, 2}>("char-small");
+               Tile{3, 192, 4, 2}, Tile{3, 192, 4, 2, 2}, Tile{2, 128, 6, 1}, Tile{2, 128, 6, 2},
+               Tile{3, 128, 5, 1}, Tile{3, 128, 5, 2}, Tile{4, 128, 4, 2}, Tile{2, 192, 5, 2}>("char-small");
   time_problem<problem_of(8192, {2048, 512, 512, 2048, 1536, 512, 512, 512}), Tile{2, 128, 6, 1},
                Tile{4, 128, 4, 1}, Tile{4, 128, 4, 2}, Tile{3, 192, 4, 1}>("8192 rows, width 512");
   time_problem<problem_of(8192, {3072, 768, 768, 3072, 2304, 768, 768, 768}), Tile{3, 192, 4, 1},

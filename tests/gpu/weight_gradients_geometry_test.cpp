@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kSharedLimit = 227 * 1024;  // of a block of capability 9.0
 
 WeightGradientsProblem layer(std::int64_t rows, std::int64_t width) {
-  return {90, true, rows, 4, {4 * width, width, 3 * width, width}, {width, 4 * width, width, width}};
+  return {kHopper, true, rows, 4, {4 * width, width, 3 * width, width}, {width, 4 * width, width, width}};
 }
 
 template <class Visit>

@@ -1,7 +1,7 @@
 // Tests the kernel of weight gradients on a GPU: against float64, its sums of squares against what it wrote,
-// that all of each gradient is written and nothing past it, that every run gives the same bits, also while another kernel holds half of the
-// multiprocessors, and that launches which overlap give what launches one after the other give. Needs a chip
-// of capability 9.0:
+// that all of each gradient is written and nothing past it, that every run gives the same bits, also while
+// another kernel holds half of the multiprocessors, and that launches which overlap give what launches one
+// after the other give. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/weight_gradients_test.cu -o weight_gradients_test
 #include "product_checks.cuh"
@@ -91,25 +91,27 @@ void check_case() {
   const double square_error = accumulate ? 0 : squares_error<problem, tile>(first, first_squares);
   const bool passed = error < 2e-6 && square_error < 1e-5 && repeatable && intact;
   failures += !passed;
-  std::printf("%s %-4s %lld rows, %d gradients, %lld x %lld first, %u blocks%s: error %.1e, of squares %.1e%s%s\n",
-              passed ? "ok  " : "FAIL", __is_same(T, bf16) ? "bf16" : "f16",
-              static_cast<long long>(problem.rows), problem.count, static_cast<long long>(problem.m[0]),
-              static_cast<long long>(problem.n[0]), Kernel::kLaunch.grid, accumulate ? ", added" : "", error, square_error,
-              repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
+  std::printf(
+      "%s %-4s %lld rows, %d gradients, %lld x %lld first, %u blocks%s: error %.1e, of squares %.1e%s%s\n",
+      passed ? "ok  " : "FAIL", __is_same(T, bf16) ? "bf16" : "f16", static_cast<long long>(problem.rows),
+      problem.count, static_cast<long long>(problem.m[0]), static_cast<long long>(problem.n[0]),
+      Kernel::kLaunch.grid, accumulate ? ", added" : "", error, square_error,
+      repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
   std::fflush(stdout);
 }
 
 constexpr Problem problem_of(bool is_bf16, std::int64_t rows, std::initializer_list<std::int64_t> sizes) {
-  Problem p{90, is_bf16, rows, 0, {}, {}};
-  for (auto at = sizes.begin(); at != sizes.end(); at += 2, ++p.count) p.m[p.count] = at[0], p.n[p.count] = at[1];
+  Problem p{kHopper, is_bf16, rows, 0, {}, {}};
+  for (auto at = sizes.begin(); at != sizes.end(); at += 2, ++p.count)
+    p.m[p.count] = at[0], p.n[p.count] = at[1];
   return p;
 }
 
 template <class T, Tile tile>
 void check_tile() {
   constexpr bool bf = __is_same(T, bf16);
-  std::printf("%d x %d, %d stages, %d parts, shared by %d\n", tile.rows(), tile.columns, tile.stages, tile.parts,
-              tile.shared);
+  std::printf("%d x %d, %d stages, %d parts, shared by %d\n", tile.rows(), tile.columns, tile.stages,
+              tile.parts, tile.shared);
   check_case<T, problem_of(bf, 64 * tile.parts - 63, {8, 8}), tile, false>();
   check_case<T, problem_of(bf, 700, {72, 200}), tile, false>();
   check_case<T, problem_of(bf, 700, {72, 200, 264, 136, 8, 400}), tile, true>();

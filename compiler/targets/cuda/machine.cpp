@@ -78,7 +78,7 @@ const Target* target_of(const DeviceInfo& device) {
   const std::string name = squeezed(device.name);
   const Target* best = nullptr;
   for (const Target& target : all()) {
-    if (target.is_cpu() || target.capability != device.capability || target.sms == 0) continue;
+    if (target.is_cpu() || target.capability != device.capability) continue;
     const bool named = name.find(squeezed(target.name)) != std::string::npos;
     if (named && (!best || target.name.size() > best->name.size())) best = &target;
   }

@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "cuda/multiprocessors.h"
+#include "cuda/chip.h"
 #include "hydrac/math.h"
 
 namespace hydrac::cuda {
@@ -75,15 +75,6 @@ HYDRAC_FN constexpr bool attention_supports(const AttentionProblem& p) {
          (p.element_bytes == 2 || p.element_bytes == 4);
 }
 
-// Shared memory that one block may have.
-HYDRAC_FN constexpr std::uint64_t attention_shared_limit(int capability) {
-  constexpr std::uint64_t kib = 1024;
-  if (capability < 80) return 64 * kib;
-  if (capability == 80 || capability == 87) return 163 * kib;
-  if (capability == 90 || capability == 100 || capability == 103 || capability == 110) return 227 * kib;
-  return 99 * kib;
-}
-
 // Bytes of one row in shared memory. Rows of ldmatrix tiles are 16 bytes longer than their data, an odd
 // number of 16 bytes, so that eight rows touch all banks once; wgmma's are swizzled instead.
 HYDRAC_FN constexpr int attention_row_bytes(AttentionFamily family, int head_dim, int element_bytes) {
@@ -93,7 +84,7 @@ HYDRAC_FN constexpr int attention_row_bytes(AttentionFamily family, int head_dim
 // The tiles of attention_gradients: blocks of keys, tiles of queries, and the head dimension it is made for.
 inline constexpr int kGradientRows = 128, kGradientColumns = 64, kGradientDim = 64;
 // It has a block on each multiprocessor of the largest Hopper.
-inline constexpr int kGradientBlocks = multiprocessors(90);
+inline constexpr int kGradientBlocks = kHopper.multiprocessors;
 
 // Query tiles of one head: both halves of a block's keys have one, even past the sequence.
 HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
@@ -234,7 +225,7 @@ HYDRAC_FN constexpr AttentionTile attention_tile(const AttentionProblem& p, Atte
   AttentionTile tile = family == AttentionFamily::hopper ? detail::hopper_tile(kernel, p)
                        : family == AttentionFamily::mma  ? detail::mma_tile(kernel, dim, p.has_dropout)
                                                          : detail::plain_tile(kernel, dim);
-  const std::uint64_t limit = attention_shared_limit(p.capability);
+  const auto limit = static_cast<std::uint64_t>(shared_bytes_of_block(p.capability));
   while (attention_shared_bytes(p, kernel, tile) > limit) {
     if (tile.stages > 1) {
       --tile.stages;

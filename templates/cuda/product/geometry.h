@@ -4,15 +4,15 @@
 #pragma once
 #include <cstdint>
 
-#include "cuda/multiprocessors.h"
+#include "cuda/chip.h"
 #include "cuda/product/tile.h"
 
 namespace hydrac::cuda {
 
 // c [m,n] = a [m,k] . b for 16-bit storage, handed to an epilogue eight columns at a time.
 struct ProductProblem {
-  int capability;  // 10 * major + minor
-  bool is_bf16;    // or f16
+  Chip chip;
+  bool is_bf16;  // or f16
   // The columns of k are contiguous in a. In b they are if it is [n,k], the weight of y = x w^T; the other
   // layout is [k,n], of d_x = d_y w.
   bool b_transposed;
@@ -42,7 +42,7 @@ struct ProductMap {
 
 HYDRAC_FN constexpr bool product_supports(const ProductProblem& p) {
   const std::int64_t unit = p.paired ? 16 : 8;  // 16 bytes of each row that is accessed
-  return p.capability == 90 && p.m > 0 && p.n > 0 && p.k > 0 && p.n % unit == 0 && p.k % 8 == 0 &&
+  return p.chip.capability == 90 && p.m > 0 && p.n > 0 && p.k > 0 && p.n % unit == 0 && p.k % 8 == 0 &&
          p.sums >= 0 && p.sums <= 2;
 }
 
@@ -62,7 +62,7 @@ HYDRAC_FN constexpr std::int64_t product_tiles(const ProductProblem& p, int rows
 // High tiles read the operands less often; low ones leave fewer multiprocessors of small products without
 // work.
 HYDRAC_FN constexpr ProductTile product_tile(const ProductProblem& p) {
-  const bool high = detail::product_tiles(p, 192) >= 2 * multiprocessors(p.capability);
+  const bool high = detail::product_tiles(p, 192) >= 2 * p.chip.multiprocessors;
   return high ? ProductTile{192, 4} : ProductTile{128, 5};
 }
 
@@ -87,7 +87,7 @@ HYDRAC_FN constexpr ProductLaunch product_launch(const ProductProblem& p) {
   const std::int64_t down = (p.m + tile.rows - 1) / tile.rows;
   const std::int64_t clusters =
       across % cluster == 0 ? down * (across / cluster) : (down + cluster - 1) / cluster * across;
-  const std::int64_t most = multiprocessors(p.capability) / cluster;
+  const std::int64_t most = p.chip.multiprocessors / cluster;
   return {static_cast<unsigned>((clusters < most ? clusters : most) * cluster), ProductTile::threads, cluster,
           1, static_cast<std::uint64_t>(tile.shared_bytes())};
 }

@@ -52,14 +52,14 @@ HYDRAC_FN constexpr std::int64_t row_tiles(std::int64_t size, int tile) {
 // Blocks of 32 rows and 128 columns, one a multiprocessor at most. Clusters are pairs: of four blocks not all
 // multiprocessors of a chip could have one.
 HYDRAC_FN constexpr bool row_product_is_small(const ProductProblem& p) {
-  return p.n == 256 && row_tiles(p.m, 32) * 2 <= multiprocessors(p.capability);
+  return p.n == 256 && row_tiles(p.m, 32) * 2 <= p.chip.multiprocessors;
 }
 
 }  // namespace detail
 
 // Up to three column sums. Rows are whole in the blocks of a cluster.
 HYDRAC_FN constexpr bool row_product_supports(const ProductProblem& p) {
-  return p.capability == 90 && !p.paired && p.m > 0 && p.k > 0 && p.k % 8 == 0 && p.sums >= 0 &&
+  return p.chip.capability == 90 && !p.paired && p.m > 0 && p.k > 0 && p.k % 8 == 0 && p.sums >= 0 &&
          p.sums <= 3 && (p.n == 128 || p.n == 256 || p.n == 384);
 }
 
@@ -83,8 +83,7 @@ HYDRAC_FN constexpr bool row_product_pays(const ProductProblem& p) {
   if (detail::row_product_is_small(p)) return p.k <= 1024;
   const RowProductTile tile = row_product_tile(p);
   const std::int64_t blocks = detail::row_tiles(p.m, tile.rows);
-  const std::int64_t places =
-      detail::row_tiles(blocks, multiprocessors(p.capability)) * multiprocessors(p.capability);
+  const std::int64_t places = detail::row_tiles(blocks, p.chip.multiprocessors) * p.chip.multiprocessors;
   return p.k <= 1536 && blocks * 8 >= places * 7;
 }
 

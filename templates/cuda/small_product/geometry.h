@@ -37,7 +37,7 @@ HYDRAC_FN constexpr std::int64_t small_tiles(std::int64_t size, int tile) {
 // So many that a multiprocessor has one tile.
 HYDRAC_FN constexpr std::int64_t small_panels(const ProductProblem& p) {
   const std::int64_t all = small_tiles(p.m, SmallProductTile::rows) * small_tiles(p.n, 64);
-  return (all + multiprocessors(p.capability) - 1) / multiprocessors(p.capability);
+  return (all + p.chip.multiprocessors - 1) / p.chip.multiprocessors;
 }
 
 }  // namespace detail

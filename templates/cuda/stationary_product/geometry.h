@@ -64,7 +64,7 @@ HYDRAC_FN constexpr bool stationary_product_pays(const ProductProblem& p) {
 HYDRAC_FN constexpr ProductLaunch stationary_launch(const ProductProblem& p) {
   const std::int64_t across = detail::stationary_tiles(p.n, StationaryTile::columns);
   const std::int64_t down = detail::stationary_tiles(p.m, StationaryTile::rows);
-  const std::int64_t most = multiprocessors(p.capability) / across;
+  const std::int64_t most = p.chip.multiprocessors / across;
   const std::int64_t shares = most < 1 ? 1 : most < down ? most : down;
   return {static_cast<unsigned>(across * shares), StationaryTile::threads, 1, 1,
           static_cast<std::uint64_t>(stationary_tile(p).shared_bytes())};

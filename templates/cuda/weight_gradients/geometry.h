@@ -10,8 +10,8 @@ inline constexpr int kMostWeightGradients = 8;
 
 // d_w [m,n] f32 = d_y^T . x for 16-bit d_y [rows,m] and x [rows,n], for several pairs of the same rows.
 struct WeightGradientsProblem {
-  int capability;  // 10 * major + minor
-  bool is_bf16;    // or f16
+  Chip chip;
+  bool is_bf16;  // or f16
   std::int64_t rows;
   int count;
   std::int64_t m[kMostWeightGradients], n[kMostWeightGradients];
@@ -50,7 +50,7 @@ struct WeightGradientTile {
 };
 
 HYDRAC_FN constexpr bool weight_gradients_support(const WeightGradientsProblem& p) {
-  if (p.capability != 90 || p.rows <= 0 || p.count < 1 || p.count > kMostWeightGradients) return false;
+  if (p.chip.capability != 90 || p.rows <= 0 || p.count < 1 || p.count > kMostWeightGradients) return false;
   for (int i = 0; i < p.count; ++i) {
     if (p.m[i] <= 0 || p.n[i] <= 0 || p.m[i] % 8 != 0 || p.n[i] % 8 != 0) return false;
   }
@@ -93,7 +93,7 @@ HYDRAC_FN constexpr int weight_gradient_pieces(const WeightGradientsProblem& p, 
 // As measured in whole steps on an H200, on the second branch: one wave of small tiles where that suffices.
 HYDRAC_FN constexpr WeightGradientTile weight_gradients_tile(const WeightGradientsProblem& p) {
   constexpr WeightGradientTile low{1, 128, 8, 1};
-  if (weight_gradient_clusters(p, low) <= multiprocessors(p.capability)) return low;
+  if (weight_gradient_clusters(p, low) <= p.chip.multiprocessors) return low;
   int side = 384;  // every gradient is made of squares of this size
   for (int i = 0; i < p.count; ++i) {
     while (p.m[i] % side != 0 || p.n[i] % side != 0) side /= 2;

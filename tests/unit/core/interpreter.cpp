@@ -107,7 +107,7 @@ void Interpreter::sum_squares(const ir::Node& node, int layer) {
   const size_t count = node.inputs.size() / 2;
   if (node.outputs.size() == count) return;
   const cuda::WeightGradientTile tile =
-      weight_gradients_tile(passes::weight_gradients_problem(graph_, node, 90));
+      weight_gradients_tile(passes::weight_gradients_problem(graph_, node, cuda::kHopper));
   std::vector<double> squares;
   for (size_t i = 0; i < count; ++i) {
     const ir::Shape& shape = graph_.value(node.outputs[i]).shape;

@@ -219,7 +219,7 @@ TEST(Biases, GoToTheKernelsThatReadTheProducts) {
       "x = product + bias\ny = act(x)\nslope = act'(x)\nd_x = d_y * slope\nd_bias = sum over rows of d_x");
 }
 
-constexpr passes::FusedProducts kWhereverPossible{.capability = 90, .wherever_possible = true};
+constexpr passes::FusedProducts kWhereverPossible{.chip = cuda::kHopper, .wherever_possible = true};
 
 // Sizes that the product's kernel takes.
 spec::Spec with_activation(const std::string& activation) {
@@ -292,8 +292,8 @@ TEST(SavedSlopes, AreNoneWhereTheBackwardPassReadsWhatTheyAreComputedFrom) {
 
 TEST(SavedSlopes, AreNoneWhereTheProductIsNotOneKernelWithTheActivation) {
   for (const passes::FusedProducts& products :
-       {passes::FusedProducts{.capability = 90},
-        passes::FusedProducts{.capability = 80, .wherever_possible = true}})
+       {passes::FusedProducts{.chip = cuda::kHopper},
+        passes::FusedProducts{.chip = {80, 108}, .wherever_possible = true}})
     EXPECT_FALSE(saves_slope(SmallModel(with_activation("gelu"), {.save_slopes = products})));
 }
 

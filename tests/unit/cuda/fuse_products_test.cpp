@@ -40,15 +40,15 @@ TEST(FuseProducts, LeavesProductsToTheLibraryWhichComputesThemFaster) {
                          products);
     return nodes_of(model.graph, "micro_step", "block");
   };
-  EXPECT_EQ(names({.capability = 90}, ir::DType::bf16)[0], "gemm");
+  EXPECT_EQ(names({.chip = cuda::kHopper}, ir::DType::bf16)[0], "gemm");
   EXPECT_EQ(names(kWhereverPossible, ir::DType::f32)[0], "gemm");
-  EXPECT_EQ(names({.capability = 80, .wherever_possible = true}, ir::DType::bf16)[0], "gemm");
+  EXPECT_EQ(names({.chip = {80, 108}, .wherever_possible = true}, ir::DType::bf16)[0], "gemm");
   EXPECT_EQ(names(kWhereverPossible, ir::DType::bf16)[0], "product+bias");
 }
 
 TEST(FuseProducts, OfASmallModelAreAllKernelsOfOurs) {
   const GpuModel model(small_spec(kTiny, kTinyTrain), ir::DType::bf16, {},
-                       passes::FusedProducts{.capability = 90});
+                       passes::FusedProducts{.chip = cuda::kHopper});
   EXPECT_EQ(nodes_of(model.graph, "micro_step", "block"),
             (Names{"product+bias", "attention", "product+add+layernorm", "product+gelu_tanh",
                    "product+add+layernorm"}));
@@ -80,7 +80,7 @@ TEST(FuseProducts, OfAMatrixThatTheFunctionWritesStayTheLibrarys) {
     first.emit_node("gemm", {x, w}, {y}, plain);
     if (written) second.emit_node("gemm", {update, update}, {w}, plain);
     passes::Log log;
-    passes::fuse_products(graph, {.capability = 90}, {}, log);
+    passes::fuse_products(graph, {.chip = cuda::kHopper}, {}, log);
     EXPECT_EQ(graph.functions[0].regions[0].nodes[0].op, written ? "gemm" : "fused_product");
   }
 }

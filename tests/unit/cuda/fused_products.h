@@ -9,7 +9,7 @@
 
 namespace hydrac::test {
 
-inline constexpr passes::FusedProducts kWhereverPossible{.capability = 90, .wherever_possible = true};
+inline constexpr passes::FusedProducts kWhereverPossible{.chip = cuda::kHopper, .wherever_possible = true};
 
 // A model that is small in every way, and one whose products are those of kernels for small products.
 inline constexpr const char* kGpt2 =

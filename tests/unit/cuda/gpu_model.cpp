@@ -37,7 +37,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   if (products) {
     passes::fuse_products(graph, *products, kept.by_host, log);
     passes::gather_weight_gradients(graph, *products, log);
-    passes::square_weight_gradients(graph, products->capability, log);
+    passes::square_weight_gradients(graph, products->chip, log);
   }
   passes::in_place(graph, log);
 }

@@ -36,7 +36,7 @@ TEST_F(ProductKernels, WithEpiloguesCompileAndWhereTheyPaySpillNothing) {
       return GpuModel(shipped_spec(options.spec, options.overrides), ir::DType::bf16, options.recompute,
                       products);
     };
-    const GpuModel model = lowered(kWhereverPossible), by_itself = lowered({.capability = 90});
+    const GpuModel model = lowered(kWhereverPossible), by_itself = lowered({.chip = cuda::kHopper});
     std::set<std::string> taken;  // texts
     for (const auto& [node, layer] : fused_products(by_itself.graph))
       taken.insert(codegen::cuda_body_kernels(by_itself.graph, *node, gpu).kernels[0].text);
@@ -65,7 +65,7 @@ TEST_F(ProductKernels, OfSmallProductsCompileAndSpillNothing) {
   for (const passes::RecomputeChoice& recompute :
        {passes::RecomputeChoice{}, passes::RecomputeChoice{.act = true}}) {
     const GpuModel model(small_spec(kTiny, kTinyTrain), ir::DType::bf16, recompute,
-                         passes::FusedProducts{.capability = 90});
+                         passes::FusedProducts{.chip = cuda::kHopper});
     std::vector<std::pair<std::string, codegen::CudaKernels>> all;
     for (const auto& [node, layer] : fused_products(model.graph))
       all.emplace_back("product_" + std::to_string(all.size()),

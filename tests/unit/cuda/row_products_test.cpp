@@ -13,7 +13,7 @@
 namespace hydrac::test {
 namespace {
 
-constexpr passes::FusedProducts kByItself{.capability = 90};
+constexpr passes::FusedProducts kByItself{.chip = cuda::kHopper};
 
 constexpr const char* kSmallChar =
     "hidden_size: 384, num_hidden_layers: 2, num_attention_heads: 6, intermediate_size: 1536, vocab_size: "
@@ -89,12 +89,12 @@ TEST(RowProducts, StayApartWhereTheKernelIsNotFasterOrDoesNotFit) {
       "128";
   EXPECT_EQ(count_of_rows({narrow(odd), ir::DType::bf16, {}, kWhereverPossible}), 0);
   // Another GPU.
-  EXPECT_EQ(count_of_rows(small_char({.capability = 80, .wherever_possible = true})), 0);
+  EXPECT_EQ(count_of_rows(small_char({.chip = {80, 108}, .wherever_possible = true})), 0);
 }
 
 // The backward pass computes them again, statistics and all, which need the same order of adding.
 TEST(RowProducts, StayApartWhereTheirStatisticsAreComputedAgain) {
-  const passes::FusedProducts again{.capability = 90, .wherever_possible = true, .sums_rows = false};
+  const passes::FusedProducts again{.chip = cuda::kHopper, .wherever_possible = true, .sums_rows = false};
   EXPECT_EQ(count_of_rows(small_char(again, {.block = true})), 0);
   EXPECT_GT(count_of_rows(small_char(kByItself, {.norm = true})), 0);
 }
@@ -118,7 +118,7 @@ TEST(RowProducts, SayWhyTheyAreOneOrNot) {
                                    "which sees whole rows"),
             std::string::npos)
       << log_of(kByItself);
-  const std::string apart = log_of({.capability = 90, .sums_rows = false});
+  const std::string apart = log_of({.chip = cuda::kHopper, .sums_rows = false});
   EXPECT_NE(apart.find("micro_step.block: mlp.out.product stays apart from a norm that is computed again"),
             std::string::npos)
       << apart;

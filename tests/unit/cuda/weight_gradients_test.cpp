@@ -86,11 +86,12 @@ TEST(GatherWeightGradients, StayTheLibrarysWhereItIsFasterAndInOtherTypes) {
     const GpuModel built(small_spec(model, train), activations, {}, products);
     return nodes_of(built.graph, "weight_gradients").size();
   };
-  EXPECT_EQ(count(kTiny, kTinyTrain, ir::DType::bf16, {.capability = 90}), 1u);
-  EXPECT_EQ(count(kTiny, kTinyTrain, ir::DType::f16, {.capability = 90}), 1u);
-  EXPECT_EQ(count(kTiny, "sequence_len: 64, micro_batch_size: 2", ir::DType::bf16, {.capability = 90}), 0u);
+  EXPECT_EQ(count(kTiny, kTinyTrain, ir::DType::bf16, {.chip = cuda::kHopper}), 1u);
+  EXPECT_EQ(count(kTiny, kTinyTrain, ir::DType::f16, {.chip = cuda::kHopper}), 1u);
+  EXPECT_EQ(count(kTiny, "sequence_len: 64, micro_batch_size: 2", ir::DType::bf16, {.chip = cuda::kHopper}),
+            0u);
   EXPECT_EQ(count(kTiny, kTinyTrain, ir::DType::f32, kWhereverPossible), 0u);
-  EXPECT_EQ(count(kTiny, kTinyTrain, ir::DType::bf16, {.capability = 80, .wherever_possible = true}), 0u);
+  EXPECT_EQ(count(kTiny, kTinyTrain, ir::DType::bf16, {.chip = {80, 108}, .wherever_possible = true}), 0u);
 }
 
 // Two gradients; between them something may write an operand of the first.
@@ -119,7 +120,7 @@ TEST(GatherWeightGradients, StayApartWhereAnOperandIsOverwrittenBetween) {
     build.emit_node("gemm", {other, w}, {written ? d_y : other}, plain);
     build.emit_node("gemm", {d_y, x}, {second}, gradient);
     passes::Log log;
-    passes::gather_weight_gradients(graph, {.capability = 90}, log);
+    passes::gather_weight_gradients(graph, {.chip = cuda::kHopper}, log);
     EXPECT_EQ(nodes_of(graph, "weight_gradients").size(), written ? 0u : 1u);
     EXPECT_EQ(region.nodes.back().op, written ? "gemm" : "weight_gradients");
   }
