@@ -48,6 +48,19 @@ const Option* find(const std::vector<Option>& options, const std::string& word) 
                                         !nearest.empty() ? fmt::format("; did you mean {}?", nearest) : ""));
 }
 
+// Of the switch that is words[i]: empty, or its one word, behind "=" or as the next of `words`.
+std::string switch_value(const Option& option, const std::vector<std::string>& words, size_t& i) {
+  const size_t equals = words[i].find('=');
+  if (equals == std::string::npos) {
+    const bool has_word = !option.word.empty() && i + 1 < words.size() && words[i + 1] == option.word;
+    return has_word ? words[++i] : "";
+  }
+  const std::string name = words[i].substr(0, equals), value = words[i].substr(equals + 1);
+  if (option.word.empty()) throw runtime::InputError(name + " takes no value");
+  if (value == option.word) return value;
+  throw runtime::InputError(fmt::format("{} takes {} or nothing, not \"{}\"", name, option.word, value));
+}
+
 // key.path=value, with a key that could be one of the spec's
 bool is_override(const std::string& word) {
   const size_t equals = word.find('=');
@@ -72,7 +85,7 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::vect
     if (!option) unknown(name, options);
     std::string value;
     if (option->value.empty()) {
-      if (equals != std::string::npos) throw runtime::InputError(name + " takes no value");
+      value = switch_value(*option, words, i);
     } else if (equals != std::string::npos) {
       value = word.substr(equals + 1);
     } else if (++i < words.size()) {

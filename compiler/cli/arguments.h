@@ -11,12 +11,13 @@ struct Option {
   std::string name;   // "--dump"; a short form may follow: "--quiet,-q"
   std::string value;  // what it takes ("DIR"), empty for a switch
   std::string help;
+  std::string word = "";  // the one value that a switch may be given: --resume auto
 };
 
 struct Arguments {
   std::vector<std::string> positional;
   std::vector<std::string> overrides;
-  std::map<std::string, std::string> options;  // by long name; a switch has the value ""
+  std::map<std::string, std::string> options;  // by long name; a switch has the value "", or its word
 
   bool has(const std::string& option) const { return options.contains(option); }
   std::optional<std::string> value(const std::string& option) const;

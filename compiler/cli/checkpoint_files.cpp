@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "models/parameters.h"
@@ -107,19 +106,26 @@ void identify_functions(const spec::Spec& spec, std::map<std::string, std::strin
 }
 
 bool decides_results(const std::string& key) {
-  static constexpr std::array<std::string_view, 13> free_keys = {"name",
-                                                                 "target",
-                                                                 "extends",
-                                                                 "data.cache_dir",
-                                                                 "train.eval_steps",
-                                                                 "train.eval_batches",
-                                                                 "train.save_steps",
-                                                                 "train.save_total_limit",
-                                                                 "train.log_steps",
-                                                                 "output.dir",
-                                                                 "optimizations.threads",
-                                                                 "optimizations.recompute",
-                                                                 "model.from"};
+  // docs/runs.md lists these for users.
+  static constexpr std::string_view free_keys[] = {
+      "name",
+      "target",
+      "extends",
+      "data.cache_dir",
+      "train.max_steps",
+      "train.lr_scheduler.decay_steps",
+      "train.eval_steps",
+      "train.eval_batches",
+      "train.save_steps",
+      "train.save_minutes",
+      "train.save_best",
+      "train.save_total_limit",
+      "train.log_steps",
+      "output.dir",
+      "optimizations.threads",
+      "optimizations.recompute",
+      "model.from",
+  };
   for (std::string_view free : free_keys) {
     if (key == free) return false;
   }

@@ -13,8 +13,8 @@ std::string config_json(const spec::Spec& spec);
 // Every key of a resolved spec, as "train.seed" -> "1337"; of a user's function what it computes.
 std::map<std::string, std::string> all_keys(const spec::Spec& spec);
 
-// Of these, those that must be equal for a run to be resumed: all but those that only
-// say where results go, how often something is reported or saved, and how the same results are computed.
+// Of these, those that must be equal for a run to be resumed: all but those that only say where results go,
+// how often something is reported or saved, how the same results are computed, and how long the run is.
 std::map<std::string, std::string> result_keys(const spec::Spec& spec);
 
 }  // namespace hydrac::cli

@@ -4,25 +4,36 @@
 #include "cli/train_settings.h"
 #include "cli/verb.h"
 #include "runtime/app/train_run.h"
+#include "runtime/log/signal.h"
 
 namespace hydrac::cli {
+
+namespace {
+
+runtime::Resume resume_option(const Arguments& arguments) {
+  const std::optional<std::string> value = arguments.value("--resume");
+  if (!value) return runtime::Resume::never;
+  return value->empty() ? runtime::Resume::required : runtime::Resume::if_possible;
+}
+
+}  // namespace
 
 int run_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
+  runtime::ignore_write_signals();
   require_runnable(*spec);  // tokenizing a corpus takes minutes
   const bool quiet = arguments.has("--quiet");
   const runtime::Corpus corpus = open_corpus(*spec, quiet);
   runtime::TrainSettings settings = train_settings(*spec);
-  settings.train.resume = arguments.has("--resume");
+  settings.train.resume = resume_option(arguments);
   settings.train.quiet = quiet;
   BuiltProgram built;
-  train_run(std::move(settings), corpus, [&]() -> runtime::StepProgram& {
+  return train_run(std::move(settings), corpus, [&]() -> runtime::StepProgram& {
     built = build_program(*spec, build_options(arguments));
     if (arguments.has("--check-kernels")) built.program->steps().check_kernels();
     return built.program->steps();
   });
-  return kFine;
 }
 
 }  // namespace hydrac::cli

@@ -1,5 +1,7 @@
-// `hydrac sample RUN`: text from a run's newest checkpoint.
+// `hydrac sample RUN`: text from a run's newest checkpoint, or from one that is named.
 #include <fmt/format.h>
+
+#include <filesystem>
 
 #include "cli/build_program.h"
 #include "cli/spec_input.h"
@@ -14,6 +16,9 @@
 #include "runtime/train/run_folder.h"
 
 namespace hydrac::cli {
+
+namespace fs = std::filesystem;
+using runtime::InputError;
 
 namespace {
 
@@ -37,20 +42,50 @@ Arguments with_overrides(Arguments arguments, const std::string& run) {
   return arguments;
 }
 
-}  // namespace
+struct Source {
+  fs::path run, checkpoint;
+};
 
-int sample_verb(const Arguments& given) {
-  if (given.positional.empty()) throw runtime::InputError("which run? Give its folder");
-  const std::string run = given.positional[0];
+// The run's newest intact checkpoint.
+Source newest_of(const fs::path& run) {
   const runtime::CheckpointSearch search = runtime::find_latest(run);
   for (const auto& rejected : search.rejected)
     fmt::print(stderr, "passing over {}: {}\n", rejected.dir.string(), rejected.reason);
-  if (!search.latest) throw runtime::InputError(run + " holds no complete checkpoint");
+  if (!search.latest) {
+    throw InputError(fmt::format(
+        "{} holds no complete checkpoint; name a run's folder, or a checkpoint in it", run.string()));
+  }
+  return {run, search.latest->dir};
+}
+
+// Of a run's folder, or of a checkpoint in one.
+Source source_of(const fs::path& folder) {
+  std::error_code error;
+  const fs::path named = fs::canonical(folder, error);
+  if (error) throw InputError(fmt::format("cannot open {}: {}", folder.string(), error.message()));
+  if (!fs::is_directory(named)) {
+    throw InputError(
+        fmt::format("{} is a file; name a run's folder, or a checkpoint in it", folder.string()));
+  }
+  if (!named.filename().string().starts_with("checkpoint-") || fs::exists(runtime::metrics_path(named)))
+    return newest_of(folder);
+  const std::string damage = runtime::checkpoint_damage(named);
+  if (!damage.empty()) throw InputError(fmt::format("{} is damaged: {}", folder.string(), damage));
+  const fs::path run = named.parent_path();
+  if (fs::exists(runtime::spec_path(run))) return {run, named};
+  throw InputError(fmt::format("{} does not say what model it is: {} is missing", folder.string(),
+                               runtime::spec_path(run).string()));
+}
+
+}  // namespace
+
+int sample_verb(const Arguments& given) {
+  if (given.positional.empty()) throw InputError("which run? Give its folder");
+  const auto [run, dir] = source_of(given.positional[0]);
   std::optional<spec::Spec> spec = load(with_overrides(given, run));
   if (!spec) return kBadInput;
-  const std::filesystem::path dir = search.latest->dir;
-  if (!std::filesystem::exists(dir / "tokenizer.json"))
-    throw runtime::InputError(run + " is no language model: there is no text to sample");
+  if (!fs::exists(dir / "tokenizer.json"))
+    throw InputError(given.positional[0] + " is no language model: there is no text to sample");
   const auto tokenizer = runtime::load_tokenizer(dir / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
   const BuiltProgram built = build_program(*spec);
@@ -68,7 +103,7 @@ int sample_verb(const Arguments& given) {
     std::fflush(stdout);
   });
   fmt::print("\n");
-  return kFine;
+  return runtime::stop_requested() ? runtime::kExitInterrupted : kFine;
 }
 
 }  // namespace hydrac::cli

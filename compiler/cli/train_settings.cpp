@@ -18,6 +18,8 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   options.eval_steps = t.eval_steps;
   options.eval_batches = t.eval_batches;
   options.save_steps = t.save_steps;
+  options.save_seconds = 60 * t.save_minutes;
+  options.save_best = t.save_best;
   options.save_total_limit = t.save_total_limit;
   options.log_steps = t.log_steps;
   options.tokens_per_step = t.sequence_len * t.micro_batch_size * t.gradient_accumulation_steps;

@@ -26,7 +26,9 @@ const std::vector<Verb>& verbs() {
       {"run",
        "SPEC [key=value ...]",
        "compile the spec and train (`hydrac SPEC` does the same)",
-       {{"--resume", "", "continue the run in output.dir from its newest checkpoint"},
+       {{"--resume", "",
+         "continue the run in output.dir from its newest checkpoint; auto: begin where there is none",
+         "auto"},
         {"--check-kernels", "",
          "wait for every kernel and name the first that fails or writes NaN or infinity; slow"},
         kQuiet,
@@ -89,8 +91,8 @@ const std::vector<Verb>& verbs() {
         kThreads},
        bench_verb},
       {"sample",
-       "RUN [key=value ...]",
-       "continue a prompt with a run's newest checkpoint",
+       "RUN|CHECKPOINT [key=value ...]",
+       "continue a prompt with a run's newest checkpoint, or with the given one (RUN/checkpoint-200)",
        {{"--prompt", "TEXT", "as sample.prompt=TEXT"},
         {"--max-new-tokens", "N", "as sample.max_new_tokens=N"},
         {"--temperature", "X", "as sample.temperature=X"},
@@ -116,18 +118,19 @@ void print_help(std::FILE* out) {
              "hydrac compiles a YAML spec of a model into its training program, and runs it.\n\n"
              "usage: hydrac SPEC [key=value ...]\n       hydrac VERB ...\n\nverbs\n");
   for (const Verb& verb : verbs()) fmt::print(out, "  {:<8} {}\n", verb.name, verb.help);
-  fmt::print(
-      out,
-      "\n`hydrac VERB --help` lists a verb's options; `hydrac keys` every key of a spec.\n"
-      "Exit codes: 0 fine, 1 the thing looked for was found wanting, 2 bad input, 3 the run failed.\n");
+  fmt::print(out,
+             "\n`hydrac VERB --help` lists a verb's options; `hydrac keys` every key of a spec.\n"
+             "Exit codes: 1 the thing looked for was found wanting; {}.\n",
+             runtime::kRunExitCodes);
 }
 
 void print_help(const Verb& verb) {
   fmt::print("usage: hydrac {} {}\n\n{}\n", verb.name, verb.usage, verb.help);
   if (!verb.options.empty()) fmt::print("\noptions\n");
   for (const Option& option : verb.options) {
-    fmt::print("  {:<24} {}\n", option.value.empty() ? option.name : option.name + " " + option.value,
-               option.help);
+    const std::string word = option.word.empty() ? "" : "[" + option.word + "]";
+    const std::string taken = option.value + word;
+    fmt::print("  {:<24} {}\n", taken.empty() ? option.name : option.name + " " + taken, option.help);
   }
 }
 

@@ -51,6 +51,9 @@ class Assignments {
   void integer(const std::string& member, int64_t value, int64_t start) {
     if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, value));
   }
+  void boolean(const std::string& member, bool value, bool start) {
+    if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, value));
+  }
   void text(const std::string& member, const std::string& value, const std::string& start = "") {
     if (value != start) out_.line(fmt::format("{}.{} = {};", object_, member, string_literal(value)));
   }
@@ -74,6 +77,8 @@ void print_train(Writer& out, const runtime::TrainOptions& t) {
   set.integer("eval_steps", t.eval_steps, start.eval_steps);
   set.integer("eval_batches", t.eval_batches, start.eval_batches);
   set.integer("save_steps", t.save_steps, start.save_steps);
+  set.number("save_seconds", t.save_seconds, start.save_seconds);
+  set.boolean("save_best", t.save_best, start.save_best);
   set.integer("save_total_limit", t.save_total_limit, start.save_total_limit);
   set.integer("log_steps", t.log_steps, start.log_steps);
   set.integer("tokens_per_step", t.tokens_per_step, start.tokens_per_step);

@@ -1,6 +1,7 @@
 // The schedule's lengths, and folders that a spec file may write to.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "diag/render.h"
@@ -55,24 +56,47 @@ void check_gradients(Draft& draft) {
                "write gradients: fp32, or gradient_accumulation_steps: 1");
 }
 
-// Relative, and never leaving the folder it starts in.
-bool stays_below(const std::string& written) {
+// "" or why a spec file may not have hydrac write there: the folder must be relative and stay below the
+// working folder, also where links on the way lead elsewhere, and hidden folders (.git) are other programs'.
+std::string unsafe_because(const std::string& written, bool may_be_hidden) {
+  constexpr const char* outside = "would write outside the working folder";
   const std::filesystem::path path(written);
-  if (path.is_absolute()) return false;
-  for (const auto& part : path)
-    if (part == "..") return false;
-  return true;
+  if (path.is_absolute()) return outside;
+  for (const auto& part : path) {
+    if (part == "..") return outside;
+    if (!may_be_hidden && part != "." && part.string().starts_with('.')) return "is in a hidden folder";
+  }
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::canonical(".", error);
+  const std::filesystem::path there = std::filesystem::weakly_canonical(path, error);
+  if (error) return fmt::format("cannot be followed: {}", error.message());
+  const bool below = std::mismatch(here.begin(), here.end(), there.begin(), there.end()).first == here.end();
+  return below ? "" : "leads through a link to outside the working folder";
 }
 
 // A spec may come from anywhere, so what it writes stays below the working folder. Who types the command may
 // choose.
-void check_folder(Draft& draft, std::string_view path, const std::string& folder) {
+void check_folder(Draft& draft, std::string_view path, const std::string& folder, bool may_be_hidden) {
   const diag::Location where = draft.spec.where(path);
-  if (!draft.usable({path}) || where.on_command_line() || stays_below(folder)) return;
-  draft.report(Kind::unsafe_path, {path},
-               fmt::format("{} {} would write outside the working folder", path, diag::printable(folder)),
-               fmt::format("write a relative path without .., or give it on the command line: {}={}", path,
-                           diag::printable(folder)));
+  if (!draft.usable({path}) || where.on_command_line()) return;
+  const std::string reason = unsafe_because(folder, may_be_hidden);
+  if (reason.empty()) return;
+  draft.report(
+      Kind::unsafe_path, {path}, fmt::format("{} {} {}", path, diag::printable(folder), reason),
+      fmt::format("write a relative path without .. or hidden folders, or give it on the command line: {}={}",
+                  path, diag::printable(folder)));
+}
+
+void check_best(Draft& draft) {
+  const auto& spec = draft.spec;
+  if (!draft.usable({"train.save_best", "train.eval_steps", "data.val_fraction"}) || !spec.train.save_best)
+    return;
+  const bool has_data = spec.data.val_fraction > 0 || !spec.data.val_path.empty();
+  if (spec.train.eval_steps > 0 && has_data) return;
+  draft.report(Kind::best_needs_validation, {"train.save_best"},
+               "the best checkpoint is the one with the least validation loss, and nothing is validated",
+               spec.train.eval_steps == 0 ? "write train.eval_steps: 250, or remove save_best"
+                                          : "write data.val_fraction: 0.1, or remove save_best");
 }
 
 }  // namespace
@@ -81,8 +105,9 @@ void check_run(Draft& draft) {
   check_schedule(draft);
   check_loss(draft);
   check_gradients(draft);
-  check_folder(draft, "output.dir", draft.spec.output.dir);
-  check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir);
+  check_best(draft);
+  check_folder(draft, "output.dir", draft.spec.output.dir, false);
+  check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir, true);
 }
 
 }  // namespace hydrac::spec

@@ -1,27 +1,74 @@
 #include "runtime/app/exit_code.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <system_error>
 
+#include "runtime/data/mapping_faults.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
 
-int exit_code_of(std::string_view program, const std::function<int()>& work) {
+namespace {
+
+// std::fputs: fmt::print throws where stderr cannot be written.
+void say(std::string_view program, std::string_view what, std::string_view message) {
+  std::fputs(fmt::format("{}: {}: {}\n", program, what, message).c_str(), stderr);
+}
+
+// A closed standard stream is replaced, so that no file that is opened later gets its number. Each is opened
+// the wrong way round: using it stays an error.
+void fill_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    [[maybe_unused]] const int taken = ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+int report_lost_output(std::string_view program, int error) {
+  say(program, "the run failed",
+      error == 0 ? "standard output could not be written"
+                 : fmt::format("cannot write standard output: {}", std::strerror(error)));
+  return kExitRunFailed;
+}
+
+int code_of(std::string_view program, const std::function<int()>& work) {
   try {
     return work();
   } catch (const InputError& error) {
-    fmt::print(stderr, "{}: error: {}\n", program, error.what());
+    say(program, "error", error.what());
     return kExitBadInput;
   } catch (const RunError& error) {
-    fmt::print(stderr, "{}: the run failed: {}\n", program, error.what());
+    say(program, "the run failed", error.what());
+    return kExitRunFailed;
+  } catch (const std::system_error& error) {
+    // What fmt::print throws.
+    if (std::ferror(stdout)) return report_lost_output(program, error.code().value());
+    say(program, "internal error, please report it with the spec", error.what());
     return kExitRunFailed;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: internal error, please report it with the spec: {}\n", program, error.what());
+    say(program, "internal error, please report it with the spec", error.what());
     return kExitRunFailed;
   }
+}
+
+}  // namespace
+
+int exit_code_of(std::string_view program, const std::function<int()>& work) {
+  fill_standard_streams();
+  report_mapping_faults(program);
+  const int code = code_of(program, work);
+  const int error = std::fflush(stdout) == 0 ? 0 : errno;
+  const bool lost = error != 0 || std::ferror(stdout);
+  // A run that failed has said so, and one that was stopped must be continued: both matter more.
+  if (!lost || code == kExitBadInput || code == kExitRunFailed || code == kExitStopped) return code;
+  return report_lost_output(program, error);
 }
 
 }  // namespace hydrac::runtime

@@ -12,6 +12,7 @@
 
 #include "runtime/app/exit_code.h"
 #include "runtime/error.h"
+#include "runtime/log/signal.h"
 
 namespace hydrac::runtime {
 
@@ -22,13 +23,15 @@ struct CommandLine {
   std::vector<std::string> data, val_data;
   std::string tokenizer, output;
   int64_t steps = 0;
-  bool resume = false, quiet = false, check_kernels = false, help = false;
+  Resume resume = Resume::never;
+  bool quiet = false, check_kernels = false, help = false;
 };
 
 struct Option {
   std::string_view name, value, help;  // value: what it takes; empty for a switch
   void (*set)(CommandLine&, const std::string& value);
   std::string_view letter = {};  // "-q"
+  std::string_view word = {};    // the one value that a switch may be given
 };
 
 int64_t positive_number(std::string_view option, const std::string& text) {
@@ -50,8 +53,12 @@ constexpr Option kOptions[] = {
      [](CommandLine& line, const std::string& value) { line.steps = positive_number("--steps", value); }},
     {"--output", "DIR", "the run's folder",
      [](CommandLine& line, const std::string& value) { line.output = value; }},
-    {"--resume", "", "continue the run in its folder from its newest checkpoint",
-     [](CommandLine& line, const std::string&) { line.resume = true; }},
+    {"--resume", "",
+     "continue the run in its folder from its newest checkpoint; auto: begin where there is none",
+     [](CommandLine& line, const std::string& value) {
+       line.resume = value.empty() ? Resume::required : Resume::if_possible;
+     },
+     "", "auto"},
     {"--quiet", "", "print nothing but errors",
      [](CommandLine& line, const std::string&) { line.quiet = true; }, "-q"},
     {"--check-kernels", "",
@@ -67,6 +74,20 @@ const Option& option_named(std::string_view name) {
   throw InputError(fmt::format("unknown option {}; --help lists them", name));
 }
 
+// Of the switch that is words[i], with '=' at `equals`: empty, or its one word.
+std::string switch_value(const Option& option, std::span<const char* const> words, size_t& i, size_t equals) {
+  const std::string_view word = words[i];
+  if (equals != std::string::npos) {
+    const std::string_view value = word.substr(equals + 1);
+    if (option.word.empty()) throw InputError(fmt::format("{} takes no value", option.name));
+    if (value != option.word)
+      throw InputError(fmt::format("{} takes {} or nothing, not \"{}\"", option.name, option.word, value));
+    return std::string(value);
+  }
+  if (option.word.empty() || i + 1 == words.size() || words[i + 1] != option.word) return "";
+  return words[++i];
+}
+
 CommandLine parse(std::span<const char* const> words) {
   CommandLine line;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -75,7 +96,7 @@ CommandLine parse(std::span<const char* const> words) {
     const Option& option = option_named(word.substr(0, equals));
     std::string value;
     if (option.value.empty()) {
-      if (equals != std::string::npos) throw InputError(fmt::format("{} takes no value", option.name));
+      value = switch_value(option, words, i, equals);
     } else if (equals != std::string::npos) {
       value = word.substr(equals + 1);
     } else if (++i < words.size()) {
@@ -93,9 +114,11 @@ void print_help(std::string_view program, const TrainSettings& settings) {
              settings.train.run_dir.generic_string());
   for (const Option& option : kOptions) {
     const std::string letter = option.letter.empty() ? "" : fmt::format(",{}", option.letter);
-    fmt::print("  {:<18} {}\n", fmt::format("{}{} {}", option.name, letter, option.value), option.help);
+    const std::string word = option.word.empty() ? "" : fmt::format("[{}]", option.word);
+    fmt::print("  {:<18} {}\n", fmt::format("{}{} {}{}", option.name, letter, option.value, word),
+               option.help);
   }
-  fmt::print("\nExit codes: 0 fine, 2 bad input, 3 the run failed.\n");
+  fmt::print("\nExit codes: {}.\n", kRunExitCodes);
 }
 
 // The identity names paths as the spec does, so that whatever runs the spec may resume the run.
@@ -132,14 +155,14 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
     }
     TrainSettings changed = settings;
     apply(line, changed);
+    ignore_write_signals();
     const Corpus corpus = open_corpus(changed.data, line.quiet);
     std::unique_ptr<LaidOutProgram> program;
-    train_run(std::move(changed), corpus, [&]() -> StepProgram& {
+    return train_run(std::move(changed), corpus, [&]() -> StepProgram& {
       program = make_program();
       if (line.check_kernels) program->check_kernels();
       return *program;
     });
-    return kExitFine;
   });
 }
 

@@ -11,8 +11,8 @@ namespace hydrac::runtime {
 // Makes the program; called once, after data and run folder were checked.
 using MakeProgram = std::function<std::unique_ptr<LaidOutProgram>()>;
 
-// Trains as `settings` say, changed by the options in argv (see --help). Returns the exit code: 0 fine, 2 bad
-// input, 3 the run failed; errors are on stderr then. The program is destroyed before it returns.
+// Trains as `settings` say, changed by the options in argv (see --help). Returns the exit code (see
+// runtime/app/exit_code.h); errors are on stderr then. The program is destroyed before it returns.
 int train_main(int argc, const char* const* argv, const TrainSettings& settings,
                const OpenCorpus& open_corpus, const MakeProgram& make_program);
 

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "runtime/app/exit_code.h"
+#include "runtime/log/output.h"
 #include "runtime/log/units.h"
 
 namespace hydrac::runtime {
@@ -21,17 +23,17 @@ int64_t count_parameters(StepProgram& program) {
 }
 
 void print_start(const TrainSettings& settings, StepProgram& program, const BatchLoader& loader) {
-  fmt::print("{}: {} parameters, {} of tensor memory, {}\n", settings.name,
-             human_count(static_cast<double>(count_parameters(program))),
-             human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description());
-  fmt::print("{} sequences of {} an epoch\n", loader.samples_per_epoch(), settings.data.sequence_len);
-  std::fflush(stdout);
+  print_text(stdout,
+             fmt::format("{}: {} parameters, {} of tensor memory, {}\n{} sequences of {} an epoch\n",
+                         settings.name, human_count(static_cast<double>(count_parameters(program))),
+                         human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description(),
+                         loader.samples_per_epoch(), settings.data.sequence_len));
 }
 
 }  // namespace
 
-void train_run(TrainSettings settings, const Corpus& corpus,
-               const std::function<StepProgram&()>& make_program) {
+int train_run(TrainSettings settings, const Corpus& corpus,
+              const std::function<StepProgram&()>& make_program) {
   TrainOptions& options = settings.train;
   options.identity["data"] = corpus.fingerprint;
   options.checkpoint_files.insert(corpus.files.begin(), corpus.files.end());
@@ -39,7 +41,7 @@ void train_run(TrainSettings settings, const Corpus& corpus,
   check_run(options);
   StepProgram& program = make_program();
   if (!options.quiet) print_start(settings, program, *corpus.loader);
-  train(program, corpus.loader, options);
+  return train(program, corpus.loader, options).stopped ? kExitStopped : kExitFine;
 }
 
 }  // namespace hydrac::runtime

@@ -114,13 +114,13 @@ std::vector<std::string> clean_leftovers(const std::filesystem::path& run_dir) {
   return report;
 }
 
-void remove_old_checkpoints(const std::filesystem::path& run_dir, int64_t keep) {
+void remove_old_checkpoints(const std::filesystem::path& run_dir, int64_t keep, std::optional<int64_t> best) {
   if (keep <= 0) return;
   int64_t kept = 0;
   for (const CheckpointDir& found : list_checkpoint_dirs(run_dir)) {
     if (found.kind != Kind::complete) continue;
     if (!manifest_damage(found.dir, found.step, ManifestCheck::sizes).empty()) continue;
-    if (++kept > keep) remove_checkpoint(run_dir, found.step);
+    if (++kept > keep && found.step != best) remove_checkpoint(run_dir, found.step);
   }
 }
 

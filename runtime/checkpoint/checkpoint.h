@@ -73,8 +73,10 @@ CheckpointSearch find_latest(const std::filesystem::path& run_dir);
 // user. RunError.
 std::vector<std::string> clean_leftovers(const std::filesystem::path& run_dir);
 
-// Keeps the `keep` newest checkpoints (0: all of them) and removes the older; to be called after commit().
-// One without a manifest that fits its files' sizes is neither counted nor removed. RunError.
-void remove_old_checkpoints(const std::filesystem::path& run_dir, int64_t keep);
+// Keeps the `keep` newest checkpoints (0: all of them), and that of the step `best`, and removes the others;
+// to be called after commit(). One without a manifest that fits its files' sizes is neither counted nor
+// removed. RunError.
+void remove_old_checkpoints(const std::filesystem::path& run_dir, int64_t keep,
+                            std::optional<int64_t> best = std::nullopt);
 
 }  // namespace hydrac::runtime

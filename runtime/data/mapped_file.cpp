@@ -40,10 +40,13 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile(nullptr, 0));
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED) throw fail();
-  return std::shared_ptr<const MappedFile>(new MappedFile(data, size));
+  std::shared_ptr<MappedFile> mapped(new MappedFile(data, size));
+  mapped->known_.emplace(data, size, shown_as);
+  return mapped;
 }
 
 MappedFile::~MappedFile() {
+  known_.reset();  // first: the addresses may be another mapping's as soon as they are free
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 

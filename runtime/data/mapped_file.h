@@ -2,8 +2,11 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "runtime/data/mapping_faults.h"
 
 namespace hydrac::runtime {
 
@@ -17,7 +20,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   // Page-aligned; valid as long as this object. Another program that shortens the file meanwhile ends the
-  // process.
+  // process, with an error where report_mapping_faults() was called.
   std::string_view bytes() const { return {static_cast<const char*>(data_), size_}; }
 
  private:
@@ -25,6 +28,7 @@ class MappedFile {
 
   void* data_;
   size_t size_;
+  std::optional<KnownMapping> known_;  // of a file that is not empty
 };
 
 }  // namespace hydrac::runtime

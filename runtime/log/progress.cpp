@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "runtime/log/output.h"
 #include "runtime/log/units.h"
 
 namespace hydrac::runtime {
@@ -87,31 +88,24 @@ void Progress::update(const MetricsRecord& record, double seconds) {
   const bool due = record.step % std::max<int64_t>(1, options_.log_steps) == 0 || record.eval_loss ||
                    record.step == options_.max_steps;
   // A file has room for each line's own values only: an old evaluation there would read as a new one.
-  if (due) fmt::print(out_, "{}\n", progress_line(record, options_.max_steps, eta));
-  std::fflush(out_);
+  if (due) print_text(out_, progress_line(record, options_.max_steps, eta) + "\n");
 }
 
 void Progress::show(const std::string& line) {
   shown_ = line;
-  fmt::print(out_, "\r\x1b[K{}", shown_);
-  std::fflush(out_);
+  print_text(out_, "\r\x1b[K" + shown_);
 }
 
 void Progress::message(std::string_view text) {
   if (options_.quiet) return;
-  if (shown_.empty()) {
-    fmt::print(out_, "{}\n", text);
-  } else {
-    fmt::print(out_, "\r\x1b[K{}\n{}", text, shown_);
-  }
-  std::fflush(out_);
+  const bool alone = shown_.empty();
+  print_text(out_, alone ? fmt::format("{}\n", text) : fmt::format("\r\x1b[K{}\n{}", text, shown_));
 }
 
 void Progress::finish() {
   if (shown_.empty()) return;
   shown_.clear();
-  fmt::print(out_, "\n");
-  std::fflush(out_);
+  print_text(out_, "\n");
 }
 
 }  // namespace hydrac::runtime

@@ -1,6 +1,7 @@
 #include "runtime/log/signal.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,18 +13,34 @@ namespace hydrac::runtime {
 
 namespace {
 
-constexpr int interrupted_exit_code = 130;
-
 std::atomic<bool> stop{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "set by a signal handler");
+std::atomic<double> first_signal{0};  // when it came
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<double>::is_always_lock_free,
+              "set by a signal handler");
 
-void on_signal(int) {
+// std::chrono is not promised to be safe in a handler.
+double seconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+void on_signal(int signal) {
   const int error = errno;
-  if (stop.exchange(true)) ::_exit(interrupted_exit_code);
-  constexpr std::string_view notice = "\nstopping after this step; once more to stop at once\n";
-  // Nothing can be done here about a closed stderr, and nothing depends on the notice.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, notice.data(), notice.size());
+  if (!stop.exchange(true)) {
+    first_signal = seconds_now();
+    constexpr std::string_view notice = "\nstopping after this step; once more to stop at once\n";
+    // Nothing can be done here about a closed stderr, and nothing depends on the notice.
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, notice.data(), notice.size());
+  } else if (signal != SIGHUP && seconds_now() - first_signal > kSameSignalSeconds) {
+    ::_exit(kExitInterrupted);
+  }
   errno = error;
+}
+
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 // Gives handlers that run on this thread a stack of their own. The code that oneDNN generates for products
@@ -46,9 +63,18 @@ void install_stop_handlers() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART | SA_ONSTACK;  // the step is to finish undisturbed
-  sigemptyset(&action.sa_mask);
+  sigfillset(&action.sa_mask);                // a second signal waits until the first one's time is known
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  if (!is_ignored(SIGHUP)) sigaction(SIGHUP, &action, nullptr);
+}
+
+void ignore_write_signals() {
+  struct sigaction action {};
+  action.sa_handler = SIG_IGN;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGPIPE, &action, nullptr);
+  sigaction(SIGXFSZ, &action, nullptr);
 }
 
 bool stop_requested() {

@@ -1,14 +1,25 @@
-// Stopping a run from outside: the first SIGINT or SIGTERM asks it to finish the step, save and exit; the
-// second one ends the process at once with exit code 130.
+// Stopping a run from outside: the first SIGINT, SIGTERM or SIGHUP (a closed terminal) asks it to finish the
+// step, save and exit. A second SIGINT or SIGTERM ends the process at once with exit code 130.
 #pragma once
 
 namespace hydrac::runtime {
 
-// Installs both handlers; again at every call, which the main thread makes: that is where signals arrive. The
-// first one also says on stderr what is going to happen.
+inline constexpr int kExitInterrupted = 130;
+
+// Signals this soon after the first one count as the same one: `timeout` and job schedulers signal both the
+// process and its group.
+inline constexpr double kSameSignalSeconds = 0.3;
+
+// Installs the handlers; again at every call, which the main thread makes: that is where signals arrive. The
+// first signal also says on stderr what is going to happen. A SIGHUP that is ignored, as under nohup, stays
+// ignored; one that is not never counts as the second signal, because a closing terminal sends several.
 void install_stop_handlers();
 
 // Whether a signal has come since the handlers were installed. Any thread.
 bool stop_requested();
+
+// Makes writing to a closed pipe, or beyond the limit on file sizes, an error of that write (EPIPE, EFBIG)
+// instead of the end of the process.
+void ignore_write_signals();
 
 }  // namespace hydrac::runtime

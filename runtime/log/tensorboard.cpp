@@ -88,8 +88,7 @@ void remove_later_sessions(const std::filesystem::path& folder, const std::strin
   std::filesystem::directory_iterator entry(folder, error);
   for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool ours = name.starts_with(file_prefix) && name.ends_with(file_suffix);
-    if (ours && name >= first_name && ::unlink(entry->path().c_str()) != 0) {
+    if (is_tensorboard_name(name) && name >= first_name && ::unlink(entry->path().c_str()) != 0) {
       throw_run_error("remove", entry->path(), errno);
     }
   }
@@ -97,6 +96,10 @@ void remove_later_sessions(const std::filesystem::path& folder, const std::strin
 }
 
 }  // namespace
+
+bool is_tensorboard_name(std::string_view file_name) {
+  return file_name.starts_with(file_prefix) && file_name.ends_with(file_suffix);
+}
 
 std::string tfrecord(std::string_view payload) {
   std::string out;

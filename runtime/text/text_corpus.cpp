@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "runtime/log/output.h"
 #include "runtime/log/units.h"
 #include "runtime/text/load_tokens.h"
 
@@ -19,11 +20,10 @@ CorpusOptions corpus_options(const DataSettings& settings, const std::vector<std
   options.text_key = settings.text_key;
   options.cache_dir = settings.cache_dir;
   if (!quiet) {
-    options.notice = [](const std::string& line) { fmt::print("{}\n", line); };
+    options.notice = [](const std::string& line) { print_text(stdout, line + "\n"); };
     options.progress = [](const TokenizeProgress& p) {
-      fmt::print("tokenizing: {} of {}, {} tokens\n", human_bytes(p.bytes_done), human_bytes(p.bytes_total),
-                 human_count(static_cast<double>(p.tokens)));
-      std::fflush(stdout);
+      print_text(stdout, fmt::format("tokenizing: {} of {}, {} tokens\n", human_bytes(p.bytes_done),
+                                     human_bytes(p.bytes_total), human_count(static_cast<double>(p.tokens))));
     };
   }
   return options;

@@ -1,5 +1,7 @@
 #include "runtime/train/console.h"
 
+#include "runtime/log/output.h"
+
 namespace hydrac::runtime {
 
 namespace {
@@ -35,9 +37,7 @@ std::string printable(std::string_view text) {
 void Console::text(std::string_view text) {
   if (quiet_) return;
   progress_.finish();
-  const std::string shown = printable(text);
-  std::fwrite(shown.data(), 1, shown.size(), out_);
-  std::fflush(out_);
+  print_text(out_, printable(text));
 }
 
 }  // namespace hydrac::runtime

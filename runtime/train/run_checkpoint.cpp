@@ -1,8 +1,11 @@
 #include "runtime/train/run_checkpoint.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <string_view>
@@ -12,7 +15,9 @@
 #include "runtime/checkpoint/quote.h"
 #include "runtime/checkpoint/state.h"
 #include "runtime/error.h"
+#include "runtime/train/console.h"
 #include "runtime/train/program_tensors.h"
+#include "runtime/train/run_files.h"
 
 namespace hydrac::runtime {
 
@@ -54,6 +59,13 @@ std::map<std::string, std::string> written_values(std::string_view text) {
   return values;
 }
 
+// A spec's value is JSON, which is readable as it is; whatever else a file holds is made so.
+std::string shown_value(const std::string& value) {
+  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(value, nullptr, false);
+  constexpr bool ascii = true;
+  return json.is_discarded() ? in_quotes(value) : json.dump(-1, ' ', ascii);
+}
+
 // "" or a line for each difference.
 std::string differences(std::string_view then_text, std::string_view now_text) {
   const auto then = written_values(then_text), now = written_values(now_text);
@@ -62,12 +74,13 @@ std::string differences(std::string_view then_text, std::string_view now_text) {
   for (const auto& [name, value] : now) names.insert(name);
   const auto shown = [](const std::map<std::string, std::string>& values, const std::string& name) {
     const auto found = values.find(name);
-    return found == values.end() ? std::string("nothing") : in_quotes(found->second);
+    return found == values.end() ? std::string("nothing") : shown_value(found->second);
   };
   std::string lines;
   for (const std::string& name : names) {
     const std::string before = shown(then, name), after = shown(now, name);
-    if (before != after) lines += fmt::format("  {}: {} in the checkpoint, {} now\n", name, before, after);
+    if (before == after) continue;
+    lines += fmt::format("  {}: {} in the checkpoint, {} now\n", printable(name), before, after);
   }
   return lines;
 }
@@ -85,6 +98,10 @@ RunState to_state(const CheckpointContents& contents) {
   state.set("identity", identity_text(contents.identity));
   if (position.loss) state.set("loss", *position.loss);
   if (position.eval_loss) state.set("eval_loss", *position.eval_loss);
+  if (position.best) {
+    state.set("best_step", position.best->step);
+    state.set("best_eval_loss", position.best->loss);
+  }
   return state;
 }
 
@@ -143,7 +160,20 @@ RunPosition read_position(const std::filesystem::path& checkpoint, const Identit
   }
   if (state.has("loss")) position.loss = state.number("loss");
   if (state.has("eval_loss")) position.eval_loss = state.number("eval_loss");
+  if (state.has("best_step"))
+    position.best = BestEvaluation{count_in(state, "best_step", file), state.number("best_eval_loss")};
   return position;
+}
+
+void link_best(const std::filesystem::path& run_dir, int64_t step) {
+  const std::filesystem::path link = best_path(run_dir);
+  std::filesystem::path temporary = link;
+  temporary += ".tmp";
+  ::unlink(temporary.c_str());  // left by a killed run
+  const std::string target = checkpoint_path(run_dir, step).filename();
+  if (::symlink(target.c_str(), temporary.c_str()) != 0) throw_run_error("create the link", temporary, errno);
+  if (::rename(temporary.c_str(), link.c_str()) != 0) throw_run_error("replace", link, errno);
+  sync_folder(run_dir);
 }
 
 void restore_program(StepProgram& program, const std::filesystem::path& checkpoint,

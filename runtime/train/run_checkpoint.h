@@ -8,6 +8,7 @@
 #include <string>
 
 #include "runtime/train/divergence.h"
+#include "runtime/train/save_schedule.h"
 #include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
@@ -24,6 +25,7 @@ struct RunPosition {
   SkippedSteps skipped;
   // Of the last step and the last evaluation so far, for reports.
   std::optional<double> loss, eval_loss;
+  std::optional<BestEvaluation> best;  // with TrainOptions::save_best
 };
 
 struct CheckpointContents {
@@ -43,6 +45,9 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, Step
 // InputError when state.json is unusable, or when it is of another identity: then the message lists each
 // difference and what can be done. Reads nothing else.
 RunPosition read_position(const std::filesystem::path& checkpoint, const Identity& identity);
+
+// Makes run_dir/checkpoint-best a link to the checkpoint of `step`, in place of an older link. RunError.
+void link_best(const std::filesystem::path& run_dir, int64_t step);
 
 // Fills parameters, optimizer state and counters of `program` from a complete checkpoint. InputError when its
 // tensors are not exactly those of the program.

@@ -22,22 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-enum class Remains {
-  nothing,     // or a run that had not come to its first record
-  run,         // records or checkpoints
-  other_spec,  // a spec.yaml that no run wrote: a run makes its metrics.jsonl first
-};
-
-Remains remains_in(const fs::path& run_dir) {
-  std::error_code error;
-  if (!fs::exists(run_dir, error)) return Remains::nothing;
-  if (!list_checkpoint_dirs(run_dir).empty()) return Remains::run;
-  const uintmax_t metrics_bytes = fs::file_size(metrics_path(run_dir), error);
-  if (!error) return metrics_bytes > 0 ? Remains::run : Remains::nothing;
-  return fs::exists(spec_path(run_dir), error) ? Remains::other_spec : Remains::nothing;
-}
-
-// Renaming a folder that we stand in would take the user's own files along.
+// Such a folder's neighbours, where an earlier run would go, lie outside of the working folder.
 bool holds_working_directory(const fs::path& dir) {
   std::error_code error;
   const fs::path outer = fs::canonical(dir, error);
@@ -47,13 +32,6 @@ bool holds_working_directory(const fs::path& dir) {
 }
 
 void check_movable(const fs::path& run_dir, Remains remains) {
-  if (remains == Remains::other_spec) {
-    throw InputError(
-        fmt::format("{} exists and belongs to no run, which would overwrite it; set output.dir to another "
-                    "folder, or rename "
-                    "the file",
-                    spec_path(run_dir).string()));
-  }
   if (remains == Remains::run && holds_working_directory(run_dir)) {
     throw InputError(fmt::format(
         "{} holds an earlier run and cannot be moved aside, because it is or holds the working directory; "
@@ -62,8 +40,24 @@ void check_movable(const fs::path& run_dir, Remains remains) {
   }
 }
 
-// The name to rename: no trailing slash, and a link's folder rather than the link, so that the new run's
-// folder comes to lie where the link says.
+// Wherever links lead to: nothing is written into a version control's own folder.
+void check_allowed(const fs::path& run_dir) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(run_dir, error);
+  if (error) {
+    throw InputError(fmt::format("cannot use the folder {}: {}; set output.dir to another folder",
+                                 run_dir.string(), error.message()));
+  }
+  for (const fs::path& part : real) {
+    if (part != ".git" && part != ".hg" && part != ".svn") continue;
+    throw InputError(
+        fmt::format("{} is a part of {}, which belongs to version control; set output.dir to "
+                    "another folder",
+                    run_dir.string(), part.string()));
+  }
+}
+
+// The name to append to: no trailing slash, and a link's folder rather than the link.
 fs::path folder_itself(const fs::path& run_dir) {
   const fs::path named = run_dir.has_filename() ? run_dir : run_dir.parent_path();
   std::error_code ignored;
@@ -71,32 +65,34 @@ fs::path folder_itself(const fs::path& run_dir) {
   return plain ? named : fs::canonical(named);
 }
 
-// Renames `from`, which the user calls `run_dir`, to a name that is free and returns that.
-fs::path rename_aside(const fs::path& from, const fs::path& run_dir) {
+[[noreturn]] void cannot_move(const fs::path& run_dir, int error) {
+  throw InputError(fmt::format(
+      "{} holds an earlier run and cannot be moved aside: {}; continue that run with --resume, or set "
+      "output.dir to another folder",
+      run_dir.string(), std::strerror(error)));
+}
+
+// A new folder <from>.1, or the next number that is free.
+fs::path make_neighbour(const fs::path& from, const fs::path& run_dir) {
   for (int number = 1;; ++number) {
     const fs::path to = from.string() + fmt::format(".{}", number);
-    // Nothing that exists is replaced, not even an empty folder that appears just now.
-    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return to;
-    if (errno == EEXIST) continue;
-    const int error = errno;
-    std::error_code ignored;
-    const bool cannot_ask = error == EINVAL || error == ENOSYS;  // a file system without RENAME_NOREPLACE
-    if (cannot_ask && fs::exists(fs::symlink_status(to, ignored))) continue;
-    if (cannot_ask && ::rename(from.c_str(), to.c_str()) == 0) return to;
-    throw InputError(fmt::format(
-        "{} holds an earlier run and cannot be moved aside: {}; continue that run with --resume, or set "
-        "output.dir to another folder",
-        run_dir.string(), std::strerror(cannot_ask ? errno : error)));
+    if (::mkdir(to.c_str(), 0777) == 0) return to;
+    if (errno != EEXIST) cannot_move(run_dir, errno);
   }
 }
 
-// Leaves an empty folder behind: a link to it would otherwise lead nowhere.
+// File by file, because the user's own stay. The new folder's names are free, so that nothing is replaced.
 fs::path move_aside(const fs::path& run_dir) {
   const fs::path from = folder_itself(run_dir);
-  const fs::path to = rename_aside(from, run_dir);
-  std::error_code error;
-  fs::create_directory(from, error);
-  if (error) throw_run_error("create the folder", from, error.value());
+  const fs::path to = make_neighbour(from, run_dir);
+  for (const std::string& name : names_of_run(from)) {
+    if (::rename((from / name).c_str(), (to / name).c_str()) == 0) continue;
+    const int error = errno;
+    ::rmdir(to.c_str());  // where it is empty: a folder that is a mount point, for example
+    cannot_move(run_dir, error);
+  }
+  sync_folder(to);
+  sync_folder(from);
   sync_folder(from.has_parent_path() ? from.parent_path() : ".");
   return to;
 }
@@ -127,43 +123,53 @@ bool still_named(int fd, const fs::path& run_dir) {
 
 }  // namespace
 
-fs::path metrics_path(const fs::path& run_dir) {
-  return run_dir / "metrics.jsonl";
-}
-
-fs::path spec_path(const fs::path& run_dir) {
-  return run_dir / "spec.yaml";
-}
-
 RunFolder RunFolder::create(const fs::path& run_dir, const Note& note) {
+  check_allowed(run_dir);
   for (;;) {
     std::error_code error;
     fs::create_directories(run_dir, error);
     if (error) throw_run_error("create the folder", run_dir, error.value());
-    RunFolder folder(lock_folder(run_dir));
+    RunFolder folder(lock_folder(run_dir), run_dir);
     if (!still_named(folder.fd_, run_dir)) continue;
     const Remains remains = remains_in(run_dir);
-    if (remains == Remains::nothing) return folder;
-    check_movable(run_dir, remains);
-    note(fmt::format("moved the earlier run in {} to {}", run_dir.string(), move_aside(run_dir).string()));
+    if (remains == Remains::run) {
+      check_movable(run_dir, remains);
+      note(fmt::format("moved the earlier run in {} to {}", run_dir.string(), move_aside(run_dir).string()));
+    }
+    return folder;
   }
 }
 
 RunFolder RunFolder::open(const fs::path& run_dir) {
   std::error_code error;
   if (!fs::exists(run_dir, error)) no_run(run_dir);
-  return RunFolder(lock_folder(run_dir));
+  return RunFolder(lock_folder(run_dir), run_dir);
 }
 
 RunFolder::~RunFolder() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-RunFolder::RunFolder(RunFolder&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+RunFolder::RunFolder(RunFolder&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), run_dir_(std::move(other.run_dir_)) {}
 
 RunFolder& RunFolder::operator=(RunFolder&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(run_dir_, other.run_dir_);
   return *this;
+}
+
+fs::path RunFolder::place() const {
+  if (still_named(fd_, run_dir_)) return run_dir_;
+  std::error_code error;
+  const fs::path now = fs::read_symlink(fmt::format("/proc/self/fd/{}", fd_), error);
+  if (!error && still_named(fd_, now)) return now;
+  throw RunError(fmt::format("{} was removed while it was trained in, with all that was saved there",
+                             run_dir_.string()));
+}
+
+bool holds_run(const fs::path& run_dir) {
+  return remains_in(run_dir) == Remains::run;
 }
 
 std::optional<Checkpoint> checkpoint_to_resume(const fs::path& run_dir, const Note& note) {
@@ -178,8 +184,7 @@ std::optional<Checkpoint> checkpoint_to_resume(const fs::path& run_dir, const No
   if (!damage.empty()) {
     throw InputError(
         fmt::format("{} has no intact checkpoint to resume from:{}\nrestore one of them, or start a new run "
-                    "without --resume "
-                    "(this one is then moved aside, not overwritten)",
+                    "without --resume (this one is then moved aside, not overwritten)",
                     run_dir.string(), damage));
   }
   std::error_code error;
@@ -189,6 +194,7 @@ std::optional<Checkpoint> checkpoint_to_resume(const fs::path& run_dir, const No
 
 void check_new_run(const fs::path& run_dir) {
   std::error_code error;
+  check_allowed(run_dir);
   if (fs::is_directory(run_dir, error)) RunFolder::open(run_dir);  // whether another process trains there
   check_movable(run_dir, remains_in(run_dir));
 }

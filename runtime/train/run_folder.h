@@ -1,24 +1,20 @@
-// The folder of a run:
-//   metrics.jsonl, events.out.tfevents.*   records of its steps
-//   spec.yaml                              the resolved spec
-//   checkpoint-<step>/                     see run_checkpoint.h
-// A new run never overwrites an earlier one: the folder that holds it is first renamed to <folder>.1, or the
-// next number that is free. So the same command works twice in a row, and everything stays.
+// The folder of a run; run_files.h lists what is in it. A new run never overwrites an earlier one: the files
+// of the earlier one are first moved to a new folder <folder>.1, or the next number that is free. So the same
+// command works twice in a row, and everything stays.
 #pragma once
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/train/run_files.h"
 
 namespace hydrac::runtime {
 
 // Hears a line for the user at once.
 using Note = std::function<void(std::string_view line)>;
-
-std::filesystem::path metrics_path(const std::filesystem::path& run_dir);
-std::filesystem::path spec_path(const std::filesystem::path& run_dir);
 
 // One process at a time trains in a folder. The lock is the kernel's: it ends with the process, however that
 // ends. File systems that have no locks for folders (some network ones) go without.
@@ -26,7 +22,8 @@ class RunFolder {
  public:
   // A folder for a new run: created, or emptied of an earlier run by moving that aside, which `note` then
   // tells the user. Files that belong to no run stay untouched. InputError when another process trains there,
-  // or when what is there can be neither kept nor moved. RunError when it cannot be created.
+  // when what is there can be neither kept nor moved, or when the folder is a part of a .git or its like.
+  // RunError when it cannot be created.
   static RunFolder create(const std::filesystem::path& run_dir, const Note& note);
   // The folder of an earlier run. InputError when there is none, or when another process trains there.
   static RunFolder open(const std::filesystem::path& run_dir);
@@ -35,10 +32,18 @@ class RunFolder {
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&& other) noexcept;
 
+  // Where the folder is now: as it was named, or where somebody has moved it to. RunError when it was
+  // removed.
+  std::filesystem::path place() const;
+
  private:
-  explicit RunFolder(int fd) : fd_(fd) {}
+  RunFolder(int fd, std::filesystem::path run_dir) : fd_(fd), run_dir_(std::move(run_dir)) {}
   int fd_;  // of the folder, holding the lock; -1 after a move
+  std::filesystem::path run_dir_;
 };
+
+// Whether there are records or checkpoints of a run. InputErrors of create().
+bool holds_run(const std::filesystem::path& run_dir);
 
 // The newest complete checkpoint in `run_dir`, with a note for each newer one that is damaged. nullopt: a run
 // that had saved nothing yet. InputError when there is no run, or when all of its checkpoints are damaged.

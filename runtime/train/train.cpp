@@ -17,6 +17,7 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluate.h"
 #include "runtime/train/run_folder.h"
+#include "runtime/train/save_schedule.h"
 #include "runtime/train/speed_meter.h"
 #include "runtime/train/step_pipeline.h"
 
@@ -48,6 +49,11 @@ ProgressOptions progress_options(const TrainOptions& options) {
   return {options.max_steps, options.log_steps, options.quiet, options.terminal};
 }
 
+bool continues_run(const TrainOptions& options) {
+  if (options.resume == Resume::if_possible) return holds_run(options.run_dir);
+  return options.resume == Resume::required;
+}
+
 class Trainer {
  public:
   Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader, const TrainOptions& options);
@@ -68,6 +74,8 @@ class Trainer {
   bool is_stopping_place() const;
   void keep(MetricsRecord record);
   void save();
+  std::filesystem::path write_checkpoint(const CheckpointContents& contents);
+  void notice_move();
   bool wants_sample() const {
     return options_.tokenizer && options_.sample.max_new_tokens > 0 && program_.can_generate();
   }
@@ -92,15 +100,18 @@ class Trainer {
   int64_t tokens_per_step_ = 0;  // of the last one
   SkippedSteps skipped_;
   std::optional<double> loss_, eval_loss_;
-  std::filesystem::path checkpoint_;   // the newest
-  std::optional<int64_t> saved_step_;  // and its step
+  SaveSchedule saving_;
+  std::filesystem::path place_ = options_.run_dir;  // of the folder, until somebody moves it
+  std::filesystem::path checkpoint_;                // the newest
+  std::optional<int64_t> saved_step_;               // and its step
 };
 
 Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader, const TrainOptions& options)
     : program_(program),
       loader_(std::move(loader)),
       options_(options),
-      console_(options.out, progress_options(options)) {
+      console_(options.out, progress_options(options)),
+      saving_(options.save_steps, options.save_seconds, options.save_best) {
   check_options(options);
   if (wants_sample()) prompt_ids(*options_.tokenizer, options_.sample);  // an error now, not after the run
 }
@@ -116,8 +127,15 @@ TrainReport Trainer::run() {
   try {
     train_to_end();
   } catch (const RunError& error) {
-    if (checkpoint_.empty()) throw;
+    std::error_code ignored;
+    if (checkpoint_.empty() || !std::filesystem::exists(checkpoint_, ignored)) throw;
     throw RunError(fmt::format("{}\nthe newest checkpoint is {}", error.what(), checkpoint_.string()));
+  }
+  if (place_ != options_.run_dir) {
+    throw RunError(fmt::format(
+        "{0} was moved to {1} while it was trained in; {2} is saved, {3}", options_.run_dir.string(),
+        place_.string(), checkpoint_.string(),
+        finished() ? "the last step" : fmt::format("--resume output.dir={} continues it", place_.string())));
   }
   if (finished()) {
     write_sample();
@@ -134,8 +152,9 @@ void Trainer::begin() {
   if (checkpoint) {
     position = read_position(checkpoint->dir, options_.identity);
     adopt(*checkpoint, *position);
-    // A run killed between saving and removing may have left too many.
-    remove_old_checkpoints(options_.run_dir, options_.save_total_limit);
+    // A run killed between saving and removing may have left too many, or no link.
+    if (saving_.best_step() == step_) link_best(options_.run_dir, step_);
+    remove_old_checkpoints(options_.run_dir, options_.save_total_limit, saving_.best_step());
     if (finished()) return;
   }
   program_.initialize();
@@ -147,12 +166,14 @@ void Trainer::begin() {
   }
   pipeline_.emplace(program_, *source_, step_);
   open_logs();
+  saving_.saved();
 }
 
 // Leaves folder_ locked, and empty of other runs unless a checkpoint to continue from is returned.
 std::optional<Checkpoint> Trainer::open_folder() {
   const Note note = [this](std::string_view line) { console_.message(line); };
-  if (options_.resume) {
+  const bool resume = continues_run(options_);
+  if (resume) {
     folder_.emplace(RunFolder::open(options_.run_dir));
     for (const std::string& line : clean_leftovers(options_.run_dir)) note(line);
     std::optional<Checkpoint> checkpoint = checkpoint_to_resume(options_.run_dir, note);
@@ -160,7 +181,7 @@ std::optional<Checkpoint> Trainer::open_folder() {
     note(fmt::format("the run in {} had saved nothing yet: beginning at step 0", options_.run_dir.string()));
     folder_.reset();
   }
-  const char* hint = options_.resume ? "" : "; --resume would have continued it";
+  const char* hint = resume ? "" : "; --resume would have continued it";
   folder_.emplace(RunFolder::create(options_.run_dir,
                                     [&](std::string_view line) { note(fmt::format("{}{}", line, hint)); }));
   return std::nullopt;
@@ -171,6 +192,7 @@ void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {
   loss_ = position.loss;
   eval_loss_ = position.eval_loss;
   skipped_ = position.skipped;
+  saving_.adopt(position.best);
   checkpoint_ = checkpoint.dir;
   saved_step_ = step_;
 }
@@ -185,10 +207,11 @@ void Trainer::open_logs() {
 
 // Steps are begun ahead of the oldest result, except where something needs the program to stand still.
 void Trainer::train_to_end() {
-  while (!is_last(pipeline_->begun()) && !stop_requested()) {
+  while (!is_last(pipeline_->begun()) && !stop_requested() && place_ == options_.run_dir) {
+    saving_.look_at_clock();
     pipeline_->begin();
     finish_steps(is_stopping_place() ? 0 : program_.steps_in_flight() - 1);
-    if (step_ == pipeline_->begun() && due(step_, options_.save_steps)) save();
+    if (step_ == pipeline_->begun() && saving_.due(step_)) save();
   }
   finish_steps(0);
   if (saved_step_ != step_) save();
@@ -197,7 +220,7 @@ void Trainer::train_to_end() {
 // Whether something is to be done after the step begun last that needs it finished.
 bool Trainer::is_stopping_place() const {
   const int64_t step = pipeline_->begun();
-  return evaluation_due(step) || due(step, options_.save_steps) || is_last(step) || stop_requested();
+  return evaluation_due(step) || saving_.due(step) || is_last(step) || stop_requested();
 }
 
 void Trainer::finish_steps(int64_t unfinished) {
@@ -216,6 +239,7 @@ void Trainer::finish_step() {
   require_sound(step, record);
   if (!step.result.skipped) loss_ = record.loss;
   if (record.eval_loss) eval_loss_ = record.eval_loss;
+  if (record.eval_loss) saving_.evaluated(step_, *record.eval_loss);
   console_.progress(record, monotonic_seconds());
   if (due(step_, options_.log_steps) || record.eval_loss || finished()) keep(record);
 }
@@ -268,19 +292,42 @@ void Trainer::keep(MetricsRecord record) {
   }
   metrics_->append(record);
   tensorboard_->append(record);
+  notice_move();
+}
+
+// The run's open files are where the folder is; what is opened by name would not be.
+void Trainer::notice_move() {
+  place_ = folder_->place();
+  if (!checkpoint_.empty()) checkpoint_ = place_ / checkpoint_.filename();
 }
 
 void Trainer::save() {
   CheckpointContents contents{options_.identity, {}, options_.checkpoint_files};
-  contents.position = {program_.counters(), source_->samples_seen(), skipped_, loss_, eval_loss_};
+  contents.position = {program_.counters(), source_->samples_seen(), skipped_, loss_,
+                       eval_loss_,          saving_.best()};
   if (contents.position.counters.step != step_) {
     throw std::logic_error(
         fmt::format("the program counts {} steps after {}", contents.position.counters.step, step_));
   }
-  checkpoint_ = save_checkpoint(options_.run_dir, program_, contents);
+  checkpoint_ = write_checkpoint(contents);
   saved_step_ = step_;
-  remove_old_checkpoints(options_.run_dir, options_.save_total_limit);
+  if (saving_.best_step() == step_) link_best(place_, step_);
+  remove_old_checkpoints(place_, options_.save_total_limit, saving_.best_step());
+  saving_.saved();
   console_.message(fmt::format("saved {}", checkpoint_.string()));
+}
+
+// Again where the folder was moved to while it was written.
+std::filesystem::path Trainer::write_checkpoint(const CheckpointContents& contents) {
+  for (;;) {
+    notice_move();
+    try {
+      std::filesystem::path checkpoint = save_checkpoint(place_, program_, contents);
+      if (folder_->place() == place_) return checkpoint;
+    } catch (const RunError&) {
+      if (folder_->place() == place_) throw;
+    }
+  }
 }
 
 void Trainer::write_sample() {
@@ -315,7 +362,7 @@ TrainReport train(StepProgram& program, std::shared_ptr<const BatchLoader> loade
 }
 
 void check_run(const TrainOptions& options) {
-  if (!options.resume) return check_new_run(options.run_dir);
+  if (!continues_run(options)) return check_new_run(options.run_dir);
   const RunFolder folder = RunFolder::open(options.run_dir);
   const auto checkpoint = checkpoint_to_resume(options.run_dir, [](std::string_view) {});
   if (checkpoint) read_position(checkpoint->dir, options.identity);

@@ -17,19 +17,29 @@
 
 namespace hydrac::runtime {
 
+// Whether the run in run_dir is continued or a new one begins there.
+enum class Resume {
+  never,
+  required,
+  if_possible,  // continue where there is a run, begin where there is none
+};
+
 struct TrainOptions {
   std::filesystem::path run_dir;
   int64_t max_steps = 0;                    // optimizer steps of the whole run, skipped ones too, >= 1
   int64_t gradient_accumulation_steps = 1;  // micro-batches a step
   int64_t eval_steps = 0;                   // every so many steps and at the end; 0 = never
   int64_t eval_batches = 20;                // the first so many of the loader's, or all when it has fewer
-  int64_t save_steps = 0;                   // every so many steps and at the end; 0 = only at the end
+  int64_t save_steps = 0;                   // every so many steps and at the end; 0 = not by steps
+  double save_seconds = 0;                  // as soon as the newest is so old; 0 = not by the clock
   int64_t save_total_limit = 0;             // newest checkpoints that are kept; 0 = all
-  int64_t log_steps = 10;                   // a record every so many steps, at evaluations and at the end
+  bool save_best = false;  // also after evaluations with the least loss so far; the last such
+                           // checkpoint is kept beside save_total_limit's
+  int64_t log_steps = 10;  // a record every so many steps, at evaluations and at the end
 
-  bool resume = false;    // continue the run in run_dir; false: begin a new one there
-  std::string spec_text;  // written to spec.yaml
-  Identity identity;      // what must be as it was when a run is resumed
+  Resume resume = Resume::never;
+  std::string spec_text;                                // written to spec.yaml
+  Identity identity;                                    // what must be as it was when a run is resumed
   std::map<std::string, std::string> checkpoint_files;  // name -> contents: config.json, tokenizer.json, ...
 
   int64_t tokens_per_step = 0;  // for tokens/s; 0: the step's targets
@@ -54,18 +64,21 @@ struct TrainReport {
   double tokens_per_second = 0;  // median of this session's steps, without evaluating and saving; 0: no steps
   double seconds = 0;            // of this session, everything included
   bool already_finished = false;     // resumed at max_steps or later: nothing was done
-  bool stopped = false;              // by SIGINT or SIGTERM, before max_steps; saved all the same
+  bool stopped = false;              // by a signal, before max_steps; saved all the same
   std::filesystem::path checkpoint;  // the newest
 };
 
 // Runs to max_steps, or until a signal asks it to stop: the steps that are begun (with their evaluation) are
-// completed and saved. Installs the handlers of runtime/log/signal.h. The result is a function of program,
-// data and options alone, bit for bit, however often the run was stopped, killed and resumed.
+// completed and saved. Installs the handlers of runtime/log/signal.h. A folder that is moved meanwhile stops
+// the run too: it is saved there, and the RunError says where. When checkpoints are written by the clock only
+// their steps depend on it. The result is a function of program, data and options alone, bit for bit, however
+// often the run was stopped, killed and resumed. A run that was complete goes on when max_steps has grown;
+// then the result is that of the schedules it was trained with.
 //
 // InputError: nothing to resume, a checkpoint of another identity, no intact checkpoint, a folder another
-// process trains in, batches without targets. RunError: a folder or file that cannot be written; a loss,
-// gradient norm, evaluation or parameter that is no finite number, or 50 skipped steps in a row (the
-// checkpoints before it stay, and none is written); what the program throws.
+// process trains in, batches without targets. RunError: a folder or file that cannot be written, or was
+// removed meanwhile; a loss, gradient norm, evaluation or parameter that is no finite number, or 50 skipped
+// steps in a row (the checkpoints before it stay, and none is written); what the program throws.
 //
 // Skipped steps (StepResult::skipped) are steps: they count, move the learning rate's schedule and use up
 // their batches, as a scheduler stepped beside PyTorch's GradScaler does. Only the optimizer does not see

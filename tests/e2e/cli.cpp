@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace hydrac::e2e {
 
@@ -41,6 +42,8 @@ std::string hydrac_program() {
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+  // As a terminal starts it, whatever the tests were started by.
+  for (const int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTERM}) ::signal(signal, SIG_DFL);
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (::chdir(folder.c_str()) == 0 && ::dup2(nothing, 0) == 0 && ::dup2(out, 1) == 1 && ::dup2(err, 2) == 2) {
     ::execv(argv[0], argv.data());
@@ -51,7 +54,7 @@ std::string hydrac_program() {
 }  // namespace
 
 Process::Process(const fs::path& folder, const Words& words,
-                 const std::map<std::string, std::string>& environment) {
+                 const std::map<std::string, std::string>& environment, const fs::path& out) {
   const std::string program = hydrac_program();
   const auto variables = complete(environment);
   int ends[2];
@@ -59,6 +62,7 @@ Process::Process(const fs::path& folder, const Words& words,
   err_ = ::memfd_create("stderr", MFD_CLOEXEC);
   pid_ = err_ < 0 ? -1 : ::fork();
   if (pid_ < 0) throw std::runtime_error("fork failed");
+  if (pid_ == 0 && !out.empty()) ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666), ends[1]);
   if (pid_ == 0) become_hydrac(program, folder, words, variables, ends[1], err_);
   ::close(ends[1]);
   out_ = ends[0];
@@ -69,7 +73,7 @@ Process::~Process() {
     ::kill(pid_, SIGKILL);
     finish();
   }
-  ::close(out_);
+  if (out_ >= 0) ::close(out_);
   ::close(err_);
 }
 
@@ -80,6 +84,7 @@ std::optional<std::string> Process::line() {
       unread_.erase(0, end + 1);
       return line;
     }
+    if (out_ < 0) return std::nullopt;
     char buffer[4096];
     const ssize_t count = ::read(out_, buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
@@ -98,6 +103,10 @@ bool Process::wait_for(const std::string& text) {
 
 void Process::send(int signal) const {
   ASSERT_EQ(::kill(pid_, signal), 0);
+}
+
+void Process::close_output() {
+  ::close(std::exchange(out_, -1));
 }
 
 Outcome Process::finish() {
@@ -148,6 +157,7 @@ train:
   eval_steps: 4
   eval_batches: 2
   save_steps: 2
+  save_total_limit: 0
   log_steps: 1
 optimizations:
   threads: 1

@@ -24,9 +24,10 @@ struct Outcome {
 // A running hydrac. Its standard output is read here while it runs; its errors are kept for the end.
 class Process {
  public:
-  // `words` are the arguments; `environment` replaces or adds variables. Started in `folder`.
+  // `words` are the arguments; `environment` replaces or adds variables. Started in `folder`. `out`: a file
+  // that its standard output goes to, instead of being read here.
   Process(const fs::path& folder, const Words& words,
-          const std::map<std::string, std::string>& environment = {});
+          const std::map<std::string, std::string>& environment = {}, const fs::path& out = {});
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -36,6 +37,8 @@ class Process {
   // Reads until a line holds `text`; false when it ended before.
   bool wait_for(const std::string& text);
   void send(int signal) const;
+  // From now on nobody reads its output.
+  void close_output();
   // Reads the rest and waits for the end.
   Outcome finish();
 

@@ -64,5 +64,65 @@ TEST(Fault, CheckingKernelsChangesNoResult) {
   }
 }
 
+// llm.c's format: 256 numbers of 32 bits, then tokens of 16.
+std::string token_file(int count) {
+  std::string text(1024, '\0');
+  const int32_t header[] = {20240520, 1, count};
+  text.replace(0, sizeof header, reinterpret_cast<const char*>(header), sizeof header);
+  for (int i = 0; i < count; ++i) text += {static_cast<char>('a' + i * i % 23), '\0'};
+  return text;
+}
+
+TEST(Fault, ATokenFileThatIsShortenedIsNamedAndTheRunCanGoOn) {
+  const Workplace place;
+  const std::string tokens = token_file(1 << 17);
+  test::spill(place / "tokens.bin", tokens);
+  const Words command = {"base.yaml", "data.path=tokens.bin", "train.save_steps=5",
+                         "train.save_total_limit=1", "train.lr_scheduler.name=constant"};
+  Words endless = command;
+  endless.push_back("train.max_steps=100000000");
+  Process process(place.path(), endless);
+  ASSERT_TRUE(process.wait_for("saved "));
+  fs::resize_file(place / "tokens.bin", 2000);
+  const Outcome outcome = process.finish();
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(
+      outcome.err,
+      "hydrac: the run failed: tokens.bin: cannot read it any more: it was shortened, or its disk failed, "
+      "after it had been opened; put it back as it was, then --resume continues from the newest "
+      "checkpoint\n");
+  test::spill(place / "tokens.bin", tokens);
+  Words rest = command;
+  rest.insert(rest.end(), {"--resume", "train.max_steps=1"});
+  const Outcome resumed = place.run(rest);
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.out.find("runs/base is complete: step "), std::string::npos) << resumed.out;
+}
+
+TEST(Fault, OutputThatCannotBeWrittenIsNoticed) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"-q", "base.yaml"}).code, 0);
+  for (const Words& words :
+       {Words{"check", "base.yaml"}, Words{"check", "base.yaml", "--json"}, Words{"explain", "base.yaml"},
+        Words{"keys"}, Words{"schema"}, Words{"--help"}, Words{"run", "--help"},
+        Words{"diff", "base.yaml", "runs/base/spec.yaml", "data.path=x"},
+        Words{"emit", "base.yaml", "-o", "program"}, Words{"sample", "runs/base", "--max-new-tokens", "2"}}) {
+    const Outcome outcome = Process(place.path(), words, {}, "/dev/full").finish();
+    EXPECT_EQ(outcome.code, 3) << words[0];
+    EXPECT_EQ(outcome.err, "hydrac: the run failed: cannot write standard output: No space left on device\n")
+        << words[0];
+  }
+}
+
+TEST(Fault, ARunThatCannotPrintTrainsAllTheSame) {
+  const Workplace place;
+  const Outcome outcome = Process(place.path(), {"base.yaml"}, {}, "/dev/full").finish();
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.err.find("cannot write standard output: No space left on device; going on"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_TRUE(fs::exists(place / "runs/base/checkpoint-12/manifest.json"));
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

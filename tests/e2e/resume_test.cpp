@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 
 #include "tests/e2e/cli.h"
 
@@ -22,23 +24,122 @@ void expect_same_end(const fs::path& run, const fs::path& uninterrupted) {
             without_timing(slurp(uninterrupted / "metrics.jsonl")));
 }
 
-TEST(Resume, AfterCtrlCTheRunEndsAsIfItHadNotBeenStopped) {
+std::string steps(int64_t count) {
+  return "train.max_steps=" + std::to_string(count);
+}
+
+// Whatever the number of steps, the first ones are the same.
+const std::string kConstant = "train.lr_scheduler.name=constant";
+
+int64_t newest_checkpoint(const fs::path& run) {
+  int64_t newest = -1;
+  for (const auto& entry : fs::directory_iterator(run)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("checkpoint-")) newest = std::max<int64_t>(newest, std::stoll(name.substr(11)));
+  }
+  return newest;
+}
+
+void expect_same_checkpoint(const fs::path& a, const fs::path& b) {
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"})
+    EXPECT_TRUE(slurp(a / name) == slurp(b / name)) << name << " differs";
+}
+
+// The only checkpoint is the one it saves on its way out. It would go on for hours, so that it cannot have
+// ended before the signal comes.
+TEST(Resume, AStoppedRunSaysSoByItsExitCodeAndEndsAsIfItHadNotBeen) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const Workplace place;
+    const std::string never = "train.save_steps=0";
+    Process process(place.path(), {"base.yaml", steps(100'000'000), never, kConstant});
+    ASSERT_TRUE(process.wait_for("step 3/"));
+    process.send(signal);
+    const Outcome stopped = process.finish();
+    ASSERT_EQ(stopped.code, 4) << stopped.err;
+    EXPECT_NE(stopped.out.find(" of 100000000; --resume continues it\n"), std::string::npos) << stopped.out;
+    const int64_t at = newest_checkpoint(place / "runs/base"), end = at + 3;
+    ASSERT_GE(at, 3);
+    const Outcome resumed = place.run({"base.yaml", steps(end), never, kConstant, "--resume"});
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_NE(resumed.out.find("continuing from runs/base/checkpoint-" + std::to_string(at) + "\n"),
+              std::string::npos)
+        << resumed.out;
+    ASSERT_EQ(place.run({"-q", "base.yaml", steps(end), never, kConstant, "output.dir=runs/whole"}).code, 0);
+    const std::string last = "checkpoint-" + std::to_string(end);
+    expect_same_checkpoint(place / "runs/base" / last, place / "runs/whole" / last);
+  }
+}
+
+// More lines than a pipe holds, so that it is still running when its reader goes.
+TEST(Resume, ARunWhoseReaderIsGoneGoesOnToItsEnd) {
   const Workplace place;
-  ASSERT_EQ(place.run({"-q", "base.yaml", "output.dir=runs/whole"}).code, 0);
-  // A checkpoint only where it is stopped: what it saves on the way out is what is continued.
-  const Words command = {"base.yaml", "train.save_steps=0"};
+  Process process(place.path(), {"base.yaml", steps(2000), "train.save_steps=0", "train.eval_steps=0",
+                                 "train.micro_batch_size=1", "train.gradient_accumulation_steps=1"});
+  ASSERT_TRUE(process.wait_for("step 1/"));
+  process.close_output();
+  const Outcome outcome = process.finish();
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "cannot write standard output: Broken pipe; going on without it\n");
+  EXPECT_EQ(newest_checkpoint(place / "runs/base"), 2000);
+  EXPECT_NE(slurp(place / "runs/base/metrics.jsonl").find("{\"step\":2000,"), std::string::npos);
+}
+
+TEST(Resume, MoreStepsContinueACompleteRun) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"-q", "base.yaml", kConstant}).code, 0);
+  const Outcome longer = place.run({"base.yaml", kConstant, steps(16), "--resume"});
+  ASSERT_EQ(longer.code, 0) << longer.err;
+  EXPECT_NE(longer.out.find("continuing from runs/base/checkpoint-12\n"), std::string::npos) << longer.out;
+  ASSERT_EQ(place.run({"-q", "base.yaml", kConstant, steps(16), "output.dir=runs/whole"}).code, 0);
+  expect_same_checkpoint(place / "runs/base/checkpoint-16", place / "runs/whole/checkpoint-16");
+}
+
+double learning_rate_of(const fs::path& run, int64_t step) {
+  std::istringstream lines(slurp(run / "metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record["step"] == step) return record["learning_rate"];
+  }
+  ADD_FAILURE() << "no step " << step;
+  return 0;
+}
+
+TEST(Resume, TheScheduleOfARunWithMoreStepsIsThatOfTheNewSpec) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"-q", "base.yaml"}).code, 0);
+  const Outcome longer = place.run({"-q", "base.yaml", steps(24), "--resume"});
+  ASSERT_EQ(longer.code, 0) << longer.err;
+  ASSERT_EQ(place.run({"-q", "base.yaml", steps(24), "output.dir=runs/whole"}).code, 0);
+  for (const int64_t step : {13, 18, 24})
+    EXPECT_EQ(learning_rate_of(place / "runs/base", step), learning_rate_of(place / "runs/whole", step));
+  EXPECT_LT(learning_rate_of(place / "runs/base", 12), learning_rate_of(place / "runs/base", 13));
+}
+
+TEST(Resume, WhatMustNotChangeIsNamedWithBothValues) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"-q", "base.yaml"}).code, 0);
+  const Outcome outcome = place.run({"base.yaml", "--resume", steps(16), "optimizations.loss=chunked"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(
+      outcome.err.find("\n  optimizations.loss: \"materialized\" in the checkpoint, \"chunked\" now\nchange"),
+      std::string::npos)
+      << outcome.err;
+}
+
+TEST(Resume, AutoBeginsContinuesAndIsContentWithTheEnd) {
+  const Workplace place;
+  const Words command = {"base.yaml", "--resume", "auto", "train.save_steps=1", "train.max_steps=40"};
   Process process(place.path(), command);
-  ASSERT_TRUE(process.wait_for("step 3/12"));
-  process.send(SIGINT);
-  const Outcome stopped = process.finish();
-  ASSERT_EQ(stopped.code, 0) << stopped.err;
-  const size_t at = stopped.out.find("stopped at step ");
-  ASSERT_NE(at, std::string::npos) << "it had ended before the signal came:\n" << stopped.out;
-  EXPECT_NE(stopped.out.find(" of 12; --resume continues it\n", at), std::string::npos) << stopped.out;
-  const Outcome resumed = place.run({"base.yaml", "train.save_steps=0", "--resume"});
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_NE(resumed.out.find("continuing from runs/base/checkpoint-"), std::string::npos) << resumed.out;
-  expect_same_end(place / "runs/base", place / "runs/whole");
+  ASSERT_TRUE(process.wait_for("saved "));
+  process.send(SIGKILL);
+  process.finish();
+  const Outcome rest = place.run(command);
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_NE(rest.out.find("continuing from runs/base/checkpoint-"), std::string::npos) << rest.out;
+  const Outcome again = place.run(command);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.out.find("runs/base is complete: step 40 of 40; nothing to resume\n"), std::string::npos);
+  EXPECT_FALSE(fs::exists(place / "runs/base.1"));
 }
 
 // Killed right after some step or save, or some milliseconds later: in the middle of a step, of a write, of a

@@ -124,6 +124,53 @@ TEST(Run, TheSameCommandTwiceKeepsBothRunsAndTakesKernelsFromTheCache) {
             without_timing(slurp(place / "runs/base.1/metrics.jsonl")));
 }
 
+TEST(Run, ASecondRunInAFolderOfOtherFilesMovesOnlyItsOwn) {
+  const Workplace place;
+  fs::create_directory(place / "data");
+  fs::copy_file(place / "corpus.txt", place / "data/corpus.txt");
+  const Words command = {"base.yaml", "-q", "data.path=data/corpus.txt", "output.dir=data"};
+  for (int time = 0; time < 2; ++time) {
+    const Outcome outcome = place.run(command);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  EXPECT_EQ(slurp(place / "data/corpus.txt"), slurp(place / "corpus.txt"));
+  EXPECT_FALSE(fs::exists(place / "data.1/corpus.txt"));
+  for (const char* folder : {"data", "data.1"})
+    EXPECT_TRUE(fs::exists(place / folder / "checkpoint-12/manifest.json")) << folder;
+}
+
+TEST(Run, AFolderThatASpecNamesStaysBelowTheWorkingFolderAlsoBehindLinks) {
+  const Workplace place, elsewhere;
+  fs::create_directory_symlink(elsewhere.path(), place / "link");
+  spill(place / "leaves.yaml", base_spec() + "output: {dir: link/run}\n");
+  const Outcome refused = place.run({"leaves.yaml"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("error: output.dir link/run leads through a link to outside the working folder "
+                             "[unsafe-path]"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_FALSE(fs::exists(elsewhere / "run"));
+  const Outcome asked = place.run({"leaves.yaml", "-q", "output.dir=link/run"});
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  EXPECT_TRUE(fs::exists(elsewhere / "run/metrics.jsonl"));
+}
+
+TEST(Run, SaveBestLinksTheCheckpointOfTheLeastValidationLoss) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"base.yaml", "-q", "train.save_best=true", "train.save_steps=0"}).code, 0);
+  std::map<double, int64_t> evaluations;
+  std::istringstream lines(slurp(place / "runs/base/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const Json record = Json::parse(line);
+    if (record.contains("eval_loss")) evaluations.emplace(record["eval_loss"], record["step"]);
+  }
+  ASSERT_EQ(evaluations.size(), 3u);
+  EXPECT_EQ(fs::read_symlink(place / "runs/base/checkpoint-best"),
+            "checkpoint-" + std::to_string(evaluations.begin()->second));
+  const Outcome sampled = place.run({"sample", "runs/base/checkpoint-best", "--max-new-tokens", "3"});
+  EXPECT_EQ(sampled.code, 0) << sampled.err;
+}
+
 TEST(Run, QuietPrintsNothing) {
   const Workplace place;
   const Outcome outcome = place.run({"base.yaml", "-q", "sample.max_new_tokens=5"});

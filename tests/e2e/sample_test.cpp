@@ -66,5 +66,44 @@ TEST_F(Sample, FollowsARunThatWasMoved) {
   EXPECT_EQ(outcome.out, first);
 }
 
+TEST_F(Sample, TakesTheCheckpointThatIsNamed) {
+  const Workplace elsewhere;
+  fs::copy(*place_ / "runs/base", elsewhere / "moved", fs::copy_options::recursive);
+  const auto sample_of = [&](const std::string& folder) {
+    return elsewhere.run(
+        {"sample", folder, "--threads", "1", "--max-new-tokens", "40", "--temperature", "1"});
+  };
+  const Outcome named = sample_of("moved/checkpoint-4/");
+  EXPECT_EQ(named.code, 0) << named.err;
+  EXPECT_NE(named.out, sample_of("moved").out);
+  for (const int later : {6, 8, 10, 12})
+    fs::remove_all(elsewhere / ("moved/checkpoint-" + std::to_string(later)));
+  EXPECT_EQ(sample_of("moved").out, named.out);
+  fs::resize_file(elsewhere / "moved/checkpoint-4/model.safetensors", 100);
+  const Outcome damaged = sample_of("moved/checkpoint-4");
+  EXPECT_EQ(damaged.code, 2);
+  EXPECT_TRUE(damaged.err.starts_with(
+      "hydrac: error: moved/checkpoint-4 is damaged: model.safetensors has 100 bytes, the manifest says "))
+      << damaged.err;
+}
+
+TEST_F(Sample, SaysWhatAFolderLacks) {
+  const Workplace elsewhere;
+  const auto error_of = [&](const std::string& folder) {
+    const Outcome outcome = elsewhere.run({"sample", folder});
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  };
+  EXPECT_EQ(error_of("nowhere"), "hydrac: error: cannot open nowhere: No such file or directory\n");
+  EXPECT_EQ(error_of("corpus.txt"),
+            "hydrac: error: corpus.txt is a file; name a run's folder, or a checkpoint in it\n");
+  EXPECT_EQ(error_of("."),
+            "hydrac: error: . holds no complete checkpoint; name a run's folder, or a checkpoint in it\n");
+  fs::copy(*place_ / "runs/base/checkpoint-4", elsewhere / "checkpoint-4");
+  EXPECT_EQ(error_of("checkpoint-4"), "hydrac: error: checkpoint-4 does not say what model it is: " +
+                                          fs::canonical(elsewhere.path()).string() +
+                                          "/spec.yaml is missing\n");
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

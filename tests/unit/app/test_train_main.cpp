@@ -3,11 +3,13 @@
 
 #include <filesystem>
 
+#include "runtime/app/exit_code.h"
 #include "runtime/app/train_main.h"
 #include "runtime/data/token_shard.h"
 #include "runtime/error.h"
 #include "runtime/train/run_checkpoint.h"
 #include "tests/package/tiny_program.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::runtime {
@@ -88,6 +90,32 @@ TEST_F(TrainMain, AResumedRunIsTheWholeOne) {
             slurp(folder_ / "whole/checkpoint-4/model.safetensors"));
 }
 
+TEST_F(TrainMain, ResumeAutoBeginsAndContinues) {
+  ASSERT_EQ(run({"--quiet", "--steps=2", "--resume=auto"}).code, 0);
+  const Outcome rest = run({"--resume", "auto"});
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_NE(rest.out.find("continuing from " + (folder_ / "run/checkpoint-2").string()), std::string::npos)
+      << rest.out;
+}
+
+TEST_F(TrainMain, AStoppedRunIsSavedAndEndsWith4) {
+  test::Child child([&](int pipe) {
+    ::dup2(pipe, STDOUT_FILENO);
+    const char* words[] = {"train", "--steps", "1000000000"};
+    ::_exit(train_main(3, words, settings(), open_shards, [] { return std::make_unique<TinyProgram>(); }));
+  });
+  std::string seen;
+  while (seen.find("step 10/") == std::string::npos) {
+    const std::string next = child.read(1);
+    ASSERT_FALSE(next.empty()) << seen;
+    seen += next;
+  }
+  child.send(SIGTERM);
+  const std::string rest = child.read();
+  EXPECT_EQ(child.wait(), kExitStopped);
+  EXPECT_NE(rest.find("saved "), std::string::npos) << rest;
+}
+
 TEST_F(TrainMain, OtherDataIsAnotherRun) {
   write_shard("other.bin", 5);
   ASSERT_EQ(run({"-q", "--steps", "2"}).code, 0);
@@ -122,13 +150,16 @@ TEST_F(TrainMain, HelpListsItsOptions) {
           "  --tokenizer FILE   the tokenizer.json of the data\n"
           "  --steps N          end after N steps; the learning rate's schedule stays that of the spec\n"
           "  --output DIR       the run's folder\n"
-          "  --resume           continue the run in its folder from its newest checkpoint\n"
+          "  --resume [auto]    continue the run in its folder from its newest checkpoint; auto: begin where "
+          "there is "
+          "none\n"
           "  --quiet,-q         print nothing but errors\n"
           "  --check-kernels    wait for every kernel and name the first that fails or writes NaN or "
           "infinity; "
           "slow\n"
           "  --help             print this\n\n"
-          "Exit codes: 0 fine, 2 bad input, 3 the run failed.\n");
+          "Exit codes: 0 fine, 2 bad input, 3 the run failed, 4 stopped by a signal before\n"
+          "the end: saved, continue with --resume; 130 stopped at once by a second signal.\n");
   EXPECT_EQ(made_, 0);
 }
 
@@ -140,6 +171,8 @@ TEST_F(TrainMain, WrongWordsAreBadInput) {
       {{"--steps", "0"}, "--steps takes a whole number of at least 1, not \"0\""},
       {{"--steps=1x"}, "--steps takes a whole number of at least 1, not \"1x\""},
       {{"--quiet=1"}, "--quiet takes no value"},
+      {{"--resume=now"}, "--resume takes auto or nothing, not \"now\""},
+      {{"--resume", "now"}, "unknown option now; --help lists them"},
   };
   for (const auto& [words, message] : cases) {
     const Outcome outcome = run(words);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <string>
@@ -22,6 +23,7 @@ using test::tell;
 Child run(bool stubborn) {
   return Child([stubborn](int pipe) {
     ::dup2(pipe, STDERR_FILENO);
+    std::signal(SIGHUP, SIG_DFL);  // also where the tests run under nohup
     install_stop_handlers();
     if (stop_requested()) ::_exit(96);
     tell(pipe, "r");
@@ -34,7 +36,7 @@ Child run(bool stubborn) {
 const std::string notice = "\nstopping after this step; once more to stop at once\n";
 
 TEST(StopSignals, TheFirstOneAsksAndTheRunEndsByItself) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     Child child = run(false);
     EXPECT_EQ(child.read(1), "r");
     child.send(signal);
@@ -43,13 +45,60 @@ TEST(StopSignals, TheFirstOneAsksAndTheRunEndsByItself) {
   }
 }
 
-TEST(StopSignals, TheSecondOneEndsItAtOnceWith130) {
+// Sends the signal until it has ended the child; returns how it ended. A child that lives on ends with the
+// test.
+int send_until_it_ends(Child& child, int signal) {
+  for (int left = 1000; left > 0 && !child.has_ended(); --left) {
+    child.send(signal);
+    ::usleep(10'000);
+  }
+  return child.wait();
+}
+
+TEST(StopSignals, ASecondOneEndsItAtOnceWith130) {
   Child child = run(true);
   EXPECT_EQ(child.read(1), "r");
   child.send(SIGINT);
   EXPECT_EQ(child.read(notice.size() + 1), notice + "s");
-  child.send(SIGTERM);
-  EXPECT_EQ(child.wait(), 130);
+  EXPECT_EQ(send_until_it_ends(child, SIGTERM), kExitInterrupted);
+}
+
+// As `timeout` sends them: to the process and to its group.
+TEST(StopSignals, TwoInOneMomentAreOne) {
+  Child child([](int pipe) {
+    ::dup2(pipe, STDERR_FILENO);
+    install_stop_handlers();
+    std::raise(SIGTERM);
+    std::raise(SIGTERM);
+    tell(pipe, "saved");
+  });
+  EXPECT_EQ(child.read(), notice + "saved");
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(StopSignals, AClosingTerminalMayHangUpAgainAndAgain) {
+  Child child([](int pipe) {
+    ::dup2(pipe, STDERR_FILENO);
+    std::signal(SIGHUP, SIG_DFL);
+    install_stop_handlers();
+    std::raise(SIGHUP);
+    const auto began = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - began < std::chrono::duration<double>(1.2 * kSameSignalSeconds))
+      std::raise(SIGHUP);
+    tell(pipe, "saved");
+  });
+  EXPECT_EQ(child.read(), notice + "saved");
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(StopSignals, UnderNohupAHangupStopsNothing) {
+  Child child([](int pipe) {
+    std::signal(SIGHUP, SIG_IGN);
+    install_stop_handlers();
+    std::raise(SIGHUP);
+    tell(pipe, stop_requested() ? "stopped" : "goes on");
+  });
+  EXPECT_EQ(child.read(), "goes on");
 }
 
 #if defined(__x86_64__) && defined(__linux__)

@@ -49,6 +49,13 @@ class Child {
 
   void send(int signal) const { ASSERT_EQ(::kill(pid_, signal), 0); }
 
+  // Without waiting for it.
+  bool has_ended() const {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == pid_;
+  }
+
   // The exit code, or 1000 + the signal that ended it.
   int wait() {
     int status = 0;

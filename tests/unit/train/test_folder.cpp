@@ -42,9 +42,13 @@ TEST(RunFolderTest, TheSameCommandWorksAgainAndTheEarlierRunsStay) {
   EXPECT_EQ(names_in(dir.path()), (Names{"run", "run.1", "run.2"}));
   EXPECT_EQ(checkpoint_contents(here + ".1", 12), first);
   EXPECT_EQ(slurp(here + ".1/metrics.jsonl"), metrics);
-  EXPECT_EQ(slurp(here + ".1/notes.txt"), "mine");
+  EXPECT_EQ(names_in(here + ".1"),
+            (Names{"checkpoint-10", "checkpoint-12", "checkpoint-5", "events.out.tfevents.0000000000.hydrac",
+                   "metrics.jsonl", "spec.yaml"}));
   expect_same_end(here + ".1", here + ".2");
-  EXPECT_EQ(names_in(here)[0], "checkpoint-3");
+  EXPECT_EQ(names_in(here), (Names{"checkpoint-3", "events.out.tfevents.0000000000.hydrac", "metrics.jsonl",
+                                   "notes.txt", "spec.yaml"}));
+  EXPECT_EQ(slurp(here + "/notes.txt"), "mine");
 }
 
 TEST(RunFolderTest, AnEmptyFolderOrOneOfOtherFilesIsUsedAsItIs) {
@@ -66,17 +70,92 @@ TEST(RunFolderTest, ARunKilledBeforeItsFirstRecordLeavesNothingToKeep) {
   EXPECT_EQ(names_in(dir.path()), Names{"run"});
 }
 
-TEST(RunFolderTest, ASpecOfTheUsersIsNotOverwritten) {
+// What the user has under a name that a run needs, and in it a file.
+struct Clash {
+  const char* name;
+  const char* file;
+};
+
+TEST(RunFolderTest, FilesOfTheUsersAreNotOverwritten) {
+  for (const Clash& clash :
+       {Clash{"spec.yaml", ""}, Clash{"metrics.jsonl", ""}, Clash{"checkpoint-5", "/model.safetensors"},
+        Clash{"checkpoint-best", "/model.safetensors"}}) {
+    const TempDir dir;
+    fs::create_directories(dir / "run" / (*clash.file ? clash.name : ""));
+    const fs::path mine = (dir / "run" / clash.name).string() + clash.file;
+    spill(mine, "{\"loss\": 3}\n");
+    const TrainOptions options = small_run(dir / "run");
+    const std::string expected = (dir / "run" / clash.name).string() +
+                                 " exists and belongs to no run, which would overwrite it; set output.dir to "
+                                 "another folder, or rename it";
+    EXPECT_EQ(message_of<InputError>([&] { run(options); }), expected);
+    EXPECT_EQ(message_of<InputError>([&] { check_run(options); }), expected);
+    EXPECT_EQ(slurp(mine), "{\"loss\": 3}\n");
+    EXPECT_EQ(names_in(dir / "run"), Names{clash.name});
+  }
+}
+
+TEST(RunFolderTest, VersionControlsOwnFoldersAreRefusedAlsoBehindLinks) {
   const TempDir dir;
-  fs::create_directory(dir / "run");
-  spill(dir / "run/spec.yaml", "mine");
+  fs::create_directories(dir / "repository/.git/hooks");
+  fs::create_directory_symlink(dir / "repository/.git", dir / "link");
+  for (const char* inside :
+       {"repository/.git", "repository/.git/hooks", "repository/.git/new/run", "link/run"}) {
+    const TrainOptions options = small_run(dir / inside);
+    const std::string expected =
+        (dir / inside).string() +
+        " is a part of .git, which belongs to version control; set output.dir to another folder";
+    EXPECT_EQ(message_of<InputError>([&] { run(options); }), expected);
+    EXPECT_EQ(message_of<InputError>([&] { check_run(options); }), expected);
+  }
+  EXPECT_EQ(names_in(dir / "repository/.git"), Names{"hooks"});
+  EXPECT_TRUE(names_in(dir / "repository/.git/hooks").empty());
+}
+
+TEST(RunFolderTest, AFolderMovedWhileTrainingIsSavedWhereItIs) {
+  const TempDir dir;
+  run(small_run(dir / "whole"));
+  FakeProgram program;
+  program.in_update = [&](int64_t step) {
+    if (step == 7) fs::rename(dir / "run", dir / "moved");
+  };
   const TrainOptions options = small_run(dir / "run");
-  const std::string expected = (dir / "run/spec.yaml").string() +
-                               " exists and belongs to no run, which would overwrite it; set output.dir to "
-                               "another folder, or rename the file";
-  EXPECT_EQ(message_of<InputError>([&] { run(options); }), expected);
-  EXPECT_EQ(message_of<InputError>([&] { check_run(options); }), expected);
-  EXPECT_EQ(slurp(dir / "run/spec.yaml"), "mine");
+  const std::string now = (dir / "moved").string();
+  EXPECT_EQ(message_of<RunError>([&] { run(options, std::move(program)); }),
+            (dir / "run").string() + " was moved to " + now + " while it was trained in; " + now +
+                "/checkpoint-8 is saved, --resume output.dir=" + now + " continues it");
+  EXPECT_EQ(names_in(dir.path()), (Names{"moved", "whole"}));
+  EXPECT_EQ(resume(small_run(dir / "moved")).first_step, 8);
+  expect_same_end(dir / "whole", dir / "moved");
+}
+
+// Another run has taken the name when this one saves.
+TEST(RunFolderTest, AFolderMovedWhileSavingIsSavedWhereItIs) {
+  const TempDir dir;
+  run(small_run(dir / "whole"));
+  FakeProgram program;
+  program.in_parameters = [&](int64_t step) {
+    if (step != 5 || fs::exists(dir / "moved")) return;
+    fs::rename(dir / "run", dir / "moved");
+    fs::create_directory(dir / "run");
+    spill(dir / "run/notes.txt", "mine");
+  };
+  const std::string message = message_of<RunError>([&] { run(small_run(dir / "run"), std::move(program)); });
+  EXPECT_NE(message.find((dir / "moved/checkpoint-5").string() + " is saved"), std::string::npos) << message;
+  EXPECT_EQ(names_in(dir / "run"), Names{"notes.txt"});
+  resume(small_run(dir / "moved"));
+  expect_same_end(dir / "whole", dir / "moved");
+}
+
+TEST(RunFolderTest, AFolderRemovedWhileTrainingEndsTheRun) {
+  const TempDir dir;
+  FakeProgram program;
+  program.in_update = [&](int64_t step) {
+    if (step == 7) fs::remove_all(dir / "run");
+  };
+  EXPECT_EQ(message_of<RunError>([&] { run(small_run(dir / "run"), std::move(program)); }),
+            (dir / "run").string() + " was removed while it was trained in, with all that was saved there");
+  EXPECT_TRUE(names_in(dir.path()).empty());
 }
 
 TEST(RunFolderTest, ATrailingSlashAndALinkNameTheSameFolder) {

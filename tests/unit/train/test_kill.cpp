@@ -44,8 +44,8 @@ TEST(KilledWhileTraining, ResumesToTheSameEnd) {
     for (bool done = false; !done; patience += 4'000) {
       // What a user does: continue what is there, begin where nothing is.
       TrainOptions options = busy_run(run_dir);
-      options.resume = std::filesystem::exists(run_dir / "metrics.jsonl");
-      resumed += options.resume;
+      options.resume = Resume::if_possible;
+      resumed += std::filesystem::exists(run_dir / "metrics.jsonl");
       Child child([&](int) { run(options, slow(1 + round % 3)); });
       std::this_thread::sleep_for(std::chrono::microseconds(1000 + random() % patience));
       child.send(SIGKILL);

@@ -97,7 +97,7 @@ TEST_P(Pipelined, SessionsOfOtherDepthsContinueEachOther) {
       if (now == step) std::raise(SIGTERM);
     };
     TrainOptions next = options;
-    next.resume = step != 3;
+    next.resume = step == 3 ? Resume::never : Resume::required;
     run(next, std::move(session));
   }
   resume(options);

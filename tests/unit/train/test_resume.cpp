@@ -23,18 +23,22 @@ FakeProgram signalled_at(int64_t step, int signal = SIGINT) {
   return program;
 }
 
-class Resume : public testing::Test {
+class ResumedRun : public testing::Test {
  protected:
-  void SetUp() override { run(small_run(whole)); }
+  void SetUp() override {
+    std::signal(SIGHUP, SIG_DFL);  // also where the tests run under nohup
+    run(small_run(whole));
+  }
   TempDir dir;
   const std::filesystem::path whole = dir / "whole", run_dir = dir / "run";
   const TrainOptions options = small_run(run_dir);
 };
 
-TEST_F(Resume, ASignalAtAnyStepSavesThatStepAndTheRestIsBitEqual) {
+TEST_F(ResumedRun, ASignalAtAnyStepSavesThatStepAndTheRestIsBitEqual) {
   for (int64_t step = 1; step < 12; ++step) {
     std::filesystem::remove_all(run_dir);
-    const TrainReport first = run(options, signalled_at(step, step % 2 == 0 ? SIGINT : SIGTERM));
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    const TrainReport first = run(options, signalled_at(step, signals[step % 3]));
     EXPECT_TRUE(first.stopped);
     EXPECT_EQ(first.last_step, step);
     EXPECT_EQ(first.checkpoint, checkpoint_path(run_dir, step));
@@ -46,14 +50,14 @@ TEST_F(Resume, ASignalAtAnyStepSavesThatStepAndTheRestIsBitEqual) {
   }
 }
 
-TEST_F(Resume, ManySmallSessionsEqualOne) {
+TEST_F(ResumedRun, ManySmallSessionsEqualOne) {
   run(options, signalled_at(1));
   for (int64_t step = 2; step < 12; ++step) resume(options, signalled_at(step));
   resume(options);
   expect_same_end(whole, run_dir);
 }
 
-TEST_F(Resume, ASignalDuringEvaluationLetsItFinish) {
+TEST_F(ResumedRun, ASignalDuringEvaluationLetsItFinish) {
   FakeProgram program;
   program.in_evaluate = [&](int64_t) {
     if (program.evaluated.empty()) std::raise(SIGINT);
@@ -66,7 +70,7 @@ TEST_F(Resume, ASignalDuringEvaluationLetsItFinish) {
   expect_same_end(whole, run_dir);
 }
 
-TEST_F(Resume, ASignalDuringSavingLetsItFinishAndSavesOnce) {
+TEST_F(ResumedRun, ASignalDuringSavingLetsItFinishAndSavesOnce) {
   int saves = 0;
   FakeProgram program;
   program.in_parameters = [&](int64_t step) {
@@ -79,26 +83,26 @@ TEST_F(Resume, ASignalDuringSavingLetsItFinishAndSavesOnce) {
   expect_same_end(whole, run_dir);
 }
 
-TEST_F(Resume, ASignalDuringTheLastStepIsNoStop) {
+TEST_F(ResumedRun, ASignalDuringTheLastStepIsNoStop) {
   const TrainReport report = run(options, signalled_at(12));
   EXPECT_FALSE(report.stopped);
   EXPECT_EQ(report.last_step, 12);
   expect_same_end(whole, run_dir);
 }
 
-TEST_F(Resume, WithAnotherAccumulationTheLoaderGoesOnAtItsSample) {
+TEST_F(ResumedRun, WithAnotherAccumulationTheLoaderGoesOnAtItsSample) {
   run(options, signalled_at(6));
   TrainOptions other = options;
   other.gradient_accumulation_steps = 1;  // the caller's identity allows it: samples 36, 37 come next
   other.max_steps = 7;
   FakeProgram program;
-  other.resume = true;
+  other.resume = Resume::required;
   train(program, std::make_shared<FakeLoader>(), other);
   EXPECT_EQ(program.inv_counts, std::vector<float>{1.0f / 5});
   EXPECT_NE(slurp(run_dir / "checkpoint-7/state.json").find("\"samples_seen\": 38"), std::string::npos);
 }
 
-TEST_F(Resume, ACompleteRunSaysSoAndStaysAsItIs) {
+TEST_F(ResumedRun, ACompleteRunSaysSoAndStaysAsItIs) {
   const auto before = names_in(whole);
   const std::string metrics = slurp(whole / "metrics.jsonl");
   const Printed printed;
@@ -119,7 +123,7 @@ TEST_F(Resume, ACompleteRunSaysSoAndStaysAsItIs) {
   EXPECT_EQ(slurp(whole / "spec.yaml"), "name: fake\n");
 }
 
-TEST_F(Resume, MoreStepsContinueACompleteRunWhereTheIdentityAllowsIt) {
+TEST_F(ResumedRun, MoreStepsContinueACompleteRunWhereTheIdentityAllowsIt) {
   TrainOptions longer = small_run(run_dir);
   longer.max_steps = 17;
   run(longer);
@@ -130,30 +134,59 @@ TEST_F(Resume, MoreStepsContinueACompleteRunWhereTheIdentityAllowsIt) {
             checkpoint_contents(run_dir, 17).at("model.safetensors"));
 }
 
-TEST_F(Resume, AnotherIdentityIsListedKeyByKey) {
-  run(options, signalled_at(6));
-  TrainOptions other = options;
-  other.identity = {{"data.fingerprint", "0123"}, {"train.label_smoothing", "0.1"}, {"train.seed", "8\n9"}};
+TEST_F(ResumedRun, AnotherIdentityIsListedKeyByKey) {
+  TrainOptions first = options;
+  first.identity["optimizations.loss"] = "\"materialized\"";  // a spec's values are JSON
+  run(first, signalled_at(6));
+  TrainOptions other = first;
+  other.identity["train.label_smoothing"] = "0.1";
+  other.identity["train.seed"] = "8\n9";
+  other.identity["optimizations.loss"] = "\"chunked\"";
   const auto before = names_in(run_dir);
   const std::string expected = (run_dir / "checkpoint-6").string() +
                                " cannot be resumed, because what decides the results has changed:\n"
-                               "  train.label_smoothing: nothing in the checkpoint, \"0.1\" now\n"
-                               "  train.seed: \"7\" in the checkpoint, \"8\\\\n9\" now\n"
+                               "  optimizations.loss: \"materialized\" in the checkpoint, \"chunked\" now\n"
+                               "  train.label_smoothing: nothing in the checkpoint, 0.1 now\n"
+                               "  train.seed: 7 in the checkpoint, \"8\\\\n9\" now\n"
                                "change it back to continue this run, or start a new one without --resume "
                                "(this one is then moved aside, "
                                "not overwritten)";
   EXPECT_EQ(message_of<InputError>([&] { resume(other); }), expected);
-  other.resume = true;
+  other.resume = Resume::required;
   EXPECT_EQ(message_of<InputError>([&] { check_run(other); }), expected);
   EXPECT_EQ(names_in(run_dir), before);
-  resume(options);
-  expect_same_end(whole, run_dir);
+  EXPECT_EQ(resume(first).last_step, 12);
 }
 
-TEST_F(Resume, WithoutARunIsAnError) {
+TEST_F(ResumedRun, IfPossibleContinuesARunAndBeginsWhereThereIsNone) {
+  TrainOptions requeued = options;
+  requeued.resume = Resume::if_possible;
+  EXPECT_EQ(run(requeued, signalled_at(3)).first_step, 0);
+  EXPECT_EQ(run(requeued, signalled_at(8)).first_step, 3);
+  EXPECT_EQ(run(requeued).first_step, 8);
+  expect_same_end(whole, run_dir);
+  EXPECT_TRUE(run(requeued).already_finished);
+  EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"run", "whole"}));
+}
+
+TEST_F(ResumedRun, IfPossibleRefusesWhatResumeRefuses) {
+  run(options, signalled_at(6));
+  TrainOptions other = options;
+  other.identity["train.seed"] = "8";
+  const std::string refusal = message_of<InputError>([&] { resume(other); });
+  other.resume = Resume::if_possible;
+  EXPECT_EQ(message_of<InputError>([&] { run(other); }), refusal);
+  EXPECT_EQ(message_of<InputError>([&] { check_run(other); }), refusal);
+  std::filesystem::resize_file(run_dir / "checkpoint-6/model.safetensors", 10);
+  std::filesystem::resize_file(run_dir / "checkpoint-5/model.safetensors", 10);
+  other.identity = options.identity;
+  EXPECT_NE(message_of<InputError>([&] { run(other); }).find("has no intact checkpoint"), std::string::npos);
+}
+
+TEST_F(ResumedRun, WithoutARunIsAnError) {
   const std::string expected = run_dir.string() + " holds no run to resume; leave out --resume to begin one";
   TrainOptions wanted = options;
-  wanted.resume = true;
+  wanted.resume = Resume::required;
   EXPECT_EQ(message_of<InputError>([&] { resume(options); }), expected);
   EXPECT_EQ(message_of<InputError>([&] { check_run(wanted); }), expected);
   EXPECT_FALSE(std::filesystem::exists(run_dir));
@@ -162,7 +195,7 @@ TEST_F(Resume, WithoutARunIsAnError) {
   EXPECT_EQ(message_of<InputError>([&] { check_run(wanted); }), expected);
 }
 
-TEST_F(Resume, ARunThatHadSavedNothingBeginsAgainAndKeepsItsRecords) {
+TEST_F(ResumedRun, ARunThatHadSavedNothingBeginsAgainAndKeepsItsRecords) {
   FakeProgram program;
   program.in_update = [](int64_t step) {
     if (step == 5) throw RunError("the power went");
@@ -182,7 +215,7 @@ TEST_F(Resume, ARunThatHadSavedNothingBeginsAgainAndKeepsItsRecords) {
   expect_same_end(whole, run_dir);
 }
 
-TEST_F(Resume, ADamagedCheckpointIsPassedOver) {
+TEST_F(ResumedRun, ADamagedCheckpointIsPassedOver) {
   run(options, signalled_at(11));
   std::filesystem::resize_file(run_dir / "checkpoint-11/model.safetensors", 10);
   const Printed printed;
@@ -196,7 +229,7 @@ TEST_F(Resume, ADamagedCheckpointIsPassedOver) {
   expect_same_end(whole, run_dir);
 }
 
-TEST_F(Resume, WhenAllCheckpointsAreDamagedNothingIsTouched) {
+TEST_F(ResumedRun, WhenAllCheckpointsAreDamagedNothingIsTouched) {
   TrainOptions limited = options;
   limited.save_total_limit = 1;
   run(limited, signalled_at(6));
@@ -213,7 +246,7 @@ TEST_F(Resume, WhenAllCheckpointsAreDamagedNothingIsTouched) {
   EXPECT_TRUE(std::filesystem::exists(checkpoint));
 }
 
-TEST_F(Resume, RecordsAfterTheCheckpointAreWrittenOnce) {
+TEST_F(ResumedRun, RecordsAfterTheCheckpointAreWrittenOnce) {
   FakeProgram program;
   program.in_update = [](int64_t step) {
     if (step == 10) throw RunError("the power went");
@@ -225,7 +258,7 @@ TEST_F(Resume, RecordsAfterTheCheckpointAreWrittenOnce) {
   expect_same_end(whole, run_dir);
 }
 
-TEST_F(Resume, AStateWithImpossibleCountsIsAnError) {
+TEST_F(ResumedRun, AStateWithImpossibleCountsIsAnError) {
   const std::filesystem::path file = whole / "checkpoint-12/state.json";
   std::string state = slurp(file);
   state.replace(state.find("\"samples_seen\": ") + 16, 0, "-");
@@ -234,7 +267,7 @@ TEST_F(Resume, AStateWithImpossibleCountsIsAnError) {
             file.string() + ": samples_seen is -72, below 0");
 }
 
-TEST_F(Resume, CheckpointsThatAKilledRunHadNoTimeToRemoveGo) {
+TEST_F(ResumedRun, CheckpointsThatAKilledRunHadNoTimeToRemoveGo) {
   TrainOptions limited = small_run(whole);
   limited.save_total_limit = 2;
   resume(limited);
@@ -243,7 +276,7 @@ TEST_F(Resume, CheckpointsThatAKilledRunHadNoTimeToRemoveGo) {
   EXPECT_TRUE(std::filesystem::exists(whole / "checkpoint-12"));
 }
 
-TEST_F(Resume, TheNewSpecTextIsKept) {
+TEST_F(ResumedRun, TheNewSpecTextIsKept) {
   run(options, signalled_at(6));
   TrainOptions changed = options;
   changed.spec_text = "name: fake\nlog_steps: 2\n";
@@ -251,7 +284,7 @@ TEST_F(Resume, TheNewSpecTextIsKept) {
   EXPECT_EQ(slurp(run_dir / "spec.yaml"), changed.spec_text);
 }
 
-TEST_F(Resume, LoadParametersFillsThemFromACheckpointAlone) {
+TEST_F(ResumedRun, LoadParametersFillsThemFromACheckpointAlone) {
   FakeProgram trained, sampling;
   train(trained, std::make_shared<FakeLoader>(), options);
   sampling.initialize();
@@ -286,7 +319,7 @@ class Biasless final : public StepProgram {
   double flop_per_target() const override { return 0; }
 };
 
-TEST_F(Resume, ParametersOfAnotherModelAreAnError) {
+TEST_F(ResumedRun, ParametersOfAnotherModelAreAnError) {
   Biasless other;
   EXPECT_EQ(message_of<InputError>([&] { load_parameters(other, whole / "checkpoint-12"); }),
             (whole / "checkpoint-12/model.safetensors").string() +

@@ -60,7 +60,7 @@ inline TrainReport run(const TrainOptions& options, FakeProgram&& program = {}) 
 }
 
 inline TrainReport resume(TrainOptions options, FakeProgram&& program = {}) {
-  options.resume = true;
+  options.resume = Resume::required;
   return run(options, std::move(program));
 }
 

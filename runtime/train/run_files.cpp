@@ -1,0 +1,110 @@
+#include "runtime/train/run_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string_view>
+
+#include "runtime/checkpoint/checkpoint_dirs.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/error.h"
+#include "runtime/log/tensorboard.h"
+
+namespace hydrac::runtime {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* metrics_name = "metrics.jsonl";
+constexpr const char* spec_name = "spec.yaml";
+constexpr const char* best_name = "checkpoint-best";
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+// A record begins so; a run that was killed early leaves an empty file or a part of its first line.
+bool are_metrics_of_run(const fs::path& file) {
+  constexpr std::string_view begin = "{\"step\":";
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return false;
+  char text[begin.size()];
+  std::ifstream in(file, std::ios::binary);
+  in.read(text, sizeof text);
+  return in.eof() || (in.good() && std::string_view(text, sizeof text) == begin);
+}
+
+bool is_link_to_checkpoint(const fs::path& link) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(link, error);
+  return !error && target.string().starts_with("checkpoint-") && !target.has_parent_path();
+}
+
+bool is_checkpoint_of_run(const CheckpointDir& found) {
+  return found.kind != CheckpointDir::Kind::complete || is_there(found.dir / manifest_name);
+}
+
+bool holds_checkpoint(const std::vector<CheckpointDir>& dirs) {
+  return std::ranges::any_of(dirs, [](const CheckpointDir& found) {
+    return found.kind == CheckpointDir::Kind::complete && is_checkpoint_of_run(found);
+  });
+}
+
+[[noreturn]] void refuse(const fs::path& path) {
+  throw InputError(
+      fmt::format("{} exists and belongs to no run, which would overwrite it; set output.dir to another "
+                  "folder, or rename it",
+                  path.string()));
+}
+
+}  // namespace
+
+fs::path metrics_path(const fs::path& run_dir) {
+  return run_dir / metrics_name;
+}
+
+fs::path spec_path(const fs::path& run_dir) {
+  return run_dir / spec_name;
+}
+
+fs::path best_path(const fs::path& run_dir) {
+  return run_dir / best_name;
+}
+
+Remains remains_in(const fs::path& run_dir) {
+  const fs::path metrics = metrics_path(run_dir);
+  const bool has_metrics = is_there(metrics);
+  if (has_metrics && !are_metrics_of_run(metrics)) refuse(metrics);
+  const std::vector<CheckpointDir> checkpoints = list_checkpoint_dirs(run_dir);
+  for (const CheckpointDir& found : checkpoints) {
+    if (!is_checkpoint_of_run(found)) refuse(found.dir);
+  }
+  if (is_there(best_path(run_dir)) && !is_link_to_checkpoint(best_path(run_dir))) refuse(best_path(run_dir));
+  if (holds_checkpoint(checkpoints)) return Remains::run;
+  std::error_code ignored;
+  if (has_metrics) return fs::file_size(metrics, ignored) > 0 ? Remains::run : Remains::nothing;
+  // A run makes its metrics.jsonl first.
+  if (is_there(spec_path(run_dir))) refuse(spec_path(run_dir));
+  return Remains::nothing;
+}
+
+std::vector<std::string> names_of_run(const fs::path& run_dir) {
+  std::vector<std::string> names;
+  for (const CheckpointDir& found : list_checkpoint_dirs(run_dir)) names.push_back(found.dir.filename());
+  std::error_code error;
+  fs::directory_iterator entry(run_dir, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (is_tensorboard_name(name)) names.push_back(name);
+  }
+  if (error) throw InputError(fmt::format("cannot list {}: {}", run_dir.string(), error.message()));
+  for (const char* name : {best_name, spec_name, metrics_name}) {
+    if (is_there(run_dir / name)) names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace hydrac::runtime

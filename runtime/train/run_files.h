@@ -1,0 +1,31 @@
+// The list of what a run makes in its folder. Whatever else lies there is the user's: no run moves, replaces
+// or removes it.
+//   metrics.jsonl, spec.yaml, events.out.tfevents.*.hydrac
+//   checkpoint-<step>/                with a manifest.json; and those being written or removed
+//   checkpoint-best                   a link to one of them
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrac::runtime {
+
+std::filesystem::path metrics_path(const std::filesystem::path& run_dir);
+std::filesystem::path spec_path(const std::filesystem::path& run_dir);
+std::filesystem::path best_path(const std::filesystem::path& run_dir);
+
+enum class Remains {
+  nothing,  // or a run that had not come to its first record
+  run,      // records or checkpoints
+};
+
+// What an earlier run left in `run_dir`, which may be missing. InputError when it cannot be read, or when a
+// file that no run made has a name that a run needs.
+Remains remains_in(const std::filesystem::path& run_dir);
+
+// The names in `run_dir`, which holds a run, that runs made. metrics.jsonl comes last: what is left of a run
+// without some of its other files is still seen to be one.
+std::vector<std::string> names_of_run(const std::filesystem::path& run_dir);
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,43 @@
+// When a run saves: every so many steps, when its newest checkpoint is too old, and after its best
+// evaluations.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+namespace hydrac::runtime {
+
+// The evaluation with the least loss so far, after whose step there is a checkpoint.
+struct BestEvaluation {
+  int64_t step = 0;
+  double loss = 0;
+};
+
+class SaveSchedule {
+ public:
+  // 0 and false: not for this reason.
+  SaveSchedule(int64_t every_steps, double every_seconds, bool best)
+      : every_steps_(every_steps), every_seconds_(every_seconds), keeps_best_(best) {}
+
+  // Of the run that is continued.
+  void adopt(const std::optional<BestEvaluation>& best);
+  // Before each step; due() holds to its answer until the next look, so that all who ask hear the same.
+  void look_at_clock();
+  void evaluated(int64_t step, double loss);
+  // Of the step begun last, whose evaluation may still be ahead.
+  bool due(int64_t step) const;
+  // The newest checkpoint is of now. Also when training begins.
+  void saved();
+
+  const std::optional<BestEvaluation>& best() const { return best_; }
+  std::optional<int64_t> best_step() const;
+
+ private:
+  int64_t every_steps_;
+  double every_seconds_;
+  bool keeps_best_;
+  bool too_old_ = false;
+  double saved_at_ = 0;
+  std::optional<BestEvaluation> best_;
+};
+
+}  // namespace hydrac::runtime
