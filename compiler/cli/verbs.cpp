@@ -27,6 +27,9 @@ const std::vector<Verb>& verbs() {
        "SPEC [key=value ...]",
        "compile the spec and train (`hydrac SPEC` does the same)",
        {{"--resume", "", "continue the run in output.dir from its newest checkpoint"},
+        {"--exact", "",
+         "refuse to resume where libraries or algorithms are others and results would differ in their last "
+         "bits"},
         {"--check-kernels", "",
          "wait for every kernel and name the first that fails or writes NaN or infinity; slow"},
         kQuiet,

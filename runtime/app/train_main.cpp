@@ -22,7 +22,7 @@ struct CommandLine {
   std::vector<std::string> data, val_data;
   std::string tokenizer, output;
   int64_t steps = 0;
-  bool resume = false, quiet = false, check_kernels = false, help = false;
+  bool resume = false, exact = false, quiet = false, check_kernels = false, help = false;
 };
 
 struct Option {
@@ -52,6 +52,8 @@ constexpr Option kOptions[] = {
      [](CommandLine& line, const std::string& value) { line.output = value; }},
     {"--resume", "", "continue the run in its folder from its newest checkpoint",
      [](CommandLine& line, const std::string&) { line.resume = true; }},
+    {"--exact", "", "refuse to resume where results would differ in their last bits",
+     [](CommandLine& line, const std::string&) { line.exact = true; }},
     {"--quiet", "", "print nothing but errors",
      [](CommandLine& line, const std::string&) { line.quiet = true; }, "-q"},
     {"--check-kernels", "",
@@ -116,6 +118,7 @@ void apply(const CommandLine& line, TrainSettings& settings) {
   if (line.steps > 0) train.max_steps = line.steps;
   if (!line.output.empty()) train.run_dir = line.output;
   train.resume = line.resume;
+  train.exact = line.exact;
   train.quiet = line.quiet;
 }
 
@@ -134,8 +137,8 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
     apply(line, changed);
     const Corpus corpus = open_corpus(changed.data, line.quiet);
     std::unique_ptr<LaidOutProgram> program;
-    train_run(std::move(changed), corpus, [&]() -> StepProgram& {
-      program = make_program();
+    train_run(std::move(changed), corpus, [&](const RecordedChoices& recorded) -> StepProgram& {
+      program = make_program(recorded);
       if (line.check_kernels) program->check_kernels();
       return *program;
     });

@@ -21,6 +21,7 @@ namespace {
 constexpr const char* model_file = "model.safetensors";
 constexpr const char* optimizer_file = "optimizer.safetensors";
 constexpr const char* state_file = "state.json";
+constexpr const char* choices_file = "choices.json";
 
 // One line an entry, "name = value".
 std::string identity_text(const Identity& identity) {
@@ -111,6 +112,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, Step
   CheckpointWriter writer(run_dir, step);
   for (const auto& [name, text] : contents.files) writer.add_file(name, text);
   writer.add_file(state_file, to_state(contents).to_json());
+  writer.add_file(choices_file, program.choices().to_json());
   // Saving parameters that are no numbers would let save_total_limit remove the last good checkpoint.
   writer.add_file(model_file, [&](FileWriter& file) {
     write_tensors(file, program, program.parameters(),
@@ -144,6 +146,13 @@ RunPosition read_position(const std::filesystem::path& checkpoint, const Identit
   if (state.has("loss")) position.loss = state.number("loss");
   if (state.has("eval_loss")) position.eval_loss = state.number("eval_loss");
   return position;
+}
+
+std::optional<RecordedChoices> read_choices(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path file = checkpoint / choices_file;
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return std::nullopt;
+  return RecordedChoices::from_json(read_file(file), file.string());
 }
 
 void restore_program(StepProgram& program, const std::filesystem::path& checkpoint,

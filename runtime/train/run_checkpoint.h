@@ -1,5 +1,6 @@
 // A training checkpoint: model.safetensors and optimizer.safetensors of a StepProgram, state.json with all
-// that a resumed run continues from, and the files that others need to use the model.
+// that a resumed run continues from, choices.json with what the program chose on its machine
+// (recorded_choices.h), and the files that others need to use the model.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -43,6 +44,10 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, Step
 // InputError when state.json is unusable, or when it is of another identity: then the message lists each
 // difference and what can be done. Reads nothing else.
 RunPosition read_position(const std::filesystem::path& checkpoint, const Identity& identity);
+
+// What the program that wrote the checkpoint chose on its machine; nullopt: it was written before checkpoints
+// recorded that. InputError when the file is unusable.
+std::optional<RecordedChoices> read_choices(const std::filesystem::path& checkpoint);
 
 // Fills parameters, optimizer state and counters of `program` from a complete checkpoint. InputError when its
 // tensors are not exactly those of the program.

@@ -1,6 +1,7 @@
 #include "runtime/train/train.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
@@ -57,6 +58,7 @@ class Trainer {
   void begin();
   std::optional<Checkpoint> open_folder();
   void adopt(const Checkpoint& checkpoint, const RunPosition& position);
+  void compare_choices(const Checkpoint& checkpoint) const;
   void open_logs();
   void train_to_end();
   void finish_steps(int64_t unfinished);
@@ -137,6 +139,7 @@ void Trainer::begin() {
     // A run killed between saving and removing may have left too many.
     remove_old_checkpoints(options_.run_dir, options_.save_total_limit);
     if (finished()) return;
+    compare_choices(*checkpoint);
   }
   program_.initialize();
   source_ = make_batch_source(loader_, options_.gradient_accumulation_steps);
@@ -173,6 +176,27 @@ void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {
   skipped_ = position.skipped;
   checkpoint_ = checkpoint.dir;
   saved_step_ = step_;
+}
+
+// Says, also to a quiet run, why its results will not be bit for bit those of the run that it continues.
+void Trainer::compare_choices(const Checkpoint& checkpoint) const {
+  const std::optional<RecordedChoices> recorded = read_choices(checkpoint.dir);
+  std::string problem;
+  if (!recorded) {
+    problem = fmt::format(
+        "{} does not record which libraries and algorithms it was computed with; if they are "
+        "others now, results differ in their last bits",
+        checkpoint.dir.string());
+  } else if (const auto lines = differences(*recorded, program_.choices()); !lines.empty()) {
+    problem =
+        fmt::format("results will differ in their last bits from those that {} would have led to:\n  {}",
+                    checkpoint.dir.string(), fmt::join(lines, "\n  "));
+  }
+  if (problem.empty()) return;
+  if (options_.exact)
+    throw InputError(problem +
+                     "\nrun it where they are the same, or without --exact to continue all the same");
+  fmt::print(stderr, "warning: {}\n", problem);
 }
 
 // metrics.jsonl first: by it a later run knows that the spec.yaml beside it is ours.
@@ -314,11 +338,16 @@ TrainReport train(StepProgram& program, std::shared_ptr<const BatchLoader> loade
   return Trainer(program, std::move(loader), options).run();
 }
 
-void check_run(const TrainOptions& options) {
-  if (!options.resume) return check_new_run(options.run_dir);
+RecordedChoices check_run(const TrainOptions& options) {
+  if (!options.resume) {
+    check_new_run(options.run_dir);
+    return {};
+  }
   const RunFolder folder = RunFolder::open(options.run_dir);
   const auto checkpoint = checkpoint_to_resume(options.run_dir, [](std::string_view) {});
-  if (checkpoint) read_position(checkpoint->dir, options.identity);
+  if (!checkpoint) return {};
+  read_position(checkpoint->dir, options.identity);
+  return read_choices(checkpoint->dir).value_or(RecordedChoices());
 }
 
 }  // namespace hydrac::runtime
