@@ -4,10 +4,23 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
+
+void RecordedChoices::set(const std::string& section, const std::string& key, std::string value) {
+  sections_[section][key] = std::move(value);
+}
+
+bool RecordedChoices::empty() const {
+  return sections_.empty();
+}
+
+bool RecordedChoices::operator==(const RecordedChoices& other) const {
+  return sections_ == other.sections_;
+}
 
 void RecordedChoices::add(const RecordedChoices& other) {
   for (const auto& [name, section] : other.sections_) sections_[name] = section;

@@ -18,22 +18,20 @@ class RecordedChoices {
  public:
   using Section = std::map<std::string, std::string>;
 
-  void set(const std::string& section, const std::string& key, std::string value) {
-    sections_[section][key] = std::move(value);
-  }
+  void set(const std::string& section, const std::string& key, std::string value);
   // The sections of `other` replace those of the same name.
   void add(const RecordedChoices& other);
 
   std::optional<std::string> find(const std::string& section, const std::string& key) const;
   const std::map<std::string, Section>& sections() const { return sections_; }
-  bool empty() const { return sections_.empty(); }
+  bool empty() const;
 
   // {"section": {"key": "value"}}, sorted, a key a line; ends with a newline.
   std::string to_json() const;
   // InputError; `label` is what errors call the file.
   static RecordedChoices from_json(std::string_view json, const std::string& label);
 
-  bool operator==(const RecordedChoices&) const = default;
+  bool operator==(const RecordedChoices& other) const;
 
  private:
   std::map<std::string, Section> sections_;

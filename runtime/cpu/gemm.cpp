@@ -46,13 +46,13 @@ InputError missing(const BlasOptions& options) {
   if (options.preference != "onednn") {
     files.insert(files.end(), options.openblas_files.begin(), options.openblas_files.end());
   }
-  const char* packages = options.preference == "onednn" ? "libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)"
-                         : options.preference == "openblas"
-                             ? "libopenblas0"
-                             : "libdnnl2 (Debian 12), libdnnl3 (Ubuntu 24.04) or libopenblas0";
-  return InputError(fmt::format(
-      "no library for matrix products: {} cannot be opened; install one of these packages with apt: {}",
-      fmt::join(files, ", "), packages));
+  const std::string openblas = "apt-get install libopenblas0",
+                    onednn = "apt-get install libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)";
+  return InputError(fmt::format("no library for matrix products: {} cannot be opened\nInstall one: {}",
+                                fmt::join(files, ", "),
+                                options.preference == "onednn"     ? onednn
+                                : options.preference == "openblas" ? openblas
+                                                                   : openblas + ", or " + onednn));
 }
 
 // Three products of a small transformer, for a caller that names none: forward, weight gradient, input

@@ -222,8 +222,8 @@ TEST(BadMachine, WithoutACompiler) {
 
 TEST(BadMachine, ACompilerThatDoesNotRun) {
   const Workplace place;
-  const Outcome outcome = place.run(
-      {"base.yaml"}, {{"CXX", "no-such-compiler"}, {"HYDRAC_CACHE", (place / "cache").string()}});
+  const Outcome outcome =
+      place.run({"base.yaml"}, {{"CXX", "no-such-compiler"}, {"HYDRAC_CACHE", (place / "cache").string()}});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_TRUE(outcome.err.starts_with(
       "hydrac: error: the compiler that $CXX names, no-such-compiler, does not run: "))

@@ -41,21 +41,36 @@ class Round:
             process.send_signal(number)
         ended = self.place.finish(process)
         self.done.append(f"{signal.Signals(number).name} after {after:.3f} s: {ended}")
+        if ended.code in (-number, STOPPED):
+            self.place.count("kills" if number == signal.SIGKILL else "stops")
         return ended
 
     def has_checkpoint(self):
         return bool(self.place.checkpoints(self.name))
 
+    def recorded_library(self):
+        """Of the checkpoint that a resumed run continues from; None where a run begins anew and may choose."""
+        for path in reversed(self.place.checkpoints(self.name)):
+            if path not in self.spoiled:
+                return self.place.library_of(path)
+        return None
+
     def resume(self, cache=None):
         """Continues to the end and compares, or begins anew where nothing was saved."""
+        library = self.recorded_library()
         words = ["--resume"] if self.has_checkpoint() or os.path.exists(self.place.path("runs", self.name)) else []
         ended = self.place.finish(self.start(*words, cache=cache or self.cache))
         if ended.code == 2 and words and not self.has_checkpoint():
             ended = self.place.finish(self.start(cache=cache or self.cache))
         if ended.code == 0:
-            self.place.compare(self.name, self.library)
+            self.place.compare(self.name, library)
             return IDENTICAL
         return self.refused(ended)
+
+    def damage(self, folder):
+        lines = damage.damage_folder(folder, self.random)
+        self.place.count("damaged files", len(lines))
+        self.done += lines
 
     def refused(self, ended):
         """Only where no checkpoint is intact, and by name."""
@@ -65,7 +80,8 @@ class Round:
         return REFUSED
 
     def clean(self):
-        for folder in (self.cache, self.cache + "-fresh", self.tokens, self.place.path("runs", self.name)):
+        runs = self.place.path("runs", self.name.split("/")[0])
+        for folder in (self.cache, self.cache + "-fresh", self.tokens, runs):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -99,6 +115,7 @@ def full_disk(round):
         ended = round.place.finish(process)
     round.done.append(f"files of at most {size} bytes{', screen full' if screen else ''}: {ended}")
     expect(ended, (0, 3), "a run with a full disk")
+    round.place.count("full disks", ended.code == 3)
     if ended.code == 3 and "cannot" not in ended.err:
         raise Finding(f"a run with a full disk does not say what cannot be written: {ended}")
     return round.resume()
@@ -108,15 +125,16 @@ def small_tmpfs(round):
     """A file system of its own, which is full at some random moment."""
     place, folder = round.place, round.place.path("runs", round.name)
     os.makedirs(folder)
+    round.name += "/run"
     size = round.random.randrange(8, 400) * 1024
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "soak", folder], capture_output=True)
     if mounted.returncode != 0:
-        os.rmdir(folder)
         return full_disk(round)  # only root may mount
     try:
         ended = place.finish(round.start())
         round.done.append(f"on a disk of {size} bytes: {ended}")
         expect(ended, (0, 3), "a run on a full disk")
+        place.count("full disks", ended.code == 3)
         if ended.code == 3 and "No space left" not in ended.err:
             raise Finding(f"a run on a full disk does not say so: {ended}")
         subprocess.run(["mount", "-o", "remount,size=64m", folder], check=True)
@@ -129,11 +147,11 @@ def damaged_cache(round):
     """Damaged between a killed run and its end, and while it runs."""
     round.interrupt(signal.SIGKILL)
     for folder in [round.cache] + ([round.tokens] if round.random.random() < 0.5 else []):
-        round.done += damage.damage_folder(folder, round.random)
+        round.damage(folder)
     if round.random.random() < 0.5:
         process = round.start(*(["--resume"] if round.has_checkpoint() else []))
         time.sleep(round.moment())
-        round.done += damage.damage_folder(round.cache, round.random)
+        round.damage(round.cache)
         expect(round.place.finish(process), (0, 3), "a run whose cache was damaged")
     return round.resume()
 
@@ -144,7 +162,7 @@ def damaged_checkpoint(round):
     newest = checkpoints[-round.random.randint(1, 3):]
     for path in newest:
         round.spoiled.add(path)
-        round.done += damage.damage_folder(path, round.random)
+        round.damage(path)
     return round.resume()
 
 
@@ -159,6 +177,7 @@ def fresh_choices(round):
         damage.copy(round.cache, fresh)
         if os.path.exists(os.path.join(fresh, "blas-choices")):
             os.unlink(os.path.join(fresh, "blas-choices"))
+    round.place.count("resumes with other choices cached")
     return round.resume(fresh)
 
 
@@ -166,6 +185,7 @@ def fresh_cache(round):
     """Resumed with an empty cache: kernels are compiled and libraries measured anew."""
     round.interrupt(signal.SIGKILL)
     shutil.rmtree(round.tokens, ignore_errors=True)
+    round.place.count("resumes with an empty cache")
     return round.resume(round.cache + "-fresh")
 
 

@@ -70,19 +70,21 @@ def main():
     finally:
         if not findings:
             shutil.rmtree(top, ignore_errors=True)
-    report(counts, findings, top, time.monotonic() - start, seed)
+    report(place, counts, findings, time.monotonic() - start, seed)
+    if findings:
+        print(f"soak: what they left is kept in {top}")
     return 1 if findings else 0
 
 
-def report(counts, findings, top, seconds, seed):
+def report(place, counts, findings, seconds, seed):
     columns = ["rounds", "identical", "refused", "found"]
     print(f"{'':<18}" + "".join(f"{column:>10}" for column in columns))
     for kind, row in counts.items():
         print(f"{kind:<18}" + "".join(f"{row[column]:>10}" for column in columns))
     total = {column: sum(row[column] for row in counts.values()) for column in columns}
     print(f"{'all':<18}" + "".join(f"{total[column]:>10}" for column in columns))
-    print(f"soak: {total['rounds']} rounds in {seconds:.0f} s with seed {seed}, {len(findings)} findings"
-          + (f", kept in {top}" if findings else ""))
+    print("soak: " + ", ".join(f"{number} {what}" for what, number in place.counts.items()))
+    print(f"soak: {total['rounds']} rounds in {seconds:.0f} s with seed {seed}, {len(findings)} findings")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,10 @@ class Workplace:
         self.caches = {}  # by library: a cache whose measured choice is that library
         self.expected = {}  # by library: what an undisturbed run leaves
         self.seconds = 1.0  # that it takes
+        self.counts = {}  # of what was done to runs
+
+    def count(self, what, number=1):
+        self.counts[what] = self.counts.get(what, 0) + number
 
     def path(self, *parts):
         return os.path.join(self.top, *parts)
@@ -134,8 +138,16 @@ class Workplace:
         end["metrics.jsonl"] = [{key: value for key, value in record.items() if key not in TIMINGS} for record in records]
         return end
 
+    def library_of(self, checkpoint):
+        """What the checkpoint was computed with, as a key of `expected`."""
+        with open(os.path.join(checkpoint, "choices.json")) as file:
+            library = json.load(file)["blas"]["library"]
+        return library if library in self.expected else next(iter(self.expected))
+
     def compare(self, name, library):
+        """With an undisturbed run of the library, or of any where it is None."""
         end = self.end_of(name)
+        library = library or self.library_of(self.path("runs", name, f"checkpoint-{STEPS}"))
         different = [file for file, value in self.expected[library].items() if end[file] != value]
         if different:
             raise Finding(f"runs/{name} was resumed and differs from an undisturbed run in {', '.join(different)}")

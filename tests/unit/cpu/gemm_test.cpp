@@ -191,27 +191,24 @@ TEST(Blas, UnknownPreferenceIsAnErrorThatNamesTheChoices) {
 TEST(Blas, MissingLibrariesAreAnErrorThatNamesThePackages) {
   const BlasOptions none{.onednn_files = {"libnone.so.3"}, .openblas_files = {"libnone.so.0"}};
   EXPECT_EQ(open_error(none),
-            "no library for matrix products: libnone.so.3, libnone.so.0 cannot be opened; install one of "
-            "these packages "
-            "with apt: libdnnl2 (Debian 12), libdnnl3 (Ubuntu 24.04) or libopenblas0");
+            "no library for matrix products: libnone.so.3, libnone.so.0 cannot be opened\n"
+            "Install one: apt-get install libopenblas0, or apt-get install libdnnl2 (Debian 12) or libdnnl3 "
+            "(Ubuntu 24.04)");
   BlasOptions one = none;
   one.preference = "openblas";
   EXPECT_EQ(open_error(one),
-            "no library for matrix products: libnone.so.0 cannot be opened; install one of these packages "
-            "with apt: "
-            "libopenblas0");
+            "no library for matrix products: libnone.so.0 cannot be opened\n"
+            "Install one: apt-get install libopenblas0");
   one.preference = "onednn";
   EXPECT_EQ(open_error(one),
-            "no library for matrix products: libnone.so.3 cannot be opened; install one of these packages "
-            "with apt: "
-            "libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)");
+            "no library for matrix products: libnone.so.3 cannot be opened\n"
+            "Install one: apt-get install libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)");
 }
 
 TEST(Blas, ALibraryWithoutMatrixProductsIsNotTaken) {
-  EXPECT_EQ(
-      open_error({.preference = "onednn", .onednn_files = {"libm.so.6"}}),
-      "no library for matrix products: libm.so.6 cannot be opened; install one of these packages with apt: "
-      "libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)");
+  EXPECT_EQ(open_error({.preference = "onednn", .onednn_files = {"libm.so.6"}}),
+            "no library for matrix products: libm.so.6 cannot be opened\n"
+            "Install one: apt-get install libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)");
 }
 
 // What "auto" does with two libraries; skipped where only one is installed.
