@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "cli/program_memory.h"
 #include "cli/spec_input.h"
 #include "codegen/cpu_library.h"
+#include "runtime/cache/cache_dir.h"
 #include "runtime/error.h"
-#include "runtime/program/cache_dir.h"
 #include "targets/cpu/executor.h"
 #include "targets/cuda/executor.h"
 
@@ -35,10 +36,19 @@ void check_gpu_shapes(const spec::Spec& spec) {
       fmt::format("model.head_dim is {}: attention kernels on GPUs take multiples of 8 from 32 to 256", dim));
 }
 
+// The recorded number where the spec leaves it open and there are as many: products sum in an order that
+// depends on it.
+int threads_of(const spec::Spec& spec, const runtime::RecordedChoices& recorded) {
+  const int here = thread_count(spec);
+  if (spec.optimizations.threads > 0) return here;
+  const int then = std::atoi(recorded.find("blas", "threads").value_or("0").c_str());
+  return then > 0 && then < here ? then : here;
+}
+
 driver::CompileOptions cpu_options(const spec::Spec& spec, const BuildOptions& options) {
   check_cpu_shapes(spec);
   driver::CompileOptions compile_options;
-  compile_options.threads = thread_count(spec);
+  compile_options.threads = threads_of(spec, options.recorded);
   compile_options.dump_dir = options.dump_dir;
   compile_options.memory_bytes = options.memory_bytes;
   return compile_options;
@@ -56,9 +66,9 @@ void require_gpu(const spec::Spec& spec) {
   throw runtime::InputError(fmt::format("target {}: this machine's GPU is older than sm_75", spec.target));
 }
 
-std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec) {
+std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec, const BuildOptions& options) {
   require_gpu(spec);
-  return std::make_unique<targets::CudaMachine>(target_of(spec), runtime::cache_dir());
+  return std::make_unique<targets::CudaMachine>(target_of(spec), runtime::cache_dir(), options.recorded);
 }
 
 // What is free on the GPU, less what modules, cuDNN and the CUDA graph will take of it.
@@ -112,11 +122,12 @@ BuiltProgram build_program(const spec::Spec& spec, const BuildOptions& options) 
   if (target_of(spec).is_cpu()) {
     driver::Compiled compiled = plan(cpu_options(spec, options));
     built.program = timed("kernels", [&] {
-      return std::make_unique<targets::CpuProgram>(std::move(compiled), runtime::cache_dir());
+      return std::make_unique<targets::CpuProgram>(std::move(compiled), runtime::cache_dir(),
+                                                   options.recorded);
     });
     return built;
   }
-  built.machine = timed("GPU and libraries", [&] { return open_gpu(spec); });
+  built.machine = timed("GPU and libraries", [&] { return open_gpu(spec, options); });
   driver::Compiled compiled = plan(gpu_options(*built.machine, spec, options));
   built.program = timed("kernels and graphs", [&] {
     return std::make_unique<targets::CudaProgram>(std::move(compiled), *built.machine);

@@ -28,7 +28,8 @@ struct BuiltProgram {
 struct BuildOptions {
   std::string dump_dir;      // as driver::CompileOptions has them
   int64_t memory_bytes = 0;  // 0: what the target has; on a GPU that is here, what is free of it
-  bool offline = false;      // the plan that any machine would make, whatever GPU is here
+  runtime::RecordedChoices recorded = {};  // what the program repeats instead of measuring
+  bool offline = false;                    // the plan that any machine would make, whatever GPU is here
 };
 BuildOptions build_options(const Arguments& arguments);  // --dump and --memory
 

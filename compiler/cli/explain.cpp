@@ -7,8 +7,8 @@
 #include "cli/report_json.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "runtime/cache/cache_dir.h"
 #include "runtime/error.h"
-#include "runtime/program/cache_dir.h"
 #include "targets/cuda/kernels.h"
 
 namespace hydrac::cli {

@@ -27,13 +27,17 @@ int run_verb(const Arguments& arguments) {
   const runtime::Corpus corpus = open_corpus(*spec, quiet);
   runtime::TrainSettings settings = train_settings(*spec);
   settings.train.resume = resume_option(arguments);
+  settings.train.exact = arguments.has("--exact");
   settings.train.quiet = quiet;
   BuiltProgram built;
-  return train_run(std::move(settings), corpus, [&]() -> runtime::StepProgram& {
-    built = build_program(*spec, build_options(arguments));
-    if (arguments.has("--check-kernels")) built.program->steps().check_kernels();
-    return built.program->steps();
-  });
+  return train_run(std::move(settings), corpus,
+                   [&](const runtime::RecordedChoices& recorded) -> runtime::StepProgram& {
+                     BuildOptions options = build_options(arguments);
+                     options.recorded = recorded;
+                     built = build_program(*spec, options);
+                     if (arguments.has("--check-kernels")) built.program->steps().check_kernels();
+                     return built.program->steps();
+                   });
 }
 
 }  // namespace hydrac::cli

@@ -29,6 +29,9 @@ const std::vector<Verb>& verbs() {
        {{"--resume", "",
          "continue the run in output.dir from its newest checkpoint; auto: begin where there is none",
          "auto"},
+        {"--exact", "",
+         "refuse to resume where libraries or algorithms are others and results would differ in their last "
+         "bits"},
         {"--check-kernels", "",
          "wait for every kernel and name the first that fails or writes NaN or infinity; slow"},
         kQuiet,

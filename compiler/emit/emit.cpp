@@ -227,9 +227,10 @@ void Emitter::add_program() {
                                 {"\"runtime/cpu/cpu_step_program.h\"", "\"runtime/cpu/run.h\""});
     declaration.body =
         "using hydrac::runtime::CpuStepProgram;\nusing hydrac::runtime::Function;\n"
-        "using hydrac::runtime::ProgramLayout;\nusing hydrac::runtime::Run;\n\n";
+        "using hydrac::runtime::ProgramLayout;\nusing hydrac::runtime::RecordedChoices;\n"
+        "using hydrac::runtime::Run;\n\n";
     definition.includes.insert(definition.includes.end(), {"<omp.h>", "", "<stdexcept>", "<vector>", "",
-                                                           "\"runtime/program/cache_dir.h\"", "\"step.h\""});
+                                                           "\"runtime/cache/cache_dir.h\"", "\"step.h\""});
     definition.body =
         "using hydrac::runtime::Blas;\nusing hydrac::runtime::BlasOptions;\n"
         "using hydrac::runtime::Gemm;\nusing hydrac::runtime::cache_dir;\n\n";
@@ -238,10 +239,11 @@ void Emitter::add_program() {
                                 {"\"runtime/cuda/cuda_step_program.h\"", "\"runtime/cuda/queue.h\""});
     declaration.body =
         "using hydrac::runtime::Function;\nusing hydrac::runtime::ProgramLayout;\n"
-        "using hydrac::runtime::cuda::Context;\nusing hydrac::runtime::cuda::CudaStepProgram;\n"
+        "using hydrac::runtime::RecordedChoices;\nusing hydrac::runtime::cuda::Context;\nusing "
+        "hydrac::runtime::cuda::CudaStepProgram;\n"
         "using hydrac::runtime::cuda::Products;\nusing hydrac::runtime::cuda::Queue;\n";
     definition.includes.insert(definition.includes.end(),
-                               {"<stdexcept>", "", "\"runtime/program/cache_dir.h\"", "\"step.h\""});
+                               {"<stdexcept>", "", "\"runtime/cache/cache_dir.h\"", "\"step.h\""});
     definition.body = "using hydrac::runtime::cache_dir;\nusing hydrac::runtime::cuda::GemmOptions;\n";
     if (!cudnn_attentions(compiled_).empty()) {
       declaration.includes.push_back("\"runtime/cudnn/attention.h\"");

@@ -71,7 +71,9 @@ void write_file(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
-FolderState compare(const fs::path& folder, const Files& files) {
+namespace {
+
+FolderState compare_files(const fs::path& folder, const Files& files) {
   FolderState state;
   if (fs::exists(folder) && !fs::is_directory(folder))
     throw runtime::InputError(fmt::format("{} is not a folder", folder.string()));
@@ -95,6 +97,18 @@ FolderState compare(const fs::path& folder, const Files& files) {
   }
   std::ranges::sort(state.stale);
   return state;
+}
+
+}  // namespace
+
+// A loop of links, a folder that may not be read, a name that is too long.
+FolderState compare(const fs::path& folder, const Files& files) {
+  try {
+    return compare_files(folder, files);
+  } catch (const fs::filesystem_error& error) {
+    throw runtime::InputError(
+        fmt::format("cannot look at {}: {}", error.path1().string(), error.code().message()));
+  }
 }
 
 FolderState write(const fs::path& folder, const Files& files) {

@@ -39,11 +39,12 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.close("};");
   out.close();
   out.line("");
-  out.open("Blas open_blas() {");
+  out.open("Blas open_blas(const RecordedChoices& recorded) {");
   out.line("omp_set_num_threads(kThreads);");
   out.line("BlasOptions options;");
   out.line("options.shapes = products();");
-  out.line("options.cache_file = (cache_dir() / \"blas-choice\").string();");
+  out.line("options.recorded = recorded;");
+  out.line("options.cache_file = (cache_dir() / \"blas-choices\").string();");
   out.line("return Blas::open(options);");
   out.close();
   out.line("");
@@ -54,7 +55,14 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.line("       std::to_string(kThreads) + \" threads\";");
   out.close();
   out.line("");
-  out.line("Program::Program() : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas()) {}");
+  out.open("RecordedChoices Program::choices() const {");
+  out.line("RecordedChoices choices = run_.blas().choices();");
+  out.line("choices.set(\"kernels\", \"compiler\", __VERSION__);");
+  out.line("return choices;");
+  out.close();
+  out.line("");
+  out.line("Program::Program(const RecordedChoices& recorded)");
+  out.line("    : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas(recorded)) {}");
   out.line("");
   out.open("void Program::execute(Function function) {");
   out.open("switch (function) {");
@@ -191,11 +199,12 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
     if (problem_of(attentions, name) == name)
       attention_problem(out, compiled, dimensions, name, attention.call);
   }
-  out.open("GemmOptions product_options() {");
+  out.open("GemmOptions product_options(const RecordedChoices& recorded) {");
   out.line("GemmOptions options;");
+  out.line("options.recorded = recorded;");
   out.line(fmt::format("options.workspace_bytes = {};",
                        driver::gemm_workspace_bytes(*targets::find(compiled.spec.target))));
-  out.line("options.cache_file = cache_dir() / \"gemm-choices\";");
+  out.line("options.cache_file = cache_dir() / \"cublaslt-choices\";");
   out.line("return options;");
   out.close();
   out.line("");
@@ -203,12 +212,12 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.line("");
   const bool tf32 = compiled.spec.optimizations.precision == spec::Precision::tf32;
   const bool two = has_two_branches(compiled);
-  out.line("Program::Program()");
+  out.line("Program::Program(const RecordedChoices& recorded)");
   out.line("    : CudaStepProgram(program_layout(), context),");
   out.line("      memory_(arena()),");
-  out.line(fmt::format("      products_(context, product_options(), {}, {{arena(), kArenaBytes}}),",
+  out.line(fmt::format("      products_(context, product_options(recorded), {}, {{arena(), kArenaBytes}}),",
                        tf32 ? "/*tf32=*/true" : "/*tf32=*/false"));
-  if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir()),");
+  if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir(), recorded),");
   for (const auto& [name, attention] : attentions) {
     const std::string problem = fmt::format("{}_problem({})", problem_of(attentions, name),
                                             size_text(dimensions, {attention.call.batch, "B"}));
@@ -232,6 +241,16 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.open("std::string Program::description() const {");
   out.line("return \"compiled ahead of time for \" + context.device().name + \", products by \" +");
   out.line("       products_.library().version();");
+  out.close();
+  out.line("");
+  out.open("RecordedChoices Program::choices() const {");
+  if (attentions.empty()) {
+    out.line("return products_.library().choices();");
+  } else {
+    out.line("RecordedChoices choices = products_.library().choices();");
+    out.line("choices.add(cudnn_.choices());");
+    out.line("return choices;");
+  }
   out.close();
   out.line("");
   out.open("void Program::enqueue(Function function) {");
@@ -264,11 +283,13 @@ std::string program_declaration(const driver::Compiled& compiled) {
   if (on_cpu(compiled)) {
     out.open("class Program final : public CpuStepProgram {");
     out.line(" public:");
-    out.line("Program();");
+    out.line("// `recorded`: the choices of a checkpoint, to be repeated.");
+    out.line("explicit Program(const RecordedChoices& recorded = {});");
     out.line("");
     out.line(" private:");
     out.line("void execute(Function function) override;");
     out.line("std::string description() const override;");
+    out.line("RecordedChoices choices() const override;");
     out.line("");
     out.line("Memory memory_;");
     out.line("Run run_;");
@@ -282,12 +303,14 @@ std::string program_declaration(const driver::Compiled& compiled) {
   out.line("");
   out.open("class Program final : private OnGpu, public CudaStepProgram {");
   out.line(" public:");
-  out.line("Program();");
+  out.line("// `recorded`: the choices of a checkpoint, to be repeated.");
+  out.line("explicit Program(const RecordedChoices& recorded = {});");
   out.line("~Program() override { shut_down(); }");
   out.line("");
   out.line(" private:");
   out.line("void enqueue(Function function) override;");
   out.line("std::string description() const override;");
+  out.line("RecordedChoices choices() const override;");
   out.line("");
   out.line("Memory memory_;");
   out.line("Products products_;");

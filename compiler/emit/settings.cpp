@@ -182,8 +182,8 @@ std::string main_source(const spec::Spec& spec, DataKind kind) {
       "\nint main(int argc, char** argv) {{\n{2}"
       "  return hydrac::runtime::train_main(argc, argv, hydrac::{0}::train_settings(), "
       "hydrac::runtime::{1},\n"
-      "                                     [] {{ return std::make_unique<hydrac::{0}::Program>(); "
-      "}});\n}}\n",
+      "                                     [](const hydrac::runtime::RecordedChoices& recorded) {{ return "
+      "std::make_unique<hydrac::{0}::Program>(recorded); }});\n}}\n",
       name, open, cpu ? "  hydrac::runtime::let_idle_threads_sleep(argv);\n" : "");
 }
 

@@ -1,6 +1,7 @@
 #include "process/run_program.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,14 +43,21 @@ std::string read_to_end(int file) {
   return text;
 }
 
-int code_of(pid_t child) {
+void wait_for(pid_t child, Ended& ended) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  if (WIFSIGNALED(status)) ended.signal = WTERMSIG(status);
+  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
 }  // namespace
+
+std::string describe_end(const Ended& ended) {
+  if (ended.signal != 0)
+    return fmt::format("was killed by signal {} ({})", ended.signal, strsignal(ended.signal));
+  return fmt::format("ended with exit code {}", ended.code);
+}
 
 Ended run_program(std::vector<std::string> words, Says says) {
   std::vector<char*> arguments;
@@ -71,7 +79,7 @@ Ended run_program(std::vector<std::string> words, Says says) {
   if (listens) close(pipe[0]);
   if (error == EAGAIN || error == ENOMEM) throw runtime::RunError("cannot start " + words[0]);
   if (error != 0) return {127, std::strerror(error)};
-  ended.code = code_of(child);
+  wait_for(child, ended);
   return ended;
 }
 

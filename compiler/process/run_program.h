@@ -16,7 +16,11 @@ enum class Says {
 struct Ended {
   int code = 0;      // 127: there is no such program; 128: a signal ended it
   std::string said;  // what went to the caller
+  int signal = 0;    // that ended it
 };
+
+// "was killed by signal 9 (Killed)", "ended with exit code 1".
+std::string describe_end(const Ended& ended);
 
 // Runs `words`, the first of them a path or a name that $PATH finds, without a shell, and waits for its end.
 // runtime::RunError when no process can be made.

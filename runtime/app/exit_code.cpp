@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <system_error>
 
 #include "runtime/data/mapping_faults.h"
@@ -50,7 +51,11 @@ int code_of(std::string_view program, const std::function<int()>& work) {
   } catch (const std::system_error& error) {
     // What fmt::print throws.
     if (std::ferror(stdout)) return report_lost_output(program, error.code().value());
-    say(program, "internal error, please report it with the spec", error.what());
+    // Files and processes of the environment; std::filesystem's errors name the path.
+    say(program, "the run failed", error.what());
+    return kExitRunFailed;
+  } catch (const std::bad_alloc&) {
+    say(program, "the run failed", "this machine has not enough memory for it");
     return kExitRunFailed;
   } catch (const std::exception& error) {
     say(program, "internal error, please report it with the spec", error.what());

@@ -24,7 +24,7 @@ struct CommandLine {
   std::string tokenizer, output;
   int64_t steps = 0;
   Resume resume = Resume::never;
-  bool quiet = false, check_kernels = false, help = false;
+  bool exact = false, quiet = false, check_kernels = false, help = false;
 };
 
 struct Option {
@@ -59,6 +59,8 @@ constexpr Option kOptions[] = {
        line.resume = value.empty() ? Resume::required : Resume::if_possible;
      },
      "", "auto"},
+    {"--exact", "", "refuse to resume where results would differ in their last bits",
+     [](CommandLine& line, const std::string&) { line.exact = true; }},
     {"--quiet", "", "print nothing but errors",
      [](CommandLine& line, const std::string&) { line.quiet = true; }, "-q"},
     {"--check-kernels", "",
@@ -139,6 +141,7 @@ void apply(const CommandLine& line, TrainSettings& settings) {
   if (line.steps > 0) train.max_steps = line.steps;
   if (!line.output.empty()) train.run_dir = line.output;
   train.resume = line.resume;
+  train.exact = line.exact;
   train.quiet = line.quiet;
 }
 
@@ -158,8 +161,8 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
     ignore_write_signals();
     const Corpus corpus = open_corpus(changed.data, line.quiet);
     std::unique_ptr<LaidOutProgram> program;
-    return train_run(std::move(changed), corpus, [&]() -> StepProgram& {
-      program = make_program();
+    return train_run(std::move(changed), corpus, [&](const RecordedChoices& recorded) -> StepProgram& {
+      program = make_program(recorded);
       if (line.check_kernels) program->check_kernels();
       return *program;
     });

@@ -8,8 +8,8 @@
 
 namespace hydrac::runtime {
 
-// Makes the program; called once, after data and run folder were checked.
-using MakeProgram = std::function<std::unique_ptr<LaidOutProgram>()>;
+// Makes the program, which repeats what is recorded; called once, after data and run folder were checked.
+using MakeProgram = std::function<std::unique_ptr<LaidOutProgram>(const RecordedChoices& recorded)>;
 
 // Trains as `settings` say, changed by the options in argv (see --help). Returns the exit code (see
 // runtime/app/exit_code.h); errors are on stderr then. The program is destroyed before it returns.

@@ -33,13 +33,12 @@ void print_start(const TrainSettings& settings, StepProgram& program, const Batc
 }  // namespace
 
 int train_run(TrainSettings settings, const Corpus& corpus,
-              const std::function<StepProgram&()>& make_program) {
+              const std::function<StepProgram&(const RecordedChoices& recorded)>& make_program) {
   TrainOptions& options = settings.train;
   options.identity["data"] = corpus.fingerprint;
   options.checkpoint_files.insert(corpus.files.begin(), corpus.files.end());
   options.tokenizer = corpus.tokenizer.get();
-  check_run(options);
-  StepProgram& program = make_program();
+  StepProgram& program = make_program(check_run(options));
   if (!options.quiet) print_start(settings, program, *corpus.loader);
   return train(program, corpus.loader, options).stopped ? kExitStopped : kExitFine;
 }

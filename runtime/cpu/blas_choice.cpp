@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <omp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <tuple>
@@ -68,25 +65,6 @@ auto as_tuple(const Gemm& shape) {
   return std::make_tuple(shape.m, shape.n, shape.k, shape.trans_a, shape.trans_b, shape.beta != 0.0f);
 }
 
-// The lines of /proc/cpuinfo that tell one model from another, of the first processor.
-std::string cpu_model() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line, model;
-  while (std::getline(file, line) && !line.empty()) {
-    for (const char* field :
-         {"vendor_id", "cpu family", "model", "stepping", "CPU implementer", "CPU part"}) {
-      if (!line.starts_with(field)) continue;
-      const std::size_t colon = line.find(": ");
-      if (colon == std::string::npos) break;
-      if (!model.empty()) model += ' ';
-      model.append(line, colon + 2);
-      break;
-    }
-  }
-  std::replace(model.begin(), model.end(), '\t', ' ');
-  return model;
-}
-
 // FNV-1a over the text of the shapes: keys stay short however many products a program has.
 std::uint64_t digest(const std::vector<Gemm>& shapes) {
   std::uint64_t hash = 14695981039346656037u;
@@ -96,18 +74,6 @@ std::uint64_t digest(const std::vector<Gemm>& shapes) {
     }
   }
   return hash;
-}
-
-// Key to word, from lines "word<tab>key"; what is no such line is left out.
-std::map<std::string, std::string> read_choices(const std::string& cache_file) {
-  std::map<std::string, std::string> choices;
-  std::ifstream file(cache_file);
-  std::string line;
-  while (std::getline(file, line)) {
-    const std::size_t tab = line.find('\t');
-    if (tab != std::string::npos) choices[line.substr(tab + 1)] = line.substr(0, tab);
-  }
-  return choices;
 }
 
 }  // namespace
@@ -131,33 +97,23 @@ std::string choice_key(const std::vector<std::string>& libraries, const std::vec
                      omp_get_max_threads(), digest(shapes));
 }
 
-std::string remembered_choice(const std::string& cache_file, const std::string& key) {
-  const auto choices = read_choices(cache_file);
-  const auto found = choices.find(key);
-  return found == choices.end() ? std::string() : found->second;
-}
-
-bool remember_choice(const std::string& cache_file, const std::string& key, const std::string& word) {
-  auto choices = read_choices(cache_file);
-  choices[key] = word;
-  std::error_code error;
-  const std::filesystem::path path(cache_file);
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  // Written beside and renamed, so that a reader never sees half a file.
-  const std::string temporary = fmt::format("{}.{}", cache_file, getpid());
-  {
-    std::ofstream file(temporary);
-    for (const auto& [line_key, line_word] : choices) file << line_word << '\t' << line_key << '\n';
-    file.close();
-    if (!file) {
-      std::filesystem::remove(temporary, error);
-      return false;
+// The lines that tell one model from another, of the first processor.
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line, model;
+  while (std::getline(file, line) && !line.empty()) {
+    for (const char* field :
+         {"vendor_id", "cpu family", "model", "stepping", "CPU implementer", "CPU part"}) {
+      if (!line.starts_with(field)) continue;
+      const std::size_t colon = line.find(": ");
+      if (colon == std::string::npos) break;
+      if (!model.empty()) model += ' ';
+      model.append(line, colon + 2);
+      break;
     }
   }
-  std::filesystem::rename(temporary, path, error);
-  if (!error) return true;
-  std::filesystem::remove(temporary, error);
-  return false;
+  std::replace(model.begin(), model.end(), '\t', ' ');
+  return model;
 }
 
 }  // namespace hydrac::runtime

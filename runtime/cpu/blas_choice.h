@@ -1,4 +1,4 @@
-// How "auto" chooses between two libraries: by measuring the program's own products, once, and remembering.
+// How "auto" chooses between two libraries: by measuring the program's own products, once.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,10 +15,7 @@ double measure_ms(BlasLibrary& library, const std::vector<Gemm>& shapes);
 // What a choice depends on, on one line: the libraries, the CPU, the number of threads, the shapes.
 std::string choice_key(const std::vector<std::string>& libraries, const std::vector<Gemm>& shapes);
 
-// The word remembered under `key` in `cache_file`; empty when there is none, or no such file.
-std::string remembered_choice(const std::string& cache_file, const std::string& key);
-
-// Adds or replaces the line of `key`, atomically. False when the file cannot be written.
-bool remember_choice(const std::string& cache_file, const std::string& key, const std::string& word);
+// The processor's model, as numbers of /proc/cpuinfo: libraries choose their instructions by it.
+std::string cpu_model();
 
 }  // namespace hydrac::runtime

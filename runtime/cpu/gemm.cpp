@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/cache/choice_file.h"
 #include "runtime/cpu/blas_choice.h"
 #include "runtime/cpu/blas_library.h"
 #include "runtime/error.h"
@@ -44,13 +46,13 @@ InputError missing(const BlasOptions& options) {
   if (options.preference != "onednn") {
     files.insert(files.end(), options.openblas_files.begin(), options.openblas_files.end());
   }
-  const char* packages = options.preference == "onednn" ? "libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)"
-                         : options.preference == "openblas"
-                             ? "libopenblas0"
-                             : "libdnnl2 (Debian 12), libdnnl3 (Ubuntu 24.04) or libopenblas0";
-  return InputError(fmt::format(
-      "no library for matrix products: {} cannot be opened; install one of these packages with apt: {}",
-      fmt::join(files, ", "), packages));
+  const std::string openblas = "apt-get install libopenblas0",
+                    onednn = "apt-get install libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)";
+  return InputError(fmt::format("no library for matrix products: {} cannot be opened\nInstall one: {}",
+                                fmt::join(files, ", "),
+                                options.preference == "onednn"     ? onednn
+                                : options.preference == "openblas" ? openblas
+                                                                   : openblas + ", or " + onednn));
 }
 
 // Three products of a small transformer, for a caller that names none: forward, weight gradient, input
@@ -76,20 +78,23 @@ Blas::~Blas() = default;
 
 namespace {
 
-// Between two libraries: the remembered choice, or the faster one. Says in a note which and why.
+constexpr const char* kSection = "blas";
+
+// Between two libraries: the recorded choice, the remembered one, or the faster one. Says in a note which and
+// why.
 std::unique_ptr<BlasLibrary> choose(std::unique_ptr<BlasLibrary> first, std::unique_ptr<BlasLibrary> second,
                                     const BlasOptions& options, std::vector<std::string>& notes) {
+  const auto take = [&](const std::optional<std::string>& word, const std::string& reason) {
+    if (word == second->word()) std::swap(first, second);
+    if (word != first->word()) return false;
+    notes.push_back(fmt::format("matrix products: {}, {}", first->name(), reason));
+    return true;
+  };
+  if (take(options.recorded.find(kSection, "library"), "as the checkpoint records")) return first;
   const std::vector<Gemm> shapes = options.shapes.empty() ? common_shapes() : options.shapes;
   const std::string key = choice_key({first->name(), second->name()}, shapes);
-  if (!options.cache_file.empty()) {
-    const std::string word = remembered_choice(options.cache_file, key);
-    if (word == second->word()) std::swap(first, second);
-    if (word == first->word()) {
-      notes.push_back(
-          fmt::format("matrix products: {}, as measured before ({})", first->name(), options.cache_file));
-      return first;
-    }
-  }
+  ChoiceFile remembered(options.cache_file);
+  if (take(remembered.find(key), fmt::format("as measured before ({})", options.cache_file))) return first;
   double first_ms = measure_ms(*first, shapes), second_ms = measure_ms(*second, shapes);
   if (second_ms < first_ms) {
     std::swap(first, second);
@@ -97,7 +102,7 @@ std::unique_ptr<BlasLibrary> choose(std::unique_ptr<BlasLibrary> first, std::uni
   }
   notes.push_back(fmt::format("matrix products: {}, {:.2f} ms where {} needs {:.2f} ({} products measured)",
                               first->name(), first_ms, second->name(), second_ms, shapes.size()));
-  if (!options.cache_file.empty() && !remember_choice(options.cache_file, key, first->word())) {
+  if (!remembered.remember(key, first->word())) {
     notes.push_back(fmt::format("the choice cannot be remembered: {} cannot be written", options.cache_file));
   }
   return first;
@@ -147,6 +152,15 @@ const std::string& Blas::name() const {
 }
 const std::vector<std::string>& Blas::notes() const {
   return impl_->notes;
+}
+
+RecordedChoices Blas::choices() const {
+  RecordedChoices choices;
+  choices.set(kSection, "library", impl_->library->word());
+  choices.set(kSection, "version", name());
+  choices.set(kSection, "threads", std::to_string(omp_get_max_threads()));
+  choices.set(kSection, "processor", cpu_model());
+  return choices;
 }
 
 double Blas::peak_gflops() const {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cache/recorded_choices.h"
+
 namespace hydrac::runtime {
 
 // One product C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C, float32, row-major. op(X) is X, or its
@@ -27,8 +29,10 @@ struct BlasOptions {
   std::string preference = "auto";
   // What "auto" measures: the products that the program will run. Empty: three common ones.
   std::vector<Gemm> shapes;
-  // Where "auto" remembers its choice, one line per (libraries, CPU, threads, shapes). Empty: it measures
-  // each time.
+  // What "auto" takes instead of measuring, where it can: the library that a checkpoint was written with.
+  RecordedChoices recorded;
+  // Where "auto" remembers its choice, one line per (libraries, CPU, threads, shapes), in a sealed file.
+  // Empty: it measures each time.
   std::string cache_file;
   // What is given to dlopen, in this order: names that the loader finds, or paths of one's own builds.
   std::vector<std::string> onednn_files = {"libdnnl.so.3", "libdnnl.so.2"};
@@ -54,6 +58,10 @@ class Blas {
 
   // "oneDNN 2.6.3", "OpenBLAS 0.3.21 (SkylakeX kernels, pthreads)".
   const std::string& name() const;
+
+  // What decides how products are rounded: section "blas" with library ("onednn"), version (its name()),
+  // threads, and the processor's model.
+  RecordedChoices choices() const;
 
   // GFLOP/s of a square product with n = 1024 on OpenMP's threads: the best of some runs, about 0.1 s in all.
   // It is the peak that reports compare with; measured anew at each call.

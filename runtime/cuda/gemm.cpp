@@ -13,6 +13,8 @@
 namespace hydrac::runtime::cuda {
 namespace {
 
+constexpr const char* kSection = "cublaslt";  // of recorded choices
+
 // "cuBLASLt 13.1.0"; the number is 10000 major + 100 minor + patch since version 12.
 std::string library_version() {
   const std::size_t number = cublaslt().cublasLtGetVersion();
@@ -73,6 +75,13 @@ struct GemmLibrary::State {
                              : device.capability >= 90    ? std::int64_t{64} << 20
                                                           : std::int64_t{32} << 20;
     search.l2_bytes = device.l2_bytes;
+    used.set(kSection, "library", version);
+    used.set(kSection, "gpu", device.name);
+    // Another version numbers its algorithms differently.
+    const auto same = [&](const char* key) {
+      return options.recorded.find(kSection, key) == used.find(kSection, key);
+    };
+    if (same("library") && same("gpu")) recorded = options.recorded;
     search.candidates = options.candidates;
     search.budget_ms = options.search_ms;
     machine = fmt::format("{}; driver {}; {}; workspace {}", device.name, device.driver_version, version,
@@ -83,18 +92,22 @@ struct GemmLibrary::State {
 
   std::string key(const GemmProblem& problem) const { return machine + "; " + problem.text(); }
 
-  // The remembered choice, if this library still takes it.
+  // The recorded or else the remembered choice, if this library still takes it.
   std::optional<GemmChoice> remembered(const GemmProblem& problem, GemmDescriptors& descriptors) const {
-    auto choice = choices.find(key(problem));
-    if (!choice || !descriptors.accepts(search.handle, choice->algorithm, &choice->workspace_bytes) ||
-        choice->workspace_bytes > search.workspace_bytes)
-      return std::nullopt;
-    return choice;
+    const auto text = recorded.find(kSection, problem.text());
+    for (auto choice : {text ? parse_recorded(*text) : std::nullopt, choices.find(key(problem))}) {
+      if (choice && descriptors.accepts(search.handle, choice->algorithm, &choice->workspace_bytes) &&
+          choice->workspace_bytes <= search.workspace_bytes)
+        return choice;
+    }
+    return std::nullopt;
   }
 
   std::string version;
   int sms;
   std::string machine;
+  RecordedChoices recorded;  // empty unless of this library and GPU
+  RecordedChoices used;
   GemmChoices choices;
   GemmSearch search;
 };
@@ -108,6 +121,10 @@ const std::string& GemmLibrary::version() const {
 }
 std::int64_t GemmLibrary::max_workspace_bytes() const {
   return state_->search.workspace_bytes;
+}
+
+RecordedChoices GemmLibrary::choices() const {
+  return state_->used;
 }
 
 bool GemmLibrary::remembers(const GemmProblem& problem) const {
@@ -141,6 +158,7 @@ Gemm GemmLibrary::plan(const GemmProblem& problem, const Stream& stream, DeviceR
     }
     state_->choices.remember(state_->key(problem), *choice);
   }
+  state_->used.set(kSection, problem.text(), recorded_text(*choice));
   planned->choice = *choice;
   planned->description = describe(*choice);
   return Gemm(std::move(planned));

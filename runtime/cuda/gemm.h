@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/cache/recorded_choices.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/stream.h"
 
@@ -75,6 +76,8 @@ class Gemm {
 struct GemmOptions {
   // The most workspace that an algorithm may ask for; -1: 64 MiB on capability 90 and newer, else 32 MiB.
   std::int64_t workspace_bytes = -1;
+  // What is planned without measuring, where this library and GPU are those that it was recorded with.
+  RecordedChoices recorded;
   // Where choices are remembered, one line each, under the GPU's name, the library's and driver's version and
   // the product. Empty: every plan measures.
   std::filesystem::path cache_file;
@@ -97,7 +100,12 @@ class GemmLibrary {
   const std::string& version() const;
   std::int64_t max_workspace_bytes() const;
 
-  // Whether the cache knows the product: then plan() runs nothing and needs no scratch.
+  // What decides how the products planned so far are rounded: section "cublaslt" with library ("cuBLASLt
+  // 13.1.0"), gpu (its name), and under each problem's text() its algorithm.
+  RecordedChoices choices() const;
+
+  // Whether the recorded choices or the cache know the product: then plan() runs nothing and needs no
+  // scratch.
   bool remembers(const GemmProblem& problem) const;
 
   // What a search needs at least: the workspace and one set of operands. With more (up to 4 L2 caches, or 16
@@ -105,14 +113,14 @@ class GemmLibrary {
   // step.
   std::int64_t scratch_bytes(const GemmProblem& problem) const;
 
-  // Chooses an algorithm: the remembered one, or the fastest of those that cuBLASLt's heuristics propose
-  // and of the best one's variants (other tiles, clusters, splits of k, swizzles), by the median of three or
-  // more timed runs on random data in `scratch` (overwritten; allocated for the time of the call when its
-  // data is nullptr). A candidate whose first run is far slower than the best one's is given up; one that is
-  // less than 1% faster than an earlier one does not replace it. Only deterministic algorithms: partial sums
-  // of a split k are float32, lie in the workspace and are added in a fixed order; schemes that add in place
-  // or in the output's type are left out. Throws RunError when a product is malformed, when cuBLASLt has no
-  // algorithm for it, or when `scratch` is too small.
+  // Chooses an algorithm: the recorded one, the remembered one, or the fastest of those that cuBLASLt's
+  // heuristics propose and of the best one's variants (other tiles, clusters, splits of k, swizzles), by the
+  // median of three or more timed runs on random data in `scratch` (overwritten; allocated for the time of
+  // the call when its data is nullptr). A candidate whose first run is far slower than the best one's is
+  // given up; one that is less than 1% faster than an earlier one does not replace it. Only deterministic
+  // algorithms: partial sums of a split k are float32, lie in the workspace and are added in a fixed order;
+  // schemes that add in place or in the output's type are left out. Throws RunError when a product is
+  // malformed, when cuBLASLt has no algorithm for it, or when `scratch` is too small.
   Gemm plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch = {});
 
   // Queues the product. Allocates nothing, and can be captured once it has run: the first run of an algorithm

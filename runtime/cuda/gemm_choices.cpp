@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <sstream>
 
-#include "runtime/cuda/cache_file.h"
 #include "runtime/cuda/library.h"
 
 namespace hydrac::runtime::cuda {
 namespace {
 
-constexpr int kDigits = 16;  // of a word of 64 bits
+constexpr std::size_t kDigits = 16;  // of a word of 64 bits
 
 template <class Value>
 Value config(const abi::cublasLtMatmulAlgo_t& algorithm, int attribute) {
@@ -21,30 +19,55 @@ Value config(const abi::cublasLtMatmulAlgo_t& algorithm, int attribute) {
   return value;
 }
 
+// Takes the fields of a choice's text off its front; false where the text has none.
+struct Reader {
+  std::string_view rest;
+
+  bool algorithm(abi::cublasLtMatmulAlgo_t& algorithm) {
+    for (std::uint64_t& word : algorithm.data) {
+      if (rest.size() < kDigits) return false;
+      const auto [stop, error] = std::from_chars(rest.data(), rest.data() + kDigits, word, 16);
+      if (error != std::errc() || stop != rest.data() + kDigits) return false;
+      rest.remove_prefix(kDigits);
+    }
+    return true;
+  }
+  template <class Value>
+  bool number(Value& value) {
+    if (rest.empty() || rest[0] != ' ') return false;
+    const auto [stop, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), value);
+    if (error != std::errc()) return false;
+    rest.remove_prefix(static_cast<std::size_t>(stop - rest.data()));
+    return true;
+  }
+  bool done() const { return rest.empty(); }
+};
+
 }  // namespace
 
-std::string to_text(const GemmChoice& choice) {
+std::string recorded_text(const GemmChoice& choice) {
   std::string text;
   for (std::uint64_t word : choice.algorithm.data) text += fmt::format("{:016x}", word);
-  return text + fmt::format(" {} {:.4f} {}", choice.workspace_bytes, choice.ms, choice.candidates);
+  return text + fmt::format(" {}", choice.workspace_bytes);
+}
+
+std::string to_text(const GemmChoice& choice) {
+  return fmt::format("{} {:.4f} {}", recorded_text(choice), choice.ms, choice.candidates);
+}
+
+std::optional<GemmChoice> parse_recorded(std::string_view text) {
+  Reader reader{text};
+  GemmChoice choice;
+  if (!reader.algorithm(choice.algorithm) || !reader.number(choice.workspace_bytes) || !reader.done())
+    return std::nullopt;
+  return choice;
 }
 
 std::optional<GemmChoice> parse_choice(std::string_view text) {
+  Reader reader{text};
   GemmChoice choice;
-  const char *at = text.data(), *end = text.data() + text.size();
-  for (std::uint64_t& word : choice.algorithm.data) {
-    if (end - at < kDigits) return std::nullopt;
-    const auto [stop, error] = std::from_chars(at, at + kDigits, word, 16);
-    if (error != std::errc() || stop != at + kDigits) return std::nullopt;
-    at = stop;
-  }
-  const auto number = [&](auto& value) {
-    if (at == end || *at != ' ') return false;
-    const auto [stop, error] = std::from_chars(at + 1, end, value);
-    at = stop;
-    return error == std::errc();
-  };
-  if (!number(choice.workspace_bytes) || !number(choice.ms) || !number(choice.candidates) || at != end)
+  if (!reader.algorithm(choice.algorithm) || !reader.number(choice.workspace_bytes) ||
+      !reader.number(choice.ms) || !reader.number(choice.candidates) || !reader.done())
     return std::nullopt;
   return choice;
 }
@@ -62,34 +85,13 @@ std::string describe(const GemmChoice& choice) {
       choice.candidates);
 }
 
-GemmChoices::GemmChoices(std::filesystem::path file) : file_(std::move(file)) {
-  read_file();
-}
-
-void GemmChoices::read_file() {
-  if (file_.empty()) return;
-  std::istringstream lines(read_whole(file_).value_or(""));
-  std::string line;
-  while (std::getline(lines, line)) {
-    const std::size_t tab = line.find('\t');
-    if (tab == std::string::npos) continue;
-    if (const auto choice = parse_choice(std::string_view(line).substr(tab + 1)))
-      choices_.try_emplace(line.substr(0, tab), *choice);
-  }
-}
-
 std::optional<GemmChoice> GemmChoices::find(const std::string& key) const {
-  const auto found = choices_.find(key);
-  return found == choices_.end() ? std::nullopt : std::optional(found->second);
+  const std::optional<std::string> text = file_.find(key);
+  return text ? parse_choice(*text) : std::nullopt;
 }
 
 void GemmChoices::remember(const std::string& key, const GemmChoice& choice) {
-  choices_[key] = choice;
-  if (file_.empty()) return;
-  read_file();
-  std::string text;
-  for (const auto& [line_key, line_choice] : choices_) text += line_key + '\t' + to_text(line_choice) + '\n';
-  write_whole(file_, text);
+  file_.remember(key, to_text(choice));
 }
 
 }  // namespace hydrac::runtime::cuda

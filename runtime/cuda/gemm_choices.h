@@ -1,13 +1,13 @@
-// Which algorithm was the fastest for each product: a map that outlives the process in a file of lines
-// "KEY<tab> ALGORITHM WORKSPACE MS". Several processes may share the file.
+// Which algorithm was the fastest for each product: a map that outlives the process in a sealed file of lines
+// "KEY<tab>ALGORITHM WORKSPACE MS CANDIDATES". Several processes may share the file.
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "runtime/cache/choice_file.h"
 #include "runtime/cuda/abi/cublaslt.h"
 
 namespace hydrac::runtime::cuda {
@@ -23,6 +23,10 @@ struct GemmChoice {
 std::string to_text(const GemmChoice& choice);
 std::optional<GemmChoice> parse_choice(std::string_view text);
 
+// The same without the time, which is another in each search: what a checkpoint records.
+std::string recorded_text(const GemmChoice& choice);
+std::optional<GemmChoice> parse_recorded(std::string_view text);
+
 // "algorithm 66, tile 184, cluster 3, stages 35, split-k 1, swizzle 0, 0 B workspace, 0.4120 ms, best of 57":
 // numbers of cublasLt.h's enumerations.
 std::string describe(const GemmChoice& choice);
@@ -30,7 +34,7 @@ std::string describe(const GemmChoice& choice);
 class GemmChoices {
  public:
   // An empty path: remembers in memory only.
-  explicit GemmChoices(std::filesystem::path file);
+  explicit GemmChoices(std::filesystem::path file) : file_(std::move(file)) {}
 
   std::optional<GemmChoice> find(const std::string& key) const;
   // Adds or replaces; lines that other processes wrote meanwhile stay. A file that cannot be written costs a
@@ -38,10 +42,7 @@ class GemmChoices {
   void remember(const std::string& key, const GemmChoice& choice);
 
  private:
-  void read_file();
-
-  std::filesystem::path file_;
-  std::map<std::string, GemmChoice> choices_;
+  ChoiceFile file_;
 };
 
 }  // namespace hydrac::runtime::cuda

@@ -19,7 +19,8 @@ namespace hydrac::runtime::cudnn {
 namespace {
 
 constexpr int kMeasuredPlans = 3;
-constexpr double kClearlyFaster = 0.98;  // of the favourite's time: less replaces it
+constexpr double kClearlyFaster = 0.98;    // of the favourite's time: less replaces it
+constexpr const char* kSection = "cudnn";  // of recorded choices
 // Which of cuDNN's plans: its favourite, or the fastest of the first few.
 enum class Choice { favourite, fastest };
 
@@ -89,6 +90,8 @@ struct CudnnAttention::Impl {
   PlanCache cache;
   abi::Handle handle = nullptr;
   std::map<std::tuple<bool, AttentionProblem, Choice>, Plan> plans;  // by pass, problem and choice
+  RecordedChoices recorded;                                          // empty unless of this library and GPU
+  RecordedChoices used;
 
   ~Impl() {
     if (handle != nullptr) library->destroy(handle);
@@ -151,6 +154,42 @@ struct CudnnAttention::Impl {
                        choice == Choice::favourite ? "any engine" : "the fastest engine");
   }
 
+  void import(const RecordedChoices& choices) {
+    used.set(kSection, "library", library->name());
+    used.set(kSection, "gpu", device.name);
+    const auto same = [&](const char* key) {
+      return choices.find(kSection, key) == used.find(kSection, key);
+    };
+    if (same("library") && same("gpu")) recorded = choices;
+  }
+
+  // "backward B64 T1024 H12 K12 D64 bf16 causal, graph 0123456789abcdef": under what an engine is recorded.
+  static std::string recorded_key(bool backward, const AttentionProblem& p, const OperationGraph& graph) {
+    return fmt::format("{} B{} T{} H{} K{} D{} {}{}{}, graph {:016x}", backward ? "backward" : "forward",
+                       p.batch, p.tokens, p.heads, p.kv_heads, p.head_dim, p.bf16 ? "bf16" : "f16",
+                       p.causal ? " causal" : "", p.deterministic ? "" : " in any order",
+                       graph.descriptor.content());
+  }
+
+  // The engine that a checkpoint records; nullopt where there is none, or this cuDNN does not have it.
+  std::optional<EnginePlan> recorded_plan(bool backward, const AttentionProblem& problem,
+                                          const OperationGraph& graph) const {
+    const auto engine = recorded.find(kSection, recorded_key(backward, problem, graph));
+    if (!engine) return std::nullopt;
+    for (const Choice choice : {Choice::favourite, Choice::fastest}) {
+      std::optional<EnginePlan> stored = read(cache_key(graph, problem.deterministic, choice));
+      if (stored && stored->engine == *engine) return stored;
+    }
+    return make_plan_of(*engine, *library, handle, graph, problem.deterministic);
+  }
+
+  // Remembers the plan, for this process and for checkpoints.
+  Plan keep(bool backward, const AttentionProblem& problem, Choice choice, const OperationGraph& graph,
+            Plan plan) {
+    used.set(kSection, recorded_key(backward, problem, graph), plan.engine());
+    return plans.emplace(std::tuple(backward, problem, choice), std::move(plan)).first->second;
+  }
+
   std::optional<EnginePlan> read(const std::string& key) const {
     const std::optional<StoredPlan> stored = cache.read(key);
     if (!stored) return std::nullopt;
@@ -174,8 +213,10 @@ struct CudnnAttention::Impl {
     const auto found = plans.find(key);
     if (found != plans.end()) return found->second;
     const OperationGraph graph = graph_of(backward, problem);
-    EnginePlan plan = make_or_read_favourite(graph, problem.deterministic);
-    return plans.emplace(key, finish(backward, problem, std::move(plan), graph.scalars)).first->second;
+    std::optional<EnginePlan> engine = recorded_plan(backward, problem, graph);
+    if (!engine) engine = make_or_read_favourite(graph, problem.deterministic);
+    return keep(backward, problem, Choice::favourite, graph,
+                finish(backward, problem, std::move(*engine), graph.scalars));
   }
 
   void start(const Plan::Impl& plan, bool backward, const void* workspace, const cuda::Stream& stream) const {
@@ -194,8 +235,10 @@ struct CudnnAttention::Impl {
   }
 };
 
-CudnnAttention::CudnnAttention(const cuda::DeviceInfo& device, std::filesystem::path cache_dir)
+CudnnAttention::CudnnAttention(const cuda::DeviceInfo& device, std::filesystem::path cache_dir,
+                               const RecordedChoices& recorded)
     : impl_(new Impl{std::make_shared<const Library>(), device, PlanCache(std::move(cache_dir))}) {
+  impl_->import(recorded);
   impl_->library->check(impl_->library->create(&impl_->handle), "start in this CUDA context");
 }
 CudnnAttention::~CudnnAttention() = default;
@@ -204,6 +247,10 @@ CudnnAttention& CudnnAttention::operator=(CudnnAttention&&) noexcept = default;
 
 std::string CudnnAttention::name() const {
   return impl_->library->name();
+}
+
+RecordedChoices CudnnAttention::choices() const {
+  return impl_->used;
 }
 
 Plan CudnnAttention::forward(const AttentionProblem& problem) {
@@ -219,13 +266,16 @@ Plan CudnnAttention::fastest_forward(const AttentionProblem& problem, const cuda
   if (const auto found = impl_->plans.find(remembered); found != impl_->plans.end()) return found->second;
   const OperationGraph graph = impl_->graph_of(false, problem);
   const std::string key = impl_->cache_key(graph, problem.deterministic, Choice::fastest);
-  if (std::optional<EnginePlan> stored = impl_->read(key)) {
-    Plan plan = impl_->finish(false, problem, std::move(*stored), graph.scalars);
-    return impl_->plans.emplace(remembered, std::move(plan)).first->second;
+  std::optional<EnginePlan> known = impl_->recorded_plan(false, problem, graph);
+  if (!known) known = impl_->read(key);
+  if (known) {
+    return impl_->keep(false, problem, Choice::fastest, graph,
+                       impl_->finish(false, problem, std::move(*known), graph.scalars));
   }
   const std::vector<Plan> plans = impl_->forward_plans(problem, graph, kMeasuredPlans);
   const std::int64_t workspace = plans.front().workspace_bytes();
-  if (ForwardBench::bytes(problem, workspace) > scratch_bytes) return plans.front();
+  if (ForwardBench::bytes(problem, workspace) > scratch_bytes)
+    return impl_->keep(false, problem, Choice::favourite, graph, plans.front());
   const ForwardBench bench(problem, scratch, stream);
   const Plan* best = nullptr;
   double best_ms = 0;
@@ -238,7 +288,7 @@ Plan CudnnAttention::fastest_forward(const AttentionProblem& problem, const cuda
     best_ms = ms;
   }
   if (impl_->cache.on()) impl_->cache.write(key, {best->engine(), plan_json(best->impl_->engine)});
-  return impl_->plans.emplace(remembered, *best).first->second;
+  return impl_->keep(false, problem, Choice::fastest, graph, *best);
 }
 
 void CudnnAttention::run(const Plan& plan, const ForwardPointers& pointers, void* workspace,

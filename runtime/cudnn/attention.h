@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/cache/recorded_choices.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/cudnn/unsupported_error.h"
@@ -99,10 +100,12 @@ class Plan {
 // Calls from several threads need one object each.
 class CudnnAttention {
  public:
-  // `device` is the context's. Plans are kept in `cache_dir` (empty: only in memory) and read from there,
-  // unless cuDNN, the driver or the GPU is another. Throws InputError that says what to install when cuDNN is
-  // missing or too old, RunError when it cannot start here.
-  explicit CudnnAttention(const cuda::DeviceInfo& device, std::filesystem::path cache_dir = {});
+  // `recorded`: the engines to use, where this version of cuDNN and GPU are those that they were recorded
+  // with. `device` is the context's. Plans are kept in `cache_dir` (empty: only in memory) and read from
+  // there, unless cuDNN, the driver or the GPU is another. Throws InputError that says what to install when
+  // cuDNN is missing or too old, RunError when it cannot start here.
+  explicit CudnnAttention(const cuda::DeviceInfo& device, std::filesystem::path cache_dir = {},
+                          const RecordedChoices& recorded = {});
   ~CudnnAttention();
   CudnnAttention(CudnnAttention&&) noexcept;
   CudnnAttention& operator=(CudnnAttention&&) noexcept;
@@ -127,6 +130,11 @@ class CudnnAttention {
 
   // "cuDNN 9.14.0"
   std::string name() const;
+
+  // What decides how the results of the plans given so far are rounded: section "cudnn" with library
+  // (name()), gpu (its name), and the engine of each graph. Of a problem asked for both by forward() and by
+  // fastest_forward(), the latter's.
+  RecordedChoices choices() const;
 
  private:
   struct Impl;

@@ -103,12 +103,14 @@ class PlanSearch {
 
   std::vector<EnginePlan> plans;
   std::string refusals;
+  std::string only;  // the engine; empty: any
 
  private:
   void consider(const Descriptor& config) {
     const Engine engine = describe(library_, config);
     // The fallbacks repeat engines of mode A.
     if (!seen_.insert(engine.name).second) return;
+    if (!only.empty() && engine.name != only) return;
     if (deterministic_ && !engine.deterministic) return refuse(engine.name, "is not deterministic");
     try {
       Descriptor plan = new_plan(library_, handle_);
@@ -140,6 +142,16 @@ std::vector<EnginePlan> make_plans(const Library& library, abi::Handle handle, c
   throw UnsupportedError(
       fmt::format("{} has no engine for this graph{}", library.name(),
                   search.refusals.empty() ? "; its heuristics name none" : ":" + search.refusals));
+}
+
+std::optional<EnginePlan> make_plan_of(const std::string& engine, const Library& library, abi::Handle handle,
+                                       const OperationGraph& graph, bool deterministic) {
+  PlanSearch search(library, handle, graph, deterministic, 1);
+  search.only = engine;
+  search.search(abi::HeuristicsMode::a, "heuristics");
+  if (!search.done()) search.search(abi::HeuristicsMode::fallback, "fallback heuristics");
+  if (search.plans.empty()) return std::nullopt;
+  return std::move(search.plans.front());
 }
 
 std::string plan_json(const EnginePlan& plan) {

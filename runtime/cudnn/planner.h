@@ -1,6 +1,7 @@
 // From a graph of operations to something that runs it.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct EnginePlan {
 // fails otherwise.
 std::vector<EnginePlan> make_plans(const Library& library, abi::Handle handle, const OperationGraph& graph,
                                    bool deterministic, int count);
+// The plan of the engine that EnginePlan::engine names so; nullopt where the heuristics name none such, or it
+// refuses the graph.
+std::optional<EnginePlan> make_plan_of(const std::string& engine, const Library& library, abi::Handle handle,
+                                       const OperationGraph& graph, bool deterministic);
 
 // All of a plan, compiled code included, for this version of cuDNN and this GPU.
 std::string plan_json(const EnginePlan& plan);

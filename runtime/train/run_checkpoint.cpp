@@ -26,6 +26,7 @@ namespace {
 constexpr const char* model_file = "model.safetensors";
 constexpr const char* optimizer_file = "optimizer.safetensors";
 constexpr const char* state_file = "state.json";
+constexpr const char* choices_file = "choices.json";
 
 // One line an entry, "name = value".
 std::string identity_text(const Identity& identity) {
@@ -128,6 +129,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, Step
   CheckpointWriter writer(run_dir, step);
   for (const auto& [name, text] : contents.files) writer.add_file(name, text);
   writer.add_file(state_file, to_state(contents).to_json());
+  writer.add_file(choices_file, program.choices().to_json());
   // Saving parameters that are no numbers would let save_total_limit remove the last good checkpoint.
   writer.add_file(model_file, [&](FileWriter& file) {
     write_tensors(file, program, program.parameters(),
@@ -174,6 +176,13 @@ void link_best(const std::filesystem::path& run_dir, int64_t step) {
   if (::symlink(target.c_str(), temporary.c_str()) != 0) throw_run_error("create the link", temporary, errno);
   if (::rename(temporary.c_str(), link.c_str()) != 0) throw_run_error("replace", link, errno);
   sync_folder(run_dir);
+}
+
+std::optional<RecordedChoices> read_choices(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path file = checkpoint / choices_file;
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return std::nullopt;
+  return RecordedChoices::from_json(read_file(file), file.string());
 }
 
 void restore_program(StepProgram& program, const std::filesystem::path& checkpoint,

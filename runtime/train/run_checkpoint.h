@@ -1,5 +1,6 @@
 // A training checkpoint: model.safetensors and optimizer.safetensors of a StepProgram, state.json with all
-// that a resumed run continues from, and the files that others need to use the model.
+// that a resumed run continues from, choices.json with what the program chose on its machine
+// (recorded_choices.h), and the files that others need to use the model.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -48,6 +49,10 @@ RunPosition read_position(const std::filesystem::path& checkpoint, const Identit
 
 // Makes run_dir/checkpoint-best a link to the checkpoint of `step`, in place of an older link. RunError.
 void link_best(const std::filesystem::path& run_dir, int64_t step);
+
+// What the program that wrote the checkpoint chose on its machine; nullopt: it was written before checkpoints
+// recorded that. InputError when the file is unusable.
+std::optional<RecordedChoices> read_choices(const std::filesystem::path& checkpoint);
 
 // Fills parameters, optimizer state and counters of `program` from a complete checkpoint. InputError when its
 // tensors are not exactly those of the program.

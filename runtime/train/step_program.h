@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cache/recorded_choices.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/batch.h"
 
@@ -103,6 +104,8 @@ class StepProgram {
 
   // "4 kernels from the cache in 0.1 s, products by oneDNN, 2 threads": how it runs, for a run's first line.
   virtual std::string description() const = 0;
+  // What was measured or found on this machine and decides how results are rounded; checkpoints record it.
+  virtual RecordedChoices choices() const { return {}; }
   virtual int64_t arena_bytes() const = 0;     // all tensor memory
   virtual double flop_per_target() const = 0;  // model flop a trained token, for mfu; 0 = unknown
   // Absent where nobody measures it. May be called at any time.

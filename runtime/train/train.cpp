@@ -1,6 +1,7 @@
 #include "runtime/train/train.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
@@ -63,6 +64,7 @@ class Trainer {
   void begin();
   std::optional<Checkpoint> open_folder();
   void adopt(const Checkpoint& checkpoint, const RunPosition& position);
+  void compare_choices(const Checkpoint& checkpoint) const;
   void open_logs();
   void train_to_end();
   void finish_steps(int64_t unfinished);
@@ -156,6 +158,7 @@ void Trainer::begin() {
     if (saving_.best_step() == step_) link_best(options_.run_dir, step_);
     remove_old_checkpoints(options_.run_dir, options_.save_total_limit, saving_.best_step());
     if (finished()) return;
+    compare_choices(*checkpoint);
   }
   program_.initialize();
   source_ = make_batch_source(loader_, options_.gradient_accumulation_steps);
@@ -195,6 +198,27 @@ void Trainer::adopt(const Checkpoint& checkpoint, const RunPosition& position) {
   saving_.adopt(position.best);
   checkpoint_ = checkpoint.dir;
   saved_step_ = step_;
+}
+
+// Says, also to a quiet run, why its results will not be bit for bit those of the run that it continues.
+void Trainer::compare_choices(const Checkpoint& checkpoint) const {
+  const std::optional<RecordedChoices> recorded = read_choices(checkpoint.dir);
+  std::string problem;
+  if (!recorded) {
+    problem = fmt::format(
+        "{} does not record which libraries and algorithms it was computed with; if they are "
+        "others now, results differ in their last bits",
+        checkpoint.dir.string());
+  } else if (const auto lines = differences(*recorded, program_.choices()); !lines.empty()) {
+    problem =
+        fmt::format("results will differ in their last bits from those that {} would have led to:\n  {}",
+                    checkpoint.dir.string(), fmt::join(lines, "\n  "));
+  }
+  if (problem.empty()) return;
+  if (options_.exact)
+    throw InputError(problem +
+                     "\nrun it where they are the same, or without --exact to continue all the same");
+  fmt::print(stderr, "warning: {}\n", problem);
 }
 
 // metrics.jsonl first: by it a later run knows that the spec.yaml beside it is ours.
@@ -361,11 +385,16 @@ TrainReport train(StepProgram& program, std::shared_ptr<const BatchLoader> loade
   return Trainer(program, std::move(loader), options).run();
 }
 
-void check_run(const TrainOptions& options) {
-  if (!continues_run(options)) return check_new_run(options.run_dir);
+RecordedChoices check_run(const TrainOptions& options) {
+  if (!continues_run(options)) {
+    check_new_run(options.run_dir);
+    return {};
+  }
   const RunFolder folder = RunFolder::open(options.run_dir);
   const auto checkpoint = checkpoint_to_resume(options.run_dir, [](std::string_view) {});
-  if (checkpoint) read_position(checkpoint->dir, options.identity);
+  if (!checkpoint) return {};
+  read_position(checkpoint->dir, options.identity);
+  return read_choices(checkpoint->dir).value_or(RecordedChoices());
 }
 
 }  // namespace hydrac::runtime

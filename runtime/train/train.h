@@ -38,6 +38,9 @@ struct TrainOptions {
   int64_t log_steps = 10;  // a record every so many steps, at evaluations and at the end
 
   Resume resume = Resume::never;
+  // Resuming is refused, not only warned of, where the program's choices are not those of the checkpoint and
+  // results would differ in their last bits from those of a run that was never stopped.
+  bool exact = false;
   std::string spec_text;                                // written to spec.yaml
   Identity identity;                                    // what must be as it was when a run is resumed
   std::map<std::string, std::string> checkpoint_files;  // name -> contents: config.json, tokenizer.json, ...
@@ -75,10 +78,11 @@ struct TrainReport {
 // often the run was stopped, killed and resumed. A run that was complete goes on when max_steps has grown;
 // then the result is that of the schedules it was trained with.
 //
-// InputError: nothing to resume, a checkpoint of another identity, no intact checkpoint, a folder another
-// process trains in, batches without targets. RunError: a folder or file that cannot be written, or was
-// removed meanwhile; a loss, gradient norm, evaluation or parameter that is no finite number, or 50 skipped
-// steps in a row (the checkpoints before it stay, and none is written); what the program throws.
+// InputError: nothing to resume, a checkpoint of another identity, or with `exact` of other choices, no
+// intact checkpoint, a folder another process trains in, batches without targets. RunError: a folder or file
+// that cannot be written, or was removed meanwhile; a loss, gradient norm, evaluation or parameter that is no
+// finite number, or 50 skipped steps in a row (the checkpoints before it stay, and none is written); what the
+// program throws.
 //
 // Skipped steps (StepResult::skipped) are steps: they count, move the learning rate's schedule and use up
 // their batches, as a scheduler stepped beside PyTorch's GradScaler does. Only the optimizer does not see
@@ -87,7 +91,8 @@ TrainReport train(StepProgram& program, std::shared_ptr<const BatchLoader> loade
                   const TrainOptions& options);
 
 // Throws what train() would throw about run_dir, resume and identity, and changes nothing: to be called
-// before time is spent on data and compiling.
-void check_run(const TrainOptions& options);
+// before time is spent on data and compiling. Returns the choices of the checkpoint that train() will
+// continue from, for the program to repeat; none for a new run.
+RecordedChoices check_run(const TrainOptions& options);
 
 }  // namespace hydrac::runtime

@@ -24,6 +24,8 @@ std::map<std::string, std::string> complete(std::map<std::string, std::string> e
   return environment;
 }
 
+}  // namespace
+
 // Tests may run apart from their build folder, as on a machine with a GPU: then $HYDRAC_PROGRAM names it.
 std::string hydrac_program() {
   const char* given = ::getenv("HYDRAC_PROGRAM");
@@ -34,6 +36,8 @@ std::string hydrac_program() {
   }
   return fs::absolute(program).string();
 }
+
+namespace {
 
 // In the child: only what is safe after fork, and exec.
 [[noreturn]] void become_hydrac(const std::string& program, const fs::path& folder, const Words& words,

@@ -61,6 +61,9 @@ class Workplace {
   test::TempDir folder_;
 };
 
+// The program that is tested.
+std::string hydrac_program();
+
 // The spec of base.yaml: two layers, dropout, two micro-batches a step, a checkpoint every other step, one
 // thread (more would let the matrix products sum in another order).
 std::string base_spec();

@@ -222,7 +222,8 @@ TEST(BadMachine, WithoutACompiler) {
 
 TEST(BadMachine, ACompilerThatDoesNotRun) {
   const Workplace place;
-  const Outcome outcome = place.run({"base.yaml"}, {{"CXX", "no-such-compiler"}});
+  const Outcome outcome =
+      place.run({"base.yaml"}, {{"CXX", "no-such-compiler"}, {"HYDRAC_CACHE", (place / "cache").string()}});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_TRUE(outcome.err.starts_with(
       "hydrac: error: the compiler that $CXX names, no-such-compiler, does not run: "))
@@ -235,9 +236,9 @@ TEST(BadMachine, ACacheThatCannotBeWritten) {
   spill(place / "file", "");
   const Outcome outcome = place.run({"base.yaml"}, {{"HYDRAC_CACHE", (place / "file/cache").string()}});
   EXPECT_EQ(outcome.code, 3);
-  EXPECT_EQ(outcome.err, "hydrac: the run failed: cannot write into the cache folder " +
+  EXPECT_EQ(outcome.err, "hydrac: the run failed: cannot make the cache folder " +
                              (place / "file/cache").string() +
-                             ": set $HYDRAC_CACHE to one that can be written\n");
+                             ": Not a directory; set $HYDRAC_CACHE to one that can be written\n");
   EXPECT_FALSE(fs::exists(place / "runs"));
 }
 

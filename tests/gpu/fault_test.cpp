@@ -177,6 +177,35 @@ TEST_F(GpuRun, KilledAndContinuedItEndsAsIfItHadNotBeen) {
   expect_same_end(place);
 }
 
+// The search for algorithms is by timing, so that each fresh cache may end up with others.
+TEST_F(GpuRun, ContinuedWithAFreshCacheItEndsAsIfTheCacheHadStayed) {
+  const Workplace place;
+  const Words larger =
+      command({"-q", "model.hidden_size=256", "model.intermediate_size=1024", "model.num_attention_heads=4",
+               "model.num_key_value_heads=2", "train.sequence_len=128", "train.micro_batch_size=8",
+               "data.val_fraction=0", "train.eval_steps=0"});
+  const auto run = [&](const Words& more, const std::string& cache) {
+    Words words = larger;
+    words.insert(words.end(), more.begin(), more.end());
+    return place.run(words, {{"HYDRAC_CACHE", (place / cache).string()}});
+  };
+  ASSERT_EQ(run({"output.dir=runs/whole"}, "cache").code, 0);
+  EXPECT_NE(slurp(place / "runs/whole/checkpoint-12/choices.json").find("\"cublaslt\""), std::string::npos);
+  for (int number = 0; number < 8; ++number) {
+    e2e::fs::remove_all(place / "runs/base");
+    e2e::fs::copy(place / "runs/whole", place / "runs/base", e2e::fs::copy_options::recursive);
+    for (const char* later : {"8", "10", "12"})
+      e2e::fs::remove_all(place / ("runs/base/checkpoint-" + std::string(later)));
+    const Outcome resumed =
+        run({"output.dir=runs/base", "--resume", "--exact"}, "cache-" + std::to_string(number));
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_EQ(resumed.err, "");
+    expect_same_end(place);
+    EXPECT_EQ(slurp(place / "runs/base/checkpoint-12/choices.json"),
+              slurp(place / "runs/whole/checkpoint-12/choices.json"));
+  }
+}
+
 TEST_F(GpuRun, InterruptedAndContinuedItEndsAsIfItHadNotBeen) {
   const Workplace place;
   ASSERT_EQ(place.run(command({"-q", "output.dir=runs/whole"})).code, 0);

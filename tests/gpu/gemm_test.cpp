@@ -202,6 +202,32 @@ TEST_F(GpuGemmSearch, RememberedChoicesGiveTheSameBitsWithoutMeasuring) {
   EXPECT_FALSE(second.remembers(other));
 }
 
+TEST_F(GpuGemmSearch, RecordedChoicesAreRepeatedWithoutMeasuringWhateverTheCacheSays) {
+  const test::TempDir folder;
+  GemmOptions first_proposed, resumed;
+  first_proposed.candidates = 1;
+  first_proposed.search_ms = 0;
+  resumed.cache_file = folder / "gemm.txt";
+  GemmLibrary first(*context, first_proposed);
+  for (const GemmProblem& p : step_shapes(capability() >= 80 ? ElementType::bf16 : ElementType::f16)) {
+    const Gemm wanted = first.plan(p, *stream, scratch_range());
+    {
+      GemmLibrary fills_the_cache(*context, resumed);
+      fills_the_cache.plan(p, *stream, scratch_range());
+    }
+    GemmOptions options = resumed;
+    options.recorded = first.choices();
+    GemmLibrary second(*context, options);
+    EXPECT_TRUE(second.remembers(p));
+    const Gemm repeated = second.plan(p, *stream, {scratch.data(), 1024});  // would throw if it had to search
+    EXPECT_EQ(second.choices().find("cublaslt", p.text()), first.choices().find("cublaslt", p.text()));
+    EXPECT_EQ(result(first, wanted).bytes, result(second, repeated).bytes);
+    options.recorded.set("cublaslt", "library", "cuBLASLt 1.2.3");  // whose numbers mean something else
+    GemmLibrary other(*context, options);
+    EXPECT_EQ(other.choices().find("cublaslt", "library"), first.version());
+  }
+}
+
 TEST_F(GpuGemmSearch, TheChosenAlgorithmsAreRightDeterministicAndNoSlowerThanTheFirstProposed) {
   GemmOptions first_only, all;
   first_only.candidates = 1;

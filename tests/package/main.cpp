@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   settings.data.sizes.vocab_size = test::kV;
   settings.data.batch_size = test::kB;
   settings.data.sequence_len = test::kT;
-  return runtime::train_main(argc, argv, settings, kOpenCorpus,
-                             [] { return std::make_unique<test::TinyProgram>(); });
+  return runtime::train_main(argc, argv, settings, kOpenCorpus, [](const runtime::RecordedChoices&) {
+    return std::make_unique<test::TinyProgram>();
+  });
 }

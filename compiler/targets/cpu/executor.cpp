@@ -53,14 +53,16 @@ struct CpuProgram::Step {
   const Call* call = nullptr;
 };
 
-CpuProgram::CpuProgram(driver::Compiled given, const std::filesystem::path& cache_dir)
+CpuProgram::CpuProgram(driver::Compiled given, const std::filesystem::path& cache_dir,
+                       const runtime::RecordedChoices& recorded)
     : Executable(std::move(given)), CpuStepProgram(layout_of(compiled())) {
   const driver::Compiled& c = compiled();
   omp_set_num_threads(c.threads);
   library_ = compile_kernels(codegen::cpu_source(c.graph, c.program), cache_dir);
   runtime::BlasOptions options;
   options.shapes = shapes_of(c.program);
-  options.cache_file = (cache_dir / "blas-choice").string();
+  options.recorded = recorded;
+  options.cache_file = (cache_dir / "blas-choices").string();
   blas_ = std::make_unique<runtime::Blas>(runtime::Blas::open(options));
   resolve();
 }
@@ -116,6 +118,12 @@ std::vector<CallTime> CpuProgram::timed(const std::string& function) {
                      call.label, seconds.count(), call.flop, call.bytes, call.multiplies_matrices});
   }
   return times;
+}
+
+runtime::RecordedChoices CpuProgram::choices() const {
+  runtime::RecordedChoices choices = blas_->choices();
+  choices.set("kernels", "compiler", library_.compiler);
+  return choices;
 }
 
 std::string CpuProgram::description() const {

@@ -16,13 +16,15 @@ namespace hydrac::targets {
 class CpuProgram final : public Executable, public runtime::CpuStepProgram {
  public:
   // Compiles the kernels (or takes them from the cache), opens the BLAS, allocates the arena.
-  CpuProgram(driver::Compiled compiled, const std::filesystem::path& cache_dir);
+  CpuProgram(driver::Compiled compiled, const std::filesystem::path& cache_dir,
+             const runtime::RecordedChoices& recorded = {});
   ~CpuProgram() override;
 
   runtime::LaidOutProgram& steps() override { return *this; }
 
   std::vector<CallTime> timed(const std::string& function) override;
   std::string description() const override;
+  runtime::RecordedChoices choices() const override;
   double peak_flops() const override { return blas_->peak_gflops() * 1e9; }
 
   const runtime::Blas& blas() const { return *blas_; }

@@ -2,18 +2,23 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
-#include <sstream>
+#include <optional>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
-#include "process/run_program.h"
+#include "runtime/cache/sealed_file.h"
 #include "runtime/data/hash.h"
 #include "runtime/error.h"
+#include "targets/cpu/build_folder.h"
+#include "targets/cpu/cxx_compiler.h"
 #include "targets/templates/templates.h"
 
 namespace hydrac::targets {
@@ -22,40 +27,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr const char* kVersionFunction = "hydrac_kernels_compiler";
+
 bool is_cuda(const TemplateFile& file) {
   return std::string_view(file.path).starts_with("cuda/");
-}
-
-// No contraction: a*b+c rounds twice wherever it stands, so that fusing kernels never changes a result.
-constexpr std::array kFlags = {
-    "-std=c++20",         "-O3",     "-march=native", "-fopenmp", "-ffp-contract=off", "-fno-math-errno",
-    "-fno-trapping-math", "-shared", "-fPIC"};
-
-Ended run(const std::vector<std::string>& command) {
-  return run_program(command, Says::all_to_caller);
-}
-
-struct Compiler {
-  std::string command;
-  std::string version;
-};
-
-// $CXX if set, else the first of g++, clang++, c++ that answers.
-Compiler find_compiler() {
-  const char* wanted = std::getenv("CXX");
-  if (wanted && *wanted) {
-    const Ended answer = run({wanted, "--version"});
-    if (answer.code != 0)
-      throw runtime::InputError(
-          fmt::format("the compiler that $CXX names, {}, does not run: {}", wanted, answer.said));
-    return {wanted, answer.said};
-  }
-  for (const char* name : {"g++", "clang++", "c++"}) {
-    if (const Ended answer = run({name, "--version"}); answer.code == 0) return {name, answer.said};
-  }
-  throw runtime::InputError(
-      "no C++ compiler found: the cpu target compiles the code it generates.\n"
-      "Install one (Debian, Ubuntu: apt-get install g++) or name yours in $CXX.");
 }
 
 // What -march=native looks at.
@@ -80,70 +55,118 @@ void write_file(const fs::path& path, const std::string& text) {
                     path.string()));
 }
 
-fs::path make_private_folder(const fs::path& cache_dir) {
-  std::string name = (cache_dir / "build-XXXXXX").string();
-  std::error_code error;
-  fs::create_directories(cache_dir, error);
-  if (!mkdtemp(name.data())) {
-    throw runtime::RunError(
-        fmt::format("cannot write into the cache folder {}: set $HYDRAC_CACHE to one that can be written",
-                    cache_dir.string()));
+// Where code is kept: all compilers' of the same source begin with the same name.
+struct Entry {
+  std::string of_source, of_compiler;
+  fs::path in(const fs::path& cache_dir) const { return cache_dir / (of_source + of_compiler + ".so"); }
+};
+
+Entry entry_of(const std::string& source, const CxxCompiler& compiler) {
+  runtime::Hash64 of_source, of_compiler;
+  of_source.add(source).add(cxx_flags()).add(processor());
+  for (const TemplateFile& file : template_files()) {
+    if (!is_cuda(file)) of_source.add(std::string_view(file.path)).add(std::string_view(file.text));
   }
-  return name;
+  for (const std::string& word : compiler.command) of_compiler.add(word);
+  of_compiler.add(compiler.version);
+  return {fmt::format("{:016x}-", of_source.value()), fmt::format("{:016x}", of_compiler.value())};
 }
 
-// Everything into a folder of its own, then one rename: other processes see a whole library or none.
-void build(const Compiler& compiler, const std::string& source, const fs::path& cache_dir,
+struct Code {
+  std::string bytes;
+  fs::path file;
+};
+
+// The code of the library, which the cache now has too.
+Code build(const CxxCompiler& compiler, const std::string& source, const fs::path& cache_dir,
            const fs::path& library) {
-  const fs::path folder = make_private_folder(cache_dir);
+  const BuildFolder folder(cache_dir);
+  const fs::path templates = folder.path() / "templates";
   for (const TemplateFile& file : template_files()) {
     if (is_cuda(file)) continue;
-    const fs::path path = folder / "templates" / file.path;
+    const fs::path path = templates / file.path;
     fs::create_directories(path.parent_path());
     write_file(path, file.text);
   }
-  write_file(folder / "kernels.cpp", source);
-  std::vector<std::string> command = {compiler.command};
-  command.insert(command.end(), kFlags.begin(), kFlags.end());
-  command.insert(command.end(),
-                 {"-I" + (folder / "templates").string(), "-I" + (folder / "templates/include").string(),
-                  (folder / "kernels.cpp").string(), "-o", (folder / "kernels.so").string()});
-  const Ended ended = run(command);
-  if (ended.code != 0) {
-    throw std::logic_error(
-        fmt::format("the C++ compiler refused generated code, kept in {}:\n{}", folder.string(), ended.said));
-  }
-  fs::rename(folder / "kernels.so", library);
+  const fs::path kernels = folder.path() / "kernels.cpp", compiled = folder.path() / "kernels.so";
   fs::path source_beside = library;
-  fs::rename(folder / "kernels.cpp", source_beside.replace_extension(".cpp"));
-  fs::remove_all(folder);
+  source_beside.replace_extension(".cpp");
+  write_file(kernels, source);
+  runtime::write_whole(source_beside, source, /*durable=*/false);  // for people
+  compile_library(compiler, kernels, {templates, templates / "include"}, compiled, source_beside);
+  const std::optional<std::string> code = runtime::read_whole(compiled);
+  if (!code || !runtime::write_sealed(library, *code)) {
+    throw runtime::RunError(
+        fmt::format("cannot write into the cache folder {}: is the disk full or the folder read-only? Set "
+                    "$HYDRAC_CACHE to a "
+                    "folder that can be written",
+                    cache_dir.string()));
+  }
+  return {*code, library};
+}
+
+// Code of the same source by whatever compiler, the newest first.
+std::optional<Code> code_of_any_compiler(const fs::path& cache_dir, const std::string& of_source) {
+  std::error_code error;
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  for (fs::directory_iterator entry(cache_dir, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with(of_source) && name.ends_with(".so"))
+      found.emplace_back(fs::last_write_time(entry->path(), ignored), entry->path());
+  }
+  std::ranges::sort(found, std::greater());
+  for (const auto& [time, path] : found) {
+    if (auto code = runtime::read_sealed(path)) return Code{std::move(*code), path};
+  }
+  return std::nullopt;
+}
+
+// Loads the copy that was checked: the file may be damaged while it is mapped, which would end the process.
+// Two libraries must not share a name, and the descriptor is part of it, so it stays open.
+void* load(const Code& code) {
+  const int fd = ::memfd_create("hydrac-kernels", MFD_CLOEXEC);
+  std::string name = fd >= 0 ? fmt::format("/proc/self/fd/{}", fd) : "";
+  for (std::string_view rest = code.bytes; fd >= 0 && !rest.empty();) {
+    const ssize_t written = ::write(fd, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw runtime::RunError("cannot load generated code: there is no memory for it");
+    rest.remove_prefix(static_cast<size_t>(written));
+  }
+  void* handle = fd >= 0 ? dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  // Where the system forbids code in memory or has no /proc.
+  if (!handle) handle = dlopen(code.file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char* reason = dlerror();
+    throw runtime::RunError(
+        fmt::format("cannot load generated code: {}", reason ? reason : "unknown reason"));
+  }
+  return handle;
 }
 
 }  // namespace
 
-KernelLibrary compile_kernels(const std::string& source, const fs::path& cache_dir) {
+KernelLibrary compile_kernels(const std::string& kernels, const fs::path& cache_dir) {
   const auto start = std::chrono::steady_clock::now();
-  const Compiler compiler = find_compiler();
-  runtime::Hash64 key;
-  for (const std::string& part :
-       {source, compiler.command, compiler.version, fmt::format("{}", fmt::join(kFlags, " ")), processor()}) {
-    key.add(part);
-  }
-  for (const TemplateFile& file : template_files()) {
-    if (!is_cuda(file)) key.add(std::string_view(file.path)).add(std::string_view(file.text));
+  const std::string source =
+      kernels +
+      fmt::format("\nextern \"C\" const char* {}() {{\n  return __VERSION__;\n}}\n", kVersionFunction);
+  const CxxCompiler compiler = find_cxx_compiler();
+  const Entry entry = entry_of(source, compiler);
+  const fs::path path = entry.in(cache_dir);
+  std::optional<Code> code;
+  if (compiler.command.empty()) {
+    code = code_of_any_compiler(cache_dir, entry.of_source);
+    if (!code) throw runtime::InputError(compiler.missing);
+  } else if (std::optional<std::string> bytes = runtime::read_sealed(path)) {
+    code = {std::move(*bytes), path};
   }
 
   KernelLibrary library;
-  const fs::path path = cache_dir / fmt::format("{:016x}.so", key.value());
-  library.from_cache = fs::exists(path);
-  if (!library.from_cache) build(compiler, source, cache_dir, path);
-  library.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library.handle && library.from_cache) {  // a cache that something damaged
-    build(compiler, source, cache_dir, path);
-    library.from_cache = false;
-    library.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  }
-  if (!library.handle) throw runtime::RunError(fmt::format("cannot load generated code: {}", dlerror()));
+  library.from_cache = code.has_value();
+  if (!code) code = build(compiler, source, cache_dir, path);
+  library.handle = load(*code);
+  library.compiler = reinterpret_cast<const char* (*)()>(symbol(library, kVersionFunction))();
   library.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return library;
 }

@@ -9,14 +9,19 @@ namespace hydrac::targets {
 struct KernelLibrary {
   void* handle = nullptr;
   bool from_cache = false;
-  double seconds = 0;  // compiling took
+  double seconds = 0;    // compiling took
+  std::string compiler;  // the version that compiled it, as the compiler says by __VERSION__
 };
 
 // Compiles `source` with the templates on its include path and loads it. The result is kept in `cache_dir`
-// under a hash of everything it depends on: source, templates, compiler, flags, and the processor that
-// -march=native meant. Safe for several processes at once. Throws runtime::InputError when there is no C++
-// compiler (the message says what to install), and std::logic_error with the compiler's words when it refuses
-// our source.
+// (as cache_dir.h gives it: nobody else may write there) under a hash of everything it depends on: source,
+// templates, compiler, flags, and the processor that -march=native meant. What is damaged there is compiled
+// anew, and what is loaded is a copy in memory, so that no later damage reaches it. Without a C++ compiler
+// that runs, the newest code that any compiler made of the same will do. Safe for several processes at once.
+//
+// InputError when there is no code and no C++ compiler, or one that compiles nothing (the message says what
+// to install); RunError when the compiler was killed, or the folder cannot be written; std::logic_error with
+// the compiler's words when it refuses our source.
 KernelLibrary compile_kernels(const std::string& source, const std::filesystem::path& cache_dir);
 
 // Address of an exported function; std::logic_error when it is missing.

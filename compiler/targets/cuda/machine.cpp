@@ -29,10 +29,12 @@ DeviceInfo first_device() {
   return runtime::cuda::devices().front();
 }
 
-runtime::cuda::GemmOptions gemm_options(const Target& target, const std::filesystem::path& cache_dir) {
+runtime::cuda::GemmOptions gemm_options(const Target& target, const std::filesystem::path& cache_dir,
+                                        const runtime::RecordedChoices& recorded) {
   runtime::cuda::GemmOptions options;
+  options.recorded = recorded;
   options.workspace_bytes = driver::gemm_workspace_bytes(target);
-  options.cache_file = cache_dir / "gemm-choices";
+  options.cache_file = cache_dir / "cublaslt-choices";
   options.search_ms = 80;  // a dozen shapes in a second; what a longer search found was within a percent
   return options;
 }
@@ -105,13 +107,24 @@ void require_gpu_for(const Target& target) {
                                         here ? here->name : "cpu"));
 }
 
-CudaMachine::CudaMachine(const Target& target, const std::filesystem::path& cache_dir)
-    : target_(target), cache_dir_(cache_dir), gemms_(context_, gemm_options(target, cache_dir)) {
+CudaMachine::CudaMachine(const Target& target, const std::filesystem::path& cache_dir,
+                         const runtime::RecordedChoices& recorded)
+    : target_(target),
+      cache_dir_(cache_dir),
+      recorded_(recorded),
+      gemms_(context_, gemm_options(target, cache_dir, recorded)) {
   require_gpu_for(target);
 }
 
+runtime::RecordedChoices CudaMachine::choices() const {
+  runtime::RecordedChoices choices = gemms_.choices();
+  if (attention_) choices.add(attention_->choices());
+  return choices;
+}
+
 runtime::cudnn::CudnnAttention& CudaMachine::attention() {
-  if (!attention_) attention_ = std::make_unique<runtime::cudnn::CudnnAttention>(device(), cache_dir_);
+  if (!attention_)
+    attention_ = std::make_unique<runtime::cudnn::CudnnAttention>(device(), cache_dir_, recorded_);
   return *attention_;
 }
 

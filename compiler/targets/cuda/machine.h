@@ -30,14 +30,17 @@ driver::CompileOptions offline_compile_options(const spec::Spec& spec, const std
 class CudaMachine {
  public:
   // Opens the driver, the GPU, and cuBLASLt. InputError that says what is missing, or that this GPU cannot
-  // run code for `target`. cuDNN is opened when a spec first asks for it.
-  CudaMachine(const Target& target, const std::filesystem::path& cache_dir);
+  // run code for `target`. cuDNN is opened when a spec first asks for it. `recorded`: choices to repeat.
+  CudaMachine(const Target& target, const std::filesystem::path& cache_dir,
+              const runtime::RecordedChoices& recorded = {});
 
   const Target& target() const { return target_; }
   const runtime::cuda::DeviceInfo& device() const { return context_.device(); }
   const runtime::cuda::Context& context() const { return context_; }
   runtime::cuda::GemmLibrary& gemms() { return gemms_; }
   const std::filesystem::path& cache_dir() const { return cache_dir_; }
+  // Of all products and attention planned so far.
+  runtime::RecordedChoices choices() const;
 
   // With the answers that a plan for this machine needs; `spec` must outlive them.
   driver::CompileOptions compile_options(const spec::Spec& spec, const std::string& dump_dir);
@@ -51,6 +54,7 @@ class CudaMachine {
  private:
   const Target& target_;
   std::filesystem::path cache_dir_;
+  runtime::RecordedChoices recorded_;
   runtime::cuda::Context context_;
   runtime::cuda::GemmLibrary gemms_;
   std::unique_ptr<runtime::cudnn::CudnnAttention> attention_;

@@ -1,5 +1,6 @@
 // compile_cached(): one entry is three files of the same name. NAME.cu is the source, for people; NAME.cubin
-// or NAME.ptx the code; NAME.txt, written last, says what the code must be and what else compiling gave:
+// or NAME.ptx the code; NAME.txt, sealed and written last, says what the code must be and what else compiling
+// gave:
 //   hydrac device code 1
 //   image BYTES HASH
 //   kernel NAME REGISTERS STACK SPILL_STORES SPILL_LOADS SHARED      (one line each)
@@ -10,7 +11,7 @@
 #include <chrono>
 #include <sstream>
 
-#include "runtime/cuda/cache_file.h"
+#include "runtime/cache/sealed_file.h"
 #include "runtime/data/hash.h"
 #include "runtime/error.h"
 #include "targets/device_code/nvrtc.h"
@@ -19,9 +20,11 @@ namespace hydrac::device_code {
 
 namespace fs = std::filesystem;
 using runtime::Hash64;
+using runtime::read_sealed;
+using runtime::read_whole;
 using runtime::RunError;
-using runtime::cuda::read_whole;
-using runtime::cuda::write_whole;
+using runtime::write_sealed;
+using runtime::write_whole;
 
 namespace {
 
@@ -51,15 +54,19 @@ std::string entry_text(const DeviceCode& code) {
   return text + "log\n" + code.log;
 }
 
-// False when the entry is not there, damaged, or not of this format.
+// False when the entry is not there, or, after a warning, damaged.
 bool read_entry(const fs::path& text_path, const fs::path& image_path, DeviceCode& code) {
-  const auto text = read_whole(text_path);
+  const auto text = read_sealed(text_path);
+  if (!text) return false;
   auto image = read_whole(image_path);
-  if (!text || !image) return false;
+  if (!image) return false;
   std::istringstream lines(*text);
   std::string line;
   if (!std::getline(lines, line) || line != kFirstLine) return false;
-  if (!std::getline(lines, line) || line != image_line(*image)) return false;
+  if (!std::getline(lines, line) || line != image_line(*image)) {
+    runtime::warn_of_damage(image_path, "does not match its checksum");
+    return false;
+  }
   while (std::getline(lines, line) && line != "log") {
     std::istringstream words(line);
     std::string first;
@@ -90,8 +97,8 @@ DeviceCode compile_cached(const CompileRequest& request, const fs::path& cache_d
     return code;
   }
   code = compile(request);
-  if (!write_whole(base.string() + ".cu", request.source) || !write_whole(image_path, code.image) ||
-      !write_whole(base.string() + ".txt", entry_text(code))) {
+  if (!write_whole(base.string() + ".cu", request.source, /*durable=*/false) ||
+      !write_whole(image_path, code.image) || !write_sealed(base.string() + ".txt", entry_text(code))) {
     throw RunError(
         fmt::format("cannot write into the cache folder {}: is the disk full or the folder read-only? Set "
                     "$HYDRAC_CACHE to a "

@@ -55,7 +55,7 @@ class TrainMain : public testing::Test {
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     const int code = train_main(static_cast<int>(words.size()), words.data(), settings(), open_shards,
-                                [&]() -> std::unique_ptr<LaidOutProgram> {
+                                [&](const RecordedChoices&) -> std::unique_ptr<LaidOutProgram> {
                                   ++made_;
                                   return std::make_unique<TinyProgram>();
                                 });
@@ -185,8 +185,9 @@ TEST_F(TrainMain, WrongWordsAreBadInput) {
 TEST_F(TrainMain, AFailedRunIsTold) {
   testing::internal::CaptureStderr();
   const char* words[] = {"train", "--quiet"};
-  const int code = train_main(2, words, settings(), open_shards,
-                              []() -> std::unique_ptr<LaidOutProgram> { throw RunError("no memory"); });
+  const int code = train_main(
+      2, words, settings(), open_shards,
+      [](const RecordedChoices&) -> std::unique_ptr<LaidOutProgram> { throw RunError("no memory"); });
   EXPECT_EQ(code, 3);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "train: the run failed: no memory\n");
 }

@@ -60,13 +60,28 @@ TEST(GemmChoices, OfTwoProcessesAreBothKept) {
   EXPECT_EQ(to_text(all.find("c").value()), to_text(some_choice(3)));
 }
 
-TEST(GemmChoices, ADamagedLineIsLeftOut) {
+TEST(GemmChoices, ADamagedFileIsAsGoodAsNone) {
   const test::TempDir folder;
   GemmChoices(folder / "gemm.txt").remember("a", some_choice(1));
-  std::ofstream(folder / "gemm.txt", std::ios::app) << "b\t0123\nno tab\n";
-  const GemmChoices choices(folder / "gemm.txt");
-  EXPECT_TRUE(choices.find("a"));
-  EXPECT_FALSE(choices.find("b"));
+  std::string text = test::slurp(folder / "gemm.txt");
+  text[70] ^= 1;  // another algorithm, which could have been one of the library's
+  test::spill(folder / "gemm.txt", text);
+  EXPECT_FALSE(GemmChoices(folder / "gemm.txt").find("a"));
+}
+
+TEST(GemmChoices, WhatACheckpointRecordsHasNoTime) {
+  GemmChoice choice = some_choice(1);
+  const std::string text = recorded_text(choice);
+  choice.ms = 7;
+  choice.candidates = 1;
+  EXPECT_EQ(recorded_text(choice), text);
+  const auto parsed = parse_recorded(text);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(recorded_text(*parsed), text);
+  EXPECT_TRUE(std::equal(choice.algorithm.data, choice.algorithm.data + 8, parsed->algorithm.data));
+  EXPECT_FALSE(parse_recorded(text + " 7"));
+  EXPECT_FALSE(parse_recorded(text.substr(0, 130)));
+  EXPECT_FALSE(parse_recorded(""));
 }
 
 TEST(GemmChoices, WithoutAFileAreRememberedInMemory) {

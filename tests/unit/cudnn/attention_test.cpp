@@ -35,10 +35,11 @@ class CudnnPlan : public testing::Test {
     unsetenv("FAKE_CUDNN_ENGINES");
     unsetenv("FAKE_CUDNN_NO_CONTEXT");
   }
-  CudnnAttention open(const std::string& folder = "v9_14", int capability = 90, const fs::path& cache = {}) {
+  CudnnAttention open(const std::string& folder = "v9_14", int capability = 90, const fs::path& cache = {},
+                      const RecordedChoices& recorded = {}) {
     file_ = std::string(FAKE_CUDNN_FOLDER "/") + folder;
     setenv("HYDRAC_CUDA_LIBRARIES", file_.c_str(), 1);
-    return CudnnAttention({.name = "NVIDIA H200", .capability = capability, .sms = 132}, cache);
+    return CudnnAttention({.name = "NVIDIA H200", .capability = capability, .sms = 132}, cache, recorded);
   }
   void engines(const char* words) { setenv("FAKE_CUDNN_ENGINES", words, 1); }
   // The last graph that the stand-in was given, an operation a line.
@@ -193,6 +194,46 @@ TEST_F(CudnnPlan, TheFirstEngineThatWorksIsTaken) {
   EXPECT_EQ(attention.backward(p).engine(), "engine 10 (knobs 24=10)");
 }
 
+// `choices` with `engine` for every graph.
+RecordedChoices with_engine(const RecordedChoices& choices, const std::string& engine) {
+  RecordedChoices changed = choices;
+  for (const auto& [key, value] : choices.sections().at("cudnn")) {
+    if (value.starts_with("engine ")) changed.set("cudnn", key, engine);
+  }
+  return changed;
+}
+
+TEST_F(CudnnPlan, TheRecordedEngineIsTakenInsteadOfTheFavourite) {
+  engines("works works works");
+  CudnnAttention first = open();
+  EXPECT_EQ(first.backward(problem()).engine(), "engine 10 (knobs 24=10)");
+  EXPECT_EQ(first.forward(problem()).engine(), "engine 10 (knobs 24=10)");
+  const RecordedChoices favourites = first.choices();
+  EXPECT_EQ(favourites.find("cudnn", "library"), "cuDNN 9.14.0");
+  EXPECT_EQ(favourites.find("cudnn", "gpu"), "NVIDIA H200");
+  EXPECT_EQ(favourites.sections().at("cudnn").size(), 4u);
+
+  const RecordedChoices others = with_engine(favourites, "engine 12 (knobs 24=12)");
+  CudnnAttention second = open("v9_14", 90, {}, others);
+  EXPECT_EQ(second.backward(problem()).engine(), "engine 12 (knobs 24=12)");
+  EXPECT_EQ(second.forward(problem()).engine(), "engine 12 (knobs 24=12)");
+  EXPECT_EQ(second.choices(), others);
+}
+
+TEST_F(CudnnPlan, ARecordedEngineThatIsNotHereIsSeenInTheChoices) {
+  engines("works works works");
+  CudnnAttention first = open();
+  first.backward(problem());
+  const RecordedChoices unknown = with_engine(first.choices(), "engine 99 (knobs 24=99)");
+  CudnnAttention second = open("v9_14", 90, {}, unknown);
+  EXPECT_EQ(second.backward(problem()).engine(), "engine 10 (knobs 24=10)");
+  EXPECT_EQ(differences(unknown, second.choices()).size(), 1u);
+  // Of another version, nothing that is recorded means anything.
+  const RecordedChoices others = with_engine(first.choices(), "engine 12 (knobs 24=12)");
+  CudnnAttention newer = open("v9_19", 90, {}, others);
+  EXPECT_EQ(newer.backward(problem()).engine(), "engine 10 (knobs 24=10)");
+}
+
 TEST_F(CudnnPlan, AllRefusalsAreInTheMessage) {
   engines("any-order refuses");
   CudnnAttention attention = open();
@@ -279,6 +320,17 @@ TEST_F(CudnnPlanCache, AnotherProblemVersionOrGpuIsNotMistakenForIt) {
   EXPECT_EQ(read_by_another_program(problem(), "v9_14", 89), nothing_);
   EXPECT_EQ(read_by_another_program(problem(), "v9_19"),
             "cuDNN 9.19.0 has no engine for this graph; its heuristics name none");
+}
+
+TEST_F(CudnnPlanCache, ARecordedEngineIsReadFromTheCacheOrMadeInsteadOfWhatLiesThere) {
+  engines("works works");
+  CudnnAttention first = open("v9_14", 90, folder_);
+  first.backward(problem());
+  const RecordedChoices other = with_engine(first.choices(), "engine 11 (knobs 24=11)");
+  EXPECT_EQ(open("v9_14", 90, folder_, other).backward(problem()).engine(), "engine 11 (knobs 24=11)");
+  engines("");  // only the cache has any now
+  EXPECT_EQ(open("v9_14", 90, folder_, first.choices()).backward(problem()).engine(),
+            "engine 10 (knobs 24=10)");
 }
 
 TEST_F(CudnnPlanCache, ADamagedFileIsMadeAnew) {

@@ -69,6 +69,7 @@ class FakeProgram final : public StepProgram {
   int64_t depth = 1;                                                 // steps in flight
   bool lazy = false;  // a slow device: a step is worked on when it is waited for; else when it is begun
   int64_t most_unfinished = 0;  // that there ever were
+  RecordedChoices chosen;
   std::optional<DeviceLoad> load;
   // With loss scaling: the gradients of steps `overflows` hold infinities, which halves the scale and changes
   // nothing else; four good steps in a row double it.
@@ -181,6 +182,7 @@ class FakeProgram final : public StepProgram {
     finished_ = counters.step;
   }
   std::string description() const override { return "a fake"; }
+  RecordedChoices choices() const override { return chosen; }
   int64_t arena_bytes() const override { return int64_t{1} << 29; }
   double flop_per_target() const override { return 10; }
   std::optional<DeviceLoad> device_load() override { return load; }

@@ -23,8 +23,9 @@ TEST(TrainLoop, LeavesTheFolderThatIsPromised) {
   EXPECT_EQ(names_in(dir / "run"),
             (Names{"checkpoint-10", "checkpoint-12", "checkpoint-5", "events.out.tfevents.0000000000.hydrac",
                    "metrics.jsonl", "spec.yaml"}));
-  EXPECT_EQ(names_in(dir / "run/checkpoint-12"), (Names{"config.json", "manifest.json", "model.safetensors",
-                                                        "optimizer.safetensors", "state.json"}));
+  EXPECT_EQ(names_in(dir / "run/checkpoint-12"),
+            (Names{"choices.json", "config.json", "manifest.json", "model.safetensors",
+                   "optimizer.safetensors", "state.json"}));
   EXPECT_EQ(slurp(dir / "run/spec.yaml"), "name: fake\n");
   EXPECT_EQ(slurp(dir / "run/checkpoint-5/config.json"), "{}\n");
   EXPECT_EQ(report.first_step, 0);

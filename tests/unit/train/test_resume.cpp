@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "train_test.h"
@@ -325,6 +326,58 @@ TEST_F(ResumedRun, ParametersOfAnotherModelAreAnError) {
             (whole / "checkpoint-12/model.safetensors").string() +
                 ": the model has no tensor \"bias\"; the file belongs to another one");
   EXPECT_EQ(other.uploads, 0) << "nothing was read";
+}
+
+FakeProgram with_library(const std::string& library, int64_t stop_at = -1) {
+  FakeProgram program = signalled_at(stop_at);
+  program.chosen.set("blas", "library", library);
+  return program;
+}
+
+TEST_F(Resume, ChoicesOfAnotherMachineAreWarnedOf) {
+  TrainOptions stopped = options;
+  run(stopped, with_library("onednn", 4));
+  const std::string problem = "results will differ in their last bits from those that " +
+                              (run_dir / "checkpoint-4").string() +
+                              " would have led to:\n  blas library: onednn in the checkpoint, openblas now";
+  TrainOptions exact = options;
+  exact.exact = true;
+  EXPECT_EQ(message_of<InputError>([&] { resume(exact, with_library("openblas")); }),
+            problem + "\nrun it where they are the same, or without --exact to continue all the same");
+  testing::internal::CaptureStderr();
+  resume(options, with_library("openblas"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "warning: " + problem + "\n");
+  EXPECT_EQ(read_choices(run_dir / "checkpoint-12"), with_library("openblas").chosen);
+}
+
+TEST_F(Resume, TheSameChoicesAreNotWarnedOfAndAreGivenToTheProgram) {
+  run(options, with_library("onednn", 4));
+  TrainOptions exact = options;
+  exact.exact = exact.resume = true;
+  EXPECT_EQ(check_run(exact), with_library("onednn").chosen);
+  testing::internal::CaptureStderr();
+  resume(exact, with_library("onednn"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(Resume, ACheckpointWithoutRecordedChoicesIsWarnedOf) {
+  run(options, with_library("onednn", 4));
+  // As an earlier version wrote it: without the file, and without its entry in the manifest.
+  const std::filesystem::path checkpoint = run_dir / "checkpoint-4";
+  auto manifest = nlohmann::json::parse(slurp(checkpoint / "manifest.json"));
+  auto& files = manifest["files"];
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (files[i]["name"] == "choices.json") files.erase(i);
+  }
+  spill(checkpoint / "manifest.json", manifest.dump());
+  std::filesystem::remove(checkpoint / "choices.json");
+  testing::internal::CaptureStderr();
+  resume(options, with_library("onednn"));
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),
+      "warning: " + checkpoint.string() +
+          " does not record which libraries and algorithms it was computed with; if they are others now, "
+          "results differ in their last bits\n");
 }
 
 }  // namespace

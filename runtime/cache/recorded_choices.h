@@ -1,0 +1,44 @@
+// What a program measured or found on its machine and that decides how its results are rounded: which library
+// multiplies matrices, which algorithm each product takes. A checkpoint records them and a resumed run
+// imports them before it measures, so that its results do not depend on what some cache remembers.
+//
+// Text under a section and a key. Who makes a choice also defines its keys: "blas" (runtime/cpu/gemm.h),
+// "cublaslt" (runtime/cuda/gemm.h), "cudnn" (runtime/cudnn/attention.h), "kernels" (the compiler of the
+// cpu's).
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrac::runtime {
+
+class RecordedChoices {
+ public:
+  using Section = std::map<std::string, std::string>;
+
+  void set(const std::string& section, const std::string& key, std::string value);
+  // The sections of `other` replace those of the same name.
+  void add(const RecordedChoices& other);
+
+  std::optional<std::string> find(const std::string& section, const std::string& key) const;
+  const std::map<std::string, Section>& sections() const { return sections_; }
+  bool empty() const;
+
+  // {"section": {"key": "value"}}, sorted, a key a line; ends with a newline.
+  std::string to_json() const;
+  // InputError; `label` is what errors call the file.
+  static RecordedChoices from_json(std::string_view json, const std::string& label);
+
+  bool operator==(const RecordedChoices& other) const;
+
+ private:
+  std::map<std::string, Section> sections_;
+};
+
+// A line for each choice that is not the same in both: "blas library: onednn in the checkpoint, openblas
+// now".
+std::vector<std::string> differences(const RecordedChoices& checkpoint, const RecordedChoices& now);
+
+}  // namespace hydrac::runtime
