@@ -6,10 +6,10 @@
 namespace hydrac::oracle {
 namespace {
 
-// How far step lies in [begin, begin + length], as a number in [0, 1].
+// The share of the steps [begin, begin + length) that is done after `step`.
 double progress(std::int64_t step, std::int64_t begin, std::int64_t length) {
   if (length <= 0) return step < begin ? 0.0 : 1.0;
-  return std::clamp(static_cast<double>(step - begin) / static_cast<double>(length), 0.0, 1.0);
+  return std::clamp(static_cast<double>(step + 1 - begin) / static_cast<double>(length), 0.0, 1.0);
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ TEST(Standardizer, RefusesOtherJson) {
     return input_error([&] { Standardizer::parse(text, "stats"); });
   };
   EXPECT_EQ(error("[]"), "stats: it is not a JSON object");
-  EXPECT_EQ(error("{}"), "stats: \"columns\" is not an array but missing");
+  EXPECT_EQ(error("{}"), "stats: \"columns\" is missing; it must be an array");
   EXPECT_EQ(error(R"({"columns": [1], "mean": [], "std": []})"),
             "stats: \"columns\" holds something else than names");
   EXPECT_EQ(error(R"({"columns": ["a"], "mean": ["0"], "std": [1]})"),
@@ -255,12 +255,14 @@ TEST(SeriesLoader, TooShortSeriesAreNamed) {
     });
   };
   EXPECT_EQ(error(11),
-            "a.csv: 10 rows for training, but a window needs 11; give longer series or a shorter window");
+            "a.csv: 10 rows train, but a window needs 11 (train.sequence_len): give longer series, or a smaller "
+            "train.sequence_len");
   options.val_fraction = 0.2;
   EXPECT_EQ(error(5),
-            "a.csv: 2 rows for validation, but a window needs 5; give longer series or a shorter window");
+            "a.csv: 2 rows validate, but a window needs 5 (train.sequence_len): write data.val_fraction: 0.41 or more, "
+            "or data.val_fraction: 0 to train without validation");
   options.val_fraction = 1.0;
-  EXPECT_EQ(error(5), "no rows are left for training; lower val_fraction");
+  EXPECT_EQ(error(5), "no rows are left for training; write a smaller data.val_fraction");
 }
 
 }  // namespace

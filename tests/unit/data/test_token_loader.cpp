@@ -157,7 +157,8 @@ TEST(TokenLoader, TheShortestCorpusWorksAndAShorterOneIsAnError) {
       "the training data has 8 tokens, but a sequence of 8 needs 9; give more data or a shorter sequence");
   EXPECT_EQ(
       input_error([] { loader_of(80, 0.05, {.batch_size = 2, .sequence_len = 8, .seed = 1}); }),
-      "the validation data has 4 tokens, but a sequence of 8 needs 9; validate with a larger part or none");
+      "the last 4 of 80 tokens validate, but a sequence of 8 (train.sequence_len) needs 9: write "
+      "data.val_fraction: 0.11 or more, or data.val_fraction: 0 to train without validation");
 }
 
 void expect_equal(const std::vector<Batch>& a, const std::vector<Batch>& b) {

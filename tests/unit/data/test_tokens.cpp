@@ -170,7 +170,7 @@ TEST(LoadTokens, ErrorsNameTheDocument) {
   corpus.folder.write("f.bin", "x");
   corpus.options.patterns = {"*.txt", "f.bin"};
   EXPECT_EQ(input_error([&] { load_tokens(corpus.options, *chars); }),
-            "f.bin: token shards and text cannot be mixed, and have no characters");
+            "f.bin is a token shard, and other files are text: give one kind");
 }
 
 TEST(TokenShards, AreReadAsOneRow) {
