@@ -22,6 +22,7 @@ double learning_rate_factor(const ScheduleSpec& schedule, std::int64_t step) {
     return evaluate(*schedule.function, {static_cast<double>(step), static_cast<double>(schedule.max_steps)});
   if (schedule.name == "constant") return 1.0;
   if (schedule.name == "wsd") {
+    if (schedule.decay_steps == 0) return 1.0;
     const std::int64_t decay_begin = schedule.max_steps - schedule.decay_steps;
     return 1.0 - (1.0 - low) * progress(step, decay_begin, schedule.decay_steps);
   }

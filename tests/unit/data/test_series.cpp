@@ -245,6 +245,21 @@ TEST(SeriesLoader, ClassesWithGaps) {
   EXPECT_TRUE(batch.float_targets.empty());
 }
 
+TEST(SeriesLoader, WithoutShuffleEachEpochIsTheFilesInOrder) {
+  const TempFolder folder;
+  folder.write("a.csv", counting_csv(0, 11));
+  folder.write("b.csv", counting_csv(100, 7));
+  const SeriesLoader loader(SeriesDataset::load(counting_options(folder)),
+                            {.batch_size = 1, .sequence_len = 5, .seed = 1, .shuffle = false});
+  ASSERT_EQ(loader.samples_per_epoch(), 3);
+  const std::vector<float> begins = {0, 5, 100};
+  for (int64_t sample = 0; sample < 9; ++sample) {
+    Batch batch;
+    loader.fill_train(sample, batch);
+    EXPECT_EQ(batch.features[0], begins[static_cast<size_t>(sample % 3)]);
+  }
+}
+
 TEST(SeriesLoader, TooShortSeriesAreNamed) {
   const TempFolder folder;
   folder.write("a.csv", counting_csv(0, 10));

@@ -7,6 +7,7 @@
 
 #include "data_test.h"
 #include "runtime/data/token_loader.h"
+#include "runtime/data/val_split.h"
 
 namespace hydrac::runtime {
 namespace {
@@ -145,6 +146,29 @@ TEST(TokenLoader, ValidationCountsEveryTargetOnce) {
     EXPECT_EQ(static_cast<int64_t>(counted.size()), val - 1);
   }
   EXPECT_EQ(loader_of(100, 0.0, {.batch_size = 2, .sequence_len = 8, .seed = 1})->eval_batches(), 0);
+}
+
+TEST(TokenLoader, WithoutShuffleEachEpochIsTheCorpusInOrder) {
+  const auto loader = loader_of(8 * 5 + 4, 0.0, {.batch_size = 2, .sequence_len = 8, .seed = 1, .shuffle = false});
+  ASSERT_EQ(loader->samples_per_epoch(), 5);
+  for (int64_t sample = 0; sample < 15; ++sample) EXPECT_EQ(loader->window_begin(sample), sample % 5 * 8);
+}
+
+TEST(TokenLoader, WithoutShuffleASourceGoesOnWhereItStood) {
+  const auto loader = loader_of(100, 0.0, {.batch_size = 2, .sequence_len = 8, .seed = 1, .shuffle = false});
+  const auto whole = make_batch_source(loader, 1), resumed = make_batch_source(loader, 1);
+  for (int step = 0; step < 9; ++step) whole->next();
+  resumed->seek_samples(whole->samples_seen());
+  EXPECT_EQ(resumed->next()[0].tokens, whole->next()[0].tokens);
+}
+
+TEST(ValFraction, TheSmallestThatLeavesEnoughForBoth) {
+  const auto smallest = [](std::vector<int64_t> sizes, int64_t needed) { return smallest_val_fraction(sizes, needed); };
+  EXPECT_EQ(smallest({80}, 9), 0.11);
+  EXPECT_EQ(smallest({1000, 200}, 16), 0.076);
+  EXPECT_EQ(smallest({1000000}, 65), 0.0001);
+  EXPECT_EQ(smallest({20}, 10), 0.46);
+  EXPECT_EQ(smallest({19}, 10), std::nullopt);
 }
 
 TEST(TokenLoader, TheShortestCorpusWorksAndAShorterOneIsAnError) {

@@ -171,6 +171,10 @@ TEST(LoadTokens, ErrorsNameTheDocument) {
   corpus.options.patterns = {"*.txt", "f.bin"};
   EXPECT_EQ(input_error([&] { load_tokens(corpus.options, *chars); }),
             "f.bin is a token shard, and other files are text: give one kind");
+  corpus.options.patterns = {"f.bin"};
+  EXPECT_EQ(input_error([&] { make_corpus_char_tokenizer(corpus.options); }),
+            "f.bin is a token shard, and data.tokenizer: char makes its vocabulary from text: write the tokenizer that "
+            "the shard was made with, or give text");
 }
 
 TEST(TokenShards, AreReadAsOneRow) {
