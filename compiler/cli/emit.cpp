@@ -22,8 +22,8 @@ using runtime::InputError;
 emit::Files emitted_files(const Arguments& arguments, spec::Spec spec) {
   if (spec.target == "cpu" && spec.optimizations.threads == 0) {
     throw InputError(
-        "optimizations.threads: how many threads run it is part of an emitted program, and 0 is as many as "
-        "this machine has: write a number, such as --threads 8");
+        "an emitted program runs with a fixed number of threads, and optimizations.threads is 0, this machine's "
+        "cores: give a number, such as --threads 8");
   }
   complete_for_planning(spec);
   BuildOptions options = build_options(arguments);

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
+#include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/error.h"
 
@@ -25,11 +24,8 @@ int64_t memory_option(const Arguments& arguments) {
 void require_fit(const std::optional<diag::Diagnostic>& problem) {
   if (!problem) return;
   diag::Diagnostics diagnostics;
-  std::ostringstream source;
-  if (std::ifstream file(problem->where.file); file) source << file.rdbuf();
-  diagnostics.add_source(problem->where.file, source.str());
   diagnostics.report(problem->kind, problem->where, problem->message, problem->suggestion);
-  fmt::print(stderr, "{}", diagnostics.render());
+  print_found_late(diagnostics);
   throw Reported{kBadInput};
 }
 

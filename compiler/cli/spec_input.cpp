@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <fstream>
+#include <sstream>
+
+#include "cli/verb.h"
 #include "diag/diagnostic.h"
 #include "runtime/error.h"
 #include "runtime/series/series_corpus.h"
 #include "runtime/text/text_corpus.h"
 #include "spec/load.h"
+#include "spec/overrides.h"
+#include "spec/with_data.h"
 #include "targets/cuda/machine.h"
 
 namespace hydrac::cli {
@@ -21,13 +27,21 @@ std::optional<spec::Spec> load(const Arguments& arguments) {
                                  arguments.positional[1]));
   }
   std::vector<std::string> overrides = arguments.overrides;
-  if (auto threads = arguments.value("--threads")) overrides.push_back("optimizations.threads=" + *threads);
+  if (auto threads = arguments.value("--threads")) {
+    require_option("--threads", "optimizations.threads", *threads);
+    overrides.push_back("optimizations.threads=" + *threads);
+  }
   diag::Diagnostics diagnostics;
   std::optional<spec::Spec> spec = spec::load_spec(arguments.positional[0], overrides, diagnostics,
                                                    targets::detected_gpu().value_or("cpu"));
   const std::string text = diagnostics.render();
   if (!text.empty() && !(spec && arguments.has("--quiet"))) fmt::print(stderr, "{}", text);
   return spec;
+}
+
+void require_option(const std::string& option, const std::string& key, const std::string& value) {
+  const std::string problem = spec::option_problem(key, value, option);
+  if (!problem.empty()) throw InputError(problem);
 }
 
 runtime::DataSettings data_settings(const spec::Spec& spec) {
@@ -40,6 +54,7 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.cache_dir = spec.data.cache_dir;
   settings.target = spec.data.target;
   settings.features = spec.data.features;
+  settings.shuffle = spec.data.shuffle;
   settings.classification = spec.model.head == spec::Head::classification;
   settings.sizes = {spec.model.vocab_size, spec.model.num_features, spec.model.num_labels};
   settings.batch_size = spec.train.micro_batch_size;
@@ -73,6 +88,11 @@ runtime::Corpus open_corpus(spec::Spec& spec, bool quiet) {
   runtime::Corpus corpus =
       spec.model.input == spec::Input::tokens ? open_text(settings, quiet) : open_series(settings, quiet);
   set_sizes(spec, corpus.sizes);
+  diag::Diagnostics diagnostics;
+  const bool good = complete_with_data(
+      spec, {corpus.loader->samples_per_epoch(), corpus.loader->eval_batches()}, diagnostics);
+  if (!good || !quiet) print_found_late(diagnostics);
+  if (!good) throw Reported{kBadInput};
   return corpus;
 }
 
@@ -85,7 +105,20 @@ runtime::SampleOptions sample_options(const spec::Spec& spec) {
   return options;
 }
 
+void print_found_late(diag::Diagnostics& diagnostics) {
+  for (const diag::Diagnostic& diagnostic : diagnostics.all()) {
+    std::ostringstream source;
+    if (std::ifstream file(diagnostic.where.file); file) source << file.rdbuf();
+    diagnostics.add_source(diagnostic.where.file, source.str());
+  }
+  fmt::print(stderr, "{}", diagnostics.render());
+}
+
 void complete_for_planning(spec::Spec& spec) {
+  if (spec::waits_for_data(spec)) {
+    open_corpus(spec, true);
+    return;
+  }
   if (spec.model.input == spec::Input::series)
     complete_from_data(spec, nullptr);
   else if (spec.model.vocab_size == 0)

@@ -161,8 +161,25 @@ class Remedies {
   }
 
  private:
+  // Asks `fits` of smaller micro-batches first where this one is huge: a head in parts has so many then that planning
+  // takes seconds, and memory only grows with the micro-batch.
+  template <class Fits>
+  static bool fits_from_small(spec::Spec spec, Fits fits) {
+    constexpr int64_t kQuicklyPlanned = 1 << 22;  // positions
+    const int64_t wanted = spec.train.micro_batch_size;
+    std::vector<int64_t> sizes = {wanted};
+    while (sizes.back() > 1 && sizes.back() * spec.train.sequence_len > kQuicklyPlanned)
+      sizes.push_back(std::max<int64_t>(1, sizes.back() / 16));
+    return std::all_of(sizes.rbegin(), sizes.rend(), [&](int64_t size) {
+      spec.train.micro_batch_size = size;
+      return fits(spec);
+    });
+  }
+
   bool fits(const spec::Spec& spec, const RecomputeChoice& choice) const {
-    return limit_.allows(compile(spec, choice, options_).plan.arena_bytes);
+    return fits_from_small(spec, [&](const spec::Spec& smaller) {
+      return limit_.allows(compile(smaller, choice, options_).plan.arena_bytes);
+    });
   }
 
   // 0: not even one sequence fits.
@@ -181,8 +198,13 @@ class Remedies {
 
   std::optional<RecomputeChoice> other_choice(const spec::Spec& spec) const {
     if (spec.optimizations.recompute.mode == spec::Recompute::Mode::automatic) return std::nullopt;
-    const Compiled c = compile_to_fit(spec, options_);
-    return limit_.allows(c.plan.arena_bytes) ? std::optional(c.recompute) : std::nullopt;
+    std::optional<RecomputeChoice> choice;
+    const bool fit = fits_from_small(spec, [&](const spec::Spec& smaller) {
+      const Compiled c = compile_to_fit(smaller, options_);
+      choice = c.recompute;
+      return limit_.allows(c.plan.arena_bytes);
+    });
+    return fit ? choice : std::nullopt;
   }
 
   bool can_chunk() const {
@@ -219,7 +241,11 @@ class Remedies {
   // With every key as lean as it gets, where not even one sequence fits otherwise.
   std::vector<std::string> everything() const {
     const spec::Spec spec = can_chunk() ? chunked() : spec_;
-    const RecomputeChoice leanest = compile_to_fit(spec, options_).recompute;
+    spec::Spec one_sequence = spec;
+    one_sequence.train.micro_batch_size = 1;
+    CompileOptions no_memory = options_;
+    no_memory.memory_bytes = 1;
+    const RecomputeChoice leanest = compile_to_fit(one_sequence, no_memory).recompute;
     const int64_t most = largest_batch(spec, leanest);
     if (most == 0) return {};
     std::vector<std::string> keys = {fmt::format("train.micro_batch_size: {}", most)};

@@ -108,6 +108,7 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   set.list("target", d.target);
   set.list("features", d.features);
   if (d.classification) out.line("data.classification = true;");
+  if (!d.shuffle) out.line("data.shuffle = false;");
   set.integer("sizes.vocab_size", d.sizes.vocab_size, 0);
   set.integer("sizes.num_features", d.sizes.num_features, 0);
   set.integer("sizes.num_labels", d.sizes.num_labels, 0);

@@ -1,6 +1,9 @@
-// Learning-rate schedules. With t the share of the decay that is over, from 0 to 1:
-//   linear 1 - (1 - min) t,  cosine min + (1 - min) (1 + cos(pi t)) / 2,  wsd: linear, but only over the last
-//   steps.
+// Learning-rate schedules, as torchtitan has them. Step n = 1, 2, ..., max_steps has learning_rate times
+//   n / warmup_steps                          while n <= warmup_steps, then
+//   min + (1 - min) (1 - t)                   linear, wsd
+//   min + (1 - min) (1 + cos(pi t)) / 2       cosine
+// with t = (n - start) / decay_steps between 0 and 1, where start is the warmup's end, for wsd the step
+// decay_steps before the end. So no step has rate 0 for a warmup, and the decay's last step has min exactly.
 #include <numbers>
 
 #include "functions/expressions.h"
@@ -19,11 +22,11 @@ Term f64(BodyBuilder& k, double number) {
   return k.constant(number, ExprType::f64);
 }
 
-// min(1, (step - start) / steps), not below 0
+// t. `step` counts from 0.
 Term progress(BodyBuilder& k, Term step, double start, double steps, const std::string& start_name) {
   if (steps == 0) return f64(k, 1);
-  const Term over =
-      (step - k.constant(start, ExprType::f64, start_name)) / k.constant(steps, ExprType::f64, "kDecaySteps");
+  const Term over = (step + 1 - k.constant(start, ExprType::f64, start_name)) /
+                    k.constant(steps, ExprType::f64, "kDecaySteps");
   return k.named("progress", max(f64(k, 0), min(f64(k, 1), over)));
 }
 
@@ -44,13 +47,14 @@ Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
     case spec::Schedule::constant:
       return f64(k, 1);
     case spec::Schedule::linear:
-      return 1 - (1 - low) * progress(k, step, warmup, steps, "kWarmupSteps");
+      return (1 - progress(k, step, warmup, steps, "kWarmupSteps")) * (1 - low) + low;
     case spec::Schedule::cosine:
       return (cos(progress(k, step, warmup, steps, "kWarmupSteps") * std::numbers::pi) + 1) *
                  ((1 - low) / 2) +
              low;
     case spec::Schedule::wsd:
-      return 1 - (1 - low) * progress(k, step, end - steps, steps, "kDecayStart");
+      if (steps == 0) return f64(k, 1);
+      return (1 - progress(k, step, end - steps, steps, "kDecayStart")) * (1 - low) + low;
   }
   return f64(k, 1);
 }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <array>
+
 #include "optimizers/optimizer.h"
 #include "optimizers/rounding.h"
 
@@ -106,6 +108,14 @@ void advance(ops::RegionBuilder& b, Use step) {
   b.emit_body(node, "advance_step", k.take(), "step += 1");
 }
 
+struct UpdateRow {
+  spec::Optimizer name;
+  void (*emit)(Update&);
+};
+constexpr auto kUpdates = std::to_array<UpdateRow>(
+    {{spec::Optimizer::adamw, adamw}, {spec::Optimizer::lion, lion}, {spec::Optimizer::sgd, sgd}});
+static_assert(spec::has_a_row_for_each_word(kUpdates), "an optimizer has no update, or another's");
+
 }  // namespace
 
 Metrics build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling) {
@@ -131,17 +141,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
                 scaled.has_value(),
                 model.spec.train.gradient_accumulation_steps > 1};
   b.enter("optimizer", "train.optimizer");
-  switch (model.spec.train.optimizer.name) {
-    case spec::Optimizer::adamw:
-      adamw(update);
-      break;
-    case spec::Optimizer::lion:
-      lion(update);
-      break;
-    case spec::Optimizer::sgd:
-      sgd(update);
-      break;
-  }
+  kUpdates[static_cast<size_t>(model.spec.train.optimizer.name)].emit(update);
   advance(b, step);
   Metrics metrics{scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value};
   if (scaled) {

@@ -179,11 +179,8 @@ bool chunk(ir::Graph& graph, ir::Function& function, size_t at, const HeadParts&
 
 int64_t rows_of_part(int64_t rows, int64_t row_bytes, const HeadParts& limits) {
   int64_t best = rows;
-  for (int64_t parts = 1; best * row_bytes > limits.logit_bytes && parts <= rows; ++parts) {
-    if (rows % parts != 0) continue;
-    if (rows / parts < limits.least_rows) break;
-    best = rows / parts;
-  }
+  for (int64_t parts = 1; best * row_bytes > limits.logit_bytes && rows / parts >= limits.least_rows; ++parts)
+    if (rows % parts == 0) best = rows / parts;
   return best;
 }
 

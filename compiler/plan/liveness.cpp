@@ -59,11 +59,21 @@ Liveness liveness_of(const ir::Graph& graph, const std::set<ir::ValueId>& linger
 }
 
 int slots_needed(const Life& life) {
+  struct Used {
+    int slot;
+    Interval when;
+  };
+  std::vector<Used> in_time;
+  for (const auto& [slot, interval] : life.slots) in_time.push_back({slot, interval});
+  std::ranges::stable_sort(in_time, {}, [](const Used& used) { return used.when.first; });
+  // In the order of their beginnings, so that a slot meets another one of its physical slot where it begins before
+  // all earlier ones have ended.
   auto conflict_free = [&](int count) {
-    for (const auto& [a, x] : life.slots) {
-      for (const auto& [b, y] : life.slots) {
-        if (a < b && (b - a) % count == 0 && x.first < y.last && y.first < x.last) return false;
-      }
+    std::vector<int> ends(static_cast<size_t>(count), 0);
+    for (const auto& [slot, when] : in_time) {
+      int& end = ends[static_cast<size_t>(slot % count)];
+      if (when.first < end) return false;
+      end = when.last;
     }
     return true;
   };

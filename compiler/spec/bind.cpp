@@ -9,6 +9,7 @@
 #include "diag/suggest.h"
 #include "spec/convert.h"
 #include "spec/key_table.h"
+#include "spec/layers.h"
 #include "spec/scalar.h"
 
 namespace hydrac::spec {
@@ -48,6 +49,8 @@ constexpr auto kOtherNames = std::to_array<OtherName>({
     {"per_device_train_batch_size", "train.micro_batch_size"},
     {"max_iters", "train.max_steps"},
     {"steps", "train.max_steps"},
+    {"num_train_epochs", "train.epochs"},
+    {"num_epochs", "train.epochs"},
     {"lr", "train.optimizer.learning_rate"},
     {"lr_scheduler_type", "train.lr_scheduler.name"},
     {"warmup_iters", "train.lr_scheduler.warmup_steps"},
@@ -129,14 +132,31 @@ const Entry* find_entry(const Node& root, std::string_view path) {
   }
 }
 
-void report_missing(const Node& root, const KeyRow& row, Draft& draft) {
+// `instead`: what may be written in its place.
+void report_missing(const Node& root, const KeyRow& row, Draft& draft, std::string_view instead = "") {
   draft.broken.insert(row.path);
   if (!draft.whole) return;
   const Entry* section = row.section.empty() ? nullptr : find_entry(root, row.section);
   draft.diagnostics.report(
       Kind::missing_key, section != nullptr ? section->where : draft.top, row.path + " is missing",
       row.section.empty() ? fmt::format("add `{}: ...`. {}", row.name, row.doc)
-                          : fmt::format("add `{}: ...` under {}. {}", row.name, row.section, row.doc));
+                          : fmt::format("add `{}: ...`{} under {}. {}", row.name, instead, row.section, row.doc));
+}
+
+// A run is as long as one of two keys says.
+void check_length(const Node& root, Draft& draft) {
+  const std::string steps = join_path(kLength.section, kLength.one), epochs = join_path(kLength.section, kLength.other);
+  if (!draft.usable({steps, epochs})) {
+    draft.broken.insert(steps);
+    return;
+  }
+  if (draft.spec.is_set(steps) && draft.spec.is_set(epochs)) {
+    draft.report(Kind::steps_and_epochs, {epochs}, fmt::format("{} and {} both say how long the run is", steps, epochs),
+                 "remove one of them");
+    draft.broken.insert({steps, epochs});
+  } else if (!draft.spec.is_set(steps) && !draft.spec.is_set(epochs)) {
+    report_missing(root, *find_key(steps), draft, ", or `epochs: ...`");
+  }
 }
 
 }  // namespace
@@ -152,6 +172,7 @@ void bind(const Node& root, Draft& draft) {
     draft.spec.set_where(row.path, entry->value.where);
     if (!convert(entry->value, row, field, draft.diagnostics)) draft.broken.insert(row.path);
   });
+  check_length(root, draft);
 }
 
 std::string meant_key(std::string_view path) {

@@ -13,7 +13,7 @@ namespace hydrac::spec {
 
 void check_target_name(Draft& draft) {
   if (!draft.usable({"target"}) || targets::find(draft.spec.target) != nullptr) return;
-  std::vector<std::string> names = {"auto"};
+  std::vector<std::string> names = {"auto", "cuda"};
   for (const targets::Target& target : targets::all()) names.emplace_back(target.name);
   const std::string meant = diag::nearest(draft.spec.target, names);
   draft.report(

@@ -12,22 +12,6 @@ namespace {
 
 using diag::Kind;
 
-void check_schedule(Draft& draft) {
-  const auto& s = draft.spec.train.lr_scheduler;
-  const int64_t steps = draft.spec.train.max_steps;
-  if (!draft.usable({"train.max_steps", "train.lr_scheduler.warmup_steps"})) return;
-  if (s.warmup_steps > steps)
-    return draft.report(Kind::warmup_too_long, {"train.lr_scheduler.warmup_steps", "train.max_steps"},
-                        fmt::format("warmup_steps ({}) is more than max_steps ({})", s.warmup_steps, steps),
-                        fmt::format("{} would be usual", (steps + 9) / 10));
-  if (draft.usable({"train.lr_scheduler.decay_steps", "train.lr_scheduler.name"}) &&
-      s.name == Schedule::wsd && s.warmup_steps + s.decay_steps > steps)
-    draft.report(Kind::decay_too_long, {"train.lr_scheduler.decay_steps", "train.max_steps"},
-                 fmt::format("warmup_steps ({}) and decay_steps ({}) together are more than max_steps ({})",
-                             s.warmup_steps, s.decay_steps, steps),
-                 fmt::format("decay_steps can be {} at most", steps - s.warmup_steps));
-}
-
 void check_loss(Draft& draft) {
   const auto& loss = draft.spec.train.loss;
   const Head head = draft.spec.model.head;
@@ -48,8 +32,9 @@ void check_loss(Draft& draft) {
 void check_gradients(Draft& draft) {
   const char *format = "optimizations.gradients", *steps = "train.gradient_accumulation_steps";
   const int64_t micro_batches = draft.spec.train.gradient_accumulation_steps;
-  if (!draft.usable({format, steps}) || draft.spec.optimizations.gradients == GradientType::fp32 ||
-      micro_batches == 1)
+  if (!draft.usable({format, steps, "optimizations.precision"}) ||
+      draft.spec.optimizations.gradients == GradientType::fp32 ||
+      computes_in_32_bits(draft.spec.optimizations.precision) || micro_batches == 1)
     return;
   draft.report(Kind::gradients_accumulate, {format, steps},
                fmt::format("gradients of 16 bits cannot add up over {} micro-batches", micro_batches),
@@ -100,6 +85,22 @@ void check_best(Draft& draft) {
 }
 
 }  // namespace
+
+void check_schedule(Draft& draft) {
+  const auto& s = draft.spec.train.lr_scheduler;
+  const int64_t steps = draft.spec.train.max_steps;
+  if (!draft.usable({"train.max_steps", "train.lr_scheduler.warmup_steps"}) || waits_for_data(draft.spec)) return;
+  if (s.warmup_steps > steps)
+    return draft.report(Kind::warmup_too_long, {"train.lr_scheduler.warmup_steps", "train.max_steps"},
+                        fmt::format("warmup_steps ({}) is more than max_steps ({})", s.warmup_steps, steps),
+                        fmt::format("{} would be usual", (steps + 9) / 10));
+  if (draft.usable({"train.lr_scheduler.decay_steps", "train.lr_scheduler.name"}) &&
+      s.name == Schedule::wsd && s.warmup_steps + s.decay_steps > steps)
+    draft.report(Kind::decay_too_long, {"train.lr_scheduler.decay_steps", "train.max_steps"},
+                 fmt::format("warmup_steps ({}) and decay_steps ({}) together are more than max_steps ({})",
+                             s.warmup_steps, s.decay_steps, steps),
+                 fmt::format("decay_steps can be {} at most", steps - s.warmup_steps));
+}
 
 void check_run(Draft& draft) {
   check_schedule(draft);

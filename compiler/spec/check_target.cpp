@@ -28,10 +28,6 @@ bool has(const Target& target, Precision precision) {
   return false;
 }
 
-bool computes_in_32_bits(Precision precision) {
-  return precision == Precision::fp32 || precision == Precision::tf32;
-}
-
 void check_precision(Draft& draft, const Target& target) {
   const Precision precision = draft.spec.optimizations.precision;
   if (!draft.usable({"optimizations.precision"}) || has(target, precision)) return;
@@ -73,6 +69,19 @@ void check_gpu(Draft& draft, const Target& target) {
     refuse(draft, "optimizations.precision", "fp8", "bf16", "GPUs yet");
   if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state == StateType::int8)
     refuse(draft, "optimizations.optimizer_state", "int8", "bf16 or fp32", "GPUs yet");
+}
+
+// Kernels on GPUs count a micro-batch's positions in 32 bits.
+void check_batch(Draft& draft) {
+  constexpr int64_t kMost = INT32_MAX;
+  const auto& t = draft.spec.train;
+  if (!draft.usable({"train.micro_batch_size", "train.sequence_len"}) || t.sequence_len <= kMost / t.micro_batch_size)
+    return;
+  draft.report(Kind::batch_too_large, {"train.micro_batch_size", "train.sequence_len"},
+               fmt::format("micro_batch_size ({}) times sequence_len ({}) is {} positions, and kernels on GPUs count "
+                           "up to {}",
+                           t.micro_batch_size, t.sequence_len, t.micro_batch_size * t.sequence_len, kMost),
+               fmt::format("micro_batch_size can be {} at most", kMost / t.sequence_len));
 }
 
 void check_cudnn(Draft& draft, const Target& target) {
@@ -124,6 +133,7 @@ void check_target(Draft& draft) {
   check_precision(draft, target);
   if (target.is_cpu()) return check_cpu(draft);
   check_gpu(draft, target);
+  check_batch(draft);
   check_cudnn(draft, target);
   check_weights(draft);
   check_fused_products(draft, target);

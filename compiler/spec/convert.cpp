@@ -48,7 +48,7 @@ void not_a_number(const Node& node, const KeyRow& key, std::string_view wanted,
   diagnostics.report(Kind::not_a_number, node.where,
                      fmt::format("{} takes {}; {} looks like a number but is none", key.path, wanted,
                                  diag::printable(node.text, 40)),
-                     meant.empty() ? "write a number such as 6000 or 1e-4" : "write " + meant);
+                     meant.empty() ? "write a number such as 6000 or 1.0e-4" : "write " + meant);
 }
 
 bool in_range(const Node& node, const KeyRow& key, double value, diag::Diagnostics& diagnostics) {
@@ -69,7 +69,13 @@ bool number(const Node& node, const KeyRow& key, std::string_view wanted, double
   else if (std::holds_alternative<Overflow>(value))
     out = node.text.starts_with('-') ? -std::numeric_limits<double>::infinity()
                                      : std::numeric_limits<double>::infinity();
-  else {
+  else if (std::holds_alternative<Underflow>(value)) {
+    diagnostics.report(Kind::out_of_range, node.where,
+                       fmt::format("{}: {} is closer to 0 than a 64-bit number can be", key.path,
+                                   diag::printable(node.text, 40)),
+                       "write 0, or a larger number");
+    return false;
+  } else {
     not_a_number(node, key, wanted, diagnostics);
     return false;
   }

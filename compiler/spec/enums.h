@@ -1,8 +1,10 @@
 // The spec's enumerations as C++ types, with their spellings: to_string(Norm::rmsnorm) == "rmsnorm".
 #pragma once
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 namespace hydrac::spec {
 
@@ -35,6 +37,29 @@ struct EnumValue {
 #undef ENUM
 #undef VALUE
 #undef END_ENUM
+
+// How many words an enum has.
+#define ENUM(type)                         \
+  constexpr size_t enum_count(type) { \
+    return 0
+#define VALUE(name, spelling, doc) +1
+#define END_ENUM \
+  ;              \
+  }
+#include "spec/enums.def"
+#undef ENUM
+#undef VALUE
+#undef END_ENUM
+
+// Whether a table, whose rows begin with a word called `name`, has one row for each word, in their order.
+template <class Table>
+constexpr bool has_a_row_for_each_word(const Table& table) {
+  using E = std::remove_cvref_t<decltype(table[0].name)>;
+  if (table.size() != enum_count(E{})) return false;
+  for (size_t i = 0; i < table.size(); ++i)
+    if (table[i].name != static_cast<E>(i)) return false;
+  return true;
+}
 
 // The enumerator spelled `text`, if there is one.
 template <class E>

@@ -5,6 +5,7 @@
 
 #include "spec/convert.h"
 #include "spec/key_table.h"
+#include "spec/scalar.h"
 #include "spec/schema.h"
 
 namespace hydrac::spec {
@@ -35,7 +36,7 @@ std::string shown(int64_t value) {
   return fmt::format("{}", value);
 }
 std::string shown(double value) {
-  return fmt::format("{}", value);
+  return yaml_number(value);
 }
 std::string shown(const std::string& value) {
   return value.empty() ? "none" : value;
@@ -44,7 +45,7 @@ std::string shown(const StringList& value) {
   return value.empty() ? "none" : fmt::format("{}", fmt::join(value, ", "));
 }
 std::string shown(const Betas& value) {
-  return fmt::format("[{}, {}]", value[0], value[1]);
+  return fmt::format("[{}, {}]", yaml_number(value[0]), yaml_number(value[1]));
 }
 std::string shown(const Recompute&) {
   return "none";
@@ -91,6 +92,11 @@ std::string keys_markdown() {
       "own, "
       "anywhere.\nWhere a key takes a function, it is one of your own in C++: see "
       "[functions.md](functions.md).\n\n";
+  text +=
+      "A key that you write and that changes nothing, given the others, is a warning, because a base that several specs "
+      "extend may hold keys that only some of them use. A key that asks for what the target or another key makes "
+      "impossible is an error: nothing else runs in its place.\n\n"
+      "Numbers are YAML 1.2's (`6e-4`); resolved specs write them so that YAML 1.1 reads them alike (`6.0e-04`).\n\n";
   text += section_markdown("");
   for (const SectionRow& section : section_rows())
     text += fmt::format("\n## {}\n\n{}\n\n{}", section.path, section.doc, section_markdown(section.path));

@@ -13,9 +13,11 @@
 #include "spec/draft.h"
 #include "spec/functions.h"
 #include "spec/hf_config.h"
+#include "spec/layers.h"
 #include "spec/overrides.h"
 #include "spec/resolve.h"
 #include "spec/source.h"
+#include "targets/target.h"
 
 namespace hydrac::spec {
 namespace {
@@ -66,7 +68,7 @@ bool apply_extends(Node& tree, std::vector<std::string> chain, diag::Diagnostics
   std::optional<Node> base = parse_map(path, *text, diagnostics);
   if (!base || !apply_extends(*base, std::move(chain), diagnostics)) return false;
   const diag::Location top = tree.where;
-  overlay(*base, std::move(tree));
+  overlay_spec(*base, std::move(tree));
   tree = std::move(*base);
   tree.where = top;
   return true;
@@ -86,18 +88,24 @@ bool apply_model_from(Node& tree, diag::Diagnostics& diagnostics) {
   return true;
 }
 
-// `auto` becomes the target it stands for; where the user wrote it is kept.
-void settle_target(Draft& draft, std::string_view auto_target) {
-  if (draft.spec.target == "auto") draft.spec.target = auto_target;
+// `auto` and `cuda` become the target they stand for; where the user wrote them is kept.
+void settle_target(Draft& draft, std::string_view machine) {
+  if (draft.spec.target == "cuda" && targets::find(machine)->is_cpu()) {
+    draft.report(Kind::no_gpu, {"target"}, "target: cuda is this machine's GPU, and it has none that hydrac can use",
+                 "write auto, which is cpu then, or the GPU that the program is for, such as h100");
+    draft.broken.insert("target");
+  } else if (draft.spec.target == "auto" || draft.spec.target == "cuda") {
+    draft.spec.target = machine;
+  }
 }
 
 // `whole`: all files that the spec is made of could be read.
 std::optional<Spec> finish(const Node& tree, bool whole, diag::Diagnostics& diagnostics,
-                           std::string_view auto_target) {
+                           std::string_view machine) {
   Draft draft{
       .spec = {}, .diagnostics = diagnostics, .top = tree.where, .whole = whole, .broken = {}, .usual = {}};
   bind(tree, draft);
-  settle_target(draft, auto_target);
+  settle_target(draft, machine);
   check_target_name(draft);
   lift_functions(draft);
   resolve(draft);
@@ -108,30 +116,30 @@ std::optional<Spec> finish(const Node& tree, bool whole, diag::Diagnostics& diag
 
 std::optional<Spec> load(const std::string& file, const std::string& text,
                          std::span<const std::string> overrides, diag::Diagnostics& diagnostics,
-                         std::string_view auto_target) {
+                         std::string_view machine) {
   std::optional<Node> tree = parse_map(file, text, diagnostics);
   bool whole = tree && apply_extends(*tree, {identity(file)}, diagnostics);
   Node root = tree ? std::move(*tree) : Node{.kind = Node::Kind::map};
   apply_overrides(overrides, root, diagnostics);
   if (!tree) return std::nullopt;
   whole &= apply_model_from(root, diagnostics);
-  return finish(root, whole, diagnostics, auto_target);
+  return finish(root, whole, diagnostics, machine);
 }
 
 }  // namespace
 
 std::optional<Spec> load_spec(const std::string& path, std::span<const std::string> overrides,
-                              diag::Diagnostics& diagnostics, std::string_view auto_target) {
+                              diag::Diagnostics& diagnostics, std::string_view machine) {
   const std::optional<std::string> text = read_source(path, {path, 0, 0}, diagnostics);
   if (!text) return std::nullopt;
-  return load(path, *text, overrides, diagnostics, auto_target);
+  return load(path, *text, overrides, diagnostics, machine);
 }
 
 std::optional<Spec> load_spec_text(const std::string& file, std::string text,
                                    std::span<const std::string> overrides, diag::Diagnostics& diagnostics,
-                                   std::string_view auto_target) {
+                                   std::string_view machine) {
   diagnostics.add_source(file, text);
-  return load(file, text, overrides, diagnostics, auto_target);
+  return load(file, text, overrides, diagnostics, machine);
 }
 
 }  // namespace hydrac::spec

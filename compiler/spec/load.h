@@ -12,14 +12,14 @@ namespace hydrac::spec {
 
 // Reads the spec at `path`, its bases (`extends`), and its `model.from`; then applies overrides
 // ("train.max_steps=10"). Everything wrong goes to `diagnostics`, all of it at once; nothing comes back if
-// there is an error. Warnings do not stop it. `auto_target` is the target that `target: auto` stands for on
-// this machine ("cpu", "h100", "sm_90", ...).
+// there is an error. Warnings do not stop it. `machine` is what this machine is ("cpu", "h100", "sm_90",
+// ...): `target: auto` stands for it, and so does `target: cuda`, which "cpu" does not satisfy.
 std::optional<Spec> load_spec(const std::string& path, std::span<const std::string> overrides,
-                              diag::Diagnostics& diagnostics, std::string_view auto_target = "cpu");
+                              diag::Diagnostics& diagnostics, std::string_view machine = "cpu");
 
 // The same from text; `file` is the name that diagnostics show, and relative paths start in its folder.
 std::optional<Spec> load_spec_text(const std::string& file, std::string text,
                                    std::span<const std::string> overrides, diag::Diagnostics& diagnostics,
-                                   std::string_view auto_target = "cpu");
+                                   std::string_view machine = "cpu");
 
 }  // namespace hydrac::spec

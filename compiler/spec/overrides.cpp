@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "diag/render.h"
+#include "spec/convert.h"
 #include "spec/key_table.h"
+#include "spec/layers.h"
 #include "spec/source.h"
 #include "spec/yaml.h"
 
@@ -79,7 +81,7 @@ void apply(const std::string& text, const diag::Location& where, Node& root, dia
   diag::Location value_where = where;
   value_where.col += static_cast<int>(equals) + 1;
   std::optional<Node> value = parse_value(path, text.substr(equals + 1), value_where, diagnostics);
-  if (value) overlay(root, nest(path, where, std::move(*value)));
+  if (value) overlay_spec(root, nest(path, where, std::move(*value)));
 }
 
 }  // namespace
@@ -96,6 +98,20 @@ void apply_overrides(std::span<const std::string> overrides, Node& root, diag::D
   diagnostics.add_source(diag::kCommandLine, line);
   if (!is_clean_text(diag::kCommandLine, line, diagnostics)) return;
   for (size_t i = 0; i < overrides.size(); ++i) apply(overrides[i], starts[i], root, diagnostics);
+}
+
+std::string option_problem(std::string_view path, const std::string& text, const std::string& name) {
+  diag::Diagnostics diagnostics;
+  const std::optional<Node> node = parse_value(path, text, {diag::kCommandLine, 1, 1}, diagnostics);
+  SpecKeys keys;
+  visit_keys(keys, [&](KeyRow row, auto& field) {
+    if (row.path != path || !node) return;
+    row.path = name;
+    convert(*node, row, field, diagnostics);
+  });
+  if (diagnostics.all().empty()) return "";
+  const diag::Diagnostic& first = diagnostics.all().front();
+  return first.suggestion.empty() ? first.message : fmt::format("{}: {}", first.message, first.suggestion);
 }
 
 }  // namespace hydrac::spec

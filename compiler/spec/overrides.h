@@ -2,6 +2,7 @@
 #pragma once
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "diag/diagnostic.h"
 #include "spec/tree.h"
@@ -12,5 +13,9 @@ namespace hydrac::spec {
 // "<command line>". Values are YAML (`betas=[0.9, 0.99]`); for keys that hold text they are taken as they
 // stand, quotes or not.
 void apply_overrides(std::span<const std::string> overrides, Node& root, diag::Diagnostics& diagnostics);
+
+// What is wrong with `text` as the value of the key at `path`, said of `name`: an option that stands for the key.
+// Empty when nothing is.
+std::string option_problem(std::string_view path, const std::string& text, const std::string& name);
 
 }  // namespace hydrac::spec

@@ -11,15 +11,19 @@
 #include <vector>
 
 #include "spec/key_table.h"
+#include "spec/scalar.h"
 
 namespace hydrac::spec {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Already applied: what they brought in is printed instead.
-bool is_consumed(const KeyRow& row) {
-  return row.path == "extends" || row.path == "model.from";
+// Applied already, so that what they brought in is printed instead; or not known before the data is.
+bool is_left_out(const KeyRow& row, const Spec& spec) {
+  if (row.path == "extends" || row.path == "model.from") return true;
+  if (row.path == "train.epochs") return !waits_for_data(spec);
+  if (row.path == "train.max_steps") return waits_for_data(spec);
+  return row.path == "train.lr_scheduler.decay_steps" && waits_for_data(spec) && !spec.is_set(row.path);
 }
 
 // Text that every YAML reader takes for text without quotes.
@@ -69,10 +73,10 @@ std::string yaml(int64_t value) {
   return fmt::format("{}", value);
 }
 std::string yaml(double value) {
-  return fmt::format("{}", value);
+  return yaml_number(value);
 }
 std::string yaml(const Betas& betas) {
-  return fmt::format("[{}, {}]", betas[0], betas[1]);
+  return fmt::format("[{}, {}]", yaml_number(betas[0]), yaml_number(betas[1]));
 }
 
 std::string yaml(const StringList& list) {
@@ -142,7 +146,7 @@ std::string to_yaml(const Spec& spec) {
   std::string text;
   std::set<std::string> opened = {""};
   visit_keys(spec, [&](const KeyRow& row, const auto& field) {
-    if (is_consumed(row)) return;
+    if (is_left_out(row, spec)) return;
     const size_t depth = depth_of(row.section);
     if (opened.insert(row.section).second)
       text += fmt::format("{}{}:\n", std::string(2 * (depth - 1), ' '), find_section(row.section)->name);
@@ -154,7 +158,7 @@ std::string to_yaml(const Spec& spec) {
 std::string to_json(const Spec& spec) {
   Json root = Json::object();
   visit_keys(spec, [&](const KeyRow& row, const auto& field) {
-    if (is_consumed(row)) return;
+    if (is_left_out(row, spec)) return;
     std::string pointer = "/" + row.path;
     std::replace(pointer.begin(), pointer.end(), '.', '/');
     root[Json::json_pointer(pointer)] = json(field);

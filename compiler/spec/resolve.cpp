@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "spec/key_table.h"
+#include "spec/optimizer_table.h"
 #include "targets/target.h"
 
 namespace hydrac::spec {
@@ -84,16 +85,10 @@ void Resolver::model() {
 
 void Resolver::optimizer() {
   auto& o = spec_.train.optimizer;
-  const auto by_name = [&](auto adamw, auto lion, auto sgd) {
-    return [&o, adamw, lion, sgd] {
-      return o.name == Optimizer::adamw ? adamw : o.name == Optimizer::lion ? lion : sgd;
-    };
-  };
   const std::initializer_list<std::string_view> name = {"train.optimizer.name"};
-  derive("train.optimizer.learning_rate", o.learning_rate, name, by_name(3e-4, 1e-4, 0.1));
-  derive("train.optimizer.betas", o.betas, name,
-         by_name(Betas{0.9, 0.95}, Betas{0.9, 0.99}, Betas{0.9, 0.95}));
-  derive("train.optimizer.weight_decay", o.weight_decay, name, by_name(0.1, 0.1, 0.0));
+  derive("train.optimizer.learning_rate", o.learning_rate, name, [&] { return row_of(o.name).learning_rate; });
+  derive("train.optimizer.betas", o.betas, name, [&] { return row_of(o.name).betas; });
+  derive("train.optimizer.weight_decay", o.weight_decay, name, [&] { return row_of(o.name).weight_decay; });
 }
 
 void Resolver::loss() {
@@ -102,6 +97,7 @@ void Resolver::loss() {
 }
 
 void Resolver::scheduler() {
+  if (waits_for_data(spec_)) return;
   auto& s = spec_.train.lr_scheduler;
   const int64_t& max_steps = spec_.train.max_steps;
   derive("train.lr_scheduler.decay_steps", s.decay_steps,
@@ -129,6 +125,10 @@ void Resolver::output() {
 }
 
 }  // namespace
+
+void resolve_scheduler(Draft& draft) {
+  Resolver(draft).scheduler();
+}
 
 void resolve(Draft& draft) {
   note_defaults(draft);

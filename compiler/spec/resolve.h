@@ -8,4 +8,7 @@ namespace hydrac::spec {
 // hold what they would hold anyway. Keys that depend on broken ones become broken.
 void resolve(Draft& draft);
 
+// The part of it that waits for train.max_steps, where train.epochs stands for that.
+void resolve_scheduler(Draft& draft);
+
 }  // namespace hydrac::spec

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <initializer_list>
 #include <limits>
 #include <optional>
@@ -58,12 +59,15 @@ Scalar parse_int(std::string_view digits, int base) {
   return value;
 }
 
-double parse_double(std::string_view text) {
+Scalar parse_double(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range) return std::numeric_limits<double>::infinity();
-  return value;
+  if (error != std::errc::result_out_of_range) return value;
+  // from_chars does not say which end of the range it was.
+  if (std::abs(std::strtod(std::string(text).c_str(), nullptr)) < 1) return Underflow{};
+  const double infinity = std::numeric_limits<double>::infinity();
+  return text.starts_with('-') ? -infinity : infinity;
 }
 
 // 0o17 and 0x1f.
@@ -101,7 +105,7 @@ Scalar scalar_value(const Node& node) {
   if (const auto based = parse_based(text)) return *based;
   bool whole = false;
   if (const size_t length = decimal_length(text, whole); length == 0 || length != text.size()) return text;
-  return whole ? parse_int(text, 10) : Scalar(parse_double(text));
+  return whole ? parse_int(text, 10) : parse_double(text);
 }
 
 bool looks_like_number(std::string_view text) {
@@ -118,7 +122,8 @@ std::string meant_number(std::string_view text) {
   const size_t length = decimal_length(joined, whole);
   if (length == 0) return "";
   if (length == joined.size()) return joined;
-  const double value = parse_double(std::string_view(joined).substr(0, length));
+  const Scalar number = parse_double(std::string_view(joined).substr(0, length));
+  const double value = std::holds_alternative<double>(number) ? std::get<double>(number) : 0;
   const std::string_view unit = std::string_view(joined).substr(length);
   if (any_of(unit, {"k", "K"})) return number_text(value * 1000) + " or " + number_text(value * 1024);
   if (any_of(unit, {"m", "M"})) return number_text(value * 1e6);
@@ -127,6 +132,13 @@ std::string meant_number(std::string_view text) {
   // One stray character is a slip; more of them mean something that we do not know.
   const bool slip = unit.size() == 1 && unit != "e" && unit != "E" && joined != "0x" && joined != "0o";
   return slip ? joined.substr(0, length) : "";
+}
+
+std::string yaml_number(double value) {
+  std::string text = fmt::format("{}", value);
+  const size_t exponent = text.find('e');
+  if (exponent != std::string::npos && text.find('.') == std::string::npos) text.insert(exponent, ".0");
+  return text;
 }
 
 std::string describe(const Node& node) {

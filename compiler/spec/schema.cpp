@@ -60,7 +60,7 @@ Json function_type() {
 }
 
 Json target_type() {
-  Json names = {"auto"};
+  Json names = {"auto", "cuda"};
   for (const targets::Target& target : targets::all()) names.push_back(target.name);
   return {{"enum", names}};
 }

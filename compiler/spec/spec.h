@@ -52,6 +52,15 @@ using RopeScaling = Model::RopeScaling;
 using Train = SpecKeys::Train;
 using LrScheduler = Train::LrScheduler;
 
+// Whether train.epochs still stands for a train.max_steps that only the data can tell (spec/with_data.h).
+inline bool waits_for_data(const SpecKeys& spec) {
+  return spec.train.epochs > 0;
+}
+
+inline bool computes_in_32_bits(Precision precision) {
+  return precision == Precision::fp32 || precision == Precision::tf32;
+}
+
 // Whether the mlp has two input projections. A function's parameters say so.
 inline bool is_gated(const HiddenAct& act) {
   if (act.function) return act.function->lifted.parameters.size() == 2;

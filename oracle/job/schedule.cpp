@@ -6,10 +6,10 @@
 namespace hydrac::oracle {
 namespace {
 
-// How far step lies in [begin, begin + length], as a number in [0, 1].
+// The share of the steps [begin, begin + length) that is done after `step`.
 double progress(std::int64_t step, std::int64_t begin, std::int64_t length) {
   if (length <= 0) return step < begin ? 0.0 : 1.0;
-  return std::clamp(static_cast<double>(step - begin) / static_cast<double>(length), 0.0, 1.0);
+  return std::clamp(static_cast<double>(step + 1 - begin) / static_cast<double>(length), 0.0, 1.0);
 }
 
 }  // namespace
@@ -22,6 +22,7 @@ double learning_rate_factor(const ScheduleSpec& schedule, std::int64_t step) {
     return evaluate(*schedule.function, {static_cast<double>(step), static_cast<double>(schedule.max_steps)});
   if (schedule.name == "constant") return 1.0;
   if (schedule.name == "wsd") {
+    if (schedule.decay_steps == 0) return 1.0;
     const std::int64_t decay_begin = schedule.max_steps - schedule.decay_steps;
     return 1.0 - (1.0 - low) * progress(step, decay_begin, schedule.decay_steps);
   }

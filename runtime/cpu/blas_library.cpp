@@ -22,9 +22,8 @@ std::vector<std::string> warnings_for(std::initializer_list<const char*> variabl
   for (const char* variable : variables) {
     if (const char* value = std::getenv(variable)) {
       warnings.push_back(
-          fmt::format("{}={} in the environment decides which instructions matrix products use: unless it is "
-                      "meant, unset it, for "
-                      "it may halve their speed",
+          fmt::format("{}={} in the environment limits the instructions of matrix products, which may halve their "
+                      "speed: unset it if you did not set it on purpose",
                       variable, value));
     }
   }

@@ -35,6 +35,8 @@ struct DataSettings {
   std::vector<std::string> target, features;  // series: columns
   bool classification = false;
 
+  bool shuffle = true;  // false: the sequences of each epoch in the order of the files
+
   DataSizes sizes;
   int64_t batch_size = 0;    // B
   int64_t sequence_len = 0;  // T

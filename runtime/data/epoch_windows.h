@@ -51,6 +51,14 @@ class EpochWindows {
         count_(positions < length + stride ? 1 : (positions - length - (stride - 1)) / stride + 1),
         slack_(positions - length - (count_ - 1) * stride) {}
 
+  // The same windows in each epoch, as many as fit from the stretch's start on.
+  static EpochWindows alike(int64_t positions, int64_t length, int64_t stride) {
+    EpochWindows windows(positions, length, stride);
+    windows.count_ = (positions - length) / stride + 1;
+    windows.slack_ = 0;
+    return windows;
+  }
+
   int64_t count() const { return count_; }
   // The first position of window `index` of [0, count()), in an epoch that `key` names.
   int64_t begin(int64_t index, uint64_t key) const {

@@ -174,6 +174,9 @@ class Expander {
 
 std::string why_nothing_matches(const std::string& pattern, const fs::path& base) {
   std::error_code ignored;
+  const bool is_working_folder = base.empty() || base == ".";
+  const std::string folder =
+      (is_working_folder ? fs::current_path(ignored) : fs::absolute(base, ignored)).generic_string();
   const fs::path whole = base / pattern;  // an absolute pattern stays itself
   if (fs::is_directory(whole, ignored)) {
     return fmt::format("{} is a folder; name its files, as in {}/*.txt", pattern,
@@ -181,9 +184,9 @@ std::string why_nothing_matches(const std::string& pattern, const fs::path& base
   }
   if (fs::exists(whole, ignored)) return fmt::format("{} is not a regular file", pattern);
   if (has_wildcard(pattern) || pattern.find('{') != std::string::npos) {
-    return fmt::format("no file matches {} in {}", pattern, base.empty() ? "." : base.generic_string());
+    return fmt::format("no file matches {} in {}", pattern, folder);
   }
-  return fmt::format("{}: there is no such file in {}", pattern, base.empty() ? "." : base.generic_string());
+  return fmt::format("{}: there is no such file in {}", pattern, folder);
 }
 
 }  // namespace

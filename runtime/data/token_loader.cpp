@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
+#include "runtime/data/val_split.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
@@ -15,21 +17,36 @@ namespace {
 
 enum Purpose : uint64_t { kShuffle, kStart };
 
-EpochWindows checked_windows(const TokenRange& train, int64_t sequence_len) {
+EpochWindows checked_windows(const TokenRange& train, int64_t sequence_len, bool shuffle) {
   if (train.size() < sequence_len + 1) {
     throw InputError(
         fmt::format("the training data has {} tokens, but a sequence of {} needs {}; give more data or a "
                     "shorter sequence",
                     train.size(), sequence_len, sequence_len + 1));
   }
-  return EpochWindows(train.size() - 1, sequence_len, sequence_len);
+  return shuffle ? EpochWindows(train.size() - 1, sequence_len, sequence_len)
+                 : EpochWindows::alike(train.size() - 1, sequence_len, sequence_len);
+}
+
+std::string too_few_to_validate(const TokenDataset& dataset, int64_t sequence_len) {
+  const int64_t needed = sequence_len + 1, val = dataset.val.size();
+  const std::string needs = fmt::format("but a sequence of {} (train.sequence_len) needs {}", sequence_len, needed);
+  if (dataset.val.store != dataset.train.store) {
+    return fmt::format("data.val_path has {} tokens, {}: give more of it, or a smaller train.sequence_len", val,
+                       needs);
+  }
+  const int64_t all[] = {dataset.train.size() + val};
+  const std::optional<double> fraction = smallest_val_fraction(all, needed);
+  return fmt::format("the last {} of {} tokens validate, {}: write {}data.val_fraction: 0 to train without validation",
+                     val, all[0], needs,
+                     fraction ? fmt::format("data.val_fraction: {} or more, or ", *fraction) : "");
 }
 
 }  // namespace
 
 TokenDataset TokenDataset::split(std::shared_ptr<const TokenStore> store, double val_fraction) {
   const int64_t size = store->size();
-  const auto train = static_cast<int64_t>(std::floor(static_cast<double>(size) * (1.0 - val_fraction)));
+  const int64_t train = training_part(size, val_fraction);
   return {{store, 0, train}, {store, train, size}};
 }
 
@@ -42,21 +59,17 @@ TokenDataset TokenDataset::separate(std::shared_ptr<const TokenStore> train,
 TokenLoader::TokenLoader(TokenDataset dataset, TokenLoaderOptions options)
     : dataset_(std::move(dataset)),
       options_(options),
-      windows_(checked_windows(dataset_.train, options.sequence_len)) {
+      windows_(checked_windows(dataset_.train, options.sequence_len, options.shuffle)) {
   const int64_t val = dataset_.val.size();
-  if (val > 0 && val < options.sequence_len + 1) {
-    throw InputError(
-        fmt::format("the validation data has {} tokens, but a sequence of {} needs {}; validate with a "
-                    "larger part or none",
-                    val, options.sequence_len, options.sequence_len + 1));
-  }
+  if (val > 0 && val < options.sequence_len + 1) throw InputError(too_few_to_validate(dataset_, options.sequence_len));
 }
 
 int64_t TokenLoader::window_begin(int64_t sample) const {
   const int64_t epoch = sample / windows_.count();
   const KeyedPermutation shuffle(windows_.count(), epoch_key(options_.seed, epoch, kShuffle));
+  const int64_t index = sample % windows_.count();
   return dataset_.train.begin +
-         windows_.begin(shuffle(sample % windows_.count()), epoch_key(options_.seed, epoch, kStart));
+         windows_.begin(options_.shuffle ? shuffle(index) : index, epoch_key(options_.seed, epoch, kStart));
 }
 
 void TokenLoader::fill_row(const TokenRange& range, int64_t begin, int64_t row, std::span<int32_t> tokens,

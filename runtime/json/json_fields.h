@@ -45,11 +45,10 @@ inline bool json_bool(const nlohmann::json& object, const char* key, bool fallba
 inline const nlohmann::json& json_container(const nlohmann::json& object, const char* key,
                                             nlohmann::json::value_t type, const std::string& shown_as) {
   const nlohmann::json& field = json_field(object, key);
-  if (field.type() != type) {
-    throw InputError(fmt::format("{}: \"{}\" is not {} but {}", shown_as, key,
-                                 type == nlohmann::json::value_t::array ? "an array" : "an object",
-                                 field.is_null() ? "missing" : field.type_name()));
-  }
+  const char* wanted = type == nlohmann::json::value_t::array ? "an array" : "an object";
+  if (field.is_null()) throw InputError(fmt::format("{}: \"{}\" is missing; it must be {}", shown_as, key, wanted));
+  if (field.type() != type)
+    throw InputError(fmt::format("{}: \"{}\" is not {} but {}", shown_as, key, wanted, field.type_name()));
   return field;
 }
 

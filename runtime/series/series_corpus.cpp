@@ -43,7 +43,8 @@ Corpus open_series(const DataSettings& settings, bool) {
   Corpus corpus;
   corpus.sizes = settings.sizes;
   complete(corpus.sizes, *data, settings.classification);
-  const SeriesLoaderOptions options{settings.batch_size, settings.sequence_len, settings.seed};
+  SeriesLoaderOptions options{settings.batch_size, settings.sequence_len, settings.seed};
+  options.shuffle = settings.shuffle;
   corpus.loader = std::make_shared<SeriesLoader>(data, options);
   corpus.files["features.json"] = data->feature_stats().to_json();
   corpus.files["targets.json"] = data->target_stats().to_json();

@@ -9,6 +9,7 @@
 
 #include "runtime/data/mapped_file.h"
 #include "runtime/data/utf8.h"
+#include "runtime/data/val_split.h"
 #include "runtime/error.h"
 #include "runtime/series/csv.h"
 #include "runtime/series/series_loader.h"
@@ -123,8 +124,7 @@ void SeriesReader::read_file(const InputFile& file, double val_fraction) {
   }
   if (data_->rows_ == begin) throw InputError(fmt::format("{}: it has no rows behind the header", file.name));
   const int64_t rows = data_->rows_ - begin;
-  const auto train =
-      begin + static_cast<int64_t>(std::floor(static_cast<double>(rows) * (1.0 - val_fraction)));
+  const int64_t train = begin + training_part(rows, val_fraction);
   if (train > begin) data_->train_.push_back({begin, train, file.name});
   if (train < data_->rows_) data_->val_.push_back({train, data_->rows_, file.name});
 }

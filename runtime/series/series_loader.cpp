@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
+#include "runtime/data/val_split.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
@@ -14,12 +16,45 @@ namespace {
 
 enum Purpose : uint64_t { kShuffle, kStart };  // kStart + segment
 
-void check_rows(const SeriesDataset::Segment& segment, int64_t sequence_len, const char* what) {
-  const int64_t rows = segment.end - segment.begin;
-  if (rows < sequence_len) {
-    throw InputError(
-        fmt::format("{}: {} rows for {}, but a window needs {}; give longer series or a shorter window",
-                    segment.file, rows, what, sequence_len));
+int64_t rows_of(const SeriesDataset::Segment& segment) {
+  return segment.end - segment.begin;
+}
+
+// The rows of each file that data.val_fraction splits; empty with data.val_path.
+std::vector<int64_t> split_files(const SeriesDataset& data) {
+  std::vector<int64_t> rows;
+  for (const SeriesDataset::Segment& val : data.val()) {
+    const auto train = std::ranges::lower_bound(data.train(), val.begin, {}, &SeriesDataset::Segment::end);
+    if (train != data.train().end() && train->end == val.begin && train->file == val.file)
+      rows.push_back(rows_of(*train) + rows_of(val));
+  }
+  return rows;
+}
+
+// "write data.val_fraction: 0.3 or more, or " where that gives every file enough rows of both kinds.
+std::string other_fraction(const SeriesDataset& data, int64_t sequence_len, const char* then) {
+  const std::vector<int64_t> files = split_files(data);
+  const std::optional<double> fraction =
+      files.empty() ? std::nullopt : smallest_val_fraction(files, sequence_len);
+  return fraction ? fmt::format("write data.val_fraction: {}{}", *fraction, then) : "";
+}
+
+void check_rows(const SeriesDataset& data, int64_t sequence_len) {
+  const std::string needs = fmt::format("but a window needs {} (train.sequence_len)", sequence_len);
+  for (const SeriesDataset::Segment& segment : data.train()) {
+    if (rows_of(segment) >= sequence_len) continue;
+    throw InputError(fmt::format("{}: {} rows train, {}: {}give longer series, or a smaller train.sequence_len",
+                                 segment.file, rows_of(segment), needs,
+                                 other_fraction(data, sequence_len, ", or ")));
+  }
+  const bool split = !split_files(data).empty();
+  for (const SeriesDataset::Segment& segment : data.val()) {
+    if (rows_of(segment) >= sequence_len) continue;
+    throw InputError(fmt::format(
+        "{}: {} rows validate, {}: {}{}", segment.file, rows_of(segment), needs,
+        split ? other_fraction(data, sequence_len, " or more, or ") : "",
+        split ? "data.val_fraction: 0 to train without validation"
+              : "give longer files in data.val_path, or a smaller train.sequence_len"));
   }
 }
 
@@ -29,15 +64,16 @@ SeriesLoader::SeriesLoader(std::shared_ptr<const SeriesDataset> dataset, SeriesL
     : dataset_(std::move(dataset)), options_(options) {
   const int64_t length = options_.sequence_len;
   if (options_.stride == 0) options_.stride = options_.last_position_only ? 1 : length;
-  if (dataset_->train().empty()) throw InputError("no rows are left for training; lower val_fraction");
+  if (dataset_->train().empty()) throw InputError("no rows are left for training: write a smaller data.val_fraction");
+  check_rows(*dataset_, length);
   for (const SeriesDataset::Segment& segment : dataset_->train()) {
-    check_rows(segment, length, "training");
     train_first_.push_back(windows_);
-    train_.emplace_back(segment.end - segment.begin, length, options_.stride);
+    const int64_t rows = segment.end - segment.begin;
+    train_.push_back(options_.shuffle ? EpochWindows(rows, length, options_.stride)
+                                      : EpochWindows::alike(rows, length, options_.stride));
     windows_ += train_.back().count();
   }
   for (const SeriesDataset::Segment& segment : dataset_->val()) {
-    check_rows(segment, length, "validation");
     if (options_.last_position_only) {
       for (int64_t begin = segment.begin; begin + length <= segment.end; ++begin)
         eval_.push_back({begin, length - 1});
@@ -54,7 +90,7 @@ SeriesLoader::SeriesLoader(std::shared_ptr<const SeriesDataset> dataset, SeriesL
 SeriesLoader::Window SeriesLoader::train_window(int64_t sample) const {
   const int64_t epoch = sample / windows_;
   const KeyedPermutation shuffle(windows_, epoch_key(options_.seed, epoch, kShuffle));
-  const int64_t window = shuffle(sample % windows_);
+  const int64_t window = options_.shuffle ? shuffle(sample % windows_) : sample % windows_;
   const auto segment =
       static_cast<size_t>(std::upper_bound(train_first_.begin(), train_first_.end(), window) -
                           train_first_.begin()) -

@@ -85,6 +85,7 @@ struct SeriesLoaderOptions {
   uint64_t seed;
   bool last_position_only = false;  // targets of the other positions are ignored
   int64_t stride = 0;               // rows between windows; 0: 1 with last_position_only, else T
+  bool shuffle = true;              // false: the windows of each epoch in the order of the files, all alike
 };
 
 class SeriesLoader final : public BatchLoader {

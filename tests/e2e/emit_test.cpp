@@ -112,8 +112,8 @@ TEST(Emit, SaysWhatItNeeds) {
   EXPECT_EQ(threads.code, 2);
   EXPECT_EQ(
       threads.err,
-      "hydrac: error: optimizations.threads: how many threads run it is part of an emitted program, and 0 is "
-      "as many as this machine has: write a number, such as --threads 8\n");
+      "hydrac: error: an emitted program runs with a fixed number of threads, and optimizations.threads is 0, this "
+      "machine's cores: give a number, such as --threads 8\n");
   EXPECT_EQ(place.run({"diff", "base.yaml", "nowhere"}).err,
             "hydrac: error: nowhere is no folder: `hydrac emit` makes one\n");
   EXPECT_FALSE(fs::exists(place / "program"));

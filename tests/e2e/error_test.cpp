@@ -132,7 +132,7 @@ TEST(BadTarget, AHeadThatTheKernelsCannotTake) {
 
 TEST(BadData, ThatIsNotThere) {
   const Workplace place;
-  expect_refused(place, run_with("data.path=nowhere.txt"), "nowhere.txt: there is no such file in .");
+  expect_refused(place, run_with("data.path=nowhere.txt"), "nowhere.txt: there is no such file in " + place.path().string());
 }
 
 TEST(BadData, Empty) {

@@ -230,13 +230,35 @@ TEST(Schedule, WarmsUpAndDecays) {
   EXPECT_DOUBLE_EQ(rate_at("name: constant, warmup_steps: 10", 0), 2 * 0.1);
   EXPECT_DOUBLE_EQ(rate_at("name: constant, warmup_steps: 10", 9), 2);
   EXPECT_DOUBLE_EQ(rate_at("name: constant, warmup_steps: 10", 99), 2);
-  EXPECT_DOUBLE_EQ(rate_at("name: linear, warmup_steps: 20, min_ratio: 0.1", 20), 2);
-  EXPECT_DOUBLE_EQ(rate_at("name: linear, warmup_steps: 20, min_ratio: 0.1", 60), 2 * (1 - 0.9 * 0.5));
-  EXPECT_NEAR(rate_at("name: cosine, warmup_steps: 20, min_ratio: 0.1", 40),
+  EXPECT_DOUBLE_EQ(rate_at("name: linear, warmup_steps: 20, min_ratio: 0.1", 19), 2);
+  EXPECT_DOUBLE_EQ(rate_at("name: linear, warmup_steps: 20, min_ratio: 0.1", 20), 2 * (1 - 0.9 / 80));
+  EXPECT_DOUBLE_EQ(rate_at("name: linear, warmup_steps: 20, min_ratio: 0.1", 59), 2 * (1 - 0.9 * 0.5));
+  EXPECT_NEAR(rate_at("name: cosine, warmup_steps: 20, min_ratio: 0.1", 39),
               2 * (0.1 + 0.9 * (1 + std::cos(std::numbers::pi / 4)) / 2), 1e-14);
   EXPECT_NEAR(rate_at("name: cosine, decay_steps: 50, min_ratio: 0.1", 80), 0.2, 1e-14);
   EXPECT_DOUBLE_EQ(rate_at("name: wsd, min_ratio: 0, decay_steps: 20", 79), 2);
-  EXPECT_DOUBLE_EQ(rate_at("name: wsd, min_ratio: 0, decay_steps: 20", 90), 1);
+  EXPECT_DOUBLE_EQ(rate_at("name: wsd, min_ratio: 0, decay_steps: 20", 89), 1);
+}
+
+TEST(Schedule, EndsAtTheRatioExactly) {
+  for (const std::string name : {"linear", "cosine", "wsd"}) {
+    for (const double ratio : {0.0, 0.1, 0.3, 0.7, 1.0}) {
+      const std::string scheduler = fmt::format("name: {}, min_ratio: {}", name, ratio);
+      EXPECT_EQ(rate_at(scheduler, 99), 2 * ratio) << scheduler;
+      EXPECT_EQ(rate_at(scheduler, 250), 2 * ratio) << scheduler;
+      if (ratio < 1) {
+        EXPECT_GT(rate_at(scheduler, 98), 2 * ratio) << scheduler;
+      }
+    }
+  }
+}
+
+TEST(Schedule, OfOneStepIsItsLast) {
+  EXPECT_EQ(rate_at("name: wsd, min_ratio: 0.1, decay_steps: 1", 98), 2);
+  EXPECT_EQ(rate_at("name: wsd, min_ratio: 0.1, decay_steps: 1", 99), 0.2);
+  EXPECT_EQ(rate_at("name: wsd, min_ratio: 0.1, decay_steps: 0", 99), 2);
+  EXPECT_EQ(rate_at("name: linear, warmup_steps: 99, min_ratio: 0.1", 98), 2);
+  EXPECT_EQ(rate_at("name: linear, warmup_steps: 99, min_ratio: 0.1", 99), 0.2);
 }
 
 TEST(Schedule, IsAFunctionOfTheUsers) {

@@ -335,8 +335,8 @@ TEST_P(BlasLibraries, AVariableThatChoosesItsInstructionsIsANote) {
   EXPECT_EQ(
       blas.notes()[0],
       variable +
-          "=AVX2 in the environment decides which instructions matrix products use: unless it is meant, "
-          "unset it, for it may halve their speed");
+          "=AVX2 in the environment limits the instructions of matrix products, which may halve their speed: "
+          "unset it if you did not set it on purpose");
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ TEST(Standardizer, RefusesOtherJson) {
     return input_error([&] { Standardizer::parse(text, "stats"); });
   };
   EXPECT_EQ(error("[]"), "stats: it is not a JSON object");
-  EXPECT_EQ(error("{}"), "stats: \"columns\" is not an array but missing");
+  EXPECT_EQ(error("{}"), "stats: \"columns\" is missing; it must be an array");
   EXPECT_EQ(error(R"({"columns": [1], "mean": [], "std": []})"),
             "stats: \"columns\" holds something else than names");
   EXPECT_EQ(error(R"({"columns": ["a"], "mean": ["0"], "std": [1]})"),
@@ -245,6 +245,21 @@ TEST(SeriesLoader, ClassesWithGaps) {
   EXPECT_TRUE(batch.float_targets.empty());
 }
 
+TEST(SeriesLoader, WithoutShuffleEachEpochIsTheFilesInOrder) {
+  const TempFolder folder;
+  folder.write("a.csv", counting_csv(0, 11));
+  folder.write("b.csv", counting_csv(100, 7));
+  const SeriesLoader loader(SeriesDataset::load(counting_options(folder)),
+                            {.batch_size = 1, .sequence_len = 5, .seed = 1, .shuffle = false});
+  ASSERT_EQ(loader.samples_per_epoch(), 3);
+  const std::vector<float> begins = {0, 5, 100};
+  for (int64_t sample = 0; sample < 9; ++sample) {
+    Batch batch;
+    loader.fill_train(sample, batch);
+    EXPECT_EQ(batch.features[0], begins[static_cast<size_t>(sample % 3)]);
+  }
+}
+
 TEST(SeriesLoader, TooShortSeriesAreNamed) {
   const TempFolder folder;
   folder.write("a.csv", counting_csv(0, 10));
@@ -255,12 +270,14 @@ TEST(SeriesLoader, TooShortSeriesAreNamed) {
     });
   };
   EXPECT_EQ(error(11),
-            "a.csv: 10 rows for training, but a window needs 11; give longer series or a shorter window");
+            "a.csv: 10 rows train, but a window needs 11 (train.sequence_len): give longer series, or a smaller "
+            "train.sequence_len");
   options.val_fraction = 0.2;
   EXPECT_EQ(error(5),
-            "a.csv: 2 rows for validation, but a window needs 5; give longer series or a shorter window");
+            "a.csv: 2 rows validate, but a window needs 5 (train.sequence_len): write data.val_fraction: 0.41 or more, "
+            "or data.val_fraction: 0 to train without validation");
   options.val_fraction = 1.0;
-  EXPECT_EQ(error(5), "no rows are left for training; lower val_fraction");
+  EXPECT_EQ(error(5), "no rows are left for training; write a smaller data.val_fraction");
 }
 
 }  // namespace

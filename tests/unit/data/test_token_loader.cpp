@@ -7,6 +7,7 @@
 
 #include "data_test.h"
 #include "runtime/data/token_loader.h"
+#include "runtime/data/val_split.h"
 
 namespace hydrac::runtime {
 namespace {
@@ -147,6 +148,29 @@ TEST(TokenLoader, ValidationCountsEveryTargetOnce) {
   EXPECT_EQ(loader_of(100, 0.0, {.batch_size = 2, .sequence_len = 8, .seed = 1})->eval_batches(), 0);
 }
 
+TEST(TokenLoader, WithoutShuffleEachEpochIsTheCorpusInOrder) {
+  const auto loader = loader_of(8 * 5 + 4, 0.0, {.batch_size = 2, .sequence_len = 8, .seed = 1, .shuffle = false});
+  ASSERT_EQ(loader->samples_per_epoch(), 5);
+  for (int64_t sample = 0; sample < 15; ++sample) EXPECT_EQ(loader->window_begin(sample), sample % 5 * 8);
+}
+
+TEST(TokenLoader, WithoutShuffleASourceGoesOnWhereItStood) {
+  const auto loader = loader_of(100, 0.0, {.batch_size = 2, .sequence_len = 8, .seed = 1, .shuffle = false});
+  const auto whole = make_batch_source(loader, 1), resumed = make_batch_source(loader, 1);
+  for (int step = 0; step < 9; ++step) whole->next();
+  resumed->seek_samples(whole->samples_seen());
+  EXPECT_EQ(resumed->next()[0].tokens, whole->next()[0].tokens);
+}
+
+TEST(ValFraction, TheSmallestThatLeavesEnoughForBoth) {
+  const auto smallest = [](std::vector<int64_t> sizes, int64_t needed) { return smallest_val_fraction(sizes, needed); };
+  EXPECT_EQ(smallest({80}, 9), 0.11);
+  EXPECT_EQ(smallest({1000, 200}, 16), 0.076);
+  EXPECT_EQ(smallest({1000000}, 65), 0.0001);
+  EXPECT_EQ(smallest({20}, 10), 0.46);
+  EXPECT_EQ(smallest({19}, 10), std::nullopt);
+}
+
 TEST(TokenLoader, TheShortestCorpusWorksAndAShorterOneIsAnError) {
   const auto loader = loader_of(9, 0.0, {.batch_size = 2, .sequence_len = 8, .seed = 1});
   EXPECT_EQ(loader->samples_per_epoch(), 1);
@@ -157,7 +181,8 @@ TEST(TokenLoader, TheShortestCorpusWorksAndAShorterOneIsAnError) {
       "the training data has 8 tokens, but a sequence of 8 needs 9; give more data or a shorter sequence");
   EXPECT_EQ(
       input_error([] { loader_of(80, 0.05, {.batch_size = 2, .sequence_len = 8, .seed = 1}); }),
-      "the validation data has 4 tokens, but a sequence of 8 needs 9; validate with a larger part or none");
+      "the last 4 of 80 tokens validate, but a sequence of 8 (train.sequence_len) needs 9: write "
+      "data.val_fraction: 0.11 or more, or data.val_fraction: 0 to train without validation");
 }
 
 void expect_equal(const std::vector<Batch>& a, const std::vector<Batch>& b) {

@@ -170,7 +170,11 @@ TEST(LoadTokens, ErrorsNameTheDocument) {
   corpus.folder.write("f.bin", "x");
   corpus.options.patterns = {"*.txt", "f.bin"};
   EXPECT_EQ(input_error([&] { load_tokens(corpus.options, *chars); }),
-            "f.bin: token shards and text cannot be mixed, and have no characters");
+            "f.bin is a token shard, and other files are text: give one kind");
+  corpus.options.patterns = {"f.bin"};
+  EXPECT_EQ(input_error([&] { make_corpus_char_tokenizer(corpus.options); }),
+            "f.bin is a token shard, and data.tokenizer: char makes its vocabulary from text: write the tokenizer that "
+            "the shard was made with, or give text");
 }
 
 TEST(TokenShards, AreReadAsOneRow) {

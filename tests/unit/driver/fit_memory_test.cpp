@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "runtime/error.h"
 #include "spec/load.h"
@@ -50,6 +51,17 @@ std::vector<std::string> tried(const Compiled& compiled) {
     if (decision.pass == "recompute: auto") lines.push_back(decision.text);
   }
   return lines;
+}
+
+// Parts of the head by the hundred thousand: planned in seconds, not for hours.
+TEST(Remedies, OfAHugeBatchAreFoundInSeconds) {
+  const spec::Spec spec = small_head({"train.micro_batch_size=65536", "train.sequence_len=65536"});
+  const auto began = std::chrono::steady_clock::now();
+  const auto problem = memory_problem(compile(spec, {}), within(int64_t{4} << 30));
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->suggestion.find("it fits with train.micro_batch_size: "), 0u) << problem->suggestion;
+  EXPECT_LT(taken.count(), 60);
 }
 
 TEST(RecomputeAuto, KeepsEverythingWhereThatFits) {

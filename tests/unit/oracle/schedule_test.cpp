@@ -15,29 +15,36 @@ TEST(Schedule, WarmsUpLinearlyToOne) {
   for (const char* name : {"constant", "linear", "cosine", "wsd"}) {
     EXPECT_DOUBLE_EQ(factor(name, 0), 0.25) << name;
     EXPECT_DOUBLE_EQ(factor(name, 3), 1.0) << name;
-    EXPECT_DOUBLE_EQ(factor(name, 4), 1.0) << name;
   }
 }
 
 TEST(Schedule, FollowsItsShapeToTheRatio) {
   EXPECT_DOUBLE_EQ(factor("constant", 13), 1.0);
-  EXPECT_DOUBLE_EQ(factor("linear", 9), 0.6);
-  EXPECT_DOUBLE_EQ(factor("linear", 14), 0.2);
-  EXPECT_DOUBLE_EQ(factor("cosine", 9), 0.6);
-  EXPECT_NEAR(factor("cosine", 5), 0.2 + 0.4 * (1 + 0.95105651629515357), 1e-15);
-  EXPECT_DOUBLE_EQ(factor("cosine", 14), 0.2);
+  EXPECT_DOUBLE_EQ(factor("linear", 4), 0.92);
+  EXPECT_DOUBLE_EQ(factor("linear", 8), 0.6);
+  EXPECT_DOUBLE_EQ(factor("linear", 13), 0.2);
+  EXPECT_DOUBLE_EQ(factor("cosine", 8), 0.6);
+  EXPECT_NEAR(factor("cosine", 4), 0.2 + 0.4 * (1 + 0.95105651629515357), 1e-15);
+  EXPECT_DOUBLE_EQ(factor("cosine", 13), 0.2);
 }
 
 TEST(Schedule, WsdStaysUntilItsDecay) {
-  EXPECT_DOUBLE_EQ(factor("wsd", 9), 1.0);
-  EXPECT_DOUBLE_EQ(factor("wsd", 10), 1 - 0.8 / 5);
-  EXPECT_DOUBLE_EQ(factor("wsd", 14), 0.2);
+  EXPECT_DOUBLE_EQ(factor("wsd", 8), 1.0);
+  EXPECT_DOUBLE_EQ(factor("wsd", 9), 1 - 0.8 / 5);
+  EXPECT_DOUBLE_EQ(factor("wsd", 13), 0.2);
+}
+
+TEST(Schedule, WsdDecaysInOneStepOrNever) {
+  EXPECT_DOUBLE_EQ(learning_rate_factor({"wsd", 0, 14, 1, 0.2}, 12), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate_factor({"wsd", 0, 14, 1, 0.2}, 13), 0.2);
+  EXPECT_DOUBLE_EQ(learning_rate_factor({"wsd", 0, 14, 0, 0.2}, 13), 1.0);
 }
 
 TEST(Schedule, EndsItsDecayBeforeTheRunWhereItIsShorter) {
   for (const char* name : {"linear", "cosine"}) {
-    EXPECT_DOUBLE_EQ(learning_rate_factor({name, 4, 14, 6, 0.2}, 7), 0.6) << name;
-    EXPECT_DOUBLE_EQ(learning_rate_factor({name, 4, 14, 6, 0.2}, 10), 0.2) << name;
+    EXPECT_DOUBLE_EQ(learning_rate_factor({name, 4, 14, 6, 0.2}, 6), 0.6) << name;
+    EXPECT_DOUBLE_EQ(learning_rate_factor({name, 4, 14, 6, 0.2}, 9), 0.2) << name;
+    EXPECT_DOUBLE_EQ(learning_rate_factor({name, 4, 14, 6, 0.2}, 13), 0.2) << name;
   }
 }
 

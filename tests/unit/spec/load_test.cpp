@@ -2,6 +2,9 @@
 
 #include <stdexcept>
 
+#include "spec/overrides.h"
+#include "spec/print.h"
+#include "spec/with_data.h"
 #include "support.h"
 
 namespace hydrac::spec {
@@ -81,6 +84,75 @@ TEST(Load, SettlesAutoOnTheGivenTarget) {
   const auto spec = load_spec_text("spec.yaml", kSmall, {}, diagnostics, "rtx3090");
   ASSERT_TRUE(spec);
   EXPECT_EQ(spec->target, "rtx3090");
+}
+
+TEST(Load, SettlesCudaOnTheMachinesGpuOnly) {
+  diag::Diagnostics diagnostics;
+  const auto spec = load_spec_text("spec.yaml", kSmall, std::vector<std::string>{"target=cuda"}, diagnostics, "rtx3090");
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->target, "rtx3090");
+  EXPECT_EQ(load(kSmall, {"target=cuda"}).diagnostics.all()[0].kind, diag::Kind::no_gpu);
+}
+
+const std::string kEpochs = kSmall.substr(0, kSmall.find(", max_steps")) + ", epochs: 2.5}\n";
+
+TEST(Epochs, BecomeStepsWithTheData) {
+  Spec spec = good(kEpochs, {"train.gradient_accumulation_steps=3", "train.lr_scheduler.warmup_steps=20"});
+  EXPECT_TRUE(waits_for_data(spec));
+  EXPECT_NE(to_yaml(spec).find("epochs: 2.5\n"), std::string::npos);
+  EXPECT_EQ(good(to_yaml(spec)), spec) << "printed before the data is known";
+  diag::Diagnostics diagnostics;
+  ASSERT_TRUE(complete_with_data(spec, {1000, 0}, diagnostics));
+  EXPECT_EQ(spec.train.max_steps, 209);  // 2.5 * 1000 / 12 = 208.3
+  EXPECT_EQ(spec.train.lr_scheduler.decay_steps, 189);
+  EXPECT_FALSE(waits_for_data(spec));
+  EXPECT_EQ(to_yaml(spec).find("epochs"), std::string::npos);
+  EXPECT_EQ(good(to_yaml(spec)), spec) << "a resumed run is the same";
+}
+
+TEST(Epochs, AreCheckedWithTheData) {
+  const auto kinds = [](const std::vector<std::string>& overrides, int64_t sequences) {
+    Spec spec = good(kEpochs, overrides);
+    diag::Diagnostics diagnostics;
+    EXPECT_FALSE(complete_with_data(spec, {sequences, 0}, diagnostics));
+    return std::string(id(diagnostics.all().at(0).kind));
+  };
+  EXPECT_EQ(kinds({"train.lr_scheduler.warmup_steps=20"}, 10), "warmup-too-long");
+  EXPECT_EQ(kinds({"train.epochs=1000000"}, 10000000), "out-of-range");
+}
+
+TEST(Epochs, AndStepsReplaceEachOtherWhereOneIsLaidOverTheOther) {
+  EXPECT_EQ(good(kSmall, {"train.epochs=2"}).train.epochs, 2);
+  EXPECT_EQ(good(kEpochs, {"train.max_steps=7"}).train.max_steps, 7);
+  EXPECT_EQ(good(kSmall, {"train.epochs=2", "train.max_steps=7"}).train.epochs, 0);
+  EXPECT_EQ(load(kSmall, {"train={epochs: 2, max_steps: 7}"}).diagnostics.all()[0].kind, diag::Kind::steps_and_epochs);
+  const Folder folder;
+  folder.write("base.yaml", kEpochs);
+  diag::Diagnostics diagnostics;
+  const auto spec = load_spec(folder.write("spec.yaml", "extends: base.yaml\ntrain: {max_steps: 9}\n"), {}, diagnostics);
+  EXPECT_EQ(diagnostics.render(), "");
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->train.max_steps, 9);
+}
+
+TEST(Validation, OfMoreBatchesThanThereAreIsAWarning) {
+  Spec spec = good(kSmall, {"train.eval_batches=30"});
+  diag::Diagnostics diagnostics;
+  EXPECT_TRUE(complete_with_data(spec, {1000, 7}, diagnostics));
+  EXPECT_EQ(diagnostics.render(),
+            "<command line>:1:20: warning: eval_batches is 30, and the validation data has 7: each validation takes all "
+            "of them [no-effect]\n  help: write 7\n");
+  spec = good(kSmall);
+  diag::Diagnostics none;
+  EXPECT_TRUE(complete_with_data(spec, {1000, 7}, none));
+  EXPECT_EQ(none.render(), "") << "nobody asked for 20";
+}
+
+TEST(Options, AreAnsweredByTheirNames) {
+  EXPECT_EQ(option_problem("sample.temperature", "-1", "--temperature"),
+            "--temperature must be between 0 and 100, not -1");
+  EXPECT_EQ(option_problem("sample.top_k", "few", "--top-k"), "--top-k takes a whole number, not the text \"few\"");
+  EXPECT_EQ(option_problem("sample.top_k", "40", "--top-k"), "");
 }
 
 TEST(Load, CountsFeaturesAndLabelsOfASeries) {

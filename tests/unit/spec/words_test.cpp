@@ -4,7 +4,10 @@
 #include <set>
 
 #include "spec/enums.h"
+#include "spec/key_table.h"
+#include "spec/optimizer_table.h"
 #include "spec/scalar.h"
+#include "support.h"
 #include "targets/target.h"
 
 namespace hydrac::spec {
@@ -23,6 +26,24 @@ void expect_spellings_round_trip() {
   }
   EXPECT_GT(index, 0u);
   EXPECT_EQ(enum_from<E>("nonsense"), std::nullopt);
+}
+
+// That each has a row is looked at where this compiles; its defaults in words stand beside the key.
+TEST(Optimizers, HaveTheDefaultsThatTheDocsSay) {
+  const auto words = [](std::string_view path) { return std::string(find_key(path)->derived); };
+  for (const OptimizerRow& row : kOptimizers) {
+    const std::string name(to_string(row.name));
+    EXPECT_NE(words("train.optimizer.learning_rate").find(name), std::string::npos) << name;
+    EXPECT_NE(words("train.optimizer.weight_decay").find(name), std::string::npos) << name;
+    EXPECT_EQ(words("train.optimizer.betas").find(name) != std::string::npos, row.reads_betas) << name;
+    diag::Diagnostics diagnostics;
+    const auto spec = load_spec_text("spec.yaml", kSmall, std::vector<std::string>{"train.optimizer.name=" + name},
+                                     diagnostics);
+    ASSERT_TRUE(spec);
+    EXPECT_EQ(spec->train.optimizer.learning_rate, row.learning_rate);
+    EXPECT_EQ(spec->train.optimizer.weight_decay, row.weight_decay);
+    EXPECT_EQ(spec->train.optimizer.betas, row.betas);
+  }
 }
 
 TEST(Enums, SpellingsRoundTrip) {
@@ -51,6 +72,13 @@ TEST(Scalar, FollowsTheCoreSchema) {
   EXPECT_EQ(std::get<double>(plain("+.5")), 0.5);
   EXPECT_EQ(std::get<double>(plain("5.")), 5.0);
   EXPECT_EQ(std::get<double>(plain("1e999")), std::numeric_limits<double>::infinity());
+}
+
+TEST(Scalar, TellsTooSmallFromTooLarge) {
+  EXPECT_TRUE(std::holds_alternative<Underflow>(plain("1e-999")));
+  EXPECT_TRUE(std::holds_alternative<Underflow>(plain("-1e-999")));
+  EXPECT_EQ(std::get<double>(plain("-1e999")), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(std::get<double>(plain("0e-999")), 0);
 }
 
 TEST(Scalar, TakesEverythingElseForText) {

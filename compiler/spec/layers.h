@@ -1,0 +1,16 @@
+// What a spec is laid together from: the specs it extends, itself, and overrides.
+#pragma once
+#include "spec/tree.h"
+
+namespace hydrac::spec {
+
+// Two keys of a section of which a spec writes one.
+struct Alternatives {
+  std::string_view section, one, other;
+};
+inline constexpr Alternatives kLength{"train", "max_steps", "epochs"};
+
+// Lays `over` onto `base`, as overlay() does; where `over` writes one of two alternatives, the other leaves `base`.
+void overlay_spec(Node& base, Node over);
+
+}  // namespace hydrac::spec

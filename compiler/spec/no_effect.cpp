@@ -1,0 +1,138 @@
+// Warnings: keys that were written, with a value of their own, and change nothing given the others.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "spec/check.h"
+#include "spec/optimizer_table.h"
+#include "targets/target.h"
+
+namespace hydrac::spec {
+namespace {
+
+// Keys that change nothing while `idle` holds.
+struct Vain {
+  bool idle;
+  std::string because;
+  std::vector<std::string_view> paths;
+};
+
+std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
+  const auto& m = spec.model;
+  const bool series = m.input == Input::series;
+  return {
+      {m.position != Position::rope,
+       fmt::format("position is {}", to_string(m.position)),
+       {"model.rope_theta", "model.rope_scaling.factor", "model.rope_scaling.low_freq_factor",
+        "model.rope_scaling.high_freq_factor", "model.rope_scaling.original_max_position_embeddings"}},
+      {m.rope_scaling.factor == 1,
+       "rope_scaling.factor is 1",
+       {"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor",
+        "model.rope_scaling.original_max_position_embeddings"}},
+      {series,
+       "the input is series",
+       {"model.vocab_size", "model.tie_word_embeddings", "data.tokenizer", "data.text_key", "data.cache_dir",
+        "sample.prompt", "sample.max_new_tokens", "sample.temperature", "sample.top_k", "sample.top_p",
+        "sample.seed"}},
+      {!series,
+       "the input is tokens",
+       {"model.num_features", "model.num_labels", "data.features", "data.target"}},
+      {m.head == Head::regression, "the head is regression", {"train.label_smoothing", "optimizations.loss"}},
+  };
+}
+
+// Whether a pattern could name files whose extension begins like this: not known where it ends in a wildcard.
+bool may_name(const std::string& pattern, std::string_view extension) {
+  const std::string name = pattern.substr(pattern.rfind('/') + 1);
+  const size_t dot = name.find_last_of('.');
+  return dot == std::string::npos || name.find_first_of("*?[{", dot) != std::string::npos ||
+         name.find(extension) != std::string::npos;
+}
+
+template <class Predicate>
+bool none_of_the_files(const SpecKeys& spec, Predicate predicate) {
+  return std::ranges::none_of(spec.data.path, predicate) && std::ranges::none_of(spec.data.val_path, predicate);
+}
+
+std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
+  const auto is_no_shard = [](const std::string& pattern) { return !pattern.ends_with(".bin"); };
+  const auto is_json = [](const std::string& pattern) {
+    return may_name(pattern, ".json") || may_name(pattern, ".ndjson");
+  };
+  const bool no_validation = spec.data.val_fraction == 0 && spec.data.val_path.empty();
+  return {
+      {none_of_the_files(spec, is_json), "data.path names no JSONL", {"data.text_key"}},
+      {none_of_the_files(spec, is_no_shard), "token shards are read as they are", {"data.cache_dir"}},
+      {!spec.data.val_path.empty(), "data.val_path is given", {"data.val_fraction"}},
+      {no_validation, "val_fraction is 0 and there is no val_path", {"train.eval_steps", "train.eval_batches"}},
+      {spec.train.eval_steps == 0, "eval_steps is 0", {"train.eval_batches"}},
+  };
+}
+
+// Whether no step of the run has a decayed learning rate.
+bool never_decays(const SpecKeys& spec) {
+  const LrScheduler& s = spec.train.lr_scheduler;
+  if (waits_for_data(spec)) return false;
+  return s.name == Schedule::wsd ? s.decay_steps == 0 : s.warmup_steps >= spec.train.max_steps;
+}
+
+std::vector<Vain> vain_training_keys(const SpecKeys& spec) {
+  const OptimizerRow& optimizer = row_of(spec.train.optimizer.name);
+  const LearningRateCurve& curve = spec.train.lr_scheduler.name;
+  const std::string optimizer_is = fmt::format("the optimizer is {}", to_string(optimizer.name));
+  return {
+      {!optimizer.reads_betas, optimizer_is, {"train.optimizer.betas"}},
+      {!optimizer.reads_eps, optimizer_is, {"train.optimizer.eps"}},
+      {!optimizer.reads_momentum, optimizer_is, {"train.optimizer.momentum"}},
+      {curve == Schedule::constant || curve.function,
+       curve.function ? "the schedule is a function" : "the schedule is constant",
+       {"train.lr_scheduler.min_ratio", "train.lr_scheduler.decay_steps"}},
+      {never_decays(spec), "no step is left for a decay", {"train.lr_scheduler.min_ratio"}},
+      {spec.train.save_steps == 0,
+       "save_steps is 0, so that a run without interruptions saves once",
+       {"train.save_total_limit"}},
+      {spec.sample.max_new_tokens == 0,
+       "max_new_tokens is 0",
+       {"sample.prompt", "sample.temperature", "sample.top_k", "sample.top_p", "sample.seed"}},
+      {spec.sample.temperature == 0, "temperature is 0", {"sample.top_k", "sample.top_p", "sample.seed"}},
+  };
+}
+
+// What a cpu cannot do at all is an error (check_target.cpp).
+std::vector<Vain> vain_optimizations(const SpecKeys& spec) {
+  const auto& o = spec.optimizations;
+  const bool cpu = targets::find(spec.target)->is_cpu();
+  return {
+      {!cpu, "the target is a GPU", {"optimizations.threads"}},
+      {cpu && o.attention == AttentionKernel::generated,
+       "the cpu has no other attention",
+       {"optimizations.attention"}},
+      {cpu && o.fused_products == FusedProducts::none,
+       "the cpu has none",
+       {"optimizations.fused_products"}},
+      {computes_in_32_bits(o.precision),
+       fmt::format("precision is {}", to_string(o.precision)),
+       {"optimizations.residual", "optimizations.gradients"}},
+  };
+}
+
+}  // namespace
+
+void advise_no_effect(Draft& draft) {
+  std::set<std::string_view> reported;
+  for (const auto& rules : {vain_model_keys(draft.spec), vain_data_keys(draft.spec), vain_training_keys(draft.spec),
+                            vain_optimizations(draft.spec)}) {
+    for (const Vain& rule : rules) {
+      for (const std::string_view path : rule.paths) {
+        if (!rule.idle || !draft.chosen(path) || !draft.usable({path}) || !reported.insert(path).second) continue;
+        draft.report(diag::Kind::no_effect, {path}, fmt::format("{} has no effect: {}", path, rule.because),
+                     "remove it");
+      }
+    }
+  }
+}
+
+}  // namespace hydrac::spec

@@ -1,0 +1,186 @@
+// Every key of keys.def does something: another value changes the program, its batches or its run, or is refused. The
+// table has a case for each; a key without one fails.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "evidence.h"
+#include "spec/key_table.h"
+
+namespace hydrac::test {
+namespace {
+
+const std::string kTokens =
+    "name: base\n"
+    "target: cpu\n"
+    "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 4}\n"
+    "data: {path: a.txt, val_fraction: 0.1}\n"
+    "train: {sequence_len: 16, micro_batch_size: 2, max_steps: 8, eval_steps: 4, eval_batches: 2, log_steps: 1}\n"
+    "optimizations: {threads: 1}\n"
+    "sample: {max_new_tokens: 20, temperature: 1}\n";
+
+const std::string kSeries =
+    "name: series\n"
+    "target: cpu\n"
+    "model: {input: series, hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 4}\n"
+    "data: {path: series.csv, features: [a, b], target: [y], val_fraction: 0.2}\n"
+    "train: {sequence_len: 8, micro_batch_size: 2, max_steps: 8}\n"
+    "optimizations: {threads: 1}\n";
+
+const std::string kHopper =
+    "name: hopper\n"
+    "target: h200\n"
+    "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 256}\n"
+    "data: {path: a.txt}\n"
+    "train: {sequence_len: 128, micro_batch_size: 2, max_steps: 8}\n";
+
+struct Case {
+  std::string key;
+  std::string other;  // another value than the base has
+  Shows shows = Shows::program;
+  std::string base = kTokens;
+  std::vector<std::string> with = {};  // overrides of the base, without and with the other value
+  std::string refused = {};            // refusal: the kind
+};
+
+// Wavelengths of 8 / 2 frequencies: 6, 63, 628 and 6283 positions. The second is between 64 / 4 and 64 / 1.
+const std::vector<std::string> kScaled = {"model.rope_scaling.factor=8",
+                                          "model.rope_scaling.original_max_position_embeddings=64"};
+
+const std::vector<Case> kCases = {
+    {"name", "other", Shows::run},
+    {"target", "h100", Shows::program, kHopper, {"target=a100"}},
+    {"extends", "below.yaml", Shows::program},
+    {"model.from", "config.json"},
+    {"model.input", "tokens", Shows::program, kSeries},
+    {"model.num_features", "3", Shows::refusal, kSeries, {}, "labels-mismatch"},
+    {"model.head", "classification", Shows::refusal, kSeries, {}, "missing-key"},
+    {"model.num_labels",
+     "3",
+     Shows::program,
+     kSeries,
+     {"model.head=classification", "model.num_labels=2", "data.target=up"}},
+    {"model.hidden_size", "64"},
+    {"model.num_hidden_layers", "2"},
+    {"model.num_attention_heads", "2"},
+    {"model.num_key_value_heads", "2"},
+    {"model.head_dim", "16"},
+    {"model.intermediate_size", "48"},
+    {"model.vocab_size", "300"},
+    {"model.max_position_embeddings", "64", Shows::program, kTokens, {"model.position=learned"}},
+    {"model.max_position_embeddings", "64", Shows::run},
+    {"model.max_position_embeddings", "8", Shows::refusal, kTokens, {}, "sequence-too-long"},
+    {"model.norm", "layernorm"},
+    {"model.norm_eps", "0.001"},
+    {"model.norm_bias", "false", Shows::program, kTokens, {"model.norm=layernorm"}},
+    {"model.hidden_act", "gelu"},
+    {"model.position", "none"},
+    {"model.rope_theta", "500"},
+    {"model.rope_scaling.rope_type", "yarn", Shows::refusal, kTokens, {}, "unknown-value"},
+    {"model.rope_scaling.factor", "2", Shows::program, kTokens, kScaled},
+    {"model.rope_scaling.low_freq_factor", "0.5", Shows::program, kTokens, kScaled},
+    {"model.rope_scaling.high_freq_factor", "8", Shows::program, kTokens, kScaled},
+    {"model.rope_scaling.original_max_position_embeddings", "128", Shows::program, kTokens, kScaled},
+    {"model.qk_norm", "true"},
+    {"model.attention_bias", "true"},
+    {"model.attention_output_bias", "true"},
+    {"model.mlp_bias", "true"},
+    {"model.tie_word_embeddings", "false"},
+    {"model.dropout", "0.1"},
+    {"model.attention_dropout", "0.1"},
+    {"model.initializer_range", "0.05"},
+    {"data.path", "b.txt", Shows::batches},
+    {"data.tokenizer", "char", Shows::batches},
+    {"data.val_fraction", "0.3", Shows::batches},
+    {"data.val_path", "b.txt", Shows::batches},
+    {"data.text_key", "other", Shows::batches, kTokens, {"data.path=c.jsonl"}},
+    {"data.shuffle", "false", Shows::batches},
+    {"data.shuffle", "false", Shows::batches, kSeries},
+    {"data.cache_dir", "elsewhere", Shows::batches},
+    {"data.features", "[b, a]", Shows::batches, kSeries},
+    {"data.target", "[up]", Shows::batches, kSeries},
+    {"train.sequence_len", "8", Shows::batches},
+    {"train.micro_batch_size", "3", Shows::batches},
+    {"train.gradient_accumulation_steps", "2"},
+    {"train.gradient_accumulation_steps", "2", Shows::run},
+    {"train.max_steps", "6", Shows::run},
+    {"train.epochs", "0.5", Shows::run},
+    {"train.optimizer.name", "lion"},
+    {"train.optimizer.learning_rate", "0.01"},
+    {"train.optimizer.betas", "[0.8, 0.9]"},
+    {"train.optimizer.eps", "1.0e-6"},
+    {"train.optimizer.weight_decay", "0.3"},
+    {"train.optimizer.momentum", "0.5", Shows::program, kTokens, {"train.optimizer.name=sgd"}},
+    {"train.lr_scheduler.name", "linear"},
+    {"train.lr_scheduler.warmup_steps", "2"},
+    {"train.lr_scheduler.min_ratio", "0.3"},
+    {"train.lr_scheduler.decay_steps", "3"},
+    {"train.loss", "mse", Shows::refusal, kTokens, {}, "loss-needs-head"},
+    {"train.max_grad_norm", "0.5"},
+    {"train.label_smoothing", "0.1"},
+    {"train.seed", "7"},
+    {"train.seed", "7", Shows::batches},
+    {"train.eval_steps", "2", Shows::run},
+    {"train.eval_batches", "1", Shows::run},
+    {"train.save_steps", "2", Shows::run},
+    {"train.save_total_limit", "1", Shows::run, kTokens, {"train.save_steps=2"}},
+    {"train.log_steps", "3", Shows::run},
+    {"optimizations.precision", "fp16", Shows::program, kHopper},
+    {"optimizations.residual", "compute", Shows::program, kHopper},
+    {"optimizations.weights", "bf16", Shows::program, kHopper},
+    {"optimizations.gradients", "compute", Shows::program, kHopper},
+    {"optimizations.attention", "generated", Shows::program, kHopper, {"target=a100"}},
+    {"optimizations.fused_products", "all", Shows::program, kHopper, {"optimizations.fused_products=none"}},
+    {"optimizations.loss", "fused_linear"},
+    {"optimizations.recompute", "block"},
+    {"optimizations.optimizer_state", "bf16", Shows::program, kHopper},
+    {"optimizations.cuda_graph", "true", Shows::refusal, kTokens, {}, "option-unsupported"},
+    {"optimizations.cuda_graph", "false", Shows::emitted, kHopper},
+    {"optimizations.streams", "1", Shows::program, kHopper},
+    {"optimizations.threads", "2"},
+    {"sample.prompt", "12", Shows::run},
+    {"sample.max_new_tokens", "10", Shows::run},
+    {"sample.temperature", "0", Shows::run},
+    {"sample.top_k", "1", Shows::run},
+    {"sample.top_p", "0.01", Shows::run},
+    {"sample.seed", "7", Shows::run},
+    {"output.dir", "elsewhere/run", Shows::run},
+};
+
+class EveryKey : public testing::TestWithParam<Case> {};
+
+TEST_P(EveryKey, ChangesWhatIsMadeOrIsRefused) {
+  const Case& c = GetParam();
+  std::string yaml = c.base;
+  std::vector<std::string> overrides = c.with;
+  const std::string before = evidence(c.shows, c.base, c.with);
+  if (c.key == "extends")  // is no override
+    yaml = "extends: " + c.other + "\n" + yaml;
+  else
+    overrides.push_back(c.key + "=" + c.other);
+  const std::string after = evidence(c.shows, yaml, overrides);
+  if (c.shows == Shows::refusal) {
+    EXPECT_EQ(before, "");
+    EXPECT_EQ(after, c.refused + " ");
+    return;
+  }
+  EXPECT_EQ(evidence(c.shows, c.base, c.with), before) << "differs by itself";
+  EXPECT_NE(after, before) << c.key << ": " << c.other << " changes nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(Keys, EveryKey, testing::ValuesIn(kCases), [](const auto& info) {
+  std::string name = info.param.key + "_" + std::to_string(info.index);
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+});
+
+TEST(KeyCases, AreThereForEveryKey) {
+  std::set<std::string> tried;
+  for (const Case& c : kCases) tried.insert(c.key);
+  for (const spec::KeyRow& row : spec::key_rows())
+    EXPECT_EQ(tried.erase(row.path), 1u) << row.path << " has no case that shows what it does";
+  EXPECT_EQ(tried, std::set<std::string>()) << "no keys";
+}
+
+}  // namespace
+}  // namespace hydrac::test

@@ -1,0 +1,202 @@
+#include "evidence.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/build_program.h"
+#include "cli/spec_input.h"
+#include "cli/train_settings.h"
+#include "emit/emit.h"
+#include "program/program.h"
+#include "runtime/program/initialize.h"
+#include "runtime/train/train.h"
+#include "spec/load.h"
+#include "targets/executable/program_layout.h"
+#include "tests/unit/support/temp_dir.h"
+#include "tests/unit/train/fake_program.h"
+
+namespace hydrac::test {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string numbers(size_t count, uint64_t seed) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += fmt::format("{} ", runtime::mix64(seed * 1000 + i) % 997);
+  return text;
+}
+
+std::string series() {
+  std::string text = "a,b,y,up\n";
+  for (uint64_t row = 0; row < 120; ++row) {
+    const auto value = [&](uint64_t column) { return runtime::mix64(row * 8 + column) % 100; };
+    text += fmt::format("{},{},{},{}\n", value(0), value(1), value(2), value(3) % 2);
+  }
+  return text;
+}
+
+spec::Spec loaded(const std::string& yaml, const std::vector<std::string>& overrides) {
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec = spec::load_spec_text("spec.yaml", yaml, overrides, diagnostics);
+  if (!spec) throw std::runtime_error(diagnostics.render());
+  return *spec;
+}
+
+std::string starting_values(const runtime::ProgramLayout& layout) {
+  std::string text = fmt::format("seed {}\n", layout.seed);
+  uint32_t stream = 0;
+  for (const runtime::ParameterStart& start : layout.starts) {
+    std::vector<float> values(static_cast<size_t>(std::min<int64_t>(start.place.elements, 8)));
+    runtime::initialize_parameter(values, 0, start, layout.seed, stream++);
+    text += fmt::format("{}\n", values);
+  }
+  if (!layout.rope) return text;
+  const auto elements = static_cast<size_t>(layout.rope->tokens * layout.rope->head_dim / 2);
+  std::vector<float> cos(elements), sin(elements);
+  runtime::fill_rope_tables(*layout.rope, cos, sin);
+  return text + fmt::format("{}\n{}\n", cos, sin);
+}
+
+std::string program_of(spec::Spec spec) {
+  cli::complete_for_planning(spec);
+  const driver::Compiled compiled = cli::plan_program(spec, {.offline = true}).compiled;
+  std::string text = fmt::format("{} threads\n", compiled.threads);
+  for (const program::Dimension& d : compiled.program.dimensions) text += fmt::format("{} {}\n", d.symbol, d.size);
+  for (const program::Kernel& kernel : compiled.program.kernels) text += program::definition_text(kernel);
+  text += to_text(compiled.graph, compiled.program);
+  text += to_text(compiled.graph, compiled.plan);
+  const runtime::ProgramLayout layout = targets::layout_of(compiled);
+  text += fmt::format("{} bytes, {} micro-batches\n", layout.arena_bytes, layout.gradient_accumulation_steps);
+  return text + starting_values(layout);
+}
+
+std::string emitted(spec::Spec spec) {
+  cli::complete_for_planning(spec);
+  const driver::Compiled compiled = cli::plan_program(spec, {.offline = true}).compiled;
+  std::string text;
+  for (const auto& [name, source] : emit::emit(compiled, cli::train_settings(compiled.spec), {"spec.yaml", {}}))
+    if (name != "spec.inc" && name != "train.cpp") text += name + "\n" + source;
+  return text;
+}
+
+// Every file below the working folder but TensorBoard's, whose names have the time.
+std::string files() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(".")) {
+    const std::string name = entry.path().generic_string();
+    if (entry.is_regular_file() && name.find("tfevents") == std::string::npos) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}\n", fmt::join(names, "\n"));
+}
+
+std::string text_of(const runtime::Batch& batch) {
+  return fmt::format("{} {} {} {}\n", batch.tokens, batch.targets, batch.features, batch.float_targets);
+}
+
+std::string batches_of(spec::Spec spec) {
+  const runtime::Corpus corpus = cli::open_corpus(spec, true);
+  std::string text = corpus.tokenizer ? corpus.tokenizer->to_json() : "";
+  runtime::Batch batch;
+  for (int64_t sample = 0; sample < 2 * corpus.loader->samples_per_epoch(); sample += corpus.loader->batch_size()) {
+    corpus.loader->fill_train(sample, batch);
+    text += text_of(batch);
+  }
+  for (int64_t index = 0; index < corpus.loader->eval_batches(); ++index) {
+    corpus.loader->fill_eval(index, batch);
+    text += "validation " + text_of(batch);
+  }
+  return text + files();
+}
+
+// metrics.jsonl without what depends on time.
+std::string metrics(const fs::path& file) {
+  std::string text;
+  std::istringstream lines(slurp(file));
+  for (std::string line; std::getline(lines, line);) {
+    nlohmann::json record = nlohmann::json::parse(line);
+    for (const char* timing : {"tokens_per_second", "step_ms", "mfu"}) record.erase(timing);
+    text += record.dump() + "\n";
+  }
+  return text;
+}
+
+std::string run_of(spec::Spec spec) {
+  const runtime::Corpus corpus = cli::open_corpus(spec, true);
+  runtime::TrainOptions options = cli::train_settings(spec).train;
+  options.tokenizer = corpus.tokenizer.get();
+  options.terminal = false;
+  std::FILE* out = std::tmpfile();
+  options.out = out;
+  runtime::FakeProgram program;
+  const runtime::TrainReport report = runtime::train(program, corpus.loader, options);
+  std::string printed(static_cast<size_t>(std::ftell(out)), '\0');
+  std::rewind(out);
+  EXPECT_EQ(std::fread(printed.data(), 1, printed.size(), out), printed.size());
+  std::fclose(out);
+  const std::string saved = report.checkpoint.string();  // what follows its name is the sample
+  return files() + metrics(options.run_dir / "metrics.jsonl") + slurp(report.checkpoint / "config.json") +
+         printed.substr(printed.rfind(saved) + saved.size());
+}
+
+// Of the spec, or of what is done with it.
+std::string refusal_of(const std::string& yaml, const std::vector<std::string>& overrides) {
+  diag::Diagnostics diagnostics;
+  spec::load_spec_text("spec.yaml", yaml, overrides, diagnostics);
+  std::string kinds;
+  for (const diag::Diagnostic& diagnostic : diagnostics.all())
+    if (severity(diagnostic.kind) == diag::Severity::error) kinds += id(diagnostic.kind) + " ";
+  return kinds;
+}
+
+}  // namespace
+
+Bench::Bench() : before_(fs::current_path().string()) {
+  std::string pattern = (fs::temp_directory_path() / "hydrac-keys-XXXXXX").string();
+  if (!::mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp failed for " + pattern);
+  folder_ = pattern;
+  fs::current_path(folder_);
+  spill("a.txt", numbers(400, 1));
+  spill("b.txt", numbers(200, 2));
+  std::string lines;
+  for (int line = 0; line < 20; ++line) {
+    const auto seed = static_cast<uint64_t>(line);
+    lines += nlohmann::json{{"text", numbers(20, seed)}, {"other", numbers(20, seed + 50)}}.dump() + "\n";
+  }
+  spill("c.jsonl", lines);
+  spill("series.csv", series());
+  spill("below.yaml", "train: {seed: 5}\n");
+  spill("config.json", R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "intermediate_size": 128, "vocab_size": 256, "rms_norm_eps": 0.001, "hidden_act": "silu"})");
+}
+
+Bench::~Bench() {
+  fs::current_path(before_);
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+std::string evidence(Shows shows, const std::string& yaml, const std::vector<std::string>& overrides) {
+  const Bench bench;
+  switch (shows) {
+    case Shows::program:
+      return program_of(loaded(yaml, overrides));
+    case Shows::batches:
+      return batches_of(loaded(yaml, overrides));
+    case Shows::emitted:
+      return emitted(loaded(yaml, overrides));
+    case Shows::run:
+      return run_of(loaded(yaml, overrides));
+    case Shows::refusal:
+      return refusal_of(yaml, overrides);
+  }
+  throw std::logic_error("no such evidence");
+}
+
+}  // namespace hydrac::test
