@@ -94,6 +94,7 @@ class Trainer {
   std::optional<double> loss_, eval_loss_;
   std::filesystem::path checkpoint_;   // the newest
   std::optional<int64_t> saved_step_;  // and its step
+  bool said_note_ = false;             // options_.checkpoint_note
 };
 
 Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader, const TrainOptions& options)
@@ -271,16 +272,18 @@ void Trainer::keep(MetricsRecord record) {
 }
 
 void Trainer::save() {
-  CheckpointContents contents{options_.identity, {}, options_.checkpoint_files};
+  CheckpointContents contents{options_.identity, {}, options_.checkpoint_files, options_.zero_tensors};
   contents.position = {program_.counters(), source_->samples_seen(), skipped_, loss_, eval_loss_};
   if (contents.position.counters.step != step_) {
     throw std::logic_error(
         fmt::format("the program counts {} steps after {}", contents.position.counters.step, step_));
   }
   checkpoint_ = save_checkpoint(options_.run_dir, program_, contents);
+  const bool first = !std::exchange(said_note_, true);
   saved_step_ = step_;
   remove_old_checkpoints(options_.run_dir, options_.save_total_limit);
   console_.message(fmt::format("saved {}", checkpoint_.string()));
+  if (first && !options_.checkpoint_note.empty()) console_.message(options_.checkpoint_note);
 }
 
 void Trainer::write_sample() {
