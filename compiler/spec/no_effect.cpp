@@ -34,7 +34,7 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
         "model.rope_scaling.original_max_position_embeddings"}},
       {series,
        "the input is series",
-       {"model.vocab_size", "model.tie_word_embeddings", "data.tokenizer", "data.text_key", "data.cache_dir",
+       {"model.vocab_size", "model.tie_word_embeddings", "data.tokenizer", "data.format", "data.text_key", "data.cache_dir",
         "sample.prompt", "sample.max_new_tokens", "sample.temperature", "sample.top_k", "sample.top_p",
         "sample.seed"}},
       {!series,
@@ -64,6 +64,7 @@ std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
   };
   const bool no_validation = spec.data.val_fraction == 0 && spec.data.val_path.empty();
   return {
+      {spec.data.format == DataFormat::uint16, "data.format is uint16", {"data.text_key"}},
       {none_of_the_files(spec, is_json), "data.path names no JSONL", {"data.text_key"}},
       {none_of_the_files(spec, is_no_shard), "token shards are read as they are", {"data.cache_dir"}},
       {!spec.data.val_path.empty(), "data.val_path is given", {"data.val_fraction"}},
@@ -91,8 +92,8 @@ std::vector<Vain> vain_training_keys(const SpecKeys& spec) {
        curve.function ? "the schedule is a function" : "the schedule is constant",
        {"train.lr_scheduler.min_ratio", "train.lr_scheduler.decay_steps"}},
       {never_decays(spec), "no step is left for a decay", {"train.lr_scheduler.min_ratio"}},
-      {spec.train.save_steps == 0,
-       "save_steps is 0, so that a run without interruptions saves once",
+      {spec.train.save_steps == 0 && spec.train.save_minutes == 0 && !spec.train.save_best,
+       "save_steps and save_minutes are 0, so that a run without interruptions saves once",
        {"train.save_total_limit"}},
       {spec.sample.max_new_tokens == 0,
        "max_new_tokens is 0",

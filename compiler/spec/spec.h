@@ -64,7 +64,8 @@ inline bool computes_in_32_bits(Precision precision) {
 // Whether the mlp has two input projections. A function's parameters say so.
 inline bool is_gated(const HiddenAct& act) {
   if (act.function) return act.function->lifted.parameters.size() == 2;
-  return act.word == Activation::swiglu || act.word == Activation::geglu;
+  return act.word == Activation::swiglu || act.word == Activation::geglu ||
+         act.word == Activation::geglu_tanh;
 }
 
 }  // namespace hydrac::spec

@@ -50,7 +50,14 @@ class PackedTokens {
 };
 
 std::string place_of(const Document& document) {
-  return document.line == 0 ? document.file : fmt::format("{}:{}", document.file, document.line);
+  switch (document.kind) {
+    case SourceKind::jsonl:
+      return fmt::format("{}:{}", document.file, document.line);
+    case SourceKind::json:
+      return fmt::format("{}: element {}", document.file, document.line);
+    default:
+      return document.file;
+  }
 }
 
 PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& options,
@@ -112,7 +119,8 @@ std::vector<InputFile> text_files(const CorpusOptions& options, const char* why_
   std::vector<InputFile> files = expand_patterns(options.patterns, options.base);
   for (const InputFile& file : files) {
     const SourceKind kind = source_kind(file);
-    if (kind == SourceKind::tokens) throw InputError(fmt::format("{} is a token shard, {}", file.name, why_no_shards));
+    if (kind == SourceKind::tokens || options.raw_uint16)
+      throw InputError(fmt::format("{} is a token shard, {}", file.name, why_no_shards));
     if (kind == SourceKind::csv)
       throw InputError(fmt::format("{}: a CSV file holds series, not text", file.name));
   }
@@ -123,6 +131,7 @@ std::vector<InputFile> text_files(const CorpusOptions& options, const char* why_
 
 std::shared_ptr<const TokenStore> load_tokens(const CorpusOptions& options, const Tokenizer& tokenizer) {
   const std::vector<InputFile> all = expand_patterns(options.patterns, options.base);
+  if (options.raw_uint16) return open_raw_tokens(all, tokenizer.vocab_size());
   const auto is_shard = [](const InputFile& file) { return source_kind(file) == SourceKind::tokens; };
   if (std::all_of(all.begin(), all.end(), is_shard))
     return open_token_shards(all, tokenizer.fingerprint(), tokenizer.vocab_size());
@@ -146,9 +155,10 @@ std::shared_ptr<const TokenStore> load_tokens(const CorpusOptions& options, cons
 }
 
 std::unique_ptr<Tokenizer> make_corpus_char_tokenizer(const CorpusOptions& options) {
-  const std::vector<InputFile> files = text_files(options,
-                                                  "and data.tokenizer: char makes its vocabulary from text: write the "
-                                                  "tokenizer that the shard was made with, or give text");
+  const std::vector<InputFile> files =
+      text_files(options,
+                 "and data.tokenizer: char makes its vocabulary from text: write the "
+                 "tokenizer that the shard was made with, or give text");
   return make_char_tokenizer([&](const TextVisitor& visit) {
     for_each_document(files, options.text_key, [&](const Document& document) {
       try {
