@@ -5,6 +5,10 @@
 option(HYDRAC_UNITY "compile several files of a folder at once, which builds a fresh clone in half the time" ON)
 set(HYDRAC_UNITY_FILES 8)  # few enough that an edit compiles in seconds
 
+if(NOT HYDRAC_FMT)
+  set(HYDRAC_FMT fmt::fmt)
+endif()
+
 # hydrac_library(NAME [DEPENDS lib...] [SEPARATE]): every .cpp of this folder as one static library with the project's
 # warnings. Headers are included from the roots `compiler/` ("ir/graph.h") and the repository ("runtime/arena.h").
 # SEPARATE: files that use the same names for their own functions, so each is compiled by itself.
@@ -18,7 +22,7 @@ function(hydrac_library name)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/compiler
                              ${PROJECT_SOURCE_DIR}/templates ${PROJECT_SOURCE_DIR}/templates/include)
   target_compile_options(${name} PRIVATE ${HYDRAC_WARNINGS})
-  target_link_libraries(${name} PUBLIC fmt::fmt ${ARG_DEPENDS})
+  target_link_libraries(${name} PUBLIC ${HYDRAC_FMT} ${ARG_DEPENDS})
 endfunction()
 
 # hydrac_test(NAME DEPENDS lib... [SOURCES file...]): a GoogleTest program, by default from every .cpp here.

@@ -16,6 +16,8 @@ int diff_verb(const Arguments& arguments) {
   const std::string extension = std::filesystem::path(second).extension().string();
   const bool two_specs =
       !std::filesystem::is_directory(second) && (extension == ".yaml" || extension == ".yml");
+  if (two_specs && (arguments.has("--stat") || arguments.has("--quiet")))
+    throw runtime::InputError("--stat and -q are for a spec and a folder, not for two specs");
   return two_specs ? diff_specs(arguments) : diff_folder(arguments, second);
 }
 

@@ -1,8 +1,10 @@
-// `hydrac emit` and `hydrac diff SPEC FOLDER`: the program of a spec as source code.
+// `hydrac emit`: the program of a spec as source code.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <ranges>
+#include <string_view>
 
 #include "cli/build_program.h"
 #include "cli/emitted_files.h"
@@ -18,8 +20,36 @@ namespace hydrac::cli {
 
 using runtime::InputError;
 
+namespace {
+
+constexpr std::string_view kThreadsKey = "optimizations.threads=";
+
+// The command line's part of a program, its number of threads last, wherever that stood.
+std::vector<std::string> recorded_overrides(const Arguments& arguments,
+                                            const std::optional<std::string>& threads) {
+  std::vector<std::string> overrides = arguments.overrides;
+  std::erase_if(overrides, [](const std::string& word) { return word.starts_with(kThreadsKey); });
+  if (threads) overrides.push_back(std::string(kThreadsKey) + *threads);
+  return overrides;
+}
+
+std::optional<std::string> threads_asked_for(const Arguments& arguments) {
+  if (const auto threads = arguments.value("--threads")) return threads;
+  for (const std::string& word : arguments.overrides | std::views::reverse) {
+    if (word.starts_with(kThreadsKey)) return word.substr(kThreadsKey.size());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 // The same on every machine: nothing is asked of a GPU that happens to be here.
-emit::Files emitted_files(const Arguments& arguments, spec::Spec spec) {
+emit::Files emitted_files(const Arguments& arguments, spec::Spec spec, const std::filesystem::path& folder) {
+  std::optional<std::string> threads = threads_asked_for(arguments);
+  if (spec.target == "cpu" && spec.optimizations.threads == 0 && !threads) {
+    spec.optimizations.threads = emit::recorded_threads(folder).value_or(0);
+    threads = std::to_string(spec.optimizations.threads);
+  }
   if (spec.target == "cpu" && spec.optimizations.threads == 0) {
     throw InputError(
         "an emitted program runs with a fixed number of threads, and optimizations.threads is 0, this machine's "
@@ -30,10 +60,8 @@ emit::Files emitted_files(const Arguments& arguments, spec::Spec spec) {
   options.offline = true;
   const PlannedProgram planned = plan_program(spec, options);
   require_fit(planned.problem);
-  emit::Origin origin{std::filesystem::path(arguments.positional[0]).filename().string(),
-                      arguments.overrides};
-  if (const auto threads = arguments.value("--threads"))
-    origin.overrides.push_back("optimizations.threads=" + *threads);
+  const emit::Origin origin{std::filesystem::path(arguments.positional[0]).filename().string(),
+                            recorded_overrides(arguments, threads)};
   emit::Files files = emit::emit(planned.compiled, train_settings(planned.compiled.spec), origin);
   if (arguments.has("--vendor-runtime")) files.merge(emit::carried_runtime());
   return files;
@@ -68,7 +96,7 @@ int emit_verb(const Arguments& arguments) {
   if (!folder) throw InputError("where to? Name the folder: hydrac emit SPEC -o FOLDER");
   const std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
-  const emit::Files files = emitted_files(arguments, *spec);
+  const emit::Files files = emitted_files(arguments, *spec, *folder);
   const emit::FolderState before = emit::write(*folder, files);
   if (arguments.has("--quiet")) return kFine;
   for (const std::string& name : before.missing) print_change("new", name);
@@ -80,23 +108,6 @@ int emit_verb(const Arguments& arguments) {
       own.size() < files.size() ? fmt::format(", and {} of the runtime", files.size() - own.size()) : "",
       before.is_current() ? ", all as they were" : "");
   return kFine;
-}
-
-int diff_folder(const Arguments& arguments, const std::string& folder) {
-  Arguments of_spec = arguments;
-  of_spec.positional.resize(1);
-  if (std::filesystem::exists(std::filesystem::path(folder) / "runtime"))
-    of_spec.options["--vendor-runtime"] = "";
-  const std::optional<spec::Spec> spec = load(of_spec);
-  if (!spec) return kBadInput;
-  if (!std::filesystem::is_directory(folder))
-    throw InputError(fmt::format("{} is no folder: `hydrac emit` makes one", folder));
-  const emit::FolderState state = emit::compare(folder, emitted_files(of_spec, *spec));
-  for (const std::string& name : state.changed) fmt::print("changed  {}\n", name);
-  for (const std::string& name : state.missing) fmt::print("missing  {}\n", name);
-  for (const std::string& name : state.stale) fmt::print("stale    {}\n", name);
-  for (const std::string& name : state.foreign) fmt::print("foreign  {}\n", name);
-  return state.is_current() ? kFine : kFoundWanting;
 }
 
 }  // namespace hydrac::cli

@@ -1,12 +1,16 @@
 // The files that a verb's command line asks for, for the verbs that emit, compare and build.
 #pragma once
+#include <filesystem>
+
 #include "cli/arguments.h"
 #include "emit/emit.h"
 #include "spec/spec.h"
 
 namespace hydrac::cli {
 
-// Of a loaded spec; with --vendor-runtime the runtime's too. InputError where a program cannot be emitted.
-emit::Files emitted_files(const Arguments& arguments, spec::Spec spec);
+// Of a loaded spec; with --vendor-runtime the runtime's too. Where neither spec nor command line says how
+// many threads run it, as many as run the program that is in `folder` now. InputError where a program cannot
+// be emitted.
+emit::Files emitted_files(const Arguments& arguments, spec::Spec spec, const std::filesystem::path& folder);
 
 }  // namespace hydrac::cli

@@ -29,6 +29,7 @@ const std::vector<Verb>& verbs();
 int main(const std::vector<std::string>& words);
 
 int run_verb(const Arguments&);
+int quickstart_verb(const Arguments&);
 int check_verb(const Arguments&);
 int explain_verb(const Arguments&);
 int emit_verb(const Arguments&);

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli/verb.h"
+#include "cli/version.h"
 #include "diag/suggest.h"
 #include "runtime/app/exit_code.h"
 #include "runtime/error.h"
@@ -39,6 +40,15 @@ const std::vector<Verb>& verbs() {
         kMemory,
         kDump},
        run_verb},
+      {"quickstart",
+       "[key=value ...]",
+       "train a small model right here, of a spec that is inside hydrac; the spec is left to be edited",
+       {{"--data", "PATH", "a text to learn from; without: hydrac's own sources"},
+        {"--output,-o", "FOLDER", "where spec, text and run go; without: quickstart"},
+        kQuiet,
+        kThreads,
+        kMemory},
+       quickstart_verb},
       {"check",
        "SPEC [key=value ...]",
        "what the resolved spec is and what it will need",
@@ -71,8 +81,12 @@ const std::vector<Verb>& verbs() {
        build_verb},
       {"diff",
        "SPEC FOLDER | SPEC SPEC [key=value ...]",
-       "which emitted files are not as they would be emitted now (exit 1); or what changes between two specs",
-       {kThreads, kMemory},
+       "the lines of an emitted program that are not as they would be emitted now (exit 1); or what changes "
+       "between two specs",
+       {{"--stat", "", "of a folder: names of files and numbers of lines only"},
+        {"--quiet,-q", "", "of a folder: names of files only"},
+        kThreads,
+        kMemory},
        diff_verb},
       {"verify",
        "SPEC [key=value ...]",
@@ -121,9 +135,10 @@ void print_help(std::FILE* out) {
   fmt::print(out,
              "hydrac compiles a YAML spec of a model into its training program, and runs it.\n\n"
              "usage: hydrac SPEC [key=value ...]\n       hydrac VERB ...\n\nverbs\n");
-  for (const Verb& verb : verbs()) fmt::print(out, "  {:<8} {}\n", verb.name, verb.help);
+  for (const Verb& verb : verbs()) fmt::print(out, "  {:<10} {}\n", verb.name, verb.help);
   fmt::print(out,
-             "\n`hydrac VERB --help` lists a verb's options; `hydrac keys` every key of a spec.\n"
+             "\n`hydrac --version`, with -v for the libraries that it finds; `hydrac VERB --help` lists a verb's "
+             "options; `hydrac keys` every key of a spec.\n"
              "Exit codes: 1 the thing looked for was found wanting; {}.\n",
              runtime::kRunExitCodes);
 }
@@ -156,6 +171,13 @@ int run_words(std::vector<std::string> words) {
   }
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     print_help(stdout);
+    return kFine;
+  }
+  if (words[0] == "--version") {
+    words.erase(words.begin());
+    const Arguments arguments = parse_arguments(words, {{"--verbose,-v", "", ""}});
+    fmt::print("{}", version_line());
+    if (arguments.has("--verbose")) fmt::print("{}", library_versions());
     return kFine;
   }
   const Verb* verb = find_verb(words[0]);

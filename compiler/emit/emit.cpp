@@ -117,11 +117,11 @@ void Emitter::add_dims() {
   if (compiled_.spec.model.vocab_size > 0)
     out.line(fmt::format("inline constexpr std::int64_t kVocabSize = {};  // tokens",
                          compiled_.spec.model.vocab_size));
-  if (cpu_) out.line(fmt::format("inline constexpr int kThreads = {};", compiled_.threads));
-  header("dims.h", {"The sizes of the program, under the letters that comments write shapes with.",
-                    {"<cstdint>"},
-                    out.text(),
-                    ""});
+  if (cpu_) out.line(fmt::format("{}{};", kThreadsLine, compiled_.threads));
+  header(kSizesFile, {"The sizes of the program, under the letters that comments write shapes with.",
+                      {"<cstdint>"},
+                      out.text(),
+                      ""});
 }
 
 void Emitter::add_memory() {

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "emit/source_file.h"
 #include "runtime/error.h"
@@ -109,6 +111,22 @@ FolderState compare(const fs::path& folder, const Files& files) {
     throw runtime::InputError(
         fmt::format("cannot look at {}: {}", error.path1().string(), error.code().message()));
   }
+}
+
+std::string text_of(const fs::path& folder, const std::string& name) {
+  return read(folder / name);
+}
+
+std::optional<int64_t> recorded_threads(const fs::path& folder) {
+  const fs::path path = folder / kSizesFile;
+  if (!fs::is_regular_file(path) || !was_emitted(path)) return std::nullopt;
+  const std::string text = read(path);
+  const size_t found = text.find(kThreadsLine);
+  if (found == std::string::npos) return std::nullopt;
+  int64_t threads = 0;
+  const char* digits = text.data() + found + std::string_view(kThreadsLine).size();
+  const bool is_number = std::from_chars(digits, text.data() + text.size(), threads).ec == std::errc();
+  return is_number && threads > 0 ? std::optional(threads) : std::nullopt;
 }
 
 FolderState write(const fs::path& folder, const Files& files) {

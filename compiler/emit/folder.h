@@ -1,6 +1,8 @@
 // An emitted program on disk: what of a folder is as it would be emitted now, and bringing it there.
 #pragma once
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,12 @@ struct FolderState {
 // that does not exist misses everything. runtime::InputError when `folder` is something else than a folder,
 // or something in it cannot be read.
 FolderState compare(const std::filesystem::path& folder, const Files& files);
+
+// What an emitted file holds now. runtime::InputError when it cannot be read.
+std::string text_of(const std::filesystem::path& folder, const std::string& name);
+
+// How many threads the cpu's program in `folder` runs on; nothing where there is no such program.
+std::optional<int64_t> recorded_threads(const std::filesystem::path& folder);
 
 // Writes what is changed or missing and removes what is stale; a file that is current is not touched, so that
 // nothing that depends on it is built again. runtime::InputError, with nothing written, where it would

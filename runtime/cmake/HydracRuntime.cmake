@@ -6,6 +6,11 @@
 get_filename_component(HYDRAC_RUNTIME_ROOT ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
 set(HYDRAC_RUNTIME_INCLUDE include/hydrac-runtime)  # where they are installed
 
+# A project that includes this one may have a target of its own for fmt.
+if(NOT HYDRAC_FMT)
+  set(HYDRAC_FMT fmt::fmt)
+endif()
+
 # hydrac_runtime_needs(TARGET find_package's arguments): finds a package unless its target is there. The target is seen
 # by the projects that include this one.
 macro(hydrac_runtime_needs target)
@@ -30,7 +35,7 @@ function(hydrac_runtime_library name)
     target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${HYDRAC_RUNTIME_ROOT}${folder}>
                                $<INSTALL_INTERFACE:${HYDRAC_RUNTIME_INCLUDE}${folder}>)
   endforeach()
-  target_link_libraries(${library} PUBLIC fmt::fmt ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+  target_link_libraries(${library} PUBLIC ${HYDRAC_FMT} ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
   # Several files are compiled as one, which takes a third of the time.
   set_target_properties(${library} PROPERTIES EXPORT_NAME ${name} UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   set_property(GLOBAL APPEND PROPERTY HYDRAC_RUNTIME_LIBRARIES ${library})

@@ -7,19 +7,23 @@
 #include "runtime/cuda/gemm_search.h"
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/memory.h"
+#include "runtime/cuda/library_version.h"
 #include "runtime/error.h"
 #include "runtime/program/after_call.h"
 
 namespace hydrac::runtime::cuda {
+
 namespace {
-
 constexpr const char* kSection = "cublaslt";  // of recorded choices
+}  // namespace
 
-// "cuBLASLt 13.1.0"; the number is 10000 major + 100 minor + patch since version 12.
+// The number is 10000 major + 100 minor + patch since version 12.
 std::string library_version() {
   const std::size_t number = cublaslt().cublasLtGetVersion();
   return fmt::format("cuBLASLt {}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
 }
+
+namespace {
 
 void check_argument(const GemmProblem& problem, const char* name, const void* address,
                     std::int64_t alignment = kOperandAlignment) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "runtime/cuda/library.h"
+#include "runtime/cudnn/library_version.h"
 
 namespace hydrac::runtime::cudnn {
 namespace {
@@ -30,6 +31,10 @@ void find(void* library, const char* name, Function*& function) {
 
 std::string version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::string library_version() {
+  return Library().name();
 }
 
 Library::Library() {

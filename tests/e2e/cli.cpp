@@ -24,21 +24,6 @@ std::map<std::string, std::string> complete(std::map<std::string, std::string> e
   return environment;
 }
 
-}  // namespace
-
-// Tests may run apart from their build folder, as on a machine with a GPU: then $HYDRAC_PROGRAM names it.
-std::string hydrac_program() {
-  const char* given = ::getenv("HYDRAC_PROGRAM");
-  const std::string program = given ? given : HYDRAC_BUILT_PROGRAM;
-  if (::access(program.c_str(), X_OK) != 0) {
-    throw std::runtime_error(fmt::format("there is no program {} to be tested: $HYDRAC_PROGRAM {}", program,
-                                         given ? "says so" : "may name one elsewhere"));
-  }
-  return fs::absolute(program).string();
-}
-
-namespace {
-
 // In the child: only what is safe after fork, and exec.
 [[noreturn]] void become_hydrac(const std::string& program, const fs::path& folder, const Words& words,
                                 const std::map<std::string, std::string>& environment, int out, int err) {
@@ -56,6 +41,16 @@ namespace {
 }
 
 }  // namespace
+
+std::string hydrac_program() {
+  const char* given = ::getenv("HYDRAC_PROGRAM");
+  const std::string program = given ? given : HYDRAC_BUILT_PROGRAM;
+  if (::access(program.c_str(), X_OK) != 0) {
+    throw std::runtime_error(fmt::format("there is no program {} to be tested: $HYDRAC_PROGRAM {}", program,
+                                         given ? "says so" : "may name one elsewhere"));
+  }
+  return fs::absolute(program).string();
+}
 
 Process::Process(const fs::path& folder, const Words& words,
                  const std::map<std::string, std::string>& environment, const fs::path& out) {

@@ -21,6 +21,10 @@ struct Outcome {
   std::string out, err;
 };
 
+// The hydrac under test. Tests may run apart from their build folder, as on a machine with a GPU: then
+// $HYDRAC_PROGRAM names it.
+std::string hydrac_program();
+
 // A running hydrac. Its standard output is read here while it runs; its errors are kept for the end.
 class Process {
  public:

@@ -19,9 +19,9 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-// The lines of `diff` for a folder that was emitted before, with base.yaml changed.
+// What `diff -q` names of a folder that was emitted before, with base.yaml changed.
 std::string difference(const Workplace& place, const Words& overrides) {
-  const Outcome outcome = place.run(with({"diff", "base.yaml", "program"}, overrides));
+  const Outcome outcome = place.run(with({"diff", "base.yaml", "program", "-q"}, overrides));
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.code, outcome.out.empty() ? 0 : 1);
   return outcome.out;
@@ -73,6 +73,53 @@ TEST(Emit, DiffNamesWhatIsChangedMissingAndStale) {
   EXPECT_EQ(difference(place, {}), "");
   EXPECT_FALSE(fs::exists(place / "program/kernels/no_more.cpp"));
   EXPECT_EQ(slurp(place / "program/notes.txt"), "the user's own");
+}
+
+TEST(Emit, DiffShowsTheLinesThatEmitWouldChange) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
+  const fs::path sizes = place / "program/dims.h";
+  const std::string before = slurp(sizes);
+  std::string edited = before;
+  const std::string line = "inline constexpr int L = 2;  // layers\n";
+  ASSERT_NE(edited.find(line), std::string::npos);
+  edited.replace(edited.find(line), line.size(), "inline constexpr int L = 3;\n// mine\n");
+  spill(sizes, edited);
+  fs::remove(place / "program/kernels/head.cpp");
+  const Outcome lines = place.run({"diff", "base.yaml", "program"});
+  EXPECT_EQ(lines.code, 1);
+  EXPECT_EQ(lines.out.find(
+                "missing  kernels/head.cpp\n--- program/dims.h\n+++ program/dims.h (as emitted now)\n@@ -"),
+            0u)
+      << lines.out;
+  EXPECT_NE(lines.out.find("\n-inline constexpr int L = 3;\n-// mine\n+" + line), std::string::npos)
+      << lines.out;
+  EXPECT_EQ(lines.out.find('\033'), std::string::npos);  // no colour but on a terminal
+  EXPECT_EQ(place.run({"diff", "base.yaml", "program", "--stat"}).out,
+            "changed  dims.h  +1 -2\nmissing  kernels/head.cpp\n");
+  spill(sizes, before);
+  EXPECT_EQ(place.run({"diff", "base.yaml", "program"}).out, "missing  kernels/head.cpp\n");
+}
+
+TEST(Emit, TakesTheThreadsThatTheFolderRecords) {
+  const Workplace place;
+  std::string open = base_spec();  // as specs are by default: as many threads as the machine has
+  const std::string threads = "  threads: 1\n";
+  open.replace(open.find(threads), threads.size(), "  threads: 0\n");
+  spill(place / "open.yaml", open);
+  ASSERT_EQ(place.run({"emit", "open.yaml", "-o", "program", "--threads", "3"}).code, 0);
+  for (const Words& words : {Words{"diff", "open.yaml", "program"},
+                             {"diff", "open.yaml", "program", "--threads", "3"},
+                             {"diff", "open.yaml", "program", "optimizations.threads=3"}}) {
+    const Outcome same = place.run(words);
+    EXPECT_EQ(same.code, 0) << same.err << same.out;
+    EXPECT_EQ(same.out, "");
+  }
+  const Outcome again = place.run({"emit", "open.yaml", "-o", "program"});
+  EXPECT_NE(again.out.find("all as they were\n"), std::string::npos) << again.out << again.err;
+  EXPECT_EQ(place.run({"emit", "open.yaml", "-o", "program", "-q", "--threads", "2"}).code, 0);
+  EXPECT_NE(slurp(place / "program/dims.h").find("kThreads = 2;"), std::string::npos);
+  EXPECT_EQ(place.run({"diff", "open.yaml", "program", "-q"}).out, "");
 }
 
 TEST(Emit, OverwritesNoFileThatItDidNotWrite) {

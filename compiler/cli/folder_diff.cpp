@@ -1,0 +1,99 @@
+// `hydrac diff SPEC FOLDER`: the lines of an emitted program that are not as they would be emitted now.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/emitted_files.h"
+#include "cli/spec_input.h"
+#include "cli/verb.h"
+#include "emit/folder.h"
+#include "emit/line_diff.h"
+#include "runtime/error.h"
+
+namespace hydrac::cli {
+
+namespace {
+
+const char* color_of(char mark) {
+  switch (mark) {
+    case '-':
+      return "\033[31m";
+    case '+':
+      return "\033[32m";
+    case '@':
+      return "\033[36m";
+    default:
+      return "";
+  }
+}
+
+// A line of the diff, which may lack its end as the file's last line does.
+void print_line(char mark, std::string_view text, bool colored) {
+  const bool ended = text.ends_with('\n');
+  if (ended) text.remove_suffix(1);
+  const std::string_view color = colored ? color_of(mark) : "";
+  fmt::print("{}{}{}{}\n{}", color, mark, text, color.empty() ? "" : "\033[0m",
+             ended ? "" : "\\ No newline at end of file\n");
+}
+
+// From what the folder holds to what would be emitted.
+void print_unified(const std::filesystem::path& path, const std::vector<emit::Hunk>& hunks, bool colored) {
+  fmt::print("--- {}\n+++ {} (as emitted now)\n", path.string(), path.string());
+  for (const emit::Hunk& hunk : hunks) {
+    print_line('@', header_of(hunk).substr(1) + "\n", colored);
+    for (const emit::DiffLine& line : hunk.lines) print_line(line.mark, line.text, colored);
+  }
+}
+
+std::string changed_lines(const std::string& old_text, const std::string& new_text) {
+  size_t added = 0, removed = 0;
+  for (const emit::Hunk& hunk : emit::line_diff(old_text, new_text, 0)) {
+    for (const emit::DiffLine& line : hunk.lines) {
+      added += line.mark == '+';
+      removed += line.mark == '-';
+    }
+  }
+  return fmt::format("+{} -{}", added, removed);
+}
+
+// Names first, so that what is missing or stale is not lost among lines.
+void print_difference(const Arguments& arguments, const std::filesystem::path& folder,
+                      const emit::Files& files, const emit::FolderState& state) {
+  const bool stat = arguments.has("--stat"), names = stat || arguments.has("--quiet");
+  for (const std::string& name : state.changed) {
+    if (stat)
+      fmt::print("changed  {}  {}\n", name, changed_lines(emit::text_of(folder, name), files.at(name)));
+    else if (names)
+      fmt::print("changed  {}\n", name);
+  }
+  for (const std::string& name : state.missing) fmt::print("missing  {}\n", name);
+  for (const std::string& name : state.stale) fmt::print("stale    {}\n", name);
+  for (const std::string& name : state.foreign) fmt::print("foreign  {}\n", name);
+  if (names) return;
+  const bool colored = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  for (const std::string& name : state.changed) {
+    const std::string now = emit::text_of(folder, name);
+    print_unified(folder / name, emit::line_diff(now, files.at(name)), colored);
+  }
+}
+
+}  // namespace
+
+int diff_folder(const Arguments& arguments, const std::string& folder) {
+  Arguments of_spec = arguments;
+  of_spec.positional.resize(1);
+  if (std::filesystem::exists(std::filesystem::path(folder) / "runtime"))
+    of_spec.options["--vendor-runtime"] = "";
+  const std::optional<spec::Spec> spec = load(of_spec);
+  if (!spec) return kBadInput;
+  if (!std::filesystem::is_directory(folder))
+    throw runtime::InputError(fmt::format("{} is no folder: `hydrac emit` makes one", folder));
+  const emit::Files files = emitted_files(of_spec, *spec, folder);
+  const emit::FolderState state = emit::compare(folder, files);
+  print_difference(arguments, folder, files, state);
+  return state.is_current() ? kFine : kFoundWanting;
+}
+
+}  // namespace hydrac::cli

@@ -1,0 +1,111 @@
+// `hydrac quickstart`: the built-in spec, trained wherever one stands, as files that can be edited.
+#include "cli/quickstart.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/spec_input.h"
+#include "cli/verb.h"
+#include "emit/runtime_files.h"
+#include "runtime/error.h"
+#include "targets/templates/templates.h"
+
+namespace hydrac::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The only text of some size that every hydrac has: the sources that it carries for emitted programs.
+std::string own_sources() {
+  std::string text;
+  for (const emit::RuntimeFile& file : emit::runtime_files()) text += file.text;
+  for (const targets::TemplateFile& file : targets::template_files()) text += file.text;
+  return text;
+}
+
+std::string replaced(std::string text, const std::string& word, const std::string& by) {
+  const size_t at = text.find(word);
+  if (at == std::string::npos) throw std::logic_error("the quickstart's spec has no " + word);
+  return text.replace(at, word.size(), by);
+}
+
+std::string spec_text(const fs::path& folder, const std::optional<std::string>& data) {
+  std::string text = quickstart_files().front().text;
+  text = replaced(text, "@WHAT@", data ? "your text" : "hydrac's own sources");
+  text = replaced(text, "@SPEC@", (folder / "quickstart.yaml").string());
+  text = replaced(text, "@DATA@", yaml_quoted(data.value_or((folder / "text.txt").string())));
+  text = replaced(text, "@PROMPT@", data ? "The " : "// ");
+  return replaced(text, "@RUN@", yaml_quoted((folder / "run").string()));
+}
+
+std::optional<std::string> contents(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// A file of the user's, or a spec that was edited, stays as it is.
+void write_new(const fs::path& path, const std::string& text) {
+  const std::optional<std::string> there = contents(path);
+  if (there == text) return;
+  if (there || fs::exists(fs::symlink_status(path))) {
+    throw runtime::InputError(
+        fmt::format("{} is there already and is not what quickstart would write: train it with `hydrac "
+                    "SPEC`, or start in "
+                    "another folder: hydrac quickstart -o FOLDER",
+                    path.string()));
+  }
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out)
+    throw runtime::RunError(
+        fmt::format("cannot write {}: is the disk full or the folder read-only?", path.string()));
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw runtime::InputError(fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+}
+
+void print_next(const std::string& spec, const std::string& run) {
+  fmt::print(R"(
+What to do next
+  hydrac sample {1} --prompt "..."   continues a text of yours
+  hydrac {0}   trains again, after you have edited it
+  hydrac {0} --resume   goes on where a run was interrupted
+  hydrac explain {0}   shows the program that was made of it
+)",
+             spec, run);
+}
+
+}  // namespace
+
+int quickstart_verb(const Arguments& arguments) {
+  if (!arguments.positional.empty()) {
+    throw runtime::InputError(fmt::format(
+        "quickstart brings its own spec: {} is one argument too many (--data names a text to learn from)",
+        arguments.positional[0]));
+  }
+  const fs::path folder = fs::path(arguments.value("--output").value_or("quickstart")).lexically_normal();
+  const std::optional<std::string> data = arguments.value("--data");
+  const fs::path spec = folder / "quickstart.yaml";
+  make_folder(folder);
+  write_new(spec, spec_text(folder, data));
+  if (!data) write_new(folder / "text.txt", own_sources());
+  Arguments run = arguments;
+  run.positional = {spec.string()};
+  const int code = run_verb(run);
+  if (code == kFine && !arguments.has("--quiet")) print_next(spec.string(), (folder / "run").string());
+  return code;
+}
+
+}  // namespace hydrac::cli
