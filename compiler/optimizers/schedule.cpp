@@ -22,10 +22,15 @@ Term f64(BodyBuilder& k, double number) {
   return k.constant(number, ExprType::f64);
 }
 
-// t. `step` counts from 0.
+// The number of a step that counts from 0.
+Term number_of(BodyBuilder& k, Term step) {
+  return k.named("n", step + 1);
+}
+
+// t
 Term progress(BodyBuilder& k, Term step, double start, double steps, const std::string& start_name) {
   if (steps == 0) return f64(k, 1);
-  const Term over = (step + 1 - k.constant(start, ExprType::f64, start_name)) /
+  const Term over = (number_of(k, step) - k.constant(start, ExprType::f64, start_name)) /
                     k.constant(steps, ExprType::f64, "kDecaySteps");
   return k.named("progress", max(f64(k, 0), min(f64(k, 1), over)));
 }
@@ -65,8 +70,8 @@ Term scheduled_learning_rate(BodyBuilder& k, const spec::Spec& spec, Term step) 
   const double warmup = static_cast<double>(spec.train.lr_scheduler.warmup_steps);
   Term factor = k.named("decay_factor", decay_factor(k, spec, step));
   if (warmup > 0) {
-    const Term steps = k.constant(warmup, ExprType::f64, "kWarmupSteps");
-    factor = select(step < steps, (step + 1) / steps, factor);
+    const Term steps = k.constant(warmup, ExprType::f64, "kWarmupSteps"), n = number_of(k, step);
+    factor = select(n <= steps, n / steps, factor);
   }
   return factor * k.constant(spec.train.optimizer.learning_rate, ExprType::f64, "kLearningRate");
 }

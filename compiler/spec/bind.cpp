@@ -139,20 +139,22 @@ void report_missing(const Node& root, const KeyRow& row, Draft& draft, std::stri
   const Entry* section = row.section.empty() ? nullptr : find_entry(root, row.section);
   draft.diagnostics.report(
       Kind::missing_key, section != nullptr ? section->where : draft.top, row.path + " is missing",
-      row.section.empty() ? fmt::format("add `{}: ...`. {}", row.name, row.doc)
-                          : fmt::format("add `{}: ...`{} under {}. {}", row.name, instead, row.section, row.doc));
+      row.section.empty()
+          ? fmt::format("add `{}: ...`. {}", row.name, row.doc)
+          : fmt::format("add `{}: ...`{} under {}. {}", row.name, instead, row.section, row.doc));
 }
 
 // A run is as long as one of two keys says.
 void check_length(const Node& root, Draft& draft) {
-  const std::string steps = join_path(kLength.section, kLength.one), epochs = join_path(kLength.section, kLength.other);
+  const std::string steps = join_path(kLength.section, kLength.one),
+                    epochs = join_path(kLength.section, kLength.other);
   if (!draft.usable({steps, epochs})) {
     draft.broken.insert(steps);
     return;
   }
   if (draft.spec.is_set(steps) && draft.spec.is_set(epochs)) {
-    draft.report(Kind::steps_and_epochs, {epochs}, fmt::format("{} and {} both say how long the run is", steps, epochs),
-                 "remove one of them");
+    draft.report(Kind::steps_and_epochs, {epochs},
+                 fmt::format("{} and {} both say how long the run is", steps, epochs), "remove one of them");
     draft.broken.insert({steps, epochs});
   } else if (!draft.spec.is_set(steps) && !draft.spec.is_set(epochs)) {
     report_missing(root, *find_key(steps), draft, ", or `epochs: ...`");
@@ -166,7 +168,9 @@ void bind(const Node& root, Draft& draft) {
   visit_keys(draft.spec, [&](const KeyRow& row, auto& field) {
     const Entry* entry = find_entry(root, row.path);
     if (entry == nullptr) {
-      if (row.required && !draft.broken.contains(row.path)) report_missing(root, row, draft);
+      const bool has_alternative = row.section == kLength.section && row.name == kLength.one;
+      if (row.required && !has_alternative && !draft.broken.contains(row.path))
+        report_missing(root, row, draft);
       return;
     }
     draft.spec.set_where(row.path, entry->value.where);

@@ -62,7 +62,8 @@ void expect_equal_runs(const fs::path& a, const fs::path& b, const std::string& 
 
 TEST(AheadOfTime, ARunIsThatOfTheJitBitForBitAndEitherResumesTheOther) {
   const Workplace place;
-  const Words steps = {"train.max_steps=50", "train.eval_steps=25", "train.save_steps=25"};
+  const Words steps = {"train.max_steps=50", "train.eval_steps=25", "train.save_steps=25",
+                       "data.shuffle=false", "train.lr_scheduler.warmup_steps=3"};
   build_program(place, steps);
   const Outcome run = shell(place.path(), "program/build/train --output runs/built");
   ASSERT_EQ(run.code, 0) << run.out;
@@ -72,6 +73,13 @@ TEST(AheadOfTime, ARunIsThatOfTheJitBitForBitAndEitherResumesTheOther) {
   jit.insert(jit.end(), steps.begin(), steps.end());
   ASSERT_EQ(place.run(jit).code, 0);
   expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-50");
+  const std::string metrics = slurp(place / "runs/built/metrics.jsonl");
+  EXPECT_NE(metrics.find("\"step\":1,"), std::string::npos);
+  EXPECT_NE(metrics.substr(0, metrics.find('\n')).find("\"learning_rate\":0.0001,"), std::string::npos)
+      << "a third of 3e-4";
+  EXPECT_NE(metrics.substr(metrics.rfind("{\"step\":50,")).find("\"learning_rate\":3e-05,"),
+            std::string::npos)
+      << "min_ratio of 3e-4";
 
   // The first half by one, the second by the other.
   for (const bool built_first : {true, false}) {

@@ -99,6 +99,15 @@ TEST(BadTarget, AGpuIsNotTakenForTheCpu) {
   EXPECT_FALSE(fs::exists(place / "runs/refused"));
 }
 
+TEST(BadTarget, CudaIsNoOtherWordForAuto) {
+  if (fs::exists("/dev/nvidia0")) GTEST_SKIP() << "SKIPPED: this machine has a GPU";
+  const Workplace place;
+  const Outcome outcome = place.run({"base.yaml", "target=cuda"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("[no-gpu]"), std::string::npos) << outcome.err;
+  EXPECT_EQ(place.run({"check", "base.yaml", "target=auto"}).code, 0);
+}
+
 TEST(BadTarget, WhatGpusDoNotDoYetIsNoOtherFormatInSilence) {
   const Workplace place;
   const Words check = {"check", "base.yaml", "target=h100", "optimizations.threads=0"};
@@ -132,7 +141,8 @@ TEST(BadTarget, AHeadThatTheKernelsCannotTake) {
 
 TEST(BadData, ThatIsNotThere) {
   const Workplace place;
-  expect_refused(place, run_with("data.path=nowhere.txt"), "nowhere.txt: there is no such file in " + place.path().string());
+  expect_refused(place, run_with("data.path=nowhere.txt"),
+                 "nowhere.txt: there is no such file in " + place.path().string());
 }
 
 TEST(BadData, Empty) {
@@ -202,6 +212,15 @@ TEST(BadResume, WithOtherData) {
   const Outcome outcome = place.run({"base.yaml", "--resume"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(outcome.err.find("\n  data: \""), std::string::npos) << outcome.err;
+}
+
+TEST(BadSample, AnOptionIsAnsweredByItsName) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"-q", "base.yaml", "train.max_steps=1"}).code, 0);
+  expect_refused(place, {"sample", "runs/base", "--temperature", "-1"},
+                 "--temperature must be between 0 and 100, not -1");
+  expect_refused(place, {"sample", "runs/base", "--threads", "many"},
+                 "--threads takes a whole number, not the text \"many\"");
 }
 
 TEST(BadSample, OfWhatIsNoRun) {

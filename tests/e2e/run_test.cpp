@@ -106,6 +106,58 @@ TEST(Run, ItsSpecAsResolvedGivesTheSameRunAgain) {
               slurp(place / "runs/again/checkpoint-12/model.safetensors"));
 }
 
+TEST(Run, ItsLearningRateWarmsUpFromTheFirstStepAndEndsAtTheRatio) {
+  const Workplace place;
+  for (const std::string name : {"linear", "cosine", "wsd"}) {
+    const Outcome outcome =
+        place.run({"base.yaml", "output.dir=runs/" + name, "train.lr_scheduler.name=" + name,
+                   "train.lr_scheduler.warmup_steps=3", "train.eval_steps=0"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    std::vector<double> rates;
+    std::istringstream lines(slurp(place / "runs" / name / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) rates.push_back(Json::parse(line)["learning_rate"]);
+    ASSERT_EQ(rates.size(), 12u);
+    EXPECT_EQ(rates[0], 1e-4) << name;
+    EXPECT_EQ(rates[2], 3e-4) << name;
+    EXPECT_EQ(rates[11], 3e-5) << name;
+    EXPECT_NE(outcome.out.find("step 12/12"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("lr 3.0e-05"), std::string::npos) << outcome.out;
+  }
+}
+
+TEST(Run, OfEpochsIsThatOfItsStepsAndResumesAsItself) {
+  const Workplace place;
+  const Outcome run = place.run({"base.yaml", "train.epochs=0.5", "output.dir=runs/epochs"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const std::string resolved = slurp(place / "runs/epochs/spec.yaml");
+  const size_t at = resolved.find("max_steps: ");
+  ASSERT_NE(at, std::string::npos) << resolved;
+  const std::string steps = resolved.substr(at + 11, resolved.find('\n', at) - at - 11);
+  EXPECT_NE(run.out.find("step " + steps + "/" + steps), std::string::npos) << run.out;
+  const Outcome again = place.run({"base.yaml", "train.epochs=0.5", "output.dir=runs/epochs", "--resume"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.out.find("is complete"), std::string::npos) << again.out;
+  ASSERT_EQ(place.run({"-q", "base.yaml", "train.max_steps=" + steps, "output.dir=runs/steps"}).code, 0);
+  EXPECT_EQ(slurp(place / "runs/steps" / ("checkpoint-" + steps) / "model.safetensors"),
+            slurp(place / "runs/epochs" / ("checkpoint-" + steps) / "model.safetensors"));
+}
+
+TEST(Run, WithoutShuffleIsAnotherRunAndResumesAsItself) {
+  const Workplace place;
+  const auto end_of = [&](const std::string& run) {
+    return slurp(place / "runs" / run / "checkpoint-12" / "model.safetensors");
+  };
+  ASSERT_EQ(place.run({"-q", "base.yaml", "output.dir=runs/shuffled"}).code, 0);
+  ASSERT_EQ(place.run({"-q", "base.yaml", "output.dir=runs/whole", "data.shuffle=false"}).code, 0);
+  ASSERT_EQ(place.run({"-q", "base.yaml", "output.dir=runs/halves", "data.shuffle=false"}).code, 0);
+  for (const int step : {8, 10, 12})
+    fs::remove_all(place / "runs/halves" / ("checkpoint-" + std::to_string(step)));
+  ASSERT_EQ(place.run({"-q", "base.yaml", "output.dir=runs/halves", "data.shuffle=false", "--resume"}).code,
+            0);
+  EXPECT_EQ(end_of("halves"), end_of("whole"));
+  EXPECT_NE(end_of("shuffled"), end_of("whole"));
+}
+
 TEST(Run, TheSameCommandTwiceKeepsBothRunsAndTakesKernelsFromTheCache) {
   const Workplace place;
   ASSERT_EQ(place.run({"base.yaml"}).code, 0);

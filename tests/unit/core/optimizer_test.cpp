@@ -1,4 +1,5 @@
 // Optimizers and schedules as graph updates against the formulas of their papers in plain loops.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

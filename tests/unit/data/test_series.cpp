@@ -281,15 +281,17 @@ TEST(SeriesLoader, TooShortSeriesAreNamed) {
       SeriesLoader(SeriesDataset::load(options), {.batch_size = 1, .sequence_len = length, .seed = 1});
     });
   };
-  EXPECT_EQ(error(11),
-            "a.csv: 10 rows train, but a window needs 11 (train.sequence_len): give longer series, or a smaller "
-            "train.sequence_len");
+  EXPECT_EQ(
+      error(11),
+      "a.csv: 10 rows train, but a window needs 11 (train.sequence_len): give longer series, or a smaller "
+      "train.sequence_len");
   options.val_fraction = 0.2;
   EXPECT_EQ(error(5),
-            "a.csv: 2 rows validate, but a window needs 5 (train.sequence_len): write data.val_fraction: 0.41 or more, "
+            "a.csv: 2 rows validate, but a window needs 5 (train.sequence_len): write data.val_fraction: "
+            "0.41 or more, "
             "or data.val_fraction: 0 to train without validation");
   options.val_fraction = 1.0;
-  EXPECT_EQ(error(5), "no rows are left for training; write a smaller data.val_fraction");
+  EXPECT_EQ(error(5), "no rows are left for training: write a smaller data.val_fraction");
 }
 
 }  // namespace

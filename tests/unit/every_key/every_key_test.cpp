@@ -1,7 +1,9 @@
-// Every key of keys.def does something: another value changes the program, its batches or its run, or is refused. The
-// table has a case for each; a key without one fails.
+// Every key of keys.def does something: another value changes the program, its batches or its run, or is
+// refused. The table has a case for each; a key without one fails.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ostream>
 #include <set>
 
 #include "evidence.h"
@@ -15,7 +17,8 @@ const std::string kTokens =
     "target: cpu\n"
     "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 4}\n"
     "data: {path: a.txt, val_fraction: 0.1}\n"
-    "train: {sequence_len: 16, micro_batch_size: 2, max_steps: 8, eval_steps: 4, eval_batches: 2, log_steps: 1}\n"
+    "train: {sequence_len: 16, micro_batch_size: 2, max_steps: 8, eval_steps: 4, eval_batches: 2, log_steps: "
+    "1}\n"
     "optimizations: {threads: 1}\n"
     "sample: {max_new_tokens: 20, temperature: 1}\n";
 
@@ -121,7 +124,7 @@ const std::vector<Case> kCases = {
     {"train.seed", "7"},
     {"train.seed", "7", Shows::batches},
     {"train.eval_steps", "2", Shows::run},
-    {"train.eval_batches", "1", Shows::run},
+    {"train.eval_batches", "4", Shows::run},
     {"train.save_steps", "2", Shows::run},
     {"train.save_total_limit", "1", Shows::run, kTokens, {"train.save_steps=2"}},
     {"train.log_steps", "3", Shows::run},
@@ -131,7 +134,11 @@ const std::vector<Case> kCases = {
     {"optimizations.gradients", "compute", Shows::program, kHopper},
     {"optimizations.attention", "generated", Shows::program, kHopper, {"target=a100"}},
     {"optimizations.fused_products", "all", Shows::program, kHopper, {"optimizations.fused_products=none"}},
-    {"optimizations.loss", "fused_linear"},
+    {"optimizations.loss",
+     "fused_linear",
+     Shows::program,
+     kTokens,
+     {"model.vocab_size=50000", "train.micro_batch_size=64"}},
     {"optimizations.recompute", "block"},
     {"optimizations.optimizer_state", "bf16", Shows::program, kHopper},
     {"optimizations.cuda_graph", "true", Shows::refusal, kTokens, {}, "option-unsupported"},
@@ -146,6 +153,10 @@ const std::vector<Case> kCases = {
     {"sample.seed", "7", Shows::run},
     {"output.dir", "elsewhere/run", Shows::run},
 };
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.key << ": " << c.other;
+}
 
 class EveryKey : public testing::TestWithParam<Case> {};
 

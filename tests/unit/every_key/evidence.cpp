@@ -67,7 +67,8 @@ std::string program_of(spec::Spec spec) {
   cli::complete_for_planning(spec);
   const driver::Compiled compiled = cli::plan_program(spec, {.offline = true}).compiled;
   std::string text = fmt::format("{} threads\n", compiled.threads);
-  for (const program::Dimension& d : compiled.program.dimensions) text += fmt::format("{} {}\n", d.symbol, d.size);
+  for (const program::Dimension& d : compiled.program.dimensions)
+    text += fmt::format("{} {}\n", d.symbol, d.size);
   for (const program::Kernel& kernel : compiled.program.kernels) text += program::definition_text(kernel);
   text += to_text(compiled.graph, compiled.program);
   text += to_text(compiled.graph, compiled.plan);
@@ -80,7 +81,8 @@ std::string emitted(spec::Spec spec) {
   cli::complete_for_planning(spec);
   const driver::Compiled compiled = cli::plan_program(spec, {.offline = true}).compiled;
   std::string text;
-  for (const auto& [name, source] : emit::emit(compiled, cli::train_settings(compiled.spec), {"spec.yaml", {}}))
+  for (const auto& [name, source] :
+       emit::emit(compiled, cli::train_settings(compiled.spec), {"spec.yaml", {}}))
     if (name != "spec.inc" && name != "train.cpp") text += name + "\n" + source;
   return text;
 }
@@ -104,7 +106,8 @@ std::string batches_of(spec::Spec spec) {
   const runtime::Corpus corpus = cli::open_corpus(spec, true);
   std::string text = corpus.tokenizer ? corpus.tokenizer->to_json() : "";
   runtime::Batch batch;
-  for (int64_t sample = 0; sample < 2 * corpus.loader->samples_per_epoch(); sample += corpus.loader->batch_size()) {
+  for (int64_t sample = 0; sample < 2 * corpus.loader->samples_per_epoch();
+       sample += corpus.loader->batch_size()) {
     corpus.loader->fill_train(sample, batch);
     text += text_of(batch);
   }
@@ -172,8 +175,9 @@ Bench::Bench() : before_(fs::current_path().string()) {
   spill("c.jsonl", lines);
   spill("series.csv", series());
   spill("below.yaml", "train: {seed: 5}\n");
-  spill("config.json", R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
-    "intermediate_size": 128, "vocab_size": 256, "rms_norm_eps": 0.001, "hidden_act": "silu"})");
+  spill("config.json",
+        R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "intermediate_size": 128, "vocab_size": 256, "max_position_embeddings": 64, "rms_norm_eps": 0.001, "hidden_act": "silu"})");
 }
 
 Bench::~Bench() {
