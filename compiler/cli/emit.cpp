@@ -52,7 +52,8 @@ emit::Files emitted_files(const Arguments& arguments, spec::Spec spec, const std
   }
   if (spec.target == "cpu" && spec.optimizations.threads == 0) {
     throw InputError(
-        "an emitted program runs with a fixed number of threads, and optimizations.threads is 0, this machine's "
+        "an emitted program runs with a fixed number of threads, and optimizations.threads is 0, this "
+        "machine's "
         "cores: give a number, such as --threads 8");
   }
   complete_for_planning(spec);

@@ -37,8 +37,7 @@ Arguments with_overrides(Arguments arguments, const std::string& run) {
     if (!value) continue;
     const bool is_text = std::string(key) == "prompt";
     if (!is_text) require_option(option, fmt::format("sample.{}", key), *value);
-    arguments.overrides.push_back(
-        fmt::format("sample.{}={}", key, is_text ? yaml_quoted(*value) : *value));
+    arguments.overrides.push_back(fmt::format("sample.{}={}", key, is_text ? yaml_quoted(*value) : *value));
   }
   // The run's own spec names the folder it was written to; what is sampled is the folder that was asked for.
   arguments.overrides.push_back("output.dir=" + yaml_quoted(run));

@@ -23,14 +23,15 @@ runtime::DataSettings data_settings(const spec::Spec& spec);
 // given. InputError when the given ones are too small for the data. `tokenizer` may be null for series.
 void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer);
 
-// The same for verbs that only plan: reads the tokenizer or the data only where the spec leaves a size open, or
-// gives train.epochs.
+// The same for verbs that only plan: reads the tokenizer or the data only where the spec leaves a size open,
+// or gives train.epochs.
 void complete_for_planning(spec::Spec& spec);
 
 // Prints what was found after the spec was loaded: its lines are read again.
 void print_found_late(diag::Diagnostics& diagnostics);
 
-// Everything a run reads. Completes the spec too; Reported where that is an error. Warnings are not printed if `quiet`.
+// Everything a run reads. Completes the spec too; Reported where that is an error. Warnings are not printed
+// if `quiet`.
 runtime::Corpus open_corpus(spec::Spec& spec, bool quiet);
 
 runtime::SampleOptions sample_options(const spec::Spec& spec);

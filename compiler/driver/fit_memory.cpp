@@ -161,8 +161,8 @@ class Remedies {
   }
 
  private:
-  // Asks `fits` of smaller micro-batches first where this one is huge: a head in parts has so many then that planning
-  // takes seconds, and memory only grows with the micro-batch.
+  // Asks `fits` of smaller micro-batches first where this one is huge: a head in parts has so many then that
+  // planning takes seconds, and memory only grows with the micro-batch.
   template <class Fits>
   static bool fits_from_small(spec::Spec spec, Fits fits) {
     constexpr int64_t kQuicklyPlanned = 1 << 22;  // positions

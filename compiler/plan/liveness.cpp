@@ -66,8 +66,8 @@ int slots_needed(const Life& life) {
   std::vector<Used> in_time;
   for (const auto& [slot, interval] : life.slots) in_time.push_back({slot, interval});
   std::ranges::stable_sort(in_time, {}, [](const Used& used) { return used.when.first; });
-  // In the order of their beginnings, so that a slot meets another one of its physical slot where it begins before
-  // all earlier ones have ended.
+  // In the order of their beginnings, so that a slot meets another one of its physical slot where it begins
+  // before all earlier ones have ended.
   auto conflict_free = [&](int count) {
     std::vector<int> ends(static_cast<size_t>(count), 0);
     for (const auto& [slot, when] : in_time) {

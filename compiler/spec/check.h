@@ -12,11 +12,11 @@ void check_target_name(Draft& draft);
 void check(Draft& draft);
 
 // The parts of check(), one file each.
-void check_model(Draft& draft);   // check_model.cpp: shapes
-void check_run(Draft& draft);     // check_run.cpp: schedule, data, folders
-void check_schedule(Draft& draft);  // a part of it, which waits for the data where train.epochs does
-void check_target(Draft& draft);  // check_target.cpp: what the target can do
-void advise(Draft& draft);           // advice.cpp: warnings
+void check_model(Draft& draft);       // check_model.cpp: shapes
+void check_run(Draft& draft);         // check_run.cpp: schedule, data, folders
+void check_schedule(Draft& draft);    // a part of it, which waits for the data where train.epochs does
+void check_target(Draft& draft);      // check_target.cpp: what the target can do
+void advise(Draft& draft);            // advice.cpp: warnings
 void advise_no_effect(Draft& draft);  // no_effect.cpp: a part of them
 
 }  // namespace hydrac::spec

@@ -72,11 +72,13 @@ void check_positions(Draft& draft) {
                              scaling.low_freq_factor, scaling.high_freq_factor),
                  "Llama 3 has 1 and 4");
   const int64_t length = draft.spec.train.sequence_len;
-  if (draft.usable({"train.sequence_len", "model.max_position_embeddings"}) && length > m.max_position_embeddings)
+  if (draft.usable({"train.sequence_len", "model.max_position_embeddings"}) &&
+      length > m.max_position_embeddings)
     draft.report(
         Kind::sequence_too_long, {"train.sequence_len", "model.max_position_embeddings"},
-        fmt::format("sequence_len ({}) is longer than max_position_embeddings ({}), the longest that the model reads",
-                    length, m.max_position_embeddings),
+        fmt::format(
+            "sequence_len ({}) is longer than max_position_embeddings ({}), the longest that the model reads",
+            length, m.max_position_embeddings),
         fmt::format("write sequence_len: {}, or raise max_position_embeddings", m.max_position_embeddings));
 }
 

@@ -89,7 +89,8 @@ void check_best(Draft& draft) {
 void check_schedule(Draft& draft) {
   const auto& s = draft.spec.train.lr_scheduler;
   const int64_t steps = draft.spec.train.max_steps;
-  if (!draft.usable({"train.max_steps", "train.lr_scheduler.warmup_steps"}) || waits_for_data(draft.spec)) return;
+  if (!draft.usable({"train.max_steps", "train.lr_scheduler.warmup_steps"}) || waits_for_data(draft.spec))
+    return;
   if (s.warmup_steps > steps)
     return draft.report(Kind::warmup_too_long, {"train.lr_scheduler.warmup_steps", "train.max_steps"},
                         fmt::format("warmup_steps ({}) is more than max_steps ({})", s.warmup_steps, steps),

@@ -39,7 +39,7 @@ struct EnumValue {
 #undef END_ENUM
 
 // How many words an enum has.
-#define ENUM(type)                         \
+#define ENUM(type)                    \
   constexpr size_t enum_count(type) { \
     return 0
 #define VALUE(name, spelling, doc) +1

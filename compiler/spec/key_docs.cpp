@@ -93,10 +93,13 @@ std::string keys_markdown() {
       "anywhere.\nWhere a key takes a function, it is one of your own in C++: see "
       "[functions.md](functions.md).\n\n";
   text +=
-      "A key that you write and that changes nothing, given the others, is a warning, because a base that several specs "
-      "extend may hold keys that only some of them use. A key that asks for what the target or another key makes "
+      "A key that you write and that changes nothing, given the others, is a warning, because a base that "
+      "several specs "
+      "extend may hold keys that only some of them use. A key that asks for what the target or another key "
+      "makes "
       "impossible is an error: nothing else runs in its place.\n\n"
-      "Numbers are YAML 1.2's (`6e-4`); resolved specs write them so that YAML 1.1 reads them alike (`6.0e-04`).\n\n";
+      "Numbers are YAML 1.2's (`6e-4`); resolved specs write them so that YAML 1.1 reads them alike "
+      "(`6.0e-04`).\n\n";
   text += section_markdown("");
   for (const SectionRow& section : section_rows())
     text += fmt::format("\n## {}\n\n{}\n\n{}", section.path, section.doc, section_markdown(section.path));

@@ -10,7 +10,8 @@ struct Alternatives {
 };
 inline constexpr Alternatives kLength{"train", "max_steps", "epochs"};
 
-// Lays `over` onto `base`, as overlay() does; where `over` writes one of two alternatives, the other leaves `base`.
+// Lays `over` onto `base`, as overlay() does; where `over` writes one of two alternatives, the other leaves
+// `base`.
 void overlay_spec(Node& base, Node over);
 
 }  // namespace hydrac::spec

@@ -91,7 +91,8 @@ bool apply_model_from(Node& tree, diag::Diagnostics& diagnostics) {
 // `auto` and `cuda` become the target they stand for; where the user wrote them is kept.
 void settle_target(Draft& draft, std::string_view machine) {
   if (draft.spec.target == "cuda" && targets::find(machine)->is_cpu()) {
-    draft.report(Kind::no_gpu, {"target"}, "target: cuda is this machine's GPU, and it has none that hydrac can use",
+    draft.report(Kind::no_gpu, {"target"},
+                 "target: cuda is this machine's GPU, and it has none that hydrac can use",
                  "write auto, which is cpu then, or the GPU that the program is for, such as h100");
     draft.broken.insert("target");
   } else if (draft.spec.target == "auto" || draft.spec.target == "cuda") {

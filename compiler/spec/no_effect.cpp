@@ -34,9 +34,9 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
         "model.rope_scaling.original_max_position_embeddings"}},
       {series,
        "the input is series",
-       {"model.vocab_size", "model.tie_word_embeddings", "data.tokenizer", "data.format", "data.text_key", "data.cache_dir",
-        "sample.prompt", "sample.max_new_tokens", "sample.temperature", "sample.top_k", "sample.top_p",
-        "sample.seed"}},
+       {"model.vocab_size", "model.tie_word_embeddings", "data.tokenizer", "data.format", "data.text_key",
+        "data.cache_dir", "sample.prompt", "sample.max_new_tokens", "sample.temperature", "sample.top_k",
+        "sample.top_p", "sample.seed"}},
       {!series,
        "the input is tokens",
        {"model.num_features", "model.num_labels", "data.features", "data.target"}},
@@ -54,7 +54,8 @@ bool may_name(const std::string& pattern, std::string_view extension) {
 
 template <class Predicate>
 bool none_of_the_files(const SpecKeys& spec, Predicate predicate) {
-  return std::ranges::none_of(spec.data.path, predicate) && std::ranges::none_of(spec.data.val_path, predicate);
+  return std::ranges::none_of(spec.data.path, predicate) &&
+         std::ranges::none_of(spec.data.val_path, predicate);
 }
 
 std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
@@ -68,7 +69,9 @@ std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
       {none_of_the_files(spec, is_json), "data.path names no JSONL", {"data.text_key"}},
       {none_of_the_files(spec, is_no_shard), "token shards are read as they are", {"data.cache_dir"}},
       {!spec.data.val_path.empty(), "data.val_path is given", {"data.val_fraction"}},
-      {no_validation, "val_fraction is 0 and there is no val_path", {"train.eval_steps", "train.eval_batches"}},
+      {no_validation,
+       "val_fraction is 0 and there is no val_path",
+       {"train.eval_steps", "train.eval_batches"}},
       {spec.train.eval_steps == 0, "eval_steps is 0", {"train.eval_batches"}},
   };
 }
@@ -111,9 +114,7 @@ std::vector<Vain> vain_optimizations(const SpecKeys& spec) {
       {cpu && o.attention == AttentionKernel::generated,
        "the cpu has no other attention",
        {"optimizations.attention"}},
-      {cpu && o.fused_products == FusedProducts::none,
-       "the cpu has none",
-       {"optimizations.fused_products"}},
+      {cpu && o.fused_products == FusedProducts::none, "the cpu has none", {"optimizations.fused_products"}},
       {computes_in_32_bits(o.precision),
        fmt::format("precision is {}", to_string(o.precision)),
        {"optimizations.residual", "optimizations.gradients"}},
@@ -124,11 +125,12 @@ std::vector<Vain> vain_optimizations(const SpecKeys& spec) {
 
 void advise_no_effect(Draft& draft) {
   std::set<std::string_view> reported;
-  for (const auto& rules : {vain_model_keys(draft.spec), vain_data_keys(draft.spec), vain_training_keys(draft.spec),
-                            vain_optimizations(draft.spec)}) {
+  for (const auto& rules : {vain_model_keys(draft.spec), vain_data_keys(draft.spec),
+                            vain_training_keys(draft.spec), vain_optimizations(draft.spec)}) {
     for (const Vain& rule : rules) {
       for (const std::string_view path : rule.paths) {
-        if (!rule.idle || !draft.chosen(path) || !draft.usable({path}) || !reported.insert(path).second) continue;
+        if (!rule.idle || !draft.chosen(path) || !draft.usable({path}) || !reported.insert(path).second)
+          continue;
         draft.report(diag::Kind::no_effect, {path}, fmt::format("{} has no effect: {}", path, rule.because),
                      "remove it");
       }

@@ -86,7 +86,8 @@ void Resolver::model() {
 void Resolver::optimizer() {
   auto& o = spec_.train.optimizer;
   const std::initializer_list<std::string_view> name = {"train.optimizer.name"};
-  derive("train.optimizer.learning_rate", o.learning_rate, name, [&] { return row_of(o.name).learning_rate; });
+  derive("train.optimizer.learning_rate", o.learning_rate, name,
+         [&] { return row_of(o.name).learning_rate; });
   derive("train.optimizer.betas", o.betas, name, [&] { return row_of(o.name).betas; });
   derive("train.optimizer.weight_decay", o.weight_decay, name, [&] { return row_of(o.name).weight_decay; });
 }

@@ -29,7 +29,8 @@ bool looks_like_number(std::string_view text);
 // for "4k", "0.1" for "10%", "1e-4" for "1e-4x". Empty when there is no telling.
 std::string meant_number(std::string_view text);
 
-// The shortest text that reads as `value`, and as a number in YAML 1.1 (PyYAML) as in 1.2: 6.0e-07, not 6e-07.
+// The shortest text that reads as `value`, and as a number in YAML 1.1 (PyYAML) as in 1.2: 6.0e-07, not
+// 6e-07.
 std::string yaml_number(double value);
 
 // A node in words: "a list", "the number 5", "the text \"abc\"", "nothing".

@@ -18,10 +18,11 @@ void settle_epochs(Draft& draft, int64_t sequences) {
   const double steps = std::ceil(train.epochs * static_cast<double>(sequences) / batch);
   const double most = find_key("train.max_steps")->rule.high;
   if (steps > most)
-    return draft.report(diag::Kind::out_of_range, {"train.epochs"},
-                        fmt::format("{} epochs of {} sequences are {:.0f} steps, and a run has {:.0f} at most",
-                                    train.epochs, sequences, steps, most),
-                        fmt::format("write epochs: {:.0f}", std::floor(most * batch / static_cast<double>(sequences))));
+    return draft.report(
+        diag::Kind::out_of_range, {"train.epochs"},
+        fmt::format("{} epochs of {} sequences are {:.0f} steps, and a run has {:.0f} at most", train.epochs,
+                    sequences, steps, most),
+        fmt::format("write epochs: {:.0f}", std::floor(most * batch / static_cast<double>(sequences))));
   train.max_steps = static_cast<int64_t>(steps);
   train.epochs = 0;
   resolve_scheduler(draft);
@@ -31,10 +32,11 @@ void settle_epochs(Draft& draft, int64_t sequences) {
 void advise_validation(Draft& draft, int64_t batches) {
   const int64_t wanted = draft.spec.train.eval_batches;
   if (!draft.spec.is_set("train.eval_batches") || batches == 0 || wanted <= batches) return;
-  draft.report(diag::Kind::no_effect, {"train.eval_batches"},
-               fmt::format("eval_batches is {}, and the validation data has {}: each validation takes all of them",
-                           wanted, batches),
-               fmt::format("write {}", batches));
+  draft.report(
+      diag::Kind::no_effect, {"train.eval_batches"},
+      fmt::format("eval_batches is {}, and the validation data has {}: each validation takes all of them",
+                  wanted, batches),
+      fmt::format("write {}", batches));
 }
 
 }  // namespace

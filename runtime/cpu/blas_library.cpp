@@ -21,10 +21,10 @@ std::vector<std::string> warnings_for(std::initializer_list<const char*> variabl
   std::vector<std::string> warnings;
   for (const char* variable : variables) {
     if (const char* value = std::getenv(variable)) {
-      warnings.push_back(
-          fmt::format("{}={} in the environment limits the instructions of matrix products, which may halve their "
-                      "speed: unset it if you did not set it on purpose",
-                      variable, value));
+      warnings.push_back(fmt::format(
+          "{}={} in the environment limits the instructions of matrix products, which may halve their "
+          "speed: unset it if you did not set it on purpose",
+          variable, value));
     }
   }
   return warnings;

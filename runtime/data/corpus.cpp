@@ -51,7 +51,8 @@ void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::
   TokenDataset dataset = settings.val_path.empty() ? TokenDataset::split(train, settings.val_fraction)
                                                    : TokenDataset::separate(train, load(settings.val_path));
   corpus.loader = std::make_shared<TokenLoader>(
-      std::move(dataset), TokenLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle});
+      std::move(dataset),
+      TokenLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle});
 }
 
 void complete_vocabulary(DataSizes& sizes, const Tokenizer& tokenizer) {

@@ -30,16 +30,17 @@ EpochWindows checked_windows(const TokenRange& train, int64_t sequence_len, bool
 
 std::string too_few_to_validate(const TokenDataset& dataset, int64_t sequence_len) {
   const int64_t needed = sequence_len + 1, val = dataset.val.size();
-  const std::string needs = fmt::format("but a sequence of {} (train.sequence_len) needs {}", sequence_len, needed);
+  const std::string needs =
+      fmt::format("but a sequence of {} (train.sequence_len) needs {}", sequence_len, needed);
   if (dataset.val.store != dataset.train.store) {
-    return fmt::format("data.val_path has {} tokens, {}: give more of it, or a smaller train.sequence_len", val,
-                       needs);
+    return fmt::format("data.val_path has {} tokens, {}: give more of it, or a smaller train.sequence_len",
+                       val, needs);
   }
   const int64_t all[] = {dataset.train.size() + val};
   const std::optional<double> fraction = smallest_val_fraction(all, needed);
-  return fmt::format("the last {} of {} tokens validate, {}: write {}data.val_fraction: 0 to train without validation",
-                     val, all[0], needs,
-                     fraction ? fmt::format("data.val_fraction: {} or more, or ", *fraction) : "");
+  return fmt::format(
+      "the last {} of {} tokens validate, {}: write {}data.val_fraction: 0 to train without validation", val,
+      all[0], needs, fraction ? fmt::format("data.val_fraction: {} or more, or ", *fraction) : "");
 }
 
 }  // namespace
@@ -61,7 +62,8 @@ TokenLoader::TokenLoader(TokenDataset dataset, TokenLoaderOptions options)
       options_(options),
       windows_(checked_windows(dataset_.train, options.sequence_len, options.shuffle)) {
   const int64_t val = dataset_.val.size();
-  if (val > 0 && val < options.sequence_len + 1) throw InputError(too_few_to_validate(dataset_, options.sequence_len));
+  if (val > 0 && val < options.sequence_len + 1)
+    throw InputError(too_few_to_validate(dataset_, options.sequence_len));
 }
 
 int64_t TokenLoader::window_begin(int64_t sample) const {

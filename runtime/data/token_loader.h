@@ -37,8 +37,8 @@ struct TokenLoaderOptions {
 
 // Each epoch cuts the training range into windows of T positions from a start of its own and shuffles them by
 // a keyed permutation, so every window is seen once an epoch. A few tokens at the ends (fewer than 2T) rest
-// in each epoch. Without shuffle each epoch is the same windows in the order of the range; fewer than T tokens
-// at its end are never seen.
+// in each epoch. Without shuffle each epoch is the same windows in the order of the range; fewer than T
+// tokens at its end are never seen.
 class TokenLoader final : public BatchLoader {
  public:
   // Throws InputError when the training or a non-empty validation range is shorter than T + 1 tokens.

@@ -46,7 +46,8 @@ inline const nlohmann::json& json_container(const nlohmann::json& object, const 
                                             nlohmann::json::value_t type, const std::string& shown_as) {
   const nlohmann::json& field = json_field(object, key);
   const char* wanted = type == nlohmann::json::value_t::array ? "an array" : "an object";
-  if (field.is_null()) throw InputError(fmt::format("{}: \"{}\" is missing; it must be {}", shown_as, key, wanted));
+  if (field.is_null())
+    throw InputError(fmt::format("{}: \"{}\" is missing; it must be {}", shown_as, key, wanted));
   if (field.type() != type)
     throw InputError(fmt::format("{}: \"{}\" is not {} but {}", shown_as, key, wanted, field.type_name()));
   return field;

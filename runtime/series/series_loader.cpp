@@ -43,18 +43,18 @@ void check_rows(const SeriesDataset& data, int64_t sequence_len) {
   const std::string needs = fmt::format("but a window needs {} (train.sequence_len)", sequence_len);
   for (const SeriesDataset::Segment& segment : data.train()) {
     if (rows_of(segment) >= sequence_len) continue;
-    throw InputError(fmt::format("{}: {} rows train, {}: {}give longer series, or a smaller train.sequence_len",
-                                 segment.file, rows_of(segment), needs,
-                                 other_fraction(data, sequence_len, ", or ")));
+    throw InputError(
+        fmt::format("{}: {} rows train, {}: {}give longer series, or a smaller train.sequence_len",
+                    segment.file, rows_of(segment), needs, other_fraction(data, sequence_len, ", or ")));
   }
   const bool split = !split_files(data).empty();
   for (const SeriesDataset::Segment& segment : data.val()) {
     if (rows_of(segment) >= sequence_len) continue;
-    throw InputError(fmt::format(
-        "{}: {} rows validate, {}: {}{}", segment.file, rows_of(segment), needs,
-        split ? other_fraction(data, sequence_len, " or more, or ") : "",
-        split ? "data.val_fraction: 0 to train without validation"
-              : "give longer files in data.val_path, or a smaller train.sequence_len"));
+    throw InputError(
+        fmt::format("{}: {} rows validate, {}: {}{}", segment.file, rows_of(segment), needs,
+                    split ? other_fraction(data, sequence_len, " or more, or ") : "",
+                    split ? "data.val_fraction: 0 to train without validation"
+                          : "give longer files in data.val_path, or a smaller train.sequence_len"));
   }
 }
 
@@ -64,7 +64,8 @@ SeriesLoader::SeriesLoader(std::shared_ptr<const SeriesDataset> dataset, SeriesL
     : dataset_(std::move(dataset)), options_(options) {
   const int64_t length = options_.sequence_len;
   if (options_.stride == 0) options_.stride = options_.last_position_only ? 1 : length;
-  if (dataset_->train().empty()) throw InputError("no rows are left for training: write a smaller data.val_fraction");
+  if (dataset_->train().empty())
+    throw InputError("no rows are left for training: write a smaller data.val_fraction");
   check_rows(*dataset_, length);
   for (const SeriesDataset::Segment& segment : dataset_->train()) {
     train_first_.push_back(windows_);

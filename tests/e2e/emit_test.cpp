@@ -157,10 +157,10 @@ TEST(Emit, SaysWhatItNeeds) {
             "hydrac: error: where to? Name the folder: hydrac emit SPEC -o FOLDER\n");
   const Outcome threads = place.run({"emit", "base.yaml", "-o", "program", "optimizations.threads=0"});
   EXPECT_EQ(threads.code, 2);
-  EXPECT_EQ(
-      threads.err,
-      "hydrac: error: an emitted program runs with a fixed number of threads, and optimizations.threads is 0, this "
-      "machine's cores: give a number, such as --threads 8\n");
+  EXPECT_EQ(threads.err,
+            "hydrac: error: an emitted program runs with a fixed number of threads, and "
+            "optimizations.threads is 0, this "
+            "machine's cores: give a number, such as --threads 8\n");
   EXPECT_EQ(place.run({"diff", "base.yaml", "nowhere"}).err,
             "hydrac: error: nowhere is no folder: `hydrac emit` makes one\n");
   EXPECT_FALSE(fs::exists(place / "program"));

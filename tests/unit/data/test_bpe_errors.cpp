@@ -99,7 +99,8 @@ TEST(BpeFile, ContradictionsAreNamed) {
       "t.json: the id of \"c\" is 2147483648, which is out of range [0, 65556) for a file of this size");
   EXPECT_EQ(error_with(R"({"model": {"vocab": {"c": 1.5}}})"), "t.json: the id of \"c\" is not an integer");
   EXPECT_EQ(error_with(R"({"model": {"vocab": []}})"), "t.json: \"vocab\" is not an object but array");
-  EXPECT_EQ(error_with(R"({"model": {"vocab": null}})"), "t.json: \"vocab\" is missing; it must be an object");
+  EXPECT_EQ(error_with(R"({"model": {"vocab": null}})"),
+            "t.json: \"vocab\" is missing; it must be an object");
   EXPECT_EQ(error_with(R"({"model": {"merges": 7}})"), "t.json: \"merges\" is not an array but number");
   EXPECT_EQ(error_with(R"({"model": {"merges": ["a b c"]}})"),
             "t.json: merge 0 is \"a b c\", not two tokens with a space between them");

@@ -149,7 +149,8 @@ TEST(TokenLoader, ValidationCountsEveryTargetOnce) {
 }
 
 TEST(TokenLoader, WithoutShuffleEachEpochIsTheCorpusInOrder) {
-  const auto loader = loader_of(8 * 5 + 4, 0.0, {.batch_size = 2, .sequence_len = 8, .seed = 1, .shuffle = false});
+  const auto loader =
+      loader_of(8 * 5 + 4, 0.0, {.batch_size = 2, .sequence_len = 8, .seed = 1, .shuffle = false});
   ASSERT_EQ(loader->samples_per_epoch(), 5);
   for (int64_t sample = 0; sample < 15; ++sample) EXPECT_EQ(loader->window_begin(sample), sample % 5 * 8);
 }
@@ -163,7 +164,9 @@ TEST(TokenLoader, WithoutShuffleASourceGoesOnWhereItStood) {
 }
 
 TEST(ValFraction, TheSmallestThatLeavesEnoughForBoth) {
-  const auto smallest = [](std::vector<int64_t> sizes, int64_t needed) { return smallest_val_fraction(sizes, needed); };
+  const auto smallest = [](std::vector<int64_t> sizes, int64_t needed) {
+    return smallest_val_fraction(sizes, needed);
+  };
   EXPECT_EQ(smallest({80}, 9), 0.11);
   EXPECT_EQ(smallest({1000, 200}, 16), 0.076);
   EXPECT_EQ(smallest({1000000}, 65), 0.0001);
@@ -179,10 +182,9 @@ TEST(TokenLoader, TheShortestCorpusWorksAndAShorterOneIsAnError) {
   EXPECT_EQ(
       input_error([] { loader_of(8, 0.0, {.batch_size = 2, .sequence_len = 8, .seed = 1}); }),
       "the training data has 8 tokens, but a sequence of 8 needs 9; give more data or a shorter sequence");
-  EXPECT_EQ(
-      input_error([] { loader_of(80, 0.05, {.batch_size = 2, .sequence_len = 8, .seed = 1}); }),
-      "the last 4 of 80 tokens validate, but a sequence of 8 (train.sequence_len) needs 9: write "
-      "data.val_fraction: 0.11 or more, or data.val_fraction: 0 to train without validation");
+  EXPECT_EQ(input_error([] { loader_of(80, 0.05, {.batch_size = 2, .sequence_len = 8, .seed = 1}); }),
+            "the last 4 of 80 tokens validate, but a sequence of 8 (train.sequence_len) needs 9: write "
+            "data.val_fraction: 0.11 or more, or data.val_fraction: 0 to train without validation");
 }
 
 void expect_equal(const std::vector<Batch>& a, const std::vector<Batch>& b) {

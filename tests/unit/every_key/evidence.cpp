@@ -13,6 +13,7 @@
 #include "cli/train_settings.h"
 #include "emit/emit.h"
 #include "program/program.h"
+#include "runtime/error.h"
 #include "runtime/program/initialize.h"
 #include "runtime/train/train.h"
 #include "spec/load.h"
@@ -148,10 +149,15 @@ std::string run_of(spec::Spec spec) {
          printed.substr(printed.rfind(saved) + saved.size());
 }
 
-// Of the spec, or of what is done with it.
+// The kinds of the spec's errors; "data" where it is the data that is refused.
 std::string refusal_of(const std::string& yaml, const std::vector<std::string>& overrides) {
   diag::Diagnostics diagnostics;
-  spec::load_spec_text("spec.yaml", yaml, overrides, diagnostics);
+  std::optional<spec::Spec> spec = spec::load_spec_text("spec.yaml", yaml, overrides, diagnostics);
+  try {
+    if (spec) cli::open_corpus(*spec, true);
+  } catch (const runtime::InputError&) {
+    return "data ";
+  }
   std::string kinds;
   for (const diag::Diagnostic& diagnostic : diagnostics.all())
     if (severity(diagnostic.kind) == diag::Severity::error) kinds += id(diagnostic.kind) + " ";
@@ -174,6 +180,9 @@ Bench::Bench() : before_(fs::current_path().string()) {
   }
   spill("c.jsonl", lines);
   spill("series.csv", series());
+  std::string ids;
+  for (uint64_t id = 0; id < 400; ++id) ids += {static_cast<char>(runtime::mix64(id) % 256), '\0'};
+  spill("raw.bin", ids);
   spill("below.yaml", "train: {seed: 5}\n");
   spill("config.json",
         R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,

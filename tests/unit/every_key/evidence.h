@@ -1,12 +1,13 @@
-// What a spec makes: text that differs where two specs make something different. None of it is the spec's own text.
+// What a spec makes: text that differs where two specs make something different. None of it is the spec's own
+// text.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace hydrac::test {
 
-// The folder that the specs of these tests are loaded in: corpora, and files that keys may name. Working folder as long
-// as it lives.
+// The folder that the specs of these tests are loaded in: corpora, and files that keys may name. Working
+// folder as long as it lives.
 class Bench {
  public:
   Bench();
@@ -20,13 +21,15 @@ class Bench {
 
 enum class Shows {
   program,  // kernels, calls, memory, and the values that memory starts with
-  batches,  // the tokenizer's vocabulary, training batches of two epochs, validation batches, files that were written
+  batches,  // the tokenizer's vocabulary, training batches of two epochs, validation batches, files that were
+            // written
   emitted,  // the source code of the program, without what it says of the spec
   run,      // the files of a training run (of a fake program), its metrics, configuration and sample
   refusal,  // what is wrong with the spec
 };
 
-// Of the spec `yaml` with overrides, in a Bench of its own. Throws where the spec is refused and `shows` says otherwise.
+// Of the spec `yaml` with overrides, in a Bench of its own. Throws where the spec is refused and `shows` says
+// otherwise.
 std::string evidence(Shows shows, const std::string& yaml, const std::vector<std::string>& overrides);
 
 }  // namespace hydrac::test

@@ -88,7 +88,8 @@ TEST(Load, SettlesAutoOnTheGivenTarget) {
 
 TEST(Load, SettlesCudaOnTheMachinesGpuOnly) {
   diag::Diagnostics diagnostics;
-  const auto spec = load_spec_text("spec.yaml", kSmall, std::vector<std::string>{"target=cuda"}, diagnostics, "rtx3090");
+  const auto spec =
+      load_spec_text("spec.yaml", kSmall, std::vector<std::string>{"target=cuda"}, diagnostics, "rtx3090");
   ASSERT_TRUE(spec);
   EXPECT_EQ(spec->target, "rtx3090");
   EXPECT_EQ(load(kSmall, {"target=cuda"}).diagnostics.all()[0].kind, diag::Kind::no_gpu);
@@ -125,11 +126,13 @@ TEST(Epochs, AndStepsReplaceEachOtherWhereOneIsLaidOverTheOther) {
   EXPECT_EQ(good(kSmall, {"train.epochs=2"}).train.epochs, 2);
   EXPECT_EQ(good(kEpochs, {"train.max_steps=7"}).train.max_steps, 7);
   EXPECT_EQ(good(kSmall, {"train.epochs=2", "train.max_steps=7"}).train.epochs, 0);
-  EXPECT_EQ(load(kSmall, {"train={epochs: 2, max_steps: 7}"}).diagnostics.all()[0].kind, diag::Kind::steps_and_epochs);
+  EXPECT_EQ(load(kSmall, {"train={epochs: 2, max_steps: 7}"}).diagnostics.all()[0].kind,
+            diag::Kind::steps_and_epochs);
   const Folder folder;
   folder.write("base.yaml", kEpochs);
   diag::Diagnostics diagnostics;
-  const auto spec = load_spec(folder.write("spec.yaml", "extends: base.yaml\ntrain: {max_steps: 9}\n"), {}, diagnostics);
+  const auto spec =
+      load_spec(folder.write("spec.yaml", "extends: base.yaml\ntrain: {max_steps: 9}\n"), {}, diagnostics);
   EXPECT_EQ(diagnostics.render(), "");
   ASSERT_TRUE(spec);
   EXPECT_EQ(spec->train.max_steps, 9);
@@ -140,7 +143,8 @@ TEST(Validation, OfMoreBatchesThanThereAreIsAWarning) {
   diag::Diagnostics diagnostics;
   EXPECT_TRUE(complete_with_data(spec, {1000, 7}, diagnostics));
   EXPECT_EQ(diagnostics.render(),
-            "<command line>:1:20: warning: eval_batches is 30, and the validation data has 7: each validation takes all "
+            "<command line>:1:20: warning: eval_batches is 30, and the validation data has 7: each "
+            "validation takes all "
             "of them [no-effect]\n  help: write 7\n");
   spec = good(kSmall);
   diag::Diagnostics none;
@@ -151,7 +155,8 @@ TEST(Validation, OfMoreBatchesThanThereAreIsAWarning) {
 TEST(Options, AreAnsweredByTheirNames) {
   EXPECT_EQ(option_problem("sample.temperature", "-1", "--temperature"),
             "--temperature must be between 0 and 100, not -1");
-  EXPECT_EQ(option_problem("sample.top_k", "few", "--top-k"), "--top-k takes a whole number, not the text \"few\"");
+  EXPECT_EQ(option_problem("sample.top_k", "few", "--top-k"),
+            "--top-k takes a whole number, not the text \"few\"");
   EXPECT_EQ(option_problem("sample.top_k", "40", "--top-k"), "");
 }
 

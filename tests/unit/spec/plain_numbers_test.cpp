@@ -1,5 +1,5 @@
-// Specs are read by other YAML readers too: what looks like a number is one in YAML 1.1 as well (PyYAML takes 6e-4 for
-// text), and what is text is no number there.
+// Specs are read by other YAML readers too: what looks like a number is one in YAML 1.1 as well (PyYAML takes
+// 6e-4 for text), and what is text is no number there.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 // https://yaml.org/type/int.html, float.html and bool.html, as PyYAML implements them.
 enum class Old { integer, real, truth, text };
 Old read_by_yaml_11(const std::string& text) {
-  static const std::regex integer("[-+]?(0b[0-1_]+|0[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|[1-9][0-9_]*(:[0-5]?[0-9])+)");
+  static const std::regex integer(
+      "[-+]?(0b[0-1_]+|0[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|[1-9][0-9_]*(:[0-5]?[0-9])+)");
   static const std::regex real(
       "[-+]?([0-9][0-9_]*)\\.[0-9_]*([eE][-+][0-9]+)?|[-+]?\\.[0-9][0-9_]*([eE][-+][0-9]+)?|"
       "[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+\\.[0-9_]*|[-+]?\\.(inf|Inf|INF)|\\.(nan|NaN|NAN)");

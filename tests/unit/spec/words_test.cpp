@@ -37,8 +37,8 @@ TEST(Optimizers, HaveTheDefaultsThatTheDocsSay) {
     EXPECT_NE(words("train.optimizer.weight_decay").find(name), std::string::npos) << name;
     EXPECT_EQ(words("train.optimizer.betas").find(name) != std::string::npos, row.reads_betas) << name;
     diag::Diagnostics diagnostics;
-    const auto spec = load_spec_text("spec.yaml", kSmall, std::vector<std::string>{"train.optimizer.name=" + name},
-                                     diagnostics);
+    const auto spec = load_spec_text("spec.yaml", kSmall,
+                                     std::vector<std::string>{"train.optimizer.name=" + name}, diagnostics);
     ASSERT_TRUE(spec);
     EXPECT_EQ(spec->train.optimizer.learning_rate, row.learning_rate);
     EXPECT_EQ(spec->train.optimizer.weight_decay, row.weight_decay);
