@@ -120,8 +120,8 @@ void print_help(std::FILE* out) {
   for (const Verb& verb : verbs()) fmt::print(out, "  {:<8} {}\n", verb.name, verb.help);
   fmt::print(out,
              "\n`hydrac VERB --help` lists a verb's options; `hydrac keys` every key of a spec.\n"
-             "Exit codes: 1 the thing looked for was found wanting; {}.\n",
-             runtime::kRunExitCodes);
+             "Exit codes: 0 fine, 1 the thing looked for was found wanting, {}.\n",
+             runtime::kExitCodesFrom2);
 }
 
 void print_help(const Verb& verb) {
