@@ -139,8 +139,8 @@ void print_help(std::FILE* out) {
   fmt::print(out,
              "\n`hydrac --version`, with -v for the libraries that it finds; `hydrac VERB --help` lists a verb's "
              "options; `hydrac keys` every key of a spec.\n"
-             "Exit codes: 1 the thing looked for was found wanting; {}.\n",
-             runtime::kRunExitCodes);
+             "Exit codes: 0 fine, 1 the thing looked for was found wanting, {}.\n",
+             runtime::kExitCodesFrom2);
 }
 
 void print_help(const Verb& verb) {

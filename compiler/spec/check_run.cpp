@@ -53,7 +53,7 @@ std::string unsafe_because(const std::string& written, bool may_be_hidden) {
   }
   std::error_code error;
   const std::filesystem::path here = std::filesystem::canonical(".", error);
-  const std::filesystem::path there = std::filesystem::weakly_canonical(path, error);
+  const std::filesystem::path there = std::filesystem::weakly_canonical(here / path, error);
   if (error) return fmt::format("cannot be followed: {}", error.message());
   const bool below = std::mismatch(here.begin(), here.end(), there.begin(), there.end()).first == here.end();
   return below ? "" : "leads through a link to outside the working folder";

@@ -8,10 +8,10 @@ namespace hydrac::runtime {
 inline constexpr int kExitFine = 0, kExitBadInput = 2, kExitRunFailed = 3;
 inline constexpr int kExitStopped = 4;  // a run that was asked to stop, before its last step: it is saved
 
-// For --help.
-inline constexpr std::string_view kRunExitCodes =
-    "0 fine, 2 bad input, 3 the run failed, 4 stopped by a signal before\n"
-    "the end: saved, continue with --resume; 130 stopped at once by a second signal";
+// For --help, behind what 0 and 1 mean.
+inline constexpr std::string_view kExitCodesFrom2 =
+    "2 bad input, 3 the run failed, 4 stopped by a signal\n"
+    "before the end: saved, continue with --resume; 130 stopped at once by a second signal";
 
 // Calls `work`. What it throws is printed to stderr, after the program's name, and becomes the exit code:
 // InputError kExitBadInput, all else kExitRunFailed. So does standard output that could not be written.

@@ -120,7 +120,7 @@ void print_help(std::string_view program, const TrainSettings& settings) {
     fmt::print("  {:<18} {}\n", fmt::format("{}{} {}{}", option.name, letter, option.value, word),
                option.help);
   }
-  fmt::print("\nExit codes: {}.\n", kRunExitCodes);
+  fmt::print("\nExit codes: 0 fine, {}.\n", kExitCodesFrom2);
 }
 
 // The identity names paths as the spec does, so that whatever runs the spec may resume the run.

@@ -72,15 +72,19 @@ std::string differences(std::string_view then_text, std::string_view now_text) {
   std::set<std::string> names;
   for (const auto& [name, value] : then) names.insert(name);
   for (const auto& [name, value] : now) names.insert(name);
-  const auto shown = [](const std::map<std::string, std::string>& values, const std::string& name) {
+  const auto find = [](const std::map<std::string, std::string>& values, const std::string& name) {
     const auto found = values.find(name);
-    return found == values.end() ? std::string("nothing") : shown_value(found->second);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto shown = [](const std::optional<std::string>& value) {
+    return value ? shown_value(*value) : std::string("nothing");
   };
   std::string lines;
   for (const std::string& name : names) {
-    const std::string before = shown(then, name), after = shown(now, name);
+    const auto before = find(then, name), after = find(now, name);
     if (before == after) continue;
-    lines += fmt::format("  {}: {} in the checkpoint, {} now\n", printable(name), before, after);
+    lines +=
+        fmt::format("  {}: {} in the checkpoint, {} now\n", printable(name), shown(before), shown(after));
   }
   return lines;
 }

@@ -43,7 +43,7 @@ void check_movable(const fs::path& run_dir, Remains remains) {
 // Wherever links lead to: nothing is written into a version control's own folder.
 void check_allowed(const fs::path& run_dir) {
   std::error_code error;
-  const fs::path real = fs::weakly_canonical(run_dir, error);
+  const fs::path real = fs::weakly_canonical(fs::absolute(run_dir), error);
   if (error) {
     throw InputError(fmt::format("cannot use the folder {}: {}; set output.dir to another folder",
                                  run_dir.string(), error.message()));

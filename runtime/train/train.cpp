@@ -134,12 +134,13 @@ TrainReport Trainer::run() {
     if (checkpoint_.empty() || !std::filesystem::exists(checkpoint_, ignored)) throw;
     throw RunError(fmt::format("{}\nthe newest checkpoint is {}", error.what(), checkpoint_.string()));
   }
-  if (place_ != options_.run_dir) {
+  const bool moved = place_ != options_.run_dir;
+  if (moved && !finished()) {
     throw RunError(fmt::format(
-        "{0} was moved to {1} while it was trained in; {2} is saved, {3}", options_.run_dir.string(),
-        place_.string(), checkpoint_.string(),
-        finished() ? "the last step" : fmt::format("--resume output.dir={} continues it", place_.string())));
+        "{0} was moved to {1} while it was trained in; {2} is saved, --resume output.dir={1} continues it",
+        options_.run_dir.string(), place_.string(), checkpoint_.string()));
   }
+  if (moved) console_.message(fmt::format("{} is {} now", options_.run_dir.string(), place_.string()));
   if (finished()) {
     write_sample();
   } else {

@@ -198,8 +198,8 @@ TEST(BadResume, WithAnotherSpecNamesEveryKeyThatDiffers) {
   ASSERT_EQ(place.run({"-q", "base.yaml"}).code, 0);
   expect_refused(place, {"base.yaml", "--resume", "train.seed=4", "train.micro_batch_size=4"},
                  "runs/base/checkpoint-12 cannot be resumed, because what decides the results has changed:\n"
-                 "  train.micro_batch_size: \"2\" in the checkpoint, \"4\" now\n"
-                 "  train.seed: \"1337\" in the checkpoint, \"4\" now\n"
+                 "  train.micro_batch_size: 2 in the checkpoint, 4 now\n"
+                 "  train.seed: 1337 in the checkpoint, 4 now\n"
                  "change it back to continue this run, or start a new one without --resume (this one is then "
                  "moved aside, "
                  "not overwritten)");
@@ -226,9 +226,10 @@ TEST(BadSample, AnOptionIsAnsweredByItsName) {
 TEST(BadSample, OfWhatIsNoRun) {
   const Workplace place;
   fs::create_directory(place / "empty");
-  expect_refused(place, {"sample", "empty"}, "empty holds no complete checkpoint");
-  expect_refused(place, {"sample", "nowhere"}, "nowhere holds no complete checkpoint");
-  expect_refused(place, {"sample", "corpus.txt"}, "cannot list corpus.txt: Not a directory");
+  const std::string wanted = "name a run's folder, or a checkpoint in it";
+  expect_refused(place, {"sample", "empty"}, "empty holds no complete checkpoint; " + wanted);
+  expect_refused(place, {"sample", "nowhere"}, "cannot open nowhere: No such file or directory");
+  expect_refused(place, {"sample", "corpus.txt"}, "corpus.txt is a file; " + wanted);
 }
 
 TEST(BadMachine, WithoutACompiler) {

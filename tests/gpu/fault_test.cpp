@@ -213,7 +213,7 @@ TEST_F(GpuRun, InterruptedAndContinuedItEndsAsIfItHadNotBeen) {
   ASSERT_TRUE(process.wait_for("step 3/12"));
   process.send(SIGINT);
   const Outcome stopped = process.finish();
-  ASSERT_EQ(stopped.code, 0) << stopped.err;
+  ASSERT_EQ(stopped.code, 4) << stopped.err;
   EXPECT_NE(stopped.out.find(" of 12; --resume continues it\n"), std::string::npos) << stopped.out;
   const Outcome resumed = place.run(command({"train.save_steps=0", "--resume"}));
   ASSERT_EQ(resumed.code, 0) << resumed.err;

@@ -159,6 +159,14 @@ TEST_F(ResumedRun, AnotherIdentityIsListedKeyByKey) {
   EXPECT_EQ(resume(first).last_step, 12);
 }
 
+TEST_F(ResumedRun, ADifferenceAtTheEndOfALongValueIsSeen) {
+  TrainOptions first = options, other = options;
+  first.identity["data.path"] = std::string(5000, 'x') + "1";
+  other.identity["data.path"] = std::string(5000, 'x') + "2";
+  run(first, signalled_at(6));
+  EXPECT_NE(message_of<InputError>([&] { resume(other); }).find("cannot be resumed"), std::string::npos);
+}
+
 TEST_F(ResumedRun, IfPossibleContinuesARunAndBeginsWhereThereIsNone) {
   TrainOptions requeued = options;
   requeued.resume = Resume::if_possible;
