@@ -123,6 +123,7 @@ TEST_F(TrainMain, HelpListsItsOptions) {
           "  --steps N          end after N steps; the learning rate's schedule stays that of the spec\n"
           "  --output DIR       the run's folder\n"
           "  --resume           continue the run in its folder from its newest checkpoint\n"
+          "  --exact            refuse to resume where results would differ in their last bits\n"
           "  --quiet,-q         print nothing but errors\n"
           "  --check-kernels    wait for every kernel and name the first that fails or writes NaN or "
           "infinity; "
