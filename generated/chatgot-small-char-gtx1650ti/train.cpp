@@ -146,5 +146,7 @@ TrainSettings train_settings() {
 int main(int argc, char** argv) {
   return hydrac::runtime::train_main(
       argc, argv, hydrac::chatgot_small_char_program::train_settings(), hydrac::runtime::open_text,
-      [] { return std::make_unique<hydrac::chatgot_small_char_program::Program>(); });
+      [](const hydrac::runtime::RecordedChoices& recorded) {
+        return std::make_unique<hydrac::chatgot_small_char_program::Program>(recorded);
+      });
 }

@@ -6,7 +6,7 @@
 
 #include <stdexcept>
 
-#include "runtime/program/cache_dir.h"
+#include "runtime/cache/cache_dir.h"
 #include "step.h"
 
 namespace hydrac::gpt2_124m_program {
@@ -37,19 +37,20 @@ void plan_products(Products& products) {
   products.plan_nt<bf16, float>(1, V, C);
 }
 
-GemmOptions product_options() {
+GemmOptions product_options(const RecordedChoices& recorded) {
   GemmOptions options;
+  options.recorded = recorded;
   options.workspace_bytes = 33554432;
-  options.cache_file = cache_dir() / "gemm-choices";
+  options.cache_file = cache_dir() / "cublaslt-choices";
   return options;
 }
 
 }  // namespace
 
-Program::Program()
+Program::Program(const RecordedChoices& recorded)
     : CudaStepProgram(program_layout(), context),
       memory_(arena()),
-      products_(context, product_options(), /*tf32=*/false, {arena(), kArenaBytes}),
+      products_(context, product_options(recorded), /*tf32=*/false, {arena(), kArenaBytes}),
       main_(stream(), products_, memory_.state.gemm_workspace),
       beside_(beside(), products_, memory_.state.gemm_workspace_beside, Queue::Branch::second) {
   plan_products(products_);
@@ -59,6 +60,10 @@ Program::Program()
 std::string Program::description() const {
   return "compiled ahead of time for " + context.device().name + ", products by " +
          products_.library().version();
+}
+
+RecordedChoices Program::choices() const {
+  return products_.library().choices();
 }
 
 void Program::enqueue(Function function) {

@@ -11,6 +11,7 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::Function;
 using hydrac::runtime::ProgramLayout;
+using hydrac::runtime::RecordedChoices;
 using hydrac::runtime::cuda::Context;
 using hydrac::runtime::cuda::CudaStepProgram;
 using hydrac::runtime::cuda::Products;
@@ -26,12 +27,14 @@ struct OnGpu {
 
 class Program final : private OnGpu, public CudaStepProgram {
  public:
-  Program();
+  // `recorded`: the choices of a checkpoint, to be repeated.
+  explicit Program(const RecordedChoices& recorded = {});
   ~Program() override { shut_down(); }
 
  private:
   void enqueue(Function function) override;
   std::string description() const override;
+  RecordedChoices choices() const override;
 
   Memory memory_;
   Products products_;

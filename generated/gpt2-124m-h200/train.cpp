@@ -143,5 +143,7 @@ TrainSettings train_settings() {
 int main(int argc, char** argv) {
   return hydrac::runtime::train_main(argc, argv, hydrac::gpt2_124m_program::train_settings(),
                                      hydrac::runtime::open_text,
-                                     [] { return std::make_unique<hydrac::gpt2_124m_program::Program>(); });
+                                     [](const hydrac::runtime::RecordedChoices& recorded) {
+                                       return std::make_unique<hydrac::gpt2_124m_program::Program>(recorded);
+                                     });
 }

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "runtime/program/cache_dir.h"
+#include "runtime/cache/cache_dir.h"
 #include "step.h"
 
 namespace hydrac::shakespeare_char_program {
@@ -42,11 +42,12 @@ std::vector<Gemm> products() {
   };
 }
 
-Blas open_blas() {
+Blas open_blas(const RecordedChoices& recorded) {
   omp_set_num_threads(kThreads);
   BlasOptions options;
   options.shapes = products();
-  options.cache_file = (cache_dir() / "blas-choice").string();
+  options.recorded = recorded;
+  options.cache_file = (cache_dir() / "blas-choices").string();
   return Blas::open(options);
 }
 
@@ -57,7 +58,14 @@ std::string Program::description() const {
          " threads";
 }
 
-Program::Program() : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas()) {}
+RecordedChoices Program::choices() const {
+  RecordedChoices choices = run_.blas().choices();
+  choices.set("kernels", "compiler", __VERSION__);
+  return choices;
+}
+
+Program::Program(const RecordedChoices& recorded)
+    : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas(recorded)) {}
 
 void Program::execute(Function function) {
   switch (function) {

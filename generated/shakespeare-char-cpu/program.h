@@ -12,6 +12,7 @@ namespace hydrac::shakespeare_char_program {
 using hydrac::runtime::CpuStepProgram;
 using hydrac::runtime::Function;
 using hydrac::runtime::ProgramLayout;
+using hydrac::runtime::RecordedChoices;
 using hydrac::runtime::Run;
 
 // Where everything lies in memory, for the training loop; layout.cpp.
@@ -19,11 +20,13 @@ ProgramLayout program_layout();
 
 class Program final : public CpuStepProgram {
  public:
-  Program();
+  // `recorded`: the choices of a checkpoint, to be repeated.
+  explicit Program(const RecordedChoices& recorded = {});
 
  private:
   void execute(Function function) override;
   std::string description() const override;
+  RecordedChoices choices() const override;
 
   Memory memory_;
   Run run_;

@@ -162,5 +162,7 @@ int main(int argc, char** argv) {
   hydrac::runtime::let_idle_threads_sleep(argv);
   return hydrac::runtime::train_main(
       argc, argv, hydrac::shakespeare_char_program::train_settings(), hydrac::runtime::open_text,
-      [] { return std::make_unique<hydrac::shakespeare_char_program::Program>(); });
+      [](const hydrac::runtime::RecordedChoices& recorded) {
+        return std::make_unique<hydrac::shakespeare_char_program::Program>(recorded);
+      });
 }

@@ -52,7 +52,7 @@ void build_program(const Workplace& place, const Words& overrides = {}) {
 }
 
 void expect_equal_runs(const fs::path& a, const fs::path& b, const std::string& checkpoint) {
-  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "choices.json"}) {
     const std::string first = slurp(a / checkpoint / name);
     EXPECT_FALSE(first.empty());
     EXPECT_EQ(first, slurp(b / checkpoint / name)) << name;

@@ -155,6 +155,15 @@ TEST_F(Cache, AResumedRunThatCannotRepeatAChoiceSaysWhich) {
   EXPECT_TRUE(fs::exists(place_ / "runs/first/checkpoint-12"));
 }
 
+TEST_F(Cache, AsManyThreadsAsTheMachineHasMeansTheRecordedNumberToAResumedRun) {
+  for (const char* later : {"8", "10", "12"})
+    fs::remove_all(place_ / ("runs/first/checkpoint-" + std::string(later)));
+  const Outcome outcome = run({"output.dir=runs/first", "--resume", "--exact", "--threads", "0"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(slurp(place_ / "runs/first/checkpoint-12/choices.json").find("\"threads\": \"1\""),
+            std::string::npos);
+}
+
 TEST_F(Cache, ACompilerMayBeSeveralWords) {
   const Outcome outcome = compiled_by("env -u NOTHING  g++");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -180,6 +189,27 @@ TEST_F(Cache, WhatIsWrongWithACompilerIsSaid) {
   EXPECT_EQ(outcome.err, "hydrac: error: the C++ compiler " + name +
                              " cannot be used: c++: error: unrecognized option '-fopenmp'" + install);
   EXPECT_FALSE(fs::exists(place_ / "runs/new"));
+}
+
+TEST_F(Cache, SourcesThatChangeWhileTheyAreCompiledAreNotTrusted) {
+  // Changes the sources and writes what is no library.
+  const std::string damage =
+      "for word; do case $word in */kernels.cpp) echo '// changed' >>$word;; esac; done\n"
+      "while [ \"$1\" != -o ]; do shift; done; echo junk >\"$2\"; exit 0\n";
+  const std::string marker = (place_ / "seen").string();
+  Outcome outcome = compiled_by(
+      compiler("if [ ! -e " + marker + " ]; then touch " + marker + "\n" + damage + "fi\nexec g++ \"$@\""));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(
+      outcome.err.find(": something else changed its files while they were compiled; it is made anew\n"),
+      std::string::npos)
+      << outcome.err;
+  fs::remove_all(place_ / "empty");
+  fs::remove_all(place_ / "runs/new");
+  outcome = compiled_by(compiler(damage));
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.err.find(" change while they are compiled: is the disk failing?"), std::string::npos)
+      << outcome.err;
 }
 
 TEST(BadMachine, ALoopOfLinksInPlaceOfTheFolderToEmitInto) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -77,32 +78,64 @@ struct Code {
   fs::path file;
 };
 
+// Files of a build folder: path below it and text.
+using Sources = std::map<fs::path, std::string>;
+
+Sources sources_of(const std::string& kernels) {
+  Sources sources = {{"kernels.cpp", kernels}};
+  for (const TemplateFile& file : template_files()) {
+    if (!is_cuda(file)) sources[fs::path("templates") / file.path] = file.text;
+  }
+  return sources;
+}
+
+bool are_unchanged(const fs::path& folder, const Sources& sources) {
+  return std::ranges::all_of(sources, [&](const auto& source) {
+    return runtime::read_whole(folder / source.first) == source.second;
+  });
+}
+
+// nullopt, after a warning, where something changed the sources meanwhile: what came of them is of no use.
+std::optional<std::string> compile_once(const CxxCompiler& compiler, const Sources& sources,
+                                        const fs::path& cache_dir, const fs::path& kept) {
+  const BuildFolder folder(cache_dir);
+  for (const auto& [name, text] : sources) {
+    fs::create_directories((folder.path() / name).parent_path());
+    write_file(folder.path() / name, text);
+  }
+  const fs::path templates = folder.path() / "templates", library = folder.path() / "kernels.so";
+  try {
+    compile_library(compiler, folder.path() / "kernels.cpp", {templates, templates / "include"}, library,
+                    kept);
+  } catch (const std::exception&) {
+    if (are_unchanged(folder.path(), sources)) throw;
+  }
+  std::optional<std::string> code = runtime::read_whole(library);
+  if (code && are_unchanged(folder.path(), sources)) return code;
+  runtime::warn_of_damage(folder.path(), "something else changed its files while they were compiled");
+  return std::nullopt;
+}
+
 // The code of the library, which the cache now has too.
 Code build(const CxxCompiler& compiler, const std::string& source, const fs::path& cache_dir,
            const fs::path& library) {
-  const BuildFolder folder(cache_dir);
-  const fs::path templates = folder.path() / "templates";
-  for (const TemplateFile& file : template_files()) {
-    if (is_cuda(file)) continue;
-    const fs::path path = templates / file.path;
-    fs::create_directories(path.parent_path());
-    write_file(path, file.text);
-  }
-  const fs::path kernels = folder.path() / "kernels.cpp", compiled = folder.path() / "kernels.so";
-  fs::path source_beside = library;
-  source_beside.replace_extension(".cpp");
-  write_file(kernels, source);
-  runtime::write_whole(source_beside, source, /*durable=*/false);  // for people
-  compile_library(compiler, kernels, {templates, templates / "include"}, compiled, source_beside);
-  const std::optional<std::string> code = runtime::read_whole(compiled);
-  if (!code || !runtime::write_sealed(library, *code)) {
+  fs::path kept = library;
+  kept.replace_extension(".cpp");
+  runtime::write_whole(kept, source, /*durable=*/false);  // for people
+  std::optional<std::string> code;
+  for (int attempt = 0; !code && attempt < 3; ++attempt)
+    code = compile_once(compiler, sources_of(source), cache_dir, kept);
+  if (!code) {
     throw runtime::RunError(
-        fmt::format("cannot write into the cache folder {}: is the disk full or the folder read-only? Set "
-                    "$HYDRAC_CACHE to a "
-                    "folder that can be written",
+        fmt::format("files in the cache folder {} change while they are compiled: is the disk failing? Set "
+                    "$HYDRAC_CACHE to a folder on another",
                     cache_dir.string()));
   }
-  return {*code, library};
+  if (runtime::write_sealed(library, *code)) return {std::move(*code), library};
+  throw runtime::RunError(
+      fmt::format("cannot write into the cache folder {}: is the disk full or the folder read-only? Set "
+                  "$HYDRAC_CACHE to a folder that can be written",
+                  cache_dir.string()));
 }
 
 // Code of the same source by whatever compiler, the newest first.

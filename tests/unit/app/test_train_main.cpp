@@ -155,6 +155,7 @@ TEST_F(TrainMain, HelpListsItsOptions) {
           "  --resume [auto]    continue the run in its folder from its newest checkpoint; auto: begin where "
           "there is "
           "none\n"
+          "  --exact            refuse to resume where results would differ in their last bits\n"
           "  --quiet,-q         print nothing but errors\n"
           "  --check-kernels    wait for every kernel and name the first that fails or writes NaN or "
           "infinity; "

@@ -80,7 +80,7 @@ TEST(GemmChoices, WhatACheckpointRecordsHasNoTime) {
   EXPECT_EQ(recorded_text(*parsed), text);
   EXPECT_TRUE(std::equal(choice.algorithm.data, choice.algorithm.data + 8, parsed->algorithm.data));
   EXPECT_FALSE(parse_recorded(text + " 7"));
-  EXPECT_FALSE(parse_recorded(text.substr(0, 130)));
+  EXPECT_FALSE(parse_recorded(text.substr(0, 128)));
   EXPECT_FALSE(parse_recorded(""));
 }
 

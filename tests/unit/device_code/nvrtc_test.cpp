@@ -161,19 +161,25 @@ TEST_F(Nvrtc, ADamagedEntryIsMadeAnew) {
   const test::TempDir folder;
   const CompileRequest request = scale_request();
   const DeviceCode first = compile_cached(request, folder.path());
-  int damaged = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
-    if (entry.path().extension() != ".cubin") continue;
-    std::string image = test::slurp(entry.path());
-    image[image.size() / 2] ^= 1;
-    std::ofstream(entry.path(), std::ios::binary) << image;
-    ++damaged;
+  for (const std::string extension : {".cubin", ".txt"}) {
+    int damaged = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+      if (entry.path().extension() != extension) continue;
+      std::string content = test::slurp(entry.path());
+      content[content.size() / 2] ^= 1;
+      std::ofstream(entry.path(), std::ios::binary) << content;
+      ++damaged;
+    }
+    EXPECT_EQ(damaged, 1);
+    testing::internal::CaptureStderr();
+    const DeviceCode again = compile_cached(request, folder.path());
+    EXPECT_NE(testing::internal::GetCapturedStderr().find(extension + ": does not match its checksum"),
+              std::string::npos);
+    EXPECT_FALSE(again.from_cache);
+    EXPECT_EQ(first.image, again.image);
+    EXPECT_EQ(first.kernels, again.kernels);
+    EXPECT_TRUE(compile_cached(request, folder.path()).from_cache);
   }
-  EXPECT_EQ(damaged, 1);
-  const DeviceCode again = compile_cached(request, folder.path());
-  EXPECT_FALSE(again.from_cache);
-  EXPECT_EQ(first.image, again.image);
-  EXPECT_TRUE(compile_cached(request, folder.path()).from_cache);
 }
 
 TEST_F(Nvrtc, ACacheFolderThatCannotBeWrittenIsAnError) {
