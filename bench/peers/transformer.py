@@ -14,7 +14,8 @@ ACTIVATIONS = {
     "silu": F.silu,
     "relu2": lambda x: F.relu(x).square(),
     "swiglu": F.silu,
-    "geglu": lambda x: F.gelu(x, approximate="tanh"),
+    "geglu": F.gelu,
+    "geglu_tanh": lambda x: F.gelu(x, approximate="tanh"),
 }
 
 

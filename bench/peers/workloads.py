@@ -4,7 +4,7 @@ import dataclasses
 import json
 import pathlib
 
-GATED = ("swiglu", "geglu")
+GATED = ("swiglu", "geglu", "geglu_tanh")
 
 
 @dataclasses.dataclass

@@ -7,6 +7,7 @@
 #include "cli/report_json.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "spec/hugging_face.h"
 #include "spec/print.h"
 
 namespace hydrac::cli {
@@ -20,6 +21,8 @@ int check_verb(const Arguments& arguments) {
   const PlannedProgram planned = plan_program(*spec, build_options(arguments));
   fmt::print("{}", json ? check_json(planned.compiled, planned.limit)
                         : "\n" + memory_summary(planned.compiled, "# "));
+  if (!json && spec->model.input == spec::Input::tokens)
+    fmt::print("# {}\n", describe(spec::hugging_face_model(*spec)));
   require_fit(planned.problem);
   return kFine;
 }

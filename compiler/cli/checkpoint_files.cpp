@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "models/parameters.h"
 #include "runtime/data/hash.h"
@@ -15,17 +16,30 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string activation_name(const spec::Spec& spec, bool gpt2) {
+// A gated mlp has the name of what its gate goes through.
+std::string activation_name(const spec::Spec& spec) {
   switch (spec.model.hidden_act.word) {
+    case spec::Activation::gelu:
+    case spec::Activation::geglu:
+      return "gelu";
     case spec::Activation::gelu_tanh:
-      return gpt2 ? "gelu_new" : "gelu_pytorch_tanh";
+      return "gelu_new";
+    case spec::Activation::geglu_tanh:
+      return "gelu_pytorch_tanh";
+    case spec::Activation::silu:
     case spec::Activation::swiglu:
       return "silu";
-    case spec::Activation::geglu:
-      return "gelu_pytorch_tanh";
-    default:
-      return std::string(spec::to_string(spec.model.hidden_act.word));
+    case spec::Activation::relu2:
+      return "relu2";
   }
+  throw std::logic_error("an activation without a name in config.json");
+}
+
+// Which tokens begin and end texts is in generation_config.json; without a word here, transformers would take
+// the ids that the family's own tokenizer has.
+void name_no_special_tokens(Json& config) {
+  config["bos_token_id"] = nullptr;
+  config["eos_token_id"] = nullptr;
 }
 
 const char* stored_type(const spec::Spec& spec) {
@@ -42,7 +56,7 @@ Json gpt2_config(const spec::Spec& spec) {
           {"n_layer", m.num_hidden_layers},
           {"n_head", m.num_attention_heads},
           {"n_inner", m.intermediate_size},
-          {"activation_function", activation_name(spec, true)},
+          {"activation_function", activation_name(spec)},
           {"layer_norm_epsilon", m.norm_eps},
           {"resid_pdrop", m.dropout},
           {"embd_pdrop", m.dropout},
@@ -63,11 +77,9 @@ Json llama_like_config(const spec::Spec& spec, const std::string& architecture) 
                  {"head_dim", m.head_dim},
                  {"intermediate_size", m.intermediate_size},
                  {"max_position_embeddings", m.max_position_embeddings},
-                 {"hidden_act", activation_name(spec, false)},
+                 {"hidden_act", activation_name(spec)},
                  {"rms_norm_eps", m.norm_eps},
                  {"rope_theta", m.rope_theta},
-                 {"attention_bias", m.attention_bias},
-                 {"mlp_bias", m.mlp_bias},
                  {"attention_dropout", m.attention_dropout},
                  {"tie_word_embeddings", m.tie_word_embeddings},
                  {"initializer_range", m.initializer_range},
@@ -75,6 +87,8 @@ Json llama_like_config(const spec::Spec& spec, const std::string& architecture) 
   const std::map<std::string, std::string> classes = {
       {"llama", "LlamaForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"}};
   config["architectures"] = {classes.at(architecture)};
+  if (architecture != "qwen2") config["attention_bias"] = m.attention_bias || m.attention_output_bias;
+  if (architecture == "llama") config["mlp_bias"] = m.mlp_bias;
   if (const spec::RopeScaling& s = m.rope_scaling; s.factor != 1) {
     config["rope_scaling"] = {{"rope_type", "llama3"},
                               {"factor", s.factor},
@@ -146,6 +160,7 @@ std::string config_json(const spec::Spec& spec) {
     config = Json::parse(spec::to_json(spec))["model"];
     config["model_type"] = "hydrac";
   }
+  if (architecture != "hydrac") name_no_special_tokens(config);
   return config.dump(2) + "\n";
 }
 

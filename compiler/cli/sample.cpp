@@ -1,7 +1,9 @@
 // `hydrac sample RUN`: text from a run's newest checkpoint, or from one that is named.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
+#include <span>
 
 #include "cli/build_program.h"
 #include "cli/spec_input.h"
@@ -40,6 +42,18 @@ Arguments with_overrides(Arguments arguments, const std::string& run) {
   arguments.overrides.push_back("output.dir=" + yaml_quoted(run));
   arguments.positional[0] = runtime::spec_path(run).string();
   return arguments;
+}
+
+// {"tokens": [ids of the prompt], "logits": [of each id as the next token]}, with as many digits as a float
+// has.
+void print_logits(runtime::StepProgram& program, const runtime::Tokenizer& tokenizer,
+                  const runtime::GenerateOptions& options) {
+  const std::vector<int32_t> ids = runtime::prompt_ids(tokenizer, options);
+  if (static_cast<int64_t>(ids.size()) > program.context_length())
+    throw runtime::InputError(fmt::format("the prompt has {} tokens, and the model was trained on {}",
+                                          ids.size(), program.context_length()));
+  const std::span<const float> logits = program.next_logits(ids, static_cast<int64_t>(ids.size()) - 1);
+  fmt::print("{{\"tokens\": [{}], \"logits\": [{}]}}\n", fmt::join(ids, ", "), fmt::join(logits, ", "));
 }
 
 struct Source {
@@ -96,6 +110,10 @@ int sample_verb(const Arguments& given) {
   options.prompt = spec->sample.prompt;
   options.max_new_tokens = spec->sample.max_new_tokens;
   options.sampling = sample_options(*spec);
+  if (given.has("--logits")) {
+    print_logits(program, *tokenizer, options);
+    return kFine;
+  }
   runtime::install_stop_handlers();
   fmt::print("{}", runtime::printable(options.prompt));
   runtime::generate(program, *tokenizer, options, [](std::string_view text) {

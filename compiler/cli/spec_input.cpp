@@ -37,6 +37,7 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.val_fraction = spec.data.val_fraction;
   settings.tokenizer = spec.data.tokenizer;
   settings.text_key = spec.data.text_key;
+  settings.raw_uint16 = spec.data.format == spec::DataFormat::uint16;
   settings.cache_dir = spec.data.cache_dir;
   settings.target = spec.data.target;
   settings.features = spec.data.features;

@@ -3,6 +3,8 @@
 #include "cli/checkpoint_files.h"
 #include "cli/spec_input.h"
 #include "driver/floor.h"
+#include "models/parameters.h"
+#include "spec/hugging_face.h"
 #include "spec/print.h"
 
 namespace hydrac::cli {
@@ -27,6 +29,11 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   options.spec_text = spec::to_yaml(spec);
   options.identity = result_keys(spec);
   options.checkpoint_files["config.json"] = config_json(spec);
+  for (models::ZeroTensor& tensor : models::checkpoint_zeros(spec))
+    options.zero_tensors.push_back({std::move(tensor.name), std::move(tensor.shape)});
+  const spec::HuggingFaceModel there = spec::hugging_face_model(spec);
+  if (there.family.empty() && spec.model.input == spec::Input::tokens)
+    options.checkpoint_note = describe(there);
   options.sample.prompt = spec.sample.prompt;
   options.sample.max_new_tokens = spec.sample.max_new_tokens;
   options.sample.sampling = sample_options(spec);

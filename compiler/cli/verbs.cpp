@@ -99,6 +99,7 @@ const std::vector<Verb>& verbs() {
         {"--top-k", "N", "as sample.top_k=N"},
         {"--top-p", "X", "as sample.top_p=X"},
         {"--seed", "N", "as sample.seed=N"},
+        {"--logits", "", "print the next token's logits behind the prompt as JSON, and no text"},
         kThreads},
        sample_verb},
       {"schema", "", "the spec language as JSON Schema", {}, schema_verb},

@@ -22,7 +22,7 @@ set(kernel_options -O3 -march=native -ffp-contract=off -fno-math-errno -fno-trap
 constexpr const char* kRuntime = R"(
 # The runtime: carried along in runtime/ (hydrac emit --vendor-runtime), or installed. Of others it needs the headers
 # of fmt (text on the screen, messages) and nlohmann-json (metrics, checkpoints); OpenMP; and, only where the data is
-# text, PCRE2 and utf8proc (splitting text as a tokenizer.json says). Token shards need none of the last two.
+# text, PCRE2 and utf8proc (splitting text as a tokenizer.json says) and zlib (.gz). Token shards need none of the last three.
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/runtime/CMakeLists.txt)
   set(HYDRAC_RUNTIME_TEXT @TEXT@)
   add_subdirectory(runtime EXCLUDE_FROM_ALL)

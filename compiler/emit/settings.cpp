@@ -1,6 +1,7 @@
 #include "emit/settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -104,6 +105,7 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   set.number("val_fraction", d.val_fraction, start.val_fraction);
   set.text("tokenizer", d.tokenizer, start.tokenizer);
   set.text("text_key", d.text_key, start.text_key);
+  if (d.raw_uint16) out.line("data.raw_uint16 = true;");
   set.text("cache_dir", d.cache_dir, start.cache_dir);
   set.list("target", d.target);
   set.list("features", d.features);
@@ -127,6 +129,15 @@ void print_files(Writer& out, const runtime::TrainOptions& t) {
     out.line(fmt::format("train.checkpoint_files[{}] =", string_literal(name)));
     out.line(string_literal(text) + ";");
   }
+  if (!t.zero_tensors.empty()) {
+    out.line("// Of other readers of checkpoints: biases that this model lacks.");
+    out.open("train.zero_tensors = {");
+    for (const runtime::ZeroTensor& tensor : t.zero_tensors)
+      out.line(fmt::format("{{{}, {{{}}}}},", string_literal(tensor.name), fmt::join(tensor.shape, ", ")));
+    out.close("};");
+  }
+  if (!t.checkpoint_note.empty())
+    out.line(fmt::format("train.checkpoint_note = {};", string_literal(t.checkpoint_note)));
   out.line("train.spec_text =");
   out.line("#include \"spec.inc\"");
   out.line(";");
@@ -153,6 +164,7 @@ std::string settings_source(const runtime::TrainSettings& settings) {
 
 DataKind data_kind(const runtime::DataSettings& data, const spec::Spec& spec) {
   if (spec.model.input == spec::Input::series) return DataKind::series;
+  if (data.raw_uint16) return DataKind::shards;
   const auto is_shard = [](const std::string& pattern) { return pattern.ends_with(".bin"); };
   const bool shards =
       std::ranges::all_of(data.path, is_shard) && std::ranges::all_of(data.val_path, is_shard);

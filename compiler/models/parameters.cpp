@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "spec/hugging_face.h"
 #include "targets/target.h"
 
 namespace hydrac::models {
@@ -186,21 +187,57 @@ void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64
 }  // namespace
 
 std::string checkpoint_architecture(const spec::Spec& spec) {
-  const spec::Model& m = spec.model;
-  if (m.input != spec::Input::tokens || m.head != spec::Head::language_model || m.hidden_act.function)
-    return "hydrac";
-  const bool full_width = m.head_dim * m.num_attention_heads == m.hidden_size;
-  if (m.norm == spec::Norm::layernorm && m.norm_bias && m.position == spec::Position::learned &&
-      !spec::is_gated(m.hidden_act) && m.attention_bias && m.attention_output_bias && m.mlp_bias &&
-      !m.qk_norm && m.num_key_value_heads == m.num_attention_heads && full_width) {
-    return "gpt2";
+  const std::string family = spec::hugging_face_model(spec).family;
+  return family.empty() ? "hydrac" : family;
+}
+
+namespace {
+
+// What GPT-2 always has: biases everywhere, and learned positions.
+std::vector<ZeroTensor> gpt2_zeros(const spec::Model& m) {
+  std::vector<ZeroTensor> zeros;
+  const int64_t C = m.hidden_size;
+  if (m.position == spec::Position::none)
+    zeros.push_back({"transformer.wpe.weight", {m.max_position_embeddings, C}});
+  if (!m.norm_bias) zeros.push_back({"transformer.ln_f.bias", {C}});
+  for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {
+    const auto add = [&](bool missing, const char* name, int64_t size) {
+      if (missing) zeros.push_back({"transformer.h." + std::to_string(layer) + name, {size}});
+    };
+    add(!m.norm_bias, ".ln_1.bias", C);
+    add(!m.norm_bias, ".ln_2.bias", C);
+    add(!m.attention_bias, ".attn.c_attn.bias", 3 * C);
+    add(!m.attention_output_bias, ".attn.c_proj.bias", C);
+    add(!m.mlp_bias, ".mlp.c_fc.bias", m.intermediate_size);
+    add(!m.mlp_bias, ".mlp.c_proj.bias", C);
   }
-  const bool llama_like = m.norm == spec::Norm::rmsnorm && m.position == spec::Position::rope &&
-                          m.hidden_act == spec::Activation::swiglu && !m.norm_bias;
-  if (!llama_like) return "hydrac";
-  if (m.qk_norm) return !m.mlp_bias && m.attention_bias == m.attention_output_bias ? "qwen3" : "hydrac";
-  if (m.attention_bias && !m.attention_output_bias && !m.mlp_bias && full_width) return "qwen2";
-  return m.attention_bias == m.attention_output_bias ? "llama" : "hydrac";
+  return zeros;
+}
+
+// Llama's and Qwen3's config.json have one key for all of attention's biases.
+std::vector<ZeroTensor> llama_zeros(const spec::Model& m) {
+  std::vector<ZeroTensor> zeros;
+  if (m.attention_bias == m.attention_output_bias) return zeros;
+  const int64_t kv = m.num_key_value_heads * m.head_dim;
+  for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {
+    const auto add = [&](bool missing, const char* name, int64_t size) {
+      if (missing) zeros.push_back({"model.layers." + std::to_string(layer) + ".self_attn." + name, {size}});
+    };
+    add(!m.attention_bias, "q_proj.bias", m.num_attention_heads * m.head_dim);
+    add(!m.attention_bias, "k_proj.bias", kv);
+    add(!m.attention_bias, "v_proj.bias", kv);
+    add(!m.attention_output_bias, "o_proj.bias", m.hidden_size);
+  }
+  return zeros;
+}
+
+}  // namespace
+
+std::vector<ZeroTensor> checkpoint_zeros(const spec::Spec& spec) {
+  const std::string architecture = checkpoint_architecture(spec);
+  if (architecture == "gpt2") return gpt2_zeros(spec.model);
+  if (architecture == "llama" || architecture == "qwen3") return llama_zeros(spec.model);
+  return {};
 }
 
 Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {

@@ -82,4 +82,12 @@ ir::ValueId section_of(ir::Graph& graph, const PackSection& section, ir::ValueId
 // "qwen2", "qwen3", or "hydrac" for one that none of them can express (names then follow Llama's).
 std::string checkpoint_architecture(const spec::Spec& spec);
 
+// Tensors that the architecture's checkpoints have and this model lacks: biases and position embeddings,
+// which add nothing where they are zeros.
+struct ZeroTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+std::vector<ZeroTensor> checkpoint_zeros(const spec::Spec& spec);
+
 }  // namespace hydrac::models

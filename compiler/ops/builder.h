@@ -80,7 +80,7 @@ Use attention(RegionBuilder&, Use q, Use k, Use v, double scale, double dropout,
 Use activation(RegionBuilder&, const std::string& kind, Use x,
                const std::string& name);  // gelu, gelu_tanh, silu, relu2
 Use gated(RegionBuilder&, const std::string& kind, Use x,
-          const std::string& name);  // swiglu, geglu: [..,2I] -> [..,I]
+          const std::string& name);  // swiglu, geglu, geglu_tanh: [..,2I] -> [..,I]
 // A user's function in their place, of one or of two parameters.
 Use activation(RegionBuilder&, const functions::Function&, Use x, const std::string& name);
 Use gated(RegionBuilder&, const functions::Function&, Use x, const std::string& name);

@@ -1,5 +1,7 @@
 // Gated linear units (Shazeer, 2020): y = act(gate) * up, where the last dimension of x holds gate, then up.
-// swiglu gates with silu, geglu with gelu_tanh. A user's function is y = f(gate, up).
+// swiglu gates with silu, geglu with gelu, geglu_tanh with gelu_tanh. A user's function is y = f(gate, up).
+#include <stdexcept>
+
 #include "ops/activations.h"
 #include "ops/builder.h"
 #include "ops/gradient.h"
@@ -27,8 +29,11 @@ Use gated(RegionBuilder& b, const functions::Function& function, Use x, const st
 namespace {
 
 const Activation& gate_of(const ir::Node& node) {
-  return activation_named(std::get<std::string>(node.attributes.at("kind")) == "swiglu" ? "silu"
-                                                                                        : "gelu_tanh");
+  const auto& kind = std::get<std::string>(node.attributes.at("kind"));
+  if (kind == "swiglu") return activation_named("silu");
+  if (kind == "geglu") return activation_named("gelu");
+  if (kind == "geglu_tanh") return activation_named("gelu_tanh");
+  throw std::logic_error("unknown gated activation " + kind);
 }
 
 // The index of a token's gate (half 0) or up (half 1) at the current column.

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "diag/render.h"
 #include "diag/suggest.h"
 #include "spec/check.h"
 
@@ -93,6 +95,14 @@ void check_head(Draft& draft) {
                  "write head: regression or head: classification, or input: tokens");
 }
 
+void check_repeats(Draft& draft, std::string_view path, const StringList& columns) {
+  std::set<std::string> seen;
+  for (const std::string& column : columns)
+    if (!seen.insert(column).second)
+      return draft.report(Kind::repeated_column, {path},
+                          fmt::format("{} names {} twice", path, diag::printable(column)), "name it once");
+}
+
 void check_columns(Draft& draft) {
   const auto& m = draft.spec.model;
   const auto& data = draft.spec.data;
@@ -103,6 +113,8 @@ void check_columns(Draft& draft) {
                  "add `target: [column]` under data");
     return;
   }
+  check_repeats(draft, "data.features", data.features);
+  check_repeats(draft, "data.target", data.target);
   if (draft.usable({"data.features", "model.num_features"}) && !data.features.empty() &&
       m.num_features != static_cast<int64_t>(data.features.size()))
     draft.report(
@@ -128,6 +140,16 @@ void check_columns(Draft& draft) {
                  fmt::format("classification needs at least 2 classes, and num_labels is {}", m.num_labels));
 }
 
+// A shard's header says which tokenizer made it, raw ids do not.
+void check_format(Draft& draft) {
+  if (!draft.usable({"data.format", "data.tokenizer"}) || draft.spec.data.format != DataFormat::uint16 ||
+      draft.spec.is_set("data.tokenizer"))
+    return;
+  draft.report(Kind::missing_key, {"data.format"},
+               "data.tokenizer is missing: raw ids do not say which tokenizer made them",
+               "add `tokenizer: path/to/tokenizer.json` under data, or `tokenizer: byte`");
+}
+
 void check_vocabulary(Draft& draft) {
   constexpr int64_t kBytes = 256;
   const auto& m = draft.spec.model;
@@ -145,6 +167,7 @@ void check_model(Draft& draft) {
   check_positions(draft);
   check_head(draft);
   check_columns(draft);
+  check_format(draft);
   check_vocabulary(draft);
 }
 

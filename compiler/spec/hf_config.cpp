@@ -65,6 +65,8 @@ class ConfigReader {
   void llama();
   void qwen2();
   void qwen3();
+  void mistral();
+  void own();
   void rope(const Node& parameters);
 
   // The entry of a key that is there and not null; from now on the key counts as known.
@@ -74,9 +76,8 @@ class ConfigReader {
   void constant(std::string_view ours, std::string_view text);
   void map(std::string_view theirs, std::string_view ours, std::string_view if_absent = "");
   void map_needed(std::string_view theirs, std::string_view ours);
-  void activation(std::string_view theirs,
-                  std::initializer_list<std::pair<std::string_view, std::string_view>> known,
-                  std::string_view if_absent);
+  void activation(std::string_view theirs, bool gated, std::string_view if_absent);
+  void key_value_heads(std::string_view if_absent);
   void must_be(std::string_view theirs, std::string_view wanted, std::string_view otherwise);
   void only_full_attention();
   void same_dropouts();
@@ -123,19 +124,43 @@ void ConfigReader::map_needed(std::string_view theirs, std::string_view ours) {
                 fmt::format("write model.{} in the spec", ours));
 }
 
-void ConfigReader::activation(std::string_view theirs,
-                              std::initializer_list<std::pair<std::string_view, std::string_view>> known,
-                              std::string_view if_absent) {
+// Hugging Face's names of activations (ACT2FN), and ours of a plain and of a gated mlp.
+struct ActivationNames {
+  std::string_view theirs, plain, gated;
+};
+constexpr auto kActivations = std::to_array<ActivationNames>({
+    {"gelu", "gelu", "geglu"},
+    {"gelu_python", "gelu", "geglu"},
+    // One formula, written in five ways.
+    {"gelu_new", "gelu_tanh", "geglu_tanh"},
+    {"gelu_pytorch_tanh", "gelu_tanh", "geglu_tanh"},
+    {"gelu_python_tanh", "gelu_tanh", "geglu_tanh"},
+    {"gelu_fast", "gelu_tanh", "geglu_tanh"},
+    {"gelu_accurate", "gelu_tanh", "geglu_tanh"},
+    {"silu", "silu", "swiglu"},
+    {"swish", "silu", "swiglu"},
+    {"relu2", "relu2", ""},
+});
+
+void ConfigReader::activation(std::string_view theirs, bool gated, std::string_view if_absent) {
   const Entry* entry = take(theirs);
   if (entry == nullptr) return constant("hidden_act", if_absent);
-  for (const auto& [name, ours] : known)
-    if (entry->value.text == name)
+  for (const ActivationNames& names : kActivations) {
+    const std::string_view ours = gated ? names.gated : names.plain;
+    if (entry->value.text == names.theirs && !ours.empty())
       return set("hidden_act", entry->where,
                  {.kind = Node::Kind::scalar, .where = entry->value.where, .text = std::string(ours)});
+  }
   if (!is_written("hidden_act"))
     unsupported(entry->value.where,
                 fmt::format("{} {} is not supported", theirs, diag::printable(entry->value.text)),
                 "write model.hidden_act in the spec");
+}
+
+// A null is as many as query heads; a key that nobody wrote is what the family has.
+void ConfigReader::key_value_heads(std::string_view if_absent) {
+  const bool written = config_.find("num_key_value_heads") != nullptr;
+  map("num_key_value_heads", "num_key_value_heads", written ? "" : if_absent);
 }
 
 void ConfigReader::must_be(std::string_view theirs, std::string_view wanted, std::string_view otherwise) {
@@ -161,6 +186,12 @@ void ConfigReader::rope(const Node& parameters) {
   if (type == nullptr) type = parameters.find("type");
   if (const Entry* theta = parameters.find("rope_theta")) set("rope_theta", theta->where, theta->value);
   if (is_written("rope_scaling")) return;
+  if (type == nullptr && parameters.find("factor") != nullptr)
+    return unsupported(parameters.where, "this rope_scaling has a factor and no rope_type",
+                       "llama3 is known, and model.rope_scaling: {factor: 1} turns it off");
+  if (const Entry* partial = parameters.find("partial_rotary_factor"))
+    if (partial->value.text != "1.0" && partial->value.text != "1")
+      return unsupported(partial->value.where, "rope on a part of a head is not supported");
   if (type == nullptr || type->value.text == "default") return;
   if (type->value.text != "llama3")
     return unsupported(
@@ -211,13 +242,7 @@ void ConfigReader::gpt2() {
   map_needed("n_positions", "max_position_embeddings");
   map("n_inner", "intermediate_size");
   map("layer_norm_epsilon", "norm_eps", "1e-5");
-  activation("activation_function",
-             {{"gelu_new", "gelu_tanh"},
-              {"gelu_pytorch_tanh", "gelu_tanh"},
-              {"gelu", "gelu"},
-              {"silu", "silu"},
-              {"swish", "silu"}},
-             "gelu_tanh");
+  activation("activation_function", /*gated=*/false, "gelu_tanh");
   same_dropouts();
   map("attn_pdrop", "attention_dropout", "0.1");
   map("initializer_range", "initializer_range", "0.02");
@@ -238,21 +263,24 @@ void ConfigReader::llama_like() {
   map_needed("num_attention_heads", "num_attention_heads");
   map_needed("vocab_size", "vocab_size");
   map_needed("max_position_embeddings", "max_position_embeddings");
-  map("num_key_value_heads", "num_key_value_heads");
   map("rms_norm_eps", "norm_eps", "1e-6");
   map("rope_theta", "rope_theta", "10000");
   for (const std::string_view theirs : {"rope_scaling", "rope_parameters"})
     if (const Entry* entry = take(theirs)) rope(entry->value);
-  activation("hidden_act", {{"silu", "swiglu"}, {"swish", "swiglu"}, {"gelu", "geglu"}}, "swiglu");
+  activation("hidden_act", /*gated=*/true, "swiglu");
   map("attention_dropout", "attention_dropout", "0");
   map("initializer_range", "initializer_range", "0.02");
   map("tie_word_embeddings", "tie_word_embeddings", "false");
   must_be("use_mrope", "false", "multimodal rope is not supported");
+  if (const Entry* partial = take("partial_rotary_factor"))
+    if (partial->value.text != "1.0" && partial->value.text != "1")
+      unsupported(partial->value.where, "rope on a part of a head is not supported");
   only_full_attention();
 }
 
 void ConfigReader::llama() {
   llama_like();
+  key_value_heads("");
   map("head_dim", "head_dim");
   map("attention_bias", "attention_bias", "false");
   map("attention_bias", "attention_output_bias", "false");
@@ -261,6 +289,7 @@ void ConfigReader::llama() {
 
 void ConfigReader::qwen2() {
   llama_like();
+  key_value_heads("32");
   map("head_dim", "head_dim");
   constant("attention_bias", "true");
   constant("attention_output_bias", "false");
@@ -269,11 +298,46 @@ void ConfigReader::qwen2() {
 
 void ConfigReader::qwen3() {
   llama_like();
+  key_value_heads("32");
   constant("qk_norm", "true");
   map("head_dim", "head_dim", "128");
   map("attention_bias", "attention_bias", "false");
   map("attention_bias", "attention_output_bias", "false");
   constant("mlp_bias", "false");
+}
+
+// Llama without biases. Its window is no key of ours: it must not be shorter than what the model reads.
+void ConfigReader::mistral() {
+  llama_like();
+  key_value_heads("8");
+  map("head_dim", "head_dim");
+  for (const std::string_view ours : {"attention_bias", "attention_output_bias", "mlp_bias"})
+    constant(ours, "false");
+  constexpr int64_t kHuggingFaceDefault = 4096;
+  const auto number = [](const Entry* entry, int64_t otherwise) {
+    if (entry == nullptr) return otherwise;
+    const Scalar value = scalar_value(entry->value);
+    const auto* whole = std::get_if<int64_t>(&value);
+    return whole != nullptr ? *whole : int64_t{0};
+  };
+  const Entry* window = config_.find("sliding_window");
+  if (window != nullptr && window->value.kind == Node::Kind::null) return;
+  const int64_t tokens = number(window, kHuggingFaceDefault);
+  if (number(config_.find("max_position_embeddings"), 0) > tokens && !is_written("max_position_embeddings"))
+    unsupported(
+        window != nullptr ? window->value.where : family_,
+        fmt::format("this config.json has a sliding window of {} tokens, below max_position_embeddings",
+                    tokens),
+        fmt::format("write model.max_position_embeddings: {} in the spec, for which the window is all",
+                    tokens));
+}
+
+// What hydrac writes of a model that Hugging Face has no name for: the spec's keys.
+void ConfigReader::own() {
+  for (const Entry& entry : config_.entries) {
+    known_.insert(entry.key);
+    if (entry.key != "model_type" && entry.key != "from") set(entry.key, entry.where, entry.value);
+  }
 }
 
 void ConfigReader::report_unknown() {
@@ -298,11 +362,15 @@ Node ConfigReader::read() {
     qwen2();
   else if (type == "qwen3")
     qwen3();
+  else if (type == "mistral")
+    mistral();
+  else if (type == "hydrac")
+    own();
   else {
     unsupported(family_,
                 family != nullptr ? fmt::format("models of type {} are not supported", diag::printable(type))
                                   : "this config.json has no model_type",
-                "gpt2, llama, qwen2 and qwen3 are");
+                "gpt2, llama, mistral, qwen2 and qwen3 are");
     return model_;
   }
   report_unknown();

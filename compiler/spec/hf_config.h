@@ -1,4 +1,4 @@
-// Hugging Face's config.json (GPT-2, Llama, Qwen2, Qwen3) as keys of our `model` section.
+// Hugging Face's config.json (GPT-2, Llama, Mistral, Qwen2, Qwen3) as keys of our `model` section.
 #pragma once
 #include <optional>
 #include <string>

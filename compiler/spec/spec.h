@@ -55,7 +55,8 @@ using LrScheduler = Train::LrScheduler;
 // Whether the mlp has two input projections. A function's parameters say so.
 inline bool is_gated(const HiddenAct& act) {
   if (act.function) return act.function->lifted.parameters.size() == 2;
-  return act.word == Activation::swiglu || act.word == Activation::geglu;
+  return act.word == Activation::swiglu || act.word == Activation::geglu ||
+         act.word == Activation::geglu_tanh;
 }
 
 }  // namespace hydrac::spec

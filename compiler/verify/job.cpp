@@ -93,7 +93,11 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   if (op == "activation" || op == "gated") {
     op = attributes["kind"].get<std::string>();
     attributes.erase("kind");
-    if (op == "geglu") attributes["tanh"] = true;
+    if (op == "geglu") attributes["tanh"] = false;
+    if (op == "geglu_tanh") {
+      op = "geglu";
+      attributes["tanh"] = true;
+    }
   }
   if (op == "rope") {
     attributes.erase("inverse");

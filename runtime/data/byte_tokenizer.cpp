@@ -2,9 +2,11 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <string>
 
 #include "runtime/data/hash.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/data/utf8.h"
 #include "runtime/error.h"
 
 namespace hydrac::runtime {
@@ -25,7 +27,7 @@ class ByteTokenizer final : public Tokenizer {
   std::optional<int32_t> end_of_text() const override { return 0; }
   bool is_special(int32_t id) const override { return id == 0; }
   std::string_view name() const override { return "byte"; }
-  std::string to_json() const override { return "{\"hydrac_tokenizer\":\"byte\"}\n"; }
+  std::string to_json() const override;
 
  protected:
   void do_encode(std::string_view text, std::vector<int32_t>& out, const ByteProgress&) const override {
@@ -39,7 +41,41 @@ class ByteTokenizer final : public Tokenizer {
   std::array<char, 256> bytes_;
 };
 
+// Byte-level BPE that merges nothing.
+std::string ByteTokenizer::to_json() const {
+  std::string vocabulary;
+  char32_t next = 256;  // of the alphabet's letters for bytes that are not printable, as GPT-2 numbers them
+  for (char32_t byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    if (byte > 0) vocabulary += ',';
+    vocabulary += '"';
+    if (byte == '"' || byte == '\\') vocabulary += '\\';
+    append_utf8(printable ? byte : next++, vocabulary);
+    vocabulary += fmt::format("\":{}", static_cast<int>(byte));
+  }
+  constexpr const char* kByteLevel =
+      R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":false,"use_regex":false})";
+  return fmt::format(
+      R"({{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,)"
+      R"("pre_tokenizer":{0},"post_processor":null,"decoder":{0},"model":{{"type":"BPE","dropout":null,)"
+      R"("unk_token":null,"continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,)"
+      R"("byte_fallback":false,"ignore_merges":false,"vocab":{{{1}}},"merges":[]}}}})"
+      "\n",
+      kByteLevel, vocabulary);
+}
+
 }  // namespace
+
+std::map<std::string, std::string> tokenizer_files(const std::string& json,
+                                                   std::optional<int32_t> end_of_text) {
+  return {{"tokenizer.json", json},
+          // Without the class transformers would take that of the model's family, with its own rules.
+          {"tokenizer_config.json",
+           "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"clean_up_tokenization_spaces\": "
+           "false\n}\n"},
+          {"generation_config.json", fmt::format("{{\n  \"eos_token_id\": {}\n}}\n",
+                                                 end_of_text ? std::to_string(*end_of_text) : "null")}};
+}
 
 std::unique_ptr<Tokenizer> make_byte_tokenizer() {
   return std::make_unique<ByteTokenizer>();

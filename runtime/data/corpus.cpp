@@ -28,15 +28,18 @@ std::string token_fingerprint(const TokenStore& store) {
   return fmt::format("{} tokens, {:016x}", store.size(), hash.value());
 }
 
-std::vector<InputFile> shard_files(const std::vector<std::string>& patterns) {
-  std::vector<InputFile> files = expand_patterns(patterns, ".");
+std::shared_ptr<const TokenStore> open_tokens(const DataSettings& settings,
+                                              const std::vector<std::string>& patterns,
+                                              const std::string& fingerprint, int64_t vocab_size) {
+  const std::vector<InputFile> files = expand_patterns(patterns, ".");
+  if (settings.raw_uint16) return open_raw_tokens(files, vocab_size);
   for (const InputFile& file : files) {
     if (source_kind(file) == SourceKind::tokens) continue;
     throw InputError(fmt::format(
         "{}: this program reads token shards (*.bin) only; to tokenize text, build it with runtime/text",
         file.name));
   }
-  return files;
+  return open_token_shards(files, fingerprint, vocab_size);
 }
 
 }  // namespace
@@ -68,18 +71,18 @@ Corpus open_shards(const DataSettings& settings, bool) {
     corpus.tokenizer = make_byte_tokenizer();
     complete_vocabulary(corpus.sizes, *corpus.tokenizer);
     fingerprint = corpus.tokenizer->fingerprint();
-    corpus.files["tokenizer.json"] = corpus.tokenizer->to_json();
+    corpus.files = tokenizer_files(corpus.tokenizer->to_json(), corpus.tokenizer->end_of_text());
   } else if (settings.tokenizer == "char") {
     throw InputError("data.tokenizer: char makes its vocabulary from text, and token shards have none");
   } else {
     const std::string json(MappedFile::open(settings.tokenizer, settings.tokenizer)->bytes());
     fingerprint = bpe_fingerprint(json);
-    corpus.files["tokenizer.json"] = json;
+    corpus.files = tokenizer_files(json, std::nullopt);
   }
   if (corpus.sizes.vocab_size == 0)
     throw InputError("model.vocab_size: token shards do not say it, so it must be given");
   fill_token_corpus(corpus, settings, fingerprint, [&](const std::vector<std::string>& patterns) {
-    return open_token_shards(shard_files(patterns), fingerprint, corpus.sizes.vocab_size);
+    return open_tokens(settings, patterns, fingerprint, corpus.sizes.vocab_size);
   });
   return corpus;
 }

@@ -30,6 +30,7 @@ struct DataSettings {
 
   std::string tokenizer;  // tokens: "byte", "char", or the path of a tokenizer.json
   std::string text_key = "text";
+  bool raw_uint16 = false;  // all files are ids of 16 bits without a header: see open_raw_tokens()
   std::string cache_dir;
 
   std::vector<std::string> target, features;  // series: columns

@@ -19,8 +19,11 @@ struct InputFile {
 std::vector<InputFile> expand_patterns(const std::vector<std::string>& patterns,
                                        const std::filesystem::path& base);
 
-enum class SourceKind { text, jsonl, tokens, csv };
-// By extension: .jsonl and .ndjson, .bin (token shards), .csv; everything else is text.
+enum class SourceKind { text, jsonl, json, tokens, csv };
+// By extension: .jsonl and .ndjson, .json, .bin (token shards), .csv; everything else is text. A .gz behind
+// it does not count.
 SourceKind source_kind(const InputFile& file);
+// Whether the name ends in .gz.
+bool is_gzip(const InputFile& file);
 
 }  // namespace hydrac::runtime

@@ -132,18 +132,22 @@ class TempFile {
 
 }  // namespace
 
+bool has_shard_header(std::string_view bytes) {
+  if (bytes.size() >= sizeof(Header) && std::memcmp(bytes.data(), kMagic, sizeof kMagic) == 0) return true;
+  int32_t magic = 0;
+  if (bytes.size() >= kLlmcHeader) std::memcpy(&magic, bytes.data(), sizeof magic);
+  return magic == kLlmcMagic;
+}
+
 TokenShard open_token_shard(const std::filesystem::path& path, const std::string& shown_as) {
   TokenShard shard;
   shard.file = MappedFile::open(path, shown_as);
   const std::string_view bytes = shard.file->bytes();
-  if (bytes.size() >= sizeof(Header) && std::memcmp(bytes.data(), kMagic, sizeof kMagic) == 0) {
-    return read_ours(std::move(shard), shown_as);
-  }
-  int32_t magic = 0;
-  if (bytes.size() >= kLlmcHeader) std::memcpy(&magic, bytes.data(), sizeof magic);
-  if (magic == kLlmcMagic) return read_llmc(std::move(shard), shown_as);
-  throw InputError(
-      fmt::format("{}: not a token file: it begins with neither hydrac's header nor llm.c's", shown_as));
+  if (!has_shard_header(bytes))
+    throw InputError(
+        fmt::format("{}: not a token file: it begins with neither hydrac's header nor llm.c's", shown_as));
+  if (bytes.front() == kMagic[0]) return read_ours(std::move(shard), shown_as);
+  return read_llmc(std::move(shard), shown_as);
 }
 
 void write_token_shard(const std::filesystem::path& path, std::string_view payload, int width,

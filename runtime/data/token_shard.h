@@ -31,6 +31,9 @@ struct TokenShard {
   uint64_t payload_hash = 0;
 };
 
+// Whether a file begins with one of the headers.
+bool has_shard_header(std::string_view bytes);
+
 // Throws InputError for a file with neither header, of another size than its header says, or with ids that do
 // not hash to what it says.
 TokenShard open_token_shard(const std::filesystem::path& path, const std::string& shown_as);

@@ -68,6 +68,13 @@ std::shared_ptr<const TokenStore> open_token_shards(const std::vector<InputFile>
                                                     const std::string& fingerprint, int64_t vocab_size) {
   std::vector<TokenStore::Segment> segments;
   for (const InputFile& file : files) {
+    if (!has_shard_header(MappedFile::open(file.path, file.name)->bytes())) {
+      throw InputError(
+          fmt::format("{}: not a token file: it begins with neither hydrac's header nor llm.c's; if it is "
+                      "nothing but 16-bit "
+                      "ids, as nanoGPT writes them, write data.format: uint16",
+                      file.name));
+    }
     const TokenShard shard = open_token_shard(file.path, file.name);
     if (shard.count == 0) throw InputError(fmt::format("{}: it holds no tokens", file.name));
     const std::string made_with = fmt::format("{:016x}", shard.fingerprint);
@@ -77,6 +84,35 @@ std::shared_ptr<const TokenStore> open_token_shards(const std::vector<InputFile>
     }
     segments.push_back(segment_of(shard, file.name));
   }
+  return std::make_shared<TokenStore>(std::move(segments), vocab_size);
+}
+
+namespace {
+
+TokenStore::Segment raw_segment(const InputFile& file, int64_t vocab_size) {
+  auto mapped = MappedFile::open(file.path, file.name);
+  const std::string_view bytes = mapped->bytes();
+  if (bytes.empty()) throw InputError(fmt::format("{}: it holds no tokens", file.name));
+  if (has_shard_header(bytes))
+    throw InputError(fmt::format("{}: it has a header: remove data.format", file.name));
+  if (bytes.size() % sizeof(uint16_t) != 0)
+    throw InputError(fmt::format("{}: {} bytes are no whole number of 16-bit ids", file.name, bytes.size()));
+  const std::span ids(reinterpret_cast<const uint16_t*>(bytes.data()), bytes.size() / sizeof(uint16_t));
+  const auto outside = std::ranges::find_if(ids, [&](uint16_t id) { return id >= vocab_size; });
+  if (outside != ids.end()) {
+    throw InputError(
+        fmt::format("{}: token {} is {}, but the vocabulary has {}: name the tokenizer that made the file in "
+                    "data.tokenizer",
+                    file.name, outside - ids.begin(), *outside, vocab_size));
+  }
+  return {mapped, ids.data(), sizeof(uint16_t), static_cast<int64_t>(ids.size()), file.name};
+}
+
+}  // namespace
+
+std::shared_ptr<const TokenStore> open_raw_tokens(const std::vector<InputFile>& files, int64_t vocab_size) {
+  std::vector<TokenStore::Segment> segments;
+  for (const InputFile& file : files) segments.push_back(raw_segment(file, vocab_size));
   return std::make_shared<TokenStore>(std::move(segments), vocab_size);
 }
 

@@ -45,4 +45,9 @@ TokenStore::Segment segment_of(const TokenShard& shard, const std::string& name)
 std::shared_ptr<const TokenStore> open_token_shards(const std::vector<InputFile>& files,
                                                     const std::string& fingerprint, int64_t vocab_size);
 
+// The tokens of files that are nothing but little-endian uint16 ids, as nanoGPT's prepare.py writes them.
+// Nothing in them says what made them, so every id is looked at: InputError for one outside the vocabulary,
+// for a file of an odd size, without tokens, or with a header.
+std::shared_ptr<const TokenStore> open_raw_tokens(const std::vector<InputFile>& files, int64_t vocab_size);
+
 }  // namespace hydrac::runtime

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,7 +44,7 @@ class Tokenizer {
 
   // "byte", "char" or "bpe".
   virtual std::string_view name() const = 0;
-  // JSON from which parse_tokenizer() makes an equal tokenizer.
+  // Hugging Face's tokenizer.json, from which parse_tokenizer() makes an equal tokenizer.
   virtual std::string to_json() const = 0;
   // 16 hex digits of a 64-bit hash over what decides the ids. Equal fingerprints, equal ids.
   std::string fingerprint() const;
@@ -58,6 +59,11 @@ class Tokenizer {
 
 // 256 ids, id = byte. end_of_text is 0: a text source refuses NUL bytes, so 0 is free to separate documents.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
+
+// What a checkpoint holds of a tokenizer for AutoTokenizer and generate() of transformers: `json` as
+// tokenizer.json, that it is all there is to know, and the token that ends a text.
+std::map<std::string, std::string> tokenizer_files(const std::string& json,
+                                                   std::optional<int32_t> end_of_text);
 
 // The fingerprint() of the byte-level BPE that this text, a tokenizer.json, describes; known without parsing
 // it.

@@ -7,12 +7,13 @@
 #include <limits>
 #include <set>
 
+#include "runtime/data/input_files.h"
 #include "runtime/data/mapped_file.h"
+#include "runtime/data/text_bytes.h"
 #include "runtime/data/utf8.h"
 #include "runtime/error.h"
 #include "runtime/series/csv.h"
 #include "runtime/series/series_loader.h"
-#include "runtime/text/documents.h"
 
 namespace hydrac::runtime {
 
@@ -69,6 +70,8 @@ class SeriesReader {
     for (const InputFile& file : expand_patterns(options_.val_patterns, options_.base)) read_file(file, 1.0);
   }
 
+  void read_text(const std::string& file, std::string_view csv, double val_fraction);
+
   Standardizer own_stats(const std::vector<double>& values, const std::vector<size_t>& columns,
                          bool standardize) const;
   Standardizer own_feature_stats() const {
@@ -81,9 +84,8 @@ class SeriesReader {
 
  private:
   void read_file(const InputFile& file, double val_fraction);
-  void choose_columns(const InputFile& file, const std::vector<std::string>& header,
-                      const std::vector<std::string>& row);
-  size_t position_of(const InputFile& file, const std::string& name) const;
+  void choose_columns(const std::string& file, const std::vector<std::string>& header);
+  size_t position_of(const std::string& file, const std::string& name) const;
   void read_row(const std::string& where, const std::vector<std::string>& row);
   void read_target(const std::string& where, const std::string& column, const std::string& field);
   std::vector<std::string> names_of(const std::vector<size_t>& columns) const;
@@ -98,62 +100,60 @@ class SeriesReader {
 };
 
 void SeriesReader::read_file(const InputFile& file, double val_fraction) {
-  const auto mapped = MappedFile::open(file.path, file.name);
-  if (mapped->bytes().empty()) throw InputError(fmt::format("{}: it is empty", file.name));
-  if (const size_t nul = mapped->bytes().find('\0'); nul != std::string_view::npos) {
-    throw InputError(
-        fmt::format("{}: byte {} is NUL, so this is binary data or UTF-16, not CSV", file.name, nul));
-  }
-  CsvReader reader(mapped->bytes(), file.name);
+  read_text(file.name, MappedFile::open(file.path, file.name)->bytes(), val_fraction);
+}
+
+void SeriesReader::read_text(const std::string& file, std::string_view csv, double val_fraction) {
+  if (csv.empty()) throw InputError(fmt::format("{}: it is empty", file));
+  require_text(csv, file, "CSV");
+  CsvReader reader(csv, file);
   std::vector<std::string> header, row;
   reader.next(header);
   const int64_t begin = data_->rows_;
   while (reader.next(row)) {
     if (row.size() == 1 && header.size() > 1 && row[0].empty()) continue;  // a blank line
-    const std::string where = fmt::format("{}:{}", file.name, reader.line());
+    const std::string where = fmt::format("{}:{}", file, reader.line());
     if (row.size() != header.size()) {
       throw InputError(fmt::format("{}: {} fields, but the header has {}", where, row.size(), header.size()));
     }
-    if (columns_.header.empty()) choose_columns(file, header, row);
+    if (columns_.header.empty()) choose_columns(file, header);
     if (header != columns_.header) {
-      throw InputError(fmt::format("{}:1: its columns differ from those of {}", file.name, first_file_));
+      throw InputError(fmt::format("{}:1: its columns differ from those of {}", file, first_file_));
     }
     read_row(where, row);
     ++data_->rows_;
   }
-  if (data_->rows_ == begin) throw InputError(fmt::format("{}: it has no rows behind the header", file.name));
+  if (data_->rows_ == begin) throw InputError(fmt::format("{}: it has no rows behind the header", file));
   const int64_t rows = data_->rows_ - begin;
   const auto train =
       begin + static_cast<int64_t>(std::floor(static_cast<double>(rows) * (1.0 - val_fraction)));
-  if (train > begin) data_->train_.push_back({begin, train, file.name});
-  if (train < data_->rows_) data_->val_.push_back({train, data_->rows_, file.name});
+  if (train > begin) data_->train_.push_back({begin, train, file});
+  if (train < data_->rows_) data_->val_.push_back({train, data_->rows_, file});
 }
 
-size_t SeriesReader::position_of(const InputFile& file, const std::string& name) const {
+size_t SeriesReader::position_of(const std::string& file, const std::string& name) const {
   const auto found = std::find(columns_.header.begin(), columns_.header.end(), name);
   if (found == columns_.header.end()) {
     std::string have;
     for (const std::string& column : columns_.header) have += (have.empty() ? "" : ", ") + column;
-    throw InputError(fmt::format("{}:1: there is no column \"{}\"; it has {}", file.name, name, have));
+    throw InputError(fmt::format("{}:1: there is no column \"{}\"; it has {}", file, name, have));
   }
   return static_cast<size_t>(found - columns_.header.begin());
 }
 
-void SeriesReader::choose_columns(const InputFile& file, const std::vector<std::string>& header,
-                                  const std::vector<std::string>& row) {
+void SeriesReader::choose_columns(const std::string& file, const std::vector<std::string>& header) {
   double number = 0;
   if (std::all_of(header.begin(), header.end(),
                   [&](const std::string& name) { return parse_number(name, number); })) {
-    throw InputError(fmt::format("{}:1: only numbers; the first line must name the columns", file.name));
+    throw InputError(fmt::format("{}:1: only numbers; the first line must name the columns", file));
   }
   std::set<std::string> seen;
   for (const std::string& name : header) {
-    if (find_malformed_utf8(name))
-      throw InputError(fmt::format("{}:1: a column's name is not UTF-8", file.name));
+    if (find_malformed_utf8(name)) throw InputError(fmt::format("{}:1: a column's name is not UTF-8", file));
     if (!seen.insert(name).second)
-      throw InputError(fmt::format("{}:1: two columns are named \"{}\"", file.name, name));
+      throw InputError(fmt::format("{}:1: two columns are named \"{}\"", file, name));
   }
-  first_file_ = file.name;
+  first_file_ = file;
   columns_.header = header;
   for (const std::string& name : options_.target_columns) columns_.targets.push_back(position_of(file, name));
   for (const std::string& name : options_.feature_columns)
@@ -161,25 +161,27 @@ void SeriesReader::choose_columns(const InputFile& file, const std::vector<std::
   if (!options_.feature_columns.empty()) return;
   for (size_t i = 0; i < header.size(); ++i) {
     const bool is_target = std::count(columns_.targets.begin(), columns_.targets.end(), i) != 0;
-    if (is_target || !(is_missing(row[i]) || parse_number(row[i], number))) continue;
+    if (is_target) continue;
     if (header[i].empty()) {
       throw InputError(
-          fmt::format("{}:1: column {} has no name; name the feature columns to use", file.name, i + 1));
+          fmt::format("{}:1: column {} has no name; name the feature columns to use", file, i + 1));
     }
     columns_.features.push_back(i);
   }
-  if (columns_.features.empty())
-    throw InputError(fmt::format("{}: no numeric column is left for features", file.name));
+  if (columns_.features.empty()) throw InputError(fmt::format("{}: no column is left for features", file));
 }
 
 void SeriesReader::read_row(const std::string& where, const std::vector<std::string>& row) {
   for (const size_t column : columns_.features) {
     double value = 0;
     if (!parse_number(row[column], value)) {
-      throw InputError(fmt::format("{}: column \"{}\": {}", where, columns_.header[column],
-                                   is_missing(row[column])
-                                       ? std::string("a missing value; only target columns may have gaps")
-                                       : fmt::format("\"{}\" is not a finite number", row[column])));
+      throw InputError(fmt::format(
+          "{}: column \"{}\": {}", where, columns_.header[column],
+          is_missing(row[column])
+              ? std::string("a missing value; only target columns may have gaps")
+              : fmt::format(
+                    "\"{}\" is not a finite number{}", row[column],
+                    options_.feature_columns.empty() ? "; data.features names the columns to read" : "")));
     }
     features_.push_back(value);
   }
@@ -269,6 +271,13 @@ std::shared_ptr<const SeriesDataset> SeriesReader::finish(Standardizer features,
 std::shared_ptr<const SeriesDataset> SeriesDataset::load(const SeriesOptions& options) {
   SeriesReader reader(options);
   reader.read_files();
+  return reader.finish(reader.own_feature_stats(), reader.own_target_stats());
+}
+
+std::shared_ptr<const SeriesDataset> SeriesDataset::parse(const SeriesOptions& options,
+                                                          const std::string& name, std::string_view csv) {
+  SeriesReader reader(options);
+  reader.read_text(name, csv, options.val_fraction);
   return reader.finish(reader.own_feature_stats(), reader.own_target_stats());
 }
 

@@ -30,7 +30,7 @@ struct SeriesOptions {
   double val_fraction = 0.0;
   std::vector<std::string> target_columns;  // O of them; one for classification
   std::vector<std::string>
-      feature_columns;          // F of them; empty: all numeric columns that are no target, in file order
+      feature_columns;          // F of them; empty: all columns that are no target, in file order
   bool classification = false;  // targets are integers 0, 1, ... below num_classes
   int64_t num_classes = 0;      // 0: one more than the largest in the files
   bool standardize_features = true;
@@ -49,8 +49,11 @@ class SeriesDataset {
   // Throws InputError naming file, line and column: no header, unknown or double column, not a number, a row
   // of another length, a class out of range.
   static std::shared_ptr<const SeriesDataset> load(const SeriesOptions& options);
-  // The same with the standardization of an earlier run (columns must agree) instead of the training rows'
-  // own.
+  // The same of one file's text, without patterns.
+  static std::shared_ptr<const SeriesDataset> parse(const SeriesOptions& options, const std::string& name,
+                                                    std::string_view csv);
+  // As the first, with the standardization of an earlier run (columns must agree) instead of the training
+  // rows' own.
   static std::shared_ptr<const SeriesDataset> load(const SeriesOptions& options, const Standardizer& features,
                                                    const Standardizer& targets);
 

@@ -9,6 +9,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/data/utf8.h"
 #include "runtime/error.h"
+#include "runtime/json/json_fields.h"
 #include "runtime/text/tokenizer_kinds.h"
 #include "runtime/text/tokenizers.h"
 
@@ -42,9 +43,7 @@ class CharTokenizer final : public Tokenizer {
   std::optional<int32_t> end_of_text() const override { return std::nullopt; }
   bool is_special(int32_t) const override { return false; }
   std::string_view name() const override { return "char"; }
-  std::string to_json() const override {
-    return nlohmann::json{{"hydrac_tokenizer", "char"}, {"characters", text_}}.dump() + "\n";
-  }
+  std::string to_json() const override;
 
  protected:
   void do_encode(std::string_view text, std::vector<int32_t>& out,
@@ -86,6 +85,26 @@ class CharTokenizer final : public Tokenizer {
   std::vector<size_t> starts_;         // [vocab + 1] of each character in text_
 };
 
+// Words of one character each. A character outside the vocabulary is an error there as here: there is no
+// token of the name <unk>.
+std::string CharTokenizer::to_json() const {
+  using Json = nlohmann::ordered_json;
+  Json vocabulary = Json::object();
+  for (int32_t id = 0; id < vocab_size(); ++id) vocabulary[std::string(token_bytes(id))] = id;
+  const Json each_character = {
+      {"type", "Split"}, {"pattern", {{"Regex", "[\\s\\S]"}}}, {"behavior", "Isolated"}, {"invert", false}};
+  const Json root = {{"version", "1.0"},
+                     {"truncation", nullptr},
+                     {"padding", nullptr},
+                     {"added_tokens", Json::array()},
+                     {"normalizer", nullptr},
+                     {"pre_tokenizer", each_character},
+                     {"post_processor", nullptr},
+                     {"decoder", {{"type", "Fuse"}}},
+                     {"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "<unk>"}}}};
+  return root.dump() + "\n";
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_char_tokenizer(const std::function<void(const TextVisitor&)>& for_each_text) {
@@ -126,6 +145,30 @@ std::unique_ptr<Tokenizer> make_char_tokenizer_of(std::string_view characters, c
   }
   if (code_points.empty()) throw InputError(fmt::format("{}: \"characters\" is empty", shown_as));
   return std::make_unique<CharTokenizer>(code_points);
+}
+
+std::unique_ptr<Tokenizer> make_char_tokenizer_of_words(const nlohmann::json& root,
+                                                        const std::string& shown_as) {
+  const auto fail = [&] {
+    return InputError(
+        fmt::format("{}: a WordLevel tokenizer that is not one of single characters as hydrac writes it is "
+                    "not supported; "
+                    "byte-level BPE is",
+                    shown_as));
+  };
+  const nlohmann::json vocabulary =
+      json_container(root.at("model"), "vocab", nlohmann::json::value_t::object, shown_as);
+  std::vector<std::string> words(vocabulary.size());
+  for (const auto& [word, id] : vocabulary.items()) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= words.size()) throw fail();
+    words[id.get<size_t>()] = word;
+  }
+  std::string characters;
+  for (const std::string& word : words) characters += word;
+  auto tokenizer = make_char_tokenizer_of(characters, shown_as);
+  // Whatever else the file may say, it says the same.
+  if (nlohmann::json::parse(tokenizer->to_json()) != root) throw fail();
+  return tokenizer;
 }
 
 }  // namespace hydrac::runtime

@@ -1,4 +1,5 @@
-// The documents of a corpus's files: each text file, and each line of a JSONL file, is one.
+// The documents of a corpus's files: each text file, each line of a JSONL file, and each element of a JSON
+// array is one.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,13 +14,18 @@ namespace hydrac::runtime {
 struct Document {
   std::string_view text;    // valid during the visit
   const std::string& file;  // InputFile::name
-  int64_t line;             // of a JSONL file, from 1; 0 for a text file
+  int64_t line;             // of a JSONL file, or element of a JSON array, from 1; 0 for a text file
+  SourceKind kind;
 };
-// Visits the documents of text and JSONL files in order; empty documents are left out. A JSONL document is
-// the string under `text_key`. Throws InputError naming file, line or byte: unreadable, empty, binary (a NUL
-// byte), malformed JSON, no such key, not a string.
+// Visits the documents of text, JSONL and JSON files in order; empty documents are left out. A JSON document
+// is the string under `text_key`. What gzip compressed is unpacked in memory. Throws InputError naming file,
+// line or byte: unreadable, empty, binary (a NUL byte), malformed JSON, no such key, not a string.
 using DocumentVisitor = std::function<void(const Document&)>;
 void for_each_document(const std::vector<InputFile>& files, const std::string& text_key,
                        const DocumentVisitor& visit);
+
+// The same of one file's text, which is not compressed. `kind`: text, jsonl or json.
+void for_each_document_of(const std::string& name, SourceKind kind, std::string_view bytes,
+                          const std::string& text_key, const DocumentVisitor& visit);
 
 }  // namespace hydrac::runtime

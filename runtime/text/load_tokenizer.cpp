@@ -11,10 +11,25 @@
 
 namespace hydrac::runtime {
 
+namespace {
+
+std::unique_ptr<Tokenizer> make_from_hugging_face(const nlohmann::json& root, std::string_view text,
+                                                  const std::string& shown_as) {
+  const nlohmann::json& model = json_container(root, "model", nlohmann::json::value_t::object, shown_as);
+  if (json_string(model, "type", "BPE", shown_as) == "WordLevel")
+    return make_char_tokenizer_of_words(root, shown_as);
+  static const nlohmann::json bytes = nlohmann::json::parse(make_byte_tokenizer()->to_json());
+  if (root == bytes) return make_byte_tokenizer();
+  return make_bpe_tokenizer(root, text, shown_as);
+}
+
+}  // namespace
+
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view text, const std::string& shown_as) {
   const nlohmann::json root = parse_json(text, shown_as);
   if (!root.is_object()) throw InputError(fmt::format("{}: it is not a JSON object", shown_as));
-  if (!root.contains("hydrac_tokenizer")) return make_bpe_tokenizer(root, text, shown_as);
+  if (!root.contains("hydrac_tokenizer")) return make_from_hugging_face(root, text, shown_as);
+  // As hydrac wrote them before it wrote files that others read too.
   const std::string kind = json_string(root, "hydrac_tokenizer", "", shown_as);
   if (kind == "byte") return make_byte_tokenizer();
   if (kind == "char") return make_char_tokenizer_of(json_string(root, "characters", "", shown_as), shown_as);

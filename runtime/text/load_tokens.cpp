@@ -50,7 +50,14 @@ class PackedTokens {
 };
 
 std::string place_of(const Document& document) {
-  return document.line == 0 ? document.file : fmt::format("{}:{}", document.file, document.line);
+  switch (document.kind) {
+    case SourceKind::jsonl:
+      return fmt::format("{}:{}", document.file, document.line);
+    case SourceKind::json:
+      return fmt::format("{}: element {}", document.file, document.line);
+    default:
+      return document.file;
+  }
 }
 
 PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& options,
@@ -107,14 +114,13 @@ std::shared_ptr<const TokenStore> in_memory(PackedTokens packed, const Tokenizer
   return std::make_shared<TokenStore>(std::move(segments), tokenizer.vocab_size());
 }
 
-std::vector<InputFile> text_files(const CorpusOptions& options) {
+// `why_no_shards`: what to say where one of them is a token shard.
+std::vector<InputFile> text_files(const CorpusOptions& options, const char* why_no_shards) {
   std::vector<InputFile> files = expand_patterns(options.patterns, options.base);
   for (const InputFile& file : files) {
     const SourceKind kind = source_kind(file);
-    if (kind == SourceKind::tokens) {
-      throw InputError(
-          fmt::format("{}: token shards and text cannot be mixed, and have no characters", file.name));
-    }
+    if (kind == SourceKind::tokens || options.raw_uint16)
+      throw InputError(fmt::format("{} is a token shard, {}", file.name, why_no_shards));
     if (kind == SourceKind::csv)
       throw InputError(fmt::format("{}: a CSV file holds series, not text", file.name));
   }
@@ -125,10 +131,11 @@ std::vector<InputFile> text_files(const CorpusOptions& options) {
 
 std::shared_ptr<const TokenStore> load_tokens(const CorpusOptions& options, const Tokenizer& tokenizer) {
   const std::vector<InputFile> all = expand_patterns(options.patterns, options.base);
+  if (options.raw_uint16) return open_raw_tokens(all, tokenizer.vocab_size());
   const auto is_shard = [](const InputFile& file) { return source_kind(file) == SourceKind::tokens; };
   if (std::all_of(all.begin(), all.end(), is_shard))
     return open_token_shards(all, tokenizer.fingerprint(), tokenizer.vocab_size());
-  const std::vector<InputFile> files = text_files(options);
+  const std::vector<InputFile> files = text_files(options, "and other files are text: give one kind");
   if (options.cache_dir.empty()) return in_memory(tokenize(files, options, tokenizer), tokenizer);
 
   const uint64_t key = cache_key(files, options, tokenizer);
@@ -148,7 +155,10 @@ std::shared_ptr<const TokenStore> load_tokens(const CorpusOptions& options, cons
 }
 
 std::unique_ptr<Tokenizer> make_corpus_char_tokenizer(const CorpusOptions& options) {
-  const std::vector<InputFile> files = text_files(options);
+  const std::vector<InputFile> files =
+      text_files(options,
+                 "and data.tokenizer: char makes its vocabulary from text: write the "
+                 "tokenizer that the shard was made with, or give text");
   return make_char_tokenizer([&](const TextVisitor& visit) {
     for_each_document(files, options.text_key, [&](const Document& document) {
       try {

@@ -20,7 +20,8 @@ struct TokenizeProgress {
 
 struct CorpusOptions {
   std::filesystem::path base;                             // patterns are relative to it
-  std::vector<std::string> patterns;                      // text and JSONL files, or token shards (not both)
+  std::vector<std::string> patterns;                      // text, JSONL and JSON, or token shards (not both)
+  bool raw_uint16 = false;                                // all files are raw ids: see open_raw_tokens()
   std::string text_key = "text";                          // of JSONL lines
   std::filesystem::path cache_dir;                        // made when missing; empty: tokens stay in memory
   std::function<void(const TokenizeProgress&)> progress;  // now and then while tokenizing; may be empty

@@ -18,6 +18,7 @@ CorpusOptions corpus_options(const DataSettings& settings, const std::vector<std
   options.base = ".";
   options.patterns = patterns;
   options.text_key = settings.text_key;
+  options.raw_uint16 = settings.raw_uint16;
   options.cache_dir = settings.cache_dir;
   if (!quiet) {
     options.notice = [](const std::string& line) { print_text(stdout, line + "\n"); };
@@ -50,7 +51,7 @@ Corpus open_text(const DataSettings& settings, bool quiet) {
                     [&](const std::vector<std::string>& patterns) {
                       return load_tokens(corpus_options(settings, patterns, quiet), *corpus.tokenizer);
                     });
-  corpus.files["tokenizer.json"] = corpus.tokenizer->to_json();
+  corpus.files = tokenizer_files(corpus.tokenizer->to_json(), corpus.tokenizer->end_of_text());
   return corpus;
 }
 

@@ -13,6 +13,11 @@ namespace hydrac::runtime {
 // ascending.
 std::unique_ptr<Tokenizer> make_char_tokenizer_of(std::string_view characters, const std::string& shown_as);
 
+// `root`: a tokenizer.json with a model of type WordLevel. InputError unless a char tokenizer's to_json()
+// wrote it.
+std::unique_ptr<Tokenizer> make_char_tokenizer_of_words(const nlohmann::json& root,
+                                                        const std::string& shown_as);
+
 // `root`: the parsed tokenizer.json whose text is `text`.
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(const nlohmann::json& root, std::string_view text,
                                               const std::string& shown_as);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -54,6 +55,20 @@ TensorToWrite to_write(StepProgram& program, const NamedTensor& tensor, const Te
   return entry;
 }
 
+TensorToWrite zeros_to_write(const ZeroTensor& tensor, SafetensorsDtype dtype) {
+  TensorToWrite entry{tensor.name, dtype, tensor.shape, {}};
+  int64_t bytes = dtype_bytes(dtype);
+  for (const int64_t size : tensor.shape) bytes *= size;
+  entry.write = [bytes](FileWriter& file) { file.write(Buffer(static_cast<size_t>(bytes))); };
+  return entry;
+}
+
+// A tensor that is only ever added, and is 0.
+bool adds_nothing(const SafetensorsReader& file, const TensorEntry& tensor) {
+  const bool is_added = tensor.name.ends_with(".bias") || tensor.name.ends_with(".wpe.weight");
+  return is_added && std::ranges::all_of(file.bytes(tensor), [](std::byte b) { return b == std::byte{0}; });
+}
+
 template <typename Stored, typename Widen>
 bool all_finite_as(std::span<const std::byte> data, Widen widen) {
   for (size_t at = 0; at < data.size(); at += sizeof(Stored)) {
@@ -95,10 +110,11 @@ bool all_finite(SafetensorsDtype dtype, std::span<const std::byte> data) {
 }
 
 void write_tensors(FileWriter& file, StepProgram& program, const std::vector<NamedTensor>& tensors,
-                   const TensorCheck& check) {
+                   const TensorCheck& check, const std::vector<ZeroTensor>& zeros) {
   Buffer buffer;
   std::vector<TensorToWrite> entries;
   for (const NamedTensor& tensor : tensors) entries.push_back(to_write(program, tensor, check, buffer));
+  for (const ZeroTensor& tensor : zeros) entries.push_back(zeros_to_write(tensor, tensors.at(0).dtype));
   write_safetensors(file, std::move(entries));
 }
 
@@ -108,7 +124,7 @@ void read_tensors(const std::filesystem::path& file, StepProgram& program,
   std::set<std::string_view> known;
   for (const NamedTensor& tensor : tensors) known.insert(tensor.name);
   for (const TensorEntry& entry : reader.tensors()) {
-    if (known.contains(entry.name)) continue;
+    if (known.contains(entry.name) || adds_nothing(reader, entry)) continue;
     throw InputError(fmt::format("{}: the model has no tensor {}; the file belongs to another one",
                                  reader.label(), in_quotes(entry.name)));
   }

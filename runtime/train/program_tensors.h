@@ -15,13 +15,19 @@ namespace hydrac::runtime {
 // Sees a tensor's bytes before they are written, and throws to end the writing.
 using TensorCheck = std::function<void(const NamedTensor& tensor, std::span<const std::byte> data)>;
 
-// Writes a safetensors file of these tensors of `program`.
-void write_tensors(FileWriter& file, StepProgram& program, const std::vector<NamedTensor>& tensors,
-                   const TensorCheck& check = {});
+// A tensor that a file has for its other readers and the program lacks: all elements are 0.
+struct ZeroTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+};
 
-// Fills these tensors of `program` from the file, which must hold them and no other: InputError otherwise,
-// and when shapes or element types differ. Floating-point tensors may come from
-// other floating-point types, rounded to nearest even.
+// Writes a safetensors file of these tensors of `program`, and of `zeros` in the type of the first of them.
+void write_tensors(FileWriter& file, StepProgram& program, const std::vector<NamedTensor>& tensors,
+                   const TensorCheck& check = {}, const std::vector<ZeroTensor>& zeros = {});
+
+// Fills these tensors of `program` from the file, which must hold them and no other, but for biases and
+// position embeddings of zeros, which add nothing: InputError otherwise, and when shapes or element types
+// differ. Floating-point tensors may come from other floating-point types, rounded to nearest even.
 void read_tensors(const std::filesystem::path& file, StepProgram& program,
                   const std::vector<NamedTensor>& tensors);
 

@@ -16,7 +16,6 @@
 #include "runtime/checkpoint/state.h"
 #include "runtime/error.h"
 #include "runtime/train/console.h"
-#include "runtime/train/program_tensors.h"
 #include "runtime/train/run_files.h"
 
 namespace hydrac::runtime {
@@ -130,10 +129,10 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, Step
   writer.add_file(state_file, to_state(contents).to_json());
   // Saving parameters that are no numbers would let save_total_limit remove the last good checkpoint.
   writer.add_file(model_file, [&](FileWriter& file) {
-    write_tensors(file, program, program.parameters(),
-                  [&](const NamedTensor& tensor, std::span<const std::byte> data) {
-                    check_finite(tensor, data, step);
-                  });
+    write_tensors(
+        file, program, program.parameters(),
+        [&](const NamedTensor& tensor, std::span<const std::byte> data) { check_finite(tensor, data, step); },
+        contents.zero_tensors);
   });
   writer.add_file(optimizer_file,
                   [&](FileWriter& file) { write_tensors(file, program, program.optimizer_state()); });

@@ -6,8 +6,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/train/divergence.h"
+#include "runtime/train/program_tensors.h"
 #include "runtime/train/save_schedule.h"
 #include "runtime/train/step_program.h"
 
@@ -31,7 +33,8 @@ struct RunPosition {
 struct CheckpointContents {
   Identity identity;
   RunPosition position;
-  std::map<std::string, std::string> files;  // further ones: name -> contents
+  std::map<std::string, std::string> files;   // further ones: name -> contents
+  std::vector<ZeroTensor> zero_tensors = {};  // of model.safetensors, beside the program's parameters
 };
 
 // `program` stands between steps (see StepProgram) here and below. Tensors pass through host memory one by

@@ -104,6 +104,7 @@ class Trainer {
   std::filesystem::path place_ = options_.run_dir;  // of the folder, until somebody moves it
   std::filesystem::path checkpoint_;                // the newest
   std::optional<int64_t> saved_step_;               // and its step
+  bool said_note_ = false;                          // options_.checkpoint_note
 };
 
 Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader, const TrainOptions& options)
@@ -302,7 +303,7 @@ void Trainer::notice_move() {
 }
 
 void Trainer::save() {
-  CheckpointContents contents{options_.identity, {}, options_.checkpoint_files};
+  CheckpointContents contents{options_.identity, {}, options_.checkpoint_files, options_.zero_tensors};
   contents.position = {program_.counters(), source_->samples_seen(), skipped_, loss_,
                        eval_loss_,          saving_.best()};
   if (contents.position.counters.step != step_) {
@@ -315,6 +316,8 @@ void Trainer::save() {
   remove_old_checkpoints(place_, options_.save_total_limit, saving_.best_step());
   saving_.saved();
   console_.message(fmt::format("saved {}", checkpoint_.string()));
+  if (!std::exchange(said_note_, true) && !options_.checkpoint_note.empty())
+    console_.message(options_.checkpoint_note);
 }
 
 // Again where the folder was moved to while it was written.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/data/batch.h"
 #include "runtime/data/tokenizer.h"
@@ -41,6 +42,8 @@ struct TrainOptions {
   std::string spec_text;                                // written to spec.yaml
   Identity identity;                                    // what must be as it was when a run is resumed
   std::map<std::string, std::string> checkpoint_files;  // name -> contents: config.json, tokenizer.json, ...
+  std::vector<ZeroTensor> zero_tensors;                 // of model.safetensors, see CheckpointContents
+  std::string checkpoint_note;  // what to say of checkpoints when the first is saved; may be empty
 
   int64_t tokens_per_step = 0;  // for tokens/s; 0: the step's targets
   double peak_flops = 0;        // of the device in the run's precision, a second, for mfu; 0: unknown

@@ -88,7 +88,7 @@ void add_pointwise(std::vector<OpCase>& cases) {
                      {x({2, 3, 17})},
                      [kind](RegionBuilder& b, const Uses& in) { ops::activation(b, kind, in[0], "y"); }});
   }
-  for (const char* kind : {"swiglu", "geglu"}) {
+  for (const char* kind : {"swiglu", "geglu", "geglu_tanh"}) {
     cases.push_back({std::string("gated_") + kind, {x({2, 3, 14})}, [kind](RegionBuilder& b, const Uses& in) {
                        ops::gated(b, kind, in[0], "y");
                      }});

@@ -142,7 +142,7 @@ TEST_F(CudaKernels, OfOtherOptionsCompile) {
         Options{"gpt2-124m", {"model.dropout=0.1"}, {.norm = true, .act = true}},
         Options{"gpt2-124m", {"model.dropout=0.1"}, {.block = true}},
         Options{"llama-1b",
-                {"model.hidden_act=geglu", "model.mlp_bias=true", "model.intermediate_size=77"},
+                {"model.hidden_act=geglu_tanh", "model.mlp_bias=true", "model.intermediate_size=77"},
                 {.norm = true}},
         Options{"llama-1b", {"model.position=none", "model.hidden_act=relu2"}, {.act = true}}}) {
     const GpuModel model(shipped_spec(options.spec, options.overrides), ir::DType::bf16, options.recompute);

@@ -59,9 +59,10 @@ TEST(SeriesDataset, StandardizesWithTheTrainingRowsOnly) {
       "date,x,y,flat\n2020-01-01,1,10,5\n2020-01-02,3,,5\n2020-01-03,+5e0,30,5\n2020-01-04, 100 ,nan,5\n");
   SeriesOptions options = options_in(folder);
   options.val_fraction = 0.25;
+  options.feature_columns = {"x", "flat"};
   const auto data = SeriesDataset::load(options);
   EXPECT_EQ(data->rows(), 4);
-  EXPECT_EQ(data->feature_stats().columns, (std::vector<std::string>{"x", "flat"})) << "dates are no numbers";
+  EXPECT_EQ(data->feature_stats().columns, (std::vector<std::string>{"x", "flat"}));
   EXPECT_EQ(data->feature_stats().mean, (std::vector<double>{3, 5}));
   EXPECT_EQ(data->feature_stats().std, (std::vector<double>{std::sqrt(8.0 / 3), 1}));
   EXPECT_EQ(data->target_stats().mean, std::vector<double>{20});
@@ -93,7 +94,8 @@ TEST(SeriesDataset, BadFilesAreNamedByLineAndColumn) {
   };
   const auto as_is = [](SeriesOptions&) {};
   const auto classes = [](SeriesOptions& options) { options.classification = true, options.num_classes = 3; };
-  EXPECT_EQ(error("x,y\n1,2\n1,2\nn/a,3\n", as_is), "s.csv:4: column \"x\": \"n/a\" is not a finite number");
+  EXPECT_EQ(error("x,y\n1,2\n1,2\nn/a,3\n", as_is),
+            "s.csv:4: column \"x\": \"n/a\" is not a finite number; data.features names the columns to read");
   EXPECT_EQ(error("x,y\n1,2\n,3\n", as_is),
             "s.csv:3: column \"x\": a missing value; only target columns may have gaps");
   EXPECT_EQ(error("x,y\n1,inf\n", as_is), "s.csv:2: column \"y\": \"inf\" is not a finite number");
@@ -108,7 +110,17 @@ TEST(SeriesDataset, BadFilesAreNamedByLineAndColumn) {
   EXPECT_EQ(error("x,z\n3,4\n", as_is), "s.csv:1: there is no column \"y\"; it has x, z");
   EXPECT_EQ(error("x,x,y\n1,2,3\n", as_is), "s.csv:1: two columns are named \"x\"");
   EXPECT_EQ(error(",y\n1,2\n", as_is), "s.csv:1: column 1 has no name; name the feature columns to use");
-  EXPECT_EQ(error("x,y\na,1\n", as_is), "s.csv: no numeric column is left for features");
+  EXPECT_EQ(error("y\n1\n", as_is), "s.csv: no column is left for features");
+  EXPECT_EQ(
+      error("day,x,y\nMonday,1,1\n", as_is),
+      "s.csv:2: column \"day\": \"Monday\" is not a finite number; data.features names the columns to read");
+  folder.write("s.csv", "day,x,y\nMonday,1,1\n");
+  SeriesOptions numbers = options_in(folder);
+  numbers.feature_columns = {"x"};
+  EXPECT_EQ(SeriesDataset::load(numbers)->features(), 1) << "what is not read may be text";
+  EXPECT_EQ(
+      error(std::string_view("\x1f\x8b\x08", 3), as_is),
+      "s.csv: it is compressed by gzip: unpack it with gunzip, or let the name of text or JSONL end in .gz");
   EXPECT_EQ(error("x,y\n1,\n", as_is), "column \"y\" has no value in the training rows");
   EXPECT_EQ(error("x,y\n1,3\n", classes), "s.csv:2: column \"y\": 3 is not a class 0 to 2");
   EXPECT_EQ(error("x,y\n1,0.5\n", classes), "s.csv:2: column \"y\": 0.5 is not a class 0 to 2");

@@ -1,4 +1,6 @@
 // Patterns and documents.
+#include <zlib.h>
+
 #include "data_test.h"
 #include "runtime/text/documents.h"
 
@@ -104,11 +106,82 @@ TEST(Documents, BadOnesAreNamedByFileAndLine) {
   EXPECT_EQ(error("n.jsonl", "{\"body\": \"a\\u0000\"}"),
             "n.jsonl:1: byte 1 is NUL, so this is binary data or UTF-16, not UTF-8 text");
   EXPECT_EQ(error("k.jsonl", "{\"body\": \"a\"}\n{\"text\": \"b\"}\n"),
-            "k.jsonl:2: the object has no \"body\"");
+            "k.jsonl:2: the object has no \"body\" but \"text\": data.text_key says which field is the text");
   EXPECT_EQ(error("t.jsonl", "{\"body\": 3}"), "t.jsonl:1: \"body\" is not a string but number");
-  EXPECT_EQ(error("o.jsonl", "[1]"), "o.jsonl:1: the line is not a JSON object");
+  EXPECT_EQ(error("o.jsonl", "[1]"), "o.jsonl:1: this is array, not a JSON object");
   EXPECT_EQ(error("j.jsonl", "{\"body\": \"a\"}\n{\"body\": \"b\n"),
             "j.jsonl:2: not valid JSON: it ends too early");
+}
+
+TEST(Documents, AreElementsOfAJsonArray) {
+  const TempFolder folder;
+  folder.write("a.json", "[{\"text\": \"one\"}, {\"text\": \"\"},\n {\"text\": \"two\"}]");
+  EXPECT_EQ(documents(folder, "*"), (std::vector<Seen>{{"one", "a.json", 1}, {"two", "a.json", 3}}));
+  const auto error = [&](std::string_view content) {
+    folder.write("b.json", content);
+    return input_error([&] { documents(folder, "b.json"); });
+  };
+  EXPECT_EQ(error("{\"text\": \"a\"}\n{\"text\": \"b\"}\n"),
+            "b.json: it has one JSON object a line: let its name end in .jsonl");
+  EXPECT_EQ(error("{\"data\": []}"),
+            "b.json: a .json file is read as an array of objects, and this is object; text ends in .txt, one "
+            "object "
+            "a line in .jsonl");
+  EXPECT_EQ(error("[{\"text\": \"a\"}, \"b\"]"), "b.json: element 2: this is string, not a JSON object");
+  EXPECT_EQ(
+      error("[{\"content\": \"a\", \"id\": 1}]"),
+      "b.json: element 1: the object has no \"text\" but \"content\", \"id\": data.text_key says which field "
+      "is the text");
+  EXPECT_EQ(error("[]"), "b.json: it holds no text");
+  EXPECT_EQ(error("[{\"text\": \"a\"}"), "b.json: not valid JSON: it ends too early");
+}
+
+std::string gzipped(std::string_view text) {
+  z_stream stream{};
+  deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+TEST(Documents, AreUnpackedWhereTheNameEndsInGz) {
+  const TempFolder folder;
+  std::string large;
+  for (int i = 0; i < 200000; ++i) large += static_cast<char>('a' + i * i % 23);
+  folder.write("1.txt.gz", gzipped("one\n") + gzipped(large));  // as cat makes of two files
+  folder.write("2.jsonl.gz", gzipped("{\"text\": \"two\"}\n"));
+  folder.write("3.json.gz", gzipped("[{\"text\": \"three\"}]"));
+  EXPECT_EQ(documents(folder, "*"),
+            (std::vector<Seen>{
+                {"one\n" + large, "1.txt.gz", 0}, {"two", "2.jsonl.gz", 1}, {"three", "3.json.gz", 1}}));
+  const auto error = [&](const std::string& name, std::string_view content) {
+    folder.write(name, content);
+    return input_error([&] { documents(folder, name); });
+  };
+  const std::string whole = gzipped("some text");
+  EXPECT_EQ(error("c.txt.gz", whole.substr(0, whole.size() - 4)), "c.txt.gz: gzip data is cut short");
+  std::string damaged = whole;
+  damaged[damaged.size() - 6] ^= 1;
+  EXPECT_EQ(error("d.txt.gz", damaged), "d.txt.gz: gzip data is damaged after 0 unpacked bytes");
+  EXPECT_EQ(error("p.txt.gz", "plain"), "p.txt.gz: its name ends in .gz, and it is not compressed by gzip");
+  EXPECT_EQ(error("e.txt.gz", gzipped("")), "e.txt.gz: it is empty");
+  EXPECT_EQ(
+      error("g.txt", whole),
+      "g.txt: it is compressed by gzip: unpack it with gunzip, or let the name of text or JSONL end in .gz");
+  EXPECT_EQ(error("t.txt.gz", gzipped("a") + "tail"),
+            "t.txt.gz: gzip data is damaged after 1 unpacked bytes");
+  EXPECT_EQ(error("u.txt", std::string_view("\xff\xfe"
+                                            "a\0",
+                                            4)),
+            "u.txt: it is UTF-16: convert it with iconv -f UTF-16 -t UTF-8");
+  EXPECT_EQ(error("z.txt", std::string_view("PK\x03\x04\0", 5)),
+            "z.txt: it is a zip archive: unpack it with unzip");
 }
 
 TEST(Documents, AFileThatVanishedIsNamed) {

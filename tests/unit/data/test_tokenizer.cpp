@@ -56,6 +56,38 @@ TEST(CharTokenizer, NamesWhatItCannotEncode) {
             "the char tokenizer needs a corpus with at least one character");
 }
 
+// The whole files: tests/hf compares their ids with those of Hugging Face's tokenizers.
+TEST(Tokenizer, IsHuggingFacesFile) {
+  EXPECT_EQ(char_tokenizer("b\na")->to_json(),
+            R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,)"
+            R"("pre_tokenizer":{"type":"Split","pattern":{"Regex":"[\\s\\S]"},"behavior":"Isolated",)"
+            R"("invert":false},"post_processor":null,"decoder":{"type":"Fuse"},"model":{"type":"WordLevel",)"
+            R"("vocab":{"\n":0,"a":1,"b":2},"unk_token":"<unk>"}})"
+            "\n");
+  const std::string bytes = make_byte_tokenizer()->to_json();
+  for (const char* part :
+       {R"("vocab":{"Ā":0,"ā":1,)", R"("Ġ":32,"!":33,"\"":34,)", R"(,"\\":92,)", R"("ÿ":255},"merges":[]})"})
+    EXPECT_NE(bytes.find(part), std::string::npos) << part << " in " << bytes;
+}
+
+TEST(Tokenizer, OfWordsIsRefusedUnlessTheyAreItsCharacters) {
+  const std::string json = char_tokenizer("ab")->to_json();
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string other = json;
+    other.replace(other.find(from), from.size(), to);
+    return input_error([&] { parse_tokenizer(other, "t.json"); });
+  };
+  const std::string refused =
+      "t.json: a WordLevel tokenizer that is not one of single characters as hydrac writes it is not "
+      "supported; "
+      "byte-level BPE is";
+  EXPECT_EQ(changed("{\"a\":0,\"b\":1}", "{\"ab\":0}"), refused);
+  EXPECT_EQ(changed("\"b\":1", "\"b\":7"), refused);
+  EXPECT_EQ(changed("\"b\":1", "\"b\":0"), refused);
+  EXPECT_EQ(changed("\"normalizer\":null", "\"normalizer\":{\"type\":\"Lowercase\"}"), refused);
+  EXPECT_EQ(changed("Isolated", "Removed"), refused);
+}
+
 TEST(Tokenizer, SurvivesItsJson) {
   const std::string bpe = read_text(test_file("qwen2.tokenizer.json"));
   std::vector<std::unique_ptr<Tokenizer>> all;

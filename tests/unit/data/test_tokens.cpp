@@ -170,7 +170,42 @@ TEST(LoadTokens, ErrorsNameTheDocument) {
   corpus.folder.write("f.bin", "x");
   corpus.options.patterns = {"*.txt", "f.bin"};
   EXPECT_EQ(input_error([&] { load_tokens(corpus.options, *chars); }),
-            "f.bin: token shards and text cannot be mixed, and have no characters");
+            "f.bin is a token shard, and other files are text: give one kind");
+  corpus.options.patterns = {"f.bin"};
+  EXPECT_EQ(
+      input_error([&] { make_corpus_char_tokenizer(corpus.options); }),
+      "f.bin is a token shard, and data.tokenizer: char makes its vocabulary from text: write the tokenizer "
+      "that the shard was made with, or give text");
+}
+
+TEST(RawTokens, AreReadWhateverTheFilesAreCalled) {
+  const TempFolder folder;
+  folder.write("train.bin", packed<uint16_t>({1, 2, 255}));
+  folder.write("more", packed<uint16_t>({7}));
+  const auto store = load_tokens(
+      {.base = folder.path(), .patterns = {"train.bin", "more"}, .raw_uint16 = true}, *make_byte_tokenizer());
+  EXPECT_EQ(all_of(*store), (Ids{1, 2, 255, 7}));
+}
+
+TEST(RawTokens, BadOnesAreNamedBeforeTraining) {
+  const TempFolder folder;
+  const auto error = [&](std::string_view content, bool raw = true) {
+    folder.write("t.bin", content);
+    return input_error([&] {
+      load_tokens({.base = folder.path(), .patterns = {"t.bin"}, .raw_uint16 = raw}, *make_byte_tokenizer());
+    });
+  };
+  EXPECT_EQ(error(""), "t.bin: it holds no tokens");
+  EXPECT_EQ(error("abc"), "t.bin: 3 bytes are no whole number of 16-bit ids");
+  EXPECT_EQ(error(packed<uint16_t>({1, 2, 256})),
+            "t.bin: token 2 is 256, but the vocabulary has 256: name the tokenizer that made the file in "
+            "data.tokenizer");
+  EXPECT_EQ(
+      error(packed<uint16_t>({1, 2}), false),
+      "t.bin: not a token file: it begins with neither hydrac's header nor llm.c's; if it is nothing but "
+      "16-bit ids, as nanoGPT writes them, write data.format: uint16");
+  write_token_shard(folder.path() / "s.bin", packed<uint16_t>({1}), 2, 0, 0);
+  EXPECT_EQ(error(read_text(folder.path() / "s.bin")), "t.bin: it has a header: remove data.format");
 }
 
 TEST(TokenShards, AreReadAsOneRow) {
@@ -221,7 +256,10 @@ TEST(TokenShards, BadOnesAreNamed) {
   bytes.replace(16, 8, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF");
   EXPECT_EQ(error(bytes),
             "s.bin: its header says 18446744073709551615 tokens of 2 bytes, but 0 bytes follow it");
-  EXPECT_EQ(error("raw ids"), "s.bin: not a token file: it begins with neither hydrac's header nor llm.c's");
+  EXPECT_EQ(error("raw ids"),
+            "s.bin: not a token file: it begins with neither hydrac's header nor llm.c's; if it is nothing "
+            "but 16-bit "
+            "ids, as nanoGPT writes them, write data.format: uint16");
 }
 
 }  // namespace

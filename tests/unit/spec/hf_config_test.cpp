@@ -157,6 +157,51 @@ TEST(HfConfig, ReadsRopeParametersOfNewerFiles) {
   EXPECT_EQ(m.rope_scaling.factor, 1);
 }
 
+const std::string kSizes = R"("hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2,
+    "num_attention_heads": 32, "vocab_size": 1024, "max_position_embeddings": 2048)";
+
+TEST(HfConfig, EveryGeluIsWhatItsNameSays) {
+  const auto gated = [](const std::string& name) {
+    return model("{\"model_type\": \"llama\", \"hidden_act\": \"" + name + "\", " + kSizes + "}")
+        .hidden_act.word;
+  };
+  EXPECT_EQ(gated("gelu"), Activation::geglu);
+  EXPECT_EQ(gated("gelu_pytorch_tanh"), Activation::geglu_tanh);
+  EXPECT_EQ(gated("gelu_new"), Activation::geglu_tanh);
+  EXPECT_EQ(gated("silu"), Activation::swiglu);
+  const auto plain = [](const std::string& name) {
+    std::string config = kGpt2;
+    config.replace(config.find("gelu_new"), 8, name);
+    return model(config).hidden_act.word;
+  };
+  EXPECT_EQ(plain("gelu"), Activation::gelu);
+  EXPECT_EQ(plain("gelu_pytorch_tanh"), Activation::gelu_tanh);
+  EXPECT_EQ(plain("gelu_new"), Activation::gelu_tanh);
+  EXPECT_EQ(plain("relu2"), Activation::relu2);
+}
+
+TEST(HfConfig, MistralIsLlamaWithoutBiases) {
+  const auto m = model(R"({"model_type": "mistral", "sliding_window": null, )" + kSizes + "}");
+  EXPECT_EQ(m.num_key_value_heads, 8);  // Hugging Face's own default
+  EXPECT_EQ(m.norm_eps, 1e-6);
+  EXPECT_FALSE(m.attention_bias || m.attention_output_bias || m.mlp_bias || m.qk_norm);
+  EXPECT_TRUE(from(R"({"model_type": "mistral", )" + kSizes + "}").spec);  // 2048 tokens of the default 4096
+  const Loaded windowed = from(R"({"model_type": "mistral", "sliding_window": 1024, )" + kSizes + "}");
+  EXPECT_FALSE(windowed.spec);
+  EXPECT_NE(windowed.text().find("sliding window of 1024 tokens, below max_position_embeddings"),
+            std::string::npos)
+      << windowed.text();
+}
+
+TEST(HfConfig, RopeOfAPartOrOfAnUnnamedKindIsRefused) {
+  for (const char* key : {R"("partial_rotary_factor": 0.5)", R"("rope_scaling": {"factor": 4.0})",
+                          R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25})"}) {
+    const Loaded loaded = from(std::string(R"({"model_type": "llama", )") + key + ", " + kSizes + "}");
+    EXPECT_FALSE(loaded.spec) << key;
+    EXPECT_NE(loaded.text().find("config-unsupported"), std::string::npos) << loaded.text();
+  }
+}
+
 TEST(HfConfig, ExplicitKeysOfTheSpecWin) {
   const auto m = model(kGpt2, ", num_hidden_layers: 3, dropout: 0, rope_scaling: {factor: 1}");
   EXPECT_EQ(m.num_hidden_layers, 3);

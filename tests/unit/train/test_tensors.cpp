@@ -55,6 +55,37 @@ TEST_F(Tensors, OfEveryTypeComeBackBitForBit) {
   EXPECT_EQ(floats_back, floats);
 }
 
+// What transformers wants to find, and what resuming must not stumble over.
+TEST_F(Tensors, OfZerosAreWrittenForOthersAndAddNothing) {
+  std::vector<float> matrix{1, 2, 3, 4}, back(4);
+  const auto write = [&](const std::vector<ZeroTensor>& zeros, float bias) {
+    std::vector<float> biases{0, bias};
+    FileWriter file(path_);
+    write_tensors(file, program_,
+                  {tensor("matrix", SafetensorsDtype::f32, {2, 2}, matrix),
+                   tensor("own.bias", SafetensorsDtype::f32, {2}, biases)},
+                  {}, zeros);
+    file.close_durably();
+  };
+  write({{"h.0.ln_1.bias", {3}}, {"transformer.wpe.weight", {2, 2}}}, 0);
+  const SafetensorsReader reader(path_);
+  EXPECT_EQ(reader.metadata().at("format"), "pt");
+  EXPECT_EQ(reader.at("h.0.ln_1.bias").shape, (std::vector<int64_t>{3}));
+  EXPECT_EQ(reader.at("h.0.ln_1.bias").dtype, SafetensorsDtype::f32);
+  read_tensors(path_, program_, {tensor("matrix", SafetensorsDtype::f32, {2, 2}, back)});
+  EXPECT_EQ(back, matrix);
+  write({}, 1e-30f);
+  EXPECT_NE(message_of<InputError>([&] {
+              read_tensors(path_, program_, {tensor("matrix", SafetensorsDtype::f32, {2, 2}, back)});
+            }).find("the model has no tensor \"own.bias\""),
+            std::string::npos);
+  write({{"ln_1.weight", {2}}}, 0);  // a factor of 0 is no addition of 0
+  EXPECT_NE(message_of<InputError>([&] {
+              read_tensors(path_, program_, {tensor("matrix", SafetensorsDtype::f32, {2, 2}, back)});
+            }).find("the model has no tensor \"ln_1.weight\""),
+            std::string::npos);
+}
+
 TEST_F(Tensors, LieTransposedInTheFile) {
   std::vector<uint16_t> half{11, 12, 13, 21, 22, 23};  // memory: [2, 3]
   save({tensor("half", SafetensorsDtype::f16, {3, 2}, half, true)});

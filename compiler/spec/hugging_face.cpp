@@ -1,0 +1,55 @@
+#include "spec/hugging_face.h"
+
+#include <fmt/format.h>
+
+namespace hydrac::spec {
+namespace {
+
+HuggingFaceModel none(std::string key, std::string reason) {
+  return {"", std::move(key), std::move(reason)};
+}
+
+HuggingFaceModel with_layernorm(const Model& m) {
+  if (m.position == Position::rope)
+    return none("model.position", "GPT-2 has no rope, and Llama and Qwen have no layernorm");
+  if (is_gated(m.hidden_act))
+    return none("model.hidden_act",
+                fmt::format("GPT-2's mlp is not gated, and {} is", to_string(m.hidden_act.word)));
+  if (m.qk_norm) return none("model.qk_norm", "GPT-2 has none, and Qwen3 has rmsnorm");
+  if (m.num_key_value_heads != m.num_attention_heads)
+    return none("model.num_key_value_heads", "GPT-2 has as many key and value heads as query heads");
+  if (m.head_dim * m.num_attention_heads != m.hidden_size)
+    return none("model.head_dim", "GPT-2's is hidden_size / num_attention_heads");
+  return {"gpt2", "", ""};
+}
+
+HuggingFaceModel with_rmsnorm(const Model& m) {
+  if (m.position != Position::rope)
+    return none("model.position", fmt::format("Llama and Qwen have rope, not {}", to_string(m.position)));
+  if (!is_gated(m.hidden_act))
+    return none("model.hidden_act", fmt::format("the mlp of Llama and Qwen is gated, and {} is not",
+                                                to_string(m.hidden_act.word)));
+  if (m.qk_norm && m.mlp_bias) return none("model.mlp_bias", "Qwen3, which has qk_norm, has none");
+  if (m.qk_norm) return {"qwen3", "", ""};
+  // Qwen2 says no more in its config.json than that it is Qwen2.
+  return {m.attention_bias && !m.attention_output_bias && !m.mlp_bias ? "qwen2" : "llama", "", ""};
+}
+
+}  // namespace
+
+HuggingFaceModel hugging_face_model(const Spec& spec) {
+  const Model& m = spec.model;
+  if (m.input != Input::tokens || m.head != Head::language_model)
+    return none("model.input", fmt::format("{} is no language model's", to_string(m.input)));
+  if (m.hidden_act.function) return none("model.hidden_act", "a function of your own has no name there");
+  return m.norm == Norm::layernorm ? with_layernorm(m) : with_rmsnorm(m);
+}
+
+std::string describe(const HuggingFaceModel& model) {
+  if (!model.family.empty())
+    return fmt::format("checkpoints are Hugging Face's {}: transformers loads them", model.family);
+  return fmt::format("checkpoints have model_type hydrac, which transformers cannot load, because of {}: {}",
+                     model.key, model.reason);
+}
+
+}  // namespace hydrac::spec

@@ -1,0 +1,15 @@
+// Whether a file's bytes are text at all.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace hydrac::runtime {
+
+// InputError for bytes that begin as a compressed file or UTF-16 does, or hold a NUL, saying which. `wanted`:
+// what they should be ("UTF-8 text").
+void require_text(std::string_view bytes, const std::string& shown_as, std::string_view wanted);
+
+// Whether they begin as gzip's do.
+bool looks_gzipped(std::string_view bytes);
+
+}  // namespace hydrac::runtime

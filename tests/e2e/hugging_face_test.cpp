@@ -1,0 +1,72 @@
+// Checkpoints as transformers loads them: hugging_face.py trains, loads and compares.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/e2e/cli.h"
+#include "tests/unit/support/source_dir.h"
+
+namespace hydrac::e2e {
+namespace {
+
+struct Script {
+  int code;
+  std::string output;
+};
+
+Script run_script(const fs::path& folder) {
+  const std::string root = test::source_dir();
+  // A Python with torch and transformers may be named, or lie where ./dev keeps such things.
+  const char* named = std::getenv("HYDRAC_PYTHON");
+  const fs::path kept = root + "/.cache/transformers/bin/python3";
+  const std::string python = named ? named : fs::exists(kept) ? kept.string() : "python3";
+  const std::string command = "HYDRAC_CACHE='" + shared_cache().string() + "' '" + python + "' '" + root +
+                              "/tests/e2e/hugging_face.py' " HYDRAC_BUILT_PROGRAM " '" + folder.string() +
+                              "' '" + root + "/tests/unit/data/files/qwen2.tokenizer.json' 2>&1";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  std::string output;
+  std::array<char, 4096> chunk;
+  while (const size_t count = std::fread(chunk.data(), 1, chunk.size(), pipe))
+    output.append(chunk.data(), count);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000, output};
+}
+
+TEST(HuggingFace, LoadsEveryFamilyAndComputesTheSameLogits) {
+  const Workplace place;
+  const Script script = run_script(place.path());
+  constexpr int kPackagesMissing = 77, kNoPython = 127;
+  if (script.code == kPackagesMissing || script.code == kNoPython) {
+    GTEST_SKIP() << "no checkpoint was loaded by transformers: " << script.output
+                 << "HYDRAC_PYTHON may name a Python that has them";
+  }
+  EXPECT_EQ(script.code, 0) << script.output;
+}
+
+// What has no name there says so, and by which key, before training and when it is saved.
+TEST(HuggingFace, ModelsThatItDoesNotKnowSayWhy) {
+  const Workplace place;
+  const std::string why =
+      "checkpoints have model_type hydrac, which transformers cannot load, because of model.position: Llama "
+      "and "
+      "Qwen have rope, not learned";
+  const Outcome checked = place.run({"check", "base.yaml", "model.norm=rmsnorm", "model.position=learned"});
+  ASSERT_EQ(checked.code, 0) << checked.err;
+  EXPECT_NE(checked.out.find("# " + why + "\n"), std::string::npos) << checked.out;
+  const Outcome trained = place.run({"run", "base.yaml", "model.norm=rmsnorm", "model.position=learned"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const size_t first = trained.out.find(why + "\n");
+  EXPECT_NE(first, std::string::npos) << trained.out;
+  EXPECT_EQ(trained.out.find(why, first + 1), std::string::npos) << "said more than once:\n" << trained.out;
+  const Outcome known = place.run(
+      {"check", "base.yaml", "model.norm=rmsnorm", "model.position=rope", "model.hidden_act=swiglu"});
+  EXPECT_NE(known.out.find("# checkpoints are Hugging Face's llama: transformers loads them\n"),
+            std::string::npos)
+      << known.out;
+}
+
+}  // namespace
+}  // namespace hydrac::e2e

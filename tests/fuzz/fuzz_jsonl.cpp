@@ -1,0 +1,41 @@
+// Any bytes as a JSONL file, as a JSON array, and as text that gzip compressed: documents of UTF-8 text, or
+// an InputError.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "runtime/data/utf8.h"
+#include "runtime/error.h"
+#include "runtime/text/documents.h"
+#include "runtime/text/gunzip.h"
+
+namespace {
+
+using namespace hydrac::runtime;
+
+void read(SourceKind kind, std::string_view bytes) {
+  const std::string name = "fuzz";
+  int64_t line = 0;
+  try {
+    for_each_document_of(name, kind, bytes, "text", [&](const Document& document) {
+      if (document.text.empty() || document.line <= line || find_malformed_utf8(document.text)) std::abort();
+      line = document.line;
+    });
+  } catch (const InputError&) {
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  read(SourceKind::jsonl, bytes);
+  read(SourceKind::json, bytes);
+  try {
+    if (bytes.starts_with('\x1f')) read(SourceKind::jsonl, gunzip(bytes, "fuzz"));
+  } catch (const InputError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,59 @@
+// Which model of Hugging Face's a spec describes.
+#include <gtest/gtest.h>
+
+#include "spec/hugging_face.h"
+#include "support.h"
+
+namespace hydrac::spec {
+namespace {
+
+HuggingFaceModel model_of(const std::string& keys) {
+  const Loaded loaded = load(
+      "name: x\ntarget: cpu\nmodel: {hidden_size: 128, num_hidden_layers: 1, num_attention_heads: 4, " +
+      keys + "}\ndata: {path: corpus.txt}\ntrain: {sequence_len: 8, micro_batch_size: 1, max_steps: 1}\n");
+  EXPECT_TRUE(loaded.spec) << loaded.text();
+  return loaded.spec ? hugging_face_model(*loaded.spec) : HuggingFaceModel{};
+}
+
+TEST(HuggingFace, KnowsTheFourFamilies) {
+  for (const char* keys :
+       {"position: learned, hidden_act: gelu_tanh",
+        "position: learned, hidden_act: gelu, tie_word_embeddings: false",
+        "position: none, hidden_act: relu2",
+        "position: learned, hidden_act: silu, norm_bias: false, attention_bias: false, mlp_bias: false"})
+    EXPECT_EQ(model_of(std::string("norm: layernorm, ") + keys).family, "gpt2") << keys;
+  for (const char* keys :
+       {"head_dim: 48", "num_key_value_heads: 2", "hidden_act: geglu", "hidden_act: geglu_tanh",
+        "attention_bias: true", "mlp_bias: true", "attention_bias: false, attention_output_bias: true",
+        "attention_bias: true, attention_output_bias: false, mlp_bias: true"})
+    EXPECT_EQ(model_of(keys).family, "llama") << keys;
+  const std::string qwen2 = "attention_bias: true, attention_output_bias: false";
+  EXPECT_EQ(model_of(qwen2).family, "qwen2");
+  EXPECT_EQ(model_of(qwen2 + ", head_dim: 48").family, "qwen2");
+  EXPECT_EQ(model_of("qk_norm: true").family, "qwen3");
+  EXPECT_EQ(model_of("qk_norm: true, " + qwen2).family, "qwen3");
+}
+
+TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
+  const std::string gpt2 = "norm: layernorm, position: learned, ";
+  const std::pair<std::string, const char*> cases[] = {
+      {"norm: layernorm, hidden_act: gelu", "model.position"},
+      {gpt2 + "hidden_act: swiglu", "model.hidden_act"},
+      {gpt2 + "hidden_act: gelu, qk_norm: true", "model.qk_norm"},
+      {gpt2 + "hidden_act: gelu, num_key_value_heads: 2", "model.num_key_value_heads"},
+      {gpt2 + "hidden_act: gelu, head_dim: 48", "model.head_dim"},
+      {"position: learned", "model.position"},
+      {"position: none", "model.position"},
+      {"hidden_act: relu2", "model.hidden_act"},
+      {"qk_norm: true, mlp_bias: true", "model.mlp_bias"},
+  };
+  for (const auto& [keys, key] : cases) {
+    const HuggingFaceModel model = model_of(keys);
+    EXPECT_EQ(model.family, "") << keys;
+    EXPECT_EQ(model.key, key) << keys;
+    EXPECT_NE(model.reason, "") << keys;
+  }
+}
+
+}  // namespace
+}  // namespace hydrac::spec
