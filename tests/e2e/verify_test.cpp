@@ -69,6 +69,9 @@ const Case kCases[] = {
      "num_attention_heads: 5, num_key_value_heads: 5, head_dim: 40, intermediate_size: 77, vocab_size: 257, hidden_act: geglu, "
      "mlp_bias: true, dropout: 0.1, attention_dropout: 0.1",
      "sequence_len: 33, micro_batch_size: 3, gradient_accumulation_steps: 2, label_smoothing: 0.1"},
+    {"GegluTanh",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 64, vocab_size: 256, hidden_act: geglu_tanh",
+     "sequence_len: 16, micro_batch_size: 2"},
     {"SiluUnderLayernormWithRope",
      "num_attention_heads: 4, intermediate_size: 96, vocab_size: 256, norm: layernorm, norm_bias: false, hidden_act: silu, "
      "mlp_bias: false",

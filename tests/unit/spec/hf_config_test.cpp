@@ -193,6 +193,18 @@ TEST(HfConfig, MistralIsLlamaWithoutBiases) {
       << windowed.text();
 }
 
+TEST(HfConfig, ReadsWhatHydracWritesOfModelsWithoutANameThere) {
+  const auto m = model(R"({"model_type": "hydrac", "from": "", "hidden_size": 128, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "vocab_size": 1024, "norm": "layernorm", "position": "rope", "hidden_act": "geglu_tanh",
+    "rope_scaling": {"rope_type": "llama3", "factor": 1}, "dropout": 0.1})");
+  EXPECT_EQ(m.norm, Norm::layernorm);
+  EXPECT_EQ(m.position, Position::rope);
+  EXPECT_EQ(m.hidden_act, Activation::geglu_tanh);
+  EXPECT_EQ(m.dropout, 0.1);
+  EXPECT_EQ(from(R"({"model_type": "hydrac", "hiden_size": 128})").diagnostics.all()[0].kind,
+            diag::Kind::unknown_key);
+}
+
 TEST(HfConfig, RopeOfAPartOrOfAnUnnamedKindIsRefused) {
   for (const char* key : {R"("partial_rotary_factor": 0.5)", R"("rope_scaling": {"factor": 4.0})",
                           R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25})"}) {
