@@ -100,7 +100,8 @@ class Newcomer {
     return "set -m\n" + block.text.substr(0, block.text.size() - 1) +
            " >interrupted.txt 2>&1 &\n"
            "until grep -q '^step ' interrupted.txt; do kill -0 $!; sleep 0.1; done\n"
-           "kill -INT $!\nwait $! || true\ncat interrupted.txt\nrm interrupted.txt\n";
+           "kill -INT $!\ncode=0\nwait $! || code=$?\ncat interrupted.txt\nrm interrupted.txt\n[[ $code == 4 "
+           "]]\n";
   }
 
   test::TempDir place_;
