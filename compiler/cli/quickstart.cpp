@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "cli/spec_input.h"
 #include "cli/verb.h"
@@ -77,14 +78,13 @@ void make_folder(const fs::path& folder) {
 }
 
 void print_next(const std::string& spec, const std::string& run) {
-  fmt::print(R"(
-What to do next
-  hydrac sample {1} --prompt "..."   continues a text of yours
-  hydrac {0}   trains again, after you have edited it
-  hydrac {0} --resume   goes on where a run was interrupted
-  hydrac explain {0}   shows the program that was made of it
-)",
-             spec, run);
+  const std::pair<std::string, const char*> lines[] = {
+      {fmt::format("hydrac sample {} --prompt \"...\"", run), "continues a text of yours"},
+      {fmt::format("hydrac {}", spec), "trains again, after you have edited it"},
+      {fmt::format("hydrac {} --resume", spec), "goes on where a run was interrupted"},
+      {fmt::format("hydrac explain {}", spec), "shows the program that was made of it"}};
+  fmt::print("\nWhat to do next\n");
+  for (const auto& [command, what] : lines) fmt::print("  {:<52}  {}\n", command, what);
 }
 
 }  // namespace

@@ -81,9 +81,10 @@ TEST(Emit, DiffShowsTheLinesThatEmitWouldChange) {
   const fs::path sizes = place / "program/dims.h";
   const std::string before = slurp(sizes);
   std::string edited = before;
-  const std::string line = "inline constexpr int L = 2;  // layers\n";
+  const std::string line = "inline constexpr std::int64_t kVocabSize = 256;  // tokens\n";
   ASSERT_NE(edited.find(line), std::string::npos);
-  edited.replace(edited.find(line), line.size(), "inline constexpr int L = 3;\n// mine\n");
+  edited.replace(edited.find(line), line.size(),
+                 "inline constexpr std::int64_t kVocabSize = 300;\n// mine\n");
   spill(sizes, edited);
   fs::remove(place / "program/kernels/head.cpp");
   const Outcome lines = place.run({"diff", "base.yaml", "program"});
@@ -92,7 +93,8 @@ TEST(Emit, DiffShowsTheLinesThatEmitWouldChange) {
                 "missing  kernels/head.cpp\n--- program/dims.h\n+++ program/dims.h (as emitted now)\n@@ -"),
             0u)
       << lines.out;
-  EXPECT_NE(lines.out.find("\n-inline constexpr int L = 3;\n-// mine\n+" + line), std::string::npos)
+  EXPECT_NE(lines.out.find("\n-inline constexpr std::int64_t kVocabSize = 300;\n-// mine\n+" + line),
+            std::string::npos)
       << lines.out;
   EXPECT_EQ(lines.out.find('\033'), std::string::npos);  // no colour but on a terminal
   EXPECT_EQ(place.run({"diff", "base.yaml", "program", "--stat"}).out,
@@ -109,7 +111,6 @@ TEST(Emit, TakesTheThreadsThatTheFolderRecords) {
   spill(place / "open.yaml", open);
   ASSERT_EQ(place.run({"emit", "open.yaml", "-o", "program", "--threads", "3"}).code, 0);
   for (const Words& words : {Words{"diff", "open.yaml", "program"},
-                             {"diff", "open.yaml", "program", "--threads", "3"},
                              {"diff", "open.yaml", "program", "optimizations.threads=3"}}) {
     const Outcome same = place.run(words);
     EXPECT_EQ(same.code, 0) << same.err << same.out;

@@ -25,7 +25,8 @@ TEST(Version, NamesVersionAndCompilerAndTheLibrariesOfThisMachine) {
   EXPECT_EQ(place.run({"--version", "--resume"}).code, 2);
 }
 
-const Words kShort = {"quickstart", "train.max_steps=2", "sample.max_new_tokens=4"};
+const Words kShort = {"quickstart", "train.max_steps=2", "train.lr_scheduler.warmup_steps=1",
+                      "sample.max_new_tokens=4"};
 
 TEST(Quickstart, TrainsInAnEmptyFolderAndLeavesItsSpec) {
   const Workplace place;
@@ -50,14 +51,14 @@ TEST(Quickstart, TrainsInAnEmptyFolderAndLeavesItsSpec) {
             "write: train "
             "it with `hydrac SPEC`, or start in another folder: hydrac quickstart -o FOLDER\n");
   spill(place / "quickstart/quickstart.yaml", spec);
-  EXPECT_EQ(place.run({"quickstart", "train.max_steps=1", "sample.max_new_tokens=0", "-q"}).code, 0);
+  EXPECT_EQ(place.run(kShort).code, 0);
 }
 
 TEST(Quickstart, LearnsFromATextOfOnesOwn) {
   const Workplace place;
   const Outcome outcome =
       place.run({"quickstart", "--data", "corpus.txt", "-o", "mine/first", "train.max_steps=1",
-                 "sample.max_new_tokens=0", "data.val_fraction=0.2"});
+                 "train.lr_scheduler.warmup_steps=1", "sample.max_new_tokens=0", "data.val_fraction=0.2"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(fs::exists(place / "mine/first/run/checkpoint-1"));
   EXPECT_FALSE(fs::exists(place / "mine/first/text.txt"));
