@@ -11,7 +11,7 @@ namespace {
 using test::slurp;
 
 // Parameters grow a hundredfold each step, so that soon the attention's scores are infinite. Its kernel was
-// asked for in line 24 of the spec.
+// asked for in line 25 of the spec.
 Outcome diverging_run(const Workplace& place, const Words& more) {
   std::string spec = base_spec();
   const std::string section = "optimizations:\n";
@@ -29,7 +29,7 @@ Outcome diverging_run(const Workplace& place, const Words& more) {
 
 // As a regular expression; what the processor's rounding decides is left open.
 const std::string kFirst =
-    R"(kernel attention_forward of layer 0 \(optimizations\.attention, diverging\.yaml:24\) wrote (NaN|infinity) to )"
+    R"(kernel attention_forward of layer 0 \(optimizations\.attention, diverging\.yaml:25\) wrote (NaN|infinity) to )"
     R"(attn\.mixed\[0\] in \d+ of 2048 elements, the first at \[\d+, \d+, \d+\]; all that it read is finite)";
 const std::string kNewest = R"(\nthe newest checkpoint is runs/base/checkpoint-\d+\n)";
 
