@@ -1,4 +1,5 @@
 """The kinds of rounds: each disturbs one run in its way and has it resumed to its end."""
+import glob
 import os
 import shutil
 import signal
@@ -81,7 +82,8 @@ class Round:
 
     def clean(self):
         runs = self.place.path("runs", self.name.split("/")[0])
-        for folder in (self.cache, self.cache + "-fresh", self.tokens, runs):
+        moved_aside = glob.glob(runs + ".*")
+        for folder in (self.cache, self.cache + "-fresh", self.tokens, runs, *moved_aside):
             shutil.rmtree(folder, ignore_errors=True)
 
 
