@@ -23,7 +23,7 @@ HuggingFaceModel with_layernorm(const Model& m) {
   return {"gpt2", "", ""};
 }
 
-HuggingFaceModel with_rmsnorm(const Model& m) {
+HuggingFaceModel with_rmsnorm(const Model& m, bool own_tokenizer) {
   if (m.position != Position::rope)
     return none("model.position", fmt::format("Llama and Qwen have rope, not {}", to_string(m.position)));
   if (!is_gated(m.hidden_act))
@@ -31,8 +31,10 @@ HuggingFaceModel with_rmsnorm(const Model& m) {
                                                 to_string(m.hidden_act.word)));
   if (m.qk_norm && m.mlp_bias) return none("model.mlp_bias", "Qwen3, which has qk_norm, has none");
   if (m.qk_norm) return {"qwen3", "", ""};
-  // Qwen2 says no more in its config.json than that it is Qwen2.
-  return {m.attention_bias && !m.attention_output_bias && !m.mlp_bias ? "qwen2" : "llama", "", ""};
+  // Llama with zeros for the output's bias is the same model. transformers 5 gives whatever has model_type
+  // qwen2 Qwen2's way of splitting text, and so other ids than a byte or char tokenizer does.
+  const bool is_qwen2 = m.attention_bias && !m.attention_output_bias && !m.mlp_bias;
+  return {is_qwen2 && !own_tokenizer ? "qwen2" : "llama", "", ""};
 }
 
 }  // namespace
@@ -42,7 +44,9 @@ HuggingFaceModel hugging_face_model(const Spec& spec) {
   if (m.input != Input::tokens || m.head != Head::language_model)
     return none("model.input", fmt::format("{} is no language model's", to_string(m.input)));
   if (m.hidden_act.function) return none("model.hidden_act", "a function of your own has no name there");
-  return m.norm == Norm::layernorm ? with_layernorm(m) : with_rmsnorm(m);
+  const std::string& tokenizer = spec.data.tokenizer;
+  return m.norm == Norm::layernorm ? with_layernorm(m)
+                                   : with_rmsnorm(m, tokenizer == "byte" || tokenizer == "char");
 }
 
 std::string describe(const HuggingFaceModel& model) {

@@ -248,7 +248,14 @@ std::vector<float> SeriesReader::standardized(const std::vector<double>& values,
   const size_t width = stats.columns.size();
   std::vector<float> out(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    out[i] = static_cast<float>((values[i] - stats.mean[i % width]) / stats.std[i % width]);
+    const size_t column = i % width;
+    const double value = (values[i] - stats.mean[column]) / stats.std[column];
+    if (std::abs(value) > static_cast<double>(std::numeric_limits<float>::max())) {
+      throw InputError(
+          fmt::format("column \"{}\": {} is too far from the mean of the training rows ({}) for a float",
+                      stats.columns[column], values[i], stats.mean[column]));
+    }
+    out[i] = static_cast<float>(value);
   }
   return out;
 }

@@ -7,10 +7,11 @@
 namespace hydrac::spec {
 namespace {
 
-HuggingFaceModel model_of(const std::string& keys) {
-  const Loaded loaded = load(
-      "name: x\ntarget: cpu\nmodel: {hidden_size: 128, num_hidden_layers: 1, num_attention_heads: 4, " +
-      keys + "}\ndata: {path: corpus.txt}\ntrain: {sequence_len: 8, micro_batch_size: 1, max_steps: 1}\n");
+HuggingFaceModel model_of(const std::string& keys, const std::string& tokenizer = "byte") {
+  const Loaded loaded =
+      load("name: x\ntarget: cpu\nmodel: {hidden_size: 128, num_hidden_layers: 1, num_attention_heads: 4, " +
+           keys + "}\ndata: {path: corpus.txt, tokenizer: " + tokenizer +
+           "}\ntrain: {sequence_len: 8, micro_batch_size: 1, max_steps: 1}\n");
   EXPECT_TRUE(loaded.spec) << loaded.text();
   return loaded.spec ? hugging_face_model(*loaded.spec) : HuggingFaceModel{};
 }
@@ -28,8 +29,9 @@ TEST(HuggingFace, KnowsTheFourFamilies) {
         "attention_bias: true, attention_output_bias: false, mlp_bias: true"})
     EXPECT_EQ(model_of(keys).family, "llama") << keys;
   const std::string qwen2 = "attention_bias: true, attention_output_bias: false";
-  EXPECT_EQ(model_of(qwen2).family, "qwen2");
-  EXPECT_EQ(model_of(qwen2 + ", head_dim: 48").family, "qwen2");
+  EXPECT_EQ(model_of(qwen2, "qwen.json").family, "qwen2");
+  EXPECT_EQ(model_of(qwen2 + ", head_dim: 48", "qwen.json").family, "qwen2");
+  EXPECT_EQ(model_of(qwen2, "char").family, "llama") << "transformers would split text as Qwen2 does";
   EXPECT_EQ(model_of("qk_norm: true").family, "qwen3");
   EXPECT_EQ(model_of("qk_norm: true, " + qwen2).family, "qwen3");
 }
