@@ -25,14 +25,18 @@ function(hydrac_library name)
   target_link_libraries(${name} PUBLIC ${HYDRAC_FMT} ${ARG_DEPENDS})
 endfunction()
 
-# hydrac_test(NAME DEPENDS lib... [SOURCES file...]): a GoogleTest program, by default from every .cpp here.
+# hydrac_test(NAME DEPENDS lib... [SOURCES file...] [UNITY]): a GoogleTest program, by default from every .cpp here.
+# UNITY: its files share no names of their own, so several are compiled as one, as a library's are.
 # It is registered under its own name; `./dev test` runs the program and adds up GoogleTest's own counts.
 function(hydrac_test name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "UNITY" "" "DEPENDS;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS *.cpp)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  if(HYDRAC_UNITY AND ARG_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HYDRAC_UNITY_FILES})
+  endif()
   target_compile_options(${name} PRIVATE ${HYDRAC_WARNINGS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/templates
                              ${PROJECT_SOURCE_DIR}/templates/include)

@@ -134,6 +134,11 @@ Outcome Workplace::run(const Words& words, const std::map<std::string, std::stri
   return Process(path(), words, environment).finish();
 }
 
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 std::string base_spec() {
   return R"(name: base
 target: cpu

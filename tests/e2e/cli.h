@@ -65,8 +65,7 @@ class Workplace {
   test::TempDir folder_;
 };
 
-// The program that is tested.
-std::string hydrac_program();
+Words with(Words words, const Words& more);
 
 // The spec of base.yaml: two layers, dropout, two micro-batches a step, a checkpoint every other step, one
 // thread (more would let the matrix products sum in another order).

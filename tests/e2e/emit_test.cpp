@@ -14,11 +14,6 @@ namespace {
 using test::slurp;
 using test::spill;
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 // What `diff -q` names of a folder that was emitted before, with base.yaml changed.
 std::string difference(const Workplace& place, const Words& overrides) {
   const Outcome outcome = place.run(with({"diff", "base.yaml", "program", "-q"}, overrides));

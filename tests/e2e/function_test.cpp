@@ -24,11 +24,6 @@ void spill_examples(const Workplace& place) {
     spill(place / "ops" / file, slurp(examples + file));
 }
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 TEST(OwnFunction, IsTrainedWithAndCarriedByTheRun) {
   const Workplace place;
   spill_examples(place);
