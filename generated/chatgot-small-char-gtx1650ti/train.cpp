@@ -26,6 +26,7 @@ TrainSettings train_settings() {
   train.gradient_accumulation_steps = 8;
   train.eval_steps = 500;
   train.save_steps = 1000;
+  train.save_seconds = 600;
   train.save_total_limit = 2;
   train.tokens_per_step = 16384;
   train.peak_flops = 6100000000000;
@@ -47,6 +48,7 @@ TrainSettings train_settings() {
   // What must be the same when a run is resumed.
   train.identity = {
       {"data.features", "[]"},
+      {"data.format", "\"auto\""},
       {"data.path", "[\"data/chatgot/*.txt\"]"},
       {"data.shuffle", "true"},
       {"data.target", "[]"},
@@ -98,12 +100,10 @@ TrainSettings train_settings() {
       {"train.gradient_accumulation_steps", "8"},
       {"train.label_smoothing", "0.0"},
       {"train.loss", "\"cross_entropy\""},
-      {"train.lr_scheduler.decay_steps", "19600"},
       {"train.lr_scheduler.min_ratio", "0.1"},
       {"train.lr_scheduler.name", "\"cosine\""},
       {"train.lr_scheduler.warmup_steps", "400"},
       {"train.max_grad_norm", "1.0"},
-      {"train.max_steps", "20000"},
       {"train.micro_batch_size", "8"},
       {"train.optimizer.betas", "[0.9,0.95]"},
       {"train.optimizer.eps", "1e-08"},
@@ -133,7 +133,9 @@ TrainSettings train_settings() {
       "  \"attn_pdrop\": 0.1,\n"
       "  \"tie_word_embeddings\": true,\n"
       "  \"initializer_range\": 0.02,\n"
-      "  \"torch_dtype\": \"float32\"\n"
+      "  \"torch_dtype\": \"float32\",\n"
+      "  \"bos_token_id\": null,\n"
+      "  \"eos_token_id\": null\n"
       "}\n";
   train.spec_text =
 #include "spec.inc"

@@ -25,6 +25,8 @@ TrainSettings train_settings() {
   train.gradient_accumulation_steps = 8;
   train.eval_steps = 250;
   train.save_steps = 1000;
+  train.save_seconds = 600;
+  train.save_total_limit = 3;
   train.tokens_per_step = 524288;
   train.peak_flops = 989400000000000;
   train.sample.max_new_tokens = 200;
@@ -44,6 +46,7 @@ TrainSettings train_settings() {
   // What must be the same when a run is resumed.
   train.identity = {
       {"data.features", "[]"},
+      {"data.format", "\"auto\""},
       {"data.path", "[\"data/corpus/*.txt\",\"data/corpus/*.jsonl\"]"},
       {"data.shuffle", "true"},
       {"data.target", "[]"},
@@ -95,12 +98,10 @@ TrainSettings train_settings() {
       {"train.gradient_accumulation_steps", "8"},
       {"train.label_smoothing", "0.0"},
       {"train.loss", "\"cross_entropy\""},
-      {"train.lr_scheduler.decay_steps", "18300"},
       {"train.lr_scheduler.min_ratio", "0.1"},
       {"train.lr_scheduler.name", "\"cosine\""},
       {"train.lr_scheduler.warmup_steps", "700"},
       {"train.max_grad_norm", "1.0"},
-      {"train.max_steps", "19000"},
       {"train.micro_batch_size", "64"},
       {"train.optimizer.betas", "[0.9,0.95]"},
       {"train.optimizer.eps", "1e-08"},
@@ -130,7 +131,9 @@ TrainSettings train_settings() {
       "  \"attn_pdrop\": 0.0,\n"
       "  \"tie_word_embeddings\": true,\n"
       "  \"initializer_range\": 0.02,\n"
-      "  \"torch_dtype\": \"float32\"\n"
+      "  \"torch_dtype\": \"float32\",\n"
+      "  \"bos_token_id\": null,\n"
+      "  \"eos_token_id\": null\n"
       "}\n";
   train.spec_text =
 #include "spec.inc"

@@ -49,19 +49,19 @@ ProgramLayout program_layout() {
 
   // Under the names that Hugging Face's checkpoints have.
   CheckpointNames parameters(layout.parameters);
-  parameters.add("model.embed_tokens.weight", m.weights.token_embedding, {V, C});
-  parameters.add("model.embed_positions.weight", m.weights.position_embedding, {P, C});
-  parameters.add_layers(L, "model.layers.{}.self_attn.q_proj.weight", m.weights.attn_qkv_weight, {384, C});
-  parameters.add_layers(L, "model.layers.{}.self_attn.k_proj.weight", m.weights.attn_qkv_weight, {384, C},
-                        {.offset = 384 * C});
-  parameters.add_layers(L, "model.layers.{}.self_attn.v_proj.weight", m.weights.attn_qkv_weight, {384, C},
-                        {.offset = 768 * C});
-  parameters.add_layers(L, "model.layers.{}.self_attn.o_proj.weight", m.weights.attn_out_weight, {C, C});
-  parameters.add_layers(L, "model.layers.{}.mlp.up_proj.weight", m.weights.mlp_up_weight, {F, C});
-  parameters.add_layers(L, "model.layers.{}.mlp.down_proj.weight", m.weights.mlp_down_weight, {C, F});
-  parameters.add_layers(L, "model.layers.{}.input_layernorm.weight", m.weights.attn_norm_weight, {C});
-  parameters.add("model.norm.weight", m.weights.attn_norm_weight[L], {C});
-  parameters.add_layers(L, "model.layers.{}.post_attention_layernorm.weight", m.weights.mlp_norm_weight, {C});
+  parameters.add("transformer.wte.weight", m.weights.token_embedding, {V, C});
+  parameters.add("transformer.wpe.weight", m.weights.position_embedding, {P, C});
+  parameters.add_layers(L, "transformer.h.{}.attn.c_attn.weight", m.weights.attn_qkv_weight, {C, 3 * H * D},
+                        {.transposed = true});
+  parameters.add_layers(L, "transformer.h.{}.attn.c_proj.weight", m.weights.attn_out_weight, {C, C},
+                        {.transposed = true});
+  parameters.add_layers(L, "transformer.h.{}.mlp.c_fc.weight", m.weights.mlp_up_weight, {C, F},
+                        {.transposed = true});
+  parameters.add_layers(L, "transformer.h.{}.mlp.c_proj.weight", m.weights.mlp_down_weight, {F, C},
+                        {.transposed = true});
+  parameters.add_layers(L, "transformer.h.{}.ln_1.weight", m.weights.attn_norm_weight, {C});
+  parameters.add("transformer.ln_f.weight", m.weights.attn_norm_weight[L], {C});
+  parameters.add_layers(L, "transformer.h.{}.ln_2.weight", m.weights.mlp_norm_weight, {C});
 
   layout.optimizer_state.push_back(named("adam.m", m.moments.adam_m, {Rows, Width}));
   layout.optimizer_state.push_back(named("adam.v", m.moments.adam_v, {Rows, Width}));

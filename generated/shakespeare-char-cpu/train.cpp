@@ -26,7 +26,8 @@ TrainSettings train_settings() {
   train.run_dir = "runs/shakespeare-char";
   train.max_steps = 5000;
   train.eval_steps = 250;
-  train.eval_batches = 200;
+  train.save_seconds = 600;
+  train.save_total_limit = 3;
   train.tokens_per_step = 16384;
   train.sample.prompt = "\n";
   train.sample.max_new_tokens = 500;
@@ -46,6 +47,7 @@ TrainSettings train_settings() {
   // What must be the same when a run is resumed.
   train.identity = {
       {"data.features", "[]"},
+      {"data.format", "\"auto\""},
       {"data.path", "[\"data/tinyshakespeare.txt\"]"},
       {"data.shuffle", "true"},
       {"data.target", "[]"},
@@ -97,12 +99,10 @@ TrainSettings train_settings() {
       {"train.gradient_accumulation_steps", "1"},
       {"train.label_smoothing", "0.0"},
       {"train.loss", "\"cross_entropy\""},
-      {"train.lr_scheduler.decay_steps", "4900"},
       {"train.lr_scheduler.min_ratio", "0.1"},
       {"train.lr_scheduler.name", "\"cosine\""},
       {"train.lr_scheduler.warmup_steps", "100"},
       {"train.max_grad_norm", "1.0"},
-      {"train.max_steps", "5000"},
       {"train.micro_batch_size", "64"},
       {"train.optimizer.betas", "[0.9,0.99]"},
       {"train.optimizer.eps", "1e-08"},
@@ -115,41 +115,67 @@ TrainSettings train_settings() {
   };
   train.checkpoint_files["config.json"] =
       "{\n"
-      "  \"input\": \"tokens\",\n"
-      "  \"num_features\": 0,\n"
-      "  \"head\": \"language_model\",\n"
-      "  \"num_labels\": 0,\n"
-      "  \"hidden_size\": 384,\n"
-      "  \"num_hidden_layers\": 6,\n"
-      "  \"num_attention_heads\": 6,\n"
-      "  \"num_key_value_heads\": 6,\n"
-      "  \"head_dim\": 64,\n"
-      "  \"intermediate_size\": 1536,\n"
+      "  \"architectures\": [\n"
+      "    \"GPT2LMHeadModel\"\n"
+      "  ],\n"
+      "  \"model_type\": \"gpt2\",\n"
       "  \"vocab_size\": 65,\n"
-      "  \"max_position_embeddings\": 256,\n"
-      "  \"norm\": \"layernorm\",\n"
-      "  \"norm_eps\": 1e-05,\n"
-      "  \"norm_bias\": false,\n"
-      "  \"hidden_act\": \"gelu\",\n"
-      "  \"position\": \"learned\",\n"
-      "  \"rope_theta\": 10000.0,\n"
-      "  \"rope_scaling\": {\n"
-      "    \"rope_type\": \"llama3\",\n"
-      "    \"factor\": 1.0,\n"
-      "    \"low_freq_factor\": 1.0,\n"
-      "    \"high_freq_factor\": 4.0,\n"
-      "    \"original_max_position_embeddings\": 8192\n"
-      "  },\n"
-      "  \"qk_norm\": false,\n"
-      "  \"attention_bias\": false,\n"
-      "  \"attention_output_bias\": false,\n"
-      "  \"mlp_bias\": false,\n"
+      "  \"n_positions\": 256,\n"
+      "  \"n_embd\": 384,\n"
+      "  \"n_layer\": 6,\n"
+      "  \"n_head\": 6,\n"
+      "  \"n_inner\": 1536,\n"
+      "  \"activation_function\": \"gelu\",\n"
+      "  \"layer_norm_epsilon\": 1e-05,\n"
+      "  \"resid_pdrop\": 0.2,\n"
+      "  \"embd_pdrop\": 0.2,\n"
+      "  \"attn_pdrop\": 0.2,\n"
       "  \"tie_word_embeddings\": true,\n"
-      "  \"dropout\": 0.2,\n"
-      "  \"attention_dropout\": 0.2,\n"
       "  \"initializer_range\": 0.02,\n"
-      "  \"model_type\": \"hydrac\"\n"
+      "  \"torch_dtype\": \"float32\",\n"
+      "  \"bos_token_id\": null,\n"
+      "  \"eos_token_id\": null\n"
       "}\n";
+  // Of other readers of checkpoints: biases that this model lacks.
+  train.zero_tensors = {
+      {"transformer.ln_f.bias", {384}},
+      {"transformer.h.0.ln_1.bias", {384}},
+      {"transformer.h.0.ln_2.bias", {384}},
+      {"transformer.h.0.attn.c_attn.bias", {1152}},
+      {"transformer.h.0.attn.c_proj.bias", {384}},
+      {"transformer.h.0.mlp.c_fc.bias", {1536}},
+      {"transformer.h.0.mlp.c_proj.bias", {384}},
+      {"transformer.h.1.ln_1.bias", {384}},
+      {"transformer.h.1.ln_2.bias", {384}},
+      {"transformer.h.1.attn.c_attn.bias", {1152}},
+      {"transformer.h.1.attn.c_proj.bias", {384}},
+      {"transformer.h.1.mlp.c_fc.bias", {1536}},
+      {"transformer.h.1.mlp.c_proj.bias", {384}},
+      {"transformer.h.2.ln_1.bias", {384}},
+      {"transformer.h.2.ln_2.bias", {384}},
+      {"transformer.h.2.attn.c_attn.bias", {1152}},
+      {"transformer.h.2.attn.c_proj.bias", {384}},
+      {"transformer.h.2.mlp.c_fc.bias", {1536}},
+      {"transformer.h.2.mlp.c_proj.bias", {384}},
+      {"transformer.h.3.ln_1.bias", {384}},
+      {"transformer.h.3.ln_2.bias", {384}},
+      {"transformer.h.3.attn.c_attn.bias", {1152}},
+      {"transformer.h.3.attn.c_proj.bias", {384}},
+      {"transformer.h.3.mlp.c_fc.bias", {1536}},
+      {"transformer.h.3.mlp.c_proj.bias", {384}},
+      {"transformer.h.4.ln_1.bias", {384}},
+      {"transformer.h.4.ln_2.bias", {384}},
+      {"transformer.h.4.attn.c_attn.bias", {1152}},
+      {"transformer.h.4.attn.c_proj.bias", {384}},
+      {"transformer.h.4.mlp.c_fc.bias", {1536}},
+      {"transformer.h.4.mlp.c_proj.bias", {384}},
+      {"transformer.h.5.ln_1.bias", {384}},
+      {"transformer.h.5.ln_2.bias", {384}},
+      {"transformer.h.5.attn.c_attn.bias", {1152}},
+      {"transformer.h.5.attn.c_proj.bias", {384}},
+      {"transformer.h.5.mlp.c_fc.bias", {1536}},
+      {"transformer.h.5.mlp.c_proj.bias", {384}},
+  };
   train.spec_text =
 #include "spec.inc"
       ;

@@ -101,11 +101,11 @@ static __global__ void __launch_bounds__(256) adjust_loss_scale_prepare_update_k
   const std::int32_t skipped_value = is_good ? 0 : 1;
   const float norm = ::sqrt(grad_square_value);
   const std::int32_t step_value = step[0];
-  const double convert_value = static_cast<double>(step_value);
-  const double progress = max(0.0, min(1.0, (convert_value - kWarmupSteps) / kDecaySteps));
+  const double n = static_cast<double>(step_value) + 1.0;
+  const double progress = max(0.0, min(1.0, (n - kWarmupSteps) / kDecaySteps));
   const double decay_factor = (::cos(progress * 3.141592653589793) + 1.0) * 0.45 + 0.1;
-  const float rate = static_cast<float>(
-      (convert_value < kWarmupSteps ? (convert_value + 1.0) / kWarmupSteps : decay_factor) * kLearningRate);
+  const float rate =
+      static_cast<float>((n <= kWarmupSteps ? n / kWarmupSteps : decay_factor) * kLearningRate);
   const float loss_value = loss[0];
   const std::int32_t adam_step_value = adam_step[0];
   const double t = static_cast<double>(adam_step_value) + 1.0;

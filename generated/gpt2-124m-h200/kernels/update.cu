@@ -95,12 +95,11 @@ static __global__ void __launch_bounds__(256)
   const float grad_square_value = grad_square[0];
   const float norm = ::sqrt(grad_square_value);
   const std::int32_t step_value = step[0];
-  const double convert_value = static_cast<double>(step_value);
-  const double progress = max(0.0, min(1.0, (convert_value - kWarmupSteps) / kDecaySteps));
+  const double n = static_cast<double>(step_value) + 1.0;
+  const double progress = max(0.0, min(1.0, (n - kWarmupSteps) / kDecaySteps));
   const double decay_factor = (::cos(progress * 3.141592653589793) + 1.0) * 0.45 + 0.1;
-  const double t = convert_value + 1.0;
   const float rate =
-      static_cast<float>((convert_value < kWarmupSteps ? t / kWarmupSteps : decay_factor) * kLearningRate);
+      static_cast<float>((n <= kWarmupSteps ? n / kWarmupSteps : decay_factor) * kLearningRate);
   const float loss_value = loss[0];
   const std::int32_t diverged_value = diverged[0];
   if (threadIdx.x != 0) return;
@@ -112,8 +111,8 @@ static __global__ void __launch_bounds__(256)
   diverged[0] = grad_square_value - grad_square_value == 0.0f
                     ? loss_value - loss_value == 0.0f ? diverged_value : 1
                     : 1;
-  adam_step_size[0] = static_cast<float>(static_cast<double>(rate) / (1.0 - ::exp(t * -0.10536051565782628)));
-  adam_root_factor[0] = static_cast<float>(1.0 / ::sqrt(1.0 - ::exp(t * -0.05129329438755058)));
+  adam_step_size[0] = static_cast<float>(static_cast<double>(rate) / (1.0 - ::exp(n * -0.10536051565782628)));
+  adam_root_factor[0] = static_cast<float>(1.0 / ::sqrt(1.0 - ::exp(n * -0.05129329438755058)));
   step[0] = step_value + 1;
 }
 

@@ -57,12 +57,11 @@ void prepare_update(std::int32_t* step, const float* grad_square, float* loss, s
   const float grad_square_value = grad_square[0];
   const float norm = std::sqrt(grad_square_value);
   const std::int32_t step_value = step[0];
-  const double convert_value = static_cast<double>(step_value);
-  const double progress = std::max(0.0, std::min(1.0, (convert_value - kWarmupSteps) / kDecaySteps));
+  const double n = static_cast<double>(step_value) + 1.0;
+  const double progress = std::max(0.0, std::min(1.0, (n - kWarmupSteps) / kDecaySteps));
   const double decay_factor = (std::cos(progress * 3.141592653589793) + 1.0) * 0.45 + 0.1;
-  const double t = convert_value + 1.0;
   const float rate =
-      static_cast<float>((convert_value < kWarmupSteps ? t / kWarmupSteps : decay_factor) * kLearningRate);
+      static_cast<float>((n <= kWarmupSteps ? n / kWarmupSteps : decay_factor) * kLearningRate);
   const float loss_value = loss[0];
   const std::int32_t diverged_value = diverged[0];
   learning_rate[0] = rate;
@@ -74,8 +73,8 @@ void prepare_update(std::int32_t* step, const float* grad_square, float* loss, s
                     ? loss_value - loss_value == 0.0f ? diverged_value : 1
                     : 1;
   adam_step_size[0] =
-      static_cast<float>(static_cast<double>(rate) / (1.0 - std::exp(t * -0.10536051565782628)));
-  adam_root_factor[0] = static_cast<float>(1.0 / std::sqrt(1.0 - std::exp(t * -0.01005033585350145)));
+      static_cast<float>(static_cast<double>(rate) / (1.0 - std::exp(n * -0.10536051565782628)));
+  adam_root_factor[0] = static_cast<float>(1.0 / std::sqrt(1.0 - std::exp(n * -0.01005033585350145)));
   step[0] = step_value + 1;
 }
 
