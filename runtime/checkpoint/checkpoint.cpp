@@ -94,16 +94,33 @@ CheckpointSearch find_latest(const std::filesystem::path& run_dir) {
   return search;
 }
 
+namespace {
+
+// Killed between its last fsync and getting its name; see publish_checkpoint.
+bool waits_for_its_name(const CheckpointDir& found, const std::filesystem::path& run_dir) {
+  return found.kind == Kind::temporary &&
+         manifest_damage(found.dir, found.step, ManifestCheck::contents).empty() &&
+         !manifest_damage(checkpoint_path(run_dir, found.step), found.step, ManifestCheck::contents).empty();
+}
+
+}  // namespace
+
+std::optional<Checkpoint> find_unfinished(const std::filesystem::path& run_dir) {
+  for (const CheckpointDir& found : list_checkpoint_dirs(run_dir)) {  // the newest first
+    if (waits_for_its_name(found, run_dir)) return Checkpoint{found.dir, found.step};
+    const bool intact = found.kind == Kind::complete &&
+                        manifest_damage(found.dir, found.step, ManifestCheck::contents).empty();
+    if (intact) break;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> clean_leftovers(const std::filesystem::path& run_dir) {
   std::vector<std::string> report;
   for (const CheckpointDir& found : list_checkpoint_dirs(run_dir)) {
     if (found.kind == Kind::complete) continue;
     const std::filesystem::path final_path = checkpoint_path(run_dir, found.step);
-    // Killed between its last fsync and getting its name; see publish_checkpoint.
-    const bool waits = found.kind == Kind::temporary &&
-                       manifest_damage(found.dir, found.step, ManifestCheck::contents).empty() &&
-                       !manifest_damage(final_path, found.step, ManifestCheck::contents).empty();
-    if (waits) {
+    if (waits_for_its_name(found, run_dir)) {
       publish_checkpoint(found.dir, run_dir, found.step);
       report.push_back(fmt::format("finished {}, which a killed run had written", final_path.string()));
     } else {

@@ -73,6 +73,10 @@ CheckpointSearch find_latest(const std::filesystem::path& run_dir);
 // user. RunError.
 std::vector<std::string> clean_leftovers(const std::filesystem::path& run_dir);
 
+// The newest complete checkpoint that has not got its name yet and that clean_leftovers() would finish, where
+// it is newer than the intact ones that have. Changes nothing. InputError when `run_dir` cannot be listed.
+std::optional<Checkpoint> find_unfinished(const std::filesystem::path& run_dir);
+
 // Keeps the `keep` newest checkpoints (0: all of them), and that of the step `best`, and removes the others;
 // to be called after commit(). One without a manifest that fits its files' sizes is neither counted nor
 // removed. RunError.

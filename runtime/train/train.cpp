@@ -395,7 +395,8 @@ RecordedChoices check_run(const TrainOptions& options) {
     return {};
   }
   const RunFolder folder = RunFolder::open(options.run_dir);
-  const auto checkpoint = checkpoint_to_resume(options.run_dir, [](std::string_view) {});
+  auto checkpoint = find_unfinished(options.run_dir);  // train() will finish it and continue from it
+  if (!checkpoint) checkpoint = checkpoint_to_resume(options.run_dir, [](std::string_view) {});
   if (!checkpoint) return {};
   read_position(checkpoint->dir, options.identity);
   return read_choices(checkpoint->dir).value_or(RecordedChoices());

@@ -57,6 +57,15 @@ class Ended:
         return f"{how}: {self.err.strip() or self.out.strip()[-400:]}"
 
 
+def is_complete(checkpoint):
+    """Its manifest is written last."""
+    try:
+        with open(os.path.join(checkpoint, "manifest.json")) as manifest:
+            return bool(json.load(manifest))
+    except (OSError, ValueError):
+        return False
+
+
 class Workplace:
     def __init__(self, top, hydrac):
         self.top, self.hydrac = top, hydrac
@@ -153,8 +162,11 @@ class Workplace:
             raise Finding(f"runs/{name} was resumed and differs from an undisturbed run in {', '.join(different)}")
 
     def checkpoints(self, name):
-        """Of a run: the folders that have a checkpoint's name, the newest last."""
+        """Of a run: the folders that hold checkpoints, the newest last; also one that was killed before it got its name."""
         run = self.path("runs", name)
-        names = os.listdir(run) if os.path.isdir(run) else []
-        steps = sorted(int(name[len("checkpoint-"):]) for name in names if re.fullmatch(r"checkpoint-\d+", name))
-        return [os.path.join(run, f"checkpoint-{step}") for step in steps]
+        found = []
+        for folder in os.listdir(run) if os.path.isdir(run) else []:
+            checkpoint = re.fullmatch(r"checkpoint-(\d+)(\.tmp-\d+)?", folder)
+            if checkpoint and (not checkpoint[2] or is_complete(os.path.join(run, folder))):
+                found.append((int(checkpoint[1]), os.path.join(run, folder)))
+        return [path for _, path in sorted(found)]

@@ -368,6 +368,17 @@ TEST_F(Resume, TheSameChoicesAreNotWarnedOfAndAreGivenToTheProgram) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// A run that is killed before a checkpoint has its name is continued from it all the same.
+TEST_F(Resume, TheChoicesOfACheckpointThatHasNoNameYetAreGivenToTheProgram) {
+  run(options, with_library("onednn", 4));
+  std::filesystem::rename(run_dir / "checkpoint-4", run_dir / "checkpoint-4.tmp-1");
+  TrainOptions exact = options;
+  exact.exact = exact.resume = true;
+  EXPECT_EQ(check_run(exact), with_library("onednn").chosen);
+  EXPECT_TRUE(std::filesystem::exists(run_dir / "checkpoint-4.tmp-1"));  // and nothing was changed
+  EXPECT_EQ(resume(exact, with_library("onednn")).first_step, 4);
+}
+
 TEST_F(Resume, ACheckpointWithoutRecordedChoicesIsWarnedOf) {
   run(options, with_library("onednn", 4));
   // As an earlier version wrote it: without the file, and without its entry in the manifest.
