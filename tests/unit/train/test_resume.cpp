@@ -342,7 +342,7 @@ FakeProgram with_library(const std::string& library, int64_t stop_at = -1) {
   return program;
 }
 
-TEST_F(Resume, ChoicesOfAnotherMachineAreWarnedOf) {
+TEST_F(ResumedRun, ChoicesOfAnotherMachineAreWarnedOf) {
   TrainOptions stopped = options;
   run(stopped, with_library("onednn", 4));
   const std::string problem = "results will differ in their last bits from those that " +
@@ -358,10 +358,11 @@ TEST_F(Resume, ChoicesOfAnotherMachineAreWarnedOf) {
   EXPECT_EQ(read_choices(run_dir / "checkpoint-12"), with_library("openblas").chosen);
 }
 
-TEST_F(Resume, TheSameChoicesAreNotWarnedOfAndAreGivenToTheProgram) {
+TEST_F(ResumedRun, TheSameChoicesAreNotWarnedOfAndAreGivenToTheProgram) {
   run(options, with_library("onednn", 4));
   TrainOptions exact = options;
-  exact.exact = exact.resume = true;
+  exact.exact = true;
+  exact.resume = Resume::required;
   EXPECT_EQ(check_run(exact), with_library("onednn").chosen);
   testing::internal::CaptureStderr();
   resume(exact, with_library("onednn"));
@@ -369,17 +370,18 @@ TEST_F(Resume, TheSameChoicesAreNotWarnedOfAndAreGivenToTheProgram) {
 }
 
 // A run that is killed before a checkpoint has its name is continued from it all the same.
-TEST_F(Resume, TheChoicesOfACheckpointThatHasNoNameYetAreGivenToTheProgram) {
+TEST_F(ResumedRun, TheChoicesOfACheckpointThatHasNoNameYetAreGivenToTheProgram) {
   run(options, with_library("onednn", 4));
   std::filesystem::rename(run_dir / "checkpoint-4", run_dir / "checkpoint-4.tmp-1");
   TrainOptions exact = options;
-  exact.exact = exact.resume = true;
+  exact.exact = true;
+  exact.resume = Resume::required;
   EXPECT_EQ(check_run(exact), with_library("onednn").chosen);
   EXPECT_TRUE(std::filesystem::exists(run_dir / "checkpoint-4.tmp-1"));  // and nothing was changed
   EXPECT_EQ(resume(exact, with_library("onednn")).first_step, 4);
 }
 
-TEST_F(Resume, ACheckpointWithoutRecordedChoicesIsWarnedOf) {
+TEST_F(ResumedRun, ACheckpointWithoutRecordedChoicesIsWarnedOf) {
   run(options, with_library("onednn", 4));
   // As an earlier version wrote it: without the file, and without its entry in the manifest.
   const std::filesystem::path checkpoint = run_dir / "checkpoint-4";
