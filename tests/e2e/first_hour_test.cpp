@@ -47,7 +47,7 @@ std::vector<Block> blocks_of(const std::string& page) {
 
 // Numbers differ from run to run and from machine to machine.
 std::string without_numbers(const std::string& text) {
-  static const std::regex number(R"([0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?[kMGT]?)");
+  static const std::regex number(R"([0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?([kMGT]| [KMG]iB)?)");
   return std::regex_replace(text, number, "#");
 }
 
