@@ -75,9 +75,10 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   shrink_vocabulary(spec, overrides);
   const int64_t length = std::min(t.sequence_len, kSequence);
   // Learned positions beyond the sequence get no gradient: a few of them stay.
-  overrides.set(
-      "model.max_position_embeddings", m.max_position_embeddings,
-      std::min(m.max_position_embeddings, m.max_position_embeddings > t.sequence_len ? length + 8 : length));
+  if (m.position == spec::Position::learned) {
+    const int64_t unused = m.max_position_embeddings > t.sequence_len ? 8 : 0;
+    overrides.shrink("model.max_position_embeddings", m.max_position_embeddings, length + unused);
+  }
   overrides.set("train.sequence_len", t.sequence_len, length);
   overrides.shrink("train.micro_batch_size", t.micro_batch_size, kBatch);
   overrides.shrink("train.gradient_accumulation_steps", t.gradient_accumulation_steps, kAccumulation);

@@ -87,10 +87,10 @@ void time_shape(const char* name, Make make) {
 }
 
 constexpr cuda::ProductProblem forward(std::int64_t m, std::int64_t n, std::int64_t k, bool paired = false) {
-  return {kHopper, true, true, m, n, k, paired, 0};
+  return {cuda::kHopper, true, true, m, n, k, paired, 0};
 }
 constexpr cuda::ProductProblem backward(std::int64_t m, std::int64_t n, std::int64_t k, int sums) {
-  return {kHopper, true, false, m, n, k, false, sums};
+  return {cuda::kHopper, true, false, m, n, k, false, sums};
 }
 
 template <int n>

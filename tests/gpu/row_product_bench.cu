@@ -61,7 +61,7 @@ struct Tensors {
 // What the pair is now: cuBLASLt's product or the kernel for small ones, and the norm.
 template <cuda::ProductProblem p, class Launch>
 void add_pair(Table& table, const bf16* a, const bf16* b, bf16* c, const Launch& before, const Launch& norm) {
-  constexpr cuda::ProductProblem bare{kHopper, true, p.b_transposed, p.m, p.n, p.k, false, 0};
+  constexpr cuda::ProductProblem bare{cuda::kHopper, true, p.b_transposed, p.m, p.n, p.k, false, 0};
   if constexpr (cuda::small_product_pays(bare)) {
     const SmallProductKernel<bf16, bare, cuda::small_product_tile(bare), Bare<bf16, static_cast<int>(p.n)>>
         small(a, b, {c});
@@ -99,7 +99,7 @@ void add_row_product(Table& table, const bf16* a, const bf16* b, const Epilogue&
 // `flushed` elements are copied by the kernel before.
 template <class R, std::int64_t m, int n, std::int64_t k, bool is_forward, Tile... tiles>
 void time_shape(const char* title, std::int64_t flushed) {
-  constexpr cuda::ProductProblem p{kHopper, true, is_forward, m, n, k, false, is_forward ? 0 : 3};
+  constexpr cuda::ProductProblem p{cuda::kHopper, true, is_forward, m, n, k, false, is_forward ? 0 : 3};
   const std::int64_t copied = std::max(m * k, flushed);
   DeviceArray<bf16> source = random_array(copied, 1), a = random_array(copied, 1), b = random_array(n * k, 2);
   Tensors<n, R> t(m);

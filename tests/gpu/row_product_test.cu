@@ -109,7 +109,7 @@ template <template <class, class, int> class Norm, class T, class R, int m, int 
 void check_forward() {
   using Epilogue = Norm<T, R, n>;
   constexpr bool centers = Epilogue::passes == 3;
-  constexpr cuda::ProductProblem problem{kHopper, __is_same(T, bf16), b_transposed, m, n, k, false, 0};
+  constexpr cuda::ProductProblem problem{cuda::kHopper, __is_same(T, bf16), b_transposed, m, n, k, false, 0};
   const Product<T, m, n, k, b_transposed> product;
   const auto bias = random_values<T>(n, 8);
   const auto residual = random_values<R>(std::size_t{m} * n, 7);
@@ -164,7 +164,7 @@ void check_forward() {
 template <class T, class R, int m, int n, int k, bool b_transposed, Tile tile>
 void check_backward() {
   using Epilogue = LayernormBackwardAdd<T, R, n>;
-  constexpr cuda::ProductProblem problem{kHopper, __is_same(T, bf16), b_transposed, m, n, k, false, 3};
+  constexpr cuda::ProductProblem problem{cuda::kHopper, __is_same(T, bf16), b_transposed, m, n, k, false, 3};
   using Kernel = RowProductKernel<T, problem, tile, Epilogue>;
   const Product<T, m, n, k, b_transposed> product;
   const auto x = random_values<R>(std::size_t{m} * n, 7),
@@ -223,7 +223,7 @@ void check_backward() {
 }
 
 constexpr Tile used(int m, int n, int k, bool b_transposed, int sums) {
-  return cuda::row_product_tile({kHopper, true, b_transposed, m, n, k, false, sums});
+  return cuda::row_product_tile({cuda::kHopper, true, b_transposed, m, n, k, false, sums});
 }
 
 // k that fits in the stages and k that goes around.
@@ -241,7 +241,7 @@ void check_shape() {
 template <int rows, int n>
 void check_chain(int m) {
   constexpr int times = 40;
-  constexpr cuda::ProductProblem problem{kHopper, true, true, rows, n, n, false, 0};
+  constexpr cuda::ProductProblem problem{cuda::kHopper, true, true, rows, n, n, false, 0};
   constexpr Tile tile = cuda::row_product_tile(problem);
   const auto start = random_values<bf16>(std::size_t{rows} * n, 11);
   auto weights = random_values<bf16>(std::size_t{n} * n, 12);

@@ -58,10 +58,10 @@ void time_shape(const char* title, Make make) {
 }
 
 constexpr cuda::ProductProblem forward(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return {kHopper, true, true, m, n, k, false, 0};
+  return {cuda::kHopper, true, true, m, n, k, false, 0};
 }
 constexpr cuda::ProductProblem backward(std::int64_t m, std::int64_t n, std::int64_t k, int sums = 0) {
-  return {kHopper, true, false, m, n, k, false, sums};
+  return {cuda::kHopper, true, false, m, n, k, false, sums};
 }
 
 template <int n>

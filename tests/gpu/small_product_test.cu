@@ -44,7 +44,7 @@ void check_tiles() {
 template <bool b_transposed, Tile tile>
 void check_chain(int m) {
   constexpr int rows = 2048, n = 256, times = 40;
-  constexpr cuda::ProductProblem problem{kHopper, true, b_transposed, rows, n, n, false, 0};
+  constexpr cuda::ProductProblem problem{cuda::kHopper, true, b_transposed, rows, n, n, false, 0};
   const auto start = random_values<bf16>(std::size_t{rows} * n, 11);
   auto weights = random_values<bf16>(std::size_t{n} * n, 12);
   for (bf16& weight : weights) weight = from_float<bf16>(to_float(weight) / 16.0f);

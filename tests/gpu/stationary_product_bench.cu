@@ -19,7 +19,7 @@ constexpr cuda::ProductProblem with_matrices(cuda::ProductProblem problem, int m
 
 template <std::int64_t m, int n, int k>
 void time_shape(const char* title) {
-  constexpr cuda::ProductProblem p{kHopper, true, true, m, n, k, false, 0};
+  constexpr cuda::ProductProblem p{cuda::kHopper, true, true, m, n, k, false, 0};
   DeviceArray<bf16> a = random_array(m * k, 1), b = random_array(std::size_t{n} * k, 2),
                     bias = random_array(n, 3), source = random_array(m * k, 4);
   DeviceArray<bf16> c(m * n), y(m * n);

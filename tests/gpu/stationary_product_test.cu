@@ -27,7 +27,7 @@ struct KeepAndAddBias : ElementwiseAddBias<T> {
 
 template <class T, int m, int n, int k, bool b_transposed>
 void check_size() {
-  constexpr cuda::ProductProblem problem{kHopper, __is_same(T, bf16), b_transposed, m, n, k, false, 0, 2};
+  constexpr cuda::ProductProblem problem{cuda::kHopper, __is_same(T, bf16), b_transposed, m, n, k, false, 0, 2};
   const auto a = random_values<T>(static_cast<std::size_t>(m) * k, 3 * m + n);
   auto b = random_values<T>(static_cast<std::size_t>(n) * k, 5 * m + k);
   for (T& weight : b) weight = from_float<T>(to_float(weight) / std::sqrt(static_cast<float>(k)));
@@ -80,7 +80,7 @@ void check_sizes() {
 template <bool b_transposed>
 void check_chain(int chains) {
   constexpr int rows = 4096, n = 256, times = 40;
-  constexpr cuda::ProductProblem problem{kHopper, true, b_transposed, rows, n, n, false, 0, 1};
+  constexpr cuda::ProductProblem problem{cuda::kHopper, true, b_transposed, rows, n, n, false, 0, 1};
   const auto start = random_values<bf16>(std::size_t{rows} * n, 11);
   auto weights = random_values<bf16>(std::size_t{n} * n, 12);
   for (bf16& weight : weights) weight = from_float<bf16>(to_float(weight) / 16.0f);

@@ -60,7 +60,7 @@ class LibraryGradient {
 };
 
 constexpr Problem problem_of(std::int64_t rows, std::initializer_list<std::int64_t> sizes) {
-  Problem p{kHopper, true, rows, 0, {}, {}};
+  Problem p{cuda::kHopper, true, rows, 0, {}, {}};
   for (auto at = sizes.begin(); at != sizes.end(); at += 2, ++p.count)
     p.m[p.count] = at[0], p.n[p.count] = at[1];
   return p;

@@ -101,7 +101,7 @@ void check_case() {
 }
 
 constexpr Problem problem_of(bool is_bf16, std::int64_t rows, std::initializer_list<std::int64_t> sizes) {
-  Problem p{kHopper, is_bf16, rows, 0, {}, {}};
+  Problem p{cuda::kHopper, is_bf16, rows, 0, {}, {}};
   for (auto at = sizes.begin(); at != sizes.end(); at += 2, ++p.count)
     p.m[p.count] = at[0], p.n[p.count] = at[1];
   return p;

@@ -83,7 +83,7 @@ TEST_F(Training, AdamwFollowsItsFormula) {
   job.root()["decay"] = {"p"};
   Numbers p = start, m = {0, 0}, v = {0, 0};
   for (int step = 0; step < kSteps; ++step) {
-    const double rate = 0.1 * Numbers{1, 1, 0.75}[step];
+    const double rate = 0.1 * Numbers{1, 0.75, 0.5}[step];  // four steps of decay behind one of warmup
     for (int i = 0; i < 2; ++i) {
       const double g = gradients[step][i];
       m[i] = 0.8 * m[i] + 0.2 * g;

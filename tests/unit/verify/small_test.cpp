@@ -29,9 +29,8 @@ TEST(SmallOverrides, KeepTheGroupsOfLlamaAndTheWidthOfItsHeads) {
   EXPECT_EQ(small_overrides(load(shipped("llama-1b"), {})),
             (Words{"model.num_hidden_layers=2", "model.num_attention_heads=8", "model.num_key_value_heads=2",
                    "model.hidden_size=512", "model.head_dim=64", "model.intermediate_size=2048",
-                   "model.vocab_size=1024", "model.max_position_embeddings=136", "train.sequence_len=128",
-                   "train.micro_batch_size=2", "train.gradient_accumulation_steps=2",
-                   "train.lr_scheduler.warmup_steps=1"}));
+                   "model.vocab_size=1024", "train.sequence_len=128", "train.micro_batch_size=2",
+                   "train.gradient_accumulation_steps=2", "train.lr_scheduler.warmup_steps=1"}));
 }
 
 TEST(SmallOverrides, LeaveAVocabularyThatIsPaddedOdd) {
