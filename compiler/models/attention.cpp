@@ -32,12 +32,14 @@ Use positioned(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId nor
   return x;
 }
 
-ops::AttentionRules rules_of(const spec::Model& m) {
+// A window that hides nothing is none, so that the kernels are those of the causal mask.
+ops::AttentionRules rules_of(const spec::Spec& spec) {
+  const spec::Model& m = spec.model;
   using Mask = ops::AttentionRules::Mask;
   ops::AttentionRules rules;
   rules.softcap = m.attention_softcap;
   if (m.attention_mask == spec::AttentionMask::none) rules.mask = Mask::full;
-  if (m.sliding_window > 0) {
+  if (spec::has_windows(spec)) {
     rules.mask = Mask::window;
     rules.window = m.sliding_window;
     rules.window_period = m.sliding_window_pattern;
@@ -59,8 +61,8 @@ Use attention_block(ops::RegionBuilder& b, const Build& build, Use x) {
   b.enter("attn", "optimizations.attention");
   const double dropout = build.training ? m.attention_dropout : 0;
   const double scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
-  const Use mixed = ops::attention(b, q, k, parts[2], scale, rules_of(m), dropout, build.randomness(),
-                                   kAttentionSite, "attn.mixed");
+  const Use mixed = ops::attention(b, q, k, parts[2], scale, rules_of(build.model.spec), dropout,
+                                   build.randomness(), kAttentionSite, "attn.mixed");
   b.enter("attn_out", "model.hidden_size");
   const Use out = ops::linear(b, mixed, build.layer(p.attn_out_weight),
                               optional(build.layer(p.attn_out_bias)), "attn.out");

@@ -99,7 +99,7 @@ void check_cudnn(Draft& draft, const Target& target) {
       draft.report(Kind::option_unsupported, {"optimizations.attention", key},
                    fmt::format("hydrac asks cuDNN for no {}", key), "write attention: auto or generated");
   };
-  not_by_cudnn("model.sliding_window", m.sliding_window > 0);
+  not_by_cudnn("model.sliding_window", has_windows(draft.spec));
   not_by_cudnn("model.attention_softcap", m.attention_softcap > 0);
   if (draft.usable({"optimizations.precision"}) && computes_in_32_bits(o.precision))
     draft.report(Kind::cudnn_needs_half, {"optimizations.attention", "optimizations.precision"},

@@ -63,21 +63,21 @@ TYPED_TEST(Masks, TilesAreSeenAsTheirPairsAre) {
 
 TEST(AttentionRules, CountVisiblePairs) {
   using Mask = ops::AttentionRules::Mask;
-  EXPECT_EQ(visible_pairs({.mask = Mask::full}, 10), 100);
-  EXPECT_EQ(visible_pairs({}, 10), 55);
-  EXPECT_EQ(visible_pairs({.mask = Mask::window, .window = 3}, 10), 27);
-  EXPECT_EQ(visible_pairs({.mask = Mask::window, .window = 10}, 10), 55);
+  EXPECT_EQ(ops::visible_pairs({.mask = Mask::full}, 10), 100);
+  EXPECT_EQ(ops::visible_pairs({}, 10), 55);
+  EXPECT_EQ(ops::visible_pairs({.mask = Mask::window, .window = 3}, 10), 27);
+  EXPECT_EQ(ops::visible_pairs({.mask = Mask::window, .window = 10}, 10), 55);
   // Two of three layers have the window.
-  EXPECT_NEAR(visible_pairs({.mask = Mask::window, .window = 3, .window_period = 3}, 10),
+  EXPECT_NEAR(ops::visible_pairs({.mask = Mask::window, .window = 3, .window_period = 3}, 10),
               (27 + 27 + 55) / 3.0, 1e-9);
 }
 
 TEST(AttentionRules, EveryNthLayerSeesAllTokensBefore) {
   const ops::AttentionRules rules{.mask = ops::AttentionRules::Mask::window, .window = 2, .window_period = 3};
   for (int64_t layer = 0; layer < 7; ++layer) {
-    EXPECT_EQ(sees(rules, 10, layer, 9, 0), layer == 2 || layer == 5) << layer;
-    EXPECT_TRUE(sees(rules, 10, layer, 9, 8));
-    EXPECT_FALSE(sees(rules, 10, layer, 8, 9));
+    EXPECT_EQ(ops::sees(rules, 10, layer, 9, 0), layer == 2 || layer == 5) << layer;
+    EXPECT_TRUE(ops::sees(rules, 10, layer, 9, 8));
+    EXPECT_FALSE(ops::sees(rules, 10, layer, 8, 9));
   }
 }
 
