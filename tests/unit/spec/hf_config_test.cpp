@@ -213,7 +213,7 @@ TEST(HfConfig, RopeOfAPartOrOfAnUnnamedKindIsRefused) {
 // A config.json of a family with these entries added.
 SpecKeys::Model windowed(const std::string& family, const std::string& entries) {
   return model(R"({"model_type": ")" + family + R"(", "hidden_size": 128, "intermediate_size": 256,
-    "num_hidden_layers": 6, "num_attention_heads": 2, "vocab_size": 1024, "max_position_embeddings": 2048, )" +
+    "num_hidden_layers": 6, "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 1024, "max_position_embeddings": 2048, )" +
                entries + "}");
 }
 
