@@ -66,6 +66,15 @@ Json gpt2_config(const spec::Spec& spec) {
           {"torch_dtype", stored_type(spec)}};
 }
 
+Json layer_types(const spec::Model& m) {
+  Json types = Json::array();
+  for (int64_t layer = 1; layer <= m.num_hidden_layers; ++layer) {
+    const bool is_full = m.sliding_window_pattern > 0 && layer % m.sliding_window_pattern == 0;
+    types.push_back(is_full ? "full_attention" : "sliding_attention");
+  }
+  return types;
+}
+
 Json llama_like_config(const spec::Spec& spec, const std::string& architecture) {
   const spec::Model& m = spec.model;
   Json config = {{"model_type", architecture},
@@ -84,11 +93,21 @@ Json llama_like_config(const spec::Spec& spec, const std::string& architecture) 
                  {"tie_word_embeddings", m.tie_word_embeddings},
                  {"initializer_range", m.initializer_range},
                  {"torch_dtype", stored_type(spec)}};
-  const std::map<std::string, std::string> classes = {
-      {"llama", "LlamaForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"}};
+  const std::map<std::string, std::string> classes = {{"llama", "LlamaForCausalLM"},
+                                                      {"mistral", "MistralForCausalLM"},
+                                                      {"qwen2", "Qwen2ForCausalLM"},
+                                                      {"qwen3", "Qwen3ForCausalLM"}};
   config["architectures"] = {classes.at(architecture)};
   if (architecture != "qwen2") config["attention_bias"] = m.attention_bias || m.attention_output_bias;
   if (architecture == "llama") config["mlp_bias"] = m.mlp_bias;
+  if (m.sliding_window > 0) {
+    config["sliding_window"] = m.sliding_window;
+    if (architecture != "mistral") {
+      config["use_sliding_window"] = true;
+      config["max_window_layers"] = 0;
+      config["layer_types"] = layer_types(m);
+    }
+  }
   if (const spec::RopeScaling& s = m.rope_scaling; s.factor != 1) {
     config["rope_scaling"] = {{"rope_type", "llama3"},
                               {"factor", s.factor},

@@ -45,7 +45,7 @@ program::Call attention_call(const ir::Graph& graph, const ir::Node& node) {
   a.kv_heads = graph.value(node.inputs[q + 1]).shape[2].size;
   a.scale = node.number("scale");
   a.dropout = node.number("dropout");
-  a.causal = node.flag("causal");
+  a.rules = ops::attention_rules(node);
   a.dtype = query.dtype;
   auto strides = [&](ir::Use use) {  // [B,T,H,D], or [B,T,HD]
     const std::vector<int64_t> s = resolved_view(graph, use.value).strides;

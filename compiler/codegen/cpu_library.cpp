@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "codegen/attention_text.h"
 #include "codegen/dimensions.h"
 #include "codegen/parameter_list.h"
 #include "cpu/attention.h"
@@ -40,6 +41,7 @@ class CpuAttentionText {
     shape_ = {q[0].size, q[1].size, q[2].size, k[2].size, static_cast<float>(node.number("scale"))};
     head_dim_ = q[3].size;
     dropout_ = node.number("dropout");
+    rules_ = ops::attention_rules(node);
   }
 
   // `tensors`: names of the inputs and outputs. `arguments`: what the template takes between shape and
@@ -50,7 +52,7 @@ class CpuAttentionText {
     source.name = name;
     source.header = "cpu/attention.h";
     source.workspace_bytes = workspace(threads, name == "attention_backward");
-    source.takes_layer = drops();
+    source.takes_layer = drops() || rules_.varies_by_layer();
     ParameterList list;
     const size_t inputs = node_.inputs.size() - 2;  // rng_step and rng_seed are last
     for (size_t i = 0; i < inputs + node_.outputs.size(); ++i) {
@@ -66,17 +68,18 @@ class CpuAttentionText {
       }
     }
     list.add("void* workspace");
-    if (drops()) list.add("int layer");
+    if (source.takes_layer) list.add("int layer");
     source.parameters = tensors;
     source.text = fmt::format(
         "static void {0}{1}"
         "{2}{3}"
         "  constexpr int kThreads = {4};  // that the workspace is for\n"
-        "  static_assert(cpu::{5}_workspace<{6}>(shape, kThreads) <= {7});\n"
-        "  cpu::{5}<{6}, {8}, {9}>(shape, {10}, dropout,\n"
+        "  static_assert(cpu::{5}_workspace<{6}>({12}, kThreads) <= {7});\n"
+        "  cpu::{5}<{6}, {8}, {9}, {10}>(shape, {11}, dropout,\n"
         "      {{workspace, kThreads}});\n}}\n",
         kNamePlaceholder, list.text(), shape(), dropout(), threads, name, head_dim_text(),
-        source.workspace_bytes, node_.flag("causal"), drops(), arguments);
+        source.workspace_bytes, mask_type(rules_), scores_type(rules_), drops(), arguments,
+        constant_shape(rules_));
     return source;
   }
 
@@ -100,8 +103,9 @@ class CpuAttentionText {
   std::string shape() const {
     const ir::Shape& q = shape_of(node_.inputs[q_]);
     const auto size = [&](const ir::Dim& dim) { return dimensions_.of(dim).text; };
-    return fmt::format("  constexpr cpu::AttentionShape shape{{{}, {}, {}, {}, {}f}};\n", size(q[0]),
-                       size(q[1]), size(q[2]), size(shape_of(node_.inputs[q_ + 1])[2]), shape_.scale);
+    const std::string members = fmt::format("{}, {}, {}, {}, {}f", size(q[0]), size(q[1]), size(q[2]),
+                                            size(shape_of(node_.inputs[q_ + 1])[2]), shape_.scale);
+    return shape_definition(rules_, "cpu::AttentionShape", members, size(q[1]));
   }
 
   std::string dropout() const {
@@ -126,6 +130,7 @@ class CpuAttentionText {
   cpu::AttentionShape shape_{};
   int64_t head_dim_ = 0;
   double dropout_ = 0;
+  ops::AttentionRules rules_;
 };
 
 KernelSource attention_forward(const ir::Graph& graph, const ir::Node& node, int threads) {
@@ -134,8 +139,8 @@ KernelSource attention_forward(const ir::Graph& graph, const ir::Node& node, int
                                             text.heads("k", node.inputs[1]), text.heads("v", node.inputs[2]),
                                             text.heads("out", node.outputs[0]));
   KernelSource source = text.kernel("attention_forward", threads, {"q", "k", "v", "out", "lse"}, arguments);
-  source.comment =
-      "out = softmax(scale q k^T, causal) v; lse keeps the softmax's denominators for the backward pass";
+  source.comment = fmt::format("out = {} v; lse keeps the softmax's denominators for the backward pass",
+                               softmax_formula(ops::attention_rules(node)));
   return source;
 }
 

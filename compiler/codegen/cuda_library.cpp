@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "codegen/attention_text.h"
 #include "codegen/build_calls.h"
 #include "codegen/cuda_body.h"
 #include "codegen/dimensions.h"
@@ -54,7 +55,8 @@ class CudaAttentionText {
                 .heads = a.heads,
                 .kv_heads = a.kv_heads,
                 .head_dim = a.head_dim,
-                .causal = a.causal};
+                .causal = hides_later_keys(a.rules),
+                .has_softcap = a.rules.softcap > 0};
     if (!attention_supports(problem_))
       throw std::logic_error(fmt::format("head_dim {} was not checked", a.head_dim));
   }
@@ -80,8 +82,9 @@ class CudaAttentionText {
     kernel.name = function;
     kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes),
                      std::to_string(launch.grid)};
-    const bool takes_dropout = which != AttentionKernel::query_terms, drops = takes_dropout && this->drops();
-    kernel.takes_layer = drops;
+    const bool computes_scores = which != AttentionKernel::query_terms,
+               drops = computes_scores && this->drops();
+    kernel.takes_layer = drops || (computes_scores && call().rules.varies_by_layer());
     kernel.takes_workspace = !workspace.empty();
     kernel.header = "cuda/attention/attention.cuh";
     ParameterList list;
@@ -99,12 +102,12 @@ class CudaAttentionText {
       list.add("const std::uint32_t* rng_seed");
     }
     if (kernel.takes_workspace) list.add(workspace);
-    if (drops) list.add("int layer");
+    if (kernel.takes_layer) list.add("int layer");
     kernel.text = fmt::format(
         "extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
         "{}{});\n}}\n",
         launch.threads, launch.blocks_per_sm, kNamePlaceholder, list.text(), opening_text(gpu_), setup(which),
-        takes_dropout ? dropout() : "", function, arguments, takes_dropout ? ", dropout" : "");
+        computes_scores ? dropout() : "", function, arguments, computes_scores ? ", dropout" : "");
     return kernel;
   }
 
@@ -142,20 +145,23 @@ class CudaAttentionText {
     const std::string tokens = size(query()[1]), heads = size(query()[2]), kv_heads = size(keys()[2]),
                       head_dim = size(query()[3]);
     const std::string sequence =
-        fmt::format("{{{}, {}, {}, {}f}}", tokens, heads, kv_heads, static_cast<float>(a.scale));
-    const std::string shape = which == AttentionKernel::forward
-                                  ? "SequenceShape shape" + sequence
-                                  : fmt::format("AttentionShape shape{{{}, {}}}", sequence, size(query()[0]));
+        fmt::format("{}, {}, {}, {}f", tokens, heads, kv_heads, static_cast<float>(a.scale));
+    // The query terms know no mask.
+    const ops::AttentionRules rules = which == AttentionKernel::query_terms ? ops::AttentionRules{} : a.rules;
+    const std::string shape =
+        which == AttentionKernel::forward
+            ? shape_definition(rules, "cuda::SequenceShape", sequence, tokens)
+            : shape_definition(rules, "cuda::AttentionShape", sequence, tokens, size(query()[0]));
     return fmt::format(
         "  constexpr cuda::AttentionProblem problem{{.capability = {}, .element_bytes = sizeof({}), .is_bf16 "
         "= {},\n"
-        "      .has_dropout = {}, .tokens = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .causal = "
-        "{}}};\n"
+        "      .has_dropout = {}, .tokens = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .causal = {},\n"
+        "      .has_softcap = {}}};\n"
         "  using Config = cuda::AttentionConfig<{}, {}, attention_family(problem),\n"
-        "      attention_tile(problem, cuda::AttentionKernel::{}), {}, {}>;\n"
-        "  constexpr cuda::{};\n",
+        "      attention_tile(problem, cuda::AttentionKernel::{}), {}, {}, {}>;\n{}",
         problem_.capability, type(), problem_.is_bf16, problem_.has_dropout, tokens, heads, kv_heads,
-        head_dim, a.causal, type(), head_dim, name_of(which), a.causal, drops(), shape);
+        head_dim, problem_.causal, problem_.has_softcap, type(), head_dim, name_of(which), mask_type(rules),
+        scores_type(rules), drops(), shape);
   }
 
   std::string dropout() const {
@@ -189,7 +195,7 @@ CudaKernels attention_forward(const ir::Graph& graph, const ir::Node& node, cons
       text.kernel(AttentionKernel::forward, "attention_forward", {q, k, v, out, lse},
                   fmt::format("{}, {}, {},\n      {}, lse", text.heads(q, a.q), text.heads(k, a.k),
                               text.heads(v, a.v), text.heads(out, a.out)));
-  kernel.comment = "out = softmax(scale q k^T, causal) v; lse is kept for the backward pass";
+  kernel.comment = fmt::format("out = {} v; lse is kept for the backward pass", softmax_formula(a.rules));
   text.lay_out_forward_grid(kernel.launch);
   return {{std::move(kernel)}, 0};
 }

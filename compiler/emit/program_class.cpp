@@ -117,7 +117,7 @@ void attention_problem(Writer& out, const driver::Compiled& compiled, const code
   for (const auto& [member, dim] : sizes)
     out.line(fmt::format("problem.{} = {};", member, size_text(dimensions, dim)));
   out.line(fmt::format("problem.scale = {}f;", static_cast<float>(a.scale)));
-  if (!a.causal) out.line("problem.causal = false;");
+  if (!hides_later_keys(a.rules)) out.line("problem.causal = false;");
   if (a.dtype == ir::DType::f16) out.line("problem.bf16 = false;");
   // Tensors that lie alike are assigned together: "problem.q = problem.k = problem.v = {...};".
   std::vector<std::pair<std::string, std::string>> alike;

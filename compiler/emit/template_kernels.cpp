@@ -9,6 +9,7 @@
 #include "emit/kernels.h"
 #include "emit/on_cpu.h"
 #include "ir/words.h"
+#include "ops/attention_rules.h"
 #include "specialize/specialize.h"
 #include "targets/target.h"
 
@@ -20,6 +21,11 @@ namespace {
 
 // Names that the text of a kernel finds in namespace hydrac.
 const std::map<std::string, std::string, std::less<>> kQualified = {
+#define MASK(kind, type) {#type, "hydrac::" #type},
+    HYDRAC_ATTENTION_MASKS(MASK)
+#undef MASK
+        {"CappedScores", "hydrac::CappedScores"},
+    {"LinearScores", "hydrac::LinearScores"},
     {"bf16", "hydrac::bf16"},
     {"cpu", "hydrac::cpu"},
     {"cuda", "hydrac::cuda"},

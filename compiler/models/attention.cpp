@@ -32,6 +32,21 @@ Use positioned(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId nor
   return x;
 }
 
+// A window that hides nothing is none, so that the kernels are those of the causal mask.
+ops::AttentionRules rules_of(const spec::Spec& spec) {
+  const spec::Model& m = spec.model;
+  using Mask = ops::AttentionRules::Mask;
+  ops::AttentionRules rules;
+  rules.softcap = m.attention_softcap;
+  if (m.attention_mask == spec::AttentionMask::none) rules.mask = Mask::full;
+  if (spec::has_windows(spec)) {
+    rules.mask = Mask::window;
+    rules.window = m.sliding_window;
+    rules.window_period = m.sliding_window_pattern;
+  }
+  return rules;
+}
+
 }  // namespace
 
 Use attention_block(ops::RegionBuilder& b, const Build& build, Use x) {
@@ -45,7 +60,8 @@ Use attention_block(ops::RegionBuilder& b, const Build& build, Use x) {
   const Use k = positioned(b, build, parts[1], p.k_norm_weight, "attn.k");
   b.enter("attn", "optimizations.attention");
   const double dropout = build.training ? m.attention_dropout : 0;
-  const Use mixed = ops::attention(b, q, k, parts[2], 1 / std::sqrt(static_cast<double>(m.head_dim)), dropout,
+  const double scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
+  const Use mixed = ops::attention(b, q, k, parts[2], scale, rules_of(build.model.spec), dropout,
                                    build.randomness(), kAttentionSite, "attn.mixed");
   b.enter("attn_out", "model.hidden_size");
   const Use out = ops::linear(b, mixed, build.layer(p.attn_out_weight),

@@ -20,7 +20,7 @@ Use loss_rows(ops::RegionBuilder& b, const Build& build, Use predictions, double
     return ops::mse(b, predictions, targets, "loss_rows");
   const spec::Model& m = build.model.spec.model;
   const int64_t classes = m.head == spec::Head::language_model ? m.vocab_size : m.num_labels;
-  return ops::cross_entropy(b, predictions, targets, classes, label_smoothing, "loss_rows");
+  return ops::cross_entropy(b, predictions, targets, classes, m.logit_softcap, label_smoothing, "loss_rows");
 }
 
 }  // namespace hydrac::models

@@ -148,8 +148,13 @@ void build_generate(Model& model) {
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   b.enter("head", "sample.max_new_tokens");
   const Use token = ops::select_token(b, hidden, build.fixed(model.interface.position), "last_hidden");
+  const double softcap = model.spec.model.logit_softcap;
+  if (softcap == 0) b.into(build.fixed(model.interface.logits));
+  const Use logits = head(b, build, token);
+  if (softcap == 0) return;
+  b.enter("head", "model.logit_softcap");
   b.into(build.fixed(model.interface.logits));
-  head(b, build, token);
+  ops::softcap(b, logits, softcap, "capped_logits");
 }
 
 }  // namespace hydrac::models

@@ -1,9 +1,10 @@
-// Causal scaled-dot-product attention with grouped key/value heads (query head h reads kv head h / (H/K)),
+// Scaled-dot-product attention with grouped key/value heads (query head h reads kv head h / (H/K)),
 // and its backward pass. Targets bring the kernels; lse [B,H,T], the log of each softmax's denominator, is
 // what they save.
 #include <cmath>
 
 #include "hydrac/random.h"
+#include "ops/attention_rules.h"
 #include "ops/builder.h"
 #include "ops/dropout.h"
 #include "ops/gradient.h"
@@ -11,12 +12,14 @@
 
 namespace hydrac::ops {
 
-Use attention(RegionBuilder& b, Use q, Use k, Use v, double scale, double dropout, const Randomness& random,
-              int64_t site, const std::string& name) {
+Use attention(RegionBuilder& b, Use q, Use k, Use v, double scale, const AttentionRules& rules,
+              double dropout, const Randomness& random, int64_t site, const std::string& name) {
   const ir::Shape shape = b.shape(q);
   const ir::Dim heads{shape[2].size * shape[3].size, shape[2].symbol + shape[3].symbol};
+  ir::Attributes attributes = attributes_of(rules);
+  attributes.insert({{"scale", scale}, {"dropout", dropout}, {"site", site}});
   const Use out = b.emit("attention", {q, k, v, random.step, random.seed}, name, {shape[0], shape[1], heads},
-                         {{"causal", true}, {"scale", scale}, {"dropout", dropout}, {"site", site}});
+                         std::move(attributes));
   const Use lse = b.exact(b.fresh(name + ".lse", {shape[0], shape[2], shape[1]}));
   b.region().nodes.back().outputs.push_back(lse);
   return out;
@@ -34,10 +37,11 @@ void gradient(Gradient& g, const ir::Node& node) {
   for (int i = 0; i < 3; ++i) g.contribute(node.inputs[i], outputs[i]);
 }
 
-// Multiply-adds of one T x T by D product for every head, half of them under the causal mask.
-double product_flop(const ir::Shape& q, bool causal) {
-  const double full = 2.0 * static_cast<double>(element_count(q)) * static_cast<double>(q[1].size);
-  return causal ? full / 2 : full;
+// Multiply-adds of one T x T by D product for every head, of the pairs that the mask lets through.
+double product_flop(const ir::Graph& graph, const ir::Node& node, int first_input) {
+  const ir::Shape& q = graph.value(node.inputs[first_input]).shape;
+  const auto tokens = static_cast<double>(q[1].size);
+  return 2 * static_cast<double>(element_count(q)) / tokens * visible_pairs(attention_rules(node), q[1].size);
 }
 
 double operand_bytes(const ir::Graph& graph, const ir::Node& node) {
@@ -53,19 +57,20 @@ double operand_bytes(const ir::Graph& graph, const ir::Node& node) {
 }
 
 Cost forward_cost(const ir::Graph& graph, const ir::Node& node) {
-  return {2 * product_flop(graph.value(node.inputs[0]).shape, node.flag("causal")),
-          operand_bytes(graph, node)};
+  return {2 * product_flop(graph, node, 0), operand_bytes(graph, node)};
 }
 
+// Inputs: d_out, out, lse, then the forward's.
 Cost backward_cost(const ir::Graph& graph, const ir::Node& node) {
-  return {5 * product_flop(graph.value(node.inputs[0]).shape, node.flag("causal")),
-          operand_bytes(graph, node)};
+  return {5 * product_flop(graph, node, 3), operand_bytes(graph, node)};
 }
 
+// As layer 0 computes it.
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const Tensor64 &q = in[0], &k = in[1], &v = in[2];
   const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
   const double p = node.number("dropout"), scale = node.number("scale");
+  const AttentionRules rules = attention_rules(node);
   const uint32_t key = random_key(static_cast<uint32_t>(in[4].data[0]), static_cast<uint32_t>(in[3].data[0]),
                                   static_cast<uint32_t>(node.integer("site") * kSiteStride));
   for (int64_t b = 0; b < B; ++b) {
@@ -76,14 +81,16 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
         auto row = [&](const Tensor64& x, int64_t j) { return &x.data[((b * T + j) * K + h / (H / K)) * D]; };
         std::vector<double> weight(T);
         double sum = 0;
-        for (int64_t j = 0; j <= i; ++j) {
-          double dot = 0;
-          for (int64_t d = 0; d < D; ++d) dot += qi[d] * row(k, j)[d];
-          weight[j] = std::exp(dot * scale);
+        for (int64_t j = 0; j < T; ++j) {
+          if (!sees(rules, T, 0, i, j)) continue;
+          double score = 0;
+          for (int64_t d = 0; d < D; ++d) score += scale * qi[d] * row(k, j)[d];
+          if (rules.softcap > 0) score = rules.softcap * std::tanh(score / rules.softcap);
+          weight[j] = std::exp(score);
           sum += weight[j];
         }
         for (int64_t d = 0; d < D; ++d) oi[d] = 0;
-        for (int64_t j = 0; j <= i; ++j) {
+        for (int64_t j = 0; j < T; ++j) {
           const bool dropped =
               p > 0 && random_16_bits(key, score_index(b * H + h, T, i, j)) < dropout_threshold(p);
           const double probability = dropped ? 0 : weight[j] / sum / (1 - p);
@@ -98,7 +105,7 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 }  // namespace
 
 extern const OpInfo kAttention{.name = "attention",
-                               .formula = "out = dropout(softmax(scale q k^T, causal)) v",
+                               .formula = "out = dropout(softmax(scores(q k^T), masked)) v",
                                .gradient = gradient,
                                .cost = forward_cost,
                                .reference = reference};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ir/graph.h"
+#include "ops/attention_rules.h"
 
 namespace hydrac::ops {
 
@@ -74,9 +75,9 @@ Use rope(RegionBuilder&, Use x, Use cos, Use sin, double theta, const std::optio
 struct Randomness {  // where dropout's random bits come from: scalars on the device
   Use step, seed;
 };
-// q [B,T,H,D], k and v [B,T,K,D] -> [B,T,HD], causal.
-Use attention(RegionBuilder&, Use q, Use k, Use v, double scale, double dropout, const Randomness&,
-              int64_t site, const std::string& name);
+// q [B,T,H,D], k and v [B,T,K,D] -> [B,T,HD].
+Use attention(RegionBuilder&, Use q, Use k, Use v, double scale, const AttentionRules&, double dropout,
+              const Randomness&, int64_t site, const std::string& name);
 Use activation(RegionBuilder&, const std::string& kind, Use x,
                const std::string& name);  // gelu, gelu_tanh, silu, relu2
 Use gated(RegionBuilder&, const std::string& kind, Use x,
@@ -86,9 +87,12 @@ Use activation(RegionBuilder&, const functions::Function&, Use x, const std::str
 Use gated(RegionBuilder&, const functions::Function&, Use x, const std::string& name);
 Use add(RegionBuilder&, Use a, Use b, const std::string& name);
 Use dropout(RegionBuilder&, Use x, double p, const Randomness&, int64_t site, const std::string& name);
-// Columns of the logits from `classes` on are padding: they take no probability and get no gradient.
-Use cross_entropy(RegionBuilder&, Use logits, Use targets, int64_t classes, double label_smoothing,
-                  const std::string& name);
+// cap * tanh(x / cap)
+Use softcap(RegionBuilder&, Use x, double cap, const std::string& name);
+// Columns of the logits from `classes` on are padding: they take no probability and get no gradient. Of the
+// logits' softcap where that is not 0.
+Use cross_entropy(RegionBuilder&, Use logits, Use targets, int64_t classes, double softcap,
+                  double label_smoothing, const std::string& name);
 Use mse(RegionBuilder&, Use prediction, Use targets, const std::string& name);
 // A user's function of (prediction, target) instead of the squared error.
 Use pointwise_loss(RegionBuilder&, const functions::Function&, Use prediction, Use targets,

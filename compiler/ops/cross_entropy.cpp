@@ -1,8 +1,10 @@
 // Cross-entropy of softmax(logits) against token ids, one loss a row, with label smoothing e (Szegedy et al.,
 // 2016):
 //   loss = lse - (1-e) * x[target] - e * mean(x),  d_x = (softmax(x) - (1-e) * [c = target] - e/V) * d_loss.
-// Rows with the target -100 are ignored: loss and gradient 0.
+// Rows with the target -100 are ignored: loss and gradient 0. With a softcap c, x is c * tanh(logits / c),
+// and d_logits = d_x * (1 - tanh^2).
 #include <cmath>
+#include <optional>
 
 #include "ops/builder.h"
 #include "ops/gradient.h"
@@ -10,9 +12,10 @@
 
 namespace hydrac::ops {
 
-Use cross_entropy(RegionBuilder& b, Use logits, Use targets, int64_t classes, double label_smoothing,
-                  const std::string& name) {
+Use cross_entropy(RegionBuilder& b, Use logits, Use targets, int64_t classes, double softcap,
+                  double label_smoothing, const std::string& name) {
   ir::Attributes attributes = {{"label_smoothing", label_smoothing}, {"ignore_index", kIgnoredTarget}};
+  if (softcap > 0) attributes["softcap"] = softcap;
   if (classes != b.shape(logits).back().size) attributes["classes"] = classes;
   const Use rows = b.emit("cross_entropy", {logits, targets}, name, b.shape(targets), std::move(attributes));
   b.region().nodes.back().outputs.push_back(b.exact(b.fresh(name + ".lse", b.shape(targets))));
@@ -44,19 +47,39 @@ struct Classes {
   double count = 0;
 };
 
+double softcap_of(const ir::Node& node) {
+  return node.attributes.contains("softcap") ? node.number("softcap") : 0;
+}
+
+// What the softmax takes of a logit, and the derivative of that.
+struct Logit {
+  Logit(ir::BodyBuilder& k, const ir::Node& node, Term logit) : value(logit) {
+    const double cap = softcap_of(node);
+    if (cap == 0) return;
+    ratio = k.named("capped_share", tanh(logit * (1 / cap)));
+    value = k.named("capped_logit", *ratio * cap);
+  }
+  Term times_slope(Term gradient) const { return ratio ? gradient * (1 - *ratio * *ratio) : gradient; }
+
+  Term value;
+  std::optional<Term> ratio;  // tanh of logit / softcap
+};
+
 constexpr double kNoLogit = -1e30;  // its exponential is 0, and no difference with it is NaN
 
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const Classes classes(k, graph, node);
-  const Term logits = k.named("logit", k.full(0)), target = k.named("target", k.per_row(1));
+  const Term logits = Logit(k, node, k.named("logit", k.full(0))).value,
+             target = k.named("target", k.per_row(1));
   const Term zero = k.constant(0, ExprType::i32);
   const double e = node.number("label_smoothing");
   const Term lse = k.named("row_lse", k.logsumexp(k.named("class_logit", classes.only(logits, kNoLogit))));
   std::vector<ir::Affine> rows;
   for (size_t i = 0; i < graph.value(node.inputs[1]).shape.size(); ++i)
     rows.push_back(k.row(static_cast<int>(i)));
-  const Term at_target = k.named("target_logit", k.gather(0, max(target, zero), rows, {}));
+  const Term at_target =
+      Logit(k, node, k.named("target_logit", k.gather(0, max(target, zero), rows, {}))).value;
   Term loss = lse - (e > 0 ? (1 - e) * at_target : at_target);
   if (e > 0) loss = loss - e * (k.sum(classes.only(logits, 0)) * (1 / classes.count));
   k.store_row(0, select(k.named("is_ignored", target < zero), k.constant(0), loss));
@@ -72,11 +95,13 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   const double e = node.number("label_smoothing");
   const Term is_ignored = k.named("is_ignored", target < k.constant(0, ExprType::i32));
   const Term scale = k.named("d_loss", select(is_ignored, k.constant(0), k.per_row(3)));
-  const Term logit = k.named("logit", k.full(0)), lse = k.named("row_lse", k.per_row(2));
-  Term p = k.named("probability", exp(logit - lse));
+  const Logit logit(k, node, k.named("logit", k.full(0)));
+  const Term lse = k.named("row_lse", k.per_row(2));
+  Term p = k.named("probability", exp(logit.value - lse));
   if (e > 0) p = p - e / classes.count;
   const Term hit = k.position(k.column(0)) == convert(target, ExprType::i64);
-  k.store(0, classes.only((p - select(hit, k.constant(1 - e), k.constant(0))) * scale, 0));
+  const Term d_value = (p - select(hit, k.constant(1 - e), k.constant(0))) * scale;
+  k.store(0, classes.only(logit.times_slope(d_value), 0));
   return k.take();
 }
 
@@ -89,9 +114,12 @@ void gradient(Gradient& g, const ir::Node& node) {
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t columns = in[0].shape.back();
   const int64_t v = node.attributes.contains("classes") ? node.integer("classes") : columns;
-  const double e = node.number("label_smoothing");
+  const double e = node.number("label_smoothing"), cap = softcap_of(node);
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
-    const double* x = &in[0].data[r * columns];
+    std::vector<double> x(in[0].data.begin() + r * columns, in[0].data.begin() + (r + 1) * columns);
+    if (cap > 0) {
+      for (double& logit : x) logit = cap * std::tanh(logit / cap);
+    }
     const auto target = static_cast<int64_t>(in[1].data[r]);
     double sum = 0, mean = 0;
     for (int64_t i = 0; i < v; ++i) sum += std::exp(x[i]);

@@ -10,7 +10,8 @@ extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradien
     kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
     kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
     kPositionEmbeddingGradient, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope,
-    kSelectToken, kSplitQkv, kActivation, kActivationBackward, kActivationSlope, kZero;
+    kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kActivation, kActivationBackward, kActivationSlope,
+    kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -48,6 +49,8 @@ const std::vector<const OpInfo*>& all_ops() {
       &kRmsnormWeightGradient,
       &kRope,
       &kSelectToken,
+      &kSoftcap,
+      &kSoftcapBackward,
       &kSplitQkv,
       &kActivation,
       &kActivationBackward,

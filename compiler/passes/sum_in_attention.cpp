@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cuda/attention/geometry.h"
+#include "ops/attention_rules.h"
 #include "passes/passes.h"
 #include "passes/uses.h"
 
@@ -54,6 +55,7 @@ bool fill(const ir::Graph& graph, const Node& backward, Use packed) {
 // Whether the kernel that has whole heads computes the node.
 bool owns_heads(const ir::Graph& graph, const Node& backward, int capability) {
   const ir::Value &q = graph.value(backward.inputs[3]), &k = graph.value(backward.inputs[4]);
+  const ops::AttentionRules rules = ops::attention_rules(backward);
   return cuda::attention_owns_heads({.capability = capability,
                                      .element_bytes = static_cast<int>(size_of(q.dtype)),
                                      .is_bf16 = q.dtype == ir::DType::bf16,
@@ -63,7 +65,8 @@ bool owns_heads(const ir::Graph& graph, const Node& backward, int capability) {
                                      .heads = q.shape[2].size,
                                      .kv_heads = k.shape[2].size,
                                      .head_dim = q.shape[3].size,
-                                     .causal = backward.flag("causal")});
+                                     .causal = hides_later_keys(rules),
+                                     .has_softcap = rules.softcap > 0});
 }
 
 bool touches(const ir::Graph& graph, const Node& node, Use use) {

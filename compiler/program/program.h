@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/attention_rules.h"
 
 namespace hydrac::program {
 
@@ -70,7 +71,7 @@ struct GemmShape {
   auto operator<=>(const GemmShape&) const = default;
 };
 
-// softmax(scale q k^T, causal) v or its gradients, by a library. Strides in elements; the last dimension is
+// softmax(scores of q k^T, masked) v or its gradients, by a library. Strides in elements; the last dimension is
 // contiguous. lse is float [B,H,T].
 struct AttentionCall {
   struct Strides {
@@ -80,7 +81,7 @@ struct AttentionCall {
   bool backward = false;
   int64_t batch = 0, tokens = 0, heads = 0, kv_heads = 0, head_dim = 0;
   double scale = 0, dropout = 0;
-  bool causal = true;
+  ops::AttentionRules rules;
   ir::DType dtype = ir::DType::bf16;
   Strides q, k, v, out, d_out, d_q, d_k, d_v;
   auto operator<=>(const AttentionCall&) const = default;

@@ -103,6 +103,27 @@ void check_repeats(Draft& draft, std::string_view path, const StringList& column
                           fmt::format("{} names {} twice", path, diag::printable(column)), "name it once");
 }
 
+void check_masks(Draft& draft) {
+  const auto& m = draft.spec.model;
+  if (draft.usable({"model.attention_mask", "model.head"}) && m.attention_mask == AttentionMask::none &&
+      m.head == Head::language_model)
+    draft.report(Kind::mask_shows_answer, {"model.attention_mask", "model.head"},
+                 "the language_model head predicts the next token, and with attention_mask: none it sees it",
+                 "write attention_mask: causal, or another head");
+  if (draft.usable({"model.attention_mask", "model.sliding_window"}) && m.sliding_window > 0 &&
+      m.attention_mask == AttentionMask::none)
+    draft.report(
+        Kind::window_needs_causal, {"model.sliding_window", "model.attention_mask"},
+        fmt::format("a sliding_window ({}) is of tokens before the query, and attention_mask is none",
+                    m.sliding_window),
+        "remove sliding_window, or write attention_mask: causal");
+  if (draft.usable({"model.logit_softcap", "model.head"}) && m.logit_softcap > 0 &&
+      m.head == Head::regression)
+    draft.report(Kind::softcap_needs_logits, {"model.logit_softcap", "model.head"},
+                 "logit_softcap is for heads that have logits, and the head is regression",
+                 "remove logit_softcap");
+}
+
 void check_columns(Draft& draft) {
   const auto& m = draft.spec.model;
   const auto& data = draft.spec.data;
@@ -166,6 +187,7 @@ void check_model(Draft& draft) {
   check_heads(draft);
   check_positions(draft);
   check_head(draft);
+  check_masks(draft);
   check_columns(draft);
   check_format(draft);
   check_vocabulary(draft);

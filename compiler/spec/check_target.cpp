@@ -93,6 +93,14 @@ void check_cudnn(Draft& draft, const Target& target) {
     return draft.report(Kind::option_unsupported, {"optimizations.attention", "target"},
                         fmt::format("cuDNN has no fused attention for {} ({})", target.name, target.arch),
                         "write auto or generated");
+  const auto& m = draft.spec.model;
+  const auto not_by_cudnn = [&](std::string_view key, bool is_set) {
+    if (draft.usable({key}) && is_set)
+      draft.report(Kind::option_unsupported, {"optimizations.attention", key},
+                   fmt::format("hydrac asks cuDNN for no {}", key), "write attention: auto or generated");
+  };
+  not_by_cudnn("model.sliding_window", has_windows(draft.spec));
+  not_by_cudnn("model.attention_softcap", m.attention_softcap > 0);
   if (draft.usable({"optimizations.precision"}) && computes_in_32_bits(o.precision))
     draft.report(Kind::cudnn_needs_half, {"optimizations.attention", "optimizations.precision"},
                  fmt::format("cuDNN's attention computes in half precision, and precision is {}",

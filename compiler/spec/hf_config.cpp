@@ -30,7 +30,6 @@ constexpr auto kIrrelevant = std::to_array<std::string_view>({
     "id2label",
     "is_decoder",
     "label2id",
-    "max_window_layers",
     "n_ctx",
     "output_attentions",
     "output_hidden_states",
@@ -39,7 +38,6 @@ constexpr auto kIrrelevant = std::to_array<std::string_view>({
     "pretraining_tp",
     "reorder_and_upcast_attn",
     "return_dict",
-    "sliding_window",
     "summary_activation",
     "summary_first_dropout",
     "summary_proj_to_labels",
@@ -79,7 +77,8 @@ class ConfigReader {
   void activation(std::string_view theirs, bool gated, std::string_view if_absent);
   void key_value_heads(std::string_view if_absent);
   void must_be(std::string_view theirs, std::string_view wanted, std::string_view otherwise);
-  void only_full_attention();
+  void windows(bool needs_switch);
+  void layer_types(const Entry& types, const Entry* window);
   void same_dropouts();
   void report_unknown();
 
@@ -169,14 +168,56 @@ void ConfigReader::must_be(std::string_view theirs, std::string_view wanted, std
     unsupported(entry->value.where, std::string(otherwise));
 }
 
-void ConfigReader::only_full_attention() {
-  must_be("use_sliding_window", "false", "sliding-window attention is not supported");
+// Which layers have a sliding window. `needs_switch`: only where use_sliding_window says so (Qwen).
+void ConfigReader::windows(bool needs_switch) {
+  const Entry* window = take("sliding_window");
+  const Entry* used = take("use_sliding_window");
+  const Entry* first = take("max_window_layers");
   const Entry* types = take("layer_types");
-  if (types == nullptr) return;
-  for (const Node& type : types->value.items)
-    if (type.text != "full_attention")
-      return unsupported(type.where,
-                         fmt::format("layers of type {} are not supported", diag::printable(type.text)));
+  const bool is_on = used != nullptr ? used->value.text == "true" : !needs_switch;
+  if (is_written("sliding_window")) return;
+  if (types != nullptr) return layer_types(*types, window);
+  if (!is_on || window == nullptr) return;
+  // Qwen's layers before max_window_layers see everything.
+  const Entry* layers = config_.find("num_hidden_layers");
+  const auto number = [](const Entry* entry) {
+    const Scalar value = scalar_value(entry->value);
+    const auto* whole = std::get_if<int64_t>(&value);
+    return whole != nullptr ? *whole : -1;
+  };
+  if (needs_switch && (first == nullptr || number(first) != 0)) {
+    if (first != nullptr && layers != nullptr && number(first) >= number(layers)) return;
+    return unsupported(
+        first != nullptr ? first->where : window->where,
+        "a sliding window of the last layers only is not supported",
+        "write model.sliding_window in the spec, or max_window_layers: 0 or num_hidden_layers");
+  }
+  set("sliding_window", window->where, window->value);
+}
+
+// A list of full_attention and sliding_attention: all of one kind, or every n-th layer full.
+void ConfigReader::layer_types(const Entry& types, const Entry* window) {
+  const std::vector<Node>& items = types.value.items;
+  size_t period = 0;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].text != "full_attention" && items[i].text != "sliding_attention")
+      return unsupported(items[i].where,
+                         fmt::format("layers of type {} are not supported", diag::printable(items[i].text)));
+    if (period == 0 && items[i].text == "full_attention") period = i + 1;
+  }
+  if (period == 1 && std::ranges::all_of(items, [](const Node& n) { return n.text == "full_attention"; }))
+    return;
+  for (size_t i = 0; i < items.size(); ++i)
+    if ((items[i].text == "full_attention") != (period > 0 && (i + 1) % period == 0))
+      return unsupported(items[i].where, "these layer_types are no pattern that hydrac has",
+                         "it has windows in all layers, and in all but every n-th one");
+  if (window == nullptr)
+    return unsupported(types.where, "this config.json has sliding_attention and no sliding_window",
+                       "write model.sliding_window in the spec");
+  set("sliding_window", window->where, window->value);
+  if (period > 0)
+    set("sliding_window_pattern", types.where,
+        {.kind = Node::Kind::scalar, .where = types.where, .text = std::to_string(period)});
 }
 
 void ConfigReader::rope(const Node& parameters) {
@@ -275,12 +316,14 @@ void ConfigReader::llama_like() {
   if (const Entry* partial = take("partial_rotary_factor"))
     if (partial->value.text != "1.0" && partial->value.text != "1")
       unsupported(partial->value.where, "rope on a part of a head is not supported");
-  only_full_attention();
+  map("attn_logit_softcapping", "attention_softcap");
+  map("final_logit_softcapping", "logit_softcap");
 }
 
 void ConfigReader::llama() {
   llama_like();
   key_value_heads("");
+  windows(true);
   map("head_dim", "head_dim");
   map("attention_bias", "attention_bias", "false");
   map("attention_bias", "attention_output_bias", "false");
@@ -290,6 +333,7 @@ void ConfigReader::llama() {
 void ConfigReader::qwen2() {
   llama_like();
   key_value_heads("32");
+  windows(true);
   map("head_dim", "head_dim");
   constant("attention_bias", "true");
   constant("attention_output_bias", "false");
@@ -299,6 +343,7 @@ void ConfigReader::qwen2() {
 void ConfigReader::qwen3() {
   llama_like();
   key_value_heads("32");
+  windows(true);
   constant("qk_norm", "true");
   map("head_dim", "head_dim", "128");
   map("attention_bias", "attention_bias", "false");
@@ -313,23 +358,9 @@ void ConfigReader::mistral() {
   map("head_dim", "head_dim");
   for (const std::string_view ours : {"attention_bias", "attention_output_bias", "mlp_bias"})
     constant(ours, "false");
-  constexpr int64_t kHuggingFaceDefault = 4096;
-  const auto number = [](const Entry* entry, int64_t otherwise) {
-    if (entry == nullptr) return otherwise;
-    const Scalar value = scalar_value(entry->value);
-    const auto* whole = std::get_if<int64_t>(&value);
-    return whole != nullptr ? *whole : int64_t{0};
-  };
-  const Entry* window = config_.find("sliding_window");
-  if (window != nullptr && window->value.kind == Node::Kind::null) return;
-  const int64_t tokens = number(window, kHuggingFaceDefault);
-  if (number(config_.find("max_position_embeddings"), 0) > tokens && !is_written("max_position_embeddings"))
-    unsupported(
-        window != nullptr ? window->value.where : family_,
-        fmt::format("this config.json has a sliding window of {} tokens, below max_position_embeddings",
-                    tokens),
-        fmt::format("write model.max_position_embeddings: {} in the spec, for which the window is all",
-                    tokens));
+  if (config_.find("sliding_window") == nullptr)
+    constant("sliding_window", "4096");  // Hugging Face's default
+  windows(false);
 }
 
 // What hydrac writes of a model that Hugging Face has no name for: the spec's keys.
@@ -358,6 +389,8 @@ Node ConfigReader::read() {
     gpt2();
   else if (type == "llama")
     llama();
+  else if (type == "mistral")
+    mistral();
   else if (type == "qwen2")
     qwen2();
   else if (type == "qwen3")

@@ -20,6 +20,7 @@ HuggingFaceModel with_layernorm(const Model& m) {
     return none("model.num_key_value_heads", "GPT-2 has as many key and value heads as query heads");
   if (m.head_dim * m.num_attention_heads != m.hidden_size)
     return none("model.head_dim", "GPT-2's is hidden_size / num_attention_heads");
+  if (m.sliding_window > 0) return none("model.sliding_window", "GPT-2 has none");
   return {"gpt2", "", ""};
 }
 
@@ -34,7 +35,12 @@ HuggingFaceModel with_rmsnorm(const Model& m, bool own_tokenizer) {
   // Llama with zeros for the output's bias is the same model. transformers 5 gives whatever has model_type
   // qwen2 Qwen2's way of splitting text, and so other ids than a byte or char tokenizer does.
   const bool is_qwen2 = m.attention_bias && !m.attention_output_bias && !m.mlp_bias;
-  return {is_qwen2 && !own_tokenizer ? "qwen2" : "llama", "", ""};
+  if (is_qwen2 && !own_tokenizer) return {"qwen2", "", ""};
+  if (m.sliding_window == 0) return {"llama", "", ""};
+  const bool has_bias = m.attention_bias || m.attention_output_bias || m.mlp_bias;
+  if (m.sliding_window_pattern > 0 || has_bias)
+    return none("model.sliding_window", "Llama has none, and Mistral has it in every layer and no biases");
+  return {"mistral", "", ""};
 }
 
 }  // namespace
@@ -44,6 +50,8 @@ HuggingFaceModel hugging_face_model(const Spec& spec) {
   if (m.input != Input::tokens || m.head != Head::language_model)
     return none("model.input", fmt::format("{} is no language model's", to_string(m.input)));
   if (m.hidden_act.function) return none("model.hidden_act", "a function of your own has no name there");
+  if (m.attention_softcap > 0) return none("model.attention_softcap", "none of these models has one");
+  if (m.logit_softcap > 0) return none("model.logit_softcap", "none of these models has one");
   const std::string& tokenizer = spec.data.tokenizer;
   return m.norm == Norm::layernorm ? with_layernorm(m)
                                    : with_rmsnorm(m, tokenizer == "byte" || tokenizer == "char");

@@ -32,6 +32,7 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
        "rope_scaling.factor is 1",
        {"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor",
         "model.rope_scaling.original_max_position_embeddings"}},
+      {m.sliding_window == 0, "there is no sliding_window", {"model.sliding_window_pattern"}},
       {series,
        "the input is series",
        {"model.vocab_size", "model.tie_word_embeddings", "data.tokenizer", "data.format", "data.text_key",

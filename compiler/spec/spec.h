@@ -61,6 +61,12 @@ inline bool computes_in_32_bits(Precision precision) {
   return precision == Precision::fp32 || precision == Precision::tf32;
 }
 
+// Whether model.sliding_window hides a token from another in some layer.
+inline bool has_windows(const SpecKeys& spec) {
+  const auto& m = spec.model;
+  return m.sliding_window > 0 && m.sliding_window < spec.train.sequence_len && m.sliding_window_pattern != 1;
+}
+
 // Whether the mlp has two input projections. A function's parameters say so.
 inline bool is_gated(const HiddenAct& act) {
   if (act.function) return act.function->lifted.parameters.size() == 2;

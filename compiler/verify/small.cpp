@@ -8,6 +8,7 @@ namespace hydrac::verify {
 
 namespace {
 
+constexpr int64_t kWindow = 50;  // no multiple of a tile
 constexpr int64_t kLayers = 2, kSequence = 128, kBatch = 2, kAccumulation = 2;
 constexpr int64_t kKeyValueHeads = 2, kGroup = 8;
 constexpr int64_t kOddVocabulary = 1031, kEvenVocabulary = 1024, kVocabularyPadding = 64, kFeatures = 5;
@@ -71,6 +72,9 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   const spec::Train& t = spec.train;
   Overrides overrides;
   overrides.shrink("model.num_hidden_layers", m.num_hidden_layers, kLayers);
+  // So that there are layers of both kinds, and tokens that the window hides.
+  overrides.shrink("model.sliding_window_pattern", m.sliding_window_pattern, kLayers);
+  overrides.shrink("model.sliding_window", m.sliding_window, kWindow);
   shrink_widths(m, overrides);
   shrink_vocabulary(spec, overrides);
   const int64_t length = std::min(t.sequence_len, kSequence);

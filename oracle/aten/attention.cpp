@@ -2,14 +2,18 @@
 // has.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bitwise_or.h>
 #include <ATen/ops/dropout.h>
-#include <ATen/ops/full.h>
+#include <ATen/ops/logical_not.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "oracle/aten/autocast.h"
@@ -32,6 +36,21 @@ at::Tensor spread_heads(const at::Tensor& x, std::int64_t heads) {
   return x.transpose(1, 2).repeat_interleave(heads / x.size(2), 1);
 }
 
+// How many tokens a query sees, its own among them; `length` where nothing hides those long before it.
+std::int64_t window_of(const OpCall& call, std::int64_t length) {
+  const auto window = static_cast<std::int64_t>(call.attr("window", 0));
+  const auto period = static_cast<std::int64_t>(call.attr("window_period", 0));
+  const bool sees_all_before = period > 0 && (call.layer + 1) % period == 0;
+  return window == 0 || sees_all_before ? length : std::min(window, length);
+}
+
+// [T, T], true where a query (row) may not see a key.
+at::Tensor hidden(const OpCall& call, std::int64_t length, const at::TensorOptions& options) {
+  const at::Tensor all = at::ones({length, length}, options.dtype(at::kBool));
+  if (call.attr("causal") == 0) return at::zeros_like(all);
+  return at::bitwise_or(all.triu(1), all.tril(-window_of(call, length)));
+}
+
 // Under autocast as in FlashAttention: scores and softmax in float32; what the two products of the forward
 // pass and the four of the backward pass multiply is 16 bits wide: the weights on the way forth, the scores'
 // gradient back.
@@ -41,10 +60,8 @@ at::Tensor by_definition(const OpCall& call, const at::Tensor& q, const at::Tens
   const at::Tensor keys = spread_heads(k, heads), values = spread_heads(v, heads);
   at::Tensor scores = at::matmul(q.transpose(1, 2), keys.transpose(2, 3)) * call.attr("scale");
   if (call.autocast) scores = round_gradient(scores, *call.autocast);
-  if (call.attr("causal") != 0) {
-    const at::Tensor future = at::ones({length, length}, q.options().dtype(at::kBool)).triu(1);
-    scores = scores.masked_fill(future, kMinusInfinity);
-  }
+  if (const double cap = call.attr("softcap", 0); cap > 0) scores = at::tanh(scores / cap) * cap;
+  scores = scores.masked_fill(hidden(call, length, q.options()), kMinusInfinity);
   at::Tensor weights = at::softmax(scores, -1);
   const auto index_of_score = [&](std::int64_t element) {
     return score_index(element / (length * length), length, element / length % length, element % length);
@@ -60,10 +77,15 @@ at::Tensor by_definition(const OpCall& call, const at::Tensor& q, const at::Tens
 at::Tensor fastest(const OpCall& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                    double p) {
   const bool grouped = q.size(2) != k.size(2);
+  const std::int64_t length = q.size(1);
+  // Its kernels know the causal mask; any other one is a tensor.
+  const bool has_window = window_of(call, length) < length;
+  c10::optional<at::Tensor> visible;
+  if (has_window) visible = at::logical_not(hidden(call, length, q.options()));
   const at::Tensor keys = grouped ? spread_heads(k, q.size(2)) : k.transpose(1, 2);
   const at::Tensor values = grouped ? spread_heads(v, q.size(2)) : v.transpose(1, 2);
-  return at::scaled_dot_product_attention(q.transpose(1, 2), keys, values, {}, p, call.attr("causal") != 0,
-                                          call.attr("scale"))
+  return at::scaled_dot_product_attention(q.transpose(1, 2), keys, values, visible, p,
+                                          !has_window && call.attr("causal") != 0, call.attr("scale"))
       .transpose(1, 2);
 }
 
@@ -76,18 +98,20 @@ at::Tensor fastest(const OpCall& call, const at::Tensor& q, const at::Tensor& k,
   const std::int64_t batch = q.size(0), length = q.size(1), heads = q.size(2), dim = q.size(3);
   const std::int64_t kv_heads = k.size(2), group = heads / kv_heads;
   std::vector<at::Tensor>& tables = call.tables[&call.node];
-  if (tables.empty()) {
-    const at::Tensor mask = call.attr("causal") != 0
-                                ? at::full({length, length}, kMinusInfinity, q.options()).triu(1)
-                                : at::zeros({length, length}, q.options());
-    tables = {mask.repeat({group, 1})};
+  const bool has_window = window_of(call, length) < length;  // layers may differ
+  tables.resize(2);
+  at::Tensor& table = tables[has_window];
+  if (!table.defined()) {
+    const at::Tensor mask = at::zeros({length, length}, q.options())
+                                .masked_fill(hidden(call, length, q.options()), kMinusInfinity);
+    table = mask.repeat({group, 1});
   }
   const at::Tensor rows = q.reshape({batch, length, kv_heads, group, dim})
                               .permute({0, 2, 3, 1, 4})
                               .reshape({batch * kv_heads, group * length, dim});
   const at::Tensor keys = k.transpose(1, 2).reshape({batch * kv_heads, length, dim});
   const at::Tensor values = v.transpose(1, 2).reshape({batch * kv_heads, length, dim});
-  at::Tensor weights = at::baddbmm(tables[0], rows, keys.transpose(1, 2), 1, call.attr("scale")).softmax(-1);
+  at::Tensor weights = at::baddbmm(table, rows, keys.transpose(1, 2), 1, call.attr("scale")).softmax(-1);
   if (p > 0) weights = at::dropout(weights, p, /*train=*/true);
   return weights.bmm(values)
       .reshape({batch, kv_heads, group, length, dim})
@@ -105,7 +129,9 @@ at::Tensor attention(const OpCall& call) {
       q.size(1) != k.size(1) || q.size(3) != k.size(3) || q.size(2) % k.size(2) != 0)
     throw JobError("q must be [B, T, H, D], k and v [B, T, KV, D] with a KV that divides H");
   const double p = call.attr("dropout", 0);
-  return call.mode == Mode::reference ? by_definition(call, q, k, v, p) : fastest(call, q, k, v, p);
+  // LibTorch has no fused kernel that caps scores.
+  const bool plainly = call.mode == Mode::reference || call.attr("softcap", 0) > 0;
+  return plainly ? by_definition(call, q, k, v, p) : fastest(call, q, k, v, p);
 }
 
 }  // namespace hydrac::oracle

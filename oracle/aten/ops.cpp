@@ -11,6 +11,7 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/tanh.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -106,7 +107,9 @@ at::Tensor dropout(const OpCall& call) {
 }
 
 at::Tensor cross_entropy(const OpCall& call) {
-  const at::Tensor &logits = call.input(0), &targets = call.input(1);
+  const at::Tensor& targets = call.input(1);
+  const double cap = call.attr("softcap", 0);
+  const at::Tensor logits = cap > 0 ? at::tanh(call.input(0) / cap) * cap : call.input(0);
   const at::Tensor rows = at::cross_entropy_loss(
       logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}), {}, at::Reduction::None,
       static_cast<std::int64_t>(call.attr("ignore_index", -100)), call.attr("label_smoothing", 0));
@@ -138,7 +141,12 @@ const std::vector<OpDefinition>& op_table() {
         "scaling.original_max_position_embeddings"},
        rope,
        Casting::float32},
-      {"attention", 4, {"causal", "scale"}, {"dropout", "site"}, attention, Casting::narrow},
+      {"attention",
+       4,
+       {"causal", "scale"},
+       {"dropout", "site", "window", "window_period", "softcap"},
+       attention,
+       Casting::narrow},
       {"gelu", 1, {}, {}, gelu},
       {"gelu_tanh", 1, {}, {}, gelu_tanh},
       {"silu", 1, {}, {}, silu},
@@ -147,7 +155,12 @@ const std::vector<OpDefinition>& op_table() {
       {"geglu", 1, {"tanh"}, {}, geglu},
       {"add", 2, {}, {}, add},
       {"dropout", 2, {"p"}, {"site"}, dropout},
-      {"cross_entropy", 2, {}, {"label_smoothing", "ignore_index"}, cross_entropy, Casting::float32},
+      {"cross_entropy",
+       2,
+       {},
+       {"label_smoothing", "ignore_index", "softcap"},
+       cross_entropy,
+       Casting::float32},
       {"mean_loss", 2, {}, {}, mean_loss, Casting::float32},
       {"mse", 2, {}, {}, mse, Casting::float32},
       {"activation", 1, {}, {}, function_activation},

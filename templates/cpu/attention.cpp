@@ -5,7 +5,8 @@
 namespace hydrac::cpu {
 
 constexpr int head_dim = 64;
-constexpr bool causal = true;
+using Mask = CausalMask;
+using Scores = LinearScores;
 constexpr bool has_dropout = false;
 // Batch, tokens, query heads, kv heads, scale.
 constexpr AttentionShape shape{32, 256, 6, 6, 0.125f};
@@ -20,8 +21,8 @@ void attention_forward(const hydrac::cpu::ConstHeads* q, const hydrac::cpu::Cons
                        const hydrac::cpu::AttentionDropout* dropout,
                        const hydrac::cpu::AttentionWorkspace* workspace) {
   using namespace hydrac::cpu;
-  hydrac::cpu::attention_forward<head_dim, causal, has_dropout>(shape, *q, *k, *v, *out, lse, *dropout,
-                                                                *workspace);
+  hydrac::cpu::attention_forward<head_dim, Mask, Scores, has_dropout>(shape, *q, *k, *v, *out, lse, *dropout,
+                                                                      *workspace);
 }
 
 void attention_backward(const hydrac::cpu::ConstHeads* q, const hydrac::cpu::ConstHeads* k,
@@ -31,8 +32,8 @@ void attention_backward(const hydrac::cpu::ConstHeads* q, const hydrac::cpu::Con
                         const hydrac::cpu::MutableHeads* dv, const hydrac::cpu::AttentionDropout* dropout,
                         const hydrac::cpu::AttentionWorkspace* workspace) {
   using namespace hydrac::cpu;
-  hydrac::cpu::attention_backward<head_dim, causal, has_dropout>(shape, *q, *k, *v, *out, lse, *dout, *dq,
-                                                                 *dk, *dv, *dropout, *workspace);
+  hydrac::cpu::attention_backward<head_dim, Mask, Scores, has_dropout>(shape, *q, *k, *v, *out, lse, *dout,
+                                                                       *dq, *dk, *dv, *dropout, *workspace);
 }
 
 // Bytes of scratch memory that the two need for up to `threads` threads.

@@ -17,17 +17,17 @@ constexpr std::size_t attention_forward_workspace(const AttentionShape& shape, i
 template <int head_dim>
 constexpr std::size_t attention_backward_workspace(const AttentionShape& shape, int threads);
 
-// out = softmax(scale * q k^T) v, with keys j <= i only where causal. lse [B,H,T], dense, receives the
-// logarithm of the sum of exp of each row's scaled scores: the backward needs it. head_dim is a multiple
-// of 8. `dropout` is read only when has_dropout. out must overlap no input.
-template <int head_dim, bool causal, bool has_dropout>
+// out = softmax(scores of q k^T) v; Mask and Scores are policies of attention/mask.h and attention/scores.h.
+// lse [B,H,T], dense, receives the logarithm of the sum of exp of each row's scores: the backward needs it.
+// head_dim is a multiple of 8. `dropout` is read only when has_dropout. out must overlap no input.
+template <int head_dim, class Mask, class Scores, bool has_dropout>
 void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
                        MutableHeads out, float* lse, const AttentionDropout& dropout,
                        AttentionWorkspace workspace);
 
 // The gradients of q, k and v; all three are overwritten, and none may overlap an input. `out` and `lse` are
 // what the forward wrote; dropout must be the forward's.
-template <int head_dim, bool causal, bool has_dropout>
+template <int head_dim, class Mask, class Scores, bool has_dropout>
 void attention_backward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v, ConstHeads out,
                         const float* lse, ConstHeads dout, MutableHeads dq, MutableHeads dk, MutableHeads dv,
                         const AttentionDropout& dropout, AttentionWorkspace workspace);

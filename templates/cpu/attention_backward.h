@@ -8,7 +8,7 @@ namespace detail {
 
 template <int head_dim>
 struct alignas(64) BackwardScratch {
-  float queries[head_dim * kQueryTile];        // scale * q, transposed: [head_dim, query]
+  float queries[head_dim * kQueryTile];        // query_factor() * q, transposed: [head_dim, query]
   float d_out[head_dim * kQueryTile];          // dout, transposed
   float probabilities[kKeyTile * kQueryTile];  // [key, query]; scores before, dropout applied after
   float d_scores[kKeyTile * kQueryTile];       // d probabilities before
@@ -35,7 +35,7 @@ struct KeyGradients {
 };
 
 // From scores and d probabilities to probabilities (with dropout) and d scores.
-template <int head_dim, bool has_dropout>
+template <int head_dim, class Scores, bool has_dropout>
 inline void softmax_gradient_tile(const AttentionShape& shape, const AttentionDropout& dropout,
                                   const Tile& tile, BackwardScratch<head_dim>& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {
@@ -49,9 +49,15 @@ inline void softmax_gradient_tile(const AttentionShape& shape, const AttentionDr
       if constexpr (has_dropout) dropout_factors(shape, dropout, tile, v, key, factors);
 #pragma omp simd simdlen(kLanes)
       for (int lane = 0; lane < kLanes; ++lane) {
-        const float probability = exp(probabilities[lane] - lse[lane]);
+        const float value = probabilities[lane];
+        const float score = Scores::is_linear ? value : Scores::factor(shape) * value;
+        const float probability = exp(score - lse[lane]);
         const float factor = has_dropout ? factors[lane] : 1.0f;
-        d_scores[lane] = probability * (d_scores[lane] * factor - delta[lane]) * shape.scale;
+        const float d_score = probability * (d_scores[lane] * factor - delta[lane]) * shape.scale;
+        // A masked value is -infinity, and its slope no number.
+        d_scores[lane] = Scores::is_linear    ? d_score
+                         : probability > 0.0f ? d_score * Scores::slope(value)
+                                              : 0.0f;
         probabilities[lane] = probability * factor;
       }
     }
@@ -98,7 +104,7 @@ inline void row_dots(int rows, const float* a, std::int64_t a_stride, const floa
   }
 }
 
-template <int head_dim, bool causal, bool has_dropout>
+template <int head_dim, class Mask, class Scores, bool has_dropout>
 inline void backward_block(const AttentionShape& shape, Tile tile, const ConstHeads& q, const ConstHeads& k,
                            const ConstHeads& v, const ConstHeads& out, const float* lse,
                            const ConstHeads& dout, const MutableHeads& dq, const KeyGradients& sums,
@@ -107,7 +113,8 @@ inline void backward_block(const AttentionShape& shape, Tile tile, const ConstHe
   const float* q_rows = q.at(tile.batch, tile.first_query, tile.head);
   const float* dout_rows = dout.at(tile.batch, tile.first_query, tile.head);
   float* dq_rows = dq.at(tile.batch, tile.first_query, tile.head);
-  transpose<head_dim>(tile.queries, q_rows, q.token_stride, shape.scale, scratch.queries, kQueryTile);
+  transpose<head_dim>(tile.queries, q_rows, q.token_stride, query_factor<Scores>(shape), scratch.queries,
+                      kQueryTile);
   transpose<head_dim>(tile.queries, dout_rows, dout.token_stride, 1.0f, scratch.d_out, kQueryTile);
   const float* lse_row = lse + (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query;
   for (int i = 0; i < kQueryTile; ++i) {
@@ -117,33 +124,31 @@ inline void backward_block(const AttentionShape& shape, Tile tile, const ConstHe
   row_dots<head_dim>(tile.queries, dout_rows, dout.token_stride,
                      out.at(tile.batch, tile.first_query, tile.head), out.token_stride, scratch.delta);
 
-  const std::int64_t last_key = causal ? tile.first_query + tile.queries : shape.tokens;
-  for (tile.first_key = 0; tile.first_key < last_key; tile.first_key += kKeyTile) {
-    tile.keys = static_cast<int>(last_key - tile.first_key < kKeyTile ? last_key - tile.first_key : kKeyTile);
-    tile.diagonal = causal && tile.first_key + tile.keys > tile.first_query;
+  for_key_tiles<Mask>(shape, tile, [&](bool is_first) {
     const float* keys = k.at(tile.batch, tile.first_key, kv_head);
     score_product<head_dim>(tile, keys, k.token_stride, scratch.queries, scratch.probabilities);
     score_product<head_dim>(tile, v.at(tile.batch, tile.first_key, kv_head), v.token_stride, scratch.d_out,
                             scratch.d_scores);
-    mask_scores(tile, -__builtin_inff(), scratch.probabilities);
-    mask_scores(tile, 0.0f, scratch.d_scores);
-    softmax_gradient_tile<head_dim, has_dropout>(shape, dropout, tile, scratch);
+    score_products<Scores>(shape, tile, 1.0f, scratch.probabilities);
+    mask_scores<Mask>(shape, tile, -__builtin_inff(), scratch.probabilities);
+    mask_scores<Mask>(shape, tile, 0.0f, scratch.d_scores);
+    softmax_gradient_tile<head_dim, Scores, has_dropout>(shape, dropout, tile, scratch);
     add_to_keys<head_dim>(tile, scratch.probabilities, dout_rows, dout.token_stride,
                           sums.dv + tile.first_key * sums.dv_stride, sums.dv_stride);
     add_to_keys<head_dim>(tile, scratch.d_scores, q_rows, q.token_stride,
                           sums.dk + tile.first_key * sums.dk_stride, sums.dk_stride);
-    if (tile.first_key == 0) {
+    if (is_first) {
       add_to_queries<Start::zero, head_dim>(tile, scratch.d_scores, keys, k.token_stride, dq_rows,
                                             dq.token_stride);
     } else {
       add_to_queries<Start::add, head_dim>(tile, scratch.d_scores, keys, k.token_stride, dq_rows,
                                            dq.token_stride);
     }
-  }
+  });
 }
 
 // One part of one (batch, kv head): its blocks of queries in order.
-template <int head_dim, bool causal, bool has_dropout>
+template <int head_dim, class Mask, class Scores, bool has_dropout>
 inline void backward_part(const AttentionShape& shape, std::int64_t batch, std::int64_t kv_head,
                           std::int64_t part, const ConstHeads& q, const ConstHeads& k, const ConstHeads& v,
                           const ConstHeads& out, const float* lse, const ConstHeads& dout,
@@ -164,8 +169,8 @@ inline void backward_part(const AttentionShape& shape, std::int64_t batch, std::
     tile.first_query = item % blocks * kQueryTile;
     const std::int64_t left = shape.tokens - tile.first_query;
     tile.queries = static_cast<int>(left < kQueryTile ? left : kQueryTile);
-    backward_block<head_dim, causal, has_dropout>(shape, tile, q, k, v, out, lse, dout, dq, sums, dropout,
-                                                  scratch);
+    backward_block<head_dim, Mask, Scores, has_dropout>(shape, tile, q, k, v, out, lse, dout, dq, sums,
+                                                        dropout, scratch);
   }
 }
 
@@ -194,7 +199,7 @@ constexpr std::size_t attention_backward_workspace(const AttentionShape& shape, 
          static_cast<std::size_t>(partial) * sizeof(float);
 }
 
-template <int head_dim, bool causal, bool has_dropout>
+template <int head_dim, class Mask, class Scores, bool has_dropout>
 void attention_backward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v, ConstHeads out,
                         const float* lse, ConstHeads dout, MutableHeads dq, MutableHeads dk, MutableHeads dv,
                         const AttentionDropout& dropout, AttentionWorkspace workspace) {
@@ -215,9 +220,9 @@ void attention_backward(const AttentionShape& shape, ConstHeads q, ConstHeads k,
         parts == 1 ? detail::KeyGradients{dk.at(batch, 0, kv_head), dv.at(batch, 0, kv_head), dk.token_stride,
                                           dv.token_stride}
                    : detail::KeyGradients{own, own + size, head_dim, head_dim};
-    detail::backward_part<head_dim, causal, has_dropout>(shape, batch, kv_head, unit % parts, q, k, v, out,
-                                                         lse, dout, dq, sums, dropout,
-                                                         scratch[omp_get_thread_num()]);
+    detail::backward_part<head_dim, Mask, Scores, has_dropout>(shape, batch, kv_head, unit % parts, q, k, v,
+                                                               out, lse, dout, dq, sums, dropout,
+                                                               scratch[omp_get_thread_num()]);
   }
   if (parts == 1) return;
 #pragma omp parallel for schedule(static) num_threads(threads)

@@ -16,7 +16,8 @@ struct alignas(64) ForwardScratch {
 };
 
 // Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date.
-template <int head_dim>
+// rows_begin_late: a query may see no key of the first tiles that are visited.
+template <int head_dim, bool rows_begin_late>
 inline void softmax_tile(const Tile& tile, ForwardScratch<head_dim>& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {
     const int first = v * kLanes;
@@ -27,6 +28,10 @@ inline void softmax_tile(const Tile& tile, ForwardScratch<head_dim>& scratch) {
       maximum = score > maximum ? score : maximum;
     }
     alignas(64) float new_max[kLanes], sum[kLanes];
+    if constexpr (rows_begin_late) {  // exp(-infinity - 0) is 0, as it should be
+      constexpr float infinity = __builtin_inff();
+      maximum = maximum == -infinity ? Vector<kLanes>{} : maximum;
+    }
     store<kLanes>(new_max, maximum);
 #pragma omp simd simdlen(kLanes)
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -72,7 +77,7 @@ inline void add_values(const Tile& tile, const ForwardScratch<head_dim>& scratch
   });
 }
 
-template <int head_dim, bool causal, bool has_dropout>
+template <int head_dim, class Mask, class Scores, bool has_dropout>
 inline void forward_block(const AttentionShape& shape, Tile tile, const ConstHeads& q, const ConstHeads& k,
                           const ConstHeads& v, const MutableHeads& out, float* lse,
                           const AttentionDropout& dropout, ForwardScratch<head_dim>& scratch) {
@@ -80,25 +85,23 @@ inline void forward_block(const AttentionShape& shape, Tile tile, const ConstHea
   const std::int64_t kv_head = tile.head / (shape.heads / shape.kv_heads);
   float* out_rows = out.at(tile.batch, tile.first_query, tile.head);
   transpose<head_dim>(tile.queries, q.at(tile.batch, tile.first_query, tile.head), q.token_stride,
-                      shape.scale, scratch.queries, kQueryTile);
+                      query_factor<Scores>(shape), scratch.queries, kQueryTile);
   for (int i = 0; i < kQueryTile; ++i) scratch.row_max[i] = -infinity, scratch.row_sum[i] = 0.0f;
 
-  const std::int64_t last_key = causal ? tile.first_query + tile.queries : shape.tokens;
-  for (tile.first_key = 0; tile.first_key < last_key; tile.first_key += kKeyTile) {
-    tile.keys = static_cast<int>(last_key - tile.first_key < kKeyTile ? last_key - tile.first_key : kKeyTile);
-    tile.diagonal = causal && tile.first_key + tile.keys > tile.first_query;
+  for_key_tiles<Mask>(shape, tile, [&](bool is_first) {
     score_product<head_dim>(tile, k.at(tile.batch, tile.first_key, kv_head), k.token_stride, scratch.queries,
                             scratch.scores);
-    mask_scores(tile, -infinity, scratch.scores);
-    softmax_tile(tile, scratch);
+    score_products<Scores>(shape, tile, Scores::factor(shape), scratch.scores);
+    mask_scores<Mask>(shape, tile, -infinity, scratch.scores);
+    softmax_tile<head_dim, Mask::hides_earlier>(tile, scratch);
     if constexpr (has_dropout) drop_probabilities(shape, dropout, tile, scratch.scores);
     const float* values = v.at(tile.batch, tile.first_key, kv_head);
-    if (tile.first_key == 0) {
+    if (is_first) {
       add_values<Start::zero>(tile, scratch, v, values, out, out_rows);
     } else {
       add_values<Start::scale>(tile, scratch, v, values, out, out_rows);
     }
-  }
+  });
 
   float* lse_row = lse + (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query;
   for (int i = 0; i < tile.queries; ++i) {
@@ -116,7 +119,7 @@ constexpr std::size_t attention_forward_workspace(const AttentionShape&, int thr
   return static_cast<std::size_t>(threads) * sizeof(detail::ForwardScratch<head_dim>);
 }
 
-template <int head_dim, bool causal, bool has_dropout>
+template <int head_dim, class Mask, class Scores, bool has_dropout>
 void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
                        MutableHeads out, float* lse, const AttentionDropout& dropout,
                        AttentionWorkspace workspace) {
@@ -133,8 +136,8 @@ void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, 
     tile.first_query = unit % blocks * detail::kQueryTile;
     const std::int64_t left = shape.tokens - tile.first_query;
     tile.queries = static_cast<int>(left < detail::kQueryTile ? left : detail::kQueryTile);
-    detail::forward_block<head_dim, causal, has_dropout>(shape, tile, q, k, v, out, lse, dropout,
-                                                         scratch[omp_get_thread_num()]);
+    detail::forward_block<head_dim, Mask, Scores, has_dropout>(shape, tile, q, k, v, out, lse, dropout,
+                                                               scratch[omp_get_thread_num()]);
   }
 }
 

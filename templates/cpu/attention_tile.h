@@ -10,6 +10,9 @@
 #include "cpu/attention_types.h"
 #include "cpu/random_row.h"
 #include "cpu/tile.h"
+// Behind the shape, which specialized policies name.
+#include "attention/mask.h"
+#include "attention/scores.h"
 
 namespace hydrac::cpu::detail {
 
@@ -24,7 +27,7 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 struct Tile {
   std::int64_t batch, head, first_query, first_key;
   int queries, keys;
-  bool diagonal;  // some of its keys come after some of its queries
+  bool diagonal;  // some of its keys are hidden because they come after some of its queries
 
   int vectors() const { return static_cast<int>(divide_up(queries, kLanes)); }
   // The first query, counted from first_query, that may see this key (counted from first_key).
@@ -52,14 +55,58 @@ inline void score_product(const Tile& tile, const float* rows, std::int64_t row_
   });
 }
 
-// Writes `value` where the key comes after the query, as far as anything reads there.
-inline void mask_scores(const Tile& tile, float value, float* scores) {
+// Calls visit() for the tiles of keys that the tile's queries see, in order; is_first says which is the
+// first.
+template <class Mask, class Visit>
+inline void for_key_tiles(const AttentionShape& shape, Tile& tile, Visit visit) {
+  const auto first_query = static_cast<int>(tile.first_query);
+  const TokenRange seen = keys_of_any<Mask>(shape, first_query, first_query + tile.queries - 1);
+  const std::int64_t begin = seen.first / kKeyTile * kKeyTile;
+  for (tile.first_key = begin; tile.first_key < seen.end; tile.first_key += kKeyTile) {
+    tile.keys = static_cast<int>(seen.end - tile.first_key < kKeyTile ? seen.end - tile.first_key : kKeyTile);
+    tile.diagonal = Mask::hides_later && tile.first_key + tile.keys > tile.first_query;
+    visit(tile.first_key == begin);
+  }
+}
+
+// Writes `value` where the query may not see the key, as far as anything reads there.
+template <class Mask>
+inline void mask_scores(const AttentionShape& shape, const Tile& tile, float value, float* scores) {
+  if constexpr (Mask::hides_earlier) {
+    for (int key = 0; key < tile.keys; ++key) {
+      const int end = Mask::queries_of(shape, static_cast<int>(tile.first_key) + key).end;
+      const std::int64_t seen = end - tile.first_query;
+      for (int query = seen > 0 ? static_cast<int>(seen) : 0; query < tile.queries; ++query) {
+        scores[key * kQueryTile + query] = value;
+      }
+    }
+  }
   if (!tile.diagonal) return;
   for (int key = 0; key < tile.keys; ++key) {
     const int end = tile.first_query_of(key) < tile.queries ? tile.first_query_of(key) : tile.queries;
     const int reached = end - kRowsAtOnce + 1;
     for (int query = reached > 0 ? reached / kLanes * kLanes : 0; query < end; ++query) {
       scores[key * kQueryTile + query] = value;
+    }
+  }
+}
+
+// What the queries are multiplied with before the products, so that linear scores need no pass of their own.
+template <class Scores>
+inline float query_factor(const AttentionShape& shape) {
+  return Scores::is_linear ? shape.scale : 1.0f;
+}
+
+// From products to `factor` times what Scores::factor() multiplies; linear scores are there already.
+template <class Scores>
+inline void score_products(const AttentionShape& shape, const Tile& tile, float factor, float* scores) {
+  if constexpr (!Scores::is_linear) {
+    for (int v = 0; v < tile.vectors(); ++v) {
+      for (int key = 0; key < tile.keys_of_vector(v); ++key) {
+        float* row = scores + key * kQueryTile + v * kLanes;
+#pragma omp simd simdlen(kLanes)
+        for (int lane = 0; lane < kLanes; ++lane) row[lane] = factor * Scores::value(shape, row[lane]);
+      }
     }
   }
 }

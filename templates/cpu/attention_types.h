@@ -21,7 +21,9 @@ using MutableHeads = Heads<float>;
 // What does not change while a program runs: one constant of this type per attention op.
 struct AttentionShape {
   std::int64_t batch, tokens, heads, kv_heads;
-  float scale;  // scores are scale * q . k
+  float scale;              // scores are scale * q . k
+  std::int64_t window = 0;  // how many tokens a query sees, its own among them, where masks limit it
+  float softcap = 0.0f;     // what no score is larger than, where there is such a limit
 };
 
 // Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where

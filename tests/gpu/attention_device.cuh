@@ -114,11 +114,12 @@ __global__ void __launch_bounds__(attention_threads(Config::tile, cuda::Attentio
 }
 
 // The kernels of one problem.
-template <class Storage, int head_dim, int capability, bool causal, bool has_dropout,
+template <class Storage, int head_dim, int capability, class Mask, class Scores, bool has_dropout,
           cuda::AttentionShape constant = cuda::AttentionShape{}>
 struct Attention {
   static constexpr cuda::AttentionProblem kind{
-      capability, sizeof(Storage), __is_same(Storage, bf16), has_dropout, 1, 1, 1, 1, head_dim, causal};
+      capability, sizeof(Storage), __is_same(Storage, bf16), has_dropout, 1, 1, 1, 1, head_dim,
+      Mask::hides_later, !Scores::is_linear};
   static constexpr cuda::AttentionProblem problem_of(const cuda::AttentionShape& shape) {
     cuda::AttentionProblem problem = kind;
     problem.batch = shape.batch, problem.tokens = shape.tokens;
@@ -129,7 +130,7 @@ struct Attention {
   template <cuda::AttentionKernel kernel, int tokens = 1>
   using Config = cuda::AttentionConfig<Storage, head_dim, cuda::attention_family(kind),
                                        cuda::attention_tile(problem_of({{tokens, 1, 1, 1.0f}, 1}), kernel),
-                                       causal, has_dropout>;
+                                       Mask, Scores, has_dropout>;
 
   template <cuda::AttentionKernel kernel, class Kernel>
   static void launch(Kernel* function, const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
@@ -183,7 +184,7 @@ struct Attention {
     if (shape.tokens <= 64) return run_head_gradients<64, sums_tokens>(shape, x, dropout);
     if (shape.tokens <= 128) return run_head_gradients<128, sums_tokens>(shape, x, dropout);
     if (shape.tokens <= 192) return run_head_gradients<192, sums_tokens>(shape, x, dropout);
-    if constexpr (causal) run_head_gradients<256, sums_tokens>(shape, x, dropout);
+    if constexpr (Mask::hides_later) run_head_gradients<256, sums_tokens>(shape, x, dropout);
   }
 };
 

@@ -1,4 +1,4 @@
-// Causal attention and its gradients in float64 on the host, straight from the formulas, to test the CUDA
+// Attention and its gradients in float64 on the host, straight from the formulas, to test the CUDA
 // kernels by.
 #pragma once
 #include <cmath>
@@ -16,10 +16,15 @@ struct AttentionCase {
   double dropout;
   bool causal;
   std::uint32_t key;  // of the dropout's random bits
+  int window = 0;     // tokens that a query sees, its own among them; 0 = all that `causal` lets it see
+  double softcap = 0;
 
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(dropout * 65536.0); }
   int group() const { return heads / kv_heads; }
+  bool sees(std::int64_t query, std::int64_t key_token) const {
+    return (!causal || key_token <= query) && (window == 0 || key_token > query - window);
+  }
 };
 
 // q, d_q, out, d_out [B,T,H,D]; k, v, d_k, d_v [B,T,K,D]; lse [B,H,T].
@@ -55,27 +60,37 @@ inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
   parallel_for(c.batch * c.kv_heads, [&](int unit) {
     const std::int64_t b = unit / c.kv_heads, kv = unit % c.kv_heads;
     const auto kv_row = [&](std::int64_t j) { return ((b * T + j) * c.kv_heads + kv) * D; };
-    std::vector<double> weight(T), factor(T);
+    std::vector<double> weight(T), factor(T), slope(T);
     for (std::int64_t h = kv * c.group(); h < (kv + 1) * c.group(); ++h) {
       for (std::int64_t i = 0; i < T; ++i) {
         const std::int64_t row = ((b * T + i) * c.heads + h) * D;
-        const std::int64_t keys = c.causal ? i + 1 : T;
         double sum = 0, delta = 0;
-        for (std::int64_t j = 0; j < keys; ++j) {
-          weight[j] = std::exp(c.scale() * dot(&x.q[row], &x.k[kv_row(j)]));
+        for (std::int64_t j = 0; j < T; ++j) {
+          weight[j] = 0;
+          if (!c.sees(i, j)) continue;
+          double score = c.scale() * dot(&x.q[row], &x.k[kv_row(j)]);
+          slope[j] = 1;
+          if (c.softcap > 0) {
+            const double ratio = std::tanh(score / c.softcap);
+            score = c.softcap * ratio;
+            slope[j] = 1 - ratio * ratio;
+          }
+          weight[j] = std::exp(score);
           sum += weight[j];
           const std::uint32_t bits = random_16_bits(c.key, score_index(b * c.heads + h, T, i, j));
           factor[j] = c.dropout > 0 && bits < c.threshold() ? 0 : 1 / (1 - c.dropout);
         }
         x.lse[(b * c.heads + h) * T + i] = std::log(sum);
-        for (std::int64_t j = 0; j < keys; ++j) {
+        for (std::int64_t j = 0; j < T; ++j) {
+          if (!c.sees(i, j)) continue;
           weight[j] /= sum;
           for (int d = 0; d < D; ++d) x.out[row + d] += weight[j] * factor[j] * x.v[kv_row(j) + d];
         }
         delta = dot(&x.d_out[row], &x.out[row]);
-        for (std::int64_t j = 0; j < keys; ++j) {
+        for (std::int64_t j = 0; j < T; ++j) {
+          if (!c.sees(i, j)) continue;
           const double d_probability = factor[j] * dot(&x.d_out[row], &x.v[kv_row(j)]);
-          const double d_score = c.scale() * weight[j] * (d_probability - delta);
+          const double d_score = c.scale() * slope[j] * weight[j] * (d_probability - delta);
           for (int d = 0; d < D; ++d) {
             x.d_q[row + d] += d_score * x.k[kv_row(j) + d];
             x.d_k[kv_row(j) + d] += d_score * x.q[row + d];

@@ -82,9 +82,9 @@ double sums_error(const std::vector<float>& sums, const std::vector<Storage>& d_
   return error;
 }
 
-template <class Storage, int head_dim, bool causal, bool has_dropout, Backward backward>
+template <class Storage, int head_dim, class Mask, class Scores, bool has_dropout, Backward backward>
 void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<Storage>& tensors) {
-  using Kernels = Attention<Storage, head_dim, kCapability, causal, has_dropout>;
+  using Kernels = Attention<Storage, head_dim, kCapability, Mask, Scores, has_dropout>;
   const int all_heads = c.heads + 2 * c.kv_heads;
   const std::size_t tokens = static_cast<std::size_t>(c.batch) * c.tokens;
   const auto& [qkv, d_out, reference] = tensors;
@@ -92,7 +92,9 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   DeviceArray<Storage> device_qkv(qkv), device_d_out(d_out);
   DeviceArray<Storage> out(d_out.size()), d_qkv(qkv.size());
   DeviceArray<float> lse(tokens * c.heads);
-  const cuda::AttentionShape shape{{c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale())}, c.batch};
+  const cuda::AttentionShape shape{{c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale()), c.window,
+                                    static_cast<float>(c.softcap)},
+                                   c.batch};
   const cuda::AttentionDropout dropout{c.key, c.threshold(), static_cast<float>(1 / (1 - c.dropout))};
   constexpr bool has_sums = backward == Backward::heads_with_sums;
   const std::size_t width = static_cast<std::size_t>(all_heads) * head_dim;
@@ -144,16 +146,16 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   const bool passed = close && repeatable && intact;
   failures += !passed;
   std::printf(
-      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s %-6s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e sums %.0e%s%s\n",
+      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s window %-4d cap %-3g %-6s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e sums %.0e%s%s\n",
       passed ? "ok  " : "FAIL", type, head_dim, c.batch, c.tokens, c.heads, c.kv_heads, c.dropout,
-      causal ? "causal" : "full  ", kBackwardNames[static_cast<int>(backward)], errors[0], errors[1], errors[2], errors[3], errors[4],
+      Mask::hides_later ? "causal" : "full  ", c.window, c.softcap, kBackwardNames[static_cast<int>(backward)], errors[0], errors[1], errors[2], errors[3], errors[4],
       error_of_sums, repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
   std::fflush(stdout);
 }
 
-template <class Storage, int head_dim, bool causal, bool has_dropout>
+template <class Storage, int head_dim, class Mask, class Scores, bool has_dropout>
 void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
-  c.head_dim = head_dim, c.causal = causal, c.key = static_cast<std::uint32_t>(seed * 2654435761u);
+  c.head_dim = head_dim, c.causal = Mask::hides_later, c.key = static_cast<std::uint32_t>(seed * 2654435761u);
   const int all_heads = c.heads + 2 * c.kv_heads;
   const std::size_t tokens = static_cast<std::size_t>(c.batch) * c.tokens;
   CaseTensors<Storage> tensors{random_values<Storage>(tokens * all_heads * head_dim, seed),
@@ -165,13 +167,13 @@ void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
   reference.v = slice(tensors.qkv, c, all_heads, c.heads + c.kv_heads, c.kv_heads);
   reference.d_out = slice(tensors.d_out, c, c.heads, 0, c.heads);
   attention_reference(c, reference);
-  check_kernels<Storage, head_dim, causal, has_dropout, Backward::pair>(type, c, tensors);
-  using Kernels = Attention<Storage, head_dim, kCapability, causal, has_dropout>;
+  check_kernels<Storage, head_dim, Mask, Scores, has_dropout, Backward::pair>(type, c, tensors);
+  using Kernels = Attention<Storage, head_dim, kCapability, Mask, Scores, has_dropout>;
   if constexpr (Kernels::can_fuse) {
-    check_kernels<Storage, head_dim, causal, has_dropout, Backward::pieces>(type, c, tensors);
-    if (c.heads == c.kv_heads && c.tokens <= (causal ? 256 : 192))  {  // as few as there are
-      check_kernels<Storage, head_dim, causal, has_dropout, Backward::heads>(type, c, tensors);
-      check_kernels<Storage, head_dim, causal, has_dropout, Backward::heads_with_sums>(type, c, tensors);
+    check_kernels<Storage, head_dim, Mask, Scores, has_dropout, Backward::pieces>(type, c, tensors);
+    if (c.heads == c.kv_heads && c.tokens <= (Mask::hides_later ? 256 : 192))  {  // as few as there are
+      check_kernels<Storage, head_dim, Mask, Scores, has_dropout, Backward::heads>(type, c, tensors);
+      check_kernels<Storage, head_dim, Mask, Scores, has_dropout, Backward::heads_with_sums>(type, c, tensors);
     }
   }
 }
@@ -180,11 +182,36 @@ template <class Storage, int head_dim>
 void check_sizes(const char* type) {
   std::uint64_t seed = 17 * head_dim + sizeof(Storage);
   for (int tokens : {1, 37, 64, 128, 1000}) {
-    check_case<Storage, head_dim, true, false>(type, {2, tokens, 2, 2, 0, 0.0}, ++seed);
+    check_case<Storage, head_dim, CausalMask, LinearScores, false>(type, {2, tokens, 2, 2, 0, 0.0}, ++seed);
   }
-  check_case<Storage, head_dim, true, true>(type, {2, 150, 3, 3, 0, 0.2}, ++seed);
-  check_case<Storage, head_dim, true, false>(type, {1, 333, 6, 2, 0, 0.0}, ++seed);
-  check_case<Storage, head_dim, true, true>(type, {2, 200, 4, 2, 0, 0.2}, ++seed);
+  check_case<Storage, head_dim, CausalMask, LinearScores, true>(type, {2, 150, 3, 3, 0, 0.2}, ++seed);
+  check_case<Storage, head_dim, CausalMask, LinearScores, false>(type, {1, 333, 6, 2, 0, 0.0}, ++seed);
+  check_case<Storage, head_dim, CausalMask, LinearScores, true>(type, {2, 200, 4, 2, 0, 0.2}, ++seed);
+}
+
+// Each mask and each score rule, forward and by every backward pass there is: windows shorter than a tile, as
+// long as one, across several and longer than the sequence; sequences that tiles divide and that they do not.
+template <class Storage, int head_dim>
+void check_rules(const char* type) {
+  std::uint64_t seed = 31 * head_dim + sizeof(Storage);
+  const auto with = [](AttentionCase c, int window, double softcap) {
+    c.window = window, c.softcap = softcap;
+    return c;
+  };
+  for (int tokens : {1, 37, 128, 250, 1000}) {
+    const AttentionCase c{2, tokens, 4, 4, 0, 0.0};
+    for (int window : {1, 17, 64, 200, 2000}) {
+      check_case<Storage, head_dim, WindowMask, LinearScores, false>(type, with(c, window, 0), ++seed);
+    }
+    check_case<Storage, head_dim, FullMask, LinearScores, false>(type, c, ++seed);
+    check_case<Storage, head_dim, FullMask, CappedScores, false>(type, with(c, 0, 1.5), ++seed);
+    check_case<Storage, head_dim, CausalMask, CappedScores, false>(type, with(c, 0, 50), ++seed);
+  }
+  const AttentionCase grouped{2, 700, 6, 2, 0, 0.2};
+  check_case<Storage, head_dim, WindowMask, LinearScores, true>(type, with(grouped, 130, 0), ++seed);
+  check_case<Storage, head_dim, WindowMask, CappedScores, true>(type, with(grouped, 300, 0.7), ++seed);
+  check_case<Storage, head_dim, CausalMask, CappedScores, true>(type, with(grouped, 0, 2), ++seed);
+  check_case<Storage, head_dim, FullMask, LinearScores, true>(type, grouped, ++seed);
 }
 
 // Median milliseconds of a launch, over inputs that take turns and are together larger than the L2 cache.
@@ -207,11 +234,12 @@ float median_ms(int inputs, Run run) {
   return times[repeats / 2];
 }
 
-template <class Storage, int head_dim, int batch, int tokens, int heads, int kv_heads, bool drops = false>
+template <class Storage, int head_dim, int batch, int tokens, int heads, int kv_heads, bool drops = false,
+          class Mask = CausalMask, class Scores = LinearScores, int window = 0>
 void time_shape(const char* name) {
   constexpr int inputs = 3;
-  constexpr cuda::AttentionShape shape{{tokens, heads, kv_heads, 0.125f}, batch};
-  using Kernels = Attention<Storage, head_dim, kCapability, true, drops, shape>;
+  constexpr cuda::AttentionShape shape{{tokens, heads, kv_heads, 0.125f, window, 50.0f}, batch};
+  using Kernels = Attention<Storage, head_dim, kCapability, Mask, Scores, drops, shape>;
   constexpr cuda::AttentionDropout dropout{7, drops ? 13107u : 0u, drops ? 1.25f : 1.0f};
   const std::size_t rows = static_cast<std::size_t>(batch) * tokens;
   const auto values = random_values<Storage>(rows * (heads + 2 * kv_heads) * head_dim, 5);
@@ -231,7 +259,7 @@ void time_shape(const char* name) {
   const float queries = median_ms(inputs, [&](int i) { Kernels::run_query_gradients(shape, x[i], dropout); });
   const float keys = median_ms(inputs, [&](int i) { Kernels::run_key_gradients(shape, x[i], dropout); });
   const double product =
-      1e-9 * batch * heads * head_dim * static_cast<double>(tokens) * tokens;  // GFLOP, causal half
+      2e-9 * batch * heads * head_dim * static_cast<double>(visible_pairs<Mask>(shape));  // GFLOP
   std::printf(
       "%-6s forward %.4f ms %.0f TFLOP/s; backward %.4f ms (queries %.4f + keys %.4f) %.0f TFLOP/s\n", name,
       forward, 2 * product / forward, queries + keys, queries, keys, 5 * product / (queries + keys));
@@ -272,31 +300,49 @@ int main(int argc, char** argv) {
     time_shape<bf16, 64, 64, 256, 6, 6, true>("drops");
     time_shape<bf16, 64, 64, 128, 12, 12>("T=128");
     time_shape<bf16, 64, 32, 64, 4, 4>("T=64");
+    time_shape<bf16, 64, 1, 16384, 12, 12>("T=16k");
+    time_shape<bf16, 64, 1, 16384, 12, 12, false, WindowMask, LinearScores, 1024>("w=1024");
+    time_shape<bf16, 64, 4, 4096, 32, 8, false, CausalMask, CappedScores>("capped");
 #endif
     time_shape<float, 64, 16, 1024, 12, 12>("float");
     return 0;
   }
   check_sizes<float, 64>("f32");
+  check_rules<float, 64>("f32");
 #if HYDRAC_ATTENTION_CAPABILITY == 75
-  check_case<float, 256, true, false>("f32", {1, 333, 4, 2, 0, 0.0}, 9);
+  check_case<float, 256, CausalMask, LinearScores, false>("f32", {1, 333, 4, 2, 0, 0.0}, 9);
 #endif
 #if HYDRAC_ATTENTION_CAPABILITY == 90
   check_sizes<bf16, 64>("bf16");
+  check_rules<bf16, 64>("bf16");
+  check_rules<bf16, 128>("bf16");
+  check_rules<f16, 64>("f16");
   check_sizes<f16, 64>("f16");
   check_sizes<bf16, 128>("bf16");
   check_sizes<f16, 128>("f16");
-  check_case<bf16, 64, false, false>("bf16", {2, 777, 3, 3, 0, 0.0}, 3);
-  check_case<bf16, 64, true, false>("bf16", {3, 2048, 12, 4, 0, 0.0}, 4);
-  check_case<bf16, 64, true, false>("bf16", {3, 700, 5, 1, 0, 0.0}, 5);
+  check_case<bf16, 64, FullMask, LinearScores, false>("bf16", {2, 777, 3, 3, 0, 0.0}, 3);
+  check_case<bf16, 64, CausalMask, LinearScores, false>("bf16", {3, 2048, 12, 4, 0, 0.0}, 4);
+  check_case<bf16, 64, CausalMask, LinearScores, false>("bf16", {3, 700, 5, 1, 0, 0.0}, 5);
   // More heads than blocks: each takes several.
-  check_case<bf16, 64, true, false>("bf16", {50, 256, 6, 6, 0, 0.0}, 6);
-  check_case<bf16, 64, true, true>("bf16", {48, 250, 6, 6, 0, 0.2}, 7);
-  check_case<bf16, 64, true, false>("bf16", {90, 65, 6, 6, 0, 0.0}, 8);
-  check_case<bf16, 64, true, false>("bf16", {90, 64, 6, 6, 0, 0.0}, 9);
-  check_case<bf16, 64, false, false>("bf16", {50, 177, 3, 3, 0, 0.0}, 10);
-  check_case<bf16, 64, false, true>("bf16", {2, 100, 3, 3, 0, 0.1}, 11);
+  check_case<bf16, 64, CausalMask, LinearScores, false>("bf16", {50, 256, 6, 6, 0, 0.0}, 6);
+  check_case<bf16, 64, CausalMask, LinearScores, true>("bf16", {48, 250, 6, 6, 0, 0.2}, 7);
+  check_case<bf16, 64, CausalMask, LinearScores, false>("bf16", {90, 65, 6, 6, 0, 0.0}, 8);
+  check_case<bf16, 64, CausalMask, LinearScores, false>("bf16", {90, 64, 6, 6, 0, 0.0}, 9);
+  check_case<bf16, 64, FullMask, LinearScores, false>("bf16", {50, 177, 3, 3, 0, 0.0}, 10);
+  check_case<bf16, 64, FullMask, LinearScores, true>("bf16", {2, 100, 3, 3, 0, 0.1}, 11);
+  // Windows over so many pieces of work that blocks take several each, some with one tile.
+  for (int window : {1, 128, 129, 1000}) {
+    AttentionCase c{8, 2048, 8, 4, 0, 0.0};
+    c.window = window;
+    check_case<bf16, 64, WindowMask, LinearScores, false>("bf16", c, 12 + window);
+  }
 #else
   check_sizes<f16, 64>("f16");
+  check_rules<f16, 64>("f16");
+#if HYDRAC_ATTENTION_CAPABILITY >= 80
+  check_rules<bf16, 80>("bf16");
+  check_rules<bf16, 256>("bf16");
+#endif
   check_sizes<f16, 256>("f16");
   check_sizes<bf16, 64>("bf16");
 #if HYDRAC_ATTENTION_CAPABILITY >= 80
@@ -311,8 +357,8 @@ int main(int argc, char** argv) {
   check_sizes<bf16, 128>("bf16");
   check_sizes<bf16, 136>("bf16");
   check_sizes<bf16, 256>("bf16");
-  check_case<float, 64, false, false>("f32", {1, 300, 2, 1, 0, 0.0}, 3);
-  check_case<bf16, 64, false, true>("bf16", {2, 777, 3, 3, 0, 0.1}, 3);
+  check_case<float, 64, FullMask, LinearScores, false>("f32", {1, 300, 2, 1, 0, 0.0}, 3);
+  check_case<bf16, 64, FullMask, LinearScores, true>("bf16", {2, 777, 3, 3, 0, 0.1}, 3);
 #endif
 #endif
   std::printf("%s\n", failures == 0 ? "all passed" : "FAILED");

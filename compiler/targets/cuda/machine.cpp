@@ -50,7 +50,7 @@ runtime::cudnn::AttentionProblem problem_of(const program::AttentionCall& call) 
   problem.kv_heads = call.kv_heads;
   problem.head_dim = call.head_dim;
   problem.scale = static_cast<float>(call.scale);
-  problem.causal = call.causal;
+  problem.causal = hides_later_keys(call.rules);
   problem.bf16 = call.dtype == ir::DType::bf16;
   problem.q = strides(call.q);
   problem.k = strides(call.k);
@@ -150,6 +150,7 @@ bool generated_is_faster(int capability, const program::AttentionCall& call) {
   problem.element_bytes = static_cast<int>(ir::size_of(call.dtype));
   problem.is_bf16 = call.dtype == ir::DType::bf16;
   problem.head_dim = call.head_dim;
+  problem.has_softcap = call.rules.softcap > 0;
   const int64_t most_tokens = call.head_dim == 64 ? 2048 : 256;
   return (call.backward || call.tokens <= most_tokens) &&
          attention_family(problem) == cuda::AttentionFamily::hopper;
@@ -166,6 +167,10 @@ std::optional<std::string> not_by_cudnn(const spec::Spec& spec, int capability,
   } else if (call.dropout > 0) {
     reason =
         "cuDNN's dropout draws other random numbers than hydrac's kernels; set model.attention_dropout: 0";
+  } else if (call.rules.window > 0) {
+    reason = "hydrac asks cuDNN for no sliding windows";
+  } else if (call.rules.softcap > 0) {
+    reason = "hydrac asks cuDNN for no softcap";
   } else {
     reason = unsupported_reason(problem_of(call), capability, call.backward);
   }

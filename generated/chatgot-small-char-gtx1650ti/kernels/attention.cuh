@@ -40,6 +40,8 @@ struct Heads {
 struct SequenceShape {
   int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
   float scale;                  // scores are scale * q . k
+  int window = 0;               // how many tokens a query sees, its own among them, where masks limit it
+  float softcap = 0.0f;         // what no score is larger than, where there is such a limit
 };
 
 struct AttentionShape : SequenceShape {
@@ -58,6 +60,16 @@ struct AttentionDropout {
 struct alignas(8) QueryTerms {
   float lse2;   // log2 of the softmax's denominator
   float delta;  // d_out . out: what the softmax's gradient subtracts
+};
+
+// Who may see whom in attention, as the kernels of every target, their cost and their references share it. A
+// mask answers for one query, or for one key, with a range of tokens of the other side. Neither end of a
+// range decreases from one token to the next, so that a tile's range follows from its first and last token.
+// `shape` has the sequence's `tokens`, and what else a mask reads.
+
+// Tokens [first, end) of a sequence.
+struct TokenRange {
+  int first, end;
 };
 
 // ---- The part of a product that a thread has in registers, and where it lies in the block's tile
@@ -187,19 +199,6 @@ __device__ __forceinline__ std::uint64_t dropout_base(const SequenceShape& shape
 // ---- What happens to a fragment of scores between two products: masks, the running softmax, dropout
 
 constexpr float kLog2E = 1.44269504f;
-
-// Gives the elements of keys that their query may not see `value`: those after it, and those past the
-// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
-template <bool transposed, int row_tiles, int N>
-__device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row,
-                                     int first_column, int tokens, float value) {
-  for_elements<row_tiles, N>([&](int m, int n, int e) {
-    const int row = first_row + place.row<row_tiles>(m, e / 2);
-    const int column = first_column + place.column(n, e);
-    const int query = transposed ? column : row, key = transposed ? row : column;
-    if (key >= tokens || key > query) c.at[m][n][e] = value;
-  });
-}
 
 // Calls visit(m, n, e, kept) for each element of a fragment with what kept() says of it, in groups of four
 // that share their random bits. Query and key of row 0 and column 0 are given, multiples of N or 16; rows are

@@ -42,6 +42,43 @@ struct Heads {
 struct SequenceShape {
   int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
   float scale;                  // scores are scale * q . k
+  int window = 0;               // how many tokens a query sees, its own among them, where masks limit it
+  float softcap = 0.0f;         // what no score is larger than, where there is such a limit
+};
+
+// Who may see whom in attention, as the kernels of every target, their cost and their references share it. A
+// mask answers for one query, or for one key, with a range of tokens of the other side. Neither end of a
+// range decreases from one token to the next, so that a tile's range follows from its first and last token.
+// `shape` has the sequence's `tokens`, and what else a mask reads.
+
+// Tokens [first, end) of a sequence.
+struct TokenRange {
+  int first, end;
+};
+
+// A query sees its own token and those before it.
+struct CausalMask {
+  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
+  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
+};
+
+// The keys that any of the queries first to last sees.
+HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
+  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
+}
+
+// The keys that all of them see; there may be none.
+HYDRAC_FN constexpr TokenRange keys_of_all(int first, int last) {
+  return {CausalMask::keys_of(last).first, CausalMask::keys_of(first).end};
+}
+
+// What becomes of a query's product with a key before the softmax. A score is factor * value(q . k), and
+// slope(value) is its derivative over scale: d_q = scale * sum of slope * d_score * k. `shape` has the scale,
+// and what else a rule reads.
+
+// scale * q . k
+struct LinearScores {
+  HYDRAC_FN static constexpr float factor(const SequenceShape& shape) { return shape.scale; }
 };
 
 // ---- The part of a product that a thread has in registers, and where it lies in the block's tile
@@ -293,9 +330,9 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 // shared memory.
 
 // The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
-// other tiles, first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more
-// than one stage the next tile's copies run while one computes. With three, products may still read a tile
-// while the next one computes.
+// other tiles, counted from the first one that is visited, first(stage) when tile 0 is there and
+// compute(index, stage) for each tile after it. With more than one stage the next tile's copies run while one
+// computes. With three, products may still read a tile while the next one computes.
 template <class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
   const auto receive = [] {
@@ -326,10 +363,11 @@ __device__ __forceinline__ int valid_rows(int tokens, int first) {
 // keys in the L2 cache, and under the causal mask the longest come first.
 struct QueryBlock {
   int batch, head, kv_head;
-  int first;     // query
-  int count;     // queries that exist, at least 1
-  int tiles;     // of keys that any of them may see
-  int unmasked;  // how many of these need no mask
+  int first;       // query
+  int count;       // queries that exist, at least 1
+  int first_tile;  // of keys that any of them sees
+  int tiles;
+  TokenRange unmasked;  // tiles of keys that all of them see: they need no mask
 
   __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
     const int blocks = (shape.tokens + kRows - 1) / kRows;
@@ -340,10 +378,15 @@ struct QueryBlock {
     kv_head = head / (shape.heads / shape.kv_heads);
     first = (blocks - 1 - block) * kRows;
     count = valid_rows<kRows>(shape.tokens, first);
-    const int keys = first + count;
-    tiles = (keys + kColumns - 1) / kColumns;
-    unmasked = (first + 1) / kColumns;
+    const int last = first + count - 1;
+    const TokenRange seen = keys_of_any(first, last);
+    const TokenRange seen_by_all = keys_of_all(first, last);
+    first_tile = seen.first / kColumns;
+    tiles = (seen.end + kColumns - 1) / kColumns - first_tile;
+    unmasked = {(seen_by_all.first + kColumns - 1) / kColumns, seen_by_all.end / kColumns};
   }
+
+  __device__ __forceinline__ bool needs_mask(int tile) const { return tile >= unmasked.end; }
 };
 
 // ---- What happens to a fragment of scores between two products: masks, the running softmax, dropout
@@ -362,22 +405,22 @@ __device__ __forceinline__ float quad_max(float x) {
   return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
 }
 
-// Gives the elements of keys that their query may not see `value`: those after it, and those past the
-// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
+// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
+// and key of row 0 and column 0 are given; rows are keys if `transposed`.
 __device__ __forceinline__ void mask(Fragment& c, const Place& place, int first_row, int first_column,
-                                     int tokens, float value) {
+                                     const SequenceShape& shape, float value) {
   for_elements([&](int m, int n, int e) {
     const int row = first_row + place.row(m, e / 2);
     const int column = first_column + place.column(n, e);
     const int query = row, key = column;
-    if (key >= tokens || key > query) c.at[m][n][e] = value;
+    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
   });
 }
 
 // Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
 // calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
 // it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
-// own until finish().
+// own until finish(). Unless rows_begin_late, each row has a score that is not masked in the first tile.
 struct RunningSoftmax {
   static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
 
@@ -393,8 +436,7 @@ struct RunningSoftmax {
   }
 
   // Scores become probabilities but for the sum. Returns whether rescale, which sums of earlier columns
-  // shrink by, is not all ones for the warp. Each row must have a score that is not masked in the first tile:
-  // key 0 is one.
+  // shrink by, is not all ones for the warp.
   __device__ __forceinline__ bool step(Fragment& c, float scale2, float (&rescale)[kRowTiles][2]) {
     bool moved = false;
 #pragma unroll
@@ -409,13 +451,14 @@ struct RunningSoftmax {
         rescale[m][half] = moves ? ptx::exp2(shift[m][half] - top) : 1.0f;
         shift[m][half] = moves ? top : shift[m][half];
         moved = moved || moves;
+        const float base = shift[m][half];
         float total[2] = {};
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             float& x = c.at[m][n][2 * half + e];
-            x = ptx::exp2(fma(x, scale2, -shift[m][half]));
+            x = ptx::exp2(fma(x, scale2, -base));
             total[e] += x;
           }
         }
@@ -434,7 +477,7 @@ struct RunningSoftmax {
   }
 };
 
-// The forward of attention: out = dropout(softmax(scale q k^T)) v and lse, the log of the softmax's
+// The forward of attention: out = dropout(softmax(scores of q k^T)) v and lse, the log of the softmax's
 // denominator.
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
@@ -457,10 +500,10 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
   const QueryBlock block(shape);
   RowLoader<kRows>(q.token_stride).start(queries, q.at(block.batch, block.first, block.head), block.count);
   const RowLoader<kColumns> load_keys(k.token_stride), load_values(v.token_stride);
-  const auto* k_from = k.at(block.batch, 0, block.kv_head);
-  const auto* v_from = v.at(block.batch, 0, block.kv_head);
-  const auto start = [&](int tile, int stage) {
-    const int valid = valid_rows<kColumns>(shape.tokens, tile * kColumns);
+  const auto* k_from = k.at(block.batch, block.first_tile * kColumns, block.kv_head);
+  const auto* v_from = v.at(block.batch, block.first_tile * kColumns, block.kv_head);
+  const auto start = [&](int index, int stage) {
+    const int valid = valid_rows<kColumns>(shape.tokens, (block.first_tile + index) * kColumns);
     load_keys.start(keys + stage * column_bytes, k_from, valid);
     load_values.start(values + stage * column_bytes, v_from, valid);
     k_from += kColumns * k.token_stride;
@@ -468,17 +511,18 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
   };
   start(0, 0);
 
-  const float scale2 = shape.scale * kLog2E;
+  const float scale2 = LinearScores::factor(shape) * kLog2E;
   RunningSoftmax softmax;
   Fragment sums;
   MmaProduct::Weights weights;
   const auto multiply_scores = [&](Fragment& scores, int stage) {
     MmaProduct::scores(scores, place, queries, keys + stage * column_bytes);
   };
-  // From scores to probabilities; whether earlier sums must be rescaled.
-  const auto soften = [&](Fragment& scores, int tile, float(&rescale)[kRowTiles][2]) {
-    if (tile >= block.unmasked) {
-      mask(scores, place, block.first, tile * kColumns, shape.tokens, -kInfinity);
+  // From products to probabilities; whether earlier sums must be rescaled.
+  const auto apply_softmax = [&](Fragment& scores, int index, float(&rescale)[kRowTiles][2]) {
+    const int tile = block.first_tile + index;
+    if (block.needs_mask(tile)) {
+      mask(scores, place, block.first, tile * kColumns, shape, -kInfinity);
     }
     const bool moved = softmax.step(scores, scale2, rescale);
     return moved;
@@ -487,13 +531,13 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
     MmaProduct::accumulate(sums, place, weights, values + stage * column_bytes, 0);
   };
 
-  const auto compute = [&](int tile, int stage) {
+  const auto compute = [&](int index, int stage) {
     Fragment scores;
     float rescale[kRowTiles][2];
     multiply_scores(scores, stage);
-    if (soften(scores, tile, rescale) && tile > 0) sums.scale_rows(rescale);
+    if (apply_softmax(scores, index, rescale) && index > 0) sums.scale_rows(rescale);
     MmaProduct::round(weights, scores);
-    add_values(stage, tile > 0);
+    add_values(stage, index > 0);
   };
   MmaProduct::clear(sums);
   stream_tiles(block.tiles, start, [&](int stage) { compute(0, stage); }, compute);

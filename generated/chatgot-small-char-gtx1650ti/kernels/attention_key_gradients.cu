@@ -16,6 +16,48 @@ constexpr int kLoadColumnTermsColumns = 64;
 constexpr int kColumnTermsColumns = 64;
 constexpr int kParts = 1;  // blocks that share rows and split the columns of d_k and d_v
 
+namespace {
+
+// A query sees its own token and those before it.
+struct CausalMask {
+  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
+  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
+  HYDRAC_FN static constexpr TokenRange queries_of(const AttentionShape& shape, int key) {
+    return {key, static_cast<int>(shape.tokens)};
+  }
+};
+
+// The keys that all of them see; there may be none.
+HYDRAC_FN constexpr TokenRange keys_of_all(int first, int last) {
+  return {CausalMask::keys_of(last).first, CausalMask::keys_of(first).end};
+}
+
+// The queries that see any of the keys first to last.
+HYDRAC_FN constexpr TokenRange queries_of_any(const AttentionShape& shape, int first, int last) {
+  return {CausalMask::queries_of(shape, first).first, CausalMask::queries_of(shape, last).end};
+}
+
+// Whether each query of a tile sees each of its keys: then no element needs to be tested.
+HYDRAC_FN constexpr bool sees_all(TokenRange queries, TokenRange keys) {
+  const TokenRange seen = keys_of_all(queries.first, queries.end - 1);
+  return keys.end <= seen.end;
+}
+
+}  // namespace
+
+// What becomes of a query's product with a key before the softmax. A score is factor * value(q . k), and
+// slope(value) is its derivative over scale: d_q = scale * sum of slope * d_score * k. `shape` has the scale,
+// and what else a rule reads.
+
+namespace {
+
+// scale * q . k
+struct LinearScores {
+  HYDRAC_FN static constexpr float factor(const AttentionShape& shape) { return shape.scale; }
+};
+
+}  // namespace
+
 // The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
 // registers.
 
@@ -167,9 +209,9 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 }
 
 // The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
-// other tiles, first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more
-// than one stage the next tile's copies run while one computes. With three, products may still read a tile
-// while the next one computes.
+// other tiles, counted from the first one that is visited, first(stage) when tile 0 is there and
+// compute(index, stage) for each tile after it. With more than one stage the next tile's copies run while one
+// computes. With three, products may still read a tile while the next one computes.
 template <class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
   const auto receive = [] {
@@ -187,6 +229,19 @@ __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& f
     if (index + 1 < count) start(index + 1, stage + 1 < kStages ? stage + 1 : 0);
     compute(index, stage);
   }
+}
+
+// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
+// and key of row 0 and column 0 are given; rows are keys if `transposed`.
+template <bool transposed, int row_tiles, int N>
+__device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row,
+                                     int first_column, const SequenceShape& shape, float value) {
+  for_elements<row_tiles, N>([&](int m, int n, int e) {
+    const int row = first_row + place.row<row_tiles>(m, e / 2);
+    const int column = first_column + place.column(n, e);
+    const int query = column, key = row;
+    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
+  });
 }
 
 }  // namespace
@@ -234,23 +289,29 @@ struct TransposedTile {
   Place place;  // of the thread in the rows from first_key on
   int batch, head, first_key, first_query;
 
-  // Scores become probabilities; dropped ones turn negative, which says so without another register.
-  // after_dropout: what d_v is made of but for keep_scale. `masked`: some query may not see some key.
+  // Products become probabilities, times the slope of their scores; dropped ones turn negative, which says so
+  // without another register. after_dropout: what d_v is made of but for keep_scale. `masked`: some query may
+  // not see some key.
   __device__ __forceinline__ void make_probabilities(Fragment<1, 64>& scores, Fragment<1, 64>& after_dropout,
                                                      const ColumnTerms& lse2, const AttentionShape& shape,
                                                      const AttentionDropout& dropout, bool masked) const {
-    const float scale2 = shape.scale * kLog2E;
+    const float scale2 = LinearScores::factor(shape) * kLog2E;
     for_elements<kRowTiles, kAttentionTileColumns>([&](int m, int n, int e) {
-      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
+      float& x = scores.at[m][n][e];
+      const float probability = ptx::exp2(fma(x, scale2, -lse2.at[n][e % 2]));
+      x = probability;
     });
-    if (masked) mask<true>(scores, place, first_key, first_query, shape.tokens, 0.0f);
+    if (masked) {
+      mask<true>(scores, place, first_key, first_query, shape, 0.0f);
+    }
     after_dropout = scores;
     for_kept<true, kRowTiles, kAttentionTileColumns>(dropout, dropout_base(shape, batch, head), place,
                                                      first_key, first_query, shape.tokens,
                                                      [&](int m, int n, int e, bool is_kept) {
                                                        float& x = scores.at[m][n][e];
+                                                       float& weight = after_dropout.at[m][n][e];
                                                        x = is_kept ? x : -x;
-                                                       after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
+                                                       weight = fmaxf(x, 0.0f);
                                                      });
   }
 
@@ -286,6 +347,7 @@ struct KeyBlock {
   int count;       // keys that exist, at least 1
   int first_tile;  // of queries
   int tiles;
+  int end_query;
 
   __device__ __forceinline__ explicit KeyBlock(const AttentionShape& shape) {
     const int blocks = (shape.tokens + kAttentionTileRows - 1) / kAttentionTileRows;
@@ -296,8 +358,10 @@ struct KeyBlock {
     kv_head = row % shape.kv_heads;
     first = block * kAttentionTileRows;
     count = valid_rows<kAttentionTileRows>(shape.tokens, first);
-    first_tile = first / kAttentionTileColumns;
-    tiles = (shape.tokens + kAttentionTileColumns - 1) / kAttentionTileColumns - first_tile;
+    const TokenRange seeing = queries_of_any(shape, first, first + count - 1);
+    first_tile = seeing.first / kAttentionTileColumns;
+    tiles = (seeing.end + kAttentionTileColumns - 1) / kAttentionTileColumns - first_tile;
+    end_query = seeing.end;
   }
 };
 
@@ -339,7 +403,7 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
                           next_query,
                       valid);
     next_query += kAttentionTileColumns;
-    if (next_query >= shape.tokens) next_query = first_query, ++next_head;
+    if (next_query >= block.end_query) next_query = first_query, ++next_head;
   };
   start(0, 0);
 
@@ -357,8 +421,9 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
     ColumnTerms lse2, delta;
     Fragment<kRowTiles, kAttentionTileColumns> after_dropout;
     lse2.load(tile_terms, place);
-    tile.make_probabilities(scores, after_dropout, lse2, shape, dropout,
-                            query < block.first + kAttentionTileRows - 1);
+    tile.make_probabilities(
+        scores, after_dropout, lse2, shape, dropout,
+        !sees_all({query, query + kAttentionTileColumns}, {block.first, block.first + kAttentionTileRows}));
     MmaProduct::Weights<kAttentionTileColumns> weights;
     MmaProduct::round(weights, after_dropout);
     MmaProduct::accumulate<kAttentionTileColumns>(value_sums, place, weights, d_outs + stage * column_bytes,
@@ -370,7 +435,7 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
     MmaProduct::accumulate<kAttentionTileColumns>(key_sums, place, d_weights, queries + stage * column_bytes,
                                                   first_column);
     query += kAttentionTileColumns;
-    if (query >= shape.tokens) query = first_query, ++head;
+    if (query >= block.end_query) query = first_query, ++head;
   };
   const auto first = [&](int stage) { compute(0, stage); };
   MmaProduct::clear(key_sums);

@@ -13,6 +13,39 @@ namespace attention_code {
 constexpr int kRowTiles = 2;  // of 16 rows, a warp
 constexpr int kColumns = 32;
 
+namespace {
+
+// A query sees its own token and those before it.
+struct CausalMask {
+  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
+  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
+};
+
+// The keys that any of the queries first to last sees.
+HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
+  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
+}
+
+// The keys that all of them see; there may be none.
+HYDRAC_FN constexpr TokenRange keys_of_all(int first, int last) {
+  return {CausalMask::keys_of(last).first, CausalMask::keys_of(first).end};
+}
+
+}  // namespace
+
+// What becomes of a query's product with a key before the softmax. A score is factor * value(q . k), and
+// slope(value) is its derivative over scale: d_q = scale * sum of slope * d_score * k. `shape` has the scale,
+// and what else a rule reads.
+
+namespace {
+
+// scale * q . k
+struct LinearScores {
+  HYDRAC_FN static constexpr float factor(const AttentionShape& shape) { return shape.scale; }
+};
+
+}  // namespace
+
 // The matrix products of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
 // registers.
 
@@ -162,9 +195,9 @@ __device__ __forceinline__ void store_rows(f16* to, std::int64_t token_stride, i
 }
 
 // The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
-// other tiles, first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more
-// than one stage the next tile's copies run while one computes. With three, products may still read a tile
-// while the next one computes.
+// other tiles, counted from the first one that is visited, first(stage) when tile 0 is there and
+// compute(index, stage) for each tile after it. With more than one stage the next tile's copies run while one
+// computes. With three, products may still read a tile while the next one computes.
 template <class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
   const auto receive = [] {
@@ -188,10 +221,11 @@ __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& f
 // keys in the L2 cache, and under the causal mask the longest come first.
 struct QueryBlock {
   int batch, head, kv_head;
-  int first;     // query
-  int count;     // queries that exist, at least 1
-  int tiles;     // of keys that any of them may see
-  int unmasked;  // how many of these need no mask
+  int first;       // query
+  int count;       // queries that exist, at least 1
+  int first_tile;  // of keys that any of them sees
+  int tiles;
+  TokenRange unmasked;  // tiles of keys that all of them see: they need no mask
 
   __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
     const int blocks = (shape.tokens + kRows - 1) / kRows;
@@ -202,18 +236,37 @@ struct QueryBlock {
     kv_head = head / (shape.heads / shape.kv_heads);
     first = (blocks - 1 - block) * kRows;
     count = valid_rows<kRows>(shape.tokens, first);
-    const int keys = first + count;
-    tiles = (keys + kColumns - 1) / kColumns;
-    unmasked = (first + 1) / kColumns;
+    const int last = first + count - 1;
+    const TokenRange seen = keys_of_any(first, last);
+    const TokenRange seen_by_all = keys_of_all(first, last);
+    first_tile = seen.first / kColumns;
+    tiles = (seen.end + kColumns - 1) / kColumns - first_tile;
+    unmasked = {(seen_by_all.first + kColumns - 1) / kColumns, seen_by_all.end / kColumns};
   }
+
+  __device__ __forceinline__ bool needs_mask(int tile) const { return tile >= unmasked.end; }
 };
+
+// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
+// and key of row 0 and column 0 are given; rows are keys if `transposed`.
+template <bool transposed, int row_tiles, int N>
+__device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row,
+                                     int first_column, const SequenceShape& shape, float value) {
+  for_elements<row_tiles, N>([&](int m, int n, int e) {
+    const int row = first_row + place.row<row_tiles>(m, e / 2);
+    const int column = first_column + place.column(n, e);
+    const int query = row, key = column;
+    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
+  });
+}
 
 }  // namespace
 
 // The first half of attention's backward: d_q, and the query terms that the second half reads.
 //
 // Probabilities are recomputed from q, k and lse. With P the probabilities, f the dropout factors (0 or
-// keep_scale) and delta = rowsum(d_out * out):  d_s = P * (f * (d_out v^T) - delta),  d_q = scale * d_s k.
+// keep_scale), s' the slope of the scores and delta = rowsum(d_out * out):
+//   d_s = s' * P * (f * (d_out v^T) - delta),  d_q = scale * d_s k.
 // The backward pass is two kernels, one that owns queries and one that owns keys: scores and d_out v^T are
 // computed twice, seven products instead of five, but nothing is summed across blocks. So it is deterministic
 // without atomics or partial sums in memory, and d_s goes from one product to the next in registers.
@@ -242,10 +295,10 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
   RowLoader<kRows>(q.token_stride).start(queries, q.at(block.batch, block.first, block.head), block.count);
   RowLoader<kRows>(d_out.token_stride).start(d_outs, d_out_from, block.count);
   const RowLoader<kColumns> load_keys(k.token_stride), load_values(v.token_stride);
-  const auto* k_from = k.at(block.batch, 0, block.kv_head);
-  const auto* v_from = v.at(block.batch, 0, block.kv_head);
-  const auto start = [&](int tile, int stage) {
-    const int valid = valid_rows<kColumns>(shape.tokens, tile * kColumns);
+  const auto* k_from = k.at(block.batch, block.first_tile * kColumns, block.kv_head);
+  const auto* v_from = v.at(block.batch, block.first_tile * kColumns, block.kv_head);
+  const auto start = [&](int index, int stage) {
+    const int valid = valid_rows<kColumns>(shape.tokens, (block.first_tile + index) * kColumns);
     load_keys.start(keys + stage * column_bytes, k_from, valid);
     load_values.start(values + stage * column_bytes, v_from, valid);
     k_from += kColumns * k.token_stride;
@@ -271,17 +324,20 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
     }
   }
 
-  const float scale2 = shape.scale * kLog2E;
+  const float scale2 = LinearScores::factor(shape) * kLog2E;
   Fragment<kRowTiles, kPaddedDim> sums;
-  const auto compute = [&](int tile, int stage) {
+  const auto compute = [&](int index, int stage) {
+    const int tile = block.first_tile + index;
     Fragment<kRowTiles, kColumns> scores, gradients;
     MmaProduct::scores<kColumns>(scores, place, queries, keys + stage * column_bytes);
     MmaProduct::scores<kColumns>(gradients, place, d_outs, values + stage * column_bytes);
     for_elements<kRowTiles, kColumns>([&](int m, int n, int e) {
-      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -own[m][e / 2].lse2));
+      float& x = scores.at[m][n][e];
+      const float probability = ptx::exp2(fma(x, scale2, -own[m][e / 2].lse2));
+      x = probability;
     });
-    if (tile >= block.unmasked) {
-      mask<false>(scores, place, block.first, tile * kColumns, shape.tokens, 0.0f);
+    if (block.needs_mask(tile)) {
+      mask<false>(scores, place, block.first, tile * kColumns, shape, 0.0f);
     }
     const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
     for_kept<false, kRowTiles, kColumns>(dropout, dropout_index, place, block.first, tile * kColumns,

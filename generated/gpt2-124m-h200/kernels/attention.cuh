@@ -40,6 +40,8 @@ struct Heads {
 struct SequenceShape {
   int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
   float scale;                  // scores are scale * q . k
+  int window = 0;               // how many tokens a query sees, its own among them, where masks limit it
+  float softcap = 0.0f;         // what no score is larger than, where there is such a limit
 };
 
 struct AttentionShape : SequenceShape {
@@ -71,6 +73,16 @@ inline constexpr int kGradientRows = 128, kGradientColumns = 64, kGradientDim = 
 HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
   return static_cast<int>((tokens + kGradientRows - 1) / kGradientRows) * (kGradientRows / kGradientColumns);
 }
+
+// Who may see whom in attention, as the kernels of every target, their cost and their references share it. A
+// mask answers for one query, or for one key, with a range of tokens of the other side. Neither end of a
+// range decreases from one token to the next, so that a tile's range follows from its first and last token.
+// `shape` has the sequence's `tokens`, and what else a mask reads.
+
+// Tokens [first, end) of a sequence.
+struct TokenRange {
+  int first, end;
+};
 
 // ---- The part of a product that a thread has in registers, and where it lies in the block's tile
 
@@ -223,19 +235,6 @@ __device__ __forceinline__ int valid_rows(int tokens, int first) {
 // ---- What happens to a fragment of scores between two products: masks, the running softmax, dropout
 
 constexpr float kLog2E = 1.44269504f;
-
-// Gives the elements of keys that their query may not see `value`: those after it, and those past the
-// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
-template <bool transposed>
-__device__ __forceinline__ void mask(Fragment<64>& c, const Place& place, int first_row, int first_column,
-                                     int tokens, float value) {
-  for_elements([&](int m, int n, int e) {
-    const int row = first_row + place.row(m, e / 2);
-    const int column = first_column + place.column(n, e);
-    const int query = transposed ? column : row, key = transposed ? row : column;
-    if (key >= tokens || key > query) c.at[m][n][e] = value;
-  });
-}
 
 // Who computes what in attention_gradients, in which order, and where blocks of threads leave what the others
 // need.

@@ -18,6 +18,39 @@ constexpr int kRowLoaderRows = 64;
 constexpr int kPaddedDim = 64;
 constexpr int kStages = 3;
 
+namespace {
+
+// A query sees its own token and those before it.
+struct CausalMask {
+  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
+  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
+};
+
+// The keys that any of the queries first to last sees.
+HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
+  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
+}
+
+// The keys that all of them see; there may be none.
+HYDRAC_FN constexpr TokenRange keys_of_all(int first, int last) {
+  return {CausalMask::keys_of(last).first, CausalMask::keys_of(first).end};
+}
+
+}  // namespace
+
+// What becomes of a query's product with a key before the softmax. A score is factor * value(q . k), and
+// slope(value) is its derivative over scale: d_q = scale * sum of slope * d_score * k. `shape` has the scale,
+// and what else a rule reads.
+
+namespace {
+
+// scale * q . k
+struct LinearScores {
+  HYDRAC_FN static constexpr float factor(const SequenceShape& shape) { return shape.scale; }
+};
+
+}  // namespace
+
 // The matrix products of one warpgroup with wgmma (sm_90a). The policy is product_mma.cuh's. They run on
 // their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
 // unfinished, and settle() stands before sums are read or written.
@@ -114,9 +147,9 @@ class RowLoader {
 };
 
 // The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
-// other tiles, first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more
-// than one stage the next tile's copies run while one computes. With three, products may still read a tile
-// while the next one computes.
+// other tiles, counted from the first one that is visited, first(stage) when tile 0 is there and
+// compute(index, stage) for each tile after it. With more than one stage the next tile's copies run while one
+// computes. With three, products may still read a tile while the next one computes.
 template <class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
   const auto receive = [] {
@@ -141,10 +174,11 @@ __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& f
 // keys in the L2 cache, and under the causal mask the longest come first.
 struct QueryBlock {
   int batch, head, kv_head;
-  int first;     // query
-  int count;     // queries that exist, at least 1
-  int tiles;     // of keys that any of them may see
-  int unmasked;  // how many of these need no mask
+  int first;       // query
+  int count;       // queries that exist, at least 1
+  int first_tile;  // of keys that any of them sees
+  int tiles;
+  TokenRange unmasked;  // tiles of keys that all of them see: they need no mask
 
   __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
     const int blocks = (shape.tokens + kAttentionTileRows - 1) / kAttentionTileRows;
@@ -155,10 +189,15 @@ struct QueryBlock {
     kv_head = head / (shape.heads / shape.kv_heads);
     first = (blocks - 1 - block) * kAttentionTileRows;
     count = valid_rows<kAttentionTileRows>(shape.tokens, first);
-    const int keys = first + count;
-    tiles = (keys + kColumns - 1) / kColumns;
-    unmasked = (first + 1) / kColumns;
+    const int last = first + count - 1;
+    const TokenRange seen = keys_of_any(first, last);
+    const TokenRange seen_by_all = keys_of_all(first, last);
+    first_tile = seen.first / kColumns;
+    tiles = (seen.end + kColumns - 1) / kColumns - first_tile;
+    unmasked = {(seen_by_all.first + kColumns - 1) / kColumns, seen_by_all.end / kColumns};
   }
+
+  __device__ __forceinline__ bool needs_mask(int tile) const { return tile >= unmasked.end; }
 };
 
 constexpr float kLn2 = 0.693147181f;
@@ -174,10 +213,23 @@ __device__ __forceinline__ float quad_max(float x) {
   return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
 }
 
+// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
+// and key of row 0 and column 0 are given; rows are keys if `transposed`.
+template <bool transposed>
+__device__ __forceinline__ void mask(Fragment<64>& c, const Place& place, int first_row, int first_column,
+                                     const SequenceShape& shape, float value) {
+  for_elements([&](int m, int n, int e) {
+    const int row = first_row + place.row(m, e / 2);
+    const int column = first_column + place.column(n, e);
+    const int query = row, key = column;
+    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
+  });
+}
+
 // Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
 // calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
 // it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
-// own until finish().
+// own until finish(). Unless rows_begin_late, each row has a score that is not masked in the first tile.
 struct RunningSoftmax {
   static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
 
@@ -193,8 +245,7 @@ struct RunningSoftmax {
   }
 
   // Scores become probabilities but for the sum. Returns whether rescale, which sums of earlier columns
-  // shrink by, is not all ones for the warp. Each row must have a score that is not masked in the first tile:
-  // key 0 is one.
+  // shrink by, is not all ones for the warp.
   __device__ __forceinline__ bool step(Fragment<64>& c, float scale2, float (&rescale)[kRowTiles][2]) {
     bool moved = false;
 #pragma unroll
@@ -209,13 +260,14 @@ struct RunningSoftmax {
         rescale[m][half] = moves ? ptx::exp2(shift[m][half] - top) : 1.0f;
         shift[m][half] = moves ? top : shift[m][half];
         moved = moved || moves;
+        const float base = shift[m][half];
         float total[2] = {};
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             float& x = c.at[m][n][2 * half + e];
-            x = ptx::exp2(fma(x, scale2, -shift[m][half]));
+            x = ptx::exp2(fma(x, scale2, -base));
             total[e] += x;
           }
         }
@@ -236,7 +288,7 @@ struct RunningSoftmax {
 
 }  // namespace
 
-// The forward of attention: out = dropout(softmax(scale q k^T)) v and lse, the log of the softmax's
+// The forward of attention: out = dropout(softmax(scores of q k^T)) v and lse, the log of the softmax's
 // denominator.
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
@@ -261,10 +313,10 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
   const QueryBlock block(shape);
   RowLoader(q.token_stride).start(queries, q.at(block.batch, block.first, block.head), block.count);
   const RowLoader load_keys(k.token_stride), load_values(v.token_stride);
-  const auto* k_from = k.at(block.batch, 0, block.kv_head);
-  const auto* v_from = v.at(block.batch, 0, block.kv_head);
-  const auto start = [&](int tile, int stage) {
-    const int valid = valid_rows<kColumns>(shape.tokens, tile * kColumns);
+  const auto* k_from = k.at(block.batch, block.first_tile * kColumns, block.kv_head);
+  const auto* v_from = v.at(block.batch, block.first_tile * kColumns, block.kv_head);
+  const auto start = [&](int index, int stage) {
+    const int valid = valid_rows<kColumns>(shape.tokens, (block.first_tile + index) * kColumns);
     load_keys.start(keys + stage * column_bytes, k_from, valid);
     load_values.start(values + stage * column_bytes, v_from, valid);
     k_from += kColumns * k.token_stride;
@@ -272,7 +324,7 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
   };
   start(0, 0);
 
-  const float scale2 = shape.scale * kLog2E;
+  const float scale2 = LinearScores::factor(shape) * kLog2E;
   RunningSoftmax softmax;
   Fragment<kPaddedDim> sums;
   WgmmaProduct::Weights weights;
@@ -281,10 +333,11 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
     WgmmaProduct::scores(scores, place, queries, keys + stage * column_bytes);
     WgmmaProduct::commit();
   };
-  // From scores to probabilities; whether earlier sums must be rescaled.
-  const auto soften = [&](Fragment<kColumns>& scores, int tile, float(&rescale)[kRowTiles][2]) {
-    if (tile >= block.unmasked) {
-      mask<false>(scores, place, block.first, tile * kColumns, shape.tokens, -kInfinity);
+  // From products to probabilities; whether earlier sums must be rescaled.
+  const auto apply_softmax = [&](Fragment<kColumns>& scores, int index, float(&rescale)[kRowTiles][2]) {
+    const int tile = block.first_tile + index;
+    if (block.needs_mask(tile)) {
+      mask<false>(scores, place, block.first, tile * kColumns, shape, -kInfinity);
     }
     const bool moved = softmax.step(scores, scale2, rescale);
     return moved;
@@ -304,17 +357,17 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
     multiply_scores(scores, stage);
     WgmmaProduct::wait<0>();
     WgmmaProduct::settle(scores);
-    soften(scores, 0, rescale);
+    apply_softmax(scores, 0, rescale);
     WgmmaProduct::round(weights, scores);
   };
-  const auto compute = [&](int tile, int stage) {
+  const auto compute = [&](int index, int stage) {
     Fragment<kColumns> scores;
     float rescale[kRowTiles][2];
     multiply_scores(scores, stage);
-    add_values(before, tile > 1);
+    add_values(before, index > 1);
     WgmmaProduct::wait<1>();
     WgmmaProduct::settle(scores);
-    const bool moved = soften(scores, tile, rescale);
+    const bool moved = apply_softmax(scores, index, rescale);
     WgmmaProduct::wait<0>();
     WgmmaProduct::settle(sums);
     if (moved) sums.scale_rows(rescale);

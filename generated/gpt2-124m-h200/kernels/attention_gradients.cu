@@ -31,6 +31,55 @@ HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
   return (rows + sections - 1) / sections;
 }
 
+// A query sees its own token and those before it.
+struct CausalMask {
+  HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
+  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
+  HYDRAC_FN static constexpr TokenRange queries_of(const AttentionShape& shape, int key) {
+    return {key, static_cast<int>(shape.tokens)};
+  }
+};
+
+// The keys that any of the queries first to last sees.
+HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
+  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
+}
+
+// The keys that all of them see; there may be none.
+HYDRAC_FN constexpr TokenRange keys_of_all(int first, int last) {
+  return {CausalMask::keys_of(last).first, CausalMask::keys_of(first).end};
+}
+
+// The queries that see any of the keys first to last.
+HYDRAC_FN constexpr TokenRange queries_of_any(const AttentionShape& shape, int first, int last) {
+  return {CausalMask::queries_of(shape, first).first, CausalMask::queries_of(shape, last).end};
+}
+
+// Whether each query of a tile sees each of its keys: then no element needs to be tested.
+HYDRAC_FN constexpr bool sees_all(TokenRange queries, TokenRange keys) {
+  const TokenRange seen = keys_of_all(queries.first, queries.end - 1);
+  return keys.end <= seen.end;
+}
+
+// Whether any query of a tile sees any of its keys.
+HYDRAC_FN constexpr bool sees_any(TokenRange queries, TokenRange keys) {
+  const TokenRange seen = keys_of_any(queries.first, queries.end - 1);
+  return keys.first < seen.end;
+}
+
+}  // namespace
+
+// What becomes of a query's product with a key before the softmax. A score is factor * value(q . k), and
+// slope(value) is its derivative over scale: d_q = scale * sum of slope * d_score * k. `shape` has the scale,
+// and what else a rule reads.
+
+namespace {
+
+// scale * q . k
+struct LinearScores {
+  HYDRAC_FN static constexpr float factor(const AttentionShape& shape) { return shape.scale; }
+};
+
 }  // namespace
 
 // The matrix products of one warpgroup with wgmma (sm_90a). The policy is product_mma.cuh's. They run on
@@ -94,6 +143,19 @@ __device__ __forceinline__ void start_rows(std::uint32_t to, const bf16* from, s
   }
 }
 
+// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
+// and key of row 0 and column 0 are given; rows are keys if `transposed`.
+template <bool transposed>
+__device__ __forceinline__ void mask(Fragment<64>& c, const Place& place, int first_row, int first_column,
+                                     const SequenceShape& shape, float value) {
+  for_elements([&](int m, int n, int e) {
+    const int row = first_row + place.row(m, e / 2);
+    const int column = first_column + place.column(n, e);
+    const int query = column, key = row;
+    if (key >= shape.tokens || !CausalMask::sees(query, key)) c.at[m][n][e] = value;
+  });
+}
+
 // How many queries of a tile exist: it may be none.
 __device__ __forceinline__ int valid_queries(int tokens, int first) {
   return tokens % kGradientRows == 0 ? kGradientColumns : max(0, min(tokens - first, kGradientColumns));
@@ -108,8 +170,13 @@ struct GradientTile {
   __device__ __forceinline__ int first_key() const { return block * kGradientRows; }
   __device__ __forceinline__ int first_query() const { return tile * kGradientColumns; }
 
-  // The last block of keys that its queries see, which adds last.
-  __device__ __forceinline__ int last_block() const { return first_query() / kGradientRows; }
+  // The first and the last block of keys that its queries see: one adds first, the other last.
+  __device__ __forceinline__ int first_block() const {
+    return CausalMask::keys_of(first_query()).first / kGradientRows;
+  }
+  __device__ __forceinline__ int last_block() const {
+    return (CausalMask::keys_of(first_query()).end - 1) / kGradientRows;
+  }
   // Its place among all tiles.
   __device__ __forceinline__ std::int64_t index(const AttentionShape& shape) const {
     return static_cast<std::int64_t>(batch * shape.heads + head) * gradient_query_tiles(shape.tokens) + tile;
@@ -136,9 +203,15 @@ struct GradientPiece {
     const int block = in_section / section_rows;
     const int row = section * at_once + in_section - block * section_rows;
     const int batch = row / shape.kv_heads, kv_head = row - batch * shape.kv_heads;
-    const int tiles = gradient_query_tiles(shape.tokens);
-    const int unseen = block * (kGradientRows / kGradientColumns);  // tiles
-    return {{batch, kv_head, block, kv_head * group, tiles - 1}, (tiles - unseen) * group};
+    const TokenRange tiles = query_tiles(shape, block);
+    return {{batch, kv_head, block, kv_head * group, tiles.end - 1}, (tiles.end - tiles.first) * group};
+  }
+  // The tiles of queries that see a block of keys.
+  static __device__ __forceinline__ TokenRange query_tiles(const AttentionShape& shape, int block) {
+    const int first_key = block * kGradientRows;
+    const TokenRange seeing = queries_of_any(shape, first_key, first_key + kGradientRows - 1);
+    const int all = gradient_query_tiles(shape.tokens);
+    return {seeing.first / kGradientColumns, all};
   }
   static __device__ __forceinline__ int count(const AttentionShape& shape) {
     return shape.batch * shape.kv_heads * ((shape.tokens + kGradientRows - 1) / kGradientRows);
@@ -333,12 +406,13 @@ __device__ __forceinline__ void for_gradient_tiles(const AttentionShape& shape, 
 __device__ __forceinline__ void wait_for_turns(const AttentionShape& shape, const GradientShared& shared,
                                                const GradientWorkspace& workspace) {
   for_gradient_tiles(shape, shared, [&](int count, const GradientTile& tile) {
-    const bool takes_sum = tile.block > 0 && tile.block == tile.last_block();
+    const int turn = tile.block - tile.first_block();
+    const bool takes_sum = turn > 0 && tile.block == tile.last_block();
     // There are four barriers, and two places for sums.
     const int free = takes_sum ? count + 2 : count;
     barrier::wait(shared.has_passed_on(free), free / 4 - 1);
     const std::int64_t index = tile.index(shape);
-    while (ptx::load_acquire(workspace.turns + index) != static_cast<unsigned>(tile.block)) {
+    while (ptx::load_acquire(workspace.turns + index) != static_cast<unsigned>(turn)) {
     }
     if (takes_sum) {
       ptx::fence_async_proxy();
@@ -356,7 +430,8 @@ __device__ __forceinline__ void pass_turns_on(const AttentionShape& shape, const
                                               const GradientWorkspace& workspace) {
   for_gradient_tiles(shape, shared, [&](int count, const GradientTile& tile) {
     barrier::wait(shared.has_added(count), count / 4);
-    ptx::store_release(workspace.turns + tile.index(shape), static_cast<unsigned>(tile.block + 1));
+    const int turn = tile.block - tile.first_block();
+    ptx::store_release(workspace.turns + tile.index(shape), static_cast<unsigned>(turn + 1));
     barrier::arrive(shared.has_passed_on(count));
   });
 }
@@ -392,16 +467,21 @@ struct TransposedTile {
   Place place;  // of the thread in the rows from first_key on
   int batch, head, first_key, first_query;
 
-  // Scores become probabilities; dropped ones turn negative, which says so without another register.
-  // after_dropout: what d_v is made of but for keep_scale. `masked`: some query may not see some key.
+  // Products become probabilities, times the slope of their scores; dropped ones turn negative, which says so
+  // without another register. after_dropout: what d_v is made of but for keep_scale. `masked`: some query may
+  // not see some key.
   __device__ __forceinline__ void make_probabilities(Fragment<64>& scores, Fragment<64>& after_dropout,
                                                      const ColumnTerms& lse2, const AttentionShape& shape,
                                                      bool masked) const {
-    const float scale2 = shape.scale * kLog2E;
+    const float scale2 = LinearScores::factor(shape) * kLog2E;
     for_elements([&](int m, int n, int e) {
-      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
+      float& x = scores.at[m][n][e];
+      const float probability = ptx::exp2(fma(x, scale2, -lse2.at[n][e % 2]));
+      x = probability;
     });
-    if (masked) mask<true>(scores, place, first_key, first_query, shape.tokens, 0.0f);
+    if (masked) {
+      mask<true>(scores, place, first_key, first_query, shape, 0.0f);
+    }
     after_dropout = scores;
   }
 
@@ -543,13 +623,14 @@ class GradientWarpgroup {
   }
 
   // From scores and d_out v^T to probabilities, rounded, and d_s. Zeros where no query sees a key of the
-  // warpgroup: under the causal mask the second one's last tile of a piece. Its products run all the same;
-  // left out by a branch, the kernel was as fast (-0.5% to +1.5% on an H200).
+  // warpgroup, such as the second one's last tile of a piece under the causal mask. Its products run all the
+  // same; left out by a branch, the kernel was as fast (-0.5% to +1.5% on an H200).
   __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now, const ColumnTerms& lse2) {
     WgmmaProduct::settle(scores_);
     WgmmaProduct::settle(gradients_);
     const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
-    if (!now.exists || query + kAttentionTileColumns <= own_key) {
+    const TokenRange queries{query, query + kAttentionTileColumns}, keys{own_key, own_key + 64};
+    if (!now.exists || !sees_any(queries, keys)) {
       scores_.clear();
       gradients_.clear();
       WgmmaProduct::round(weights_, scores_);
@@ -557,7 +638,7 @@ class GradientWarpgroup {
     }
     const TransposedTile tile{in_group_, now.tile.batch, now.tile.head, own_key, query};
     Fragment<kAttentionTileColumns> after_dropout;
-    tile.make_probabilities(scores_, after_dropout, lse2, shape_, query < own_key + 63);
+    tile.make_probabilities(scores_, after_dropout, lse2, shape_, !sees_all(queries, keys));
     WgmmaProduct::round(weights_, after_dropout);
     ColumnTerms delta;
     delta.load(shared_.terms(count) + kAttentionTileColumns * 4, in_group_);
@@ -572,25 +653,26 @@ class GradientWarpgroup {
   }
 
   // Adds the warpgroup's half of a tile's d_q to the sum in memory, when it is the block's turn. The first
-  // block of keys stores, the last one adds the sum to its own and writes d_q.
+  // block of keys that the queries see stores, the last one adds the sum to its own and writes d_q.
   __device__ __forceinline__ void add_query_sum(int count, const GradientTile& tile) {
     WgmmaProduct::settle(query_sum_);
     barrier::wait(shared_.has_turn(count), count / 4);
     const int thread =
         own_ * (kAttentionTileColumns * kHeadDim / 2) + static_cast<int>(threadIdx.x) % 128 * 4;
+    const bool is_first = tile.block == tile.first_block();
     if (tile.block < tile.last_block()) {
       float* to = to_.query_sums + tile.index(shape_) * (kAttentionTileColumns * kHeadDim) + thread;
 #pragma unroll
       for (int n = 0; n < kHeadDim / 16; ++n) {
         const float(&x)[4] = query_sum_.at[0][n];
-        if (tile.block > 0) {
+        if (!is_first) {
           ptx::add_to_memory(to + n * 512, x);
         } else {
           store(to + n * 512, Vector<float, 4>{{x[0], x[1], x[2], x[3]}});
         }
       }
     } else {
-      if (tile.block > 0) {
+      if (!is_first) {
 #pragma unroll
         for (int n = 0; n < kHeadDim / 16; ++n) {
           const auto sum = ptx::load_shared<4>(shared_.sum(count) + (thread + n * 512) * 4);

@@ -28,7 +28,7 @@ inline float sum_lanes(Vector<lanes> value) {
 namespace detail {
 
 struct alignas(64) BackwardScratch {
-  float queries[kHeadDim * kQueryTile];        // scale * q, transposed: [head_dim, query]
+  float queries[kHeadDim * kQueryTile];        // query_factor() * q, transposed: [head_dim, query]
   float d_out[kHeadDim * kQueryTile];          // dout, transposed
   float probabilities[kKeyTile * kQueryTile];  // [key, query]; scores before, dropout applied after
   float d_scores[kKeyTile * kQueryTile];       // d probabilities before
@@ -68,9 +68,13 @@ inline void softmax_gradient_tile(const AttentionShape& shape, const AttentionDr
       dropout_factors(shape, dropout, tile, v, key, factors);
 #pragma omp simd simdlen(kLanes)
       for (int lane = 0; lane < kLanes; ++lane) {
-        const float probability = exp(probabilities[lane] - lse[lane]);
+        const float value = probabilities[lane];
+        const float score = value;
+        const float probability = exp(score - lse[lane]);
         const float factor = factors[lane];
-        d_scores[lane] = probability * (d_scores[lane] * factor - delta[lane]) * shape.scale;
+        const float d_score = probability * (d_scores[lane] * factor - delta[lane]) * shape.scale;
+        // A masked value is -infinity, and its slope no number.
+        d_scores[lane] = d_score;
         probabilities[lane] = probability * factor;
       }
     }
@@ -123,7 +127,7 @@ inline void backward_block(const AttentionShape& shape, Tile tile, const ConstHe
   const float* q_rows = q.at(tile.batch, tile.first_query, tile.head);
   const float* dout_rows = dout.at(tile.batch, tile.first_query, tile.head);
   float* dq_rows = dq.at(tile.batch, tile.first_query, tile.head);
-  transpose(tile.queries, q_rows, q.token_stride, shape.scale, scratch.queries, kQueryTile);
+  transpose(tile.queries, q_rows, q.token_stride, query_factor(shape), scratch.queries, kQueryTile);
   transpose(tile.queries, dout_rows, dout.token_stride, 1.0f, scratch.d_out, kQueryTile);
   const float* lse_row = lse + (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query;
   for (int i = 0; i < kQueryTile; ++i) {
@@ -133,10 +137,7 @@ inline void backward_block(const AttentionShape& shape, Tile tile, const ConstHe
   row_dots(tile.queries, dout_rows, dout.token_stride, out.at(tile.batch, tile.first_query, tile.head),
            out.token_stride, scratch.delta);
 
-  const std::int64_t last_key = tile.first_query + tile.queries;
-  for (tile.first_key = 0; tile.first_key < last_key; tile.first_key += kKeyTile) {
-    tile.keys = static_cast<int>(last_key - tile.first_key < kKeyTile ? last_key - tile.first_key : kKeyTile);
-    tile.diagonal = tile.first_key + tile.keys > tile.first_query;
+  for_key_tiles(tile, [&](bool is_first) {
     const float* keys = k.at(tile.batch, tile.first_key, kv_head);
     score_product(tile, keys, k.token_stride, scratch.queries, scratch.probabilities);
     score_product(tile, v.at(tile.batch, tile.first_key, kv_head), v.token_stride, scratch.d_out,
@@ -148,12 +149,12 @@ inline void backward_block(const AttentionShape& shape, Tile tile, const ConstHe
                 sums.dv + tile.first_key * sums.dv_stride, sums.dv_stride);
     add_to_keys(tile, scratch.d_scores, q_rows, q.token_stride, sums.dk + tile.first_key * sums.dk_stride,
                 sums.dk_stride);
-    if (tile.first_key == 0) {
+    if (is_first) {
       add_to_queries<Start::zero>(tile, scratch.d_scores, keys, k.token_stride, dq_rows, dq.token_stride);
     } else {
       add_to_queries<Start::add>(tile, scratch.d_scores, keys, k.token_stride, dq_rows, dq.token_stride);
     }
-  }
+  });
 }
 
 // One part of one (batch, kv head): its blocks of queries in order.

@@ -23,6 +23,7 @@ struct alignas(64) ForwardScratch {
 };
 
 // Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date.
+// rows_begin_late: a query may see no key of the first tiles that are visited.
 inline void softmax_tile(const Tile& tile, ForwardScratch& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {
     const int first = v * kLanes;
@@ -84,26 +85,23 @@ inline void forward_block(const AttentionShape& shape, Tile tile, const ConstHea
   constexpr float infinity = __builtin_inff();
   const std::int64_t kv_head = tile.head / (shape.heads / shape.kv_heads);
   float* out_rows = out.at(tile.batch, tile.first_query, tile.head);
-  transpose(tile.queries, q.at(tile.batch, tile.first_query, tile.head), q.token_stride, shape.scale,
+  transpose(tile.queries, q.at(tile.batch, tile.first_query, tile.head), q.token_stride, query_factor(shape),
             scratch.queries, kQueryTile);
   for (int i = 0; i < kQueryTile; ++i) scratch.row_max[i] = -infinity, scratch.row_sum[i] = 0.0f;
 
-  const std::int64_t last_key = tile.first_query + tile.queries;
-  for (tile.first_key = 0; tile.first_key < last_key; tile.first_key += kKeyTile) {
-    tile.keys = static_cast<int>(last_key - tile.first_key < kKeyTile ? last_key - tile.first_key : kKeyTile);
-    tile.diagonal = tile.first_key + tile.keys > tile.first_query;
+  for_key_tiles(tile, [&](bool is_first) {
     score_product(tile, k.at(tile.batch, tile.first_key, kv_head), k.token_stride, scratch.queries,
                   scratch.scores);
     mask_scores(tile, -infinity, scratch.scores);
     softmax_tile(tile, scratch);
     drop_probabilities(shape, dropout, tile, scratch.scores);
     const float* values = v.at(tile.batch, tile.first_key, kv_head);
-    if (tile.first_key == 0) {
+    if (is_first) {
       add_values<Start::zero>(tile, scratch, v, values, out, out_rows);
     } else {
       add_values<Start::scale>(tile, scratch, v, values, out, out_rows);
     }
-  }
+  });
 
   float* lse_row = lse + (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query;
   for (int i = 0; i < tile.queries; ++i) {
@@ -121,9 +119,9 @@ constexpr std::size_t attention_forward_workspace(int threads) {
   return static_cast<std::size_t>(threads) * sizeof(detail::ForwardScratch);
 }
 
-// out = softmax(scale * q k^T) v, with keys j <= i only where causal. lse [B,H,T], dense, receives the
-// logarithm of the sum of exp of each row's scaled scores: the backward needs it. head_dim is a multiple
-// of 8. `dropout` is read only when has_dropout. out must overlap no input.
+// out = softmax(scores of q k^T) v; Mask and Scores are policies of attention/mask.h and attention/scores.h.
+// lse [B,H,T], dense, receives the logarithm of the sum of exp of each row's scores: the backward needs it.
+// head_dim is a multiple of 8. `dropout` is read only when has_dropout. out must overlap no input.
 inline void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
                               MutableHeads out, float* lse, const AttentionDropout& dropout,
                               AttentionWorkspace workspace) {

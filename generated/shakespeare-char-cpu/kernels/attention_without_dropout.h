@@ -35,7 +35,9 @@ using MutableHeads = Heads<float>;
 // What does not change while a program runs: one constant of this type per attention op.
 struct AttentionShape {
   std::int64_t batch, tokens, heads, kv_heads;
-  float scale;  // scores are scale * q . k
+  float scale;              // scores are scale * q . k
+  std::int64_t window = 0;  // how many tokens a query sees, its own among them, where masks limit it
+  float softcap = 0.0f;     // what no score is larger than, where there is such a limit
 };
 
 // Scratch memory that the caller owns, aligned to 64 bytes, of any content. `threads` is the number it was
@@ -220,6 +222,26 @@ inline void transpose(int rows, const float* from, std::int64_t from_stride, flo
 
 }  // namespace detail
 
+// Who may see whom in attention, as the kernels of every target, their cost and their references share it. A
+// mask answers for one query, or for one key, with a range of tokens of the other side. Neither end of a
+// range decreases from one token to the next, so that a tile's range follows from its first and last token.
+// `shape` has the sequence's `tokens`, and what else a mask reads.
+
+// Tokens [first, end) of a sequence.
+struct TokenRange {
+  int first, end;
+};
+
+// A query sees its own token and those before it.
+struct CausalMask {
+  HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
+};
+
+// The keys that any of the queries first to last sees.
+HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
+  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
+}
+
 // What the forward and the backward of attention share. A tile of scores lies transposed, [keys, queries]:
 // then only the queries are ever rearranged, keys and values are read where they lie, and the softmax runs
 // down columns.
@@ -237,7 +259,7 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 struct Tile {
   std::int64_t batch, head, first_query, first_key;
   int queries, keys;
-  bool diagonal;  // some of its keys come after some of its queries
+  bool diagonal;  // some of its keys are hidden because they come after some of its queries
 
   int vectors() const { return static_cast<int>(divide_up(queries, kLanes)); }
   // The first query, counted from first_query, that may see this key (counted from first_key).
@@ -264,7 +286,21 @@ inline void score_product(const Tile& tile, const float* rows, std::int64_t row_
   });
 }
 
-// Writes `value` where the key comes after the query, as far as anything reads there.
+// Calls visit() for the tiles of keys that the tile's queries see, in order; is_first says which is the
+// first.
+template <class Visit>
+inline void for_key_tiles(Tile& tile, Visit visit) {
+  const auto first_query = static_cast<int>(tile.first_query);
+  const TokenRange seen = keys_of_any(first_query, first_query + tile.queries - 1);
+  const std::int64_t begin = seen.first / kKeyTile * kKeyTile;
+  for (tile.first_key = begin; tile.first_key < seen.end; tile.first_key += kKeyTile) {
+    tile.keys = static_cast<int>(seen.end - tile.first_key < kKeyTile ? seen.end - tile.first_key : kKeyTile);
+    tile.diagonal = tile.first_key + tile.keys > tile.first_query;
+    visit(tile.first_key == begin);
+  }
+}
+
+// Writes `value` where the query may not see the key, as far as anything reads there.
 inline void mask_scores(const Tile& tile, float value, float* scores) {
   if (!tile.diagonal) return;
   for (int key = 0; key < tile.keys; ++key) {
@@ -274,6 +310,11 @@ inline void mask_scores(const Tile& tile, float value, float* scores) {
       scores[key * kQueryTile + query] = value;
     }
   }
+}
+
+// What the queries are multiplied with before the products, so that linear scores need no pass of their own.
+inline float query_factor(const AttentionShape& shape) {
+  return shape.scale;
 }
 
 }  // namespace detail
@@ -292,6 +333,7 @@ struct alignas(64) ForwardScratch {
 };
 
 // Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date.
+// rows_begin_late: a query may see no key of the first tiles that are visited.
 inline void softmax_tile(const Tile& tile, ForwardScratch& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {
     const int first = v * kLanes;
@@ -339,25 +381,22 @@ inline void forward_block(const AttentionShape& shape, Tile tile, const ConstHea
   constexpr float infinity = __builtin_inff();
   const std::int64_t kv_head = tile.head / (shape.heads / shape.kv_heads);
   float* out_rows = out.at(tile.batch, tile.first_query, tile.head);
-  transpose(tile.queries, q.at(tile.batch, tile.first_query, tile.head), q.token_stride, shape.scale,
+  transpose(tile.queries, q.at(tile.batch, tile.first_query, tile.head), q.token_stride, query_factor(shape),
             scratch.queries, kQueryTile);
   for (int i = 0; i < kQueryTile; ++i) scratch.row_max[i] = -infinity, scratch.row_sum[i] = 0.0f;
 
-  const std::int64_t last_key = tile.first_query + tile.queries;
-  for (tile.first_key = 0; tile.first_key < last_key; tile.first_key += kKeyTile) {
-    tile.keys = static_cast<int>(last_key - tile.first_key < kKeyTile ? last_key - tile.first_key : kKeyTile);
-    tile.diagonal = tile.first_key + tile.keys > tile.first_query;
+  for_key_tiles(tile, [&](bool is_first) {
     score_product(tile, k.at(tile.batch, tile.first_key, kv_head), k.token_stride, scratch.queries,
                   scratch.scores);
     mask_scores(tile, -infinity, scratch.scores);
     softmax_tile(tile, scratch);
     const float* values = v.at(tile.batch, tile.first_key, kv_head);
-    if (tile.first_key == 0) {
+    if (is_first) {
       add_values<Start::zero>(tile, scratch, v, values, out, out_rows);
     } else {
       add_values<Start::scale>(tile, scratch, v, values, out, out_rows);
     }
-  }
+  });
 
   float* lse_row = lse + (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query;
   for (int i = 0; i < tile.queries; ++i) {
@@ -375,9 +414,9 @@ constexpr std::size_t attention_forward_workspace(int threads) {
   return static_cast<std::size_t>(threads) * sizeof(detail::ForwardScratch);
 }
 
-// out = softmax(scale * q k^T) v, with keys j <= i only where causal. lse [B,H,T], dense, receives the
-// logarithm of the sum of exp of each row's scaled scores: the backward needs it. head_dim is a multiple
-// of 8. `dropout` is read only when has_dropout. out must overlap no input.
+// out = softmax(scores of q k^T) v; Mask and Scores are policies of attention/mask.h and attention/scores.h.
+// lse [B,H,T], dense, receives the logarithm of the sum of exp of each row's scores: the backward needs it.
+// head_dim is a multiple of 8. `dropout` is read only when has_dropout. out must overlap no input.
 inline void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
                               MutableHeads out, float* lse, AttentionWorkspace workspace) {
   auto* scratch = static_cast<detail::ForwardScratch*>(workspace.data);

@@ -22,6 +22,8 @@ struct Heads {
 struct SequenceShape {
   int tokens, heads, kv_heads;  // query head h reads kv head h / (heads / kv_heads)
   float scale;                  // scores are scale * q . k
+  int window = 0;               // how many tokens a query sees, its own among them, where masks limit it
+  float softcap = 0.0f;         // what no score is larger than, where there is such a limit
 };
 
 struct AttentionShape : SequenceShape {

@@ -5,7 +5,8 @@
 //
 //   constexpr AttentionProblem problem{.capability = 90, .element_bytes = 2, .is_bf16 = true, .head_dim = 64,
 //   ...}; using Config = AttentionConfig<bf16, 64, attention_family(problem),
-//                                  attention_tile(problem, AttentionKernel::forward), causal, has_dropout>;
+//                                  attention_tile(problem, AttentionKernel::forward), CausalMask,
+//                                  LinearScores, has_dropout>;
 //   attention_forward<Config>(shape, q, k, v, out, lse, dropout);
 //
 // in blocks of Config::threads with __launch_bounds__(threads, blocks_per_sm), launched as

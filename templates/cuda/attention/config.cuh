@@ -3,19 +3,24 @@
 #include "cuda/attention/arguments.h"
 #include "cuda/attention/geometry.h"
 #include "cuda/types.cuh"
+// Behind the shapes, which specialized policies name.
+#include "attention/mask.h"
+#include "attention/scores.h"
 
 namespace hydrac::cuda {
 
 // Storage is bf16, f16 or float. `tile` is attention_tile(problem, kernel) for the kernel that uses the
-// config.
-template <class Storage_, int head_dim_, AttentionFamily family_, AttentionTile tile_, bool causal_,
-          bool has_dropout_>
+// config. Mask and Scores are policies of attention/mask.h and attention/scores.h.
+template <class Storage_, int head_dim_, AttentionFamily family_, AttentionTile tile_, class Mask_,
+          class Scores_, bool has_dropout_>
 struct AttentionConfig {
   using Storage = Storage_;
   static constexpr int head_dim = head_dim_;
   static constexpr AttentionFamily family = family_;
   static constexpr AttentionTile tile = tile_;
-  static constexpr bool causal = causal_;
+  using Mask = Mask_;
+  using Scores = Scores_;
+  static constexpr bool causal = Mask_::hides_later;
   static constexpr bool has_dropout = has_dropout_;
 
   static constexpr int padded_dim = padded_head_dim(head_dim);

@@ -1,4 +1,4 @@
-// The forward of attention: out = dropout(softmax(scale q k^T)) v and lse, the log of the softmax's
+// The forward of attention: out = dropout(softmax(scores of q k^T)) v and lse, the log of the softmax's
 // denominator.
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
@@ -21,6 +21,7 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
                                                   Heads<typename Config::Storage> out, float* lse,
                                                   const AttentionDropout& dropout) {
   using Product = typename ProductOf<Config>::Type;
+  using Scores = typename Config::Scores;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
   constexpr int column_bytes = columns * Config::row_bytes;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -33,10 +34,10 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
   RowLoader<Config, Product, Config::rows>(q.token_stride)
       .start(queries, q.at(block.batch, block.first, block.head), block.count);
   const RowLoader<Config, Product, columns> load_keys(k.token_stride), load_values(v.token_stride);
-  const auto* k_from = k.at(block.batch, 0, block.kv_head);
-  const auto* v_from = v.at(block.batch, 0, block.kv_head);
-  const auto start = [&](int tile, int stage) {
-    const int valid = valid_rows<columns>(shape.tokens, tile * columns);
+  const auto* k_from = k.at(block.batch, block.first_tile * columns, block.kv_head);
+  const auto* v_from = v.at(block.batch, block.first_tile * columns, block.kv_head);
+  const auto start = [&](int index, int stage) {
+    const int valid = valid_rows<columns>(shape.tokens, (block.first_tile + index) * columns);
     load_keys.start(keys + stage * column_bytes, k_from, valid);
     load_values.start(values + stage * column_bytes, v_from, valid);
     k_from += columns * k.token_stride;
@@ -44,8 +45,8 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
   };
   start(0, 0);
 
-  const float scale2 = shape.scale * kLog2E;
-  RunningSoftmax<row_tiles> softmax;
+  const float scale2 = Scores::factor(shape) * kLog2E;
+  RunningSoftmax<row_tiles, Config::Mask::hides_earlier> softmax;
   Fragment<row_tiles, Config::padded_dim> sums;
   typename Product::template Weights<columns> weights;
   const auto multiply_scores = [&](Fragment<row_tiles, columns>& scores, int stage) {
@@ -53,10 +54,13 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
     Product::template scores<columns>(scores, place, queries, keys + stage * column_bytes);
     Product::commit();
   };
-  // From scores to probabilities; whether earlier sums must be rescaled.
-  const auto soften = [&](Fragment<row_tiles, columns>& scores, int tile, float(&rescale)[row_tiles][2]) {
-    if (tile >= block.unmasked) {
-      mask<Config::causal, false>(scores, place, block.first, tile * columns, shape.tokens, -kInfinity);
+  // From products to probabilities; whether earlier sums must be rescaled.
+  const auto apply_softmax = [&](Fragment<row_tiles, columns>& scores, int index,
+                                 float(&rescale)[row_tiles][2]) {
+    const int tile = block.first_tile + index;
+    score_products<Scores>(scores, shape);
+    if (block.needs_mask(tile)) {
+      mask<typename Config::Mask, false>(scores, place, block.first, tile * columns, shape, -kInfinity);
     }
     const bool moved = softmax.step(scores, scale2, rescale);
     if constexpr (Config::has_dropout) {
@@ -84,17 +88,17 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
       multiply_scores(scores, stage);
       Product::template wait<0>();
       Product::settle(scores);
-      soften(scores, 0, rescale);
+      apply_softmax(scores, 0, rescale);
       Product::round(weights, scores);
     };
-    const auto compute = [&](int tile, int stage) {
+    const auto compute = [&](int index, int stage) {
       Fragment<row_tiles, columns> scores;
       float rescale[row_tiles][2];
       multiply_scores(scores, stage);
-      add_values(before, tile > 1);
+      add_values(before, index > 1);
       Product::template wait<1>();
       Product::settle(scores);
-      const bool moved = soften(scores, tile, rescale);
+      const bool moved = apply_softmax(scores, index, rescale);
       Product::template wait<0>();
       Product::settle(sums);
       if (moved) sums.scale_rows(rescale);
@@ -106,13 +110,13 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
     Product::template wait<0>();
     Product::settle(sums);
   } else {
-    const auto compute = [&](int tile, int stage) {
+    const auto compute = [&](int index, int stage) {
       Fragment<row_tiles, columns> scores;
       float rescale[row_tiles][2];
       multiply_scores(scores, stage);
-      if (soften(scores, tile, rescale) && tile > 0) sums.scale_rows(rescale);
+      if (apply_softmax(scores, index, rescale) && index > 0) sums.scale_rows(rescale);
       Product::round(weights, scores);
-      add_values(stage, tile > 0);
+      add_values(stage, index > 0);
     };
     Product::clear(sums);
     stream_tiles<Config, Product>(

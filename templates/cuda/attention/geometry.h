@@ -13,7 +13,7 @@ namespace hydrac::cuda {
 enum class AttentionFamily {
   plain,   // float multiply-adds: float32 storage, and every type on every chip
   mma,     // mma.sync on 16-bit types: bf16 from sm_80 on, f16 from sm_75 on
-  hopper,  // wgmma on 16-bit types: sm_90a, head_dim 64, and 128 without dropout
+  hopper,  // wgmma on 16-bit types: sm_90a, head_dim 64, and 128 without dropout and softcap
 };
 
 enum class AttentionKernel {
@@ -31,7 +31,8 @@ struct AttentionProblem {
   bool is_bf16;
   bool has_dropout;
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
-  bool causal = true;
+  bool causal = true;        // the mask hides later keys
+  bool has_softcap = false;  // the scores' derivative varies
 };
 
 // How one block of threads works: it owns warps * 16 * row_tiles rows (queries, or keys in key_gradients) and
@@ -62,8 +63,9 @@ HYDRAC_FN constexpr int padded_head_dim(std::int64_t head_dim) {
 
 HYDRAC_FN constexpr AttentionFamily attention_family(const AttentionProblem& p) {
   if (p.element_bytes != 2 || (p.is_bf16 && p.capability < 80)) return AttentionFamily::plain;
-  // With dropout, head_dim 128 needs more registers than wgmma's sums leave.
-  if (p.capability == 90 && (p.head_dim == 64 || (p.head_dim == 128 && !p.has_dropout))) {
+  // With dropout or softcap, head_dim 128 needs more registers than wgmma's sums leave.
+  const bool is_simple = !p.has_dropout && !p.has_softcap;
+  if (p.capability == 90 && (p.head_dim == 64 || (p.head_dim == 128 && is_simple))) {
     return AttentionFamily::hopper;
   }
   return AttentionFamily::mma;
@@ -185,7 +187,7 @@ HYDRAC_FN constexpr AttentionTile hopper_tile(AttentionKernel kernel, const Atte
   if (kernel == AttentionKernel::query_terms) return {kGradientRows / 16, 1, kGradientColumns, 1, 6};
   if (kernel == AttentionKernel::forward) return {4, 1, 64, 3, small ? 4 : 2};
   if (kernel == AttentionKernel::query_gradients) return {small ? 4 : 8, 1, 64, 3, small ? 3 : 1};
-  if (small) return {4, 1, 64, 3, has_dropout ? 2 : 3};
+  if (small) return {4, 1, 64, 3, has_dropout || p.has_softcap ? 2 : 3};
   return {8, 1, 64, 3, 1};
 }
 

@@ -39,7 +39,7 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
       barrier::arrive(shared.piece_full(piece));
       break;
     }
-    const GradientPiece work = GradientPiece::of<Config::causal>(shape, number);
+    const GradientPiece work = GradientPiece::of<typename Config::Mask>(shape, number);
     GradientTile tile = work.first;
     start_rows<Config::rows>(is_second ? shared.values(piece) : shared.keys(piece),
                              keys.at(tile.batch, tile.first_key(), tile.kv_head), keys.token_stride,
@@ -78,7 +78,7 @@ __device__ __forceinline__ void for_gradient_tiles(const AttentionShape& shape,
     barrier::wait(shared.piece_full(piece), piece / 2);
     const int number = shared.read_number(piece);
     if (number < 0) break;
-    const GradientPiece work = GradientPiece::of<Config::causal>(shape, number);
+    const GradientPiece work = GradientPiece::of<typename Config::Mask>(shape, number);
     GradientTile tile = work.first;
     for (int i = 0; i < work.tiles; ++i, ++count) {
       visit(count, tile);
@@ -94,12 +94,14 @@ __device__ __forceinline__ void wait_for_turns(const AttentionShape& shape,
                                                const GradientShared<Config>& shared,
                                                const GradientWorkspace& workspace) {
   for_gradient_tiles<Config>(shape, shared, [&](int count, const GradientTile& tile) {
-    const bool takes_sum = tile.block > 0 && tile.block == tile.template last_block<Config::causal>(shape);
+    using Mask = typename Config::Mask;
+    const int turn = tile.block - tile.template first_block<Mask>(shape);
+    const bool takes_sum = turn > 0 && tile.block == tile.template last_block<Mask>(shape);
     // There are four barriers, and two places for sums.
     const int free = takes_sum ? count + 2 : count;
     barrier::wait(shared.has_passed_on(free), free / 4 - 1);
     const std::int64_t index = tile.index(shape);
-    while (ptx::load_acquire(workspace.turns + index) != static_cast<unsigned>(tile.block)) {
+    while (ptx::load_acquire(workspace.turns + index) != static_cast<unsigned>(turn)) {
     }
     if (takes_sum) {
       constexpr int bytes = GradientShared<Config>::kSumBytes;
@@ -119,7 +121,8 @@ __device__ __forceinline__ void pass_turns_on(const AttentionShape& shape,
                                               const GradientWorkspace& workspace) {
   for_gradient_tiles<Config>(shape, shared, [&](int count, const GradientTile& tile) {
     barrier::wait(shared.has_added(count), count / 4);
-    ptx::store_release(workspace.turns + tile.index(shape), static_cast<unsigned>(tile.block + 1));
+    const int turn = tile.block - tile.template first_block<typename Config::Mask>(shape);
+    ptx::store_release(workspace.turns + tile.index(shape), static_cast<unsigned>(turn + 1));
     barrier::arrive(shared.has_passed_on(count));
   });
 }

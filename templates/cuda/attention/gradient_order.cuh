@@ -43,10 +43,14 @@ struct GradientTile {
   __device__ __forceinline__ int first_key() const { return block * kGradientRows; }
   __device__ __forceinline__ int first_query() const { return tile * kGradientColumns; }
 
-  // The last block of keys that its queries see, which adds last.
-  template <bool causal>
+  // The first and the last block of keys that its queries see: one adds first, the other last.
+  template <class Mask>
+  __device__ __forceinline__ int first_block(const AttentionShape& shape) const {
+    return Mask::keys_of(shape, first_query()).first / kGradientRows;
+  }
+  template <class Mask>
   __device__ __forceinline__ int last_block(const AttentionShape& shape) const {
-    return (causal ? first_query() : shape.tokens - 1) / kGradientRows;
+    return (Mask::keys_of(shape, first_query()).end - 1) / kGradientRows;
   }
   // Its place among all tiles.
   __device__ __forceinline__ std::int64_t index(const AttentionShape& shape) const {
@@ -65,7 +69,7 @@ struct GradientPiece {
   GradientTile first;
   int tiles;
 
-  template <bool causal>
+  template <class Mask>
   static __device__ __forceinline__ GradientPiece of(const AttentionShape& shape, int number) {
     const int blocks = (shape.tokens + kGradientRows - 1) / kGradientRows;
     const int rows = shape.batch * shape.kv_heads, group = shape.heads / shape.kv_heads;
@@ -75,9 +79,17 @@ struct GradientPiece {
     const int block = in_section / section_rows;
     const int row = section * at_once + in_section - block * section_rows;
     const int batch = row / shape.kv_heads, kv_head = row - batch * shape.kv_heads;
-    const int tiles = gradient_query_tiles(shape.tokens);
-    const int unseen = causal ? block * (kGradientRows / kGradientColumns) : 0;  // tiles
-    return {{batch, kv_head, block, kv_head * group, tiles - 1}, (tiles - unseen) * group};
+    const TokenRange tiles = query_tiles<Mask>(shape, block);
+    return {{batch, kv_head, block, kv_head * group, tiles.end - 1}, (tiles.end - tiles.first) * group};
+  }
+  // The tiles of queries that see a block of keys.
+  template <class Mask>
+  static __device__ __forceinline__ TokenRange query_tiles(const AttentionShape& shape, int block) {
+    const int first_key = block * kGradientRows;
+    const TokenRange seeing = queries_of_any<Mask>(shape, first_key, first_key + kGradientRows - 1);
+    const int all = gradient_query_tiles(shape.tokens);
+    return {seeing.first / kGradientColumns,
+            Mask::hides_earlier ? (seeing.end + kGradientColumns - 1) / kGradientColumns : all};
   }
   static __device__ __forceinline__ int count(const AttentionShape& shape) {
     return shape.batch * shape.kv_heads * ((shape.tokens + kGradientRows - 1) / kGradientRows);

@@ -62,7 +62,7 @@ class GradientWarpgroup {
         const int number = shared_.read_number(piece);
         more = number >= 0;
         if (more) {
-          const GradientPiece work = GradientPiece::of<Config::causal>(shape_, number);
+          const GradientPiece work = GradientPiece::of<typename Config::Mask>(shape_, number);
           now = {true, true, false, piece, work.first};
           left = work.tiles;
         }
@@ -128,13 +128,14 @@ class GradientWarpgroup {
   }
 
   // From scores and d_out v^T to probabilities, rounded, and d_s. Zeros where no query sees a key of the
-  // warpgroup: under the causal mask the second one's last tile of a piece. Its products run all the same;
-  // left out by a branch, the kernel was as fast (-0.5% to +1.5% on an H200).
+  // warpgroup, such as the second one's last tile of a piece under the causal mask. Its products run all the
+  // same; left out by a branch, the kernel was as fast (-0.5% to +1.5% on an H200).
   __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now, const Terms& lse2) {
     Product::settle(scores_);
     Product::settle(gradients_);
     const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
-    if (!now.exists || (Config::causal && query + kColumns <= own_key)) {
+    const TokenRange queries{query, query + kColumns}, keys{own_key, own_key + 64};
+    if (!now.exists || !sees_any<typename Config::Mask>(shape_, queries, keys)) {
       scores_.clear();
       gradients_.clear();
       Product::round(weights_, scores_);
@@ -143,7 +144,7 @@ class GradientWarpgroup {
     const TransposedTile<Config> tile{in_group_, now.tile.batch, now.tile.head, own_key, query};
     Fragment<1, kColumns> after_dropout;
     tile.make_probabilities(scores_, after_dropout, lse2, shape_, dropout_,
-                            Config::causal ? query < own_key + 63 : own_key + 64 > shape_.tokens);
+                            !sees_all<typename Config::Mask>(shape_, queries, keys));
     Product::round(weights_, after_dropout);
     Terms delta;
     delta.load(shared_.terms(count) + kColumns * 4, in_group_);
@@ -157,24 +158,25 @@ class GradientWarpgroup {
   }
 
   // Adds the warpgroup's half of a tile's d_q to the sum in memory, when it is the block's turn. The first
-  // block of keys stores, the last one adds the sum to its own and writes d_q.
+  // block of keys that the queries see stores, the last one adds the sum to its own and writes d_q.
   __device__ __forceinline__ void add_query_sum(int count, const GradientTile& tile) {
     Product::settle(query_sum_);
     barrier::wait(shared_.has_turn(count), count / 4);
     const int thread = own_ * (kColumns * kDim / 2) + static_cast<int>(threadIdx.x) % 128 * 4;
-    if (tile.block < tile.template last_block<Config::causal>(shape_)) {
+    const bool is_first = tile.block == tile.template first_block<typename Config::Mask>(shape_);
+    if (tile.block < tile.template last_block<typename Config::Mask>(shape_)) {
       float* to = to_.query_sums + tile.index(shape_) * (kColumns * kDim) + thread;
 #pragma unroll
       for (int n = 0; n < kDim / 16; ++n) {
         const float(&x)[4] = query_sum_.at[0][n];
-        if (tile.block > 0) {
+        if (!is_first) {
           ptx::add_to_memory(to + n * 512, x);
         } else {
           store(to + n * 512, Vector<float, 4>{{x[0], x[1], x[2], x[3]}});
         }
       }
     } else {
-      if (tile.block > 0) {
+      if (!is_first) {
 #pragma unroll
         for (int n = 0; n < kDim / 16; ++n) {
           const auto sum = ptx::load_shared<4>(shared_.sum(count) + (thread + n * 512) * 4);

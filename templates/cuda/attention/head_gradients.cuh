@@ -113,7 +113,8 @@ class HeadWarpgroup {
       ColumnTerms<kRows> lse2, delta;
       lse2.load(shared_.terms(number), in_group_);
       Fragment<1, kRows> after_dropout;
-      const bool masked = Config::causal ? i == key_tile : (key_tile + 1) * kRows > shape_.tokens;
+      const TokenRange queries{i * kRows, (i + 1) * kRows}, keys{key_tile * kRows, (key_tile + 1) * kRows};
+      const bool masked = !sees_all<typename Config::Mask>(shape_, queries, keys);
       tile.make_probabilities(scores, after_dropout, lse2, shape_, dropout_, masked);
       typename Product::template Weights<kRows> weights, d_weights;
       Product::round(weights, after_dropout);

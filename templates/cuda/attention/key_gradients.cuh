@@ -18,6 +18,7 @@ struct KeyBlock {
   int count;       // keys that exist, at least 1
   int first_tile;  // of queries
   int tiles;
+  int end_query;
 
   __device__ __forceinline__ explicit KeyBlock(const AttentionShape& shape) {
     const int blocks = (shape.tokens + Config::rows - 1) / Config::rows;
@@ -28,8 +29,10 @@ struct KeyBlock {
     kv_head = row % shape.kv_heads;
     first = block * Config::rows;
     count = valid_rows<Config::rows>(shape.tokens, first);
-    first_tile = Config::causal ? first / Config::columns : 0;
-    tiles = (shape.tokens + Config::columns - 1) / Config::columns - first_tile;
+    const TokenRange seeing = queries_of_any<typename Config::Mask>(shape, first, first + count - 1);
+    first_tile = seeing.first / Config::columns;
+    tiles = (seeing.end + Config::columns - 1) / Config::columns - first_tile;
+    end_query = seeing.end;
   }
 };
 
@@ -74,7 +77,7 @@ __device__ __forceinline__ void attention_key_gradients(
             next_query,
         valid);
     next_query += columns;
-    if (next_query >= shape.tokens) next_query = first_query, ++next_head;
+    if (next_query >= block.end_query) next_query = first_query, ++next_head;
   };
   start(0, 0);
 
@@ -98,7 +101,8 @@ __device__ __forceinline__ void attention_key_gradients(
     Fragment<row_tiles, columns> after_dropout;
     lse2.load(tile_terms, place);
     tile.make_probabilities(scores, after_dropout, lse2, shape, dropout,
-                            Config::causal && query < block.first + Config::rows - 1);
+                            !sees_all<typename Config::Mask>(shape, {query, query + columns},
+                                                             {block.first, block.first + Config::rows}));
     typename Product::template Weights<columns> weights;
     Product::round(weights, after_dropout);
     Product::settle(value_sums);
@@ -118,7 +122,7 @@ __device__ __forceinline__ void attention_key_gradients(
                                           first_column, index > 0);
     Product::commit();
     query += columns;
-    if (query >= shape.tokens) query = first_query, ++head;
+    if (query >= block.end_query) query = first_query, ++head;
   };
   const auto first = [&](int stage) { compute(0, stage); };
   Product::clear(key_sums);

@@ -8,9 +8,9 @@
 namespace hydrac::cuda {
 
 // The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
-// other tiles, first(stage) when tile 0 is there and compute(index, stage) for each tile after it. With more
-// than one stage the next tile's copies run while one computes. With three, products may still read a tile
-// while the next one computes.
+// other tiles, counted from the first one that is visited, first(stage) when tile 0 is there and
+// compute(index, stage) for each tile after it. With more than one stage the next tile's copies run while one
+// computes. With three, products may still read a tile while the next one computes.
 template <class Config, class Product, class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
   constexpr int stages = Config::tile.stages;
@@ -49,10 +49,11 @@ __device__ __forceinline__ int valid_rows(int tokens, int first) {
 template <class Config>
 struct QueryBlock {
   int batch, head, kv_head;
-  int first;     // query
-  int count;     // queries that exist, at least 1
-  int tiles;     // of keys that any of them may see
-  int unmasked;  // how many of these need no mask
+  int first;       // query
+  int count;       // queries that exist, at least 1
+  int first_tile;  // of keys that any of them sees
+  int tiles;
+  TokenRange unmasked;  // tiles of keys that all of them see: they need no mask
 
   __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
     const int blocks = (shape.tokens + Config::rows - 1) / Config::rows;
@@ -63,9 +64,17 @@ struct QueryBlock {
     kv_head = head / (shape.heads / shape.kv_heads);
     first = (Config::causal ? blocks - 1 - block : block) * Config::rows;
     count = valid_rows<Config::rows>(shape.tokens, first);
-    const int keys = Config::causal ? first + count : shape.tokens;
-    tiles = (keys + Config::columns - 1) / Config::columns;
-    unmasked = (Config::causal ? first + 1 : shape.tokens) / Config::columns;
+    const int last = first + count - 1;
+    const TokenRange seen = keys_of_any<typename Config::Mask>(shape, first, last);
+    const TokenRange seen_by_all = keys_of_all<typename Config::Mask>(shape, first, last);
+    first_tile = seen.first / Config::columns;
+    tiles = (seen.end + Config::columns - 1) / Config::columns - first_tile;
+    unmasked = {(seen_by_all.first + Config::columns - 1) / Config::columns,
+                seen_by_all.end / Config::columns};
+  }
+
+  __device__ __forceinline__ bool needs_mask(int tile) const {
+    return tile >= unmasked.end || (Config::Mask::hides_earlier && tile < unmasked.first);
   }
 };
 

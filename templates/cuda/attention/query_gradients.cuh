@@ -1,7 +1,8 @@
 // The first half of attention's backward: d_q, and the query terms that the second half reads.
 //
 // Probabilities are recomputed from q, k and lse. With P the probabilities, f the dropout factors (0 or
-// keep_scale) and delta = rowsum(d_out * out):  d_s = P * (f * (d_out v^T) - delta),  d_q = scale * d_s k.
+// keep_scale), s' the slope of the scores and delta = rowsum(d_out * out):
+//   d_s = s' * P * (f * (d_out v^T) - delta),  d_q = scale * d_s k.
 // The backward pass is two kernels, one that owns queries and one that owns keys: scores and d_out v^T are
 // computed twice, seven products instead of five, but nothing is summed across blocks. So it is deterministic
 // without atomics or partial sums in memory, and d_s goes from one product to the next in registers.
@@ -20,6 +21,7 @@ __device__ __forceinline__ void attention_query_gradients(
     Heads<const typename Config::Storage> out, const float* lse, Heads<const typename Config::Storage> d_out,
     Heads<typename Config::Storage> d_q, QueryTerms* terms, const AttentionDropout& dropout) {
   using Product = typename ProductOf<Config>::Type;
+  using Scores = typename Config::Scores;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
   constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -36,10 +38,10 @@ __device__ __forceinline__ void attention_query_gradients(
       .start(queries, q.at(block.batch, block.first, block.head), block.count);
   RowLoader<Config, Product, Config::rows>(d_out.token_stride).start(d_outs, d_out_from, block.count);
   const RowLoader<Config, Product, columns> load_keys(k.token_stride), load_values(v.token_stride);
-  const auto* k_from = k.at(block.batch, 0, block.kv_head);
-  const auto* v_from = v.at(block.batch, 0, block.kv_head);
-  const auto start = [&](int tile, int stage) {
-    const int valid = valid_rows<columns>(shape.tokens, tile * columns);
+  const auto* k_from = k.at(block.batch, block.first_tile * columns, block.kv_head);
+  const auto* v_from = v.at(block.batch, block.first_tile * columns, block.kv_head);
+  const auto start = [&](int index, int stage) {
+    const int valid = valid_rows<columns>(shape.tokens, (block.first_tile + index) * columns);
     load_keys.start(keys + stage * column_bytes, k_from, valid);
     load_values.start(values + stage * column_bytes, v_from, valid);
     k_from += columns * k.token_stride;
@@ -65,9 +67,10 @@ __device__ __forceinline__ void attention_query_gradients(
     }
   }
 
-  const float scale2 = shape.scale * kLog2E;
+  const float scale2 = Scores::factor(shape) * kLog2E;
   Fragment<row_tiles, Config::padded_dim> sums;
-  const auto compute = [&](int tile, int stage) {
+  const auto compute = [&](int index, int stage) {
+    const int tile = block.first_tile + index;
     Fragment<row_tiles, columns> scores, gradients;
     Product::template wait<0>();  // d_q of the tile before: its operand's registers are needed
     Product::begin();
@@ -77,11 +80,14 @@ __device__ __forceinline__ void attention_query_gradients(
     Product::commit();
     Product::template wait<1>();  // probabilities are made while d_out v^T is computed
     Product::settle(scores);
+    score_products<Scores>(scores, shape);
     for_elements<row_tiles, columns>([&](int m, int n, int e) {
-      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -own[m][e / 2].lse2));
+      float& x = scores.at[m][n][e];
+      const float probability = ptx::exp2(fma(x, scale2, -own[m][e / 2].lse2));
+      x = Scores::is_linear ? probability : probability * Scores::slope(x);
     });
-    if (tile >= block.unmasked) {
-      mask<Config::causal, false>(scores, place, block.first, tile * columns, shape.tokens, 0.0f);
+    if (block.needs_mask(tile)) {
+      mask<typename Config::Mask, false>(scores, place, block.first, tile * columns, shape, 0.0f);
     }
     Product::template wait<0>();
     Product::settle(gradients);
@@ -100,7 +106,7 @@ __device__ __forceinline__ void attention_query_gradients(
     Product::round(weights, gradients);
     Product::settle(sums);
     Product::begin();
-    Product::template accumulate<columns>(sums, place, weights, keys + stage * column_bytes, 0, tile > 0);
+    Product::template accumulate<columns>(sums, place, weights, keys + stage * column_bytes, 0, index > 0);
     Product::commit();
   };
   const auto first = [&](int stage) { compute(0, stage); };

@@ -21,16 +21,25 @@ __device__ __forceinline__ float quad_max(float x) {
   return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
 }
 
-// Gives the elements of keys that their query may not see `value`: those after it, and those past the
-// sequence. Query and key of row 0 and column 0 are given; rows are keys if `transposed`.
-template <bool causal, bool transposed, int row_tiles, int N>
+// From products of queries and keys to what Scores::factor() multiplies.
+template <class Scores, int row_tiles, int N>
+__device__ __forceinline__ void score_products(Fragment<row_tiles, N>& c, const SequenceShape& shape) {
+  if constexpr (!Scores::is_linear) {
+    for_elements<row_tiles, N>(
+        [&](int m, int n, int e) { c.at[m][n][e] = Scores::value(shape, c.at[m][n][e]); });
+  }
+}
+
+// Gives the elements of keys that their query may not see `value`, and those of keys past the sequence. Query
+// and key of row 0 and column 0 are given; rows are keys if `transposed`.
+template <class Mask, bool transposed, int row_tiles, int N>
 __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row,
-                                     int first_column, int tokens, float value) {
+                                     int first_column, const SequenceShape& shape, float value) {
   for_elements<row_tiles, N>([&](int m, int n, int e) {
     const int row = first_row + place.row<row_tiles>(m, e / 2);
     const int column = first_column + place.column(n, e);
     const int query = transposed ? column : row, key = transposed ? row : column;
-    if (key >= tokens || (causal && key > query)) c.at[m][n][e] = value;
+    if (key >= shape.tokens || !Mask::sees(shape, query, key)) c.at[m][n][e] = value;
   });
 }
 
@@ -76,8 +85,8 @@ __device__ __forceinline__ void for_kept(const AttentionDropout& dropout, std::u
 // Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
 // calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
 // it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
-// own until finish().
-template <int row_tiles>
+// own until finish(). Unless rows_begin_late, each row has a score that is not masked in the first tile.
+template <int row_tiles, bool rows_begin_late>
 struct RunningSoftmax {
   static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
 
@@ -93,8 +102,7 @@ struct RunningSoftmax {
   }
 
   // Scores become probabilities but for the sum. Returns whether rescale, which sums of earlier columns
-  // shrink by, is not all ones for the warp. Each row must have a score that is not masked in the first tile:
-  // key 0 is one.
+  // shrink by, is not all ones for the warp.
   template <int N>
   __device__ __forceinline__ bool step(Fragment<row_tiles, N>& c, float scale2,
                                        float (&rescale)[row_tiles][2]) {
@@ -112,13 +120,16 @@ struct RunningSoftmax {
         rescale[m][half] = moves ? ptx::exp2(shift[m][half] - top) : 1.0f;
         shift[m][half] = moves ? top : shift[m][half];
         moved = moved || moves;
+        // A row that has seen no key yet: all its scores are -infinity, and so is its shift.
+        const bool is_empty = rows_begin_late && shift[m][half] == -kInfinity;
+        const float base = is_empty ? 0.0f : shift[m][half];
         float total[2] = {};
 #pragma unroll
         for (int n = 0; n < N / 8; ++n) {
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             float& x = c.at[m][n][2 * half + e];
-            x = ptx::exp2(fma(x, scale2, -shift[m][half]));
+            x = ptx::exp2(fma(x, scale2, -base));
             total[e] += x;
           }
         }

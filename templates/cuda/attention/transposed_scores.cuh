@@ -17,25 +17,40 @@ struct TransposedTile {
   Place place;  // of the thread in the rows from first_key on
   int batch, head, first_key, first_query;
 
-  // Scores become probabilities; dropped ones turn negative, which says so without another register.
-  // after_dropout: what d_v is made of but for keep_scale. `masked`: some query may not see some key.
+  // Products become probabilities, times the slope of their scores; dropped ones turn negative, which says so
+  // without another register. after_dropout: what d_v is made of but for keep_scale. `masked`: some query may
+  // not see some key.
   __device__ __forceinline__ void make_probabilities(Scores& scores, Scores& after_dropout, const Terms& lse2,
                                                      const AttentionShape& shape,
                                                      const AttentionDropout& dropout, bool masked) const {
-    const float scale2 = shape.scale * kLog2E;
+    using Rule = typename Config::Scores;
+    const float scale2 = Rule::factor(shape) * kLog2E;
+    score_products<Rule>(scores, shape);
     for_elements<Config::row_tiles, kColumns>([&](int m, int n, int e) {
-      scores.at[m][n][e] = ptx::exp2(fma(scores.at[m][n][e], scale2, -lse2.at[n][e % 2]));
+      float& x = scores.at[m][n][e];
+      const float probability = ptx::exp2(fma(x, scale2, -lse2.at[n][e % 2]));
+      if constexpr (Rule::is_linear) {
+        x = probability;
+      } else {
+        after_dropout.at[m][n][e] = probability;
+        x = probability * Rule::slope(x);
+      }
     });
-    if (masked) mask<Config::causal, true>(scores, place, first_key, first_query, shape.tokens, 0.0f);
-    after_dropout = scores;
+    if (masked) {
+      mask<typename Config::Mask, true>(scores, place, first_key, first_query, shape, 0.0f);
+      if constexpr (!Rule::is_linear)
+        mask<typename Config::Mask, true>(after_dropout, place, first_key, first_query, shape, 0.0f);
+    }
+    if constexpr (Rule::is_linear) after_dropout = scores;
     if constexpr (Config::has_dropout) {
-      for_kept<true, Config::row_tiles, kColumns>(dropout, dropout_base(shape, batch, head), place, first_key,
-                                                  first_query, shape.tokens,
-                                                  [&](int m, int n, int e, bool is_kept) {
-                                                    float& x = scores.at[m][n][e];
-                                                    x = is_kept ? x : -x;
-                                                    after_dropout.at[m][n][e] = fmaxf(x, 0.0f);
-                                                  });
+      for_kept<true, Config::row_tiles, kColumns>(
+          dropout, dropout_base(shape, batch, head), place, first_key, first_query, shape.tokens,
+          [&](int m, int n, int e, bool is_kept) {
+            float& x = scores.at[m][n][e];
+            float& weight = after_dropout.at[m][n][e];
+            x = is_kept ? x : -x;
+            weight = Rule::is_linear ? fmaxf(x, 0.0f) : is_kept ? weight : 0.0f;
+          });
     }
   }
 

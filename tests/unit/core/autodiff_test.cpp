@@ -112,6 +112,16 @@ INSTANTIATE_TEST_SUITE_P(
         Config{"RopeWithDropout",
                MODEL("norm: rmsnorm, position: rope, dropout: 0.2, num_key_value_heads: 2, mlp_bias: true"),
                kTrain},
+        Config{"Windows", MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, sliding_window: 2"),
+               kTrain},
+        Config{"WindowsInTwoOfThreeLayers",
+               MODEL("norm: layernorm, position: learned, sliding_window: 2, sliding_window_pattern: 2, "
+                     "attention_dropout: 0.3"),
+               kTrain},
+        Config{"Softcaps",
+               MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, attention_softcap: 0.5, "
+                     "logit_softcap: 0.3, sliding_window: 3"),
+               "sequence_len: 5, micro_batch_size: 2, label_smoothing: 0.1"},
         Config{"OneLayerOneToken",
                "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 5, "
                "intermediate_size: 6",

@@ -127,6 +127,15 @@ INSTANTIATE_TEST_SUITE_P(
                "sequence_len: 130, micro_batch_size: 4, optimizer: {name: sgd}, lr_scheduler: {name: wsd}",
                "",
                {.block = true}},
+        Config{"WindowsAndSoftcaps",
+               "hidden_size: 24, num_hidden_layers: 3, num_attention_heads: 3, num_key_value_heads: 1, "
+               "intermediate_size: 17, vocab_size: 97, sliding_window: 50, sliding_window_pattern: 2, "
+               "attention_softcap: 0.5, logit_softcap: 0.7, attention_dropout: 0.2",
+               "sequence_len: 130, micro_batch_size: 2, label_smoothing: 0.1"},
+        Config{"Encoder",
+               "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
+               "2, head: classification, num_labels: 3, attention_mask: none, logit_softcap: 0.7",
+               "sequence_len: 70, micro_batch_size: 3", "[y]"},
         Config{"OneTarget",
                "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: "
                "1, head: regression, norm: layernorm, hidden_act: gelu_tanh, position: learned",

@@ -202,6 +202,28 @@ void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
   write(node.outputs[0], c.data, layer);
 }
 
+// The score of a query's product with a key, -infinity where it may not see the key, and the score's
+// derivative over scale.
+struct AttentionScore {
+  AttentionScore(const ir::Node& node, int layer, int64_t tokens, int64_t query, int64_t key,
+                 double product) {
+    const auto attribute = [&](const char* name) {
+      return node.attributes.contains(name) ? node.integer(name) : 0;
+    };
+    const int64_t period = attribute("window_period");
+    const int64_t window = period > 0 && layer % period == period - 1 ? tokens : attribute("window");
+    value = product * node.number("scale");
+    if (node.attributes.contains("softcap")) {
+      const double cap = node.number("softcap"), ratio = std::tanh(value / cap);
+      value = cap * ratio;
+      slope = 1 - ratio * ratio;
+    }
+    if ((node.flag("causal") && key > query) || (window > 0 && key <= query - window))
+      value = -std::numeric_limits<double>::infinity();
+  }
+  double value, slope = 1;
+};
+
 void Interpreter::run_attention(const ir::Node& node, int layer) {
   const ops::Tensor64 q = tensor(node.inputs[0], layer), k = tensor(node.inputs[1], layer),
                       v = tensor(node.inputs[2], layer);
@@ -212,15 +234,15 @@ void Interpreter::run_attention(const ir::Node& node, int layer) {
     const int64_t b = row / (H * T), h = row / T % H, i = row % T;
     const auto query = [&](int64_t d) { return ((b * T + i) * H + h) * D + d; };
     const auto key = [&](int64_t j, int64_t d) { return ((b * T + j) * K + h / (H / K)) * D + d; };
-    std::vector<double> weight(i + 1, 0.0);
-    for (int64_t j = 0; j <= i; ++j) {
+    std::vector<double> weight(T, 0.0);
+    for (int64_t j = 0; j < T; ++j) {
       for (int64_t d = 0; d < D; ++d) weight[j] += q.data[query(d)] * k.data[key(j, d)];
-      weight[j] *= node.number("scale");
+      weight[j] = AttentionScore(node, layer, T, i, j, weight[j]).value;
     }
     const double largest = *std::ranges::max_element(weight);  // random scores may be large
     double sum = 0;
     for (double& w : weight) sum += w = std::exp(w - largest);
-    for (int64_t j = 0; j <= i; ++j) {
+    for (int64_t j = 0; j < T; ++j) {
       const double probability = dropout.factor(b * H + h, T, i, j) * weight[j] / sum;
       for (int64_t d = 0; d < D; ++d) out[query(d)] += probability * v.data[key(j, d)];
     }
@@ -244,18 +266,20 @@ void Interpreter::run_attention_backward(const ir::Node& node, int layer) {
     const int64_t b = row / (H * T), h = row / T % H, i = row % T;
     const auto query = [&](int64_t d) { return ((b * T + i) * H + h) * D + d; };
     const auto key = [&](int64_t j, int64_t d) { return ((b * T + j) * K + h / (H / K)) * D + d; };
-    std::vector<double> p(i + 1), keep(i + 1), d_p(i + 1, 0.0);
+    std::vector<double> p(T), keep(T), slope(T), d_p(T, 0.0);
     double mean = 0;
-    for (int64_t j = 0; j <= i; ++j) {
-      double score = 0;
-      for (int64_t d = 0; d < D; ++d) score += q.data[query(d)] * k.data[key(j, d)];
-      p[j] = std::exp(scale * score - lse.data[row]);
+    for (int64_t j = 0; j < T; ++j) {
+      double product = 0;
+      for (int64_t d = 0; d < D; ++d) product += q.data[query(d)] * k.data[key(j, d)];
+      const AttentionScore score(node, layer, T, i, j, product);
+      p[j] = std::exp(score.value - lse.data[row]);
+      slope[j] = score.slope;
       keep[j] = dropout.factor(b * H + h, T, i, j);
       for (int64_t d = 0; d < D; ++d) d_p[j] += keep[j] * d_out.data[query(d)] * v.data[key(j, d)];
       mean += p[j] * d_p[j];
     }
-    for (int64_t j = 0; j <= i; ++j) {
-      const double d_score = p[j] * (d_p[j] - mean) * scale;
+    for (int64_t j = 0; j < T; ++j) {
+      const double d_score = p[j] * (d_p[j] - mean) * scale * slope[j];
       for (int64_t d = 0; d < D; ++d) {
         d_q[query(d)] += d_score * k.data[key(j, d)];
         d_k[key(j, d)] += d_score * q.data[query(d)];

@@ -172,7 +172,28 @@ void add_attention(std::vector<OpCase>& cases) {
       cases.push_back({"attention" + std::to_string(kv_heads) + "KvHeads" + (dropout > 0 ? "Dropout" : ""),
                        {x({2, 5, 4, 3}), x({2, 5, kv_heads, 3}), x({2, 5, kv_heads, 3}), word(9), word(1234)},
                        [dropout](RegionBuilder& b, const Uses& in) {
-                         ops::attention(b, in[0], in[1], in[2], 0.7, dropout, {in[3], in[4]}, 1, "y");
+                         ops::attention(b, in[0], in[1], in[2], 0.7, {}, dropout, {in[3], in[4]}, 1, "y");
+                       }});
+    }
+  }
+}
+
+void add_attention_rules(std::vector<OpCase>& cases) {
+  using Mask = ops::AttentionRules::Mask;
+  const std::pair<const char*, ops::AttentionRules> all[] = {
+      {"Full", {.mask = Mask::full}},
+      {"Window", {.mask = Mask::window, .window = 2}},
+      {"WideWindow", {.mask = Mask::window, .window = 9}},
+      {"LayersWithoutWindow", {.mask = Mask::window, .window = 2, .window_period = 1}},
+      {"Softcap", {.softcap = 0.8}},
+      {"WindowSoftcap", {.mask = Mask::window, .window = 3, .softcap = 2}},
+  };
+  for (const auto& [name, rules] : all) {
+    for (double dropout : {0.0, 0.3}) {
+      cases.push_back({std::string("attention") + name + (dropout > 0 ? "Dropout" : ""),
+                       {x({2, 5, 4, 3}), x({2, 5, 2, 3}), x({2, 5, 2, 3}), word(9), word(1234)},
+                       [dropout, rules](RegionBuilder& b, const Uses& in) {
+                         ops::attention(b, in[0], in[1], in[2], 0.7, rules, dropout, {in[3], in[4]}, 1, "y");
                        }});
     }
   }
@@ -182,18 +203,24 @@ void add_losses(std::vector<OpCase>& cases) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (double smoothing : {0.0, 0.2}) {
     for (int64_t padding : {0, 2}) {
-      const std::string label = smoothing > 0 ? "Smoothed" : "";
-      cases.push_back({"cross_entropy" + label + (padding > 0 ? "Padded" : ""),
-                       {x({2, 3, 7 + padding}), ids({2, 3}, {0, 6, -100, 3, -100, 3})},
-                       [smoothing](RegionBuilder& b, const Uses& in) {
-                         ops::cross_entropy(b, in[0], in[1], 7, smoothing, "y");
-                       }});
+      for (double softcap : {0.0, 1.5}) {
+        const std::string label =
+            std::string(smoothing > 0 ? "Smoothed" : "") + (softcap > 0 ? "Capped" : "");
+        cases.push_back({"cross_entropy" + label + (padding > 0 ? "Padded" : ""),
+                         {x({2, 3, 7 + padding}), ids({2, 3}, {0, 6, -100, 3, -100, 3})},
+                         [smoothing, softcap](RegionBuilder& b, const Uses& in) {
+                           ops::cross_entropy(b, in[0], in[1], 7, softcap, smoothing, "y");
+                         }});
+      }
     }
   }
+  cases.push_back({"softcap", {x({2, 3, 5})}, [](RegionBuilder& b, const Uses& in) {
+                     ops::softcap(b, in[0], 1.5, "y");
+                   }});
   cases.push_back({"cross_entropyOneClass",
                    {x({2, 2, 1}), ids({2, 2}, {0, 0, -100, 0})},
                    [](RegionBuilder& b, const Uses& in) {
-                     ops::cross_entropy(b, in[0], in[1], b.shape(in[0]).back().size, 0, "y");
+                     ops::cross_entropy(b, in[0], in[1], b.shape(in[0]).back().size, 0, 0, "y");
                    }});
   cases.push_back({"mse",
                    {x({2, 2, 3}), given({2, 2, 3}, {1, nan, 2, nan, nan, nan, 0, -1, 0.5, nan, 1, 1})},
@@ -221,6 +248,7 @@ const std::vector<OpCase>& op_cases() {
     add_pointwise(all);
     add_tables(all);
     add_attention(all);
+    add_attention_rules(all);
     add_losses(all);
     return all;
   }();

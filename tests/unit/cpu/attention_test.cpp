@@ -45,16 +45,14 @@ constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
 struct Problem {
   AttentionShape shape;
   int head_dim;
-  bool causal;
   double drop = 0.0;
   AttentionDropout dropout{};
   Floats qkv, dout;
 
   Problem(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t kv_heads, int head_dim,
-          bool causal, double drop = 0.0)
+          double drop = 0.0)
       : shape{batch, tokens, heads, kv_heads, static_cast<float>(1.0 / std::sqrt(head_dim))},
         head_dim(head_dim),
-        causal(causal),
         drop(drop),
         dropout{random_key(7, 3, 1), static_cast<std::uint32_t>(drop * 0x1p16),
                 static_cast<float>(1.0 / (1.0 - drop))},
@@ -77,7 +75,7 @@ struct Result {
 };
 
 // Runs forward and backward with outputs and scratch poisoned.
-template <int head_dim, bool causal, bool has_dropout>
+template <int head_dim, class Mask, class Scores, bool has_dropout>
 Result run(const Problem& p, int threads) {
   omp_set_num_threads(threads);
   const AttentionShape& s = p.shape;
@@ -95,11 +93,11 @@ Result run(const Problem& p, int threads) {
 
   const ConstHeads q = p.packed(p.qkv.data(), 0), k = p.packed(p.qkv.data(), s.heads),
                    v = p.packed(p.qkv.data(), s.heads + s.kv_heads);
-  attention_forward<head_dim, causal, has_dropout>(s, q, k, v, p.dense(result.out.data()), result.lse.data(),
-                                                   p.dropout, workspace);
+  attention_forward<head_dim, Mask, Scores, has_dropout>(s, q, k, v, p.dense(result.out.data()),
+                                                         result.lse.data(), p.dropout, workspace);
   std::fill(scratch.begin(), scratch.end(), poison);
   float* d = result.d_qkv.data();
-  attention_backward<head_dim, causal, has_dropout>(
+  attention_backward<head_dim, Mask, Scores, has_dropout>(
       s, q, k, v, p.dense<const float>(result.out.data()), result.lse.data(), p.dense(p.dout.data()),
       p.packed(d, 0), p.packed(d, s.heads), p.packed(d, s.heads + s.kv_heads), p.dropout, workspace);
   omp_set_num_threads(omp_get_num_procs());
@@ -110,7 +108,16 @@ struct Reference {
   Doubles out, lse, d_qkv;
 };
 
+// Who sees whom, said once more and more simply than by the policies.
+template <class Mask>
+bool visible(const AttentionShape& s, std::int64_t query, std::int64_t key) {
+  if (std::is_same_v<Mask, CausalMask>) return key <= query;
+  if (std::is_same_v<Mask, WindowMask>) return query - s.window < key && key <= query;
+  return true;
+}
+
 // The textbook formulas in float64, one row of the matrix at a time.
+template <class Mask, class Scores>
 Reference reference(const Problem& p) {
   const AttentionShape& s = p.shape;
   const std::int64_t T = s.tokens, D = p.head_dim;
@@ -122,20 +129,25 @@ Reference reference(const Problem& p) {
         return ((b * T + token) * p.row()) + head * D;
       };
       for (std::int64_t i = 0; i < T; ++i) {
-        const std::int64_t count = p.causal ? i + 1 : T;
-        Doubles probability(count), factor(count, 1.0), d_probability(count);
+        Doubles probability(T), factor(T, 1.0), slope(T, 1.0), d_probability(T);
         const float* q = p.qkv.data() + at(i, h);
         const std::int64_t out_at = ((b * T + i) * s.heads + h) * D;
         double maximum = -1e300, sum = 0.0;
-        for (std::int64_t j = 0; j < count; ++j) {
+        for (std::int64_t j = 0; j < T; ++j) {
           const float* k = p.qkv.data() + at(j, s.heads + g);
           probability[j] = s.scale * std::inner_product(q, q + D, k, 0.0);
+          if (!Scores::is_linear) {
+            const double capped = std::tanh(probability[j] / s.softcap);
+            probability[j] = s.softcap * capped;
+            slope[j] = 1 - capped * capped;
+          }
+          if (!visible<Mask>(s, i, j)) probability[j] = -std::numeric_limits<double>::infinity();
           maximum = std::max(maximum, probability[j]);
         }
         for (double& x : probability) sum += x = std::exp(x - maximum);
         r.lse[(b * s.heads + h) * T + i] = maximum + std::log(sum);
         double delta = 0.0;
-        for (std::int64_t j = 0; j < count; ++j) {
+        for (std::int64_t j = 0; j < T; ++j) {
           probability[j] /= sum;
           if (p.drop > 0.0) {
             const std::uint64_t index = score_index(b * s.heads + h, T, i, j);
@@ -150,8 +162,8 @@ Reference reference(const Problem& p) {
           }
           delta += probability[j] * d_probability[j];
         }
-        for (std::int64_t j = 0; j < count; ++j) {
-          const double d_score = probability[j] * (d_probability[j] - delta) * s.scale;
+        for (std::int64_t j = 0; j < T; ++j) {
+          const double d_score = probability[j] * (d_probability[j] - delta) * s.scale * slope[j];
           const std::int64_t k = at(j, s.heads + g);
           for (std::int64_t d = 0; d < D; ++d) {
             r.d_qkv[at(i, h) + d] += d_score * p.qkv[k + d];
@@ -176,13 +188,14 @@ std::vector<T> part_of(const Problem& p, const std::vector<T>& packed, int part)
   return result;
 }
 
-template <int head_dim, bool causal, bool has_dropout>
+template <int head_dim, class Mask, class Scores, bool has_dropout>
 void expect_right(const Problem& p) {
   SCOPED_TRACE(::testing::Message() << "B " << p.shape.batch << ", T " << p.shape.tokens << ", H "
                                     << p.shape.heads << ", KV " << p.shape.kv_heads << ", D " << head_dim
-                                    << ", causal " << causal << ", drop " << p.drop);
-  const Result got = run<head_dim, causal, has_dropout>(p, 2);
-  const Reference wanted = reference(p);
+                                    << ", window " << p.shape.window << ", softcap " << p.shape.softcap
+                                    << ", drop " << p.drop);
+  const Result got = run<head_dim, Mask, Scores, has_dropout>(p, 2);
+  const Reference wanted = reference<Mask, Scores>(p);
   EXPECT_LT(relative_error(got.out, wanted.out), 1e-6);
   EXPECT_LT(relative_error(got.lse, wanted.lse), 1e-6);
   const char* names[] = {"dq", "dk", "dv"};
@@ -200,9 +213,9 @@ void expect_right(const Problem& p) {
 template <int head_dim>
 void expect_right_for_lengths(std::int64_t heads, std::int64_t kv_heads) {
   for (std::int64_t tokens : {1, 7, 64, 65, 130, 257}) {
-    expect_right<head_dim, true, false>(Problem(2, tokens, heads, kv_heads, head_dim, true));
+    expect_right<head_dim, CausalMask, LinearScores, false>(Problem(2, tokens, heads, kv_heads, head_dim));
   }
-  expect_right<head_dim, false, false>(Problem(1, 100, heads, kv_heads, head_dim, false));
+  expect_right<head_dim, FullMask, LinearScores, false>(Problem(1, 100, heads, kv_heads, head_dim));
 }
 
 TEST(Attention, MatchesTheReferenceWithOneKvHeadPerHead) {
@@ -228,28 +241,79 @@ TEST(Attention, MatchesTheReferenceWithHeadsOf8) {
 }
 
 TEST(Attention, MatchesTheReferenceOnALongOddSequence) {
-  expect_right<64, true, false>(Problem(1, 1000, 2, 1, 64, true));
+  expect_right<64, CausalMask, LinearScores, false>(Problem(1, 1000, 2, 1, 64));
+}
+
+Problem with_window(Problem p, std::int64_t window) {
+  p.shape.window = window;
+  return p;
+}
+Problem with_softcap(Problem p, float softcap) {
+  p.shape.softcap = softcap;
+  return p;
+}
+
+TEST(Attention, MatchesTheReferenceWithWindows) {
+  for (std::int64_t tokens : {1, 7, 64, 65, 130, 257}) {
+    for (std::int64_t window : {1, 2, 63, 64, 65, 100, 256, 1000}) {
+      expect_right<32, WindowMask, LinearScores, false>(with_window(Problem(2, tokens, 4, 2, 32), window));
+    }
+  }
+  expect_right<64, WindowMask, LinearScores, true>(with_window(Problem(1, 200, 2, 1, 64, 0.2), 70));
+}
+
+TEST(Attention, AWindowThatHoldsEverythingIsTheCausalMask) {
+  const Problem p(1, 200, 2, 2, 32);
+  const Result causal = run<32, CausalMask, LinearScores, false>(p, 2),
+               window = run<32, WindowMask, LinearScores, false>(with_window(p, 200), 2);
+  EXPECT_EQ(causal.out, window.out);
+  EXPECT_EQ(causal.d_qkv, window.d_qkv);
+}
+
+TEST(Attention, MatchesTheReferenceWithSoftcap) {
+  for (float softcap : {0.5f, 3.0f, 50.0f}) {
+    expect_right<32, CausalMask, CappedScores, false>(with_softcap(Problem(2, 130, 4, 2, 32), softcap));
+    expect_right<32, FullMask, CappedScores, false>(with_softcap(Problem(1, 65, 2, 2, 32), softcap));
+    expect_right<32, CausalMask, CappedScores, true>(with_softcap(Problem(1, 90, 2, 1, 32, 0.3), softcap));
+    expect_right<32, WindowMask, CappedScores, false>(
+        with_window(with_softcap(Problem(1, 150, 2, 1, 32), softcap), 40));
+  }
+}
+
+TEST(Attention, SoftcapKeepsLargeScoresFinite) {
+  Problem p = with_softcap(Problem(1, 150, 1, 1, 32), 30.0f);
+  for (float& x : p.qkv) x *= 20.0f;
+  const Result got = run<32, CausalMask, CappedScores, false>(p, 1);
+  for (float x : got.out) ASSERT_TRUE(std::isfinite(x));
+  for (float x : got.d_qkv) ASSERT_TRUE(std::isfinite(x));
+}
+
+TEST(Attention, MatchesTheReferenceWithoutAMask) {
+  for (std::int64_t tokens : {1, 7, 64, 65, 130, 257}) {
+    expect_right<32, FullMask, LinearScores, false>(Problem(2, tokens, 4, 2, 32));
+  }
 }
 
 TEST(Attention, MatchesTheReferenceWhenWorkIsNotSplitIntoParts) {
-  expect_right<32, true, false>(Problem(17, 70, 4, 2, 32, true));
+  expect_right<32, CausalMask, LinearScores, false>(Problem(17, 70, 4, 2, 32));
 }
 
 TEST(Attention, MatchesTheReferenceWithDropout) {
-  expect_right<32, true, true>(Problem(2, 150, 4, 2, 32, true, 0.2));
-  expect_right<40, false, true>(Problem(1, 70, 2, 2, 40, false, 0.5));
+  expect_right<32, CausalMask, LinearScores, true>(Problem(2, 150, 4, 2, 32, 0.2));
+  expect_right<40, FullMask, LinearScores, true>(Problem(1, 70, 2, 2, 40, 0.5));
 }
 
 TEST(Attention, DropoutOfNothingIsNoDropout) {
-  const Problem p(1, 90, 2, 2, 32, true, 0.0);
-  const Result with = run<32, true, true>(p, 1), without = run<32, true, false>(p, 1);
+  const Problem p(1, 90, 2, 2, 32, 0.0);
+  const Result with = run<32, CausalMask, LinearScores, true>(p, 1),
+               without = run<32, CausalMask, LinearScores, false>(p, 1);
   EXPECT_EQ(with.out, without.out);
   EXPECT_EQ(with.d_qkv, without.d_qkv);
 }
 
 TEST(Attention, DropsTheAskedShareOfProbabilities) {
   // With one-hot values each output element is one probability.
-  Problem p(4, 64, 2, 2, 64, false, 0.3);
+  Problem p(4, 64, 2, 2, 64, 0.3);
   const MutableHeads v = p.packed(p.qkv.data(), 4);
   for (std::int64_t b = 0; b < 4; ++b) {
     for (std::int64_t j = 0; j < 64; ++j) {
@@ -258,16 +322,16 @@ TEST(Attention, DropsTheAskedShareOfProbabilities) {
       }
     }
   }
-  const Result result = run<64, false, true>(p, 2);
+  const Result result = run<64, FullMask, LinearScores, true>(p, 2);
   const auto zeros = static_cast<double>(std::count(result.out.begin(), result.out.end(), 0.0f));
   EXPECT_NEAR(zeros / static_cast<double>(result.out.size()), 0.3, 0.01);
 }
 
-template <int head_dim, bool causal, bool has_dropout>
+template <int head_dim, class Mask, class Scores, bool has_dropout>
 void expect_same_bits(const Problem& p) {
-  const Result one = run<head_dim, causal, has_dropout>(p, 1);
+  const Result one = run<head_dim, Mask, Scores, has_dropout>(p, 1);
   for (int threads : {2, 3, 4}) {
-    const Result more = run<head_dim, causal, has_dropout>(p, threads);
+    const Result more = run<head_dim, Mask, Scores, has_dropout>(p, threads);
     EXPECT_EQ(std::memcmp(one.out.data(), more.out.data(), one.out.size() * sizeof(float)), 0) << threads;
     EXPECT_EQ(std::memcmp(one.lse.data(), more.lse.data(), one.lse.size() * sizeof(float)), 0) << threads;
     EXPECT_EQ(std::memcmp(one.d_qkv.data(), more.d_qkv.data(), one.d_qkv.size() * sizeof(float)), 0)
@@ -276,24 +340,24 @@ void expect_same_bits(const Problem& p) {
 }
 
 TEST(Attention, BitsDoNotDependOnTheNumberOfThreads) {
-  expect_same_bits<64, true, false>(Problem(1, 300, 4, 1, 64, true));
-  expect_same_bits<40, true, true>(Problem(2, 129, 2, 2, 40, true, 0.1));
-  expect_same_bits<32, false, false>(Problem(40, 33, 2, 1, 32, false));
+  expect_same_bits<64, CausalMask, LinearScores, false>(Problem(1, 300, 4, 1, 64));
+  expect_same_bits<40, CausalMask, LinearScores, true>(Problem(2, 129, 2, 2, 40, 0.1));
+  expect_same_bits<32, FullMask, LinearScores, false>(Problem(40, 33, 2, 1, 32));
 }
 
 TEST(Attention, LargeScoresNeitherOverflowNorLoseTheMaximum) {
-  Problem p(1, 80, 1, 1, 32, true);
+  Problem p(1, 80, 1, 1, 32);
   for (float& x : p.qkv) x *= 20.0f;
-  const Result got = run<32, true, false>(p, 1);
-  const Reference wanted = reference(p);
+  const Result got = run<32, CausalMask, LinearScores, false>(p, 1);
+  const Reference wanted = reference<CausalMask, LinearScores>(p);
   EXPECT_LT(relative_error(got.out, wanted.out), 1e-4);
   for (float x : got.d_qkv) ASSERT_TRUE(std::isfinite(x));
 }
 
 TEST(Attention, NotANumberReachesTheOutput) {
-  Problem p(1, 20, 1, 1, 32, true);
+  Problem p(1, 20, 1, 1, 32);
   p.qkv[10 * p.row()] = kPoison;  // q of token 10
-  const Result got = run<32, true, false>(p, 1);
+  const Result got = run<32, CausalMask, LinearScores, false>(p, 1);
   EXPECT_TRUE(std::isnan(got.out[10 * 32]));
   EXPECT_FALSE(std::isnan(got.out[9 * 32]));
   EXPECT_FALSE(std::isnan(got.out[11 * 32]));

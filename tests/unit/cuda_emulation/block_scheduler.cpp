@@ -79,6 +79,7 @@ void BlockScheduler::launch(const std::string& what, const Library& library, con
   state_->barrier = wait_barrier;
   state_->named_barrier = wait_named_barrier;
   state_->exchange = wait_exchange;
+  state_->yield = yield;
   state_->copy_later = copy_later;
   state_->commit_copies = commit_copies;
   state_->wait_copies = wait_copies;
@@ -120,6 +121,7 @@ void BlockScheduler::check_shared_memory() const {
 
 void BlockScheduler::run_block() {
   poison_shared_memory();
+  vain_looks_ = 0;
   for (unsigned i = 0; i < thread_count_; ++i) {
     threads_[i]->waits = Waits::no;
     threads_[i]->copies.clear();
@@ -133,7 +135,7 @@ void BlockScheduler::run_block() {
       while (run_warp(warp) && finish_exchanges(warp)) {
       }
     }
-  } while (finish_named_barriers() || finish_barrier());
+  } while (finish_named_barriers() || look_again() || finish_barrier());
   check_shared_memory();
 }
 
@@ -159,9 +161,10 @@ bool BlockScheduler::meets(const Thread& thread, unsigned first, unsigned lane) 
 // Lets those lanes go on whose exchange is complete: every lane of its mask waits in it. True if some do.
 bool BlockScheduler::finish_exchanges(unsigned warp) {
   const unsigned first = warp * kWarp, lanes = std::min<unsigned>(kWarp, thread_count_ - first);
-  bool waiting = false, released = false;
+  bool waiting = false, released = false, looking = false;
   for (unsigned lane = 0; lane < lanes; ++lane) {
     const Thread& thread = *threads_[first + lane];
+    looking |= thread.waits == Waits::change;
     if (thread.waits != Waits::exchange) continue;
     waiting = true;
     const unsigned mask = thread.mask;
@@ -176,7 +179,7 @@ bool BlockScheduler::finish_exchanges(unsigned warp) {
     }
     released = true;
   }
-  if (waiting && !released) refuse_exchange(warp);
+  if (waiting && !released && !looking) refuse_exchange(warp);
   return released;
 }
 
@@ -202,6 +205,22 @@ bool BlockScheduler::finish_named_barriers() {
   return released;
 }
 
+// Lets threads go on that wait for memory to change. True if there are some.
+bool BlockScheduler::look_again() {
+  constexpr int kMostLooks = 1 << 20;
+  unsigned looking = thread_count_;
+  for (unsigned i = 0; i < thread_count_; ++i) {
+    if (threads_[i]->waits != Waits::change) continue;
+    threads_[i]->waits = Waits::no;
+    looking = i;
+  }
+  if (looking == thread_count_) return false;
+  if (++vain_looks_ > kMostLooks)
+    stop(fmt::format("{} waits at {}, and nothing changes", thread_name(looking),
+                     place(threads_[looking]->site)));
+  return true;
+}
+
 // False when every thread has returned.
 bool BlockScheduler::finish_barrier() {
   unsigned waiting = thread_count_, missing = thread_count_;  // one thread of each kind
@@ -215,6 +234,7 @@ bool BlockScheduler::finish_barrier() {
     passed_ += threads_[i]->predicate != 0;
   }
   if (waiting == thread_count_) return false;
+  vain_looks_ = 0;
   for (unsigned i = 0; i < thread_count_; ++i) {
     if (threads_[i]->waits == Waits::named_barrier) stop(fmt::format("{} {}", thread_name(i), where(i)));
   }
@@ -265,6 +285,7 @@ std::string BlockScheduler::place(const Site& site) const {
 std::string BlockScheduler::where(unsigned thread) const {
   const Thread& at = *threads_[thread];
   if (at.waits == Waits::returned) return "has returned";
+  if (at.waits == Waits::change) return "waits at " + place(at.site);
   if (at.waits == Waits::barrier) return "waits at " + place(at.site);
   const auto at_barrier = [&](const auto& other) {
     return other->waits == Waits::named_barrier && other->barrier == at.barrier;
@@ -306,6 +327,13 @@ void BlockScheduler::wait_named_barrier(int name, int threads, Site site) {
   thread.waits = Waits::named_barrier;
   thread.barrier = name;
   thread.expected = static_cast<unsigned>(threads);
+  thread.site = site;
+  thread.fiber.suspend();
+}
+
+void BlockScheduler::yield(Site site) {
+  Thread& thread = *active->threads_[active->current_];
+  thread.waits = Waits::change;
   thread.site = site;
   thread.fiber.suspend();
 }

@@ -34,7 +34,7 @@ class BlockScheduler {
               void* const* arguments, Order order);
 
  private:
-  enum class Waits { no, barrier, named_barrier, exchange, returned };
+  enum class Waits { no, barrier, named_barrier, exchange, change, returned };
   struct Copy {
     void* to;
     const void* from;
@@ -66,6 +66,7 @@ class BlockScheduler {
   bool meets(const Thread& thread, unsigned first, unsigned lane) const;
   bool finish_exchanges(unsigned warp);
   bool finish_named_barriers();
+  bool look_again();
   bool finish_barrier();
   void resume(unsigned thread);
 
@@ -78,6 +79,7 @@ class BlockScheduler {
   static void run_thread(void* self);
   static int wait_barrier(int predicate, Site site);
   static void wait_named_barrier(int name, int threads, Site site);
+  static void yield(Site site);
   static const std::uint64_t* wait_exchange(unsigned mask, std::uint64_t value, Site site);
   static void copy_later(void* to, const void* from, std::size_t bytes);
   static void commit_copies();
@@ -100,6 +102,7 @@ class BlockScheduler {
   std::vector<Warp> warps_;
   unsigned thread_count_ = 0;
   unsigned current_ = 0;
+  int vain_looks_ = 0;   // rounds in which threads did nothing but look at memory
   int passed_ = 0;       // predicates of the barrier that was just left
   std::string failure_;  // set by a thread that ends the launch
 };

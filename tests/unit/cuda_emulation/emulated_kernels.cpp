@@ -21,6 +21,13 @@ constexpr const char* kSanitize = "-fsanitize=address -g";
 constexpr const char* kSanitize = "";
 #endif
 
+// Shared memory is initialized by nobody: templates need not look for who would do it.
+#if defined(__clang__)
+constexpr const char* kSharedMemory = "";
+#else
+constexpr const char* kSharedMemory = "-fno-extern-tls-init";
+#endif
+
 }  // namespace
 
 EmulatedKernels::EmulatedKernels(const std::string& source, const std::vector<std::string>& kernels) {
@@ -33,10 +40,10 @@ EmulatedKernels::EmulatedKernels(const std::string& source, const std::vector<st
   const std::string command = fmt::format(
       "{0} -std=c++20 -O2 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math "
       "-fno-strict-aliasing "
-      "-fno-exceptions -fno-gnu-unique -fvisibility=hidden -shared -fPIC -Wl,-z,defs {1} "
+      "-fno-exceptions -fno-gnu-unique -fvisibility=hidden -shared -fPIC -Wl,-z,defs {1} {6} "
       "-I {2}/tests/unit/cuda_emulation -I {2}/templates -I {2}/templates/include -o {3} {4} 2> {5}",
       HYDRAC_CXX, kSanitize, hydrac::test::source_dir(), (folder / "kernels.so").string(),
-      (folder / "kernels.cpp").string(), (folder / "messages").string());
+      (folder / "kernels.cpp").string(), (folder / "messages").string(), kSharedMemory);
   if (std::system(command.c_str()) != 0) throw EmulationError(test::slurp(folder / "messages") + source);
   library_ = ::dlopen((folder / "kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library_) throw EmulationError(::dlerror());

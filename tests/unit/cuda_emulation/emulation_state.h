@@ -32,6 +32,8 @@ struct State {
   // Waits for every lane that `mask` names; returns what the 32 lanes passed, valid until the thread waits
   // again.
   const std::uint64_t* (*exchange)(unsigned mask, std::uint64_t value, Site site);
+  // For loops that look at memory again and again: lets the block's other threads run first.
+  void (*yield)(Site site);
   // cp.async: a copy of this thread that happens in the last moment, when the thread waits for it.
   // commit_copies makes a group of those since the last call; the waits are for all, and for all groups but
   // the latest.

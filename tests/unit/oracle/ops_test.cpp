@@ -194,7 +194,7 @@ TEST_F(OneOp, DropoutOfNothingNeedsNoStepCounter) {
 // Sum over j <= i of softmax(scale * q_i . k_j) * keep(i, j) * v_j, head h with keys and values of head h /
 // group.
 Numbers attention_by_loops(const Numbers& q, const Numbers& k, const Numbers& v, bool causal, double dropout,
-                           std::uint32_t key) {
+                           std::uint32_t key, int window = 3, double softcap = 0) {
   constexpr int B = 2, T = 3, H = 4, KV = 2, D = 2;
   const double scale = 0.7;
   const auto at = [](const Numbers& x, int heads, int b, int t, int h) {
@@ -204,16 +204,18 @@ Numbers attention_by_loops(const Numbers& q, const Numbers& k, const Numbers& v,
   for (int b = 0; b < B; ++b)
     for (int h = 0; h < H; ++h)
       for (int i = 0; i < T; ++i) {
-        const int visible = causal ? i + 1 : T, kv = h / (H / KV);
+        const int end = causal ? i + 1 : T, kv = h / (H / KV), first = std::max(0, i - window + 1);
         const double* query = at(q, H, b, i, h);
         Numbers weights;
         double sum = 0;
-        for (int j = 0; j < visible; ++j) {
+        for (int j = 0; j < end; ++j) {
           const double* keys = at(k, KV, b, j, kv);
-          weights.push_back(std::exp(scale * (query[0] * keys[0] + query[1] * keys[1])));
+          double score = scale * (query[0] * keys[0] + query[1] * keys[1]);
+          if (softcap > 0) score = softcap * std::tanh(score / softcap);
+          weights.push_back(j < first ? 0 : std::exp(score));
           sum += weights.back();
         }
-        for (int j = 0; j < visible; ++j) {
+        for (int j = 0; j < end; ++j) {
           const std::uint64_t index = score_index(b * H + h, T, i, j);
           const bool keep = random_16_bits(key, index) >= static_cast<std::uint32_t>(std::ldexp(dropout, 16));
           for (int d = 0; d < D; ++d)
@@ -243,10 +245,37 @@ TEST_F(Attention, SeesEverythingWhenItIsNotCausal) {
   expect_near(attend({{"causal", false}}, kLeftOut), attention_by_loops(q, k, v, false, 0, 0));
 }
 
+TEST_F(Attention, SeesTheTokensOfItsWindow) {
+  for (int window : {1, 2, 3, 4})
+    expect_near(attend({{"causal", true}, {"window", window}}, kLeftOut),
+                attention_by_loops(q, k, v, true, 0, 0, window));
+}
+
+TEST_F(Attention, SomeLayersHaveNoWindow) {
+  // The only layer is the first one.
+  expect_near(attend({{"causal", true}, {"window", 1}, {"window_period", 1}}, kLeftOut),
+              attention_by_loops(q, k, v, true, 0, 0, 3));
+  expect_near(attend({{"causal", true}, {"window", 1}, {"window_period", 2}}, kLeftOut),
+              attention_by_loops(q, k, v, true, 0, 0, 1));
+}
+
+TEST_F(Attention, CapsScores) {
+  expect_near(attend({{"causal", true}, {"softcap", 0.5}}, kLeftOut),
+              attention_by_loops(q, k, v, true, 0, 0, 3, 0.5));
+}
+
 TEST_F(Attention, DropsWeightsAsTheGeneratorSays) {
   const std::uint32_t key = random_key(1337, 11, 3 * 65536);
   expect_near(attend({{"causal", true}, {"dropout", 0.3}, {"site", 3}}, rng_step(11)),
               attention_by_loops(q, k, v, true, 0.3, key));
+}
+
+TEST_F(OneOp, CrossEntropyCapsLogits) {
+  const int logits = job.input("logits", {1, 2}, {3, -1});
+  const int targets = job.integer_input("targets", {1}, {1});
+  const double a = 2 * std::tanh(1.5), b = 2 * std::tanh(-0.5);
+  expect_near(value("cross_entropy", {{"softcap", 2.0}}, {logits, targets}, {1}),
+              {std::log(std::exp(a) + std::exp(b)) - b});
 }
 
 TEST_F(OneOp, CrossEntropySmoothsAndIgnores) {

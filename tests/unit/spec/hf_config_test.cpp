@@ -185,12 +185,8 @@ TEST(HfConfig, MistralIsLlamaWithoutBiases) {
   EXPECT_EQ(m.num_key_value_heads, 8);  // Hugging Face's own default
   EXPECT_EQ(m.norm_eps, 1e-6);
   EXPECT_FALSE(m.attention_bias || m.attention_output_bias || m.mlp_bias || m.qk_norm);
-  EXPECT_TRUE(from(R"({"model_type": "mistral", )" + kSizes + "}").spec);  // 2048 tokens of the default 4096
-  const Loaded windowed = from(R"({"model_type": "mistral", "sliding_window": 1024, )" + kSizes + "}");
-  EXPECT_FALSE(windowed.spec);
-  EXPECT_NE(windowed.text().find("sliding window of 1024 tokens, below max_position_embeddings"),
-            std::string::npos)
-      << windowed.text();
+  EXPECT_EQ(m.sliding_window, 0);
+  EXPECT_EQ(model(R"({"model_type": "mistral", )" + kSizes + "}").sliding_window, 4096);  // so is this
 }
 
 TEST(HfConfig, ReadsWhatHydracWritesOfModelsWithoutANameThere) {
@@ -212,6 +208,53 @@ TEST(HfConfig, RopeOfAPartOrOfAnUnnamedKindIsRefused) {
     EXPECT_FALSE(loaded.spec) << key;
     EXPECT_NE(loaded.text().find("config-unsupported"), std::string::npos) << loaded.text();
   }
+}
+
+// A config.json of a family with these entries added.
+SpecKeys::Model windowed(const std::string& family, const std::string& entries) {
+  return model(R"({"model_type": ")" + family + R"(", "hidden_size": 128, "intermediate_size": 256,
+    "num_hidden_layers": 6, "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 1024, "max_position_embeddings": 2048, )" +
+               entries + "}");
+}
+
+TEST(HfConfig, MistralHasAWindowInEveryLayer) {
+  const auto m = windowed("mistral", R"("sliding_window": 512)");
+  EXPECT_EQ(m.sliding_window, 512);
+  EXPECT_EQ(m.sliding_window_pattern, 0);
+  EXPECT_FALSE(m.attention_bias || m.attention_output_bias || m.mlp_bias);
+  EXPECT_EQ(windowed("mistral", R"("sliding_window": null)").sliding_window, 0);
+}
+
+TEST(HfConfig, QwenHasAWindowWhereItIsUsed) {
+  EXPECT_EQ(windowed("qwen2", R"("sliding_window": 512, "use_sliding_window": false)").sliding_window, 0);
+  EXPECT_EQ(windowed("qwen2", R"("sliding_window": 512)").sliding_window, 0);
+  const std::string used = R"("sliding_window": 512, "use_sliding_window": true, "max_window_layers": )";
+  EXPECT_EQ(windowed("qwen2", used + "0").sliding_window, 512);
+  EXPECT_EQ(windowed("qwen2", used + "6").sliding_window, 0);
+  EXPECT_EQ(windowed("qwen3", used + "0").sliding_window, 512);
+}
+
+TEST(HfConfig, LayerTypesAreAPattern) {
+  const std::string begin = R"("sliding_window": 512, "use_sliding_window": true, "layer_types": )";
+  const std::string sliding = R"("sliding_attention")", full = R"("full_attention")";
+  const auto list = [&](int period) {
+    std::string text = "[";
+    for (int layer = 1; layer <= 6; ++layer)
+      text += (layer > 1 ? ", " : "") + (period > 0 && layer % period == 0 ? full : sliding);
+    return begin + text + "]";
+  };
+  for (const int period : {0, 2, 3, 4, 6}) {
+    const auto m = windowed("qwen3", list(period));
+    EXPECT_EQ(m.sliding_window, 512) << period;
+    EXPECT_EQ(m.sliding_window_pattern, period);
+  }
+  EXPECT_EQ(windowed("qwen3", list(1)).sliding_window, 0);
+}
+
+TEST(HfConfig, ReadsSoftcaps) {
+  const auto m = windowed("llama", R"("attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0)");
+  EXPECT_EQ(m.attention_softcap, 50);
+  EXPECT_EQ(m.logit_softcap, 30);
 }
 
 TEST(HfConfig, ExplicitKeysOfTheSpecWin) {

@@ -13,13 +13,14 @@ struct CudaAttention {
   std::string type = "bf16";  // bf16, f16, float
   int head_dim = 64;
   bool has_dropout = false;
-  bool causal = true;
+  std::string mask = "CausalMask";  // a struct of attention/mask.h
+  bool has_softcap = false;
   int tokens = 1024;
   int kv_heads = 12;
 
   std::string name() const {
-    return fmt::format("sm_{} {} {} {}{}{}", capability, kernel, type, head_dim,
-                       has_dropout ? " dropout" : "", causal ? "" : " not causal");
+    return fmt::format("sm_{} {} {} {}{} {}{}", capability, kernel, type, head_dim,
+                       has_dropout ? " dropout" : "", mask, has_softcap ? " softcap" : "");
   }
 };
 
@@ -55,7 +56,9 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
     parameters += fmt::format("const {0}* d_out, {0}* d_k, {0}* d_v, hydrac::cuda::QueryTerms* terms", type);
     arguments += heads("d_out") + ", terms, " + heads("d_k") + ", " + heads("d_v");
   }
-  const std::string shape = fmt::format("{{{}, 12, {}, 0.125f}}", a.tokens, a.kv_heads);
+  const std::string shape = fmt::format("{{{}, 12, {}, 0.125f{}{}}}", a.tokens, a.kv_heads,
+                                        a.mask == "WindowMask" ? ", 200" : (a.has_softcap ? ", 0" : ""),
+                                        a.has_softcap ? ", 50.0f" : "");
   const bool takes_dropout = a.kernel != "query_terms";
   std::string dropout = takes_dropout ? "constexpr hydrac::cuda::AttentionDropout dropout{0, 0, 1.0f};" : "";
   if (a.has_dropout && takes_dropout) {
@@ -71,14 +74,15 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
       "  constexpr hydrac::cuda::AttentionProblem problem{{.capability = {2}, .element_bytes = {3}, .is_bf16 "
       "= {4},\n"
       "      .has_dropout = {5}, .tokens = {6}, .heads = 12, .kv_heads = {7}, .head_dim = "
-      "{8}, .causal = {10}}};\n"
+      "{8}, .causal = {15}, .has_softcap = {16}}};\n"
       "  using Config = hydrac::cuda::AttentionConfig<{9}, {8}, attention_family(problem),\n"
-      "      attention_tile(problem, hydrac::cuda::AttentionKernel::{0}), {10}, {5}>;\n"
+      "      attention_tile(problem, hydrac::cuda::AttentionKernel::{0}), hydrac::{10}, hydrac::{17}, {5}>;\n"
       "  constexpr hydrac::cuda::{14};\n  {11}\n"
       "  hydrac::cuda::attention_{0}<Config>(shape, {12}{13});\n}}\n",
       a.kernel, parameters, a.capability, a.type == "float" ? 4 : 2, a.type == "bf16", a.has_dropout,
-      a.tokens, a.kv_heads, a.head_dim, type, a.causal, dropout, arguments, takes_dropout ? ", dropout" : "",
-      a.kernel == "forward" ? "SequenceShape shape" + shape : "AttentionShape shape{" + shape + ", 16}");
+      a.tokens, a.kv_heads, a.head_dim, type, a.mask, dropout, arguments, takes_dropout ? ", dropout" : "",
+      a.kernel == "forward" ? "SequenceShape shape" + shape : "AttentionShape shape{" + shape + ", 16}",
+      a.mask != "FullMask", a.has_softcap, a.has_softcap ? "CappedScores" : "LinearScores");
 }
 
 inline std::string cuda_embedding_entry(const std::string& y_type, const std::string& table_type,
@@ -262,7 +266,8 @@ inline std::string cuda_row_product_entry(bool few) {
 
 // forward(q, k, v, out, lse, workspace) and backward(..., dout, dq, dk, dv, ...), dense tensors [2, 70, 4 or
 // 2, head_dim].
-inline std::string cpu_attention_entry(int head_dim, bool causal, bool has_dropout) {
+inline std::string cpu_attention_entry(int head_dim, const std::string& mask, const std::string& scores,
+                                       bool has_dropout) {
   const auto heads = [&](const std::string& pointer, int count) {
     return fmt::format("{{{}, {}, {}, {}}}", pointer, 70 * count * head_dim, count * head_dim, head_dim);
   };
@@ -270,20 +275,22 @@ inline std::string cpu_attention_entry(int head_dim, bool causal, bool has_dropo
       "#include \"cpu/attention.h\"\n\n"
       "extern \"C\" void forward(const float* q, const float* k, const float* v, float* out, float* lse, "
       "void* workspace) {{\n"
-      "  constexpr hydrac::cpu::AttentionShape shape{{2, 70, 4, 2, 0.25f}};\n"
+      "  constexpr hydrac::cpu::AttentionShape shape{{2, 70, 4, 2, 0.25f, 20, 5.0f}};\n"
       "  constexpr hydrac::cpu::AttentionDropout dropout{{17, {3}, 1.25f}};\n"
-      "  hydrac::cpu::attention_forward<{0}, {1}, {2}>(shape, {4}, {5}, {6}, {7}, lse, dropout, {{workspace, "
+      "  hydrac::cpu::attention_forward<{0}, hydrac::{1}, hydrac::{12}, {2}>(shape, {4}, {5}, {6}, {7}, lse, "
+      "dropout, {{workspace, "
       "2}});\n}}\n\n"
       "extern \"C\" void backward(const float* q, const float* k, const float* v, const float* out, const "
       "float* lse,\n"
       "    const float* d_out, float* d_q, float* d_k, float* d_v, void* workspace) {{\n"
-      "  constexpr hydrac::cpu::AttentionShape shape{{2, 70, 4, 2, 0.25f}};\n"
+      "  constexpr hydrac::cpu::AttentionShape shape{{2, 70, 4, 2, 0.25f, 20, 5.0f}};\n"
       "  constexpr hydrac::cpu::AttentionDropout dropout{{17, {3}, 1.25f}};\n"
-      "  hydrac::cpu::attention_backward<{0}, {1}, {2}>(shape, {4}, {5}, {6}, {7}, lse, {8}, {9}, {10}, "
+      "  hydrac::cpu::attention_backward<{0}, hydrac::{1}, hydrac::{12}, {2}>(shape, {4}, {5}, {6}, {7}, "
+      "lse, {8}, {9}, {10}, "
       "{11}, dropout,\n"
       "      {{workspace, 2}});\n}}\n",
-      head_dim, causal, has_dropout, has_dropout ? 13107u : 0u, heads("q", 4), heads("k", 2), heads("v", 2),
-      heads("out", 4), heads("d_out", 4), heads("d_q", 4), heads("d_k", 2), heads("d_v", 2));
+      head_dim, mask, has_dropout, has_dropout ? 13107u : 0u, heads("q", 4), heads("k", 2), heads("v", 2),
+      heads("out", 4), heads("d_out", 4), heads("d_q", 4), heads("d_k", 2), heads("d_v", 2), scores);
 }
 
 }  // namespace hydrac::specialize::test

@@ -33,20 +33,27 @@ std::vector<CudaAttention> cuda_attentions() {
   std::vector<CudaAttention> all;
   for (const char* kernel : {"forward", "query_gradients", "key_gradients"}) {
     all.push_back({.kernel = kernel});
-    all.push_back({.kernel = kernel, .head_dim = 128, .causal = false, .kv_heads = 4});
+    all.push_back({.kernel = kernel, .head_dim = 128, .mask = "FullMask", .kv_heads = 4});
     all.push_back({.kernel = kernel, .has_dropout = true, .tokens = 1000});
     all.push_back({.kernel = kernel, .capability = 80, .head_dim = 128, .has_dropout = true});
     all.push_back({.kernel = kernel, .capability = 80, .head_dim = 256, .tokens = 1000});
     all.push_back({.kernel = kernel, .capability = 75, .type = "f16", .head_dim = 96, .kv_heads = 4});
-    all.push_back({.kernel = kernel, .capability = 75, .type = "float", .causal = false});
+    all.push_back({.kernel = kernel, .capability = 75, .type = "float", .mask = "FullMask"});
     all.push_back({.kernel = kernel, .capability = 120, .type = "f16", .has_dropout = true});
+    all.push_back({.kernel = kernel, .mask = "WindowMask", .tokens = 1000});
+    all.push_back({.kernel = kernel, .has_dropout = true, .mask = "WindowMask", .has_softcap = true});
+    all.push_back({.kernel = kernel, .capability = 80, .mask = "WindowMask", .has_softcap = true});
+    all.push_back({.kernel = kernel, .capability = 75, .type = "float", .has_softcap = true});
   }
   for (const char* kernel : {"query_terms", "gradients"}) {
     all.push_back({.kernel = kernel});
     all.push_back({.kernel = kernel, .type = "f16", .has_dropout = true, .tokens = 1000, .kv_heads = 4});
   }
+  all.push_back({.kernel = "gradients", .mask = "WindowMask"});
+  all.push_back({.kernel = "gradients", .has_dropout = true, .mask = "FullMask", .has_softcap = true});
+  all.push_back({.kernel = "head_gradients", .mask = "WindowMask", .has_softcap = true, .tokens = 256});
   all.push_back({.kernel = "head_gradients", .tokens = 256});
-  all.push_back({.kernel = "head_gradients", .has_dropout = true, .causal = false, .tokens = 150});
+  all.push_back({.kernel = "head_gradients", .has_dropout = true, .mask = "FullMask", .tokens = 150});
   all.push_back({.kernel = "head_gradients", .type = "f16", .tokens = 64});
   return all;
 }
@@ -267,10 +274,11 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(Templates, SpecializedCpuAttentionComputesTheSameBits) {
   const hydrac::test::TempDir cache;
-  for (const auto& [head_dim, causal, has_dropout] :
-       {std::tuple(32, true, false), std::tuple(40, false, true)}) {
+  for (const auto& [head_dim, mask, scores, has_dropout] :
+       {std::tuple(32, "CausalMask", "LinearScores", false), std::tuple(40, "FullMask", "LinearScores", true),
+        std::tuple(32, "WindowMask", "CappedScores", true)}) {
     SpecializeRequest request;
-    request.entries = {{"kernels.cpp", test::cpu_attention_entry(head_dim, causal, has_dropout)}};
+    request.entries = {{"kernels.cpp", test::cpu_attention_entry(head_dim, mask, scores, has_dropout)}};
     request.dialect = Dialect::cpp;
     request.scope = "hydrac::kernels";
     const std::string text = test::whole_text(request);

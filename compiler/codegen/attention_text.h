@@ -1,0 +1,22 @@
+// What kernels of every target say of an attention node's mask and scores.
+#pragma once
+#include <string>
+
+#include "ops/attention_rules.h"
+
+namespace hydrac::codegen {
+
+// "softmax(scale q k^T, causal)"
+std::string softmax_formula(const ops::AttentionRules& rules);
+
+// Defines `shape`, a constant of `type`, from `members`, which end with the scale; what the rules need
+// follows them, then `behind`. Where layers differ it reads the kernel's parameter `layer`, and is no
+// compile-time constant. `tokens` is the sequence's length as text.
+std::string shape_definition(const ops::AttentionRules& rules, const std::string& type,
+                             const std::string& members, const std::string& tokens,
+                             const std::string& behind = "");
+
+// The name of the compile-time constant that has all of the shape but a window that varies.
+std::string constant_shape(const ops::AttentionRules& rules);
+
+}  // namespace hydrac::codegen

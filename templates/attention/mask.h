@@ -1,0 +1,119 @@
+// Who may see whom in attention, as the kernels of every target, their cost and their references share it. A
+// mask answers for one query, or for one key, with a range of tokens of the other side. Neither end of a
+// range decreases from one token to the next, so that a tile's range follows from its first and last token.
+// `shape` has the sequence's `tokens`, and what else a mask reads.
+#pragma once
+#include <cstdint>
+
+#include "hydrac/math.h"
+
+namespace hydrac {
+
+// Tokens [first, end) of a sequence.
+struct TokenRange {
+  int first, end;
+};
+
+// Every query sees every key.
+struct FullMask {
+  static constexpr bool hides_later = false;    // keys after the query
+  static constexpr bool hides_earlier = false;  // keys long before the query
+
+  template <class Shape>
+  HYDRAC_FN static constexpr bool sees(const Shape&, int, int) {
+    return true;
+  }
+  template <class Shape>
+  HYDRAC_FN static constexpr TokenRange keys_of(const Shape& shape, int) {
+    return {0, static_cast<int>(shape.tokens)};
+  }
+  template <class Shape>
+  HYDRAC_FN static constexpr TokenRange queries_of(const Shape& shape, int) {
+    return {0, static_cast<int>(shape.tokens)};
+  }
+};
+
+// A query sees its own token and those before it.
+struct CausalMask {
+  static constexpr bool hides_later = true;
+  static constexpr bool hides_earlier = false;
+
+  template <class Shape>
+  HYDRAC_FN static constexpr bool sees(const Shape&, int query, int key) {
+    return key <= query;
+  }
+  template <class Shape>
+  HYDRAC_FN static constexpr TokenRange keys_of(const Shape&, int query) {
+    return {0, query + 1};
+  }
+  template <class Shape>
+  HYDRAC_FN static constexpr TokenRange queries_of(const Shape& shape, int key) {
+    return {key, static_cast<int>(shape.tokens)};
+  }
+};
+
+// A query sees the last shape.window tokens, its own among them.
+struct WindowMask {
+  static constexpr bool hides_later = true;
+  static constexpr bool hides_earlier = true;
+
+  template <class Shape>
+  HYDRAC_FN static constexpr bool sees(const Shape& shape, int query, int key) {
+    return key <= query && query - key < static_cast<int>(shape.window);
+  }
+  template <class Shape>
+  HYDRAC_FN static constexpr TokenRange keys_of(const Shape& shape, int query) {
+    const int first = query - static_cast<int>(shape.window) + 1;
+    return {first > 0 ? first : 0, query + 1};
+  }
+  template <class Shape>
+  HYDRAC_FN static constexpr TokenRange queries_of(const Shape& shape, int key) {
+    const int tokens = static_cast<int>(shape.tokens), window = static_cast<int>(shape.window);
+    return {key, tokens - key > window ? key + window : tokens};
+  }
+};
+
+// The keys that any of the queries first to last sees.
+template <class Mask, class Shape>
+HYDRAC_FN constexpr TokenRange keys_of_any(const Shape& shape, int first, int last) {
+  return {Mask::keys_of(shape, first).first, Mask::keys_of(shape, last).end};
+}
+
+// The keys that all of them see; there may be none.
+template <class Mask, class Shape>
+HYDRAC_FN constexpr TokenRange keys_of_all(const Shape& shape, int first, int last) {
+  return {Mask::keys_of(shape, last).first, Mask::keys_of(shape, first).end};
+}
+
+// The queries that see any of the keys first to last.
+template <class Mask, class Shape>
+HYDRAC_FN constexpr TokenRange queries_of_any(const Shape& shape, int first, int last) {
+  return {Mask::queries_of(shape, first).first, Mask::queries_of(shape, last).end};
+}
+
+// Whether each query of a tile sees each of its keys: then no element needs to be tested.
+template <class Mask, class Shape>
+HYDRAC_FN constexpr bool sees_all(const Shape& shape, TokenRange queries, TokenRange keys) {
+  const TokenRange seen = keys_of_all<Mask>(shape, queries.first, queries.end - 1);
+  return keys.end <= seen.end && (!Mask::hides_earlier || seen.first <= keys.first);
+}
+
+// Whether any query of a tile sees any of its keys.
+template <class Mask, class Shape>
+HYDRAC_FN constexpr bool sees_any(const Shape& shape, TokenRange queries, TokenRange keys) {
+  const TokenRange seen = keys_of_any<Mask>(shape, queries.first, queries.end - 1);
+  return keys.first < seen.end && (!Mask::hides_earlier || seen.first < keys.end);
+}
+
+// How many (query, key) pairs of a sequence are visible.
+template <class Mask, class Shape>
+constexpr std::int64_t visible_pairs(const Shape& shape) {
+  std::int64_t pairs = 0;
+  for (int query = 0; query < static_cast<int>(shape.tokens); ++query) {
+    const TokenRange keys = Mask::keys_of(shape, query);
+    pairs += keys.end - keys.first;
+  }
+  return pairs;
+}
+
+}  // namespace hydrac

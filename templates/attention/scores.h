@@ -1,0 +1,39 @@
+// What becomes of a query's product with a key before the softmax. A score is factor * value(q . k), and
+// slope(value) is its derivative over scale: d_q = scale * sum of slope * d_score * k. `shape` has the scale,
+// and what else a rule reads.
+#pragma once
+#include "hydrac/math.h"
+
+namespace hydrac {
+
+// scale * q . k
+struct LinearScores {
+  static constexpr bool is_linear = true;
+
+  template <class Shape>
+  HYDRAC_FN static constexpr float factor(const Shape& shape) {
+    return shape.scale;
+  }
+  template <class Shape>
+  HYDRAC_FN static constexpr float value(const Shape&, float product) {
+    return product;
+  }
+  HYDRAC_FN static constexpr float slope(float) { return 1.0f; }
+};
+
+// softcap * tanh(scale * q . k / softcap): no score is larger than softcap (Gemma 2).
+struct CappedScores {
+  static constexpr bool is_linear = false;
+
+  template <class Shape>
+  HYDRAC_FN static constexpr float factor(const Shape& shape) {
+    return shape.softcap;
+  }
+  template <class Shape>
+  HYDRAC_FN static float value(const Shape& shape, float product) {
+    return tanh(product * (shape.scale / shape.softcap));
+  }
+  HYDRAC_FN static float slope(float value) { return fma(-value, value, 1.0f); }
+};
+
+}  // namespace hydrac

@@ -1,0 +1,65 @@
+// cuda/wgmma.cuh for emulated kernels. Products are computed when they are begun.
+#pragma once
+#include "cuda/ptx.cuh"
+
+namespace hydrac::wgmma {
+
+// As the hardware's: the address, and the distance of panels of 64 columns, in units of 16 bytes.
+inline std::uint64_t descriptor(std::uint32_t address, std::uint32_t panel_bytes, std::uint32_t offset) {
+  return (address + offset) / 16 | static_cast<std::uint64_t>(panel_bytes / 16) << 32;
+}
+
+// An element of rows of 128 bytes, whose 16-byte chunks are swizzled by the row's place in its 1024 bytes.
+template <class Storage>
+float element(std::uint64_t descriptor, int row, int column) {
+  const auto start = static_cast<std::uint32_t>(descriptor) * 16,
+             panel = static_cast<std::uint32_t>(descriptor >> 32) * 16;
+  const std::uint32_t at = start + column / 64 * panel + row * 128 + column % 64 * 2;
+  return to_float(Storage{ptx::half_at(at ^ (at >> 7 & 7) << 4)});
+}
+
+// Adds a [16] . b for each of this lane's sums, where `a(half, k)` is its row of the left side.
+template <class Storage, int N, bool b_rows, class Left>
+void multiply_by(float (&c)[N / 8][4], Left a, std::uint64_t b, bool add) {
+  for (int n = 0; n < N / 8; ++n) {
+    for (int e = 0; e < 4; ++e) {
+      const int column = n * 8 + emulation::lane() % 4 * 2 + e % 2;
+      double sum = 0;
+      for (int k = 0; k < 16; ++k) {
+        const float right = b_rows ? element<Storage>(b, k, column) : element<Storage>(b, column, k);
+        sum += static_cast<double>(a(e / 2, k)) * right;
+      }
+      c[n][e] = (add ? c[n][e] : 0.0f) + static_cast<float>(sum);
+    }
+  }
+}
+
+template <class Storage, int N, bool b_rows>
+void multiply_shared(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
+  const int first = static_cast<int>(threadIdx.x) / 32 % 4 * 16 + emulation::lane() / 4;
+  multiply_by<Storage, N, b_rows>(
+      c, [&](int half, int k) { return element<Storage>(a, first + 8 * half, k); }, b, add);
+}
+template <class Storage, int N>
+void multiply(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
+  multiply_shared<Storage, N, false>(c, a, b, add);
+}
+template <class Storage, int N>
+void multiply_rows(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
+  multiply_shared<Storage, N, true>(c, a, b, add);
+}
+template <class Storage, int N>
+void multiply(float (&c)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
+  const ptx::LeftRows<Storage> rows(a);
+  multiply_by<Storage, N, true>(
+      c, [&](int half, int k) { return rows.at[half][k]; }, b, add);
+}
+
+inline void fence() {}
+inline void commit() {}
+template <int pending>
+void wait() {}
+template <int fragments>
+void settle(float (&)[fragments][4]) {}
+
+}  // namespace hydrac::wgmma
