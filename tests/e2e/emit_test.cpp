@@ -105,8 +105,8 @@ TEST(Emit, TakesTheThreadsThatTheFolderRecords) {
   open.replace(open.find(threads), threads.size(), "  threads: 0\n");
   spill(place / "open.yaml", open);
   ASSERT_EQ(place.run({"emit", "open.yaml", "-o", "program", "--threads", "3"}).code, 0);
-  for (const Words& words : {Words{"diff", "open.yaml", "program"},
-                             {"diff", "open.yaml", "program", "optimizations.threads=3"}}) {
+  for (const Words& words :
+       {Words{"diff", "open.yaml", "program"}, {"diff", "open.yaml", "program", "optimizations.threads=3"}}) {
     const Outcome same = place.run(words);
     EXPECT_EQ(same.code, 0) << same.err << same.out;
     EXPECT_EQ(same.out, "");
@@ -212,6 +212,7 @@ TEST(Emit, AChangeOfPrecisionOrAttentionTouchesWhatComputesWithIt) {
   const auto changes = [&](const std::string& precision, const std::string& attention) {
     Words diff = words("diff", precision, attention);
     diff.insert(diff.begin() + 2, "program");
+    diff.push_back("--stat");
     return place.run(diff).out;
   };
   ASSERT_EQ(place.run(with(words("emit", "bf16", "cudnn"), {"-o", "program"})).code, 0);

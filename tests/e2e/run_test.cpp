@@ -84,8 +84,9 @@ TEST(Run, LeavesMetricsSpecEventsAndACheckpointUnderHuggingFacesNames) {
   const fs::path run = place / "runs/base";
   Words files = {"events.out.tfevents.0000000000.hydrac", "metrics.jsonl", "spec.yaml"};
   for (int step = 2; step <= 12; step += 2) {
-    for (const char* name : {"choices.json", "config.json", "manifest.json", "model.safetensors",
-                             "optimizer.safetensors", "state.json", "tokenizer.json"}) {
+    for (const char* name :
+         {"choices.json", "config.json", "generation_config.json", "manifest.json", "model.safetensors",
+          "optimizer.safetensors", "state.json", "tokenizer.json", "tokenizer_config.json"}) {
       files.push_back("checkpoint-" + std::to_string(step) + "/" + name);
     }
   }

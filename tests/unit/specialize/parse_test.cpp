@@ -98,7 +98,8 @@ TEST(Parse, TheCudaTemplatesParseForEveryArchitecture) {
 TEST(Parse, TheCpuTemplatesParseForEveryVectorWidth) {
   const std::string source =
       "#include \"cpu/attention.h\"\n#include \"cpu/embedding.h\"\n"
-      "template void hydrac::cpu::attention_forward<64, true, true>(const AttentionShape&, ConstHeads, "
+      "template void hydrac::cpu::attention_forward<64, hydrac::CausalMask, "
+      "hydrac::LinearScores, true>(const AttentionShape&, ConstHeads, "
       "ConstHeads,\n"
       "  ConstHeads, MutableHeads, float*, const AttentionDropout&, AttentionWorkspace);\n";
   for (const char* processor : {"x86-64", "x86-64-v3", "x86-64-v4"}) {
