@@ -136,11 +136,12 @@ void print_help(std::FILE* out) {
              "hydrac compiles a YAML spec of a model into its training program, and runs it.\n\n"
              "usage: hydrac SPEC [key=value ...]\n       hydrac VERB ...\n\nverbs\n");
   for (const Verb& verb : verbs()) fmt::print(out, "  {:<10} {}\n", verb.name, verb.help);
-  fmt::print(out,
-             "\n`hydrac --version`, with -v for the libraries that it finds; `hydrac VERB --help` lists a verb's "
-             "options; `hydrac keys` every key of a spec.\n"
-             "Exit codes: 0 fine, 1 the thing looked for was found wanting, {}.\n",
-             runtime::kExitCodesFrom2);
+  fmt::print(
+      out,
+      "\n`hydrac --version`, with -v for the libraries that it finds; `hydrac VERB --help` lists a verb's "
+      "options; `hydrac keys` every key of a spec.\n"
+      "Exit codes: 0 fine, 1 the thing looked for was found wanting, {}.\n",
+      runtime::kExitCodesFrom2);
 }
 
 void print_help(const Verb& verb) {

@@ -71,8 +71,8 @@ struct GemmShape {
   auto operator<=>(const GemmShape&) const = default;
 };
 
-// softmax(scores of q k^T, masked) v or its gradients, by a library. Strides in elements; the last dimension is
-// contiguous. lse is float [B,H,T].
+// softmax(scores of q k^T, masked) v or its gradients, by a library. Strides in elements; the last dimension
+// is contiguous. lse is float [B,H,T].
 struct AttentionCall {
   struct Strides {
     int64_t batch = 0, token = 0, head = 0;

@@ -6,8 +6,8 @@
 #include "runtime/cuda/gemm_descriptors.h"
 #include "runtime/cuda/gemm_search.h"
 #include "runtime/cuda/library.h"
-#include "runtime/cuda/memory.h"
 #include "runtime/cuda/library_version.h"
+#include "runtime/cuda/memory.h"
 #include "runtime/error.h"
 #include "runtime/program/after_call.h"
 

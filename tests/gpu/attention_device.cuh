@@ -118,8 +118,8 @@ template <class Storage, int head_dim, int capability, class Mask, class Scores,
           cuda::AttentionShape constant = cuda::AttentionShape{}>
 struct Attention {
   static constexpr cuda::AttentionProblem kind{
-      capability, sizeof(Storage), __is_same(Storage, bf16), has_dropout, 1, 1, 1, 1, head_dim,
-      Mask::hides_later, !Scores::is_linear};
+      capability, sizeof(Storage), __is_same(Storage, bf16), has_dropout,       1, 1, 1,
+      1,          head_dim,        Mask::hides_later,        !Scores::is_linear};
   static constexpr cuda::AttentionProblem problem_of(const cuda::AttentionShape& shape) {
     cuda::AttentionProblem problem = kind;
     problem.batch = shape.batch, problem.tokens = shape.tokens;

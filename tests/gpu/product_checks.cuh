@@ -129,7 +129,7 @@ void check_case() {
   constexpr int columns = paired ? n / 2 : n;
   using Epilogue = Everything<T, n, paired>;
   constexpr cuda::ProductProblem problem{cuda::kHopper, __is_same(T, bf16), b_transposed, m, n, k,
-                                         paired,  Epilogue::sums};
+                                         paired,        Epilogue::sums};
   const auto a = random_values<T>(static_cast<std::size_t>(m) * k, 3 * m + n);
   auto b = random_values<T>(static_cast<std::size_t>(n) * k, 5 * m + k);
   for (T& weight : b) weight = from_float<T>(to_float(weight) / std::sqrt(static_cast<float>(k)));

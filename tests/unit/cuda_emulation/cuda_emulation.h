@@ -2,8 +2,8 @@
 // Every CUDA thread is then a fiber of one host thread. Shared memory is thread_local, so that all of it lies
 // in the library's TLS segment, which is poisoned when a block starts. Dynamic shared memory has one name,
 //     extern __shared__ unsigned char shared[];
-// (with __align__ up to 1024), in functions of the global namespace, of hydrac and of hydrac::cuda; in the last
-// also shared_memory.
+// (with __align__ up to 1024), in functions of the global namespace, of hydrac and of hydrac::cuda; in the
+// last also shared_memory.
 #pragma once
 #include <cmath>
 #include <cstdint>
