@@ -65,6 +65,7 @@ class ConfigReader {
   void qwen3();
   void mistral();
   void own();
+  bool refuses_part_of_head(const Entry* partial);
   void rope(const Node& parameters);
 
   // The entry of a key that is there and not null; from now on the key counts as known.
@@ -220,6 +221,13 @@ void ConfigReader::layer_types(const Entry& types, const Entry* window) {
         {.kind = Node::Kind::scalar, .where = types.where, .text = std::to_string(period)});
 }
 
+// Whether partial_rotary_factor asks for less than a whole head, which is reported.
+bool ConfigReader::refuses_part_of_head(const Entry* partial) {
+  if (partial == nullptr || partial->value.text == "1.0" || partial->value.text == "1") return false;
+  unsupported(partial->value.where, "rope on a part of a head is not supported");
+  return true;
+}
+
 void ConfigReader::rope(const Node& parameters) {
   if (parameters.kind != Node::Kind::map)
     return unsupported(parameters.where, fmt::format("rope_scaling is {}, not a map", describe(parameters)));
@@ -230,9 +238,7 @@ void ConfigReader::rope(const Node& parameters) {
   if (type == nullptr && parameters.find("factor") != nullptr)
     return unsupported(parameters.where, "this rope_scaling has a factor and no rope_type",
                        "llama3 is known, and model.rope_scaling: {factor: 1} turns it off");
-  if (const Entry* partial = parameters.find("partial_rotary_factor"))
-    if (partial->value.text != "1.0" && partial->value.text != "1")
-      return unsupported(partial->value.where, "rope on a part of a head is not supported");
+  if (refuses_part_of_head(parameters.find("partial_rotary_factor"))) return;
   if (type == nullptr || type->value.text == "default") return;
   if (type->value.text != "llama3")
     return unsupported(
@@ -313,9 +319,7 @@ void ConfigReader::llama_like() {
   map("initializer_range", "initializer_range", "0.02");
   map("tie_word_embeddings", "tie_word_embeddings", "false");
   must_be("use_mrope", "false", "multimodal rope is not supported");
-  if (const Entry* partial = take("partial_rotary_factor"))
-    if (partial->value.text != "1.0" && partial->value.text != "1")
-      unsupported(partial->value.where, "rope on a part of a head is not supported");
+  refuses_part_of_head(take("partial_rotary_factor"));
   map("attn_logit_softcapping", "attention_softcap");
   map("final_logit_softcapping", "logit_softcap");
 }
@@ -351,7 +355,7 @@ void ConfigReader::qwen3() {
   constant("mlp_bias", "false");
 }
 
-// Llama without biases. Its window is no key of ours: it must not be shorter than what the model reads.
+// Llama without biases, with a sliding window in every layer.
 void ConfigReader::mistral() {
   llama_like();
   key_value_heads("8");
@@ -395,8 +399,6 @@ Node ConfigReader::read() {
     qwen2();
   else if (type == "qwen3")
     qwen3();
-  else if (type == "mistral")
-    mistral();
   else if (type == "hydrac")
     own();
   else {
