@@ -15,7 +15,7 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_HYDRAC_PACKAGE_NAME hydrac)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-# g++ compiles kernels at run time (not Clang, which would bring another OpenMP); matrix products come from oneDNN or OpenBLAS. glibc's and OpenMP's packages are found
+# g++ compiles kernels at run time (not Clang, which would bring another OpenMP); matmuls come from oneDNN or OpenBLAS. glibc's and OpenMP's packages are found
 # by what the binary links.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "g++, libdnnl2 | libdnnl3 | libopenblas0-pthread")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

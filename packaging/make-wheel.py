@@ -43,7 +43,7 @@ def dependencies(path: str) -> dict[str, str]:
 
 
 def libraries_for(program: str) -> dict[str, str]:
-    """What goes into lib/hydrac: OpenMP, a library for matrix products, and what that needs."""
+    """What goes into lib/hydrac: OpenMP, a library for matmuls, and what that needs."""
     libraries = dependencies(program)
     if extra := set(libraries) - OF_THE_BINARY:
         sys.exit(f"make-wheel: {program} needs {', '.join(sorted(extra))}; was it built by the preset \"package\"?")

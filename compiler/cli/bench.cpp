@@ -56,10 +56,10 @@ std::vector<Row> kernel_rows(targets::Executable& program, const driver::Peaks& 
       std::vector<double> seconds;
       for (const auto& run : runs) seconds.push_back(run[call].seconds);
       const targets::CallTime& one = runs[0][call];
-      const bool product = one.name.starts_with("gemm") || one.name.starts_with("plain_product");
-      Row& row = rows[{one.name, product ? one.label : ""}];
+      const bool matmul = one.name.starts_with("gemm") || one.name.starts_with("plain_matmul");
+      Row& row = rows[{one.name, matmul ? one.label : ""}];
       row.name = one.name;
-      row.label = product ? one.label : "";
+      row.label = matmul ? one.label : "";
       row.calls += static_cast<int>(times);
       row.seconds += median(seconds) * times;
       row.flop += one.flop * times;

@@ -36,7 +36,7 @@ void check_gpu_shapes(const spec::Spec& spec) {
       fmt::format("model.head_dim is {}: attention kernels on GPUs take multiples of 8 from 32 to 256", dim));
 }
 
-// The recorded number where the spec leaves it open and there are as many: products sum in an order that
+// The recorded number where the spec leaves it open and there are as many: matmuls sum in an order that
 // depends on it.
 int threads_of(const spec::Spec& spec, const runtime::RecordedChoices& recorded) {
   const int here = thread_count(spec);

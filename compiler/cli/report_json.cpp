@@ -39,7 +39,7 @@ Json call_json(const driver::Compiled& c, const program::Call& call) {
                           : launch ? c.program.kernels[call.kernel].name
                                    : name_of(c.program, call)},
                {"output", call.label}};
-  if (call.multiplies_one_product()) {
+  if (call.multiplies_one_matmul()) {
     json["gemm"] = {{"m", call.gemm.m},
                     {"n", call.gemm.n},
                     {"k", call.gemm.k},

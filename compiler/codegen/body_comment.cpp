@@ -35,7 +35,7 @@ std::string BodyNames::comment() const {
       const bool is_pair =
           body_.operands[o].output >= 0 && body_.operands[i].output < 0 && body_.operands[i].input >= 0;
       if (!is_pair || !is_used(static_cast<int>(o)) || !is_used(static_cast<int>(i)) ||
-          is_product(static_cast<int>(i)))
+          is_matmul(static_cast<int>(i)))
         continue;
       if (storage_of(graph_, use_of(static_cast<int>(o)).value) ==
           storage_of(graph_, use_of(static_cast<int>(i)).value))
@@ -52,7 +52,7 @@ std::string BodyNames::traffic() const {
   std::set<int> reads, writes;
   for (size_t i = 0; i < body_.exprs.size(); ++i) {
     const Expr& expr = body_.exprs[i];
-    if (live_[i] && expr.op == ExprOp::load && !is_product(expr.operand)) reads.insert(expr.operand);
+    if (live_[i] && expr.op == ExprOp::load && !is_matmul(expr.operand)) reads.insert(expr.operand);
   }
   for (const Store& store : body_.stores) {
     writes.insert(store.operand);

@@ -76,9 +76,9 @@ ir::Use BodyNames::use_of(int operand) const {
   return o.output >= 0 ? node_.outputs[o.output] : node_.inputs[o.input];
 }
 
-bool BodyNames::is_product(int operand) const {
+bool BodyNames::is_matmul(int operand) const {
   const int input = body_.operands[operand].input;
-  return node_.product.value != ir::kNoValue && input >= 0 && node_.inputs[input] == node_.product;
+  return node_.matmul.value != ir::kNoValue && input >= 0 && node_.inputs[input] == node_.matmul;
 }
 
 bool BodyNames::is_overwritten(int operand) const {

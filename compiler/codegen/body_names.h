@@ -32,8 +32,8 @@ class BodyNames {
 
   bool is_used(int operand) const;
   ir::Use use_of(int operand) const;
-  // Whether the operand is the product that an epilogue is given, and not loaded from memory.
-  bool is_product(int operand) const;
+  // Whether the operand is the matmul that an epilogue is given, and not loaded from memory.
+  bool is_matmul(int operand) const;
   // Whether a store goes to the operand's memory: the operand itself, or an output placed where it lies.
   bool is_overwritten(int operand) const;
 

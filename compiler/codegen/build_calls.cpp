@@ -4,10 +4,10 @@
 
 namespace hydrac::codegen {
 
-program::GemmShape product_shape(const ir::Graph& graph, const ir::Node& node) {
-  const bool is_fused = node.op == "fused_product";
+program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node) {
+  const bool is_fused = node.op == "fused_matmul";
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
-                  &c = graph.value(is_fused ? node.product : node.outputs[0]);
+                  &c = graph.value(is_fused ? node.matmul : node.outputs[0]);
   const int64_t columns = a.shape.back().size;
   program::GemmShape shape{.transpose_a = node.optional_flag("transpose_a"),
                            .transpose_b = node.flag("transpose_b"),
@@ -24,7 +24,7 @@ program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
   program::Call call;
   call.kind = program::Call::Kind::gemm;
   call.arguments = {node.inputs[0], node.inputs[1], node.outputs[0]};
-  call.gemm = product_shape(graph, node);
+  call.gemm = matmul_shape(graph, node);
   call.gemm.accumulate = node.flag("accumulate");
   call.gemm.first_overwrites = node.optional_flag("first_overwrites");
   call.gemm.bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
@@ -74,7 +74,7 @@ void note_tensors(const ir::Node& node, program::Call& call) {
     if (std::ranges::count(node.inputs, use) > 0) call.operands.push_back(use);
     if (std::ranges::count(node.outputs, use) > 0) call.results.push_back(use);
   }
-  call.multiplies_matrices = node.op == "gemm" || node.op == "fused_product" ||
+  call.multiplies_matrices = node.op == "gemm" || node.op == "fused_matmul" ||
                              node.op == "weight_gradients" || node.op == "attention" ||
                              node.op == "attention_backward";
   call.origin = node.origin;

@@ -1,4 +1,4 @@
-// What the builders of all targets' programs share: products and attention as calls, scratch memory as
+// What the builders of all targets' programs share: matmuls and attention as calls, scratch memory as
 // values.
 #pragma once
 #include <string>
@@ -10,8 +10,8 @@ namespace hydrac::codegen {
 // A "gemm" node as a call with arguments A, B, C.
 program::Call gemm_call(const ir::Graph& graph, const ir::Node& node);
 
-// What a "gemm" or a "fused_product" multiplies.
-program::GemmShape product_shape(const ir::Graph& graph, const ir::Node& node);
+// What a "gemm" or a "fused_matmul" multiplies.
+program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node);
 
 // An "attention" or "attention_backward" node as a library's call, without its workspace.
 program::Call attention_call(const ir::Graph& graph, const ir::Node& node);

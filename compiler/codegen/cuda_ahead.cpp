@@ -49,7 +49,7 @@ std::vector<ExprId> CudaBodyPrinter::loads_ahead() const {
 }
 
 // Whether shared memory has room for them: for all of a row or, where a walked row is too long, for its first
-// steps. The others are brought as near as the second-level cache then; a row of which most would stay there
+// steps. The others are brought as near as L2 then; a row of which most would stay there
 // does not come ahead.
 bool CudaBodyPrinter::makes_room_ahead(const std::vector<ExprId>& loads) {
   constexpr int64_t of_the_system = 1024;
@@ -153,7 +153,7 @@ void CudaBodyPrinter::print_fetch() {
   out_.line(fmt::format(
       "// Starts the copies of {} row r to shared memory: they arrive while {} is computed.",
       is_walked ? "a step of" : "a", is_walked ? "what is left of the row before" : "the row before"));
-  if (steps_ahead_ > 0) out_.line("// Of steps that have no room there, to the second-level cache.");
+  if (steps_ahead_ > 0) out_.line("// Of steps that have no room there, to L2.");
   if (is_walked) start_ = unique("start");
   print_function("fetch", [&] {
     open_chunks(space);

@@ -8,7 +8,7 @@
 #include "codegen/kernel_table.h"
 #include "codegen/parameter_list.h"
 #include "passes/elementwise_epilogue.h"
-#include "passes/product_epilogue.h"
+#include "passes/matmul_epilogue.h"
 
 namespace hydrac::codegen {
 
@@ -24,11 +24,11 @@ std::set<std::string> reserved_names(const ir::Node& node) {
                                  "tile",     "share", "column",   "total",     "first", "fetch", "shared",
                                  "load",     "store", "element",  "larger",    "max",   "min",   "reduce",
                                  "prefetch", "plain", "is_plain", "specialize"};
-  if (node.product.value != ir::kNoValue)
+  if (node.matmul.value != ir::kNoValue)
     names.insert({"left", "right", "in", "sum", "sums", "partials", "begin", "problem", "epilogue", "pass",
                   "passes", "reductions", "apply", "kept", "totals", "partial"});
-  if (node.product.value != ir::kNoValue &&
-      passes::product_kernel_of(node) == passes::product_kernel::kStationary)
+  if (node.matmul.value != ir::kNoValue &&
+      passes::matmul_kernel_of(node) == passes::matmul_kernel::kStationary)
     names.insert({"out", "outputs", "matrices"});
   return names;
 }
@@ -59,7 +59,7 @@ CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, c
       gpu_(gpu),
       layout_(cuda_layout(graph, node, gpu)),
       from_16_bits_(from_16_bits(body_)),
-      walks_rows_(!sums_.empty() || node.product.value != ir::kNoValue),
+      walks_rows_(!sums_.empty() || node.matmul.value != ir::kNoValue),
       matrices_(is_elementwise() ? passes::elementwise_outputs(graph, node) : std::vector<int>()),
       text_(
           body_, [this](ExprId id) { return value_name(id); },
@@ -69,7 +69,7 @@ CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, c
       reuse_(plan_reuse()) {}
 
 CudaKernels CudaBodyPrinter::print() {
-  if (node_.product.value != ir::kNoValue) return print_product();
+  if (node_.matmul.value != ir::kNoValue) return print_matmul();
   CudaKernels kernels;
   CudaKernel kernel;
   kernel.comment = comment();
@@ -204,7 +204,7 @@ void CudaBodyPrinter::print_uniform() {
 }
 
 CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
-  const ir::Node fused = node.op == "fused_product" ? epilogue_of(node) : node;
+  const ir::Node fused = node.op == "fused_matmul" ? epilogue_of(node) : node;
   CudaKernels kernels = CudaBodyPrinter(graph, fused, gpu).print();
   const std::string name = kernel_name(std::get<std::string>(fused.attributes.at("name")));
   kernels.kernels[0].name = name;

@@ -3,7 +3,7 @@
 //   - rows with reductions: a warp or a block of threads holds a row in registers, wide rows are read again;
 //   - column sums: a fixed number of blocks walks its rows in order and keeps its columns' sums in registers;
 //     a second kernel adds the partial sums in a fixed order.
-// The body of a "fused_product" is the epilogue of a product's kernel, cuda/product/product.cuh: eight
+// The body of a "fused_matmul" is the epilogue of a matmul's kernel, cuda/matmul/matmul.cuh: eight
 // columns of a row at a time, with column sums as above. Results are the same on every run: no atomics, and
 // every sum has a fixed order.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace hydrac::codegen {
 
-// Of a "fused" or a "fused_product" node.
+// Of a "fused" or a "fused_matmul" node.
 CudaKernels cuda_body_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu);
 
 // The second kernel of a "fused" node's column sums, where a kernel of another node has left `partials` rows

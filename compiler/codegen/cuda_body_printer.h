@@ -80,9 +80,9 @@ class CudaBodyPrinter : BodyNames {
   std::string value_name(ir::ExprId id) const;
   std::string function_name(ir::ExprOp op, ir::ExprId argument) const;
 
-  // cuda_product.cpp: the kernel of a product and the body behind it.
-  CudaKernels print_product();
-  CudaKernel product_kernel();
+  // cuda_matmul.cpp: the kernel of a matmul and the body behind it.
+  CudaKernels print_matmul();
+  CudaKernel matmul_kernel();
   std::string config_text() const;
   std::vector<std::string> partial_sums() const;
 
@@ -90,7 +90,7 @@ class CudaBodyPrinter : BodyNames {
   std::string epilogue_text();
   std::vector<int> epilogue_tensors() const;
   std::string tensor_member(int operand) const;
-  std::vector<std::string> take_products();
+  std::vector<std::string> take_matmuls();
   std::vector<ir::ExprId> take_loads(bool invariant, std::set<std::string>& fields);
   std::vector<ir::ExprId> take_row_loads(std::set<std::string>& fields);
   int epilogue_space() const;
@@ -98,7 +98,7 @@ class CudaBodyPrinter : BodyNames {
   std::string first_definition(int space) const;
   std::string begin_function(const std::vector<ir::ExprId>& loads);
   std::string load_function(const std::vector<ir::ExprId>& loads, const std::vector<ir::ExprId>& row_loads);
-  std::string work_function(const std::vector<std::string>& products);
+  std::string work_function(const std::vector<std::string>& matmuls);
   std::string load_member(ir::ExprId load, const std::string& name) const;
 
   // cuda_elementwise.cpp: one that returns elements of what it writes.
@@ -108,15 +108,15 @@ class CudaBodyPrinter : BodyNames {
   std::string output_element(int operand) const;
   std::string matrix_members() const;
   void print_element_load(ir::ExprId load);
-  std::string element_function(const std::vector<std::string>& products);
+  std::string element_function(const std::vector<std::string>& matmuls);
 
-  // cuda_row_product.cpp: one that sums over its rows.
+  // cuda_row_matmul.cpp: one that sums over its rows.
   bool sums_over_rows() const;
   int reductions_of_a_pass() const;
   std::set<ir::ExprId> values_between_passes() const;
   void print_pass_values(int pass, const std::set<ir::ExprId>& between, std::vector<ir::ExprId>& defined);
   std::string pass_text(int pass, const std::set<ir::ExprId>& between);
-  std::string apply_function(const std::vector<std::string>& products);
+  std::string apply_function(const std::vector<std::string>& matmuls);
   std::string passes_members() const;
   std::string row_visits(const std::vector<ir::ExprId>& loads, const std::vector<ir::ExprId>& row_loads);
   std::string kept_name(ir::ExprId id);

@@ -226,7 +226,7 @@ void CudaBodyPrinter::forget_loads(const std::set<ExprId>& ids) {
 void CudaBodyPrinter::declare_kept(int space, const std::set<ExprId>& ids) {
   for (ExprId id : ids) {
     if (!reuse_.values.contains(id)) continue;
-    if (node_.product.value != ir::kNoValue) {
+    if (node_.matmul.value != ir::kNoValue) {
       names_[id] = kept_name(id);
       continue;
     }
@@ -265,7 +265,7 @@ void CudaBodyPrinter::find_kept_rows(const Loop& loop) {
   kept_rows_.clear();
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];
-    if (is_product(store.operand)) {  // it is stored as it came
+    if (is_matmul(store.operand)) {  // it is stored as it came
       const std::string& name = columns_.at(store.value).name;
       kept_rows_[s] = is_elementwise()
                           ? fmt::format("{} = {};", output_element(store.operand), name)
@@ -285,8 +285,8 @@ void CudaBodyPrinter::find_kept_rows(const Loop& loop) {
 
 void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& ids) {
   find_kept_rows(loop);
-  const auto is_kept_product = [&](int s) { return is_product(body_.stores[s].operand); };
-  if (loop.reductions.empty() && std::ranges::all_of(loop.stores, is_kept_product)) {
+  const auto is_kept_matmul = [&](int s) { return is_matmul(body_.stores[s].operand); };
+  if (loop.reductions.empty() && std::ranges::all_of(loop.stores, is_kept_matmul)) {
     for (const auto& [s, statement] : kept_rows_) out_.line(statement);
     return;
   }

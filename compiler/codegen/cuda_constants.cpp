@@ -29,7 +29,7 @@ std::string CudaBodyPrinter::of_space(const std::string& name, int space) const 
 }
 
 Size CudaBodyPrinter::vector(int space) const {
-  if (node_.product.value != ir::kNoValue) return literal(columns(space).vector);
+  if (node_.matmul.value != ir::kNoValue) return literal(columns(space).vector);
   return {columns(space).vector, of_space("kVector", space)};
 }
 

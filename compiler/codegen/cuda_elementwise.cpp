@@ -1,4 +1,4 @@
-// What an elementwise epilogue has instead of stores (cuda_epilogue.cpp): the product's kernel says of which
+// What an elementwise epilogue has instead of stores (cuda_epilogue.cpp): the matmul's kernel says of which
 // columns the elements are that it gives, and takes those of the matrices that the epilogue writes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,16 +6,16 @@
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
-#include "codegen/cuda_product.h"
-#include "passes/product_epilogue.h"
+#include "codegen/cuda_matmul.h"
+#include "passes/matmul_epilogue.h"
 
 namespace hydrac::codegen {
 
 using ir::ExprId;
 
 bool CudaBodyPrinter::is_elementwise() const {
-  return node_.product.value != ir::kNoValue &&
-         passes::product_kernel_of(node_) == passes::product_kernel::kStationary;
+  return node_.matmul.value != ir::kNoValue &&
+         passes::matmul_kernel_of(node_) == passes::matmul_kernel::kStationary;
 }
 
 // Whether the epilogue returns what it stores there.
@@ -35,7 +35,7 @@ std::string CudaBodyPrinter::output_element(int operand) const {
   return "out." + operand_names_[operand];
 }
 
-// What the product's kernel asks of the struct.
+// What the matmul's kernel asks of the struct.
 std::string CudaBodyPrinter::matrix_members() const {
   Writer out(1);
   out.line(fmt::format("static constexpr int outputs = {};  // matrices", matrices_.size()));
@@ -58,12 +58,12 @@ void CudaBodyPrinter::print_element_load(ExprId load) {
 }
 
 // The body itself, in one pass.
-std::string CudaBodyPrinter::element_function(const std::vector<std::string>& products) {
+std::string CudaBodyPrinter::element_function(const std::vector<std::string>& matmuls) {
   out_ = Writer(2);
   print_row();
   const std::string row = out_.text();
   out_ = Writer(1);
-  out_.open(fmt::format("__device__ Outputs operator()({}) {{", fmt::join(products, ", ")));
+  out_.open(fmt::format("__device__ Outputs operator()({}) {{", fmt::join(matmuls, ", ")));
   out_.line("Outputs out;");
   out_.append(row);
   out_.line("return out;");

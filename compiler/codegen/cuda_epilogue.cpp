@@ -1,4 +1,4 @@
-// A body behind a product as the struct that the product's kernel calls as each eight columns of a row are
+// A body behind a matmul as the struct that the matmul's kernel calls as each eight columns of a row are
 // ready.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "codegen/cuda_body_printer.h"
-#include "codegen/cuda_product.h"
+#include "codegen/cuda_matmul.h"
 #include "ir/words.h"
 
 namespace hydrac::codegen {
@@ -23,7 +23,7 @@ std::vector<int> CudaBodyPrinter::epilogue_tensors() const {
     const int operand = static_cast<int>(o);
     const bool is_summed =
         std::ranges::any_of(sums_, [&](int s) { return body_.stores[s].operand == operand; });
-    const bool is_register = is_product(operand) && body_.operands[o].output < 0;
+    const bool is_register = is_matmul(operand) && body_.operands[o].output < 0;
     if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register && !is_matrix(operand))
       tensors.push_back(operand);
   }
@@ -35,21 +35,21 @@ std::string CudaBodyPrinter::tensor_member(int operand) const {
                      operand_names_[operand]);
 }
 
-// Names eight columns of the product, or of each of its halves, as the parameters that bring them.
-std::vector<std::string> CudaBodyPrinter::take_products() {
-  const bool is_paired = product_problem(graph_, node_, gpu_).paired;
+// Names eight columns of the matmul, or of each of its halves, as the parameters that bring them.
+std::vector<std::string> CudaBodyPrinter::take_matmuls() {
+  const bool is_paired = matmul_problem(graph_, node_, gpu_).paired;
   std::vector<std::string> parameters(is_paired ? 2 : 1);
   for (size_t i = 0; i < body_.exprs.size(); ++i) {
     const ir::Expr& expr = body_.exprs[i];
     const auto id = static_cast<ExprId>(i);
-    if (!live_[i] || expr.op != ExprOp::load || !is_product(expr.operand)) continue;
+    if (!live_[i] || expr.op != ExprOp::load || !is_matmul(expr.operand)) continue;
     const bool is_second = expr.index.back().affine.constant > 0;
     const std::string name =
         is_paired && !body_.name_of(id).empty() ? body_.name_of(id) : operand_names_[expr.operand];
     columns_[id] = {unique(name + "_in"), {Kind::consecutive, kColumnsOfAnEpilogue}};
     parameters[is_second ? 1 : 0] = columns_[id].name;
   }
-  const auto type = codegen::c_type(graph_.value(node_.product).dtype, kCudaDialect);
+  const auto type = codegen::c_type(graph_.value(node_.matmul).dtype, kCudaDialect);
   for (std::string& parameter : parameters)
     parameter = fmt::format("const Vector<{}, {}>& {}", type, kColumnsOfAnEpilogue, parameter);
   return parameters;
@@ -161,7 +161,7 @@ std::string CudaBodyPrinter::begin_function(const std::vector<ExprId>& loads) {
   return out_.text();
 }
 
-// The loads of a row, which are under way before the product is there.
+// The loads of a row, which are under way before the matmul is there.
 std::string CudaBodyPrinter::load_function(const std::vector<ExprId>& loads,
                                            const std::vector<ExprId>& row_loads) {
   const int space = epilogue_space();
@@ -197,7 +197,7 @@ std::string CudaBodyPrinter::load_function(const std::vector<ExprId>& loads,
 }
 
 // The body itself, in one pass.
-std::string CudaBodyPrinter::work_function(const std::vector<std::string>& products) {
+std::string CudaBodyPrinter::work_function(const std::vector<std::string>& matmuls) {
   const int space = epilogue_space();
   const std::string& column = variables_[body_.spaces[space][0]];
   out_ = Writer(2);
@@ -207,7 +207,7 @@ std::string CudaBodyPrinter::work_function(const std::vector<std::string>& produ
   out_ = Writer(1);
   out_.open(function_head("void operator()",
                           fmt::format("std::int64_t r, int {}, {}, const Operands&{}", column,
-                                      fmt::join(products, ", "), ir::has_word(row, "in") ? " in" : ""),
+                                      fmt::join(matmuls, ", "), ir::has_word(row, "in") ? " in" : ""),
                           ""));
   if (names_first) out_.line(first_definition(space));
   out_.append(row);
@@ -216,7 +216,7 @@ std::string CudaBodyPrinter::work_function(const std::vector<std::string>& produ
 }
 
 std::string CudaBodyPrinter::epilogue_text() {
-  const std::vector<std::string> products = take_products();
+  const std::vector<std::string> matmuls = take_matmuls();
   std::set<std::string> fields;
   const std::vector<ExprId> of_columns = take_loads(true, fields), own = take_loads(false, fields),
                             of_rows = take_row_loads(fields);
@@ -251,9 +251,9 @@ std::string CudaBodyPrinter::epilogue_text() {
   const std::string visits = sums_over_rows() ? row_visits(own, of_rows) : "",
                     begin = begin_function(of_columns),
                     load = is_elementwise() ? "" : load_function(own, of_rows),
-                    work = is_elementwise()   ? element_function(products)
-                           : sums_over_rows() ? apply_function(products)
-                                              : work_function(products);
+                    work = is_elementwise()   ? element_function(matmuls)
+                           : sums_over_rows() ? apply_function(matmuls)
+                                              : work_function(matmuls);
   return fmt::format("struct {}_epilogue {{\n{}{}{}\n{}{}{}{}}};\n", kNamePlaceholder, types.text(),
                      sums_over_rows() ? passes_members() : "", members.text(), begin, load, visits, work);
 }

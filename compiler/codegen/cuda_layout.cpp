@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "codegen/cuda_product.h"
+#include "codegen/cuda_matmul.h"
 
 namespace hydrac::codegen {
 
@@ -232,7 +232,7 @@ class Planner {
   }
 
   // Threads for a row that is walked in steps, and read more than once: from shared memory if two blocks of a
-  // multiprocessor have room for their rows, else from the second-level cache, which should then hold what
+  // multiprocessor have room for their rows, else from L2, which should then hold what
   // all blocks read meanwhile.
   int walkers_for(int64_t width) const {
     constexpr int64_t cached_bytes = 32 << 20;
@@ -295,10 +295,10 @@ class Planner {
   CudaLayout layout_;
 };
 
-// A thread has eight columns of a row at a time; the product's kernel decides which.
+// A thread has eight columns of a row at a time; the matmul's kernel decides which.
 CudaLayout epilogue_layout(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   CudaLayout layout;
-  layout.blocks = product_template(node, product_problem(graph, node, gpu)).sums_rows;
+  layout.blocks = matmul_template(node, matmul_problem(graph, node, gpu)).sums_rows;
   for (size_t space = 0; space < node.body->spaces.size(); ++space)
     layout.columns.push_back({.width = element_count(node.body->space_shape(static_cast<int>(space))),
                               .vector = kColumnsOfAnEpilogue});
@@ -308,7 +308,7 @@ CudaLayout epilogue_layout(const ir::Graph& graph, const ir::Node& node, const t
 }  // namespace
 
 CudaLayout cuda_layout(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
-  if (node.product.value != ir::kNoValue) return epilogue_layout(graph, node, gpu);
+  if (node.matmul.value != ir::kNoValue) return epilogue_layout(graph, node, gpu);
   return Planner(graph, node, gpu).run();
 }
 

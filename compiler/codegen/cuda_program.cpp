@@ -88,7 +88,7 @@ class CudaProgramBuilder {
     return call;
   }
 
-  // One for all products of a branch: they run one after another.
+  // One for all matmuls of a branch: they run one after another.
   ir::Use gemm_workspace(int branch) {
     ir::ValueId& workspace = gemm_workspaces_[branch];
     if (workspace == ir::kNoValue) {
@@ -181,7 +181,7 @@ class CudaProgramBuilder {
       added.maps = kernel.maps;
       added.blocks_of_rows = kernel.launch.grid_of_rows;
       call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
-      if (node.op == "fused_product" && !kernel.maps.empty()) call.gemm = product_shape(graph_, node);
+      if (node.op == "fused_matmul" && !kernel.maps.empty()) call.gemm = matmul_shape(graph_, node);
       const std::string label = graph_.value(node.outputs[0]).name;
       call.kernel = kernels_.add(
           std::move(added), call.grid.blocks,

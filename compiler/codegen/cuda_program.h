@@ -11,7 +11,7 @@ struct CudaOptions {
   const targets::Target* gpu = nullptr;
   // Which attention nodes go to cuDNN, and the device memory it then needs: no value = generated kernels.
   std::function<std::optional<int64_t>(const program::AttentionCall&)> cudnn_workspace;
-  int64_t gemm_workspace_bytes = 0;  // shared by all products of a branch
+  int64_t gemm_workspace_bytes = 0;  // shared by all matmuls of a branch
   int streams = 1;                   // 2: gradients of parameters may be computed beside the rest
 };
 

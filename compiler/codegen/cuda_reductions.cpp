@@ -24,7 +24,7 @@ std::string CudaBodyPrinter::neutral(ExprId reduction) const {
 void CudaBodyPrinter::declare_reductions(const Loop& loop, const std::string& prefix) {
   for (size_t i = 0; i < loop.reductions.size(); ++i) {
     const ExprId id = loop.reductions[i];
-    if (node_.product.value != ir::kNoValue) {  // the product's kernel adds up what its threads have
+    if (node_.matmul.value != ir::kNoValue) {  // the matmul's kernel adds up what its threads have
       names_[id] = fmt::format("partial[{}]", i);
       continue;
     }

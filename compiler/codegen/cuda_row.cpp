@@ -51,7 +51,7 @@ std::string CudaBodyPrinter::row_pointers() const {
   Writer pointers(out_.indent());
   for (const auto& [key, name] : row_pointers_) {
     const bool is_written = body_.operands[key.first].output >= 0;
-    const bool is_epilogue = node_.product.value != ir::kNoValue;
+    const bool is_epilogue = node_.matmul.value != ir::kNoValue;
     pointers.line(fmt::format("{}{}* {} = {} + {};", is_written ? "" : "const ", c_type(key.first), name,
                               operand_names_[key.first],
                               is_epilogue ? in_32_bits(key.first, key.second) : key.second));

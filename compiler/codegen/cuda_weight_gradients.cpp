@@ -21,7 +21,7 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
                                     const targets::Target& gpu) {
   const cuda::WeightGradientsProblem problem = passes::weight_gradients_problem(graph, node, gpu.chip());
   const cuda::WeightGradientTile tile = weight_gradients_tile(problem);
-  const cuda::ProductLaunch launch = weight_gradients_launch(problem, tile);
+  const cuda::MatmulLaunch launch = weight_gradients_launch(problem, tile);
   const Dimensions dimensions(graph);
   CudaKernel kernel;
   kernel.name = "weight_gradients";
@@ -38,7 +38,7 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
     for (const bool is_x : {false, true}) {
       const ir::Use use = node.inputs[2 * i + is_x];
       const ir::Value& matrix = graph.value(use);
-      const cuda::ProductMap map =
+      const cuda::MatmulMap map =
           cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i], tile);
       kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0]});
       kernel.arguments.push_back(use);

@@ -31,14 +31,14 @@ Names parts_of(const std::string& fused) {
 }
 
 // What one of the fused ops adds to the kernel's name. Gradients of parameters that are computed beside an
-// input's, slopes beside an activation or its gradient, and copies in another type, go without saying.
+// input's, derivatives beside an activation or its gradient, and copies in another type, go without saying.
 std::string short_form(const std::string& part, const Names& all) {
   const bool has_backward = std::ranges::any_of(all, [](const auto& p) { return p.ends_with("_backward"); });
   const bool is_loss = holds(all, "mean_loss") && (holds(all, "cross_entropy") || holds(all, "mse"));
   if (part == "cast" || part == "mean_loss_backward" || part == "adamw_corrections" || part == "advance_step")
     return "";
   if ((part.ends_with("_weight_gradient") || part == "bias_gradient") && has_backward) return "";
-  if (part.ends_with("_slope") && all.size() > 1) return "";
+  if (part.ends_with("_derivative") && all.size() > 1) return "";
   if (part == "mean_loss" && is_loss) return "loss";
   if (is_loss && (part == "cross_entropy_backward" || part == "mse_backward")) return "and_gradient";
   if (part == "embedding" && holds(all, "position_embedding")) return "embeddings";

@@ -28,7 +28,7 @@ passes::RecomputeChoice recompute_choice(const spec::Spec& spec) {
   return {.norm = r.norm, .act = r.act, .attn = r.attn, .mlp = r.mlp, .qk_norm = r.qk_norm};
 }
 
-// `fused_linear` takes the smallest parts whose products are still near their best: the weight's gradient is
+// `fused_linear` takes the smallest parts whose matmuls are still near their best: the weight's gradient is
 // read and written once a part. `chunked` gives four times the memory for a quarter of that traffic. On a cpu
 // a part's logits stay in the caches.
 passes::HeadParts head_parts(const spec::Spec& spec) {
@@ -58,16 +58,16 @@ passes::Precision precision_of(const spec::Spec& spec) {
   }
 }
 
-// Our product kernel is Hopper's; of 16-bit numbers, which the pass looks at itself.
-bool fuses_products(const spec::Spec& spec) {
+// Our matmul kernel is Hopper's; of 16-bit numbers, which the pass looks at itself.
+bool fuses_matmuls(const spec::Spec& spec) {
   return targets::find(spec.target)->capability == 90 &&
-         spec.optimizations.fused_products != spec::FusedProducts::none;
+         spec.optimizations.fused_matmuls != spec::FusedMatmuls::none;
 }
 
 // A norm that is computed again, statistics and all, need not become the same kernel there.
-passes::FusedProducts product_fusion(const Compiled& c) {
+passes::FusedMatmuls matmul_fusion(const Compiled& c) {
   return {.chip = targets::find(c.spec.target)->chip(),
-          .wherever_possible = c.spec.optimizations.fused_products == spec::FusedProducts::all,
+          .wherever_possible = c.spec.optimizations.fused_matmuls == spec::FusedMatmuls::all,
           .sums_rows = !c.recompute.block};
 }
 
@@ -145,9 +145,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (spec.optimizations.loss != spec::LossKernel::materialized)
     passes::chunk_head(c.graph, head_parts(spec), c.decisions);
   after("chunk-head");
-  if (fuses_products(spec) && size_of(precision_of(spec).activations) == 2)
-    passes::save_slopes(c.graph, product_fusion(c), c.decisions);
-  after("slopes");
+  if (fuses_matmuls(spec) && size_of(precision_of(spec).activations) == 2)
+    passes::save_derivatives(c.graph, matmul_fusion(c), c.decisions);
+  after("derivatives");
   passes::layout(c.graph, c.decisions);
   after("layout");
   const passes::Kept kept = kept_values(c);
@@ -167,11 +167,11 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     passes::sum_in_attention(c.graph, target.capability, c.decisions);
     after("sums");
   }
-  if (fuses_products(spec)) {
-    passes::fuse_products(c.graph, product_fusion(c), kept.by_host, c.decisions);
-    passes::gather_weight_gradients(c.graph, product_fusion(c), c.decisions);
+  if (fuses_matmuls(spec)) {
+    passes::fuse_matmuls(c.graph, matmul_fusion(c), kept.by_host, c.decisions);
+    passes::gather_weight_gradients(c.graph, matmul_fusion(c), c.decisions);
     passes::square_weight_gradients(c.graph, target.chip(), c.decisions);
-    after("products");
+    after("matmuls");
   }
   passes::in_place(c.graph, c.decisions);
   after("in-place");

@@ -36,7 +36,7 @@ struct Compiled {
   passes::Log decisions;
 };
 
-// Device memory that the products of a program for a GPU share.
+// Device memory that the matmuls of a program for a GPU share.
 int64_t gemm_workspace_bytes(const targets::Target& gpu);
 
 // The spec's vocab_size and num_features are final (not 0). Throws std::logic_error on our own bugs: a

@@ -12,7 +12,7 @@ struct Peaks {
 };
 Peaks peaks_of(const targets::Target& target, spec::Precision precision);
 
-// Seconds: matrix products (and attention) take the longer one of both, everything else moves its bytes. 0
+// Seconds: matmuls (and attention) take the longer one of both, everything else moves its bytes. 0
 // where the target's peaks are not known.
 double floor_seconds(const Peaks& peaks, bool multiplies_matrices, double flop, double bytes);
 

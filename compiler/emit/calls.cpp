@@ -39,7 +39,7 @@ std::string section_comment(const std::string& section) {
       {"block_backward", "The gradients of one layer, in the reverse order of its forward pass."},
       {"input_backward", "The gradients of the first norm and of the embeddings."},
       {"update", "Gradient norm, clipping, learning rate and optimizer, all on the device."},
-      {"load", "The copies that products read, after parameters were loaded."},
+      {"load", "The copies that matmuls read, after parameters were loaded."},
   };
   const auto found = comments.find(section);
   return found == comments.end() ? "" : found->second;
@@ -110,8 +110,8 @@ std::string CallText::definition(int index, const std::string& name, const std::
     branches.insert(queue(call));
     if (c > 0) body.line("");
     if (call.kind == Call::Kind::gemm) body.line("// " + gemm_comment(call));
-    if (is_product(call)) {
-      for (const std::string& line : product_comment(call)) body.line("// " + line);
+    if (is_matmul(call)) {
+      for (const std::string& line : matmul_comment(call)) body.line("// " + line);
     }
     for (const std::string& line : weight_gradients_comment(call)) body.line("// " + line);
     if (const auto found = waits_.waits.find(here); found != waits_.waits.end()) {
@@ -186,7 +186,7 @@ std::string CallText::accumulation(const Section& section, const Call& call) con
 std::string CallText::gemm(const Section& section, const Call& call) const {
   const program::GemmShape& g = call.gemm;
   const std::string layer = layer_of(section);
-  const ProductText text = product_text(compiled_.graph, dimensions_, call);
+  const MatmulText text = matmul_text(compiled_.graph, dimensions_, call);
   std::vector<std::string> options;
   if (g.bias) options.push_back(".bias = " + tensors_.text(call.arguments[4], layer));
   if (const std::string adds = accumulation(section, call); !adds.empty())
@@ -212,12 +212,12 @@ std::string CallText::gemm_comment(const Call& call) const {
                      shape(0, g.transpose_a), shape(1, g.transpose_b), shape(2, false));
 }
 
-bool CallText::is_product(const Call& call) const {
-  return call.kind == Call::Kind::launch && call.multiplies_one_product();
+bool CallText::is_matmul(const Call& call) const {
+  return call.kind == Call::Kind::launch && call.multiplies_one_matmul();
 }
 
-// "product = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ", then the rest of the kernel's formula.
-std::vector<std::string> CallText::product_comment(const Call& call) const {
+// "matmul = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ", then the rest of the kernel's formula.
+std::vector<std::string> CallText::matmul_comment(const Call& call) const {
   const std::string& comment = compiled_.program.kernels[static_cast<size_t>(call.kernel)].comment;
   const auto name = [&](int argument) {
     return tensors_.short_text(call.arguments[static_cast<size_t>(argument)]);
@@ -236,7 +236,7 @@ std::vector<std::string> CallText::product_comment(const Call& call) const {
 
 // "mlp_up_weight = d_mlp_upᵀ · mlp_normed    [B,T,F]ᵀ x [B,T,C] -> [F,C]" for each of them.
 std::vector<std::string> CallText::weight_gradients_comment(const Call& call) const {
-  if (call.kind != Call::Kind::launch || call.multiplies_one_product()) return {};
+  if (call.kind != Call::Kind::launch || call.multiplies_one_matmul()) return {};
   const program::Kernel& kernel = compiled_.program.kernels[static_cast<size_t>(call.kernel)];
   const auto name = [&](size_t argument) { return tensors_.short_text(call.arguments[argument]); };
   const auto shape = [&](size_t argument) {

@@ -30,8 +30,8 @@ class CallText {
   std::string launch(const program::Section& section, const program::Call& call) const;
   std::string gemm(const program::Section& section, const program::Call& call) const;
   std::string gemm_comment(const program::Call& call) const;
-  bool is_product(const program::Call& call) const;
-  std::vector<std::string> product_comment(const program::Call& call) const;
+  bool is_matmul(const program::Call& call) const;
+  std::vector<std::string> matmul_comment(const program::Call& call) const;
   std::vector<std::string> weight_gradients_comment(const program::Call& call) const;
   std::string attention(const program::Section& section, const program::Call& call) const;
   std::string accumulation(const program::Section& section, const program::Call& call) const;

@@ -241,7 +241,7 @@ void Emitter::add_program() {
         "using hydrac::runtime::Function;\nusing hydrac::runtime::ProgramLayout;\n"
         "using hydrac::runtime::RecordedChoices;\nusing hydrac::runtime::cuda::Context;\nusing "
         "hydrac::runtime::cuda::CudaStepProgram;\n"
-        "using hydrac::runtime::cuda::Products;\nusing hydrac::runtime::cuda::Queue;\n";
+        "using hydrac::runtime::cuda::Matmuls;\nusing hydrac::runtime::cuda::Queue;\n";
     definition.includes.insert(definition.includes.end(),
                                {"<stdexcept>", "", "\"runtime/cache/cache_dir.h\"", "\"step.h\""});
     definition.body = "using hydrac::runtime::cache_dir;\nusing hydrac::runtime::cuda::GemmOptions;\n";

@@ -60,7 +60,7 @@ std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled)
     }
     if (function.name == "load") {
       functions.push_back({"copy_weights", "load.cpp",
-                           "The copies of the parameters that products read, after parameters were loaded.",
+                           "The copies of the parameters that matmuls read, after parameters were loaded.",
                            &function, all});
     }
   }

@@ -70,7 +70,7 @@ void PlanPage::summary() {
   line();
   if (work.floor_seconds > 0) {
     line(fmt::format(
-        "The floor of a call is what the peaks of the {} would take for it: {:.0f} TFLOP/s for products and "
+        "The floor of a call is what the peaks of the {} would take for it: {:.0f} TFLOP/s for matmuls and "
         "attention, {:.0f} GB/s for everything that is read and written.",
         target_.name, peaks_.flops * 1e-12, peaks_.bytes_per_second * 1e-9));
     line();

@@ -11,7 +11,7 @@
 #include "emit/on_cpu.h"
 #include "emit/sizes.h"
 #include "emit/tensors.h"
-#include "program/for_each_product.h"
+#include "program/for_each_matmul.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -25,24 +25,24 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   Writer out;
   out.line("namespace {");
   out.line("");
-  out.line("// What the BLAS libraries are timed with, once on a machine: each product of a step.");
-  out.open("std::vector<Gemm> products() {");
+  out.line("// What the BLAS libraries are timed with, once on a machine: each matmul of a step.");
+  out.open("std::vector<Gemm> matmuls() {");
   out.open("return {");
-  for_each_product(compiled.program, program::Products::step,
-                   [&](const Call& call, const program::GemmShape& shape) {
-                     const ProductText text = product_text(compiled.graph, dimensions, call);
-                     out.line(fmt::format("{{.m = {}, .n = {}, .k = {}{}{}{}}},", text.m, text.n, text.k,
-                                          shape.transpose_a ? ", .trans_a = true" : "",
-                                          shape.transpose_b ? ", .trans_b = true" : "",
-                                          shape.accumulate ? ", .beta = 1.0f" : ""));
-                   });
+  for_each_matmul(compiled.program, program::Matmuls::step,
+                  [&](const Call& call, const program::GemmShape& shape) {
+                    const MatmulText text = matmul_text(compiled.graph, dimensions, call);
+                    out.line(fmt::format("{{.m = {}, .n = {}, .k = {}{}{}{}}},", text.m, text.n, text.k,
+                                         shape.transpose_a ? ", .trans_a = true" : "",
+                                         shape.transpose_b ? ", .trans_b = true" : "",
+                                         shape.accumulate ? ", .beta = 1.0f" : ""));
+                  });
   out.close("};");
   out.close();
   out.line("");
   out.open("Blas open_blas(const RecordedChoices& recorded) {");
   out.line("omp_set_num_threads(kThreads);");
   out.line("BlasOptions options;");
-  out.line("options.shapes = products();");
+  out.line("options.shapes = matmuls();");
   out.line("options.recorded = recorded;");
   out.line("options.cache_file = (cache_dir() / \"blas-choices\").string();");
   out.line("return Blas::open(options);");
@@ -51,7 +51,7 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.line("}  // namespace");
   out.line("");
   out.open("std::string Program::description() const {");
-  out.line("return \"compiled ahead of time, products by \" + run_.blas().name() + \", \" +");
+  out.line("return \"compiled ahead of time, matmuls by \" + run_.blas().name() + \", \" +");
   out.line("       std::to_string(kThreads) + \" threads\";");
   out.close();
   out.line("");
@@ -159,23 +159,24 @@ std::string problem_of(const std::map<std::string, CudnnAttention>& attentions, 
 }
 
 // The element type of A and B, then C's: "bf16, float".
-std::string product_types(const program::GemmShape& shape) {
+std::string matmul_types(const program::GemmShape& shape) {
   return fmt::format("{}, {}", c_type(shape.a), c_type(shape.c));
 }
 
-void plan_products(Writer& out, const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
-  out.line("// Every product of the program. Its algorithm is measured once on a machine, then remembered.");
-  out.open("void plan_products(Products& products) {");
-  for_each_product(
-      compiled.program, program::Products::all, [&](const Call& call, const program::GemmShape& shape) {
-        const ProductText text = product_text(compiled.graph, dimensions, call);
-        std::string kind;
-        if (shape.bias) kind = ".bias = true";
-        if (shape.accumulate) kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
-        if (shape.beside) kind += kind.empty() ? ".beside = true" : ", .beside = true";
-        out.line(fmt::format("products.plan_{}<{}>({}, {}, {}{});", text.name, product_types(shape), text.m,
-                             text.n, text.k, kind.empty() ? "" : ", {" + kind + "}"));
-      });
+void plan_matmuls(Writer& out, const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
+  out.line("// Every matmul of the program. Its algorithm is measured once on a machine, then remembered.");
+  out.open("void plan_matmuls(Matmuls& matmuls) {");
+  for_each_matmul(compiled.program, program::Matmuls::all,
+                  [&](const Call& call, const program::GemmShape& shape) {
+                    const MatmulText text = matmul_text(compiled.graph, dimensions, call);
+                    std::string kind;
+                    if (shape.bias) kind = ".bias = true";
+                    if (shape.accumulate)
+                      kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
+                    if (shape.beside) kind += kind.empty() ? ".beside = true" : ", .beside = true";
+                    out.line(fmt::format("matmuls.plan_{}<{}>({}, {}, {}{});", text.name, matmul_types(shape),
+                                         text.m, text.n, text.k, kind.empty() ? "" : ", {" + kind + "}"));
+                  });
   out.close();
   out.line("");
 }
@@ -193,13 +194,13 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   Writer out;
   out.line("namespace {");
   out.line("");
-  plan_products(out, compiled, dimensions);
+  plan_matmuls(out, compiled, dimensions);
   const auto attentions = cudnn_attentions(compiled);
   for (const auto& [name, attention] : attentions) {
     if (problem_of(attentions, name) == name)
       attention_problem(out, compiled, dimensions, name, attention.call);
   }
-  out.open("GemmOptions product_options(const RecordedChoices& recorded) {");
+  out.open("GemmOptions matmul_options(const RecordedChoices& recorded) {");
   out.line("GemmOptions options;");
   out.line("options.recorded = recorded;");
   out.line(fmt::format("options.workspace_bytes = {};",
@@ -215,7 +216,7 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.line("Program::Program(const RecordedChoices& recorded)");
   out.line("    : CudaStepProgram(program_layout(), context),");
   out.line("      memory_(arena()),");
-  out.line(fmt::format("      products_(context, product_options(recorded), {}, {{arena(), kArenaBytes}}),",
+  out.line(fmt::format("      matmuls_(context, matmul_options(recorded), {}, {{arena(), kArenaBytes}}),",
                        tf32 ? "/*tf32=*/true" : "/*tf32=*/false"));
   if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir(), recorded),");
   for (const auto& [name, attention] : attentions) {
@@ -226,28 +227,28 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
                                 : fmt::format("fastest_forward({}, stream(), arena(), kArenaBytes)", problem);
     out.line(fmt::format("      {}_(cudnn_.{}),", name, plan));
   }
-  out.line(fmt::format("      main_(stream(), products_, memory_.state.gemm_workspace){}", two ? "," : " {"));
+  out.line(fmt::format("      main_(stream(), matmuls_, memory_.state.gemm_workspace){}", two ? "," : " {"));
   if (two)
     out.line(
-        "      beside_(beside(), products_, memory_.state.gemm_workspace_beside, Queue::Branch::second) {");
+        "      beside_(beside(), matmuls_, memory_.state.gemm_workspace_beside, Queue::Branch::second) {");
   Writer body(1);
   for (const auto& [name, attention] : attentions)
     body.line(fmt::format("require_workspace({}_, {});", name, attention.workspace_bytes));
-  body.line("plan_products(products_);");
+  body.line("plan_matmuls(matmuls_);");
   body.line(compiled.spec.optimizations.cuda_graph ? "capture_graphs();" : "use_graphs(false);");
   out.append(body.text());
   out.line("}");
   out.line("");
   out.open("std::string Program::description() const {");
-  out.line("return \"compiled ahead of time for \" + context.device().name + \", products by \" +");
-  out.line("       products_.library().version();");
+  out.line("return \"compiled ahead of time for \" + context.device().name + \", matmuls by \" +");
+  out.line("       matmuls_.library().version();");
   out.close();
   out.line("");
   out.open("RecordedChoices Program::choices() const {");
   if (attentions.empty()) {
-    out.line("return products_.library().choices();");
+    out.line("return matmuls_.library().choices();");
   } else {
-    out.line("RecordedChoices choices = products_.library().choices();");
+    out.line("RecordedChoices choices = matmuls_.library().choices();");
     out.line("choices.add(cudnn_.choices());");
     out.line("return choices;");
   }
@@ -313,7 +314,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
   out.line("RecordedChoices choices() const override;");
   out.line("");
   out.line("Memory memory_;");
-  out.line("Products products_;");
+  out.line("Matmuls matmuls_;");
   const auto attentions = cudnn_attentions(compiled);
   if (!attentions.empty()) out.line("CudnnAttention cudnn_;");
   for (const auto& [name, attention] : attentions) out.line(fmt::format("AttentionPlan {}_;", name));

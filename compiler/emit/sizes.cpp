@@ -4,10 +4,10 @@
 
 namespace hydrac::emit {
 
-ProductText product_text(const ir::Graph& graph, const codegen::Dimensions& dimensions,
-                         const program::Call& gemm) {
+MatmulText matmul_text(const ir::Graph& graph, const codegen::Dimensions& dimensions,
+                       const program::Call& gemm) {
   const program::GemmShape& g = gemm.gemm;
-  if (g.transpose_a && g.transpose_b) throw std::logic_error("no product transposes both operands");
+  if (g.transpose_a && g.transpose_b) throw std::logic_error("no matmul transposes both operands");
   const ir::Shape &a = graph.value(gemm.arguments[0]).shape, &c = graph.value(gemm.arguments[2]).shape;
   return {.name = g.transpose_a   ? "tn"
                   : g.transpose_b ? "nt"

@@ -15,13 +15,13 @@ inline std::string elements_text(const codegen::Dimensions& dimensions, const ir
   return dimensions.of(shape).text;
 }
 
-// A product as emitted code writes it.
-struct ProductText {
+// A matmul as emitted code writes it.
+struct MatmulText {
   std::string name;     // by the transposed operand: "nn", "nt", "tn"
   std::string m, n, k;  // "B * T"
 };
 // std::logic_error where both operands are transposed.
-ProductText product_text(const ir::Graph& graph, const codegen::Dimensions& dimensions,
-                         const program::Call& gemm);
+MatmulText matmul_text(const ir::Graph& graph, const codegen::Dimensions& dimensions,
+                       const program::Call& gemm);
 
 }  // namespace hydrac::emit

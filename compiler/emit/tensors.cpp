@@ -19,9 +19,9 @@ const std::vector<Group> kGroups = {
     {"Tables", "tables", "Filled at the start and never written again."},
     {"Weights", "weights", "The parameters themselves."},
     {"Gradients", "grads", "Their gradients; micro-batches add to them."},
-    {"Copies", "copies", "The parameters in the type that products read; the optimizer writes them."},
+    {"Copies", "copies", "The parameters in the type that matmuls read; the optimizer writes them."},
     {"Moments", "moments", "Of the optimizer."},
-    {"State", "state", "Scalars that live on the device, and scratch memory of products."},
+    {"State", "state", "Scalars that live on the device, and scratch memory of matmuls."},
     {"Activations", "act",
      "Of a training step, forward and backward: of the layer at hand, where there are no slots."},
     {"Evaluation", "eval", "Activations of evaluating a batch."},
@@ -81,7 +81,7 @@ std::string_view c_type(ir::DType dtype) {
 
 Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups_(kGroups) {
   if (!is_packed(kGradients))
-    groups_[kGradients].comment = "Their gradients: of 16 bits where one product writes them.";
+    groups_[kGradients].comment = "Their gradients: of 16 bits where one matmul writes them.";
   for (const ir::Value& value : compiled.graph.values) {
     const bool placed = compiled.plan.placements.contains(storage_of(compiled.graph, value.id));
     if (placed && value.role != ir::Role::activation) add(value.id, "");

@@ -133,10 +133,10 @@ std::string to_text(const Graph& graph, Use use) {
   return value.slots == 1 ? value.name : fmt::format("{}[{}]", value.name, use.slot.index);
 }
 
-Node epilogue_of(const Node& product) {
-  Node epilogue = product;
+Node epilogue_of(const Node& matmul) {
+  Node epilogue = matmul;
   epilogue.op = "fused";
-  epilogue.inputs.push_back(product.product);
+  epilogue.inputs.push_back(matmul.matmul);
   return epilogue;
 }
 
@@ -146,7 +146,7 @@ std::string to_text(const Graph& graph, const Node& node) {
   text += " = " + node.op + "(";
   for (size_t i = 0; i < node.inputs.size(); ++i) text += (i ? ", " : "") + to_text(graph, node.inputs[i]);
   text += ")";
-  if (node.product.value != kNoValue) text += " of " + to_text(graph, node.product);
+  if (node.matmul.value != kNoValue) text += " of " + to_text(graph, node.matmul);
   for (const auto& [key, attribute] : node.attributes)
     text += fmt::format(" {}={}", key, attribute_text(attribute));
   if (!node.scope.empty()) text += "  # " + node.scope;

@@ -27,7 +27,7 @@ enum class Role {
   constant,         // filled at start and never written again: rope tables
   parameter,        // trained
   gradient,         // of a parameter; accumulated over micro-batches
-  working_copy,     // of parameters, in the type that matrix products read; the update writes it
+  working_copy,     // of parameters, in the type that matmuls read; the update writes it
   optimizer_state,  // moments
   state,            // small device-side state: step counter, learning rate, random step, metrics
   activation,       // everything else; the memory plan decides where it lives and how long
@@ -105,12 +105,12 @@ struct Node {
   std::vector<Use> outputs;
   std::string scope;   // the part of the model it belongs to: "attn", "mlp", "norm", "head", "optimizer"
   std::string origin;  // the spec key that asked for it: "model.hidden_act"
-  // op == "fused", and the epilogue of a "fused_product", a product with a fused kernel behind it: A and B
+  // op == "fused", and the epilogue of a "fused_matmul", a matmul with a fused kernel behind it: A and B
   // are its first two inputs.
   std::shared_ptr<const Body> body;
-  // What the epilogue of a "fused_product" is given, in registers: for its body, the input behind the node's
+  // What the epilogue of a "fused_matmul" is given, in registers: for its body, the input behind the node's
   // inputs. It is in memory only where it is an output too.
-  Use product = {};
+  Use matmul = {};
 
   bool flag(const std::string& key) const;
   bool optional_flag(const std::string& key) const;  // false where the node has no such attribute
@@ -156,8 +156,8 @@ std::string to_text(const Graph& graph);
 std::string to_text(const Graph& graph, const Node& node);
 std::string to_text(const Graph& graph, Use use);  // "residual[l+1]", "-" for no value
 
-// The epilogue of a "fused_product" as a "fused" node, with the product as its last input.
-Node epilogue_of(const Node& product);
+// The epilogue of a "fused_matmul" as a "fused" node, with the matmul as its last input.
+Node epilogue_of(const Node& matmul);
 
 // Our own bugs, found between passes: a use of a value nobody wrote, a slot out of range, a body that indexes
 // out of bounds or mixes column spaces, two writers. Returns one line a problem; empty when all is well.

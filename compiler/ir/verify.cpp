@@ -60,7 +60,7 @@ class Verifier {
     }
     for (Use use : node.outputs) check_slot(where, region, use);
     if (node.op == "fused") check_body(where, node);
-    if (node.op == "fused_product") check_body(where, epilogue_of(node));
+    if (node.op == "fused_matmul") check_body(where, epilogue_of(node));
   }
 
   void check_slot(const std::string& where, const Region& region, Use use) {

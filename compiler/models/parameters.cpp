@@ -299,8 +299,8 @@ bool works_on_logits(const ir::Region& region) {
   return std::ranges::any_of(region.nodes, [](const ir::Node& node) { return node.op == "cross_entropy"; });
 }
 
-// Gradients that one product writes whole.
-std::set<ValueId> written_by_one_product(const ir::Graph& graph, bool head_in_parts) {
+// Gradients that one matmul writes whole.
+std::set<ValueId> written_by_one_matmul(const ir::Graph& graph, bool head_in_parts) {
   std::map<ValueId, int> writers;
   std::set<ValueId> added_up;
   for (const ir::Region& region : graph.function("micro_step").regions) {
@@ -385,18 +385,18 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
 }
 
 Pack pack_parameters(ir::Graph& graph, const PackTypes& types) {
-  std::set<ValueId> products;
-  if (types.gradients != ir::DType::f32) products = written_by_one_product(graph, types.head_in_parts);
+  std::set<ValueId> matmuls;
+  if (types.gradients != ir::DType::f32) matmuls = written_by_one_matmul(graph, types.head_in_parts);
   std::vector<ValueId> narrow, others;
   for (const ir::Value& value : graph.values) {
     if (!value.parameter) continue;
-    (products.contains(gradient_of(graph, value)) ? narrow : others).push_back(value.id);
+    (matmuls.contains(gradient_of(graph, value)) ? narrow : others).push_back(value.id);
   }
   Pack pack;
   pack.parameters =
       graph.add(pack_value("parameters", ir::Role::parameter, types.parameters, pack_shape(0, "")));
   Packer packer(graph, pack.parameters, types.parameters);
-  if (!narrow.empty()) pack.sections.push_back(packer.add("products", narrow, types.gradients));
+  if (!narrow.empty()) pack.sections.push_back(packer.add("matmuls", narrow, types.gradients));
   pack.sections.push_back(packer.add(narrow.empty() ? "" : "sums", others, ir::DType::f32));
   graph.value(pack.parameters).shape = pack_shape(packer.elements(), "");
   for (PackSection& section : pack.sections) section.parameters = section_of(graph, section, pack.parameters);

@@ -31,7 +31,7 @@ struct Parameters {
 Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec);
 
 // Rows that the token embedding and the head's matrix have in memory: on a GPU model.vocab_size rounded up,
-// so that products over the vocabulary run on aligned tiles. The rows beyond it are 0 and stay 0; checkpoints
+// so that matmuls over the vocabulary run on aligned tiles. The rows beyond it are 0 and stay 0; checkpoints
 // do not have them.
 int64_t vocab_rows(const spec::Spec& spec);
 
@@ -47,7 +47,7 @@ inline constexpr int64_t kPackRow = 1024;
 // What a pack's elements are stored as.
 struct PackTypes {
   ir::DType parameters = ir::DType::f32;
-  // Of matrices whose gradient one product writes, in one piece. What is added up in memory (a tied
+  // Of matrices whose gradient one matmul writes, in one piece. What is added up in memory (a tied
   // embedding, micro-batches), and the sums over rows that are vectors' gradients, stay f32.
   ir::DType gradients = ir::DType::f32;
   bool head_in_parts = false;  // the head's gradient is going to add up over parts: passes/chunk_head
@@ -58,7 +58,7 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations);
 
 // Rows of the pack whose gradients have one type: what one kernel updates.
 struct PackSection {
-  std::string name;                       // "products", "sums"; empty where it is the whole pack
+  std::string name;                       // "matmuls", "sums"; empty where it is the whole pack
   ir::ValueId parameters = ir::kNoValue;  // [rows, kPackRow]: the pack, or a view of these rows
   ir::ValueId gradients = ir::kNoValue;   // [rows, kPackRow], packed the same way
   int64_t first_row = 0;                  // in the pack

@@ -112,7 +112,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-ir::Body slope_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body derivative_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const functions::Function* function = function_of(node);
   k.store(0, function ? call_derivative(k, *function, 0, {k.full(0)}) : kind_of(node).derivative(k.full(0)));
@@ -129,20 +129,21 @@ std::string kernel(const ir::Node& node) {
   const functions::Function* function = function_of(node);
   return function ? function->name : std::string(kind_of(node).name);
 }
-std::string slope_kernel(const ir::Node& node) {
-  return kernel(node) + "_slope";
+std::string derivative_kernel(const ir::Node& node) {
+  return kernel(node) + "_derivative";
 }
 std::string backward_kernel(const ir::Node& node) {
   return kernel(node) + "_backward";
 }
 
-// The slope is a tensor like others, of the activations' type wherever it is computed: behind the activation
-// or before the gradient (passes/save_slopes).
+// The derivative is a tensor like others, of the activations' type wherever it is computed: behind the
+// activation or before the gradient (passes/save_derivatives).
 void gradient(Gradient& g, const ir::Node& node) {
   const Use y = node.outputs[0], x = node.inputs[0];
   if (!g.wanted(x)) return;
-  const Use slope = g.emit("activation_slope", {x}, g.value(y).name + ".slope", g.shape(x), node.attributes);
-  g.contribute_op(x, "activation_backward", {*g.of(y), slope}, node.attributes);
+  const Use derivative =
+      g.emit("activation_derivative", {x}, g.value(y).name + ".derivative", g.shape(x), node.attributes);
+  g.contribute_op(x, "activation_backward", {*g.of(y), derivative}, node.attributes);
 }
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -163,15 +164,15 @@ extern const OpInfo kActivation{.name = "activation",
                                 .body = body,
                                 .gradient = gradient,
                                 .reference = reference};
-extern const OpInfo kActivationSlope{.name = "activation_slope",
-                                     .formula = "slope = act'(x)",
-                                     .inputs = {"x"},
-                                     .outputs = {"slope"},
-                                     .kernel = slope_kernel,
-                                     .body = slope_body};
+extern const OpInfo kActivationDerivative{.name = "activation_derivative",
+                                          .formula = "derivative = act'(x)",
+                                          .inputs = {"x"},
+                                          .outputs = {"derivative"},
+                                          .kernel = derivative_kernel,
+                                          .body = derivative_body};
 extern const OpInfo kActivationBackward{.name = "activation_backward",
-                                        .formula = "d_x = d_y * slope",
-                                        .inputs = {"d_y", "slope"},
+                                        .formula = "d_x = d_y * derivative",
+                                        .inputs = {"d_y", "derivative"},
                                         .outputs = {"d_x"},
                                         .kernel = backward_kernel,
                                         .body = backward_body};

@@ -37,8 +37,8 @@ void gradient(Gradient& g, const ir::Node& node) {
   for (int i = 0; i < 3; ++i) g.contribute(node.inputs[i], outputs[i]);
 }
 
-// Multiply-adds of one T x T by D product for every head, of the pairs that the mask lets through.
-double product_flop(const ir::Graph& graph, const ir::Node& node, int first_input) {
+// Multiply-adds of one T x T by D matmul for every head, of the pairs that the mask lets through.
+double matmul_flop(const ir::Graph& graph, const ir::Node& node, int first_input) {
   const ir::Shape& q = graph.value(node.inputs[first_input]).shape;
   const auto tokens = static_cast<double>(q[1].size);
   return 2 * static_cast<double>(element_count(q)) / tokens * visible_pairs(attention_rules(node), q[1].size);
@@ -57,12 +57,12 @@ double operand_bytes(const ir::Graph& graph, const ir::Node& node) {
 }
 
 Cost forward_cost(const ir::Graph& graph, const ir::Node& node) {
-  return {2 * product_flop(graph, node, 0), operand_bytes(graph, node)};
+  return {2 * matmul_flop(graph, node, 0), operand_bytes(graph, node)};
 }
 
 // Inputs: d_out, out, lse, then the forward's.
 Cost backward_cost(const ir::Graph& graph, const ir::Node& node) {
-  return {5 * product_flop(graph, node, 3), operand_bytes(graph, node)};
+  return {5 * matmul_flop(graph, node, 3), operand_bytes(graph, node)};
 }
 
 // As layer 0 computes it.

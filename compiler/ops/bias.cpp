@@ -1,4 +1,4 @@
-// The bias of a linear layer, where the target's matrix product does not add it, and the bias's gradient.
+// The bias of a linear layer, where the target's matmul does not add it, and the bias's gradient.
 #include "ops/shapes.h"
 
 namespace hydrac::ops {

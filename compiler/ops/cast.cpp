@@ -1,4 +1,4 @@
-// Copies a tensor into another storage type: inputs of matrix products that arrive as f32, and the working
+// Copies a tensor into another storage type: inputs of matmuls that arrive as f32, and the working
 // copies of parameters.
 #include "ops/shapes.h"
 

@@ -59,7 +59,7 @@ struct Logit {
     ratio = k.named("capped_share", tanh(logit * (1 / cap)));
     value = k.named("capped_logit", *ratio * cap);
   }
-  Term times_slope(Term gradient) const { return ratio ? gradient * (1 - *ratio * *ratio) : gradient; }
+  Term times_derivative(Term gradient) const { return ratio ? gradient * (1 - *ratio * *ratio) : gradient; }
 
   Term value;
   std::optional<Term> ratio;  // tanh of logit / softcap
@@ -101,7 +101,7 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   if (e > 0) p = p - e / classes.count;
   const Term hit = k.position(k.column(0)) == convert(target, ExprType::i64);
   const Term d_value = (p - select(hit, k.constant(1 - e), k.constant(0))) * scale;
-  k.store(0, classes.only(logit.times_slope(d_value), 0));
+  k.store(0, classes.only(logit.times_derivative(d_value), 0));
   return k.take();
 }
 

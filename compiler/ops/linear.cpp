@@ -1,4 +1,4 @@
-// y = x W^T + b, and the matrix product (gemm) that it and its gradients become.
+// y = x W^T + b, and the matmul (gemm) that it and its gradients become.
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"

@@ -10,8 +10,8 @@ extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradien
     kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
     kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
     kPositionEmbeddingGradient, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope,
-    kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kActivation, kActivationBackward, kActivationSlope,
-    kZero;
+    kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kActivation, kActivationBackward,
+    kActivationDerivative, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -54,7 +54,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kSplitQkv,
       &kActivation,
       &kActivationBackward,
-      &kActivationSlope,
+      &kActivationDerivative,
       &kZero,
   };
   return ops;

@@ -61,8 +61,8 @@ ir::Body function_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const double outputs = static_cast<double>(graph.value(node.inputs[0]).shape.back().size);
   const ir::Term target = k.full(1);
-  const ir::Term slope = call_derivative(k, *function_of(node), 0, {k.full(0), target});
-  k.store(0, select(is_nan(target), k.constant(0), slope) * (k.per_row(2) * (1 / outputs)));
+  const ir::Term derivative = call_derivative(k, *function_of(node), 0, {k.full(0), target});
+  k.store(0, select(is_nan(target), k.constant(0), derivative) * (k.per_row(2) * (1 / outputs)));
   return k.take();
 }
 

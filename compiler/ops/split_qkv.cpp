@@ -1,4 +1,4 @@
-// The packed qkv product's output seen as q, k and v, and their gradients packed again. Both are views: the
+// The packed qkv matmul's output seen as q, k and v, and their gradients packed again. Both are views: the
 // layout pass places the parts inside the packed value, and no kernel runs.
 #include <algorithm>
 

@@ -99,7 +99,7 @@ class HeadLoop {
                       [](const ir::Dim& a, const ir::Dim& b) { return a.size == b.size; });
   }
 
-  // What sums over all rows adds part to part. A product overwrites in the first; another sum finds zeros.
+  // What sums over all rows adds part to part. A matmul overwrites in the first; another sum finds zeros.
   void accumulate(Node& node) {
     for (Use output : node.outputs) {
       if (has_rows(output) || node.flag("accumulate")) continue;

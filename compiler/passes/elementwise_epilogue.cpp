@@ -17,19 +17,19 @@ bool knows_its_place(ExprOp op) {
 class Elementwise {
  public:
   Elementwise(const ir::Graph& graph, const ir::Node& node)
-      : graph_(graph), node_(node), body_(*node.body), product_(graph.value(node.product)) {}
+      : graph_(graph), node_(node), body_(*node.body), matmul_(graph.value(node.matmul)) {}
 
   bool takes(const ir::Expr& expr) const {
     if (knows_its_place(expr.op) || is_reduction(expr.op)) return false;
-    return expr.op != ExprOp::load || is_product(expr.operand) || is_of_columns(expr.index);
+    return expr.op != ExprOp::load || is_matmul(expr.operand) || is_of_columns(expr.index);
   }
 
-  // At the row and column of a tensor that lies in memory as the product would.
+  // At the row and column of a tensor that lies in memory as the matmul would.
   bool takes(const ir::Store& store) const {
     const ir::Operand& tensor = body_.operands[store.operand];
-    const bool is_in_place = tensor.input >= 0 && !is_product(store.operand);
+    const bool is_in_place = tensor.input >= 0 && !is_matmul(store.operand);
     if (store.kind != ir::StoreKind::store || store.space == ir::kRowSpace || is_in_place) return false;
-    if (tensor.dtype != product_.dtype || tensor.shape != product_.shape) return false;
+    if (tensor.dtype != matmul_.dtype || tensor.shape != matmul_.shape) return false;
     if (graph_.value(node_.outputs[tensor.output]).view) return false;
     ir::Index element;
     for (int row = 0; row < body_.row_variables; ++row) element.push_back({Affine::of(row)});
@@ -39,10 +39,10 @@ class Elementwise {
 
  private:
   // epilogue_of() puts it behind the node's own inputs.
-  bool is_product(int operand) const {
+  bool is_matmul(int operand) const {
     const int input = body_.operands[operand].input;
     const int own = static_cast<int>(node_.inputs.size());
-    return input >= 0 && (input >= own || node_.inputs[input] == node_.product);
+    return input >= 0 && (input >= own || node_.inputs[input] == node_.matmul);
   }
 
   // A vector of the columns, or a single number.
@@ -57,7 +57,7 @@ class Elementwise {
   const ir::Graph& graph_;
   const ir::Node& node_;
   const ir::Body& body_;
-  const ir::Value& product_;
+  const ir::Value& matmul_;
 };
 
 }  // namespace

@@ -60,7 +60,7 @@ void make_fused(const ir::Graph& graph, Node& node) {
 }
 
 // y = x W^T + b, or p = x W^T and y = p + b.
-std::vector<Node> expand_linear(ir::Graph& graph, const ProductEpilogues& epilogues, const Node& linear) {
+std::vector<Node> expand_linear(ir::Graph& graph, const MatmulEpilogues& epilogues, const Node& linear) {
   Node gemm = linear;
   gemm.op = "gemm";
   gemm.inputs = {linear.inputs[0], linear.inputs[1]};
@@ -71,10 +71,10 @@ std::vector<Node> expand_linear(ir::Graph& graph, const ProductEpilogues& epilog
     gemm.inputs.push_back(bias);
     return {gemm};
   }
-  ir::Value product = graph.value(linear.outputs[0]);
-  product.name += ".product";
-  product.role = ir::Role::activation;
-  gemm.outputs = {{graph.add(std::move(product)), linear.outputs[0].slot}};
+  ir::Value matmul = graph.value(linear.outputs[0]);
+  matmul.name += ".matmul";
+  matmul.role = ir::Role::activation;
+  gemm.outputs = {{graph.add(std::move(matmul)), linear.outputs[0].slot}};
   Node add = linear;
   add.op = "bias_add";
   add.inputs = {gemm.outputs[0], bias};
@@ -84,7 +84,7 @@ std::vector<Node> expand_linear(ir::Graph& graph, const ProductEpilogues& epilog
 
 }  // namespace
 
-void expand(ir::Graph& graph, const ProductEpilogues& epilogues, Log&) {
+void expand(ir::Graph& graph, const MatmulEpilogues& epilogues, Log&) {
   for (ir::Function& function : graph.functions) {
     for (ir::Region& region : function.regions) {
       std::vector<Node> expanded;

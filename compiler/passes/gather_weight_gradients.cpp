@@ -60,7 +60,7 @@ bool can_move(const ir::Graph& graph, const std::vector<Node>& nodes, size_t mov
 Node joined(const std::vector<Node>& nodes, const std::vector<size_t>& gradients) {
   Node joined = nodes[gradients.back()];
   joined.op = "weight_gradients";
-  joined.origin = "optimizations.fused_products";
+  joined.origin = "optimizations.fused_matmuls";
   joined.attributes = {{"accumulate", joined.flag("accumulate")}};
   joined.inputs.clear(), joined.outputs.clear();
   for (const size_t g : gradients) {
@@ -91,7 +91,7 @@ std::vector<size_t> gradients_with(const ir::Graph& graph, const std::vector<Nod
 
 }  // namespace
 
-void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log& log) {
+void gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log& log) {
   for (ir::Function& function : graph.functions) {
     for (ir::Region& region : function.regions) {
       std::vector<Node>& nodes = region.nodes;
@@ -110,8 +110,8 @@ void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log
           if (!joins) left.insert(nodes[g].outputs[0]);
         }
         log.push_back(
-            {"products", fmt::format("{}.{}: {} {}", function.name, region.name, fmt::join(names, ", "),
-                                     joins ? "are one kernel" : "stay a library's")});
+            {"matmuls", fmt::format("{}.{}: {} {}", function.name, region.name, fmt::join(names, ", "),
+                                    joins ? "are one kernel" : "stay a library's")});
         if (joins) replace(nodes, gradients, std::move(together));
       }
     }

@@ -107,7 +107,7 @@ class InPlace {
       for (size_t i = 0; i < node.body->operands.size(); ++i) {
         const ir::Operand& in = node.body->operands[i];
         if (in.input < 0 || in.output >= 0 || taken.contains(static_cast<int>(i))) continue;
-        if (node.op == "fused_product" && !is_elementwise(node, in)) continue;
+        if (node.op == "fused_matmul" && !is_elementwise(node, in)) continue;
         if (!try_pair(node, static_cast<int>(i), static_cast<int>(o))) continue;
         taken.insert(static_cast<int>(i));
         break;
@@ -115,11 +115,11 @@ class InPlace {
     }
   }
 
-  // Whether a fused product reads each element in the thread that may overwrite it: blocks read all rows of
+  // Whether a fused matmul reads each element in the thread that may overwrite it: blocks read all rows of
   // its matrices, and a row's threads what they have in common, without waiting for each other.
   bool is_elementwise(const Node& node, const ir::Operand& in) const {
-    if (in.input >= static_cast<int>(node.inputs.size())) return false;  // the product itself
-    if (in.shape.size() < graph_.value(node.product).shape.size()) return false;
+    if (in.input >= static_cast<int>(node.inputs.size())) return false;  // the matmul itself
+    if (in.shape.size() < graph_.value(node.matmul).shape.size()) return false;
     const ValueId storage = storage_of(graph_, node.inputs[in.input].value);
     return storage != storage_of(graph_, node.inputs[0].value) &&
            storage != storage_of(graph_, node.inputs[1].value);

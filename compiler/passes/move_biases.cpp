@@ -1,5 +1,5 @@
-// Biases leave the products' epilogues. A library's product with a bias in its epilogue is slower than the
-// bare one, and the kernel behind it holds the product in registers anyway.
+// Biases leave the matmuls' epilogues. A library's matmul with a bias in its epilogue is slower than the
+// bare one, and the kernel behind it holds the matmul in registers anyway.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,12 +25,12 @@ class BiasMove {
  public:
   BiasMove(ir::Graph& graph, const std::set<ir::ValueId>& kept) : graph_(graph), kept_(kept) {}
 
-  // Moves the bias of `product`, a node of `region`. Returns what was decided.
-  std::string run(const ir::Region& region, Node& product) {
-    const std::string name = graph_.value(product.outputs[0]).name;
+  // Moves the bias of `matmul`, a node of `region`. Returns what was decided.
+  std::string run(const ir::Region& region, Node& matmul) {
+    const std::string name = graph_.value(matmul.outputs[0]).name;
     const size_t values = graph_.values.size();
     changed_.clear();
-    if (const std::string obstacle = plan(region, product); !obstacle.empty()) {
+    if (const std::string obstacle = plan(region, matmul); !obstacle.empty()) {
       graph_.values.resize(values);
       return fmt::format("{} keeps its bias: {}", name, obstacle);
     }
@@ -39,27 +39,27 @@ class BiasMove {
       readers.push_back(name_of(*reader));
       *reader = std::move(with_bias);
     }
-    graph_.value(product.outputs[0].value).name += ".product";
-    product.inputs.pop_back();
+    graph_.value(matmul.outputs[0].value).name += ".matmul";
+    matmul.inputs.pop_back();
     return fmt::format("the bias of {} is added by {}", name, fmt::join(readers, ", "));
   }
 
  private:
   // Fills changed_ with every reader as it becomes. Returns why that cannot be, or nothing.
-  std::string plan(const ir::Region& region, const Node& product) {
-    const Use output = product.outputs[0];
+  std::string plan(const ir::Region& region, const Node& matmul) {
+    const Use output = matmul.outputs[0];
     const ir::Value& value = graph_.value(output);
     if (value.view || value.role != ir::Role::activation || kept_.contains(output.value))
       return "it is a result";
     for (ir::Function& function : graph_.functions) {
       for (ir::Region& other : function.regions) {
         for (Node& node : other.nodes) {
-          if (&node != &product &&
+          if (&node != &matmul &&
               std::ranges::any_of(node.outputs, [&](Use use) { return lies_in(use, output); }))
             return name_of(node) + " writes there too";
           if (std::ranges::none_of(node.inputs, [&](Use use) { return lies_in(use, output); })) continue;
           std::optional<Node> changed =
-              reads_same_layers(region, other, product) ? with_bias(product, node) : std::nullopt;
+              reads_same_layers(region, other, matmul) ? with_bias(matmul, node) : std::nullopt;
           if (!changed) return name_of(node) + " reads it";
           changed_.emplace_back(&node, std::move(*changed));
         }
@@ -72,14 +72,14 @@ class BiasMove {
     return use.value != ir::kNoValue && storage_of(graph_, use.value) == storage_of(graph_, output.value);
   }
 
-  // Whether the layer that a reader in `other` names is the one whose bias the product means.
-  static bool reads_same_layers(const ir::Region& region, const ir::Region& other, const Node& product) {
-    return &region == &other || product.outputs[0].slot.per_layer || !product.inputs[2].slot.per_layer;
+  // Whether the layer that a reader in `other` names is the one whose bias the matmul means.
+  static bool reads_same_layers(const ir::Region& region, const ir::Region& other, const Node& matmul) {
+    return &region == &other || matmul.outputs[0].slot.per_layer || !matmul.inputs[2].slot.per_layer;
   }
 
-  // The reader with the bias added to each of its loads of the product, in f32 and in registers only.
-  std::optional<Node> with_bias(const Node& product, const Node& reader) {
-    const Use output = product.outputs[0];
+  // The reader with the bias added to each of its loads of the matmul, in f32 and in registers only.
+  std::optional<Node> with_bias(const Node& matmul, const Node& reader) {
+    const Use output = matmul.outputs[0];
     std::optional<Node> result = reader;
     for (size_t i = 0; i < reader.inputs.size() && result; ++i) {
       const Use use = reader.inputs[i];
@@ -88,7 +88,7 @@ class BiasMove {
         continue;
       if (reader.op != "fused" || use.value != output.value || use.slot.per_layer != output.slot.per_layer)
         return std::nullopt;
-      Use bias = product.inputs[2];
+      Use bias = matmul.inputs[2];
       if (bias.slot.per_layer && use.slot.per_layer) bias.slot.index += use.slot.index - output.slot.index;
       const Node sum = bias_sum(*result, use, bias);
       std::ranges::replace(result->inputs, use, sum.outputs[0]);
@@ -97,26 +97,26 @@ class BiasMove {
     return result;
   }
 
-  // x = product + bias, where the reader's formula calls the product x.
-  Node bias_sum(const Node& reader, Use product, Use bias) {
-    ir::Value value = graph_.value(product);
+  // x = matmul + bias, where the reader's formula calls the matmul x.
+  Node bias_sum(const Node& reader, Use matmul, Use bias) {
+    ir::Value value = graph_.value(matmul);
     value.dtype = ir::DType::f32;
     value.exact = true;
     Node sum = reader;
-    sum.inputs = {product, bias};
-    sum.outputs = {{graph_.add(std::move(value)), product.slot}};
+    sum.inputs = {matmul, bias};
+    sum.outputs = {{graph_.add(std::move(value)), matmul.slot}};
     const auto operand = std::ranges::find_if(reader.body->operands, [&](const ir::Operand& o) {
-      return o.input >= 0 && reader.inputs[o.input] == product;
+      return o.input >= 0 && reader.inputs[o.input] == matmul;
     });
     const std::string x = operand->name;
     ir::BodyBuilder k = ops::rowwise(graph_, sum);
     k.store(0, k.named(x, k.full(0) + k.per_column(1)));
     ir::Body body = k.take();
-    body.operands[0].name = "product";
+    body.operands[0].name = "matmul";
     body.operands[1].name = "bias";
     body.operands[2].name = x;
     sum.body = std::make_shared<const ir::Body>(std::move(body));
-    sum.attributes["formula"] = x + " = product + bias";
+    sum.attributes["formula"] = x + " = matmul + bias";
     return sum;
   }
 

@@ -28,13 +28,13 @@ std::string to_string(const RecomputeChoice& choice);
 // outputs are not kept, and read those copies.
 void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log);
 
-// What a target computes in. `activations`: the storage type of activations and of what products read.
+// What a target computes in. `activations`: the storage type of activations and of what matmuls read.
 struct Precision {
   ir::DType activations = ir::DType::f32;
 };
 
 // Needs op-level nodes, differentiated, with parameters packed. Activations other than statistics and losses
-// get the storage type; products, embeddings and their gradients read working copies of f32 parameters, which
+// get the storage type; matmuls, embeddings and their gradients read working copies of f32 parameters, which
 // lie packed in `working_copy`, are rewritten behind the optimizer, and by a function of their own, "load",
 // when parameters come from elsewhere. Parameters of the storage type they read themselves. f32 changes
 // nothing.
@@ -43,7 +43,7 @@ void precision(ir::Graph& graph, const models::Pack& pack, const Precision& prec
 // How much of the logits is in memory at once.
 struct HeadParts {
   int64_t logit_bytes = 0;  // the most that a part's logits take ...
-  int64_t least_rows = 0;   // ... unless it would have fewer rows than this: smaller products are slow
+  int64_t least_rows = 0;   // ... unless it would have fewer rows than this: smaller matmuls are slow
 };
 // Rows of a part: a divisor of `rows`, the largest whose logits of `row_bytes` a row fit; where none with
 // least_rows fits, the smallest that has least_rows.
@@ -54,46 +54,46 @@ int64_t rows_of_part(int64_t rows, int64_t row_bytes, const HeadParts& limits);
 // (and in their place its gradient) are ever in memory. Hidden states, targets and the hidden states'
 // gradient are read and written through views; the loss and the head's gradients add up over the parts, in
 // the order of the rows: equal to those of the whole batch within rounding. The gradient of the hidden states
-// keeps its bits where the matrix product's rows do not depend on how many there are. A batch that is one
+// keeps its bits where the matmul's rows do not depend on how many there are. A batch that is one
 // part, and a head without cross-entropy (regression), stay as they are.
 void chunk_head(ir::Graph& graph, const HeadParts& limits, Log& log);
 
-// Which products become kernels of ours, with the fused node behind them.
-struct FusedProducts {
+// Which matmuls become kernels of ours, with the fused node behind them.
+struct FusedMatmuls {
   cuda::Chip chip{};               // of the GPU
-  bool wherever_possible = false;  // also where a library's product and a kernel of its own are faster
+  bool wherever_possible = false;  // also where a library's matmul and a kernel of its own are faster
   bool sums_rows = true;           // also with fused nodes that sum over a row
 };
 
 // y [rows,n] = x [rows,k] . w [n,k]
-struct ProductSizes {
+struct MatmulSizes {
   int64_t rows = 0, n = 0, k = 0;
 };
-// Whether fuse_products makes one kernel of a product of 16-bit numbers and pointwise work behind it.
-bool joins_pointwise(const ProductSizes& sizes, const FusedProducts& options);
+// Whether fuse_matmuls makes one kernel of a matmul of 16-bit numbers and pointwise work behind it.
+bool joins_pointwise(const MatmulSizes& sizes, const FusedMatmuls& options);
 
-// Needs op-level nodes, differentiated, behind `recompute`, of a target whose products are of 16 bits. Where
-// an activation becomes one kernel with the product that it reads (fuse_products), that kernel computes the
-// slope too. The backward pass reads the slope, and nothing reads the product, which then needs no memory.
-// Where the backward pass computes the activation again, or reads its argument for something else, the slope
-// stays in it. Bits are kept: a slope is rounded to its type wherever it is.
-void save_slopes(ir::Graph& graph, const FusedProducts& options, Log& log);
+// Needs op-level nodes, differentiated, behind `recompute`, of a target whose matmuls are of 16 bits. Where
+// an activation becomes one kernel with the matmul that it reads (fuse_matmuls), that kernel computes the
+// derivative too. The backward pass reads the derivative, and nothing reads the matmul, which then needs no
+// memory. Where the backward pass computes the activation again, or reads its argument for something else,
+// the derivative stays in it. Bits are kept: a derivative is rounded to its type wherever it is.
+void save_derivatives(ir::Graph& graph, const FusedMatmuls& options, Log& log);
 
 // split_qkv and join_qkv disappear: parts become views into the packed value.
 void layout(ir::Graph& graph, Log& log);
 
-// What a target's matrix products can do beside multiplying.
-struct ProductEpilogues {
+// What a target's matmuls can do beside multiplying.
+struct MatmulEpilogues {
   bool bias = false;  // add a row: gemm's third input
 };
 
-// Generated ops become "fused" nodes with a Body; linear becomes gemm, and bias_add where the product cannot
+// Generated ops become "fused" nodes with a Body; linear becomes gemm, and bias_add where the matmul cannot
 // add the bias. Afterwards only fused and library nodes remain.
-void expand(ir::Graph& graph, const ProductEpilogues& epilogues, Log& log);
+void expand(ir::Graph& graph, const MatmulEpilogues& epilogues, Log& log);
 
-// Needs expanded nodes. Where every reader of a product is a fused node over its rows, the product loses its
+// Needs expanded nodes. Where every reader of a matmul is a fused node over its rows, the matmul loses its
 // bias, and each reader adds it to what it loads: in f32, so that the sum is not rounded again, and in
-// registers only. A product that a library's call or the host (`by_host`) reads keeps its bias. The sums are
+// registers only. A matmul that a library's call or the host (`by_host`) reads keeps its bias. The sums are
 // stores that nobody reads: remove_dead comes next.
 void move_biases(ir::Graph& graph, const std::set<ir::ValueId>& by_host, Log& log);
 
@@ -118,21 +118,21 @@ void fuse(ir::Graph& graph, Log& log);
 // the sum becomes attention_backward's fourth output, which adds where the flag "accumulate" says so.
 void sum_in_attention(ir::Graph& graph, int capability, Log& log);
 
-// Needs fused nodes. A product and the node that reads it next, pointwise over the same rows and columns or
-// with sums over the row, become one "fused_product"; so does a product with its bias. The product is rounded
+// Needs fused nodes. A matmul and the node that reads it next, pointwise over the same rows and columns or
+// with sums over the row, become one "fused_matmul"; so does a matmul with its bias. The matmul is rounded
 // as memory would round it, and is stored only where something else reads it, in this function or in another
-// one that calls the same kernel. A small product of a matrix that the function does not write becomes one by
+// one that calls the same kernel. A small matmul of a matrix that the function does not write becomes one by
 // itself
-// (`plain_product`). Bits equal those of two kernels but for what another order of a product's sums, or of a
-// row's, gives, and for biases, which are added to the rounded product.
-void fuse_products(ir::Graph& graph, const FusedProducts& options, const std::set<ir::ValueId>& by_host,
-                   Log& log);
+// (`plain_matmul`). Bits equal those of two kernels but for what another order of a matmul's sums, or of a
+// row's, gives, and for biases, which are added to the rounded matmul.
+void fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options, const std::set<ir::ValueId>& by_host,
+                  Log& log);
 
-// Needs expanded nodes. Gradients of f32 weights, products of 16-bit operands over the same rows of one
+// Needs expanded nodes. Gradients of f32 weights, matmuls of 16-bit operands over the same rows of one
 // region, become one "weight_gradients" in the place of the last of them, where together they are faster than
-// a library's products; their operands live until there. A gradient stays where it is if something between
-// the two changes what it reads. Bits equal those of the products but for the order of their sums.
-void gather_weight_gradients(ir::Graph& graph, const FusedProducts& options, Log& log);
+// a library's matmuls; their operands live until there. A gradient stays where it is if something between
+// the two changes what it reads. Bits equal those of the matmuls but for the order of their sums.
+void gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log& log);
 
 // Needs gathered weight gradients, and the sum of squares of a pack of f32 gradients in "update". Where a
 // "weight_gradients" writes whole rows of the pack that nobody else writes, it gets an output more: sums of

@@ -18,14 +18,14 @@ using ir::Use;
 using ir::Value;
 using ir::ValueId;
 
-bool is_product(const Node& node) {
+bool is_matmul(const Node& node) {
   return node.op == "linear" || node.op == "gemm";
 }
 
-// Matrices, embedding tables, and the biases of products; norms' weights and biases are read as they are, in
+// Matrices, embedding tables, and the biases of matmuls; norms' weights and biases are read as they are, in
 // f32.
 bool reads_working_copy(const Node& node, const Value& value) {
-  return value.parameter && (value.shape.size() == 2 || is_product(node));
+  return value.parameter && (value.shape.size() == 2 || is_matmul(node));
 }
 
 class Lowering {
@@ -63,7 +63,7 @@ class Lowering {
         const Value& value = graph_.value(input);
         if (reads_working_copy(node, value) && value.dtype != storage_) {
           input.value = working_copy(input.value);
-        } else if (is_product(node) && value.dtype != storage_) {
+        } else if (is_matmul(node) && value.dtype != storage_) {
           input = cast(input, node, nodes);
         }
       }
@@ -91,7 +91,7 @@ class Lowering {
     return copies_[parameter] = graph_.add(std::move(copy));
   }
 
-  // An input of a product that is f32 (features of a series, the residual stream's gradient): cast once a
+  // An input of a matmul that is f32 (features of a series, the residual stream's gradient): cast once a
   // region.
   Use cast(Use input, const Node& reader, std::vector<Node>& nodes) {
     if (auto found = casts_.find(input); found != casts_.end()) return found->second;
@@ -128,7 +128,7 @@ class Lowering {
   std::map<Use, Use> casts_;
 };
 
-// Parameters whose gradients are wider than those that products write.
+// Parameters whose gradients are wider than those that matmuls write.
 std::vector<std::string> with_wide_gradients(const ir::Graph& graph) {
   std::vector<std::string> names;
   for (const Value& value : graph.values) {
@@ -146,11 +146,11 @@ void precision(ir::Graph& graph, const models::Pack& pack, const Precision& prec
   lowering.run();
   const std::string type(to_string(precision.activations));
   log.push_back(
-      {"precision", fmt::format("activations and products in {}, {}", type,
+      {"precision", fmt::format("activations and matmuls in {}, {}", type,
                                 lowering.has_working_copies() ? type + " working copies of f32 parameters"
                                                               : "which parameters are stored in too")});
   if (pack.sections.size() == 1) return;
-  log.push_back({"precision", fmt::format("gradients in {} where one product writes them, in f32 those of {}",
+  log.push_back({"precision", fmt::format("gradients in {} where one matmul writes them, in f32 those of {}",
                                           type, fmt::join(with_wide_gradients(graph), ", "))});
 }
 

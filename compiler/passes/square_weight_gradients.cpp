@@ -219,9 +219,9 @@ void square_weight_gradients(ir::Graph& graph, cuda::Chip chip, Log& log) {
       NormOfPack pack(graph, chip, norm.inputs[0].value);
       if (!pack.has_writers() || pack.sums() > kMostSums) continue;
       replace(region, n, pack.split(norm));
-      log.push_back({"products", fmt::format("update.{}: squares of weight gradients are summed where they "
-                                             "are computed",
-                                             region.name)});
+      log.push_back({"matmuls", fmt::format("update.{}: squares of weight gradients are summed where they "
+                                            "are computed",
+                                            region.name)});
     }
   }
 }

@@ -1,4 +1,4 @@
-// The bias gradient of the packed qkv product where attention's backward pass can sum it: a block of its
+// The bias gradient of the packed qkv matmul where attention's backward pass can sum it: a block of its
 // kernel for short sequences holds a head's gradients of all tokens, which a kernel of its own would read
 // again.
 #include <fmt/format.h>

@@ -69,29 +69,29 @@ ops::Cost fused_cost(const ir::Graph& graph, const ir::Node& node) {
   return cost;
 }
 
-// The product's operands and flop, and the epilogue's work, for which the product moves only where it is
+// The matmul's operands and flop, and the epilogue's work, for which the matmul moves only where it is
 // kept.
-ops::Cost fused_product_cost(const ir::Graph& graph, const ir::Node& node) {
+ops::Cost fused_matmul_cost(const ir::Graph& graph, const ir::Node& node) {
   const auto bytes = [&](ir::Use use) {
     const ir::Value& value = graph.value(use);
     return static_cast<double>(element_count(value.shape) * size_of(value.dtype));
   };
   const int64_t k = graph.value(node.inputs[0]).shape.back().size;
   ops::Cost cost = fused_cost(graph, epilogue_of(node));
-  cost.flop += 2.0 * static_cast<double>(element_count(graph.value(node.product).shape) * k);
-  cost.bytes += bytes(node.inputs[0]) + bytes(node.inputs[1]) - bytes(node.product);
+  cost.flop += 2.0 * static_cast<double>(element_count(graph.value(node.matmul).shape) * k);
+  cost.bytes += bytes(node.inputs[0]) + bytes(node.inputs[1]) - bytes(node.matmul);
   return cost;
 }
 
-// Those of the products that it stands for.
+// Those of the matmuls that it stands for.
 ops::Cost weight_gradients_cost(const ir::Graph& graph, const ir::Node& node) {
-  ir::Node product = node;
-  product.attributes["transpose_a"] = true;
+  ir::Node matmul = node;
+  matmul.attributes["transpose_a"] = true;
   ops::Cost cost;
   for (size_t i = 0; i < node.inputs.size() / 2; ++i) {
-    product.inputs = {node.inputs[2 * i], node.inputs[2 * i + 1]};
-    product.outputs = {node.outputs[i]};
-    const ops::Cost one = ops::op_info("gemm").cost(graph, product);
+    matmul.inputs = {node.inputs[2 * i], node.inputs[2 * i + 1]};
+    matmul.outputs = {node.outputs[i]};
+    const ops::Cost one = ops::op_info("gemm").cost(graph, matmul);
     cost.flop += one.flop;
     cost.bytes += one.bytes;
   }
@@ -101,7 +101,7 @@ ops::Cost weight_gradients_cost(const ir::Graph& graph, const ir::Node& node) {
 }  // namespace
 
 ops::Cost cost_of(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op == "fused_product") return fused_product_cost(graph, node);
+  if (node.op == "fused_matmul") return fused_matmul_cost(graph, node);
   if (node.op == "weight_gradients") return weight_gradients_cost(graph, node);
   return node.op == "fused" ? fused_cost(graph, node) : ops::op_info(node.op).cost(graph, node);
 }

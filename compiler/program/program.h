@@ -88,7 +88,7 @@ struct AttentionCall {
 };
 
 struct Call {
-  bool multiplies_one_product() const { return gemm.m > 0; }
+  bool multiplies_one_matmul() const { return gemm.m > 0; }
 
   enum class Kind { launch, gemm, attention, zero } kind = Kind::launch;
   int kernel = -1;  // launch: position in Program::kernels
@@ -101,9 +101,9 @@ struct Call {
   // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
   std::vector<ir::Use> operands, results;
   int branch = 0;  // of a GPU's graph: 1 may run beside what follows it
-  GemmShape gemm;  // also of a launch whose kernel computes one product: what it multiplies
+  GemmShape gemm;  // also of a launch whose kernel computes one matmul: what it multiplies
   AttentionCall attention;
-  bool multiplies_matrices = false;  // a product, or attention whoever computes it
+  bool multiplies_matrices = false;  // a matmul, or attention whoever computes it
   double flop = 0;
   double bytes = 0;    // each operand once
   std::string label;   // what it is in the model: "attn.qkv", "d_mlp.up"
@@ -139,7 +139,7 @@ std::vector<Grid> grids_of(const Program& program, int kernel);
 // "gemm NT 8192x768x3072", or the kernel's name.
 std::string name_of(const Program& program, const Call& call);
 
-// Our own bugs: calls to kernels that do not exist, arguments without storage, products whose shapes do not
+// Our own bugs: calls to kernels that do not exist, arguments without storage, matmuls whose shapes do not
 // fit.
 std::vector<std::string> verify(const ir::Graph& graph, const Program& program);
 

@@ -58,8 +58,8 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.cuda_graph", "true", "false");
   if (draft.usable({"optimizations.streams"}) && o.streams > 1)
     refuse(draft, "optimizations.streams", "2", "1");
-  if (draft.usable({"optimizations.fused_products"}) && o.fused_products == FusedProducts::all)
-    refuse(draft, "optimizations.fused_products", "all", "auto or none");
+  if (draft.usable({"optimizations.fused_matmuls"}) && o.fused_matmuls == FusedMatmuls::all)
+    refuse(draft, "optimizations.fused_matmuls", "all", "auto or none");
 }
 
 // What the spec language has and the cuda target does not yet must not run as something else.
@@ -108,7 +108,7 @@ void check_cudnn(Draft& draft, const Target& target) {
                  "write attention: auto, or precision: bf16");
 }
 
-// Products read the weights themselves.
+// Matmuls read the weights themselves.
 void check_weights(Draft& draft) {
   const auto& o = draft.spec.optimizations;
   if (!draft.usable({"optimizations.weights", "optimizations.precision"}) || o.weights == WeightType::fp32 ||
@@ -116,21 +116,21 @@ void check_weights(Draft& draft) {
     return;
   draft.report(
       Kind::weights_need_bf16, {"optimizations.weights", "optimizations.precision"},
-      fmt::format("products read bf16 weights as they are, and precision is {}", to_string(o.precision)),
+      fmt::format("matmuls read bf16 weights as they are, and precision is {}", to_string(o.precision)),
       "write weights: fp32, or precision: bf16");
 }
 
-// Our product kernel is Hopper's, for 16-bit numbers.
-void check_fused_products(Draft& draft, const Target& target) {
+// Our matmul kernel is Hopper's, for 16-bit numbers.
+void check_fused_matmuls(Draft& draft, const Target& target) {
   const auto& o = draft.spec.optimizations;
-  if (!draft.usable({"optimizations.fused_products"}) || o.fused_products != FusedProducts::all) return;
+  if (!draft.usable({"optimizations.fused_matmuls"}) || o.fused_matmuls != FusedMatmuls::all) return;
   if (target.capability != 90)
-    return draft.report(Kind::option_unsupported, {"optimizations.fused_products", "target"},
-                        fmt::format("hydrac has no product kernel for {} ({})", target.name, target.arch),
+    return draft.report(Kind::option_unsupported, {"optimizations.fused_matmuls", "target"},
+                        fmt::format("hydrac has no matmul kernel for {} ({})", target.name, target.arch),
                         "write auto or none");
   if (draft.usable({"optimizations.precision"}) && computes_in_32_bits(o.precision))
-    draft.report(Kind::option_unsupported, {"optimizations.fused_products", "optimizations.precision"},
-                 fmt::format("hydrac's product kernel takes 16-bit numbers, and precision is {}",
+    draft.report(Kind::option_unsupported, {"optimizations.fused_matmuls", "optimizations.precision"},
+                 fmt::format("hydrac's matmul kernel takes 16-bit numbers, and precision is {}",
                              to_string(o.precision)),
                  "write auto or none, or precision: bf16");
 }
@@ -146,7 +146,7 @@ void check_target(Draft& draft) {
   check_batch(draft);
   check_cudnn(draft, target);
   check_weights(draft);
-  check_fused_products(draft, target);
+  check_fused_matmuls(draft, target);
 }
 
 }  // namespace hydrac::spec

@@ -115,7 +115,7 @@ std::vector<Vain> vain_optimizations(const SpecKeys& spec) {
       {cpu && o.attention == AttentionKernel::generated,
        "the cpu has no other attention",
        {"optimizations.attention"}},
-      {cpu && o.fused_products == FusedProducts::none, "the cpu has none", {"optimizations.fused_products"}},
+      {cpu && o.fused_matmuls == FusedMatmuls::none, "the cpu has none", {"optimizations.fused_matmuls"}},
       {computes_in_32_bits(o.precision),
        fmt::format("precision is {}", to_string(o.precision)),
        {"optimizations.residual", "optimizations.gradients"}},

@@ -161,7 +161,7 @@ std::optional<std::string> BoundText::constant(const Expr* expression) const {
                   comment_behind(source)});
 }
 
-// "ProductTile{256, 3, 2}" for the use of a parameter that is an object of numbers.
+// "MatmulTile{256, 3, 2}" for the use of a parameter that is an object of numbers.
 std::optional<std::string> BoundText::object(const Expr* expression) const {
   const auto* parameter = dyn_cast<SubstNonTypeTemplateParmExpr>(expression);
   const auto* reference =

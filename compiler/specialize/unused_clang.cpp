@@ -69,7 +69,7 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
     return all;
   }
 
-  // Calls of functions that do nothing, such as what one product policy needs and another does not.
+  // Calls of functions that do nothing, such as what one matmul policy needs and another does not.
   bool VisitCompoundStmt(CompoundStmt* block) {
     for (const Stmt* statement : block->body()) {
       const auto* call = dyn_cast<CallExpr>(statement);

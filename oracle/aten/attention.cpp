@@ -23,7 +23,7 @@
 
 #define HYDRAC_HAS_SDPA (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1))
 #if HYDRAC_HAS_SDPA
-#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/scaled_dot_matmul_attention.h>
 #endif
 
 namespace hydrac::oracle {
@@ -51,7 +51,7 @@ at::Tensor hidden(const OpCall& call, std::int64_t length, const at::TensorOptio
   return at::bitwise_or(all.triu(1), all.tril(-window_of(call, length)));
 }
 
-// Under autocast as in FlashAttention: scores and softmax in float32; what the two products of the forward
+// Under autocast as in FlashAttention: scores and softmax in float32; what the two matmuls of the forward
 // pass and the four of the backward pass multiply is 16 bits wide: the weights on the way forth, the scores'
 // gradient back.
 at::Tensor by_definition(const OpCall& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -84,15 +84,15 @@ at::Tensor fastest(const OpCall& call, const at::Tensor& q, const at::Tensor& k,
   if (has_window) visible = at::logical_not(hidden(call, length, q.options()));
   const at::Tensor keys = grouped ? spread_heads(k, q.size(2)) : k.transpose(1, 2);
   const at::Tensor values = grouped ? spread_heads(v, q.size(2)) : v.transpose(1, 2);
-  return at::scaled_dot_product_attention(q.transpose(1, 2), keys, values, visible, p,
-                                          !has_window && call.attr("causal") != 0, call.attr("scale"))
+  return at::scaled_dot_matmul_attention(q.transpose(1, 2), keys, values, visible, p,
+                                         !has_window && call.attr("causal") != 0, call.attr("scale"))
       .transpose(1, 2);
 }
 
 #else
 
-// Without a fused kernel: two batched products around a softmax. The queries of a group are rows of one
-// product, so keys and values need no copies, and the mask rides in the first product's addend.
+// Without a fused kernel: two batched matmuls around a softmax. The queries of a group are rows of one
+// matmul, so keys and values need no copies, and the mask rides in the first matmul's addend.
 at::Tensor fastest(const OpCall& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                    double p) {
   const std::int64_t batch = q.size(0), length = q.size(1), heads = q.size(2), dim = q.size(3);

@@ -20,7 +20,7 @@ enum class Mode { reference, training };
 // How autocast treats an operation: what its inputs and its result are rounded to.
 enum class Casting {
   widest,   // inputs as they come; the result in the widest type among them
-  narrow,   // inputs and result to the 16-bit type: matrix products
+  narrow,   // inputs and result to the 16-bit type: matmuls
   float32,  // inputs and result to float32: what loses too much otherwise
 };
 

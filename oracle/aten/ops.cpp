@@ -38,7 +38,7 @@ at::Tensor position_embedding(const OpCall& call) {
   return x + call.input(1).narrow(0, 0, x.size(1));
 }
 
-// x may end in several dimensions that are one row of the product (heads and head_dim): what the output's
+// x may end in several dimensions that are one row of the matmul (heads and head_dim): what the output's
 // leading dimensions leave over is the row.
 at::Tensor linear(const OpCall& call) {
   std::vector<std::int64_t> shape = call.output_shape();

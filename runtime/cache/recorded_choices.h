@@ -1,5 +1,5 @@
 // What a program measured or found on its machine and that decides how its results are rounded: which library
-// multiplies matrices, which algorithm each product takes. A checkpoint records them and a resumed run
+// multiplies matrices, which algorithm each matmul takes. A checkpoint records them and a resumed run
 // imports them before it measures, so that its results do not depend on what some cache remembers.
 //
 // Text under a section and a key. Who makes a choice also defines its keys: "blas" (runtime/cpu/gemm.h),

@@ -19,7 +19,7 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// A smaller product of the same character, for one that would take long to measure or much memory.
+// A smaller matmul of the same character, for one that would take long to measure or much memory.
 Gemm shrunk(Gemm shape) {
   constexpr double most_flop = 2e9;
   constexpr std::int64_t most_floats = 32 << 20;
@@ -65,7 +65,7 @@ auto as_tuple(const Gemm& shape) {
   return std::make_tuple(shape.m, shape.n, shape.k, shape.trans_a, shape.trans_b, shape.beta != 0.0f);
 }
 
-// FNV-1a over the text of the shapes: keys stay short however many products a program has.
+// FNV-1a over the text of the shapes: keys stay short however many matmuls a program has.
 std::uint64_t digest(const std::vector<Gemm>& shapes) {
   std::uint64_t hash = 14695981039346656037u;
   for (const Gemm& shape : shapes) {

@@ -1,4 +1,4 @@
-// How "auto" chooses between two libraries: by measuring the program's own products, once.
+// How "auto" chooses between two libraries: by measuring the program's own matmuls, once.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace hydrac::runtime {
 
 // Milliseconds that the library needs for all of `shapes` together, the best of some runs each. A parallel
-// loop runs before every product, as in a training step: libraries with threads of their own pay for sharing
+// loop runs before every matmul, as in a training step: libraries with threads of their own pay for sharing
 // the cores.
 double measure_ms(BlasLibrary& library, const std::vector<Gemm>& shapes);
 

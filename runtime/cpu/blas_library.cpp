@@ -21,10 +21,10 @@ std::vector<std::string> warnings_for(std::initializer_list<const char*> variabl
   std::vector<std::string> warnings;
   for (const char* variable : variables) {
     if (const char* value = std::getenv(variable)) {
-      warnings.push_back(fmt::format(
-          "{}={} in the environment limits the instructions of matrix products, which may halve their "
-          "speed: unset it if you did not set it on purpose",
-          variable, value));
+      warnings.push_back(
+          fmt::format("{}={} in the environment limits the instructions of matmuls, which may halve their "
+                      "speed: unset it if you did not set it on purpose",
+                      variable, value));
     }
   }
   return warnings;
@@ -108,7 +108,7 @@ class Openblas : public BlasLibrary {
 
  private:
   // The pthreads build knows nothing of OpenMP: tell it how many threads to use now. Inside a parallel region
-  // all callers want one, so whoever comes first sets it and nobody changes it while products run.
+  // all callers want one, so whoever comes first sets it and nobody changes it while matmuls run.
   void follow_openmp() {
     if (threads_ != kPthreads) return;
     const int wanted = omp_in_parallel() != 0 ? 1 : omp_get_max_threads();

@@ -1,4 +1,4 @@
-// One library for matrix products, opened at run time. Only runtime/cpu uses this; the rest includes gemm.h.
+// One library for matmuls, opened at run time. Only runtime/cpu uses this; the rest includes gemm.h.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@ class BlasLibrary {
   virtual ~BlasLibrary() = default;
 
   // As Blas::gemm, with sizes checked and strides filled in. Returns the library's status: 0 is success.
-  virtual int gemm(const Gemm& product, const float* a, const float* b, float* c) = 0;
+  virtual int gemm(const Gemm& matmul, const float* a, const float* b, float* c) = 0;
 
   // The word that BlasOptions::preference knows it by.
   virtual std::string word() const = 0;

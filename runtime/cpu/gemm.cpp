@@ -26,13 +26,11 @@ Gemm with_strides(Gemm p) {
 
 void check(const Gemm& p) {
   if (p.m <= 0 || p.n <= 0 || p.k <= 0) {
-    throw RunError(
-        fmt::format("matrix product with m {}, n {}, k {}: every size must be positive", p.m, p.n, p.k));
+    throw RunError(fmt::format("matmul with m {}, n {}, k {}: every size must be positive", p.m, p.n, p.k));
   }
   const auto check_stride = [](const char* name, std::int64_t stride, std::int64_t row) {
     if (stride < row) {
-      throw RunError(
-          fmt::format("matrix product: {} is {}, less than its row of {} floats", name, stride, row));
+      throw RunError(fmt::format("matmul: {} is {}, less than its row of {} floats", name, stride, row));
     }
   };
   check_stride("lda", p.lda, p.trans_a ? p.m : p.k);
@@ -48,14 +46,14 @@ InputError missing(const BlasOptions& options) {
   }
   const std::string openblas = "apt-get install libopenblas0",
                     onednn = "apt-get install libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)";
-  return InputError(fmt::format("no library for matrix products: {} cannot be opened\nInstall one: {}",
+  return InputError(fmt::format("no library for matmuls: {} cannot be opened\nInstall one: {}",
                                 fmt::join(files, ", "),
                                 options.preference == "onednn"     ? onednn
                                 : options.preference == "openblas" ? openblas
                                                                    : openblas + ", or " + onednn));
 }
 
-// Three products of a small transformer, for a caller that names none: forward, weight gradient, input
+// Three matmuls of a small transformer, for a caller that names none: forward, weight gradient, input
 // gradient.
 std::vector<Gemm> common_shapes() {
   Gemm forward{.m = 4096, .n = 1536, .k = 384, .trans_b = true};
@@ -87,7 +85,7 @@ std::unique_ptr<BlasLibrary> choose(std::unique_ptr<BlasLibrary> first, std::uni
   const auto take = [&](const std::optional<std::string>& word, const std::string& reason) {
     if (word == second->word()) std::swap(first, second);
     if (word != first->word()) return false;
-    notes.push_back(fmt::format("matrix products: {}, {}", first->name(), reason));
+    notes.push_back(fmt::format("matmuls: {}, {}", first->name(), reason));
     return true;
   };
   if (take(options.recorded.find(kSection, "library"), "as the checkpoint records")) return first;
@@ -100,7 +98,7 @@ std::unique_ptr<BlasLibrary> choose(std::unique_ptr<BlasLibrary> first, std::uni
     std::swap(first, second);
     std::swap(first_ms, second_ms);
   }
-  notes.push_back(fmt::format("matrix products: {}, {:.2f} ms where {} needs {:.2f} ({} products measured)",
+  notes.push_back(fmt::format("matmuls: {}, {:.2f} ms where {} needs {:.2f} ({} matmuls measured)",
                               first->name(), first_ms, second->name(), second_ms, shapes.size()));
   if (!remembered.remember(key, first->word())) {
     notes.push_back(fmt::format("the choice cannot be remembered: {} cannot be written", options.cache_file));
@@ -113,8 +111,8 @@ std::unique_ptr<BlasLibrary> choose(std::unique_ptr<BlasLibrary> first, std::uni
 Blas Blas::open(const BlasOptions& options) {
   const bool any = options.preference == "auto";
   if (!any && options.preference != "onednn" && options.preference != "openblas") {
-    throw InputError(fmt::format("matrix products: unknown library '{}'; use auto, onednn or openblas",
-                                 options.preference));
+    throw InputError(
+        fmt::format("matmuls: unknown library '{}'; use auto, onednn or openblas", options.preference));
   }
   for (const Gemm& shape : options.shapes) check(with_strides(shape));
   auto impl = std::make_unique<Impl>();
@@ -125,9 +123,9 @@ Blas Blas::open(const BlasOptions& options) {
     impl->library = choose(std::move(onednn), std::move(openblas), options, impl->notes);
   } else if (onednn || openblas) {
     if (any) {
-      impl->notes.push_back(
-          fmt::format("matrix products: {}; {} is not installed, so there was nothing to compare",
-                      (onednn ? onednn : openblas)->name(), onednn ? "OpenBLAS" : "oneDNN"));
+      impl->notes.push_back(fmt::format("matmuls: {}; {} is not installed, so there was nothing to compare",
+                                        (onednn ? onednn : openblas)->name(),
+                                        onednn ? "OpenBLAS" : "oneDNN"));
     }
     impl->library = onednn ? std::move(onednn) : std::move(openblas);
   } else {
@@ -137,12 +135,12 @@ Blas Blas::open(const BlasOptions& options) {
   return Blas(std::move(impl));
 }
 
-void Blas::gemm(const Gemm& product, const float* a, const float* b, float* c) const {
-  const Gemm p = with_strides(product);
+void Blas::gemm(const Gemm& matmul, const float* a, const float* b, float* c) const {
+  const Gemm p = with_strides(matmul);
   check(p);
   if (const int status = impl_->library->gemm(p, a, b, c); status != 0) {
-    throw RunError(fmt::format("{} refused a matrix product with m {}, n {}, k {} (status {})", name(), p.m,
-                               p.n, p.k, status));
+    throw RunError(
+        fmt::format("{} refused a matmul with m {}, n {}, k {} (status {})", name(), p.m, p.n, p.k, status));
   }
   after_call();
 }

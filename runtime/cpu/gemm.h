@@ -1,4 +1,4 @@
-// Matrix products on the CPU, through a library opened at run time: oneDNN or OpenBLAS, whichever is faster
+// Matmuls on the CPU, through a library opened at run time: oneDNN or OpenBLAS, whichever is faster
 // here.
 #pragma once
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace hydrac::runtime {
 
-// One product C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C, float32, row-major. op(X) is X, or its
+// One matmul C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C, float32, row-major. op(X) is X, or its
 // transpose where trans_x is set. ldx is the distance in floats between two rows of X as it lies in memory
 // (A is [m,k], or [k,m] when transposed); 0 means dense. With beta = 0, C is written and never read.
 struct Gemm {
@@ -27,7 +27,7 @@ struct Gemm {
 struct BlasOptions {
   // "auto", "onednn" or "openblas".
   std::string preference = "auto";
-  // What "auto" measures: the products that the program will run. Empty: three common ones.
+  // What "auto" measures: the matmuls that the program will run. Empty: three common ones.
   std::vector<Gemm> shapes;
   // What "auto" takes instead of measuring, where it can: the library that a checkpoint was written with.
   RecordedChoices recorded;
@@ -39,8 +39,8 @@ struct BlasOptions {
   std::vector<std::string> openblas_files = {"libopenblas.so.0"};
 };
 
-// An opened library. Movable; the library stays loaded until the process ends. A product uses as many threads
-// as OpenMP would (omp_get_max_threads()), or one when called inside a parallel region. The same product on
+// An opened library. Movable; the library stays loaded until the process ends. A matmul uses as many threads
+// as OpenMP would (omp_get_max_threads()), or one when called inside a parallel region. The same matmul on
 // the same number of threads gives the same bits. Not to be called from two plain std::threads at once.
 class Blas {
  public:
@@ -52,18 +52,18 @@ class Blas {
   Blas& operator=(Blas&&) noexcept;
   ~Blas();
 
-  // Runs one product on memory that the caller owns; a, b and c must not overlap. Throws RunError when a size
+  // Runs one matmul on memory that the caller owns; a, b and c must not overlap. Throws RunError when a size
   // is not positive, when a row is longer than its stride, or when the library refuses.
-  void gemm(const Gemm& product, const float* a, const float* b, float* c) const;
+  void gemm(const Gemm& matmul, const float* a, const float* b, float* c) const;
 
   // "oneDNN 2.6.3", "OpenBLAS 0.3.21 (SkylakeX kernels, pthreads)".
   const std::string& name() const;
 
-  // What decides how products are rounded: section "blas" with library ("onednn"), version (its name()),
+  // What decides how matmuls are rounded: section "blas" with library ("onednn"), version (its name()),
   // threads, and the processor's model.
   RecordedChoices choices() const;
 
-  // GFLOP/s of a square product with n = 1024 on OpenMP's threads: the best of some runs, about 0.1 s in all.
+  // GFLOP/s of a square matmul with n = 1024 on OpenMP's threads: the best of some runs, about 0.1 s in all.
   // It is the peak that reports compare with; measured anew at each call.
   double peak_gflops() const;
 

@@ -4,8 +4,8 @@ namespace hydrac::runtime {
 
 namespace {
 
-Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b,
-             ProductOptions options) {
+Gemm matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b,
+            MatmulOptions options) {
   Gemm gemm;
   gemm.m = m;
   gemm.n = n;
@@ -19,18 +19,18 @@ Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, b
 }  // namespace
 
 void Run::gemm_nt(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
-                  ProductOptions options) const {
-  blas_.gemm(product(m, n, k, false, true, options), a, b, c);
+                  MatmulOptions options) const {
+  blas_.gemm(matmul(m, n, k, false, true, options), a, b, c);
 }
 
 void Run::gemm_nn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
-                  ProductOptions options) const {
-  blas_.gemm(product(m, n, k, false, false, options), a, b, c);
+                  MatmulOptions options) const {
+  blas_.gemm(matmul(m, n, k, false, false, options), a, b, c);
 }
 
 void Run::gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
-                  ProductOptions options) const {
-  blas_.gemm(product(m, n, k, true, false, options), a, b, c);
+                  MatmulOptions options) const {
+  blas_.gemm(matmul(m, n, k, true, false, options), a, b, c);
 }
 
 }  // namespace hydrac::runtime

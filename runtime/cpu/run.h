@@ -1,4 +1,4 @@
-// The calls of an emitted program for the cpu: its kernels, and matrix products named by which operand is
+// The calls of an emitted program for the cpu: its kernels, and matmuls named by which operand is
 // transposed.
 #pragma once
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hydrac::runtime {
 
-struct ProductOptions {
+struct MatmulOptions {
   bool accumulate = false;  // adds to what C holds
 };
 
@@ -22,16 +22,16 @@ class Run {
     after_call();
   }
 
-  // Products are of float32, row-major and dense. C must not overlap A or B.
+  // Matmuls are of float32, row-major and dense. C must not overlap A or B.
   // C[m,n] = A[m,k] · B[n,k]ᵀ: a layer's outputs from its inputs and its weight.
   void gemm_nt(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
-               ProductOptions options = {}) const;
+               MatmulOptions options = {}) const;
   // C[m,n] = A[m,k] · B[k,n]: the gradient of its inputs from that of its outputs.
   void gemm_nn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
-               ProductOptions options = {}) const;
+               MatmulOptions options = {}) const;
   // C[m,n] = A[k,m]ᵀ · B[k,n]: the gradient of its weight.
   void gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
-               ProductOptions options = {}) const;
+               MatmulOptions options = {}) const;
 
   const Blas& blas() const { return blas_; }
 

@@ -30,7 +30,7 @@ void check_argument(const GemmProblem& problem, const char* name, const void* ad
   const auto number = reinterpret_cast<std::uintptr_t>(address);
   if (number != 0 && number % static_cast<std::uintptr_t>(alignment) == 0) return;
   throw RunError(
-      fmt::format("matrix product {}: the address of {} is {}", problem.text(), name,
+      fmt::format("matmul {}: the address of {} is {}", problem.text(), name,
                   number == 0 ? std::string("missing") : fmt::format("no multiple of {}", alignment)));
 }
 
@@ -157,8 +157,8 @@ Gemm GemmLibrary::plan(const GemmProblem& problem, const Stream& stream, DeviceR
     }
     choice = search_gemm(state_->search, problem, planned->descriptors, stream, scratch);
     if (!choice) {
-      throw RunError(fmt::format("{} has no algorithm for the matrix product {} on this GPU", state_->version,
-                                 problem.text()));
+      throw RunError(
+          fmt::format("{} has no algorithm for the matmul {} on this GPU", state_->version, problem.text()));
     }
     state_->choices.remember(state_->key(problem), *choice);
   }
@@ -174,7 +174,7 @@ void GemmLibrary::run(const Gemm& gemm, const GemmArguments& arguments, const St
   const auto status = gemm.state_->descriptors.run(state_->search.handle, gemm.state_->choice.algorithm,
                                                    arguments, stream, workspace, gemm.workspace_bytes());
   if (status != abi::kBlasSuccess) {
-    throw RunError(fmt::format("cuBLASLt refuses the matrix product {}: {}", gemm.problem().text(),
+    throw RunError(fmt::format("cuBLASLt refuses the matmul {}: {}", gemm.problem().text(),
                                cublaslt().cublasLtGetStatusName(status)));
   }
   after_call();

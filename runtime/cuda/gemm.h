@@ -1,5 +1,5 @@
-// Matrix products on the GPU through cuBLASLt: row-major, each by the algorithm that was measured to be the
-// fastest here and is remembered. Same product, same GPU, same cache: same bits.
+// Matmuls on the GPU through cuBLASLt: row-major, each by the algorithm that was measured to be the
+// fastest here and is remembered. Same matmul, same GPU, same cache: same bits.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -52,7 +52,7 @@ struct DeviceRange {
 
 class GemmLibrary;
 
-// A planned product. Movable. Not to be run from two threads at once.
+// A planned matmul. Movable. Not to be run from two threads at once.
 class Gemm {
  public:
   Gemm(Gemm&&) noexcept;
@@ -79,10 +79,10 @@ struct GemmOptions {
   // What is planned without measuring, where this library and GPU are those that it was recorded with.
   RecordedChoices recorded;
   // Where choices are remembered, one line each, under the GPU's name, the library's and driver's version and
-  // the product. Empty: every plan measures.
+  // the matmul. Empty: every plan measures.
   std::filesystem::path cache_file;
   // What ends a search: so many candidates, or milliseconds (three are tried in any case). cuBLASLt proposes
-  // eight or so, which takes 30 ms where products are short; variants of the best take the rest.
+  // eight or so, which takes 30 ms where matmuls are short; variants of the best take the rest.
   int candidates = 100;
   double search_ms = 250;
 };
@@ -100,11 +100,11 @@ class GemmLibrary {
   const std::string& version() const;
   std::int64_t max_workspace_bytes() const;
 
-  // What decides how the products planned so far are rounded: section "cublaslt" with library ("cuBLASLt
+  // What decides how the matmuls planned so far are rounded: section "cublaslt" with library ("cuBLASLt
   // 13.1.0"), gpu (its name), and under each problem's text() its algorithm.
   RecordedChoices choices() const;
 
-  // Whether the recorded choices or the cache know the product: then plan() runs nothing and needs no
+  // Whether the recorded choices or the cache know the matmul: then plan() runs nothing and needs no
   // scratch.
   bool remembers(const GemmProblem& problem) const;
 
@@ -119,11 +119,11 @@ class GemmLibrary {
   // the call when its data is nullptr). A candidate whose first run is far slower than the best one's is
   // given up; one that is less than 1% faster than an earlier one does not replace it. Only deterministic
   // algorithms: partial sums of a split k are float32, lie in the workspace and are added in a fixed order;
-  // schemes that add in place or in the output's type are left out. Throws RunError when a product is
+  // schemes that add in place or in the output's type are left out. Throws RunError when a matmul is
   // malformed, when cuBLASLt has no algorithm for it, or when `scratch` is too small.
   Gemm plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch = {});
 
-  // Queues the product. Allocates nothing, and can be captured once it has run: the first run of an algorithm
+  // Queues the matmul. Allocates nothing, and can be captured once it has run: the first run of an algorithm
   // loads its kernel. `workspace`: gemm.workspace_bytes() of device memory, a multiple of 256, that nothing
   // else uses at the time; may be nullptr when that is 0. Throws RunError when cuBLASLt refuses, or an
   // argument is missing or not aligned.

@@ -1,4 +1,4 @@
-// One product as cuBLASLt sees it. cuBLASLt is column-major, and a row-major matrix is its transpose read
+// One matmul as cuBLASLt sees it. cuBLASLt is column-major, and a row-major matrix is its transpose read
 // column by column; so D = op(A) op(B) is asked for as D^T = op(B)^T op(A)^T: cuBLASLt's first operand is our
 // B, and its m our n.
 #pragma once
@@ -25,7 +25,7 @@ StoredMatrix stored_a(const GemmProblem& problem);
 StoredMatrix stored_b(const GemmProblem& problem);
 StoredMatrix stored_d(const GemmProblem& problem);
 
-// How many of the GPU's multiprocessors a product is to take; 0: as cuBLASLt likes. Its kernels fill a
+// How many of the GPU's multiprocessors a matmul is to take; 0: as cuBLASLt likes. Its kernels fill a
 // multiprocessor, so that one on each of them holds up what it is to run beside for as long as it takes.
 int multiprocessors(const GemmProblem& problem, int sms);
 
@@ -35,7 +35,7 @@ void check_problem(const GemmProblem& problem);
 // Throws RunError "CALL: CUBLAS_STATUS_NAME".
 void check_blas(abi::cublasStatus_t status, const char* call);
 
-// cuBLASLt's descriptors of one product. The bias's address is part of one of them: set_bias() comes before
+// cuBLASLt's descriptors of one matmul. The bias's address is part of one of them: set_bias() comes before
 // each use.
 class GemmDescriptors {
  public:
@@ -43,7 +43,7 @@ class GemmDescriptors {
   GemmDescriptors(const GemmProblem& problem, int sms);
 
   // Up to `wanted` deterministic algorithms, those that cuBLASLt thinks best first; none when it cannot do
-  // the product.
+  // the matmul.
   std::vector<abi::cublasLtMatmulHeuristicResult_t> propose(abi::cublasLtHandle_t handle,
                                                             std::int64_t workspace_bytes, int wanted);
   // The same algorithm with each other value that one attribute of its configuration can have here.
@@ -51,10 +51,10 @@ class GemmDescriptors {
   std::vector<abi::cublasLtMatmulHeuristicResult_t> variants(abi::cublasLtHandle_t handle,
                                                              const abi::cublasLtMatmulAlgo_t& algorithm,
                                                              Vary what, std::int64_t workspace_bytes);
-  // Whether `algorithm` can do this product on this GPU; *workspace_bytes is what it needs.
+  // Whether `algorithm` can do this matmul on this GPU; *workspace_bytes is what it needs.
   bool accepts(abi::cublasLtHandle_t handle, const abi::cublasLtMatmulAlgo_t& algorithm,
                std::int64_t* workspace_bytes);
-  // Queues the product.
+  // Queues the matmul.
   abi::cublasStatus_t run(abi::cublasLtHandle_t handle, const abi::cublasLtMatmulAlgo_t& algorithm,
                           const GemmArguments& arguments, const Stream& stream, void* workspace,
                           std::int64_t workspace_bytes);

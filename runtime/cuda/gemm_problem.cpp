@@ -38,7 +38,7 @@ void check_problem(const GemmProblem& p) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   for (std::int64_t size : {p.m, p.n, p.k}) {
     if (size < 1 || size > most)
-      throw RunError(fmt::format("malformed matrix product {}: sizes are 1 to {}", p.text(), most));
+      throw RunError(fmt::format("malformed matmul {}: sizes are 1 to {}", p.text(), most));
   }
 }
 

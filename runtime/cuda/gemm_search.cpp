@@ -13,13 +13,13 @@ namespace {
 constexpr double kHopeless = 1.5;        // times the best one's first run: not measured further
 constexpr double kClearlyFaster = 0.99;  // of the best one's time: less replaces it
 constexpr int kFewest = 3;               // candidates measured whatever the budget
-constexpr double kLongMs = 1;            // longer products are run three times
+constexpr double kLongMs = 1;            // longer matmuls are run three times
 constexpr int kSamples = 5;              // shorter ones so often ...
 constexpr double kSampleMs = 0.25;       // ... and each time repeated to fill this
 constexpr int kMostRepeats = 32;
 constexpr std::int64_t kMostSets = 16;
 
-// Where the operands of one product lie in one set, in bytes from its start.
+// Where the operands of one matmul lie in one set, in bytes from its start.
 struct SetLayout {
   std::int64_t a = 0, b = 0, d = 0, bias = 0, bytes = 0;
 
@@ -82,7 +82,7 @@ class Bench {
     if (first >= kLongMs) {
       samples = {first, ms_of(once), ms_of(once)};
     } else {
-      // A graph: the host needs longer to queue a short product than the GPU to do it.
+      // A graph: the host needs longer to queue a short matmul than the GPU to do it.
       const int repeats = std::clamp(static_cast<int>(kSampleMs / first), 1, kMostRepeats);
       const Graph graph = Graph::capture(stream_, [&] {
         for (int i = 0; i < repeats; ++i) once();

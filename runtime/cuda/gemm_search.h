@@ -1,4 +1,4 @@
-// Finds the fastest algorithm for one product by running those that cuBLASLt proposes.
+// Finds the fastest algorithm for one matmul by running those that cuBLASLt proposes.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -23,7 +23,7 @@ std::int64_t operand_bytes(const GemmProblem& problem);
 std::int64_t useful_operand_sets(const GemmProblem& problem, std::int64_t l2_bytes);
 
 // `scratch` holds the workspace and at least one set of operands; what is in it is lost. nullopt when
-// cuBLASLt has no algorithm for the product.
+// cuBLASLt has no algorithm for the matmul.
 std::optional<GemmChoice> search_gemm(const GemmSearch& search, const GemmProblem& problem,
                                       GemmDescriptors& descriptors, const Stream& stream,
                                       DeviceRange scratch);

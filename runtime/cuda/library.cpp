@@ -172,7 +172,7 @@ std::string toolkit_install(std::string_view package, int driver_version) {
 
 abi::CublasLtApi open_cublaslt() {
   const LibraryQuery query =
-      toolkit_query("cuBLASLt, CUDA's library of matrix products,", "libcublasLt", "libcublas");
+      toolkit_query("cuBLASLt, CUDA's library of matmuls,", "libcublasLt", "libcublas");
   void* library = open_library(query);
   abi::CublasLtApi api;
 #define HYDRAC_FIND(result, name, parameters) \

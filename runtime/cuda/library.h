@@ -20,7 +20,7 @@ const abi::NvmlApi& nvml();
 
 // How one library is looked for.
 struct LibraryQuery {
-  std::string what;                // "cuBLASLt, CUDA's library of matrix products,"
+  std::string what;                // "cuBLASLt, CUDA's library of matmuls,"
   std::vector<std::string> files;  // in order of preference: "libcublasLt.so.13", "libcublasLt.so.12"
   std::string install;             // the last line of the message: what to do when there is none
 };

@@ -18,13 +18,13 @@ void Queue::follow(const Queue& other) const {
 }
 
 void Queue::run(const GemmProblem& problem, void* c, const void* a, const void* b,
-                const ProductOptions& options) const {
+                const MatmulOptions& options) const {
   GemmArguments arguments;
   arguments.a = a;
   arguments.b = b;
   arguments.d = c;
   arguments.bias = options.bias;
-  products_.run(problem, arguments, stream_, workspace_);
+  matmuls_.run(problem, arguments, stream_, workspace_);
 }
 
 }  // namespace hydrac::runtime::cuda

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "runtime/cuda/matmuls.h"
 #include "runtime/cuda/memory.h"
-#include "runtime/cuda/products.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/program/after_call.h"
 
@@ -17,7 +17,7 @@ class Mark {
   std::optional<Event> event_;
 };
 
-struct ProductOptions {
+struct MatmulOptions {
   const void* bias = nullptr;  // [n] of C's type; nullptr: none
   bool accumulate = false;     // adds to what C holds
 };
@@ -25,9 +25,9 @@ struct ProductOptions {
 class Queue {
  public:
   enum class Branch { first, second };
-  // `workspace`: device memory for the branch's products, as large as GemmOptions::workspace_bytes.
-  Queue(const Stream& stream, const Products& products, void* workspace, Branch branch = Branch::first)
-      : stream_(stream), products_(products), workspace_(workspace), branch_(branch) {}
+  // `workspace`: device memory for the branch's matmuls, as large as GemmOptions::workspace_bytes.
+  Queue(const Stream& stream, const Matmuls& matmuls, void* workspace, Branch branch = Branch::first)
+      : stream_(stream), matmuls_(matmuls), workspace_(workspace), branch_(branch) {}
 
   abi::CUstream stream() const { return stream_.handle(); }
   const Stream& cuda_stream() const { return stream_; }
@@ -49,31 +49,31 @@ class Queue {
   // C[m,n] = A[m,k] · B[n,k]ᵀ: a layer's outputs from its inputs and its weight.
   template <class AB, class C>
   void gemm_nt(C* c, const AB* a, const AB* b, std::int64_t m, std::int64_t n, std::int64_t k,
-               ProductOptions options = {}) const {
-    run(product<AB, C>(false, true, m, n, k, kind(options)), c, a, b, options);
+               MatmulOptions options = {}) const {
+    run(matmul<AB, C>(false, true, m, n, k, kind(options)), c, a, b, options);
   }
   // C[m,n] = A[m,k] · B[k,n]: the gradient of its inputs from that of its outputs.
   template <class AB, class C>
   void gemm_nn(C* c, const AB* a, const AB* b, std::int64_t m, std::int64_t n, std::int64_t k,
-               ProductOptions options = {}) const {
-    run(product<AB, C>(false, false, m, n, k, kind(options)), c, a, b, options);
+               MatmulOptions options = {}) const {
+    run(matmul<AB, C>(false, false, m, n, k, kind(options)), c, a, b, options);
   }
   // C[m,n] = A[k,m]ᵀ · B[k,n]: the gradient of its weight.
   template <class AB, class C>
   void gemm_tn(C* c, const AB* a, const AB* b, std::int64_t m, std::int64_t n, std::int64_t k,
-               ProductOptions options = {}) const {
-    run(product<AB, C>(true, false, m, n, k, kind(options)), c, a, b, options);
+               MatmulOptions options = {}) const {
+    run(matmul<AB, C>(true, false, m, n, k, kind(options)), c, a, b, options);
   }
 
  private:
-  ProductKind kind(const ProductOptions& options) const {
+  MatmulKind kind(const MatmulOptions& options) const {
     return {options.bias != nullptr, options.accumulate, branch_ == Branch::second};
   }
   void run(const GemmProblem& problem, void* c, const void* a, const void* b,
-           const ProductOptions& options) const;
+           const MatmulOptions& options) const;
 
   const Stream& stream_;
-  const Products& products_;
+  const Matmuls& matmuls_;
   void* workspace_;
   Branch branch_;
 };

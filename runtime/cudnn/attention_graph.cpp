@@ -62,7 +62,7 @@ class AttentionBuilder {
     return graph.select(counts, scores, minus_infinity());
   }
 
-  // x^T of [batch, head, query, key], in the type of the tensors, as the left factor of a product.
+  // x^T of [batch, head, query, key], in the type of the tensors, as the left factor of a matmul.
   Tensor transposed_factor(const Tensor& x) {
     const Tensor y = graph.inside(swapped(scores_shape), swapped(dense_strides(scores_shape)), type);
     graph.reshape(x, y);
@@ -148,12 +148,12 @@ OperationGraph backward_graph(const Library& library, abi::Handle handle, const 
   const Tensor* rows_count = q_lengths ? &*q_lengths : nullptr;
   const Tensor* keys_count = kv_lengths ? &*kv_lengths : nullptr;
 
-  // row_sums = sum(d_out * out); the product with one stands where dropout's scale would, which engines
+  // row_sums = sum(d_out * out); the matmul with one stands where dropout's scale would, which engines
   // expect.
-  const Tensor products = graph.inside(b.q_shape, dense_strides(b.q_shape));
-  graph.pointwise(PointwiseMode::multiply, d_out, &out, nullptr, products);
+  const Tensor matmuls = graph.inside(b.q_shape, dense_strides(b.q_shape));
+  graph.pointwise(PointwiseMode::multiply, d_out, &out, nullptr, matmuls);
   const Tensor sums = b.inside_rows();
-  graph.reduce(ReductionOperator::add, products, sums);
+  graph.reduce(ReductionOperator::add, matmuls, sums);
   const Tensor row_sums = b.rows(kRowSums);
   const Tensor one = graph.scalar(1.0f);
   graph.pointwise(PointwiseMode::multiply, sums, &one, nullptr, row_sums);

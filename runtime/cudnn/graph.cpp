@@ -62,7 +62,7 @@ Tensor GraphBuilder::scalar(float value) {
 void GraphBuilder::matmul(const Tensor& a, const Tensor& b, const Tensor& c, const MatmulSizes& counted) {
   Descriptor& kind = parts_.emplace_back(library_, DescriptorType::matmul);
   kind.set(Attribute::matmul_compute_type, DataType::f32);
-  kind.finalize("a kind of matrix product");
+  kind.finalize("a kind of matmul");
   Descriptor& operation = add_operation(DescriptorType::operation_matmul);
   set_tensor(operation, Attribute::operation_matmul_a, a);
   set_tensor(operation, Attribute::operation_matmul_b, b);
@@ -73,7 +73,7 @@ void GraphBuilder::matmul(const Tensor& a, const Tensor& b, const Tensor& c, con
     set_tensor(operation, Attribute::operation_matmul_n_override, *counted.columns);
   if (counted.summands != nullptr)
     set_tensor(operation, Attribute::operation_matmul_k_override, *counted.summands);
-  operation.finalize("a matrix product");
+  operation.finalize("a matmul");
 }
 
 Descriptor GraphBuilder::pointwise_kind(abi::PointwiseMode mode, DataType compute,

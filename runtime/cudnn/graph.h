@@ -33,7 +33,7 @@ struct OperationGraph {
   std::vector<Scalar> scalars;
 };
 
-// int32 [batch,1,1,1] tensors with the rows, columns and summands of a product that count in each batch;
+// int32 [batch,1,1,1] tensors with the rows, columns and summands of a matmul that count in each batch;
 // null: all.
 struct MatmulSizes {
   const Tensor* rows = nullptr;

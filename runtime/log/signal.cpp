@@ -43,7 +43,7 @@ bool is_ignored(int signal) {
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-// Gives handlers that run on this thread a stack of their own. The code that oneDNN generates for products
+// Gives handlers that run on this thread a stack of their own. The code that oneDNN generates for matmuls
 // uses the stack pointer as a pointer into its buffers: below it the kernel would save a signal's 3 to 11 KiB
 // of registers over whatever lies there on the heap.
 void use_stack_for_signals() {

@@ -1,5 +1,5 @@
 // Where the calls of a program say that they were made, one by one and in the order of its CallTable:
-// whatever starts a kernel, a product or attention calls after_call() next. As a rule nobody listens, and it
+// whatever starts a kernel, a matmul or attention calls after_call() next. As a rule nobody listens, and it
 // costs a test of a pointer.
 #pragma once
 #include <functional>

@@ -102,7 +102,7 @@ class StepProgram {
   virtual Counters counters() = 0;
   virtual void set_counters(const Counters& counters) = 0;
 
-  // "4 kernels from the cache in 0.1 s, products by oneDNN, 2 threads": how it runs, for a run's first line.
+  // "4 kernels from the cache in 0.1 s, matmuls by oneDNN, 2 threads": how it runs, for a run's first line.
   virtual std::string description() const = 0;
   // What was measured or found on this machine and decides how results are rounded; checkpoints record it.
   virtual RecordedChoices choices() const { return {}; }

@@ -1,6 +1,6 @@
-// What becomes of a query's product with a key before the softmax. A score is factor * value(q . k), and
-// slope(value) is its derivative over scale: d_q = scale * sum of slope * d_score * k. `shape` has the scale,
-// and what else a rule reads.
+// What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and
+// derivative(value) is its derivative over scale: d_q = scale * sum of derivative * d_score * k. `shape` has
+// the scale, and what else a rule reads.
 #pragma once
 #include "hydrac/math.h"
 
@@ -15,10 +15,10 @@ struct LinearScores {
     return shape.scale;
   }
   template <class Shape>
-  HYDRAC_FN static constexpr float value(const Shape&, float product) {
+  HYDRAC_FN static constexpr float value(const Shape&, float dot) {
     return product;
   }
-  HYDRAC_FN static constexpr float slope(float) { return 1.0f; }
+  HYDRAC_FN static constexpr float derivative(float) { return 1.0f; }
 };
 
 // softcap * tanh(scale * q . k / softcap): no score is larger than softcap (Gemma 2).
@@ -30,10 +30,10 @@ struct CappedScores {
     return shape.softcap;
   }
   template <class Shape>
-  HYDRAC_FN static float value(const Shape& shape, float product) {
-    return tanh(product * (shape.scale / shape.softcap));
+  HYDRAC_FN static float value(const Shape& shape, float dot) {
+    return tanh(dot * (shape.scale / shape.softcap));
   }
-  HYDRAC_FN static float slope(float value) { return fma(-value, value, 1.0f); }
+  HYDRAC_FN static float derivative(float value) { return fma(-value, value, 1.0f); }
 };
 
 }  // namespace hydrac

@@ -54,9 +54,9 @@ inline void softmax_gradient_tile(const AttentionShape& shape, const AttentionDr
         const float probability = exp(score - lse[lane]);
         const float factor = has_dropout ? factors[lane] : 1.0f;
         const float d_score = probability * (d_scores[lane] * factor - delta[lane]) * shape.scale;
-        // A masked value is -infinity, and its slope no number.
+        // A masked value is -infinity, and its derivative no number.
         d_scores[lane] = Scores::is_linear    ? d_score
-                         : probability > 0.0f ? d_score * Scores::slope(value)
+                         : probability > 0.0f ? d_score * Scores::derivative(value)
                                               : 0.0f;
         probabilities[lane] = probability * factor;
       }
@@ -72,7 +72,7 @@ inline void add_to_keys(const Tile& tile, const float* scores, const float* rows
   constexpr int lanes = lanes_for(head_dim);
   for_row_groups(tile.keys, [&](auto count, int key) {
     const int first = tile.first_query_of(key) > 0 ? tile.first_query_of(key) : 0;
-    product_rows<Start::add, lanes, count>(
+    matmul_rows<Start::add, lanes, count>(
         head_dim / lanes, tile.queries - first, {scores + key * kQueryTile + first, kQueryTile, 1},
         rows + first * row_stride, row_stride, rows_out + key * out_stride, out_stride);
   });
@@ -84,9 +84,9 @@ inline void add_to_queries(const Tile& tile, const float* d_scores, const float*
                            std::int64_t key_stride, float* dq, std::int64_t dq_stride) {
   constexpr int lanes = lanes_for(head_dim);
   for_row_groups(tile.queries, [&](auto count, int query) {
-    product_rows<start, lanes, count>(head_dim / lanes, tile.keys_of(query + count),
-                                      {d_scores + query, 1, kQueryTile}, keys, key_stride,
-                                      dq + query * dq_stride, dq_stride);
+    matmul_rows<start, lanes, count>(head_dim / lanes, tile.keys_of(query + count),
+                                     {d_scores + query, 1, kQueryTile}, keys, key_stride,
+                                     dq + query * dq_stride, dq_stride);
   });
 }
 
@@ -126,10 +126,10 @@ inline void backward_block(const AttentionShape& shape, Tile tile, const ConstHe
 
   for_key_tiles<Mask>(shape, tile, [&](bool is_first) {
     const float* keys = k.at(tile.batch, tile.first_key, kv_head);
-    score_product<head_dim>(tile, keys, k.token_stride, scratch.queries, scratch.probabilities);
-    score_product<head_dim>(tile, v.at(tile.batch, tile.first_key, kv_head), v.token_stride, scratch.d_out,
-                            scratch.d_scores);
-    score_products<Scores>(shape, tile, 1.0f, scratch.probabilities);
+    score_matmul<head_dim>(tile, keys, k.token_stride, scratch.queries, scratch.probabilities);
+    score_matmul<head_dim>(tile, v.at(tile.batch, tile.first_key, kv_head), v.token_stride, scratch.d_out,
+                           scratch.d_scores);
+    score_matmuls<Scores>(shape, tile, 1.0f, scratch.probabilities);
     mask_scores<Mask>(shape, tile, -__builtin_inff(), scratch.probabilities);
     mask_scores<Mask>(shape, tile, 0.0f, scratch.d_scores);
     softmax_gradient_tile<head_dim, Scores, has_dropout>(shape, dropout, tile, scratch);

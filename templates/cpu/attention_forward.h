@@ -71,7 +71,7 @@ inline void add_values(const Tile& tile, const ForwardScratch<head_dim>& scratch
                        const float* values, const MutableHeads& out, float* out_rows) {
   constexpr int lanes = lanes_for(head_dim);
   for_row_groups(tile.queries, [&](auto count, int query) {
-    product_rows<start, lanes, count>(
+    matmul_rows<start, lanes, count>(
         head_dim / lanes, tile.keys_of(query + count), {scratch.scores + query, 1, kQueryTile}, values,
         v.token_stride, out_rows + query * out.token_stride, out.token_stride, scratch.rescale + query);
   });
@@ -89,9 +89,9 @@ inline void forward_block(const AttentionShape& shape, Tile tile, const ConstHea
   for (int i = 0; i < kQueryTile; ++i) scratch.row_max[i] = -infinity, scratch.row_sum[i] = 0.0f;
 
   for_key_tiles<Mask>(shape, tile, [&](bool is_first) {
-    score_product<head_dim>(tile, k.at(tile.batch, tile.first_key, kv_head), k.token_stride, scratch.queries,
-                            scratch.scores);
-    score_products<Scores>(shape, tile, Scores::factor(shape), scratch.scores);
+    score_matmul<head_dim>(tile, k.at(tile.batch, tile.first_key, kv_head), k.token_stride, scratch.queries,
+                           scratch.scores);
+    score_matmuls<Scores>(shape, tile, Scores::factor(shape), scratch.scores);
     mask_scores<Mask>(shape, tile, -infinity, scratch.scores);
     softmax_tile<head_dim, Mask::hides_earlier>(tile, scratch);
     if constexpr (has_dropout) drop_probabilities(shape, dropout, tile, scratch.scores);

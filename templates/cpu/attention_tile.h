@@ -37,21 +37,21 @@ struct Tile {
     const auto seen = static_cast<int>(first_query - first_key) + query;
     return diagonal && seen < keys ? (seen > 0 ? seen : 0) : keys;
   }
-  // How many keys of vector v of queries the products read: a group of rows reaches past its own diagonal.
+  // How many keys of vector v of queries the matmuls read: a group of rows reaches past its own diagonal.
   int keys_of_vector(int v) const { return keys_of((v + 1) * kLanes + kRowsAtOnce - 1); }
 };
 
 // The tile of scores: scores[key, query] = rows[key] . columns[:, query], where only what keys_of() covers is
 // computed. `rows` are keys or values as they lie; `columns` [head_dim, kQueryTile].
 template <int head_dim>
-inline void score_product(const Tile& tile, const float* rows, std::int64_t row_stride, const float* columns,
-                          float* scores) {
+inline void score_matmul(const Tile& tile, const float* rows, std::int64_t row_stride, const float* columns,
+                         float* scores) {
   for_row_groups(tile.keys, [&](auto count, int key) {
     const int first_vector = tile.first_query_of(key) > 0 ? tile.first_query_of(key) / kLanes : 0;
     const int offset = first_vector * kLanes;
-    product_rows<Start::zero, kLanes, count>(tile.vectors() - first_vector, head_dim,
-                                             {rows + key * row_stride, row_stride, 1}, columns + offset,
-                                             kQueryTile, scores + key * kQueryTile + offset, kQueryTile);
+    matmul_rows<Start::zero, kLanes, count>(tile.vectors() - first_vector, head_dim,
+                                            {rows + key * row_stride, row_stride, 1}, columns + offset,
+                                            kQueryTile, scores + key * kQueryTile + offset, kQueryTile);
   });
 }
 
@@ -91,15 +91,15 @@ inline void mask_scores(const AttentionShape& shape, const Tile& tile, float val
   }
 }
 
-// What the queries are multiplied with before the products, so that linear scores need no pass of their own.
+// What the queries are multiplied with before the matmuls, so that linear scores need no pass of their own.
 template <class Scores>
 inline float query_factor(const AttentionShape& shape) {
   return Scores::is_linear ? shape.scale : 1.0f;
 }
 
-// From products to `factor` times what Scores::factor() multiplies; linear scores are there already.
+// From matmuls to `factor` times what Scores::factor() multiplies; linear scores are there already.
 template <class Scores>
-inline void score_products(const AttentionShape& shape, const Tile& tile, float factor, float* scores) {
+inline void score_matmuls(const AttentionShape& shape, const Tile& tile, float factor, float* scores) {
   if constexpr (!Scores::is_linear) {
     for (int v = 0; v < tile.vectors(); ++v) {
       for (int key = 0; key < tile.keys_of_vector(v); ++key) {

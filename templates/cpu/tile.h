@@ -1,4 +1,4 @@
-// The register-blocked products that attention is made of: a few rows times a few vectors, kept in registers
+// The register-blocked matmuls that attention is made of: a few rows times a few vectors, kept in registers
 // over the whole depth. Vectors are GCC/Clang vector types, as wide as this processor's.
 #pragma once
 #include <cstdint>
@@ -78,7 +78,7 @@ inline float sum_lanes(Vector<lanes> value) {
   return value[0];
 }
 
-// What a product does with the old content of C: nothing, add to it, or scale its rows and then add.
+// What a matmul does with the old content of C: nothing, add to it, or scale its rows and then add.
 enum class Start { zero, add, scale };
 
 // A[row, step] lies at a[row * a_row + step * a_step]: either order of A is read in place.
@@ -90,8 +90,8 @@ struct Left {
 // C[rows, vectors * lanes] = start(C) + A[rows, depth] * B[depth, vectors * lanes]; rows of B and C are
 // contiguous.
 template <Start start, int lanes, int rows, int vectors>
-inline void product_block(std::int64_t depth, Left a, const float* b, std::int64_t b_stride, float* c,
-                          std::int64_t c_stride, const float* row_scale) {
+inline void matmul_block(std::int64_t depth, Left a, const float* b, std::int64_t b_stride, float* c,
+                         std::int64_t c_stride, const float* row_scale) {
   Vector<lanes> sum[rows * vectors];
   unrolled<rows * vectors>([&](int i) __attribute__((always_inline)) {
     if constexpr (start == Start::zero) {
@@ -118,12 +118,12 @@ inline void product_block(std::int64_t depth, Left a, const float* b, std::int64
 
 // The same for any number of vectors.
 template <Start start, int lanes, int rows>
-inline void product_rows(int vectors, std::int64_t depth, Left a, const float* b, std::int64_t b_stride,
-                         float* c, std::int64_t c_stride, const float* row_scale = nullptr) {
+inline void matmul_rows(int vectors, std::int64_t depth, Left a, const float* b, std::int64_t b_stride,
+                        float* c, std::int64_t c_stride, const float* row_scale = nullptr) {
   int v = 0;
   const auto next = [&]<int count>(std::integral_constant<int, count>) {
-    product_block<start, lanes, rows, count>(depth, a, b + v * lanes, b_stride, c + v * lanes, c_stride,
-                                             row_scale);
+    matmul_block<start, lanes, rows, count>(depth, a, b + v * lanes, b_stride, c + v * lanes, c_stride,
+                                            row_scale);
     v += count;
   };
   while (v + kVectorsAtOnce <= vectors) next(std::integral_constant<int, kVectorsAtOnce>{});

@@ -82,13 +82,14 @@ __device__ __forceinline__ void wait_for_cluster(std::uint32_t barrier, std::uin
       : "memory");
 }
 
-// The block's own barriers, 1 to 15, for whole warps: `threads` of them meet, those that arrive do not wait.
+// PTX bar.sync and bar.arrive: the block's named barriers, 1 to 15. `threads`, whole warps, take part; those
+// that only arrive do not wait.
 template <int threads>
-__device__ __forceinline__ void meet(int name) {
+__device__ __forceinline__ void block_sync(int name) {
   asm volatile("bar.sync %0, %1;" ::"r"(name), "n"(threads) : "memory");
 }
 template <int threads>
-__device__ __forceinline__ void pass_by(int name) {
+__device__ __forceinline__ void block_arrive(int name) {
   asm volatile("bar.arrive %0, %1;" ::"r"(name), "n"(threads) : "memory");
 }
 

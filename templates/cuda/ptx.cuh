@@ -1,4 +1,4 @@
-// The PTX instructions that attention and products use, one small function each; barriers and the products of
+// The PTX instructions that attention and matmuls use, one small function each; barriers and the matmuls of
 // warpgroups have files of their own.
 #pragma once
 #include "cuda/types.cuh"

@@ -54,7 +54,7 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map,
       : "memory");
 }
 
-// The same of what no block reads again soon: it is the first to leave the second-level cache, where it would
+// The same of what no block reads again soon: it is the first to leave L2, where it would
 // push out what is still to be read.
 __device__ __forceinline__ void copy_box_once(std::uint32_t to, const TensorMap& map, int x, int y,
                                               std::uint32_t barrier) {

@@ -207,7 +207,7 @@ HYDRAC_FN void specialize(bool condition, Work work) {
   }
 }
 
-// Starts the way of `from` to the second-level cache, for a load to come.
+// Starts the way of `from` to L2, for a load to come.
 __device__ inline void prefetch([[maybe_unused]] const void* from) {
 #if defined(__CUDA_ARCH__)
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));

@@ -1,4 +1,4 @@
-// Hopper's warpgroup products (sm_90a): 128 threads multiply [64,16] by [16,N], the right side and optionally
+// Hopper's warpgroup matmuls (sm_90a): 128 threads multiply [64,16] by [16,N], the right side and optionally
 // the left in shared memory, 128-byte swizzled. See "Asynchronous warpgroup level matrix instructions" in the
 // PTX manual.
 #pragma once
@@ -111,13 +111,13 @@ __device__ __forceinline__ void multiply(float (&c)[N / 8][4], const std::uint32
   }
 }
 
-// Products run on their own once begun. Orders accesses to registers and shared memory before those that
+// Matmuls run on their own once begun. Orders accesses to registers and shared memory before those that
 // follow.
 __device__ __forceinline__ void fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-// Closes a group of products.
+// Closes a group of matmuls.
 __device__ __forceinline__ void commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
@@ -128,9 +128,9 @@ __device__ __forceinline__ void wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-// Stands before sums are read or written: the compiler does not know when products write them.
+// Stands before sums are read or written: the compiler does not know when matmuls write them.
 template <int fragments>
-__device__ __forceinline__ void settle(float (&sums)[fragments][4]) {
+__device__ __forceinline__ void fence_operands(float (&sums)[fragments][4]) {
 #pragma unroll
   for (int n = 0; n < fragments; ++n) {
 #pragma unroll

@@ -115,7 +115,7 @@ TEST_F(Cache, FoldersOfBuildsThatWereKilledAreRemoved) {
 // The choice between libraries is by timing, so it may fall out either way in a fresh cache.
 TEST_F(Cache, AResumedRunRepeatsTheRecordedChoiceWhateverTheCacheSays) {
   const fs::path file = place_ / "cache/blas-choices";
-  if (!fs::exists(file)) GTEST_SKIP() << "only one library for matrix products is installed";
+  if (!fs::exists(file)) GTEST_SKIP() << "only one library for matmuls is installed";
   const std::string lines = *runtime::read_sealed(file);
   const std::string key = lines.substr(0, lines.find('\t'));
   const auto force = [&](const std::string& word) { return runtime::ChoiceFile(file).remember(key, word); };

@@ -68,7 +68,7 @@ class Workplace {
 Words with(Words words, const Words& more);
 
 // The spec of base.yaml: two layers, dropout, two micro-batches a step, a checkpoint every other step, one
-// thread (more would let the matrix products sum in another order).
+// thread (more would let the matmuls sum in another order).
 std::string base_spec();
 
 // The cache folder that every Workplace uses.

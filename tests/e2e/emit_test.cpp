@@ -231,60 +231,60 @@ TEST(Emit, AChangeOfPrecisionOrAttentionTouchesWhatComputesWithIt) {
 }
 
 // Each has a file for its epilogue, and what the template's code says the same for all is in one header.
-TEST(Emit, ProductsWithEpiloguesReadLikeTheRest) {
+TEST(Emit, MatmulsWithEpiloguesReadLikeTheRest) {
   const Workplace place;
   const Outcome outcome =
       place.run({"emit", "base.yaml", "-o", "program", "target=h100", "model.num_attention_heads=2",
-                 "optimizations.precision=bf16", "optimizations.fused_products=all"});
+                 "optimizations.precision=bf16", "optimizations.fused_matmuls=all"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const std::string kernel = slurp(place / "program/kernels/product_swiglu.cu");
-  EXPECT_NE(kernel.find("#include \"kernels/product.cuh\"\n"), std::string::npos) << kernel;
+  const std::string kernel = slurp(place / "program/kernels/matmul_swiglu.cu");
+  EXPECT_NE(kernel.find("#include \"kernels/matmul.cuh\"\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("// gate_up = left right^T\n// y = act(gate) * up\n"), std::string::npos) << kernel;
-  EXPECT_NE(kernel.find("struct product_swiglu_epilogue {\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("struct matmul_swiglu_epilogue {\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("tensor_map(left, {B * T, C, "), std::string::npos) << kernel;
   EXPECT_EQ(kernel.find("namespace hydrac {"), std::string::npos) << kernel;
   const std::string forward = slurp(place / "program/forward.cpp");
   EXPECT_NE(forward.find("  // gate_up = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [2F,C]ᵀ\n"
                          "  // y = act(gate) * up\n"
-                         "  product_swiglu(act.mlp_normed[l], copies.mlp_up_weight[l], "),
+                         "  matmul_swiglu(act.mlp_normed[l], copies.mlp_up_weight[l], "),
             std::string::npos)
       << forward;
 }
 
-// A product that nothing is fused to is a call of its kernel.
-TEST(Emit, SmallProductsReadLikeTheRest) {
+// A matmul that nothing is fused to is a call of its kernel.
+TEST(Emit, SmallMatmulsReadLikeTheRest) {
   const Workplace place;
   const Outcome outcome =
       place.run({"emit", "base.yaml", "-o", "program", "target=h100", "model.num_attention_heads=2",
                  "optimizations.precision=bf16", "train.sequence_len=64", "train.micro_batch_size=32"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const std::string kernel = slurp(place / "program/kernels/plain_product.cu");
-  EXPECT_NE(kernel.find("#include \"kernels/small_product.cuh\"\n"), std::string::npos) << kernel;
-  EXPECT_NE(kernel.find("// product = left right^T\n"), std::string::npos) << kernel;
-  EXPECT_NE(kernel.find("    store(product + first, product_in);\n  }\n};\n"), std::string::npos) << kernel;
+  const std::string kernel = slurp(place / "program/kernels/plain_matmul.cu");
+  EXPECT_NE(kernel.find("#include \"kernels/small_matmul.cuh\"\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("// matmul = left right^T\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("    store(matmul + first, matmul_in);\n  }\n};\n"), std::string::npos) << kernel;
   EXPECT_EQ(kernel.find("for (int j"), std::string::npos) << kernel;
   const std::string forward = slurp(place / "program/forward.cpp");
-  EXPECT_NE(forward.find("  plain_product"), std::string::npos) << forward;
+  EXPECT_NE(forward.find("  plain_matmul"), std::string::npos) << forward;
   EXPECT_EQ(forward.find("main.gemm_"), std::string::npos) << forward;
 }
 
-// A norm behind a product: passes over the row in one struct, of which none is the template's.
-TEST(Emit, ProductsWithNormsReadLikeTheRest) {
+// A norm behind a matmul: passes over the row in one struct, of which none is the template's.
+TEST(Emit, MatmulsWithNormsReadLikeTheRest) {
   const Workplace place;
   const Outcome outcome =
       place.run({"emit", "base.yaml", "-o", "program", "target=h100", "model.hidden_size=128",
                  "model.num_attention_heads=2", "model.dropout=0", "model.attention_dropout=0",
-                 "optimizations.precision=bf16", "optimizations.fused_products=all"});
+                 "optimizations.precision=bf16", "optimizations.fused_matmuls=all"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const std::string kernel = slurp(place / "program/kernels/product_add_rmsnorm.cu");
-  EXPECT_NE(kernel.find("#include \"kernels/row_product.cuh\"\n"), std::string::npos) << kernel;
+  const std::string kernel = slurp(place / "program/kernels/matmul_add_rmsnorm.cu");
+  EXPECT_NE(kernel.find("#include \"kernels/row_matmul.cuh\"\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("  template <int pass>\n  __device__ void apply(std::int64_t r, int c, "),
             std::string::npos)
       << kernel;
   EXPECT_NE(kernel.find("      if (c == 0) rstd[r] = row_rstd;\n"), std::string::npos) << kernel;
   EXPECT_EQ(kernel.find("namespace hydrac {"), std::string::npos) << kernel;
   const std::string forward = slurp(place / "program/forward.cpp");
-  EXPECT_NE(forward.find("  product_add_rmsnorm(act.attn_mixed[l], copies.attn_out_weight[l], "),
+  EXPECT_NE(forward.find("  matmul_add_rmsnorm(act.attn_mixed[l], copies.attn_out_weight[l], "),
             std::string::npos)
       << forward;
 }
@@ -355,7 +355,7 @@ TEST(Emit, EveryShippedSpecIsEmitted) {
                       : old ? "optimizations.precision=fp16"
                             : "optimizations.precision=bf16");
       if (cpu) words.push_back("optimizations.loss=materialized");
-      if (!cpu && !old) words.push_back("optimizations.fused_products=all");
+      if (!cpu && !old) words.push_back("optimizations.fused_matmuls=all");
       const std::string name = spec.path().stem().string();
       if (name.starts_with("series")) continue;  // its data is made by a test of its own
       const Outcome outcome = place.run(words);
@@ -376,7 +376,7 @@ TEST(Emit, NarrowStateIsEmitted) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string memory = slurp(place / "program/memory.h");
   for (const char* line :
-       {"using Weights = Parameters<bf16>;", "bf16* products = ", "float* sums = ", "bf16* adam_v = "})
+       {"using Weights = Parameters<bf16>;", "bf16* matmuls = ", "float* sums = ", "bf16* adam_v = "})
     EXPECT_NE(memory.find(line), std::string::npos) << line;
   EXPECT_EQ(memory.find("using Copies"), std::string::npos);
 }

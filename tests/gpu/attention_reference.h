@@ -60,7 +60,7 @@ inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
   parallel_for(c.batch * c.kv_heads, [&](int unit) {
     const std::int64_t b = unit / c.kv_heads, kv = unit % c.kv_heads;
     const auto kv_row = [&](std::int64_t j) { return ((b * T + j) * c.kv_heads + kv) * D; };
-    std::vector<double> weight(T), factor(T), slope(T);
+    std::vector<double> weight(T), factor(T), derivative(T);
     for (std::int64_t h = kv * c.group(); h < (kv + 1) * c.group(); ++h) {
       for (std::int64_t i = 0; i < T; ++i) {
         const std::int64_t row = ((b * T + i) * c.heads + h) * D;
@@ -69,11 +69,11 @@ inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
           weight[j] = 0;
           if (!c.sees(i, j)) continue;
           double score = c.scale() * dot(&x.q[row], &x.k[kv_row(j)]);
-          slope[j] = 1;
+          derivative[j] = 1;
           if (c.softcap > 0) {
             const double ratio = std::tanh(score / c.softcap);
             score = c.softcap * ratio;
-            slope[j] = 1 - ratio * ratio;
+            derivative[j] = 1 - ratio * ratio;
           }
           weight[j] = std::exp(score);
           sum += weight[j];
@@ -90,7 +90,7 @@ inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
         for (std::int64_t j = 0; j < T; ++j) {
           if (!c.sees(i, j)) continue;
           const double d_probability = factor[j] * dot(&x.d_out[row], &x.v[kv_row(j)]);
-          const double d_score = c.scale() * slope[j] * weight[j] * (d_probability - delta);
+          const double d_score = c.scale() * derivative[j] * weight[j] * (d_probability - delta);
           for (int d = 0; d < D; ++d) {
             x.d_q[row + d] += d_score * x.k[kv_row(j) + d];
             x.d_k[kv_row(j) + d] += d_score * x.q[row + d];

@@ -65,8 +65,8 @@ struct CaseTensors {
 enum class Backward { pair, pieces, heads, heads_with_sums };
 constexpr const char* kBackwardNames[] = {"pair", "pieces", "heads", "sums"};
 
-// The error of sums [rows,3,H,D] of which each element's sum over the rows is one of d_qkv over its tokens, in
-// units of the last digits of what is summed.
+// The error of sums [rows,3,H,D] of which each element's sum over the rows is one of d_qkv over its tokens,
+// in units of the last digits of what is summed.
 template <class Storage>
 double sums_error(const std::vector<float>& sums, const std::vector<Storage>& d_qkv, std::size_t width) {
   double error = 0;
@@ -92,16 +92,17 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   DeviceArray<Storage> device_qkv(qkv), device_d_out(d_out);
   DeviceArray<Storage> out(d_out.size()), d_qkv(qkv.size());
   DeviceArray<float> lse(tokens * c.heads);
-  const cuda::AttentionShape shape{{c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale()), c.window,
-                                    static_cast<float>(c.softcap)},
-                                   c.batch};
+  const cuda::AttentionShape shape{
+      {c.tokens, c.heads, c.kv_heads, static_cast<float>(c.scale()), c.window, static_cast<float>(c.softcap)},
+      c.batch};
   const cuda::AttentionDropout dropout{c.key, c.threshold(), static_cast<float>(1 / (1 - c.dropout))};
   constexpr bool has_sums = backward == Backward::heads_with_sums;
   const std::size_t width = static_cast<std::size_t>(all_heads) * head_dim;
   const std::size_t sums = has_sums ? attention_sums_rows(Kernels::problem_of(shape)) * width : 0;
-  DeviceArray<unsigned char> workspace(has_sums                       ? sums * 4
-                                       : backward == Backward::pieces ? attention_gradients_workspace(Kernels::problem_of(shape))
-                                             : tokens * c.heads * sizeof(cuda::QueryTerms));
+  DeviceArray<unsigned char> workspace(has_sums ? sums * 4
+                                       : backward == Backward::pieces
+                                           ? attention_gradients_workspace(Kernels::problem_of(shape))
+                                           : tokens * c.heads * sizeof(cuda::QueryTerms));
   const DeviceTensors<Storage> x{device_qkv.get(), device_d_out.get(), out.get(),
                                  d_qkv.get(),      lse.get(),          workspace.get()};
   std::vector<Storage> outs[2], d_qkvs[2];
@@ -146,9 +147,11 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   const bool passed = close && repeatable && intact;
   failures += !passed;
   std::printf(
-      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s window %-4d cap %-3g %-6s out %.1e lse %.1e d_q %.1e d_k %.1e d_v %.1e sums %.0e%s%s\n",
+      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s window %-4d cap %-3g %-6s out %.1e lse %.1e d_q %.1e "
+      "d_k %.1e d_v %.1e sums %.0e%s%s\n",
       passed ? "ok  " : "FAIL", type, head_dim, c.batch, c.tokens, c.heads, c.kv_heads, c.dropout,
-      Mask::hides_later ? "causal" : "full  ", c.window, c.softcap, kBackwardNames[static_cast<int>(backward)], errors[0], errors[1], errors[2], errors[3], errors[4],
+      Mask::hides_later ? "causal" : "full  ", c.window, c.softcap,
+      kBackwardNames[static_cast<int>(backward)], errors[0], errors[1], errors[2], errors[3], errors[4],
       error_of_sums, repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
   std::fflush(stdout);
 }
@@ -171,9 +174,10 @@ void check_case(const char* type, AttentionCase c, std::uint64_t seed) {
   using Kernels = Attention<Storage, head_dim, kCapability, Mask, Scores, has_dropout>;
   if constexpr (Kernels::can_fuse) {
     check_kernels<Storage, head_dim, Mask, Scores, has_dropout, Backward::pieces>(type, c, tensors);
-    if (c.heads == c.kv_heads && c.tokens <= (Mask::hides_later ? 256 : 192))  {  // as few as there are
+    if (c.heads == c.kv_heads && c.tokens <= (Mask::hides_later ? 256 : 192)) {  // as few as there are
       check_kernels<Storage, head_dim, Mask, Scores, has_dropout, Backward::heads>(type, c, tensors);
-      check_kernels<Storage, head_dim, Mask, Scores, has_dropout, Backward::heads_with_sums>(type, c, tensors);
+      check_kernels<Storage, head_dim, Mask, Scores, has_dropout, Backward::heads_with_sums>(type, c,
+                                                                                             tensors);
     }
   }
 }
@@ -258,22 +262,21 @@ void time_shape(const char* name) {
   const float forward = median_ms(inputs, [&](int i) { Kernels::run_forward(shape, x[i], dropout); });
   const float queries = median_ms(inputs, [&](int i) { Kernels::run_query_gradients(shape, x[i], dropout); });
   const float keys = median_ms(inputs, [&](int i) { Kernels::run_key_gradients(shape, x[i], dropout); });
-  const double product =
+  const double matmul =
       2e-9 * batch * heads * head_dim * static_cast<double>(visible_pairs<Mask>(shape));  // GFLOP
-  std::printf(
-      "%-6s forward %.4f ms %.0f TFLOP/s; backward %.4f ms (queries %.4f + keys %.4f) %.0f TFLOP/s\n", name,
-      forward, 2 * product / forward, queries + keys, queries, keys, 5 * product / (queries + keys));
+  std::printf("%-6s forward %.4f ms %.0f TFLOP/s; backward %.4f ms (queries %.4f + keys %.4f) %.0f TFLOP/s\n",
+              name, forward, 2 * matmul / forward, queries + keys, queries, keys,
+              5 * matmul / (queries + keys));
   if constexpr (Kernels::can_fuse) {
     const float fused = median_ms(inputs, [&](int i) { Kernels::run_gradients(shape, x[i], dropout); });
-    std::printf("%-6s backward by pieces %.4f ms %.0f TFLOP/s\n", name, fused, 5 * product / fused);
+    std::printf("%-6s backward by pieces %.4f ms %.0f TFLOP/s\n", name, fused, 5 * matmul / fused);
     if constexpr (attention_owns_heads(Kernels::problem_of(shape))) {
-      const float heads_ms = median_ms(inputs, [&](int i) {
-        Kernels::template run_head_gradients<tokens, false>(shape, x[i], dropout);
-      });
+      const float heads_ms = median_ms(
+          inputs, [&](int i) { Kernels::template run_head_gradients<tokens, false>(shape, x[i], dropout); });
       const float with_sums = median_ms(
           inputs, [&](int i) { Kernels::template run_head_gradients<tokens, true>(shape, x[i], dropout); });
       std::printf("%-6s backward by heads %.4f ms %.0f TFLOP/s, with sums %.4f ms\n", name, heads_ms,
-                  5 * product / heads_ms, with_sums);
+                  5 * matmul / heads_ms, with_sums);
     }
   }
   std::fflush(stdout);

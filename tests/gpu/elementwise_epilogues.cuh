@@ -1,7 +1,7 @@
-// Those of product_epilogues.cuh that a product with b in shared memory takes: what they compute is the same,
+// Those of matmul_epilogues.cuh that a matmul with b in shared memory takes: what they compute is the same,
 // bit by bit.
 #pragma once
-#include "cuda/stationary_product/stationary_product.cuh"
+#include "cuda/stationary_matmul/stationary_matmul.cuh"
 #include "cuda/vector.cuh"
 
 namespace hydrac::test {

@@ -1,4 +1,4 @@
-// Matrix products in float64 on the host, from operands of any element type as they lie in memory.
+// Matmuls in float64 on the host, from operands of any element type as they lie in memory.
 #pragma once
 #include <cmath>
 #include <cstdint>

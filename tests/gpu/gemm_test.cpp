@@ -1,4 +1,4 @@
-// Matrix products on a real GPU against float64: types, transposes, odd sizes, sums, biases; the choice of
+// Matmuls on a real GPU against float64: types, transposes, odd sizes, sums, biases; the choice of
 // algorithms.
 #include "runtime/cuda/gemm.h"
 
@@ -49,7 +49,7 @@ class GpuGemm : public test::GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    GemmOptions quick;  // the many small products of these tests need the right result, not the fastest
+    GemmOptions quick;  // the many small matmuls of these tests need the right result, not the fastest
     quick.candidates = 4;
     quick.search_ms = 0;
     library = std::make_unique<GemmLibrary>(*context, quick);
@@ -133,7 +133,7 @@ TEST_F(GpuGemm, ABiasIsAddedToEachRow) {
 // The shapes of a training step, searched as in a real run.
 class GpuGemmSearch : public GpuGemm {
  protected:
-  // D of a product on fixed operands, the same in every run.
+  // D of a matmul on fixed operands, the same in every run.
   Tensor result(GemmLibrary& of, const Gemm& gemm, int runs = 1) {
     const GemmProblem& p = gemm.problem();
     Tensor a(p.operands, p.m * p.k), b(p.operands, p.k * p.n), d(p.result, p.m * p.n), bias(p.result, p.n);
@@ -233,7 +233,7 @@ TEST_F(GpuGemmSearch, TheChosenAlgorithmsAreRightDeterministicAndNoSlowerThanThe
   first_only.candidates = 1;
   all.search_ms = 400;
   GemmLibrary naive(*context, first_only), searching(*context), thorough(*context, all);
-  std::printf("%-58s %9s %9s %9s %9s\n", "product", "first ms", "best ms", "longer", "TFLOP/s");
+  std::printf("%-58s %9s %9s %9s %9s\n", "matmul", "first ms", "best ms", "longer", "TFLOP/s");
   const ElementType type = capability() >= 80 ? ElementType::bf16 : ElementType::f16;
   for (const GemmProblem& p : step_shapes(type)) {
     const auto start = std::chrono::steady_clock::now();
@@ -256,7 +256,7 @@ TEST_F(GpuGemmSearch, TheChosenAlgorithmsAreRightDeterministicAndNoSlowerThanThe
   }
 }
 
-TEST_F(GpuGemmSearch, ProductsAreCaptured) {
+TEST_F(GpuGemmSearch, MatmulsAreCaptured) {
   const GemmProblem p = problem(kTypes[0], 64, 48, 32);
   const Gemm gemm = library->plan(p, *stream, scratch_range());
   const std::vector<std::uint8_t> wanted = result(*library, gemm).bytes;
@@ -279,10 +279,9 @@ TEST_F(GpuGemmSearch, WrongArgumentsAreNamed) {
   const auto refusal = [&](const GemmArguments& arguments) {
     return message_of<RunError>([&] { library->run(gemm, arguments, *stream, workspace.data()); });
   };
-  EXPECT_EQ(refusal({at, at, at}),
-            "matrix product 64x64x64 f32*f32->f32 bias: the address of bias is missing");
+  EXPECT_EQ(refusal({at, at, at}), "matmul 64x64x64 f32*f32->f32 bias: the address of bias is missing");
   EXPECT_EQ(refusal({at, at + 4, at, at}),
-            "matrix product 64x64x64 f32*f32->f32 bias: the address of b is no multiple of 16");
+            "matmul 64x64x64 f32*f32->f32 bias: the address of b is no multiple of 16");
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include "cuda/previous_kernel.cuh"
 #include "cuda/vector.cuh"
-#include "library_product.cuh"
-#include "product_device.cuh"
+#include "library_matmul.cuh"
+#include "matmul_device.cuh"
 
 namespace hydrac::test {
 
@@ -21,7 +21,7 @@ static __global__ void __launch_bounds__(256) copy_rows(const bf16* from, bf16* 
 }
 
 inline void launch_copy(const bf16* from, bf16* to, std::int64_t size, cudaStream_t stream) {
-  launch_product(copy_rows, {264, 256, 1, 1, 0}, stream, true, from, to, size / 8);
+  launch_matmul(copy_rows, {264, 256, 1, 1, 0}, stream, true, from, to, size / 8);
 }
 
 // A graph of `times` runs of `launch`.

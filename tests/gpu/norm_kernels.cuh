@@ -1,17 +1,17 @@
-// Norms as kernels of their own, as generated programs have them: what row_product_bench.cu compares with.
+// Norms as kernels of their own, as generated programs have them: what row_matmul_bench.cu compares with.
 #pragma once
 #include "cuda/previous_kernel.cuh"
 #include "cuda/reduce.cuh"
 #include "cuda/vector.cuh"
 #include "device_array.cuh"
-#include "product_device.cuh"
-#include "row_product_epilogues.cuh"
+#include "matmul_device.cuh"
+#include "row_matmul_epilogues.cuh"
 
 namespace hydrac::test {
 
 template <class R, int n>
 __global__ void __launch_bounds__(128)
-    add_layernorm_kernel(const bf16* product, const NormForward<bf16, R> t) {
+    add_layernorm_kernel(const bf16* matmul, const NormForward<bf16, R> t) {
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr int kLanes = 32, kRows = 4, kVector = 8, kStores = 16 / sizeof(R);
@@ -24,12 +24,12 @@ __global__ void __launch_bounds__(128)
     const int c = (k * kLanes + lanes.lane) * kVector;
     if (c < n) {
       const auto bias_in = load_columns<kVector>(t.bias + c);
-      const auto product_in = load_columns<kVector>(product + r * n + c);
+      const auto matmul_in = load_columns<kVector>(matmul + r * n + c);
       const auto residual_in = load_columns<kVector, kStores>(t.residual + r * n + c);
       float sum_out[kVector];
 #pragma unroll
       for (int j = 0; j < kVector; ++j) {
-        sum_out[j] = element(residual_in, j) + (element(product_in, j) + element(bias_in, j));
+        sum_out[j] = element(residual_in, j) + (element(matmul_in, j) + element(bias_in, j));
         sum_rounded[k][j] = round_to<R>(sum_out[j]);
         row_sum += sum_rounded[k][j];
       }
@@ -162,15 +162,15 @@ __global__ void __launch_bounds__(kLanes* kRows)
 template <class... Parameters, class... Arguments>
 void launch_norm(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, std::size_t shared_bytes,
                  cudaStream_t stream, const Arguments&... arguments) {
-  const cuda::ProductLaunch launch{blocks, static_cast<int>(threads), 1, 1, shared_bytes};
+  const cuda::MatmulLaunch launch{blocks, static_cast<int>(threads), 1, 1, shared_bytes};
   allow_shared_memory(kernel, launch);
-  launch_product(kernel, launch, stream, true, static_cast<Parameters>(arguments)...);
+  launch_matmul(kernel, launch, stream, true, static_cast<Parameters>(arguments)...);
 }
 
 template <class R, int n>
-void launch_add_layernorm(const bf16* product, const NormForward<bf16, R>& t, std::int64_t m,
+void launch_add_layernorm(const bf16* matmul, const NormForward<bf16, R>& t, std::int64_t m,
                           cudaStream_t stream) {
-  launch_norm(add_layernorm_kernel<R, n>, static_cast<unsigned>(m / 4), 128, 0, stream, product, t);
+  launch_norm(add_layernorm_kernel<R, n>, static_cast<unsigned>(m / 4), 128, 0, stream, matmul, t);
 }
 
 template <class R, int n>

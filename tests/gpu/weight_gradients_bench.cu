@@ -1,4 +1,4 @@
-// Times the kernel of weight gradients against cuBLASLt's products one after the other, as a step's CUDA
+// Times the kernel of weight gradients against cuBLASLt's matmuls one after the other, as a step's CUDA
 // graph runs them. weight_gradients_tile and weight_gradients_pay (cuda/weight_gradients/geometry.h) follow
 // this table. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
@@ -23,21 +23,21 @@ class LibraryGradient {
                   float* d_w, unsigned char* workspace)
       : d_y_(d_y), x_(x), d_w_(d_w), workspace_(workspace) {
     check(cublasLtCreate(&handle_), "cublasLtCreate");
-    check(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    check(cublasLtMatmulDescCreate(&matmul_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     const cublasOperation_t transposed = CUBLAS_OP_T;
     check(
-        cublasLtMatmulDescSetAttribute(product_, CUBLASLT_MATMUL_DESC_TRANSB, &transposed, sizeof transposed),
+        cublasLtMatmulDescSetAttribute(matmul_, CUBLASLT_MATMUL_DESC_TRANSB, &transposed, sizeof transposed),
         "cublasLtMatmulDescSetAttribute");
     layout(x_layout_, CUDA_R_16BF, n, rows);
     layout(d_y_layout_, CUDA_R_16BF, m, rows);
     layout(d_w_layout_, CUDA_R_32F, n, m);
-    find_fastest(algorithm_, handle_, product_, x_layout_, d_y_layout_, d_w_layout_, kWorkspaceBytes,
+    find_fastest(algorithm_, handle_, matmul_, x_layout_, d_y_layout_, d_w_layout_, kWorkspaceBytes,
                  [this] { (*this)(); });
   }
 
   void operator()(cudaStream_t stream = nullptr) const {
     const float one = 1, zero = 0;
-    check(cublasLtMatmul(handle_, product_, &one, x_, x_layout_, d_y_, d_y_layout_, &zero, d_w_, d_w_layout_,
+    check(cublasLtMatmul(handle_, matmul_, &one, x_, x_layout_, d_y_, d_y_layout_, &zero, d_w_, d_w_layout_,
                          d_w_, d_w_layout_, &algorithm_, workspace_, kWorkspaceBytes, stream),
           "cublasLtMatmul");
   }
@@ -54,7 +54,7 @@ class LibraryGradient {
   float* d_w_;
   unsigned char* workspace_;
   cublasLtHandle_t handle_ = nullptr;
-  cublasLtMatmulDesc_t product_ = nullptr;
+  cublasLtMatmulDesc_t matmul_ = nullptr;
   cublasLtMatrixLayout_t x_layout_ = nullptr, d_y_layout_ = nullptr, d_w_layout_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
 };

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "cuda/weight_gradients/weight_gradients.cuh"
-#include "product_device.cuh"
+#include "matmul_device.cuh"
 
 namespace hydrac::test {
 
@@ -47,10 +47,10 @@ class WeightGradientsKernel {
   }
 
   void operator()(cudaStream_t stream = nullptr, bool behind_kernel = false) const {
-    launch_product(kKernel, kLaunch, stream, behind_kernel, given_);
+    launch_matmul(kKernel, kLaunch, stream, behind_kernel, given_);
   }
 
-  static constexpr cuda::ProductLaunch kLaunch = cuda::weight_gradients_launch(problem, tile);
+  static constexpr cuda::MatmulLaunch kLaunch = cuda::weight_gradients_launch(problem, tile);
   static constexpr int kPieces = cuda::weight_gradient_pieces(problem, tile);
 
  private:

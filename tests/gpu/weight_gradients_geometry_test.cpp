@@ -26,7 +26,7 @@ TEST(WeightGradients, BlocksFitAMultiprocessor) {
   for_problems([](const WeightGradientsProblem& p) {
     ASSERT_TRUE(weight_gradients_support(p));
     const WeightGradientTile tile = weight_gradients_tile(p);
-    const ProductLaunch launch = weight_gradients_launch(p, tile);
+    const MatmulLaunch launch = weight_gradients_launch(p, tile);
     EXPECT_LE(launch.shared_bytes, kSharedLimit);
     EXPECT_LE(launch.threads, 1024);
     EXPECT_EQ(launch.grid % launch.cluster, 0u);
@@ -81,7 +81,7 @@ TEST(WeightGradients, EachPieceIsOfOneWarpgroup) {
 }
 
 TEST(WeightGradients, ACopyMovesTheWidthOfTheSwizzle) {
-  const ProductMap map = weight_gradients_map(1000, 72, {3, 192, 4, 2, 1});
+  const MatmulMap map = weight_gradients_map(1000, 72, {3, 192, 4, 2, 1});
   EXPECT_EQ(map.box[0] * 2, 128);
   EXPECT_EQ(map.box[0] * map.box[1] * 2, WeightGradientTile::panel_bytes);
   EXPECT_EQ(map.size[0], 72);

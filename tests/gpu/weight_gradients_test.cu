@@ -4,7 +4,7 @@
 // after the other give. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/weight_gradients_test.cu -o weight_gradients_test
-#include "product_checks.cuh"
+#include "matmul_checks.cuh"
 #include "weight_gradients_device.cuh"
 
 namespace hydrac::test {

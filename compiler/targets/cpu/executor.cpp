@@ -8,7 +8,7 @@
 
 #include "codegen/cpu_program.h"
 #include "program/for_each_call.h"
-#include "program/for_each_product.h"
+#include "program/for_each_matmul.h"
 #include "runtime/program/after_call.h"
 #include "targets/executable/program_layout.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 using Launch = void (*)(void* const* arguments, int layer);
 
-runtime::Gemm product_of(const program::GemmShape& shape) {
+runtime::Gemm matmul_of(const program::GemmShape& shape) {
   runtime::Gemm gemm;
   gemm.m = shape.m;
   gemm.n = shape.n;
@@ -32,20 +32,19 @@ runtime::Gemm product_of(const program::GemmShape& shape) {
   return gemm;
 }
 
-// The products of one training step, each shape once: recomputation repeats shapes and must not change which
+// The matmuls of one training step, each shape once: recomputation repeats shapes and must not change which
 // library is chosen for them, or it would change results.
 std::vector<runtime::Gemm> shapes_of(const program::Program& program) {
   std::vector<runtime::Gemm> shapes;
-  for_each_product(program, program::Products::step, [&](const Call&, const program::GemmShape& shape) {
-    shapes.push_back(product_of(shape));
-  });
+  for_each_matmul(program, program::Matmuls::step,
+                  [&](const Call&, const program::GemmShape& shape) { shapes.push_back(matmul_of(shape)); });
   return shapes;
 }
 
 }  // namespace
 
 struct CpuProgram::Step {
-  Launch launch = nullptr;  // null: a product
+  Launch launch = nullptr;  // null: a matmul
   std::vector<void*> arguments;
   int layer = 0;
   runtime::Gemm gemm;
@@ -84,7 +83,7 @@ void CpuProgram::resolve() {
       if (call.kind == Call::Kind::launch)
         step.launch = launches[call.kernel];
       else
-        step.gemm = product_of(shape_at(call.gemm, iteration));
+        step.gemm = matmul_of(shape_at(call.gemm, iteration));
       for (ir::Use use : call.arguments) {
         step.arguments.push_back(arena() + plan::address(compiled().graph, compiled().plan, use, layer));
       }
@@ -128,7 +127,7 @@ runtime::RecordedChoices CpuProgram::choices() const {
 
 std::string CpuProgram::description() const {
   std::string text =
-      fmt::format("{} kernels {} in {:.1f} s, products by {}, {} threads", compiled().program.kernels.size(),
+      fmt::format("{} kernels {} in {:.1f} s, matmuls by {}, {} threads", compiled().program.kernels.size(),
                   library_.from_cache ? "from the cache" : "compiled", library_.seconds, blas_->name(),
                   compiled().threads);
   for (const std::string& note : blas_->notes()) text += "\nnote: " + note;

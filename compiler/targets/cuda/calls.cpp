@@ -4,7 +4,7 @@
 
 #include "driver/accesses.h"
 #include "program/for_each_call.h"
-#include "program/for_each_product.h"
+#include "program/for_each_matmul.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/tensor_map.h"
 #include "runtime/program/after_call.h"
@@ -32,8 +32,7 @@ std::vector<TensorMap> maps_of(const program::Kernel& kernel, const std::vector<
 }  // namespace
 
 ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange arena, CudaMachine& machine,
-                             const LoadedKernels& kernels, const Products& products,
-                             const cuda::Stream& stream)
+                             const LoadedKernels& kernels, const Matmuls& matmuls, const cuda::Stream& stream)
     : compiled_(compiled), machine_(machine), kernels_(kernels) {
   for (const program::Function& function : compiled.program.functions) {
     std::vector<ResolvedCall>& calls = functions_[function.name];
@@ -44,7 +43,7 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange
         resolved.arguments.push_back(arena.data + access.first);
       if (call.kind == Call::Kind::launch)
         resolved.maps = maps_of(compiled.program.kernels[call.kernel], resolved.arguments);
-      if (call.kind == Call::Kind::gemm) resolved.product = &products.at(shape_at(call.gemm, iteration));
+      if (call.kind == Call::Kind::gemm) resolved.matmul = &matmuls.at(shape_at(call.gemm, iteration));
       if (call.kind == Call::Kind::attention)
         resolved.attention = machine.attention_plan(call.attention, stream, arena);
       calls.push_back(std::move(resolved));
@@ -89,7 +88,7 @@ void ResolvedCalls::multiply(const ResolvedCall& call, const cuda::Stream& strea
   arguments.b = a[1];
   arguments.d = a[2];
   if (call.call->gemm.bias) arguments.bias = a[4];
-  machine_.gemms().run(*call.product, arguments, stream, a[3]);
+  machine_.gemms().run(*call.matmul, arguments, stream, a[3]);
 }
 
 void ResolvedCalls::attend(const ResolvedCall& call, const cuda::Stream& stream) const {

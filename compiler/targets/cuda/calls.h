@@ -1,4 +1,4 @@
-// The calls of a compiled program for a GPU, resolved: every pointer, kernel, product and attention plan that
+// The calls of a compiled program for a GPU, resolved: every pointer, kernel, matmul and attention plan that
 // each takes. Nothing is looked up while they run.
 #pragma once
 #include <map>
@@ -12,7 +12,7 @@
 #include "runtime/cudnn/attention.h"
 #include "targets/cuda/kernels.h"
 #include "targets/cuda/machine.h"
-#include "targets/cuda/products.h"
+#include "targets/cuda/matmuls.h"
 
 namespace hydrac::targets {
 
@@ -23,7 +23,7 @@ struct ResolvedCall {
   std::vector<void*> arguments = {};
   std::vector<TensorMap> maps = {};  // in place of the first arguments
   std::vector<program::Access> accesses = {};
-  const runtime::cuda::Gemm* product = nullptr;
+  const runtime::cuda::Gemm* matmul = nullptr;
   std::optional<runtime::cudnn::Plan> attention = {};
 };
 
@@ -32,7 +32,7 @@ class ResolvedCalls {
   // `arena`: the program's memory on the machine's GPU. All of these must outlive this. Planning attention
   // may overwrite the arena, on `stream`.
   ResolvedCalls(const driver::Compiled& compiled, runtime::cuda::DeviceRange arena, CudaMachine& machine,
-                const LoadedKernels& kernels, const Products& products, const runtime::cuda::Stream& stream);
+                const LoadedKernels& kernels, const Matmuls& matmuls, const runtime::cuda::Stream& stream);
 
   // Of a function, in the order in which they run.
   const std::vector<ResolvedCall>& of(const std::string& function) const { return functions_.at(function); }

@@ -26,10 +26,10 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
       CudaStepProgram(layout_of(compiled()), machine.context()),
       machine_(machine),
       compiling_(start_compiling_for(compiled().program, machine)),
-      products_(compiled().program, compiled().spec.optimizations.precision == spec::Precision::tf32,
-                machine.gemms(), stream(), {arena(), arena_bytes()}),
+      matmuls_(compiled().program, compiled().spec.optimizations.precision == spec::Precision::tf32,
+               machine.gemms(), stream(), {arena(), arena_bytes()}),
       kernels_(load_kernels(compiled().program, compiling_.get())),
-      calls_(compiled(), {arena(), arena_bytes()}, machine, kernels_, products_, stream()) {
+      calls_(compiled(), {arena(), arena_bytes()}, machine, kernels_, matmuls_, stream()) {
   use_graphs(compiled().spec.optimizations.cuda_graph);
   if (compiled().spec.optimizations.cuda_graph) capture_graphs();
 }
@@ -65,7 +65,7 @@ std::vector<CallTime> CudaProgram::timed(const std::string& function) {
 
 std::string CudaProgram::description() const {
   const size_t count = kernels_.kernels.size();
-  return fmt::format("{} kernels for {} in {:.1f} s ({} from the cache), products by {}{}", count,
+  return fmt::format("{} kernels for {} in {:.1f} s ({} from the cache), matmuls by {}{}", count,
                      machine_.device().name, kernels_.seconds, kernels_.from_cache,
                      machine_.gemms().version(), monitor().note().empty() ? "" : "; " + monitor().note());
 }

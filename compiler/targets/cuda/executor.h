@@ -1,5 +1,5 @@
 // Runs a compiled Program on a GPU: the runtime's CudaStepProgram with kernels that were compiled just now,
-// and the products and attention plans that the compiler chose.
+// and the matmuls and attention plans that the compiler chose.
 #pragma once
 #include <future>
 #include <memory>
@@ -16,7 +16,7 @@ namespace hydrac::targets {
 
 class CudaProgram final : public Executable, public runtime::cuda::CudaStepProgram {
  public:
-  // Compiles the kernels (or takes them from the cache), allocates the arena, chooses the products'
+  // Compiles the kernels (or takes them from the cache), allocates the arena, chooses the matmuls'
   // algorithms (measured in the arena, or from the cache). `machine` must outlive it. RunError when the GPU's
   // memory does not hold the plan.
   CudaProgram(driver::Compiled compiled, CudaMachine& machine);
@@ -41,8 +41,8 @@ class CudaProgram final : public Executable, public runtime::cuda::CudaStepProgr
   void enqueue(runtime::Function function) override;
 
   CudaMachine& machine_;
-  std::future<CompiledKernels> compiling_;  // while products are measured on the GPU
-  Products products_;
+  std::future<CompiledKernels> compiling_;  // while matmuls are measured on the GPU
+  Matmuls matmuls_;
   LoadedKernels kernels_;
   ResolvedCalls calls_;
 };

@@ -15,12 +15,12 @@ namespace hydrac::targets {
 // How long one call of a function took, by position in its unrolled list.
 struct CallTime {
   std::string section;
-  std::string name;   // the kernel's, or the product's shape
+  std::string name;   // the kernel's, or the matmul's shape
   std::string label;  // the tensor it makes
   double seconds = 0;
   double flop = 0;
   double bytes = 0;
-  bool multiplies_matrices = false;  // a product or attention
+  bool multiplies_matrices = false;  // a matmul or attention
 };
 
 class Executable {
@@ -48,7 +48,7 @@ class Executable {
   // Joules that the machine has used so far and watts that it is limited to, where it counts them.
   virtual std::optional<double> energy_joules() const { return std::nullopt; }
   virtual std::optional<double> power_limit_watts() const { return std::nullopt; }
-  // What the target computes a product with at best, flop a second, for the program's precision; 0 = unknown.
+  // What the target computes a matmul with at best, flop a second, for the program's precision; 0 = unknown.
   virtual double peak_flops() const = 0;
 
  private:

@@ -127,7 +127,7 @@ runtime::RopeTables LayoutMaker::rope() const {
           {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_position_embeddings}};
 }
 
-// 6 N + 6 * layers * width * T, as llm.c counts: N weights of matrix products, attention's mask counted once.
+// 6 N + 6 * layers * width * T, as llm.c counts: N weights of matmuls, attention's mask counted once.
 double LayoutMaker::flop_per_target() const {
   double weights = 0;
   for (const ir::Value& value : graph_.values) {

@@ -8,7 +8,7 @@ namespace hydrac::targets {
 // All elements of all parameters.
 int64_t parameter_count(const driver::Compiled& compiled);
 
-// Whether products multiply by a parameter: by matrices, but for embeddings that are only looked up. Model
+// Whether matmuls multiply by a parameter: by matrices, but for embeddings that are only looked up. Model
 // flop are counted by it.
 bool is_multiplied_by(const driver::Compiled& compiled, const ir::Value& parameter);
 

@@ -6,7 +6,7 @@
 
 namespace hydrac::cuda {
 
-// A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv product. Strides
+// A [B,T,heads,D] tensor read or written in place, for instance one third of a packed qkv matmul. Strides
 // count elements; the D elements of one head are contiguous. Data and strides are multiples of 16 bytes.
 template <class T>
 struct Heads {

@@ -12,8 +12,8 @@
 // in blocks of Config::threads with __launch_bounds__(threads, blocks_per_sm), launched as
 // attention_launch(problem, kernel) says. The hopper family compiles for sm_90a only, not sm_90. The forward
 // pass and the last two read alike: RowLoader (rows.cuh) brings tiles to shared memory, stream_tiles
-// (pipeline.cuh) moves on, a product policy (product_*.cuh) multiplies, softmax.cuh does what stands between
-// two products.
+// (pipeline.cuh) moves on, a matmul policy (matmul_*.cuh) multiplies, softmax.cuh does what stands between
+// two matmuls.
 #pragma once
 #include "cuda/attention/forward.cuh"
 #include "cuda/attention/gradients.cuh"

@@ -1,4 +1,4 @@
-// The query terms where queries are a product's columns: the gradients of keys need them so.
+// The query terms where queries are a matmul's columns: the gradients of keys need them so.
 #pragma once
 #include "cuda/attention/arguments.h"
 #include "cuda/attention/fragment.cuh"

@@ -3,8 +3,8 @@
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
 // a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
-// fragment that one product leaves is the operand that the next one takes. On Hopper both products run
-// asynchronously, so that one warpgroup's softmax hides behind another's products (Shah et al.:
+// fragment that one matmul leaves is the operand that the next one takes. On Hopper both matmuls run
+// asynchronously, so that one warpgroup's softmax hides behind another's matmuls (Shah et al.:
 // FlashAttention-3; 2024).
 #pragma once
 #include "cuda/attention/pipeline.cuh"
@@ -20,7 +20,7 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
                                                   Heads<const typename Config::Storage> v,
                                                   Heads<typename Config::Storage> out, float* lse,
                                                   const AttentionDropout& dropout) {
-  using Product = typename ProductOf<Config>::Type;
+  using Matmul = typename MatmulOf<Config>::Type;
   using Scores = typename Config::Scores;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
   constexpr int column_bytes = columns * Config::row_bytes;
@@ -31,9 +31,9 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
 
   const Place place;
   const QueryBlock<Config> block(shape);
-  RowLoader<Config, Product, Config::rows>(q.token_stride)
+  RowLoader<Config, Matmul, Config::rows>(q.token_stride)
       .start(queries, q.at(block.batch, block.first, block.head), block.count);
-  const RowLoader<Config, Product, columns> load_keys(k.token_stride), load_values(v.token_stride);
+  const RowLoader<Config, Matmul, columns> load_keys(k.token_stride), load_values(v.token_stride);
   const auto* k_from = k.at(block.batch, block.first_tile * columns, block.kv_head);
   const auto* v_from = v.at(block.batch, block.first_tile * columns, block.kv_head);
   const auto start = [&](int index, int stage) {
@@ -48,17 +48,17 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
   const float scale2 = Scores::factor(shape) * kLog2E;
   RunningSoftmax<row_tiles, Config::Mask::hides_earlier> softmax;
   Fragment<row_tiles, Config::padded_dim> sums;
-  typename Product::template Weights<columns> weights;
+  typename Matmul::template Weights<columns> weights;
   const auto multiply_scores = [&](Fragment<row_tiles, columns>& scores, int stage) {
-    Product::begin();
-    Product::template scores<columns>(scores, place, queries, keys + stage * column_bytes);
-    Product::commit();
+    Matmul::begin();
+    Matmul::template scores<columns>(scores, place, queries, keys + stage * column_bytes);
+    Matmul::commit();
   };
-  // From products to probabilities; whether earlier sums must be rescaled.
+  // From matmuls to probabilities; whether earlier sums must be rescaled.
   const auto apply_softmax = [&](Fragment<row_tiles, columns>& scores, int index,
                                  float(&rescale)[row_tiles][2]) {
     const int tile = block.first_tile + index;
-    score_products<Scores>(scores, shape);
+    score_matmuls<Scores>(scores, shape);
     if (block.needs_mask(tile)) {
       mask<typename Config::Mask, false>(scores, place, block.first, tile * columns, shape, -kInfinity);
     }
@@ -73,10 +73,10 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
     return moved;
   };
   const auto add_values = [&](int stage, bool add) {
-    Product::settle(sums);
-    Product::begin();
-    Product::template accumulate<columns>(sums, place, weights, values + stage * column_bytes, 0, add);
-    Product::commit();
+    Matmul::fence_operands(sums);
+    Matmul::begin();
+    Matmul::template accumulate<columns>(sums, place, weights, values + stage * column_bytes, 0, add);
+    Matmul::commit();
   };
 
   if constexpr (Config::family == AttentionFamily::hopper) {
@@ -86,40 +86,40 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape,
       Fragment<row_tiles, columns> scores;
       float rescale[row_tiles][2];
       multiply_scores(scores, stage);
-      Product::template wait<0>();
-      Product::settle(scores);
+      Matmul::template wait<0>();
+      Matmul::fence_operands(scores);
       apply_softmax(scores, 0, rescale);
-      Product::round(weights, scores);
+      Matmul::round(weights, scores);
     };
     const auto compute = [&](int index, int stage) {
       Fragment<row_tiles, columns> scores;
       float rescale[row_tiles][2];
       multiply_scores(scores, stage);
       add_values(before, index > 1);
-      Product::template wait<1>();
-      Product::settle(scores);
+      Matmul::template wait<1>();
+      Matmul::fence_operands(scores);
       const bool moved = apply_softmax(scores, index, rescale);
-      Product::template wait<0>();
-      Product::settle(sums);
+      Matmul::template wait<0>();
+      Matmul::fence_operands(sums);
       if (moved) sums.scale_rows(rescale);
-      Product::round(weights, scores);
+      Matmul::round(weights, scores);
       before = stage;
     };
-    stream_tiles<Config, Product>(block.tiles, start, first, compute);
+    stream_tiles<Config, Matmul>(block.tiles, start, first, compute);
     add_values(before, block.tiles > 1);
-    Product::template wait<0>();
-    Product::settle(sums);
+    Matmul::template wait<0>();
+    Matmul::fence_operands(sums);
   } else {
     const auto compute = [&](int index, int stage) {
       Fragment<row_tiles, columns> scores;
       float rescale[row_tiles][2];
       multiply_scores(scores, stage);
       if (apply_softmax(scores, index, rescale) && index > 0) sums.scale_rows(rescale);
-      Product::round(weights, scores);
+      Matmul::round(weights, scores);
       add_values(stage, index > 0);
     };
-    Product::clear(sums);
-    stream_tiles<Config, Product>(
+    Matmul::clear(sums);
+    stream_tiles<Config, Matmul>(
         block.tiles, start, [&](int stage) { compute(0, stage); }, compute);
   }
 

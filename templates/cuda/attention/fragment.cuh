@@ -1,10 +1,10 @@
-// The part of a product that a thread has in registers, and where it lies in the block's tile.
+// The part of a matmul that a thread has in registers, and where it lies in the block's tile.
 #pragma once
 #include "cuda/types.cuh"
 
 namespace hydrac::cuda {
 
-// All kernels see products [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
+// All kernels see matmuls [rows, N] as mma.sync leaves them in registers: a warp holds row_tiles times 16
 // rows, and in each 16x8 block element e of a thread is row lane / 4 + 8 * (e / 2), column 2 * (lane % 4) + e
 // % 2.
 template <int row_tiles, int N>

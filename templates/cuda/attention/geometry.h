@@ -9,7 +9,7 @@
 
 namespace hydrac::cuda {
 
-// What computes the matrix products.
+// What computes the matmuls.
 enum class AttentionFamily {
   plain,   // float multiply-adds: float32 storage, and every type on every chip
   mma,     // mma.sync on 16-bit types: bf16 from sm_80 on, f16 from sm_75 on
@@ -172,7 +172,7 @@ HYDRAC_FN constexpr std::uint64_t attention_shared_bytes(const AttentionProblem&
 namespace detail {
 
 // Measured on an H200. One warpgroup a block and several blocks a multiprocessor beat bigger blocks: blocks
-// drift apart, so that one's softmax runs beside another's products. More than 168 registers (3 blocks) or
+// drift apart, so that one's softmax runs beside another's matmuls. More than 168 registers (3 blocks) or
 // 128 (4) would cost a block.
 HYDRAC_FN constexpr AttentionTile hopper_tile(AttentionKernel kernel, const AttentionProblem& p) {
   const int head_dim = static_cast<int>(p.head_dim);

@@ -9,7 +9,7 @@ namespace hydrac::cuda {
 
 // Two warps, one for k, q and lse2, the other for v, d_out and delta: copy them to shared memory, as far
 // ahead as there is room. The first one takes the pieces of work. Threads wait for their own copies and make
-// them visible to products, so that those who multiply need not: a tile is announced when the next one's
+// them visible to matmuls, so that those who multiply need not: a tile is announced when the next one's
 // copies have begun.
 template <class Config>
 __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
@@ -33,7 +33,7 @@ __device__ __forceinline__ void load_gradient_tiles(const AttentionShape& shape,
       ptx::store_shared(shared.number(piece), static_cast<std::uint32_t>(number));
       barrier::arrive(shared.piece_full(piece));
     }
-    barrier::meet<64>(1);
+    barrier::block_sync<64>(1);
     const int number = shared.read_number(piece);
     if (number < 0) {
       barrier::arrive(shared.piece_full(piece));

@@ -2,12 +2,12 @@
 // The formulas stand in query_gradients.cuh, the order of the work in gradient_order.cuh.
 //
 // A block has two warpgroups that compute, each with 64 of the block's keys, and four warps that serve them.
-// Products are transposed (k q^T), so that what one leaves in registers is what the next takes; d_s goes
+// Matmuls are transposed (k q^T), so that what one leaves in registers is what the next takes; d_s goes
 // through shared memory, because d_q sums over the keys of both. The warpgroups take turns: while one's
-// products run, the other makes probabilities.
+// matmuls run, the other makes probabilities.
 #pragma once
 #include "cuda/attention/gradient_helpers.cuh"
-#include "cuda/attention/product_wgmma.cuh"
+#include "cuda/attention/matmul_wgmma.cuh"
 #include "cuda/attention/transposed_scores.cuh"
 
 namespace hydrac::cuda {
@@ -19,7 +19,7 @@ struct GradientOutputs {
   float* query_sums;  // GradientWorkspace::sums
 };
 
-// A tile on its way through the products: scores first, then d_k and d_v, then d_q.
+// A tile on its way through the matmuls: scores first, then d_k and d_v, then d_q.
 struct TileInWork {
   bool exists, is_first, is_last;  // of its piece
   int piece;
@@ -31,7 +31,7 @@ template <class Config>
 class GradientWarpgroup {
  public:
   using Storage = typename Config::Storage;
-  using Product = WgmmaProduct<Config>;
+  using Matmul = WgmmaMatmul<Config>;
 
   __device__ __forceinline__ GradientWarpgroup(const AttentionShape& shape,
                                                const GradientShared<Config>& shared,
@@ -39,17 +39,17 @@ class GradientWarpgroup {
                                                const AttentionDropout& dropout)
       : shape_(shape), shared_(shared), to_(to), dropout_(dropout), own_(place_.warp / 4), in_group_(place_) {
     in_group_.warp = place_.warp % 4;
-    Product::round(weights_, Fragment<1, kColumns>{});
-    Product::round(d_weights_, Fragment<1, kColumns>{});
+    Matmul::round(weights_, Fragment<1, kColumns>{});
+    Matmul::round(d_weights_, Fragment<1, kColumns>{});
   }
 
-  // Takes the tiles of all pieces. In round n the products of three tiles run: scores of tile n, d_k and d_v
+  // Takes the tiles of all pieces. In round n the matmuls of three tiles run: scores of tile n, d_k and d_v
   // of the one before, d_q of the one before that.
   __device__ __forceinline__ void run() {
     TileInWork now{}, before{}, oldest{};
     int left = 0, piece = -1;
     bool more = true;
-    if (own_ == 1) barrier::pass_by<Config::threads>(kMyProducts);
+    if (own_ == 1) barrier::block_arrive<Config::threads>(kMyMatmuls);
 #pragma unroll 1
     for (int count = 0; count == 0 || now.exists || before.exists; ++count) {
       oldest = before, before = now;
@@ -72,18 +72,19 @@ class GradientWarpgroup {
         now.is_last = --left == 0;
         barrier::wait(shared_.tile_full(count), count / Config::stages);
       }
-      barrier::meet<Config::threads>(kMyProducts + own_);
-      begin_products(count, now, before, oldest);
+      barrier::block_sync<Config::threads>(kMyMatmuls + own_);
+      begin_matmuls(count, now, before, oldest);
       // The last round of the second has no other behind it.
-      if (own_ == 0 || now.exists || before.exists) barrier::pass_by<Config::threads>(kMyProducts + 1 - own_);
-      Terms lse2;  // on their way while the products run
+      if (own_ == 0 || now.exists || before.exists)
+        barrier::block_arrive<Config::threads>(kMyMatmuls + 1 - own_);
+      Terms lse2;  // on their way while the matmuls run
       lse2.load(shared_.terms(count), in_group_);
-      Product::template wait<2>();  // scores, value sums and gradients
+      Matmul::template wait<2>();  // scores, value sums and gradients
       make_d_scores(count, now, lse2);
-      Product::template wait<1>();  // key sums: their operand's registers are needed
-      Product::round(d_weights_, gradients_);
+      Matmul::template wait<1>();  // key sums: their operand's registers are needed
+      Matmul::round(d_weights_, gradients_);
       store_d_scores(count);
-      Product::template wait<0>();
+      Matmul::template wait<0>();
       if (place_.lane == 0) {
         if (before.exists) barrier::arrive(shared_.tile_empty(count - 1));
         if (oldest.exists && oldest.is_last) barrier::arrive(shared_.piece_empty(oldest.piece));
@@ -96,26 +97,25 @@ class GradientWarpgroup {
  private:
   using Terms = ColumnTerms<Config::columns>;
   static constexpr int kColumns = Config::columns, kDim = Config::head_dim;
-  static constexpr int kMyProducts =
-      2;  // and 3: the block's barriers at which warpgroups wait for their turn
+  static constexpr int kMyMatmuls = 2;  // and 3: the block's barriers at which warpgroups wait for their turn
 
-  // Where there is no tile, the products of what lies there are not used: the first tile of a piece
+  // Where there is no tile, the matmuls of what lies there are not used: the first tile of a piece
   // overwrites its sums.
-  __device__ __forceinline__ void begin_products(int count, const TileInWork& now, const TileInWork& before,
-                                                 const TileInWork& oldest) {
-    Product::settle(value_sums_);
-    Product::settle(key_sums_);
-    Product::begin();
-    Product::template scores<kColumns>(scores_, place_, shared_.keys(now.piece), shared_.queries(count));
-    Product::commit();
-    Product::template accumulate<kColumns>(value_sums_, place_, weights_, shared_.d_outs(count - 1), 0,
-                                           !before.is_first);
-    Product::commit();
-    Product::template scores<kColumns>(gradients_, place_, shared_.values(now.piece), shared_.d_outs(count));
-    Product::commit();
-    Product::template accumulate<kColumns>(key_sums_, place_, d_weights_, shared_.queries(count - 1), 0,
-                                           !before.is_first);
-    Product::commit();
+  __device__ __forceinline__ void begin_matmuls(int count, const TileInWork& now, const TileInWork& before,
+                                                const TileInWork& oldest) {
+    Matmul::fence_operands(value_sums_);
+    Matmul::fence_operands(key_sums_);
+    Matmul::begin();
+    Matmul::template scores<kColumns>(scores_, place_, shared_.keys(now.piece), shared_.queries(count));
+    Matmul::commit();
+    Matmul::template accumulate<kColumns>(value_sums_, place_, weights_, shared_.d_outs(count - 1), 0,
+                                          !before.is_first);
+    Matmul::commit();
+    Matmul::template scores<kColumns>(gradients_, place_, shared_.values(now.piece), shared_.d_outs(count));
+    Matmul::commit();
+    Matmul::template accumulate<kColumns>(key_sums_, place_, d_weights_, shared_.queries(count - 1), 0,
+                                          !before.is_first);
+    Matmul::commit();
     // d_s k, half of the columns.
 #pragma unroll
     for (int k = 0; k < Config::rows / 16; ++k) {
@@ -124,28 +124,28 @@ class GradientWarpgroup {
           query_sum_.at[0], wgmma::descriptor(shared_.d_scores(count - 2), 0, panel + column_bytes),
           wgmma::descriptor(shared_.keys(oldest.piece) + own_ * kDim, 0, k * 16 * 128), k > 0);
     }
-    Product::commit();
+    Matmul::commit();
   }
 
   // From scores and d_out v^T to probabilities, rounded, and d_s. Zeros where no query sees a key of the
-  // warpgroup, such as the second one's last tile of a piece under the causal mask. Its products run all the
+  // warpgroup, such as the second one's last tile of a piece under the causal mask. Its matmuls run all the
   // same; left out by a branch, the kernel was as fast (-0.5% to +1.5% on an H200).
   __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now, const Terms& lse2) {
-    Product::settle(scores_);
-    Product::settle(gradients_);
+    Matmul::fence_operands(scores_);
+    Matmul::fence_operands(gradients_);
     const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
     const TokenRange queries{query, query + kColumns}, keys{own_key, own_key + 64};
     if (!now.exists || !sees_any<typename Config::Mask>(shape_, queries, keys)) {
       scores_.clear();
       gradients_.clear();
-      Product::round(weights_, scores_);
+      Matmul::round(weights_, scores_);
       return;
     }
     const TransposedTile<Config> tile{in_group_, now.tile.batch, now.tile.head, own_key, query};
     Fragment<1, kColumns> after_dropout;
     tile.make_probabilities(scores_, after_dropout, lse2, shape_, dropout_,
                             !sees_all<typename Config::Mask>(shape_, queries, keys));
-    Product::round(weights_, after_dropout);
+    Matmul::round(weights_, after_dropout);
     Terms delta;
     delta.load(shared_.terms(count) + kColumns * 4, in_group_);
     tile.make_d_scores(gradients_, scores_, delta, dropout_);
@@ -154,13 +154,13 @@ class GradientWarpgroup {
   // The warpgroup's panel of d_s, queries as rows.
   __device__ __forceinline__ void store_d_scores(int count) {
     store_transposed(shared_.d_scores(count) + own_ * (kColumns * 128), in_group_, d_weights_.at[0]);
-    Product::publish_tiles();
+    Matmul::publish_tiles();
   }
 
   // Adds the warpgroup's half of a tile's d_q to the sum in memory, when it is the block's turn. The first
   // block of keys that the queries see stores, the last one adds the sum to its own and writes d_q.
   __device__ __forceinline__ void add_query_sum(int count, const GradientTile& tile) {
-    Product::settle(query_sum_);
+    Matmul::fence_operands(query_sum_);
     barrier::wait(shared_.has_turn(count), count / 4);
     const int thread = own_ * (kColumns * kDim / 2) + static_cast<int>(threadIdx.x) % 128 * 4;
     const bool is_first = tile.block == tile.template first_block<typename Config::Mask>(shape_);
@@ -195,8 +195,8 @@ class GradientWarpgroup {
 
   // d_k and d_v of a piece's keys.
   __device__ __forceinline__ void store_key_sums(const GradientTile& tile) {
-    Product::settle(key_sums_);
-    Product::settle(value_sums_);
+    Matmul::fence_operands(key_sums_);
+    Matmul::fence_operands(value_sums_);
     const int first = tile.first_key(), valid = valid_rows<Config::rows>(shape_.tokens, first);
     const float key_factor[1][2] = {{shape_.scale, shape_.scale}};
     const float value_scale = Config::has_dropout ? dropout_.keep_scale : 1.0f;
@@ -217,7 +217,7 @@ class GradientWarpgroup {
   Fragment<1, kColumns> scores_, gradients_;
   Fragment<1, kDim> key_sums_, value_sums_;
   Fragment<1, kDim / 2> query_sum_;
-  typename Product::template Weights<kColumns> weights_, d_weights_;
+  typename Matmul::template Weights<kColumns> weights_, d_weights_;
 };
 
 // Launch: attention_launch(problem, AttentionKernel::gradients), after query_terms with the same workspace of

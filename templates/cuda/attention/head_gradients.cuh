@@ -8,7 +8,7 @@
 // the next head take their place.
 #pragma once
 #include "cuda/attention/head_loader.cuh"
-#include "cuda/attention/product_wgmma.cuh"
+#include "cuda/attention/matmul_wgmma.cuh"
 #include "cuda/attention/token_sums.cuh"
 #include "cuda/attention/transposed_scores.cuh"
 
@@ -19,7 +19,7 @@ template <class Config, bool sums_tokens>
 class HeadWarpgroup {
  public:
   using Storage = typename Config::Storage;
-  using Product = WgmmaProduct<Config>;
+  using Matmul = WgmmaMatmul<Config>;
   using Shared = HeadShared<Config>;
 
   __device__ __forceinline__ HeadWarpgroup(const AttentionShape& shape, const Shared& shared,
@@ -99,14 +99,14 @@ class HeadWarpgroup {
       const int number = Shared::number(count, i);
       barrier::wait(shared_.full(number), Shared::phase(number));
       Fragment<1, kRows> scores, gradients;
-      Product::begin();
-      Product::template scores<kRows>(scores, in_group_, shared_.keys(key_number), shared_.queries(number));
-      Product::commit();
-      Product::template scores<kRows>(gradients, in_group_, shared_.values(key_number),
-                                      shared_.d_outs(number));
-      Product::commit();
-      Product::template wait<1>();  // also for d_k and d_v of the tile before
-      Product::settle(scores);
+      Matmul::begin();
+      Matmul::template scores<kRows>(scores, in_group_, shared_.keys(key_number), shared_.queries(number));
+      Matmul::commit();
+      Matmul::template scores<kRows>(gradients, in_group_, shared_.values(key_number),
+                                     shared_.d_outs(number));
+      Matmul::commit();
+      Matmul::template wait<1>();  // also for d_k and d_v of the tile before
+      Matmul::fence_operands(scores);
       if (Config::causal && is_last(key_tile) && add) arrive(shared_.empty(Shared::number(count, i + 1)));
       barrier::wait(shared_.has_terms(number), Shared::phase(number));
       const TransposedTile<Config> tile{in_group_, batch_, head_, key_tile * kRows, i * kRows};
@@ -116,31 +116,31 @@ class HeadWarpgroup {
       const TokenRange queries{i * kRows, (i + 1) * kRows}, keys{key_tile * kRows, (key_tile + 1) * kRows};
       const bool masked = !sees_all<typename Config::Mask>(shape_, queries, keys);
       tile.make_probabilities(scores, after_dropout, lse2, shape_, dropout_, masked);
-      typename Product::template Weights<kRows> weights, d_weights;
-      Product::round(weights, after_dropout);
-      Product::settle(value_sums);
-      Product::begin();
-      Product::template accumulate<kRows>(value_sums, in_group_, weights, shared_.d_outs(number), 0, add);
-      Product::commit();
-      Product::template wait<1>();
-      Product::settle(gradients);
+      typename Matmul::template Weights<kRows> weights, d_weights;
+      Matmul::round(weights, after_dropout);
+      Matmul::fence_operands(value_sums);
+      Matmul::begin();
+      Matmul::template accumulate<kRows>(value_sums, in_group_, weights, shared_.d_outs(number), 0, add);
+      Matmul::commit();
+      Matmul::template wait<1>();
+      Matmul::fence_operands(gradients);
       delta.load(shared_.terms(number) + kRows * 4, in_group_);
       tile.make_d_scores(gradients, scores, delta, dropout_);
-      Product::round(d_weights, gradients);
+      Matmul::round(d_weights, gradients);
       store_d_scores(i, key_tile, count, d_weights);
-      Product::settle(key_sums);
-      Product::begin();
-      Product::template accumulate<kRows>(key_sums, in_group_, d_weights, shared_.queries(number), 0, add);
-      Product::commit();
+      Matmul::fence_operands(key_sums);
+      Matmul::begin();
+      Matmul::template accumulate<kRows>(key_sums, in_group_, d_weights, shared_.queries(number), 0, add);
+      Matmul::commit();
       add = true;
     }
-    Product::template wait<0>();
+    Matmul::template wait<0>();
     if (kTiles > 1 && is_last(key_tile)) {
       for (int i = Config::causal ? key_tile : kTiles - 1; i >= 0; --i)
         arrive(shared_.empty(Shared::number(count, i)));
     }
-    Product::settle(key_sums);
-    Product::settle(value_sums);
+    Matmul::fence_operands(key_sums);
+    Matmul::fence_operands(value_sums);
     store(tensors_.d_k, key_tile, key_sums, shape_.scale, totals_[1]);
     store(tensors_.d_v, key_tile, value_sums, Config::has_dropout ? dropout_.keep_scale : 1.0f, totals_[2]);
   }
@@ -152,22 +152,22 @@ class HeadWarpgroup {
     if constexpr (kTiles > 1) {
       shared_.wait_for_room(query_tile, key_tile, count);
     } else {
-      barrier::meet<Config::threads>(1);  // those of the head before are multiplied
+      barrier::block_sync<Config::threads>(1);  // those of the head before are multiplied
     }
     store_transposed(shared_.d_scores(query_tile, key_tile), in_group_, d_scores.at[0]);
-    Product::publish_tiles();
+    Matmul::publish_tiles();
     if constexpr (kTiles > 1) {
       __syncwarp();
       arrive(shared_.has_d_scores(query_tile));
     } else {
-      barrier::meet<Config::threads>(1);
+      barrier::block_sync<Config::threads>(1);
     }
   }
 
   // d_q of a tile of queries.
   __device__ __forceinline__ void make_query_gradients(int query_tile, int count) {
     Fragment<1, kDim> sums;
-    Product::begin();
+    Matmul::begin();
 #pragma unroll 1
     for (int i = 0; i <= (Config::causal ? query_tile : kTiles - 1); ++i) {
       const std::uint32_t keys = shared_.keys(Shared::number(count, i));
@@ -178,15 +178,15 @@ class HeadWarpgroup {
                                             wgmma::descriptor(keys, 0, k * 16 * 128), i + k > 0);
       }
     }
-    Product::commit();
-    Product::template wait<0>();
+    Matmul::commit();
+    Matmul::template wait<0>();
     if (kTiles > 1) arrive(shared_.multiplied(query_tile));
     if (Config::causal) {
       arrive(shared_.empty(Shared::number(count, query_tile)));
     } else if (query_tile == 0) {
       for (int i = 0; i < kTiles; ++i) arrive(shared_.empty(Shared::number(count, i)));
     }
-    Product::settle(sums);
+    Matmul::fence_operands(sums);
     store(tensors_.d_q, query_tile, sums, shape_.scale, totals_[0]);
   }
 
@@ -199,8 +199,8 @@ class HeadWarpgroup {
     if constexpr (sums_tokens) {
       Fragment<1, kDim> scaled = sums;
       scaled.scale_rows(factor);
-      typename Product::template Weights<kDim> rounded;
-      Product::round(rounded, scaled);
+      typename Matmul::template Weights<kDim> rounded;
+      Matmul::round(rounded, scaled);
       totals.add(rounded.at[0], in_group_.lane);
     }
   }

@@ -1,7 +1,7 @@
 // The warps that bring heads to shared memory for attention_head_gradients, and their query terms.
 #pragma once
 #include "cuda/attention/head_shared.cuh"
-#include "cuda/attention/product_wgmma.cuh"
+#include "cuda/attention/matmul_wgmma.cuh"
 #include "cuda/attention/rows.cuh"
 #include "cuda/attention/softmax.cuh"
 
@@ -94,12 +94,12 @@ class HeadLoader {
                         min(tile * kRows + warp_ * 16 + lane_ % 16, last)];
   }
 
-  // Waits for the tiles of that number, behind which `pending` others are begun, and says that products may
+  // Waits for the tiles of that number, behind which `pending` others are begun, and says that matmuls may
   // read them; then for the other three warps, whose tiles are needed for the terms.
   template <int pending>
   __device__ __forceinline__ void finish(int number) {
     ptx::wait_copies<pending>();
-    WgmmaProduct<Config>::publish_tiles();
+    WgmmaMatmul<Config>::publish_tiles();
     __syncwarp();
     if (lane_ == 0) barrier::arrive(shared_.full(number));
     barrier::wait(shared_.full(number), Shared::phase(number));

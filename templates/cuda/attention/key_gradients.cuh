@@ -2,7 +2,7 @@
 // d_v = (f P)^T d_out and d_k = scale * d_s^T q.
 //
 // A block of threads owns rows of keys and goes through the queries that may see them, of every head that
-// shares the kv head, in one order: the gradients of grouped heads are summed in registers. Products are
+// shares the kv head, in one order: the gradients of grouped heads are summed in registers. Matmuls are
 // transposed (k q^T), so that again what one leaves in registers is what the next takes.
 #pragma once
 #include "cuda/attention/pipeline.cuh"
@@ -44,7 +44,7 @@ __device__ __forceinline__ void attention_key_gradients(
     Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
     Heads<const typename Config::Storage> d_out, const QueryTerms* terms, Heads<typename Config::Storage> d_k,
     Heads<typename Config::Storage> d_v, const AttentionDropout& dropout) {
-  using Product = typename ProductOf<Config>::Type;
+  using Matmul = typename MatmulOf<Config>::Type;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns, stages = Config::tile.stages;
   constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
   constexpr int part_dim = (Config::padded_dim / Config::tile.parts + 15) / 16 * 16;
@@ -58,11 +58,11 @@ __device__ __forceinline__ void attention_key_gradients(
   const Place place;
   const KeyBlock<Config> block(shape);
   const int group = shape.heads / shape.kv_heads;
-  RowLoader<Config, Product, Config::rows>(k.token_stride)
+  RowLoader<Config, Matmul, Config::rows>(k.token_stride)
       .start(keys, k.at(block.batch, block.first, block.kv_head), block.count);
-  RowLoader<Config, Product, Config::rows>(v.token_stride)
+  RowLoader<Config, Matmul, Config::rows>(v.token_stride)
       .start(values, v.at(block.batch, block.first, block.kv_head), block.count);
-  const RowLoader<Config, Product, columns> load_queries(q.token_stride), load_d_outs(d_out.token_stride);
+  const RowLoader<Config, Matmul, columns> load_queries(q.token_stride), load_d_outs(d_out.token_stride);
 
   // Queries past the sequence are zeros with zero terms, and add nothing.
   const int first_query = block.first_tile * columns;
@@ -87,50 +87,50 @@ __device__ __forceinline__ void attention_key_gradients(
   int head = block.kv_head * group, query = first_query;
   const auto compute = [&](int index, int stage) {
     Fragment<row_tiles, columns> scores, gradients;
-    Product::template wait<0>();  // d_k of the tile before: its operand's registers are needed
-    Product::begin();
-    Product::template scores<columns>(scores, place, keys, queries + stage * column_bytes);
-    Product::commit();
-    Product::template scores<columns>(gradients, place, values, d_outs + stage * column_bytes);
-    Product::commit();
+    Matmul::template wait<0>();  // d_k of the tile before: its operand's registers are needed
+    Matmul::begin();
+    Matmul::template scores<columns>(scores, place, keys, queries + stage * column_bytes);
+    Matmul::commit();
+    Matmul::template scores<columns>(gradients, place, values, d_outs + stage * column_bytes);
+    Matmul::commit();
     const TransposedTile<Config> tile{place, block.batch, head, block.first, query};
     const std::uint32_t tile_terms = column_terms + stage * columns * static_cast<int>(sizeof(QueryTerms));
     ColumnTerms<columns> lse2, delta;
-    Product::template wait<1>();  // probabilities are made while d_out v^T is computed
-    Product::settle(scores);
+    Matmul::template wait<1>();  // probabilities are made while d_out v^T is computed
+    Matmul::fence_operands(scores);
     Fragment<row_tiles, columns> after_dropout;
     lse2.load(tile_terms, place);
     tile.make_probabilities(scores, after_dropout, lse2, shape, dropout,
                             !sees_all<typename Config::Mask>(shape, {query, query + columns},
                                                              {block.first, block.first + Config::rows}));
-    typename Product::template Weights<columns> weights;
-    Product::round(weights, after_dropout);
-    Product::settle(value_sums);
-    Product::begin();
-    Product::template accumulate<columns>(value_sums, place, weights, d_outs + stage * column_bytes,
-                                          first_column, index > 0);
-    Product::commit();
-    Product::template wait<0>();
-    Product::settle(gradients);
+    typename Matmul::template Weights<columns> weights;
+    Matmul::round(weights, after_dropout);
+    Matmul::fence_operands(value_sums);
+    Matmul::begin();
+    Matmul::template accumulate<columns>(value_sums, place, weights, d_outs + stage * column_bytes,
+                                         first_column, index > 0);
+    Matmul::commit();
+    Matmul::template wait<0>();
+    Matmul::fence_operands(gradients);
     delta.load(tile_terms + columns * 4, place);
     tile.make_d_scores(gradients, scores, delta, dropout);
-    typename Product::template Weights<columns> d_weights;
-    Product::round(d_weights, gradients);
-    Product::settle(key_sums);
-    Product::begin();
-    Product::template accumulate<columns>(key_sums, place, d_weights, queries + stage * column_bytes,
-                                          first_column, index > 0);
-    Product::commit();
+    typename Matmul::template Weights<columns> d_weights;
+    Matmul::round(d_weights, gradients);
+    Matmul::fence_operands(key_sums);
+    Matmul::begin();
+    Matmul::template accumulate<columns>(key_sums, place, d_weights, queries + stage * column_bytes,
+                                         first_column, index > 0);
+    Matmul::commit();
     query += columns;
     if (query >= block.end_query) query = first_query, ++head;
   };
   const auto first = [&](int stage) { compute(0, stage); };
-  Product::clear(key_sums);
-  Product::clear(value_sums);
-  stream_tiles<Config, Product>(group * block.tiles, start, first, compute);
-  Product::template wait<0>();
-  Product::settle(key_sums);
-  Product::settle(value_sums);
+  Matmul::clear(key_sums);
+  Matmul::clear(value_sums);
+  stream_tiles<Config, Matmul>(group * block.tiles, start, first, compute);
+  Matmul::template wait<0>();
+  Matmul::fence_operands(key_sums);
+  Matmul::fence_operands(value_sums);
 
   float key_factor[row_tiles][2], value_factor[row_tiles][2];
 #pragma unroll

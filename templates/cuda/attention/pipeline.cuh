@@ -1,7 +1,7 @@
 // The loop that all attention kernels share: tiles of the side that a block does not own stream through
 // shared memory.
 #pragma once
-#include "cuda/attention/product.cuh"
+#include "cuda/attention/matmul.cuh"
 #include "cuda/attention/rows.cuh"
 #include "hydrac/random.h"
 
@@ -10,14 +10,14 @@ namespace hydrac::cuda {
 // The caller has called start(0, 0), which begins the copies of tile 0. Calls start(index, stage) for the
 // other tiles, counted from the first one that is visited, first(stage) when tile 0 is there and
 // compute(index, stage) for each tile after it. With more than one stage the next tile's copies run while one
-// computes. With three, products may still read a tile while the next one computes.
-template <class Config, class Product, class Start, class First, class Compute>
+// computes. With three, matmuls may still read a tile while the next one computes.
+template <class Config, class Matmul, class Start, class First, class Compute>
 __device__ __forceinline__ void stream_tiles(int count, Start&& start, First&& first, Compute&& compute) {
   constexpr int stages = Config::tile.stages;
   static_assert(Config::family != AttentionFamily::hopper || stages == 3);
   const auto receive = [] {
     ptx::wait_copies();
-    Product::publish_tiles();
+    Matmul::publish_tiles();
     __syncthreads();
   };
   receive();

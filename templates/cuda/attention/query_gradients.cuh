@@ -1,11 +1,11 @@
 // The first half of attention's backward: d_q, and the query terms that the second half reads.
 //
 // Probabilities are recomputed from q, k and lse. With P the probabilities, f the dropout factors (0 or
-// keep_scale), s' the slope of the scores and delta = rowsum(d_out * out):
+// keep_scale), s' the derivative of the scores and delta = rowsum(d_out * out):
 //   d_s = s' * P * (f * (d_out v^T) - delta),  d_q = scale * d_s k.
 // The backward pass is two kernels, one that owns queries and one that owns keys: scores and d_out v^T are
-// computed twice, seven products instead of five, but nothing is summed across blocks. So it is deterministic
-// without atomics or partial sums in memory, and d_s goes from one product to the next in registers.
+// computed twice, seven matmuls instead of five, but nothing is summed across blocks. So it is deterministic
+// without atomics or partial sums in memory, and d_s goes from one matmul to the next in registers.
 #pragma once
 #include "cuda/attention/pipeline.cuh"
 #include "cuda/attention/query_terms.cuh"
@@ -20,7 +20,7 @@ __device__ __forceinline__ void attention_query_gradients(
     Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
     Heads<const typename Config::Storage> out, const float* lse, Heads<const typename Config::Storage> d_out,
     Heads<typename Config::Storage> d_q, QueryTerms* terms, const AttentionDropout& dropout) {
-  using Product = typename ProductOf<Config>::Type;
+  using Matmul = typename MatmulOf<Config>::Type;
   using Scores = typename Config::Scores;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;
   constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;
@@ -34,10 +34,10 @@ __device__ __forceinline__ void attention_query_gradients(
   const Place place;
   const QueryBlock<Config> block(shape);
   const auto* d_out_from = d_out.at(block.batch, block.first, block.head);
-  RowLoader<Config, Product, Config::rows>(q.token_stride)
+  RowLoader<Config, Matmul, Config::rows>(q.token_stride)
       .start(queries, q.at(block.batch, block.first, block.head), block.count);
-  RowLoader<Config, Product, Config::rows>(d_out.token_stride).start(d_outs, d_out_from, block.count);
-  const RowLoader<Config, Product, columns> load_keys(k.token_stride), load_values(v.token_stride);
+  RowLoader<Config, Matmul, Config::rows>(d_out.token_stride).start(d_outs, d_out_from, block.count);
+  const RowLoader<Config, Matmul, columns> load_keys(k.token_stride), load_values(v.token_stride);
   const auto* k_from = k.at(block.batch, block.first_tile * columns, block.kv_head);
   const auto* v_from = v.at(block.batch, block.first_tile * columns, block.kv_head);
   const auto start = [&](int index, int stage) {
@@ -72,25 +72,25 @@ __device__ __forceinline__ void attention_query_gradients(
   const auto compute = [&](int index, int stage) {
     const int tile = block.first_tile + index;
     Fragment<row_tiles, columns> scores, gradients;
-    Product::template wait<0>();  // d_q of the tile before: its operand's registers are needed
-    Product::begin();
-    Product::template scores<columns>(scores, place, queries, keys + stage * column_bytes);
-    Product::commit();
-    Product::template scores<columns>(gradients, place, d_outs, values + stage * column_bytes);
-    Product::commit();
-    Product::template wait<1>();  // probabilities are made while d_out v^T is computed
-    Product::settle(scores);
-    score_products<Scores>(scores, shape);
+    Matmul::template wait<0>();  // d_q of the tile before: its operand's registers are needed
+    Matmul::begin();
+    Matmul::template scores<columns>(scores, place, queries, keys + stage * column_bytes);
+    Matmul::commit();
+    Matmul::template scores<columns>(gradients, place, d_outs, values + stage * column_bytes);
+    Matmul::commit();
+    Matmul::template wait<1>();  // probabilities are made while d_out v^T is computed
+    Matmul::fence_operands(scores);
+    score_matmuls<Scores>(scores, shape);
     for_elements<row_tiles, columns>([&](int m, int n, int e) {
       float& x = scores.at[m][n][e];
       const float probability = ptx::exp2(fma(x, scale2, -own[m][e / 2].lse2));
-      x = Scores::is_linear ? probability : probability * Scores::slope(x);
+      x = Scores::is_linear ? probability : probability * Scores::derivative(x);
     });
     if (block.needs_mask(tile)) {
       mask<typename Config::Mask, false>(scores, place, block.first, tile * columns, shape, 0.0f);
     }
-    Product::template wait<0>();
-    Product::settle(gradients);
+    Matmul::template wait<0>();
+    Matmul::fence_operands(gradients);
     if constexpr (Config::has_dropout) {
       const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
       for_kept<false, row_tiles, columns>(dropout, dropout_index, place, block.first, tile * columns,
@@ -102,18 +102,18 @@ __device__ __forceinline__ void attention_query_gradients(
     for_elements<row_tiles, columns>([&](int m, int n, int e) {
       gradients.at[m][n][e] = scores.at[m][n][e] * (gradients.at[m][n][e] - own[m][e / 2].delta);
     });
-    typename Product::template Weights<columns> weights;
-    Product::round(weights, gradients);
-    Product::settle(sums);
-    Product::begin();
-    Product::template accumulate<columns>(sums, place, weights, keys + stage * column_bytes, 0, index > 0);
-    Product::commit();
+    typename Matmul::template Weights<columns> weights;
+    Matmul::round(weights, gradients);
+    Matmul::fence_operands(sums);
+    Matmul::begin();
+    Matmul::template accumulate<columns>(sums, place, weights, keys + stage * column_bytes, 0, index > 0);
+    Matmul::commit();
   };
   const auto first = [&](int stage) { compute(0, stage); };
-  Product::clear(sums);
-  stream_tiles<Config, Product>(block.tiles, start, first, compute);
-  Product::template wait<0>();
-  Product::settle(sums);
+  Matmul::clear(sums);
+  stream_tiles<Config, Matmul>(block.tiles, start, first, compute);
+  Matmul::template wait<0>();
+  Matmul::fence_operands(sums);
 
   float factor[row_tiles][2];
 #pragma unroll

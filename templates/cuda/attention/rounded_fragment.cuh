@@ -1,11 +1,11 @@
-// What products of 16-bit numbers take from registers.
+// What matmuls of 16-bit numbers take from registers.
 #pragma once
 #include "cuda/attention/fragment.cuh"
 #include "cuda/ptx.cuh"
 
 namespace hydrac::cuda {
 
-// The left side of a product, made of the sums of another.
+// The left side of a matmul, made of the sums of another.
 template <class Storage, int row_tiles>
 struct RoundedFragments {
   // A fragment [rows, K] rounded to Storage.
@@ -14,7 +14,7 @@ struct RoundedFragments {
     std::uint32_t at[row_tiles][K / 16][4];
   };
 
-  // From sums to what a product takes.
+  // From sums to what a matmul takes.
   template <int K>
   static __device__ __forceinline__ void round(Weights<K>& weights, const Fragment<row_tiles, K>& c) {
 #pragma unroll

@@ -8,7 +8,7 @@ namespace hydrac::cuda {
 
 // Copies tiles of `rows` token rows to shared memory. Rows from valid_rows on, and the padding of the head
 // dimension, become zero.
-template <class Config, class Product, int rows>
+template <class Config, class Matmul, int rows>
 class RowLoader {
  public:
   using Storage = typename Config::Storage;
@@ -16,7 +16,7 @@ class RowLoader {
   __device__ __forceinline__ explicit RowLoader(std::int64_t token_stride)
       : token_stride_(token_stride),
         own_(static_cast<int>(threadIdx.x) / kChunks * token_stride + threadIdx.x % kChunks * kElements),
-        to_(Product::template offset<rows>(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
+        to_(Matmul::template offset<rows>(static_cast<int>(threadIdx.x) / kChunks, threadIdx.x % kChunks)) {}
 
   // Starts the copy; ptx::wait_copies ends it.
   __device__ __forceinline__ void start(std::uint32_t tile, const Storage* from, int valid_rows) const {
@@ -24,7 +24,7 @@ class RowLoader {
       from += own_;
 #pragma unroll
       for (int row = 0; row < rows; row += kRowsAtOnce) {
-        ptx::copy_to_shared<16>(tile + to_ + Product::template offset<rows>(row, 0), from, true);
+        ptx::copy_to_shared<16>(tile + to_ + Matmul::template offset<rows>(row, 0), from, true);
         from += kRowsAtOnce * token_stride_;
       }
     } else {
@@ -47,7 +47,7 @@ class RowLoader {
       const int row = index / kChunks, chunk = index % kChunks;
       const bool valid = row < valid_rows &&
                          (Config::head_dim == Config::padded_dim || chunk * kElements < Config::head_dim);
-      ptx::copy_to_shared<16>(tile + Product::template offset<rows>(row, chunk),
+      ptx::copy_to_shared<16>(tile + Matmul::template offset<rows>(row, chunk),
                               valid ? from + row * token_stride_ + chunk * kElements : from, valid);
     }
   }

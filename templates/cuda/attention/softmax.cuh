@@ -1,4 +1,4 @@
-// What happens to a fragment of scores between two products: masks, the running softmax, dropout.
+// What happens to a fragment of scores between two matmuls: masks, the running softmax, dropout.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/fragment.cuh"
@@ -21,9 +21,9 @@ __device__ __forceinline__ float quad_max(float x) {
   return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
 }
 
-// From products of queries and keys to what Scores::factor() multiplies.
+// From matmuls of queries and keys to what Scores::factor() multiplies.
 template <class Scores, int row_tiles, int N>
-__device__ __forceinline__ void score_products(Fragment<row_tiles, N>& c, const SequenceShape& shape) {
+__device__ __forceinline__ void score_matmuls(Fragment<row_tiles, N>& c, const SequenceShape& shape) {
   if constexpr (!Scores::is_linear) {
     for_elements<row_tiles, N>(
         [&](int m, int n, int e) { c.at[m][n][e] = Scores::value(shape, c.at[m][n][e]); });

@@ -9,7 +9,7 @@ template <class Storage>
 class TokenSums {
  public:
   // Adds the warp's 16 rows [4][4]: RoundedFragments::Weights<64>. Each eight columns are multiplied from the
-  // left by a matrix that has ones in a row of their own, so that one product's sums take all of them.
+  // left by a matrix that has ones in a row of their own, so that one matmul's sums take all of them.
   __device__ __forceinline__ void add(const std::uint32_t (&rows)[4][4], int lane) {
     float c[4] = {at_[0], at_[1], 0.0f, 0.0f};
 #pragma unroll

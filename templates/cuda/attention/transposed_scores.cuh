@@ -1,4 +1,4 @@
-// What stands between the products of attention's backward where keys are a product's rows: from k q^T to
+// What stands between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
 // probabilities, and from v d_out^T to d_s. The formulas stand in query_gradients.cuh.
 #pragma once
 #include "cuda/attention/column_terms.cuh"
@@ -17,15 +17,15 @@ struct TransposedTile {
   Place place;  // of the thread in the rows from first_key on
   int batch, head, first_key, first_query;
 
-  // Products become probabilities, times the slope of their scores; dropped ones turn negative, which says so
-  // without another register. after_dropout: what d_v is made of but for keep_scale. `masked`: some query may
-  // not see some key.
+  // Matmuls become probabilities, times the derivative of their scores; dropped ones turn negative, which
+  // says so without another register. after_dropout: what d_v is made of but for keep_scale. `masked`: some
+  // query may not see some key.
   __device__ __forceinline__ void make_probabilities(Scores& scores, Scores& after_dropout, const Terms& lse2,
                                                      const AttentionShape& shape,
                                                      const AttentionDropout& dropout, bool masked) const {
     using Rule = typename Config::Scores;
     const float scale2 = Rule::factor(shape) * kLog2E;
-    score_products<Rule>(scores, shape);
+    score_matmuls<Rule>(scores, shape);
     for_elements<Config::row_tiles, kColumns>([&](int m, int n, int e) {
       float& x = scores.at[m][n][e];
       const float probability = ptx::exp2(fma(x, scale2, -lse2.at[n][e % 2]));
@@ -33,7 +33,7 @@ struct TransposedTile {
         x = probability;
       } else {
         after_dropout.at[m][n][e] = probability;
-        x = probability * Rule::slope(x);
+        x = probability * Rule::derivative(x);
       }
     });
     if (masked) {

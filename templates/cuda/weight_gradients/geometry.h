@@ -2,7 +2,7 @@
 // compiler calls to plan launches and that the kernel calls to size its tiles, so that the two cannot
 // disagree. Plain C++; no CUDA.
 #pragma once
-#include "cuda/product/geometry.h"
+#include "cuda/matmul/geometry.h"
 
 namespace hydrac::cuda {
 
@@ -102,7 +102,7 @@ HYDRAC_FN constexpr WeightGradientTile weight_gradients_tile(const WeightGradien
   return {3, 192, 4, 2, side / 192};
 }
 
-// Whether the kernel is faster than a library's products, one after the other, as measured in whole steps on
+// Whether the kernel is faster than a library's matmuls, one after the other, as measured in whole steps on
 // an H200: a step of tiny-series takes 13% less, one of char-small 3%, one of gpt2-124m no less.
 HYDRAC_FN constexpr bool weight_gradients_pay(const WeightGradientsProblem& p) {
   std::int64_t elements = 0;
@@ -110,15 +110,15 @@ HYDRAC_FN constexpr bool weight_gradients_pay(const WeightGradientsProblem& p) {
   return weight_gradients_support(p) && p.rows >= 2048 && elements <= 2 << 20;
 }
 
-HYDRAC_FN constexpr ProductLaunch weight_gradients_launch(const WeightGradientsProblem& p,
-                                                          WeightGradientTile tile) {
+HYDRAC_FN constexpr MatmulLaunch weight_gradients_launch(const WeightGradientsProblem& p,
+                                                         WeightGradientTile tile) {
   return {static_cast<unsigned>(weight_gradient_clusters(p, tile) * tile.cluster()), tile.threads(),
           tile.cluster(), 1, static_cast<std::uint64_t>(tile.shared_bytes())};
 }
 
 // Of d_y or x [rows,width].
-HYDRAC_FN constexpr ProductMap weight_gradients_map(std::int64_t rows, std::int64_t width,
-                                                    WeightGradientTile tile) {
+HYDRAC_FN constexpr MatmulMap weight_gradients_map(std::int64_t rows, std::int64_t width,
+                                                   WeightGradientTile tile) {
   return {{width, rows}, width * 2, {64, tile.copied_rows()}};
 }
 

@@ -27,7 +27,7 @@ struct WeightGradient {
 
 // Stages of operands, panels of 64 columns of d_y before those of x: rows of 128 bytes, swizzled; barriers; a
 // number for each warp.
-// When all products are done, what the other blocks of the cluster leave lies where the stages were.
+// When all matmuls are done, what the other blocks of the cluster leave lies where the stages were.
 template <class Config>
 struct WeightGradientShared {
   static constexpr int stages = Config::tile.stages;

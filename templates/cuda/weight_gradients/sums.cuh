@@ -30,7 +30,7 @@ class WeightGradientSums {
       stage.advance();
     }
     wgmma::wait<0>();
-    wgmma::settle(at_);
+    wgmma::fence_operands(at_);
   }
 
   // Gives the blocks that have the tile's other parts what they finish. All blocks have read their stages.
@@ -76,7 +76,7 @@ class WeightGradientSums {
     for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
     const std::uint32_t sums = shared.sums(warpgroup);
     if (thread() % 32 == 0) ptx::store_shared(sums + thread() / 32 * 4, float_bits(x));
-    barrier::meet<128>(1 + warpgroup);
+    barrier::block_sync<128>(1 + warpgroup);
     const auto warps = ptx::load_shared<4>(sums);
     return (float_from_bits(warps.at[0]) + float_from_bits(warps.at[1])) +
            (float_from_bits(warps.at[2]) + float_from_bits(warps.at[3]));
@@ -114,7 +114,7 @@ class WeightGradientSums {
     return shared.base + ((from * Config::tile.warpgroups + warpgroup) * (kOwn * 128) + thread()) * 16;
   }
 
-  // Starts the products of one stage.
+  // Starts the matmuls of one stage.
   __device__ __forceinline__ void multiply(std::uint32_t d_y, std::uint32_t x, bool add) {
     constexpr int kStep = 16 * 128;  // to the next 16 rows
     // In a cluster an address says which block it is of; a descriptor's has no room for that.

@@ -21,7 +21,7 @@ HYDRAC_FN float float_from_bits(std::uint32_t bits) {
   return __builtin_bit_cast(float, bits);
 }
 
-// a * b + c, rounded once. Where the processor has no such instruction the product is exact in double and
+// a * b + c, rounded once. Where the processor has no such instruction the matmul is exact in double and
 // only the sum is rounded there first: still vectorized, and within a hair of the same result.
 HYDRAC_FN float fma(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
@@ -108,7 +108,7 @@ HYDRAC_FN float exp(float x) {
   p = fma(p, r, 0x1.55548ap-3f);
   p = fma(p, r, 0x1.fffffcp-2f);
   p = fma(p * r, r, r) + 1.0f;
-  // 2^k in two factors: k reaches 128 and -150, and a denormal result is rounded by the last product only.
+  // 2^k in two factors: k reaches 128 and -150, and a denormal result is rounded by the last matmul only.
   const std::int32_t k_int = static_cast<std::int32_t>(float_bits(shifted)) - detail::kRounderBits;
   const std::int32_t half = k_int >> 1;
   const float result = p * detail::power_of_two(half) * detail::power_of_two(k_int - half);

@@ -32,7 +32,7 @@ TEST(Branches, NeighboursInMemoryAreApart) {
   EXPECT_EQ(waits_between_branches({{{writes(0, 8)}, 0}, {{writes(8, 16)}, 1}}), (Waits{-1, -1}));
 }
 
-// A gradient's product still reads what the next layer overwrites: the plan gave both the same bytes.
+// A gradient's matmul still reads what the next layer overwrites: the plan gave both the same bytes.
 TEST(Branches, WhoReusesMemoryWaitsForItsLastReader) {
   const std::vector<BranchStep> steps = {{{writes(0, 8)}, 0},                    // d_up of a layer
                                          {{reads(0, 8), writes(100, 108)}, 1},   // its weight gradient

@@ -131,8 +131,8 @@ TEST_P(ChunkHead, GivesTheWholeBatchsResults) {
   }
 }
 
-// The first part overwrites the product's gradient, so a step without accumulation zeroes no weights.
-TEST_P(ChunkHead, ZeroesOnlyWhatNoProductWrites) {
+// The first part overwrites the matmul's gradient, so a step without accumulation zeroes no weights.
+TEST_P(ChunkHead, ZeroesOnlyWhatNoMatmulWrites) {
   const SmallModel small = build(parts_of(5), 1, false);
   std::vector<std::string> zeroed;
   for (const ir::Region& region : small.graph.function("micro_step").regions) {

@@ -44,26 +44,26 @@ class AttentionDropout {
 
 }  // namespace
 
-ir::Node product_of(const ir::Node& fused_product) {
-  ir::Node product = fused_product;
-  product.op = "gemm";
-  product.inputs.resize(2);
-  product.outputs = {fused_product.product};
-  product.attributes.insert({{"transpose_a", false}, {"accumulate", false}});
+ir::Node matmul_of(const ir::Node& fused_matmul) {
+  ir::Node matmul = fused_matmul;
+  matmul.op = "gemm";
+  matmul.inputs.resize(2);
+  matmul.outputs = {fused_matmul.matmul};
+  matmul.attributes.insert({{"transpose_a", false}, {"accumulate", false}});
   return product;
 }
 
-std::vector<ir::Node> products_of(const ir::Node& weight_gradients) {
-  std::vector<ir::Node> products;
+std::vector<ir::Node> matmuls_of(const ir::Node& weight_gradients) {
+  std::vector<ir::Node> matmuls;
   for (size_t i = 0; i < weight_gradients.inputs.size() / 2; ++i) {
-    ir::Node product = weight_gradients;
-    product.op = "gemm";
-    product.inputs = {weight_gradients.inputs[2 * i], weight_gradients.inputs[2 * i + 1]};
-    product.outputs = {weight_gradients.outputs[i]};
-    product.attributes.insert({{"transpose_a", true}, {"transpose_b", false}});
-    products.push_back(std::move(product));
+    ir::Node matmul = weight_gradients;
+    matmul.op = "gemm";
+    matmul.inputs = {weight_gradients.inputs[2 * i], weight_gradients.inputs[2 * i + 1]};
+    matmul.outputs = {weight_gradients.outputs[i]};
+    matmul.attributes.insert({{"transpose_a", true}, {"transpose_b", false}});
+    matmuls.push_back(std::move(matmul));
   }
-  return products;
+  return matmuls;
 }
 
 Interpreter::Interpreter(const ir::Graph& graph) : graph_(graph) {
@@ -87,12 +87,12 @@ void Interpreter::run(const std::string& name) {
 void Interpreter::run(const ir::Node& node, int layer, int iteration) {
   if (node.op == "fused") return run_fused(node, layer);
   if (node.op == "gemm") return run_gemm(node, layer, iteration);
-  if (node.op == "fused_product") {
-    run_gemm(product_of(node), layer, iteration);
+  if (node.op == "fused_matmul") {
+    run_gemm(matmul_of(node), layer, iteration);
     return run_fused(epilogue_of(node), layer);
   }
   if (node.op == "weight_gradients") {
-    for (const ir::Node& product : products_of(node)) run_gemm(product, layer, iteration);
+    for (const ir::Node& matmul : matmuls_of(node)) run_gemm(matmul, layer, iteration);
     return sum_squares(node, layer);
   }
   if (node.op == "attention") return run_attention(node, layer);
@@ -101,7 +101,7 @@ void Interpreter::run(const ir::Node& node, int layer, int iteration) {
   throw std::logic_error("the interpreter does not know " + node.op);
 }
 
-// The last output of a "weight_gradients" that has one more than products: of each piece of the gradients the
+// The last output of a "weight_gradients" that has one more than matmuls: of each piece of the gradients the
 // sum of squares, by the kernel of the only GPUs that it is for.
 void Interpreter::sum_squares(const ir::Node& node, int layer) {
   const size_t count = node.inputs.size() / 2;
@@ -202,26 +202,25 @@ void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
   write(node.outputs[0], c.data, layer);
 }
 
-// The score of a query's product with a key, -infinity where it may not see the key, and the score's
+// The score of a query's matmul with a key, -infinity where it may not see the key, and the score's
 // derivative over scale.
 struct AttentionScore {
-  AttentionScore(const ir::Node& node, int layer, int64_t tokens, int64_t query, int64_t key,
-                 double product) {
+  AttentionScore(const ir::Node& node, int layer, int64_t tokens, int64_t query, int64_t key, double matmul) {
     const auto attribute = [&](const char* name) {
       return node.attributes.contains(name) ? node.integer(name) : 0;
     };
     const int64_t period = attribute("window_period");
     const int64_t window = period > 0 && layer % period == period - 1 ? tokens : attribute("window");
-    value = product * node.number("scale");
+    value = matmul * node.number("scale");
     if (node.attributes.contains("softcap")) {
       const double cap = node.number("softcap"), ratio = std::tanh(value / cap);
       value = cap * ratio;
-      slope = 1 - ratio * ratio;
+      derivative = 1 - ratio * ratio;
     }
     if ((node.flag("causal") && key > query) || (window > 0 && key <= query - window))
       value = -std::numeric_limits<double>::infinity();
   }
-  double value, slope = 1;
+  double value, derivative = 1;
 };
 
 void Interpreter::run_attention(const ir::Node& node, int layer) {
@@ -266,20 +265,20 @@ void Interpreter::run_attention_backward(const ir::Node& node, int layer) {
     const int64_t b = row / (H * T), h = row / T % H, i = row % T;
     const auto query = [&](int64_t d) { return ((b * T + i) * H + h) * D + d; };
     const auto key = [&](int64_t j, int64_t d) { return ((b * T + j) * K + h / (H / K)) * D + d; };
-    std::vector<double> p(T), keep(T), slope(T), d_p(T, 0.0);
+    std::vector<double> p(T), keep(T), derivative(T), d_p(T, 0.0);
     double mean = 0;
     for (int64_t j = 0; j < T; ++j) {
-      double product = 0;
-      for (int64_t d = 0; d < D; ++d) product += q.data[query(d)] * k.data[key(j, d)];
-      const AttentionScore score(node, layer, T, i, j, product);
+      double matmul = 0;
+      for (int64_t d = 0; d < D; ++d) matmul += q.data[query(d)] * k.data[key(j, d)];
+      const AttentionScore score(node, layer, T, i, j, matmul);
       p[j] = std::exp(score.value - lse.data[row]);
-      slope[j] = score.slope;
+      derivative[j] = score.derivative;
       keep[j] = dropout.factor(b * H + h, T, i, j);
       for (int64_t d = 0; d < D; ++d) d_p[j] += keep[j] * d_out.data[query(d)] * v.data[key(j, d)];
       mean += p[j] * d_p[j];
     }
     for (int64_t j = 0; j < T; ++j) {
-      const double d_score = p[j] * (d_p[j] - mean) * scale * slope[j];
+      const double d_score = p[j] * (d_p[j] - mean) * scale * derivative[j];
       for (int64_t d = 0; d < D; ++d) {
         d_q[query(d)] += d_score * k.data[key(j, d)];
         d_k[key(j, d)] += d_score * q.data[query(d)];

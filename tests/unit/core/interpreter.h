@@ -11,10 +11,10 @@
 
 namespace hydrac::test {
 
-// What a "fused_product" multiplies, as a "gemm".
-ir::Node product_of(const ir::Node& fused_product);
-// The products of a "weight_gradients", each as a "gemm".
-std::vector<ir::Node> products_of(const ir::Node& weight_gradients);
+// What a "fused_matmul" multiplies, as a "gemm".
+ir::Node matmul_of(const ir::Node& fused_matmul);
+// The matmuls of a "weight_gradients", each as a "gemm".
+std::vector<ir::Node> matmuls_of(const ir::Node& weight_gradients);
 
 class Interpreter {
  public:

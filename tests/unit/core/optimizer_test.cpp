@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(All, NarrowUpdate,
                                          "optimizer: {name: lion, learning_rate: 0.01, weight_decay: 0.2}",
                                          "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01}"));
 
-// Only what one product writes is narrow: not the tied embedding, a head in parts, or vectors.
+// Only what one matmul writes is narrow: not the tied embedding, a head in parts, or vectors.
 TEST(Pack, KeepsGradientsThatAddUpInF32) {
   const auto narrow = [&](const std::string& model, spec::LossKernel loss) {
     spec::Spec spec = narrow_spec("optimizer: {name: sgd}");

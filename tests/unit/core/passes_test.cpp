@@ -123,7 +123,7 @@ TEST_P(Passes, EveryRecomputeChoiceKeepsEveryBit) {
 }
 
 TEST_P(Passes, BiasesKeepEveryBitWhereverTheyAreAdded) {
-  expect_same_results({.product_biases = true});
+  expect_same_results({.matmul_biases = true});
   for (const passes::RecomputeChoice& recompute :
        {passes::RecomputeChoice{}, passes::RecomputeChoice{.norm = true, .act = true},
         passes::RecomputeChoice{.mlp = true}, passes::RecomputeChoice{.block = true}}) {
@@ -173,7 +173,7 @@ TEST(Fusion, OfAGpt2Block) {
                    "bias_add+gelu_tanh", "gemm", "bias_add+add+layernorm"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block_backward"),
             (Names{"layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm",
-                   "gemm", "gelu_tanh_slope+gelu_tanh_backward+bias_gradient", "gemm", "gemm",
+                   "gemm", "gelu_tanh_derivative+gelu_tanh_backward+bias_gradient", "gemm", "gemm",
                    "layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm",
                    "gemm", "attention_backward", "gemm", "gemm", "bias_gradient"}));
 }
@@ -186,8 +186,8 @@ std::vector<std::string> decisions_of(const SmallModel& small, const std::string
   return texts;
 }
 
-// Columns of the biases that products add, in the order of the region's products.
-std::vector<int64_t> product_biases_of(const SmallModel& small, const std::string& region_name) {
+// Columns of the biases that matmuls add, in the order of the region's matmuls.
+std::vector<int64_t> matmul_biases_of(const SmallModel& small, const std::string& region_name) {
   std::vector<int64_t> columns;
   for (const ir::Region& region : small.graph.function("micro_step").regions) {
     for (const ir::Node& node : region.nodes) {
@@ -198,30 +198,31 @@ std::vector<int64_t> product_biases_of(const SmallModel& small, const std::strin
   return columns;
 }
 
-TEST(Biases, GoToTheKernelsThatReadTheProducts) {
+TEST(Biases, GoToTheKernelsThatReadTheMatmuls) {
   const SmallModel small(shipped_spec("gpt2-124m"),
                          {.recompute = {.act = true}, .fuse = true, .in_place = true, .move_biases = true});
-  EXPECT_EQ(decisions_of(small, "biases"),
-            (Names{"micro_step.block: attn.qkv keeps its bias: attention reads it",
-                   "micro_step.block: the bias of attn.out is added by add",
-                   "micro_step.block: the bias of mlp.up is added by gelu_tanh, gelu_tanh, gelu_tanh_slope",
-                   "micro_step.block: the bias of mlp.out is added by add"}));
-  EXPECT_EQ(product_biases_of(small, "block"), (std::vector<int64_t>{3 * 768}));
+  EXPECT_EQ(
+      decisions_of(small, "biases"),
+      (Names{"micro_step.block: attn.qkv keeps its bias: attention reads it",
+             "micro_step.block: the bias of attn.out is added by add",
+             "micro_step.block: the bias of mlp.up is added by gelu_tanh, gelu_tanh, gelu_tanh_derivative",
+             "micro_step.block: the bias of mlp.out is added by add"}));
+  EXPECT_EQ(matmul_biases_of(small, "block"), (std::vector<int64_t>{3 * 768}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block"), (Names{"gemm", "attention", "gemm", "add+layernorm",
                                                              "gemm", "gelu_tanh", "gemm", "add+layernorm"}));
   EXPECT_EQ(
       std::get<std::string>(small.fused_node("micro_step", "block", "gelu_tanh").attributes.at("formula")),
-      "x = product + bias\ny = act(x)");
+      "x = matmul + bias\ny = act(x)");
   // Both of the activation's kernels have found each other, and add the bias once.
   const ir::Node& backward = small.fused_node("micro_step", "block_backward", "gelu_tanh_backward");
-  EXPECT_EQ(
-      std::get<std::string>(backward.attributes.at("formula")),
-      "x = product + bias\ny = act(x)\nslope = act'(x)\nd_x = d_y * slope\nd_bias = sum over rows of d_x");
+  EXPECT_EQ(std::get<std::string>(backward.attributes.at("formula")),
+            "x = matmul + bias\ny = act(x)\nderivative = act'(x)\nd_x = d_y * derivative\nd_bias = sum over "
+            "rows of d_x");
 }
 
-constexpr passes::FusedProducts kWhereverPossible{.chip = cuda::kHopper, .wherever_possible = true};
+constexpr passes::FusedMatmuls kWhereverPossible{.chip = cuda::kHopper, .wherever_possible = true};
 
-// Sizes that the product's kernel takes.
+// Sizes that the matmul's kernel takes.
 spec::Spec with_activation(const std::string& activation) {
   return small_spec(
       "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 2, vocab_size: 11, "
@@ -230,71 +231,71 @@ spec::Spec with_activation(const std::string& activation) {
       kTrain);
 }
 
-bool saves_slope(const SmallModel& small) {
+bool saves_derivative(const SmallModel& small) {
   for (const ir::Region& region : small.graph.function("micro_step").regions) {
     if (region.backward) continue;
     for (const ir::Node& node : region.nodes) {
       for (const ir::Use output : node.outputs) {
-        if (small.graph.value(output).name == "mlp.act.slope") return true;
+        if (small.graph.value(output).name == "mlp.act.derivative") return true;
       }
     }
   }
   return false;
 }
 
-TEST(SavedSlopes, KeepEveryBit) {
+TEST(SavedDerivatives, KeepEveryBit) {
   for (const char* activation : {"gelu", "gelu_tanh", "silu", "relu2", EVERY_OPERATION}) {
     SCOPED_TRACE(activation);
     for (const bool fuse : {false, true}) {
       Stages stages{.accumulate = true, .all_functions = true, .fuse = fuse, .in_place = fuse};
       stages.move_biases = fuse;
       const Results expected = results_of(SmallModel(with_activation(activation), stages));
-      stages.save_slopes = kWhereverPossible;
+      stages.save_derivatives = kWhereverPossible;
       const SmallModel saving(with_activation(activation), stages);
       EXPECT_EQ(ir::verify(saving.graph), std::vector<std::string>{});
-      EXPECT_TRUE(saves_slope(saving));
+      EXPECT_TRUE(saves_derivative(saving));
       EXPECT_EQ(results_of(saving).bits, expected.bits);
     }
   }
 }
 
-// The backward pass reads the slope alone, of which there is one a layer, and nobody what it was computed
-// from.
-TEST(SavedSlopes, TakeThePlaceOfWhatTheyAreComputedFrom) {
+// The backward pass reads the derivative alone, of which there is one a layer, and nobody what it was
+// computed from.
+TEST(SavedDerivatives, TakeThePlaceOfWhatTheyAreComputedFrom) {
   const SmallModel small(with_activation("gelu_tanh"),
-                         {.fuse = true, .move_biases = true, .save_slopes = kWhereverPossible});
+                         {.fuse = true, .move_biases = true, .save_derivatives = kWhereverPossible});
   const ir::Node& forward = small.fused_node("micro_step", "block", "gelu_tanh");
-  EXPECT_EQ(std::get<std::string>(forward.attributes.at("name")), "gelu_tanh+gelu_tanh_slope");
+  EXPECT_EQ(std::get<std::string>(forward.attributes.at("name")), "gelu_tanh+gelu_tanh_derivative");
   EXPECT_EQ(
       std::get<std::string>(
           small.fused_node("micro_step", "block_backward", "gelu_tanh_backward").attributes.at("formula")),
-      "d_x = d_y * slope\nd_bias = sum over rows of d_x");
+      "d_x = d_y * derivative\nd_bias = sum over rows of d_x");
   int readers = 0;
   passes::for_each_use(small.graph, [&](const ir::Region&, const ir::Node&, ir::Use use, bool is_output) {
     readers += !is_output && use == forward.inputs[0];
   });
   EXPECT_EQ(readers, 1);
-  EXPECT_EQ(decisions_of(small, "slopes"),
-            Names{"micro_step.block_backward: mlp.act.slope is saved by the forward pass"});
+  EXPECT_EQ(decisions_of(small, "derivatives"),
+            Names{"micro_step.block_backward: mlp.act.derivative is saved by the forward pass"});
 }
 
-TEST(SavedSlopes, AreNoneWhereTheBackwardPassReadsWhatTheyAreComputedFrom) {
+TEST(SavedDerivatives, AreNoneWhereTheBackwardPassReadsWhatTheyAreComputedFrom) {
   for (const passes::RecomputeChoice& recompute :
        {passes::RecomputeChoice{.act = true}, passes::RecomputeChoice{.mlp = true},
         passes::RecomputeChoice{.block = true}}) {
     SCOPED_TRACE(to_string(recompute));
-    EXPECT_FALSE(saves_slope(
-        SmallModel(with_activation("gelu"), {.recompute = recompute, .save_slopes = kWhereverPossible})));
+    EXPECT_FALSE(saves_derivative(SmallModel(
+        with_activation("gelu"), {.recompute = recompute, .save_derivatives = kWhereverPossible})));
   }
-  EXPECT_TRUE(saves_slope(
-      SmallModel(with_activation("gelu"), {.recompute = {.norm = true}, .save_slopes = kWhereverPossible})));
+  EXPECT_TRUE(saves_derivative(SmallModel(
+      with_activation("gelu"), {.recompute = {.norm = true}, .save_derivatives = kWhereverPossible})));
 }
 
-TEST(SavedSlopes, AreNoneWhereTheProductIsNotOneKernelWithTheActivation) {
-  for (const passes::FusedProducts& products :
-       {passes::FusedProducts{.chip = cuda::kHopper},
-        passes::FusedProducts{.chip = {80, 108}, .wherever_possible = true}})
-    EXPECT_FALSE(saves_slope(SmallModel(with_activation("gelu"), {.save_slopes = products})));
+TEST(SavedDerivatives, AreNoneWhereTheMatmulIsNotOneKernelWithTheActivation) {
+  for (const passes::FusedMatmuls& matmuls :
+       {passes::FusedMatmuls{.chip = cuda::kHopper},
+        passes::FusedMatmuls{.chip = {80, 108}, .wherever_possible = true}})
+    EXPECT_FALSE(saves_derivative(SmallModel(with_activation("gelu"), {.save_derivatives = matmuls})));
 }
 
 // Nothing is stored but what was stored before: the sums live in registers.
@@ -307,8 +308,8 @@ TEST(Biases, StoreNoSums) {
 }
 
 // A result is read by the host; a loss that picks its target's logit needs it in memory.
-TEST(Biases, StayWhereTheProductIsReadAsItIs) {
-  SmallModel gpt2(shipped_spec("gpt2-124m"), {.product_biases = true});
+TEST(Biases, StayWhereTheMatmulIsReadAsItIs) {
+  SmallModel gpt2(shipped_spec("gpt2-124m"), {.matmul_biases = true});
   passes::Log log;
   passes::move_biases(gpt2.graph, {gpt2.graph.find("mlp.up")}, log);
   EXPECT_EQ(log.at(2).text, "micro_step.block: mlp.up keeps its bias: it is a result");
@@ -332,7 +333,7 @@ ir::ValueId memory_of(const SmallModel& small, const std::string& name) {
   return storage_of(small.graph, small.graph.find(name));
 }
 
-TEST(InPlace, RopeTurnsQueriesAndKeysInsideThePackedProduct) {
+TEST(InPlace, RopeTurnsQueriesAndKeysInsideThePackedMatmul) {
   const SmallModel small(shipped_spec("quickstart", {"model.vocab_size=256"}),
                          {.fuse = true, .in_place = true});
   for (const char* name : {"attn.q_rotated", "attn.k_rotated", "attn.v"})
@@ -344,7 +345,7 @@ TEST(InPlace, WhatTheBackwardPassReadsIsNotOverwritten) {
   const SmallModel small(shipped_spec("gpt2-124m"), {.fuse = true, .in_place = true});
   EXPECT_NE(memory_of(small, "mlp.act"), memory_of(small, "mlp.up"));  // gelu's derivative needs its input
   EXPECT_EQ(memory_of(small, "mlp.up"),
-            memory_of(small, "mlp.up.product"));  // the bias is added where the product lies
+            memory_of(small, "mlp.up.matmul"));  // the bias is added where the matmul lies
 }
 
 // What only the backward pass reads.

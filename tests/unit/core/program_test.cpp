@@ -1,5 +1,5 @@
 // Whole functions as the runtime runs them: every call on addresses of the planned arena, kernels compiled,
-// products as plain loops. Losses, gradients and updated parameters equal the interpretation of the unfused
+// matmuls as plain loops. Losses, gradients and updated parameters equal the interpretation of the unfused
 // graph in float64, so fusion, aliasing, liveness, addresses, attention's calls and generated kernels are
 // right together.
 #include <gtest/gtest.h>

@@ -55,11 +55,11 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
     if (model->interface.prompt != ir::kNoValue) models::build_generate(*model);
   }
   passes::recompute(graph, stages.recompute, log);
-  if (stages.save_slopes) passes::save_slopes(graph, *stages.save_slopes, log);
+  if (stages.save_derivatives) passes::save_derivatives(graph, *stages.save_derivatives, log);
   if (stages.head_parts) passes::chunk_head(graph, *stages.head_parts, log);
   passes::layout(graph, log);
   const passes::Kept kept{{}, passes::statistics(graph)};
-  passes::expand(graph, {.bias = stages.product_biases || stages.move_biases}, log);
+  passes::expand(graph, {.bias = stages.matmul_biases || stages.move_biases}, log);
   if (stages.move_biases) passes::move_biases(graph, {model->interface.logits}, log);
   if (stages.fuse) {
     passes::remove_dead(graph, kept, log);

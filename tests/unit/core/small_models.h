@@ -28,9 +28,9 @@ struct Stages {
   std::optional<passes::HeadParts> head_parts = {};  // the head in parts
   optimizers::LossScaling loss_scaling = {};
   ir::DType activations = ir::DType::f32;  // only as gradients take after them: there is no precision pass
-  bool product_biases = false;             // products add their biases,
+  bool matmul_biases = false;              // matmuls add their biases,
   bool move_biases = false;                // or leave it to the kernels that read them
-  std::optional<passes::FusedProducts> save_slopes = {};
+  std::optional<passes::FusedMatmuls> save_derivatives = {};
 };
 
 // A spec's graph: micro_step differentiated, laid out, packed and expanded; then fused and so on as asked.

@@ -129,17 +129,17 @@ Reference reference(const Problem& p) {
         return ((b * T + token) * p.row()) + head * D;
       };
       for (std::int64_t i = 0; i < T; ++i) {
-        Doubles probability(T), factor(T, 1.0), slope(T, 1.0), d_probability(T);
+        Doubles probability(T), factor(T, 1.0), derivative(T, 1.0), d_probability(T);
         const float* q = p.qkv.data() + at(i, h);
         const std::int64_t out_at = ((b * T + i) * s.heads + h) * D;
         double maximum = -1e300, sum = 0.0;
         for (std::int64_t j = 0; j < T; ++j) {
           const float* k = p.qkv.data() + at(j, s.heads + g);
-          probability[j] = s.scale * std::inner_product(q, q + D, k, 0.0);
+          probability[j] = s.scale * std::inner_matmul(q, q + D, k, 0.0);
           if (!Scores::is_linear) {
             const double capped = std::tanh(probability[j] / s.softcap);
             probability[j] = s.softcap * capped;
-            slope[j] = 1 - capped * capped;
+            derivative[j] = 1 - capped * capped;
           }
           if (!visible<Mask>(s, i, j)) probability[j] = -std::numeric_limits<double>::infinity();
           maximum = std::max(maximum, probability[j]);
@@ -163,7 +163,7 @@ Reference reference(const Problem& p) {
           delta += probability[j] * d_probability[j];
         }
         for (std::int64_t j = 0; j < T; ++j) {
-          const double d_score = probability[j] * (d_probability[j] - delta) * s.scale * slope[j];
+          const double d_score = probability[j] * (d_probability[j] - delta) * s.scale * derivative[j];
           const std::int64_t k = at(j, s.heads + g);
           for (std::int64_t d = 0; d < D; ++d) {
             r.d_qkv[at(i, h) + d] += d_score * p.qkv[k + d];

@@ -1,4 +1,4 @@
-// Matrix products through whichever libraries are installed, how one is chosen, and what is said when none is
+// Matmuls through whichever libraries are installed, how one is chosen, and what is said when none is
 // there.
 #include "runtime/cpu/gemm.h"
 
@@ -94,7 +94,7 @@ void expect_right(const Blas& blas, Gemm p) {
   EXPECT_LT(std::sqrt(difference / norm), 1e-6);
 }
 
-TEST_P(BlasLibraries, ProductsOfEveryLayoutMatchTheDefinition) {
+TEST_P(BlasLibraries, MatmulsOfEveryLayoutMatchTheDefinition) {
   for (bool trans_a : {false, true}) {
     for (bool trans_b : {false, true}) {
       for (float beta : {0.0f, 1.0f, -0.5f}) {
@@ -118,7 +118,7 @@ TEST_P(BlasLibraries, StridesOfZeroMeanDense) {
   EXPECT_EQ(c, (std::vector<float>{7, 11, 16, 23})) << "A [2,3] x (B [2,3])'";
 }
 
-TEST_P(BlasLibraries, TheSameProductGivesTheSameBits) {
+TEST_P(BlasLibraries, TheSameMatmulGivesTheSameBits) {
   const Gemm p{.m = 300, .n = 257, .k = 1500, .trans_a = true};
   const auto a = random_floats(p.m * p.k, 1), b = random_floats(p.k * p.n, 2);
   for (int threads : {1, 2}) {
@@ -133,7 +133,7 @@ TEST_P(BlasLibraries, TheSameProductGivesTheSameBits) {
   }
 }
 
-TEST_P(BlasLibraries, ProductsInsideAParallelRegionAreRight) {
+TEST_P(BlasLibraries, MatmulsInsideAParallelRegionAreRight) {
   const Gemm p{.m = 64, .n = 96, .k = 128};
   const auto a = random_floats(p.m * p.k, 1), b = random_floats(p.k * p.n, 2);
   omp_set_num_threads(1);
@@ -155,12 +155,10 @@ TEST_P(BlasLibraries, UnusableSizesAreErrorsThatSayWhich) {
     }
     return "no error";
   };
-  EXPECT_EQ(message({.m = 2, .n = 0, .k = 3}),
-            "matrix product with m 2, n 0, k 3: every size must be positive");
+  EXPECT_EQ(message({.m = 2, .n = 0, .k = 3}), "matmul with m 2, n 0, k 3: every size must be positive");
   EXPECT_EQ(message({.m = 2, .n = 2, .k = 2, .trans_a = true, .lda = 1}),
-            "matrix product: lda is 1, less than its row of 2 floats");
-  EXPECT_EQ(message({.m = 1, .n = 4, .k = 1, .ldc = 3}),
-            "matrix product: ldc is 3, less than its row of 4 floats");
+            "matmul: lda is 1, less than its row of 2 floats");
+  EXPECT_EQ(message({.m = 1, .n = 4, .k = 1, .ldc = 3}), "matmul: ldc is 3, less than its row of 4 floats");
 }
 
 TEST_P(BlasLibraries, PeakIsPlausible) {
@@ -185,29 +183,29 @@ std::string open_error(const BlasOptions& options) {
 
 TEST(Blas, UnknownPreferenceIsAnErrorThatNamesTheChoices) {
   EXPECT_EQ(open_error({.preference = "mkl"}),
-            "matrix products: unknown library 'mkl'; use auto, onednn or openblas");
+            "matmuls: unknown library 'mkl'; use auto, onednn or openblas");
 }
 
 TEST(Blas, MissingLibrariesAreAnErrorThatNamesThePackages) {
   const BlasOptions none{.onednn_files = {"libnone.so.3"}, .openblas_files = {"libnone.so.0"}};
   EXPECT_EQ(open_error(none),
-            "no library for matrix products: libnone.so.3, libnone.so.0 cannot be opened\n"
+            "no library for matmuls: libnone.so.3, libnone.so.0 cannot be opened\n"
             "Install one: apt-get install libopenblas0, or apt-get install libdnnl2 (Debian 12) or libdnnl3 "
             "(Ubuntu 24.04)");
   BlasOptions one = none;
   one.preference = "openblas";
   EXPECT_EQ(open_error(one),
-            "no library for matrix products: libnone.so.0 cannot be opened\n"
+            "no library for matmuls: libnone.so.0 cannot be opened\n"
             "Install one: apt-get install libopenblas0");
   one.preference = "onednn";
   EXPECT_EQ(open_error(one),
-            "no library for matrix products: libnone.so.3 cannot be opened\n"
+            "no library for matmuls: libnone.so.3 cannot be opened\n"
             "Install one: apt-get install libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)");
 }
 
-TEST(Blas, ALibraryWithoutMatrixProductsIsNotTaken) {
+TEST(Blas, ALibraryWithoutMatrixMatmulsIsNotTaken) {
   EXPECT_EQ(open_error({.preference = "onednn", .onednn_files = {"libm.so.6"}}),
-            "no library for matrix products: libm.so.6 cannot be opened\n"
+            "no library for matmuls: libm.so.6 cannot be opened\n"
             "Install one: apt-get install libdnnl2 (Debian 12) or libdnnl3 (Ubuntu 24.04)");
 }
 
@@ -243,13 +241,13 @@ class BlasChoice : public ::testing::Test {
 TEST_F(BlasChoice, IsMeasuredOnceAndThenRemembered) {
   const Blas measured = Blas::open(options_);
   ASSERT_GE(measured.notes().size(), 1u);
-  EXPECT_NE(measured.notes()[0].find("matrix products: " + measured.name() + ", "), std::string::npos);
-  EXPECT_NE(measured.notes()[0].find("(1 products measured)"), std::string::npos);
+  EXPECT_NE(measured.notes()[0].find("matmuls: " + measured.name() + ", "), std::string::npos);
+  EXPECT_NE(measured.notes()[0].find("(1 matmuls measured)"), std::string::npos);
   const std::string line = cache();
   const Blas again = Blas::open(options_);
   EXPECT_EQ(again.name(), measured.name());
   EXPECT_EQ(again.notes()[0],
-            "matrix products: " + measured.name() + ", as measured before (" + options_.cache_file + ")");
+            "matmuls: " + measured.name() + ", as measured before (" + options_.cache_file + ")");
   EXPECT_EQ(cache(), line);
 }
 
@@ -269,7 +267,7 @@ TEST_F(BlasChoice, TheRecordedOneWinsOverTheFile) {
     options_.recorded.set("blas", "library", i == 0 ? "onednn" : "openblas");
     const Blas blas = Blas::open(options_);
     EXPECT_EQ(blas.name(), names_[i]);
-    EXPECT_EQ(blas.notes()[0], "matrix products: " + names_[i] + ", as the checkpoint records");
+    EXPECT_EQ(blas.notes()[0], "matmuls: " + names_[i] + ", as the checkpoint records");
     EXPECT_EQ(blas.choices().find("blas", "library"), options_.recorded.find("blas", "library"));
     EXPECT_EQ(blas.choices().find("blas", "version"), names_[i]);
   }
@@ -288,15 +286,15 @@ TEST_F(BlasChoice, ADamagedFileIsMeasuredAnew) {
   std::string text = cache();
   text[text.find('\t') + 1] ^= 1;
   std::ofstream(options_.cache_file) << text;
-  EXPECT_NE(Blas::open(options_).notes()[0].find("(1 products measured)"), std::string::npos);
+  EXPECT_NE(Blas::open(options_).notes()[0].find("(1 matmuls measured)"), std::string::npos);
 }
 
 TEST_F(BlasChoice, IsMeasuredAnewForOtherShapesAndThreads) {
   Blas::open(options_);
   options_.shapes.push_back({.m = 32, .n = 32, .k = 32});
-  EXPECT_NE(Blas::open(options_).notes()[0].find("(2 products measured)"), std::string::npos);
+  EXPECT_NE(Blas::open(options_).notes()[0].find("(2 matmuls measured)"), std::string::npos);
   omp_set_num_threads(1);
-  EXPECT_NE(Blas::open(options_).notes()[0].find("(2 products measured)"), std::string::npos);
+  EXPECT_NE(Blas::open(options_).notes()[0].find("(2 matmuls measured)"), std::string::npos);
   omp_set_num_threads(omp_get_num_procs());
   const std::string text = cache();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\t'), 3);
@@ -315,7 +313,7 @@ TEST_F(BlasChoice, IsNoChoiceWhenOnlyOneIsInstalled) {
   options_.onednn_files = {"libnone.so"};
   const Blas blas = Blas::open(options_);
   EXPECT_EQ(blas.notes()[0],
-            "matrix products: " + names_[1] + "; oneDNN is not installed, so there was nothing to compare");
+            "matmuls: " + names_[1] + "; oneDNN is not installed, so there was nothing to compare");
   EXPECT_FALSE(std::filesystem::exists(options_.cache_file));
 }
 
@@ -332,11 +330,10 @@ TEST_P(BlasLibraries, AVariableThatChoosesItsInstructionsIsANote) {
     unsetenv(variable.c_str());
   }
   ASSERT_FALSE(blas.notes().empty());
-  EXPECT_EQ(
-      blas.notes()[0],
-      variable +
-          "=AVX2 in the environment limits the instructions of matrix products, which may halve their speed: "
-          "unset it if you did not set it on purpose");
+  EXPECT_EQ(blas.notes()[0],
+            variable +
+                "=AVX2 in the environment limits the instructions of matmuls, which may halve their speed: "
+                "unset it if you did not set it on purpose");
 }
 
 }  // namespace

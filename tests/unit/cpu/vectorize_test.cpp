@@ -1,4 +1,4 @@
-// The functions of hydrac/math.h and the products of cpu/tile.h must become vector instructions: this
+// The functions of hydrac/math.h and the matmuls of cpu/tile.h must become vector instructions: this
 // compiles small loops with the compiler that built the test and reads the assembly.
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Math, Vectorize,
 // With AVX2's 16 registers.
 constexpr int kRowsTimesVectors = 4 * 2;
 
-TEST(VectorizeTile, ProductKeepsItsSumsInRegisters) {
+TEST(VectorizeTile, MatmulKeepsItsSumsInRegisters) {
   if (!kReadsThisAssembly) {
     std::puts("SKIPPED: this test reads x86-64 assembly only");
     GTEST_SKIP();
@@ -82,8 +82,8 @@ TEST(VectorizeTile, ProductKeepsItsSumsInRegisters) {
   const std::string text = assembly_of(
       "#include \"cpu/tile.h\"\n"
       "using namespace hydrac::cpu::detail;\n"
-      "void product(long depth, Left a, const float* b, long b_stride, float* c, long c_stride) {\n"
-      "  product_block<Start::add, kLanes, kRowsAtOnce, kVectorsAtOnce>(depth, a, b, b_stride, c, c_stride, "
+      "void matmul(long depth, Left a, const float* b, long b_stride, float* c, long c_stride) {\n"
+      "  matmul_block<Start::add, kLanes, kRowsAtOnce, kVectorsAtOnce>(depth, a, b, b_stride, c, c_stride, "
       "nullptr);\n"
       "}\n");
   // One instruction a sum and step, and as many stores as sums: nothing is spilled.

@@ -10,7 +10,7 @@
 namespace hydrac::test {
 
 GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute,
-                   const std::optional<passes::FusedProducts>& products, bool saves_slopes)
+                   const std::optional<passes::FusedMatmuls>& matmuls, bool saves_derivatives)
     : spec(std::move(given)) {
   models::Model model = models::declare_model(graph, spec);
   models::build_micro_step(model);
@@ -24,7 +24,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::Log log;
   passes::recompute(graph, recompute, log);
   passes::precision(graph, pack, {activations}, log);
-  if (products && saves_slopes) passes::save_slopes(graph, *products, log);
+  if (matmuls && saves_derivatives) passes::save_derivatives(graph, *matmuls, log);
   passes::layout(graph, log);
   const passes::Kept kept{
       {interface.loss, interface.eval_loss, interface.logits, metrics.step_loss, metrics.grad_norm},
@@ -34,10 +34,10 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::remove_dead(graph, kept, log);
   passes::fuse(graph, log);
   passes::remove_dead(graph, kept, log);
-  if (products) {
-    passes::fuse_products(graph, *products, kept.by_host, log);
-    passes::gather_weight_gradients(graph, *products, log);
-    passes::square_weight_gradients(graph, products->chip, log);
+  if (matmuls) {
+    passes::fuse_matmuls(graph, *matmuls, kept.by_host, log);
+    passes::gather_weight_gradients(graph, *matmuls, log);
+    passes::square_weight_gradients(graph, matmuls->chip, log);
   }
   passes::in_place(graph, log);
 }

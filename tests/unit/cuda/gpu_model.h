@@ -12,9 +12,9 @@
 namespace hydrac::test {
 
 struct GpuModel {
-  // `products`: which products become kernels of ours; nothing: none. `saves_slopes`: where they do.
+  // `matmuls`: which matmuls become kernels of ours; nothing: none. `saves_derivatives`: where they do.
   GpuModel(spec::Spec spec, ir::DType activations, passes::RecomputeChoice recompute = {},
-           const std::optional<passes::FusedProducts>& products = {}, bool saves_slopes = false);
+           const std::optional<passes::FusedMatmuls>& matmuls = {}, bool saves_derivatives = false);
 
   spec::Spec spec;
   ir::Graph graph;

@@ -264,7 +264,7 @@ TEST_P(CudaRowsAhead, AreReducedWhileTheRowBeforeIsStored) {
 TEST(CudaLongRows, ComeAheadAsFarAsSharedMemoryHasRoom) {
   const int64_t columns = 70000;
   targets::Target gpu = *targets::find("sm_90");
-  gpu.sms = 62;  // whose rows are too many for the second-level cache to hold them for a second pass
+  gpu.sms = 62;  // whose rows are too many for L2 to hold them for a second pass
   Tensors shapes = matrix(gpu.sms + 1, columns);
   shapes.sum = {};
   const Checked checked = check(

@@ -8,7 +8,7 @@
 
 #include "codegen/cuda_weight_gradients.h"
 #include "emulated_body.h"
-#include "fused_products.h"
+#include "fused_matmuls.h"
 #include "gpu_model.h"
 #include "ops/builder.h"
 #include "program/cost.h"
@@ -82,8 +82,8 @@ TEST(GatherWeightGradients, OfALayerAreOneNodeAndKeepEveryBit) {
 
 TEST(GatherWeightGradients, StayTheLibrarysWhereItIsFasterAndInOtherTypes) {
   const auto count = [](const char* model, const char* train, ir::DType activations,
-                        const passes::FusedProducts& products) {
-    const GpuModel built(small_spec(model, train), activations, {}, products);
+                        const passes::FusedMatmuls& matmuls) {
+    const GpuModel built(small_spec(model, train), activations, {}, matmuls);
     return nodes_of(built.graph, "weight_gradients").size();
   };
   EXPECT_EQ(count(kTiny, kTinyTrain, ir::DType::bf16, {.chip = cuda::kHopper}), 1u);

@@ -1,4 +1,4 @@
-// What a product's text says, how its operands lie in memory, and what is refused.
+// What a matmul's text says, how its operands lie in memory, and what is refused.
 #include <gtest/gtest.h>
 
 #include "runtime/cuda/gemm_descriptors.h"
@@ -56,7 +56,7 @@ TEST(GemmProblem, MalformedOnesAreRefusedWithTheReason) {
   EXPECT_EQ(refusal(weight_gradient()), "");
   GemmProblem p;
   p.m = 4, p.n = 4;
-  EXPECT_EQ(refusal(p), "malformed matrix product 4x4x0 f32*f32->f32: sizes are 1 to 2147483647");
+  EXPECT_EQ(refusal(p), "malformed matmul 4x4x0 f32*f32->f32: sizes are 1 to 2147483647");
 }
 
 }  // namespace

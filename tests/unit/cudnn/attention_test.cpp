@@ -150,7 +150,7 @@ TEST_F(CudnnPlan, WithoutCausalMaskNothingIsCompared) {
   EXPECT_TRUE(graph().starts_with("matmul 1:f16[2,4,256,64] ")) << graph();
 }
 
-TEST_F(CudnnPlan, DeterministicGradientsOfQueriesAreWrittenByOneProduct) {
+TEST_F(CudnnPlan, DeterministicGradientsOfQueriesAreWrittenByOneMatmul) {
   CudnnAttention attention = open();
   AttentionProblem p = problem();
   attention.backward(p);

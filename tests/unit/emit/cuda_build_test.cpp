@@ -29,7 +29,7 @@ namespace {
 constexpr int kCapability = 90;
 
 // Kernels of every kind: rows, sums over rows, an optimizer's, and of templates attention, its gradients, the
-// embedding's and products with epilogues.
+// embedding's and matmuls with epilogues.
 spec::Spec small_spec() {
   diag::Diagnostics diagnostics;
   std::optional<spec::Spec> spec =
@@ -41,7 +41,7 @@ spec::Spec small_spec() {
                            "norm: layernorm, hidden_act: gelu_tanh, dropout: 0.1}\n"
                            "data: {path: corpus.txt}\n"
                            "train: {sequence_len: 128, micro_batch_size: 4, max_steps: 10}\n"
-                           "optimizations: {precision: bf16, attention: generated, fused_products: all}\n",
+                           "optimizations: {precision: bf16, attention: generated, fused_matmuls: all}\n",
                            {}, diagnostics);
   if (!spec) throw std::runtime_error(diagnostics.render());
   return *spec;

@@ -146,7 +146,7 @@ const std::vector<Case> kCases = {
     {"optimizations.weights", "bf16", Shows::program, kHopper},
     {"optimizations.gradients", "compute", Shows::program, kHopper},
     {"optimizations.attention", "generated", Shows::program, kHopper, {"target=a100"}},
-    {"optimizations.fused_products", "all", Shows::program, kHopper, {"optimizations.fused_products=none"}},
+    {"optimizations.fused_matmuls", "all", Shows::program, kHopper, {"optimizations.fused_matmuls=none"}},
     {"optimizations.loss",
      "fused_linear",
      Shows::program,

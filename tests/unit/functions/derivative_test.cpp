@@ -51,8 +51,8 @@ const Case kCases[] = {
     {"PowerOfThreeTenths", [](Expressions& e, int x, int) { return e.power(x, 0.3); }, 0.1, 9},
     {"Sum", [](Expressions& e, int x, int y) { return e.apply(Op::add, x, e.apply(Op::mul, x, y)); }},
     {"Difference", [](Expressions& e, int x, int y) { return e.apply(Op::sub, y, e.apply(Op::exp, x)); }},
-    {"Product", [](Expressions& e, int x,
-                   int y) { return e.apply(Op::mul, e.apply(Op::sin, x), e.apply(Op::mul, x, y)); }},
+    {"Matmul", [](Expressions& e, int x,
+                  int y) { return e.apply(Op::mul, e.apply(Op::sin, x), e.apply(Op::mul, x, y)); }},
     {"Quotient",
      [](Expressions& e, int x, int y) {
        return e.apply(Op::div, e.apply(Op::sin, x),

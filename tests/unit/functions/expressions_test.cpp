@@ -40,7 +40,7 @@ TEST_F(Simplified, WhatChangesNothingIsLeftOut) {
 }
 
 // 0 * inf is NaN, and stays so in what a user wrote.
-TEST_F(Simplified, AProductWithZeroIsKept) {
+TEST_F(Simplified, AMatmulWithZeroIsKept) {
   EXPECT_EQ(text(e.apply(Op::mul, e.constant(0), x)), "mul(0, x)");
 }
 
@@ -84,7 +84,7 @@ TEST_F(Simplified, ConditionsAreNoNumbers) {
   EXPECT_EQ(e.apply(Op::logical_or, no, less), less);
 }
 
-TEST_F(Simplified, PowersAreProductsAndRoots) {
+TEST_F(Simplified, PowersAreMatmulsAndRoots) {
   EXPECT_EQ(e.power(x, 1), x);
   EXPECT_EQ(text(e.power(x, 0)), "1");
   EXPECT_EQ(text(e.power(x, 2)), "mul(x, x)");

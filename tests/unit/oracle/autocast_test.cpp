@@ -57,7 +57,7 @@ TEST_F(Autocast, LinearRoundsItsInputsItsResultAndItsGradients) {
   job.sum_as_loss(y, 0.123);
   dump(y);
   const Outcome outcome = run("bf16");
-  // Float32 keeps 24 bits, so sums and products before the last rounding need tolerance.
+  // Float32 keeps 24 bits, so sums and matmuls before the last rounding need tolerance.
   const double sum = bf16(a) * bf16(w) + bf16(b) * bf16(v);
   EXPECT_EQ(outcome.at("autocast." + activation(y)), (Numbers{bf16(sum)}));
   EXPECT_NEAR(outcome.scalar("autocast.loss.s0"), bf16(sum) * 0.123, 1e-7);
@@ -77,7 +77,7 @@ TEST_F(Autocast, Fp16KeepsElevenBits) {
             (Numbers{rounded(rounded(1.2345, 11) * rounded(0.9876, 11), 11)}));
 }
 
-// What comes out of a product is 16 bits wide; what is added to a float32 residual is not rounded again.
+// What comes out of a matmul is 16 bits wide; what is added to a float32 residual is not rounded again.
 TEST_F(Autocast, ResidualsStayInFloat32) {
   const double r = 1.2345678;
   const int x = job.input("x", {1, 1}, {0.5});

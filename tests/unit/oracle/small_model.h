@@ -4,7 +4,7 @@
 
 namespace hydrac::oracle {
 
-// Two layers of a GPT-2 kind: learned positions, layernorm, one qkv product, dropout, gelu_tanh, tied head,
+// Two layers of a GPT-2 kind: learned positions, layernorm, one qkv matmul, dropout, gelu_tanh, tied head,
 // cross-entropy with smoothing. Batch 2, length 3, width 4, 2 heads, vocabulary 5.
 void build_gpt(JobFolder& job);
 

@@ -104,26 +104,26 @@ inline std::string cuda_embedding_entry(const std::string& y_type, const std::st
       y_type, table_type, constants);
 }
 
-// A product with an epilogue of the kernel's own, as the cuda target prints it: d_x from d_y w with a column
+// A matmul with an epilogue of the kernel's own, as the cuda target prints it: d_x from d_y w with a column
 // sum, or the two halves of x w^T.
-inline std::string cuda_product_entry(bool paired) {
+inline std::string cuda_matmul_entry(bool paired) {
   const std::string members =
       paired ? "  bf16* y;\n" : "  bf16* y;\n  float* partials[1];\n  float sum[1][8];\n";
   const std::string body =
       paired ? "const Vector<bf16, 8>& gate, const Vector<bf16, 8>& up, const Operands&) {\n"
                "    float y_out[8];\n"
                "    for (int j = 0; j < 8; ++j) y_out[j] = element(gate, j) * element(up, j);\n"
-             : "const Vector<bf16, 8>& product, const Operands& in) {\n"
+             : "const Vector<bf16, 8>& matmul, const Operands& in) {\n"
                "    float y_out[8];\n"
                "    for (int j = 0; j < 8; ++j) {\n"
-               "      y_out[j] = element(product, j) * element(in.x, j);\n"
+               "      y_out[j] = element(matmul, j) * element(in.x, j);\n"
                "      sum[0][j] += y_out[j];\n"
                "    }\n";
   return fmt::format(
-      "#include \"cuda/product/product.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
+      "#include \"cuda/matmul/matmul.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
       "namespace hydrac {{\n\n"
       "// What it computes.\n"
-      "struct product_{0}_epilogue {{\n"
+      "struct matmul_{0}_epilogue {{\n"
       "  static constexpr int sums = {1};\n"
       "  struct Operands {{{2}}};\n"
       "{3}"
@@ -133,73 +133,73 @@ inline std::string cuda_product_entry(bool paired) {
       "  __device__ void operator()(std::int64_t r, int c, {5}"
       "    store_columns<8>(y + r * 3072 + c, y_out);\n"
       "  }}\n}};\n\n"
-      "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) product_{0}(\n"
+      "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) matmul_{0}(\n"
       "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, const bf16* x, "
       "bf16* y, "
       "float* workspace) {{\n"
-      "  using Config = cuda::ProductConfig<{6}>;\n"
-      "  product_{0}_epilogue epilogue{{.y = y{7}, .x = x}};\n"
-      "  cuda::product<Config>(left, right, 16384, epilogue);\n}}\n\n}}  // namespace hydrac\n",
+      "  using Config = cuda::MatmulConfig<{6}>;\n"
+      "  matmul_{0}_epilogue epilogue{{.y = y{7}, .x = x}};\n"
+      "  cuda::matmul<Config>(left, right, 16384, epilogue);\n}}\n\n}}  // namespace hydrac\n",
       paired ? "pair" : "sum", paired ? 0 : 1, paired ? "" : "Vector<bf16, 8> x;", members,
       paired ? "return {};" : "return {load_columns<8>(x + r * 3072 + c)};", body,
-      paired ? "bf16, 6144, 768, true, true, cuda::ProductTile{.rows = 192, .stages = 4}"
-             : "bf16, 3072, 768, false, false, cuda::ProductTile{.rows = 128, .stages = 5}",
+      paired ? "bf16, 6144, 768, true, true, cuda::MatmulTile{.rows = 192, .stages = 4}"
+             : "bf16, 3072, 768, false, false, cuda::MatmulTile{.rows = 128, .stages = 5}",
       paired ? "" : ", .partials = {workspace}");
 }
 
-// A product with b in shared memory, whose epilogue writes it and what it computes of it.
-inline std::string cuda_stationary_product_entry() {
-  return "#include \"cuda/stationary_product/stationary_product.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
+// A matmul with b in shared memory, whose epilogue writes it and what it computes of it.
+inline std::string cuda_stationary_matmul_entry() {
+  return "#include \"cuda/stationary_matmul/stationary_matmul.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
          "namespace hydrac {\n\n"
-         "struct product_square_epilogue {\n"
+         "struct matmul_square_epilogue {\n"
          "  static constexpr int outputs = 2;\n"
-         "  struct Outputs {\n    Vector<bf16, 8> product, y;\n  };\n"
+         "  struct Outputs {\n    Vector<bf16, 8> matmul, y;\n  };\n"
          "  const TensorMap* matrices[outputs];\n"
          "  const bf16* bias;\n"
          "  Vector<bf16, 8> bias_in;\n\n"
          "  __device__ void begin(const cuda::ElementColumns& c) { bias_in = cuda::load_elements(bias, c); "
          "}\n"
-         "  __device__ Outputs operator()(const Vector<bf16, 8>& product_in) {\n"
+         "  __device__ Outputs operator()(const Vector<bf16, 8>& matmul_in) {\n"
          "    Outputs out;\n"
          "    float y_out[8];\n"
          "    for (int j = 0; j < 8; ++j) {\n"
-         "      const float x = element(product_in, j) + element(bias_in, j);\n"
+         "      const float x = element(matmul_in, j) + element(bias_in, j);\n"
          "      y_out[j] = x * x;\n"
          "    }\n"
          "    store_columns<8>(out.y.at, y_out);\n"
-         "    out.product = product_in;\n"
+         "    out.matmul = matmul_in;\n"
          "    return out;\n"
          "  }\n};\n\n"
-         "extern \"C\" __global__ void __launch_bounds__(512, 1) product_square(\n"
+         "extern \"C\" __global__ void __launch_bounds__(512, 1) matmul_square(\n"
          "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right,\n"
-         "    const __grid_constant__ TensorMap product, const __grid_constant__ TensorMap y,\n"
+         "    const __grid_constant__ TensorMap matmul, const __grid_constant__ TensorMap y,\n"
          "    const bf16* bias) {\n"
          "  using Config = cuda::StationaryConfig<bf16, 1536, 384, true, cuda::StationaryTile{6, 5, 2, 2}>;\n"
-         "  product_square_epilogue epilogue{.matrices = {&product, &y}, .bias = bias};\n"
-         "  cuda::stationary_product<Config>(left, right, 16384, epilogue);\n}\n\n}  // namespace hydrac\n";
+         "  matmul_square_epilogue epilogue{.matrices = {&matmul, &y}, .bias = bias};\n"
+         "  cuda::stationary_matmul<Config>(left, right, 16384, epilogue);\n}\n\n}  // namespace hydrac\n";
 }
 
-// A small product that is only stored; one whose k goes around the stages.
-inline std::string cuda_small_product_entry(bool ring) {
+// A small matmul that is only stored; one whose k goes around the stages.
+inline std::string cuda_small_matmul_entry(bool ring) {
   return fmt::format(
-      "#include \"cuda/small_product/small_product.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
+      "#include \"cuda/small_matmul/small_matmul.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
       "namespace hydrac {{\n\n"
-      "struct plain_product_{0}_epilogue {{\n"
+      "struct plain_matmul_{0}_epilogue {{\n"
       "  static constexpr int sums = 0;\n"
       "  struct Operands {{}};\n"
-      "  bf16* product;\n\n"
+      "  bf16* matmul;\n\n"
       "  __device__ void begin(int) {{}}\n"
       "  __device__ Operands load(std::int64_t, int) const {{ return {{}}; }}\n"
-      "  __device__ void operator()(std::int64_t r, int c, const Vector<bf16, 8>& product_in, const "
+      "  __device__ void operator()(std::int64_t r, int c, const Vector<bf16, 8>& matmul_in, const "
       "Operands&) {{\n"
-      "    store(product + r * 256 + c, product_in);\n"
+      "    store(matmul + r * 256 + c, matmul_in);\n"
       "  }}\n}};\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(288, 1) plain_product_{0}(\n"
-      "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, bf16* product) "
+      "extern \"C\" __global__ void __launch_bounds__(288, 1) plain_matmul_{0}(\n"
+      "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, bf16* matmul) "
       "{{\n"
-      "  using Config = cuda::SmallProductConfig<bf16, 256, {1}, {2}, cuda::SmallProductTile{3}>;\n"
-      "  plain_product_{0}_epilogue epilogue{{.product = product}};\n"
-      "  cuda::small_product<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
+      "  using Config = cuda::SmallMatmulConfig<bf16, 256, {1}, {2}, cuda::SmallMatmulTile{3}>;\n"
+      "  plain_matmul_{0}_epilogue epilogue{{.matmul = matmul}};\n"
+      "  cuda::small_matmul<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
       ring ? "ring" : "once", ring ? 1024 : 256, ring, ring ? "{2, 5}" : "{2, 4}");
 }
 
@@ -220,13 +220,13 @@ inline std::string cuda_weight_gradients_entry(bool clusters) {
       !clusters, clusters, clusters ? "{3, 192, 4, 2, 2}" : "{2, 128, 6, 1}", clusters ? ", squares" : "");
 }
 
-// A product with an rmsnorm behind it: of few rows, whose blocks send each other whole rows, or of many.
-inline std::string cuda_row_product_entry(bool few) {
+// A matmul with an rmsnorm behind it: of few rows, whose blocks send each other whole rows, or of many.
+inline std::string cuda_row_matmul_entry(bool few) {
   const int n = few ? 256 : 384;
   return fmt::format(
-      "#include \"cuda/row_product/row_product.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
+      "#include \"cuda/row_matmul/row_matmul.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
       "namespace hydrac {{\n\n"
-      "struct product_{0}_epilogue {{\n"
+      "struct matmul_{0}_epilogue {{\n"
       "  static constexpr int sums = 1, passes = 2, reductions = 1;\n"
       "  struct Operands {{ Vector<bf16, 8> x; }};\n"
       "  struct Kept {{ float y[8]; }};\n"
@@ -236,12 +236,12 @@ inline std::string cuda_row_product_entry(bool few) {
       "c)}}; "
       "}}\n{5}"
       "  template <int pass>\n"
-      "  __device__ void apply(std::int64_t r, int c, const Vector<bf16, 8>& product_in, const Operands& "
+      "  __device__ void apply(std::int64_t r, int c, const Vector<bf16, 8>& matmul_in, const Operands& "
       "in,\n"
       "                        Kept& kept, const float (&totals)[1], float (&partial)[1]) {{\n"
       "    if constexpr (pass == 0) {{\n"
       "      for (int j = 0; j < 8; ++j) {{\n"
-      "        kept.y[j] = element(product_in, j) + element(in.x, j);\n"
+      "        kept.y[j] = element(matmul_in, j) + element(in.x, j);\n"
       "        partial[0] += kept.y[j] * kept.y[j];\n"
       "        sum[0][j] += kept.y[j];\n"
       "      }}\n"
@@ -250,12 +250,12 @@ inline std::string cuda_row_product_entry(bool few) {
       "      store_columns<8>(y + r * {1} + c, kept.y);\n"
       "    }}\n"
       "  }}\n}};\n\n"
-      "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__({2}, 1) product_{0}(\n"
+      "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__({2}, 1) matmul_{0}(\n"
       "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, const bf16* x, "
       "bf16* y, float* workspace) {{\n"
-      "  using Config = cuda::RowProductConfig<bf16, {1}, 1024, {3}, cuda::RowProductTile{4}>;\n"
-      "  product_{0}_epilogue epilogue{{.x = x, .y = y, .partials = {{workspace}}}};\n"
-      "  cuda::row_product<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
+      "  using Config = cuda::RowMatmulConfig<bf16, {1}, 1024, {3}, cuda::RowMatmulTile{4}>;\n"
+      "  matmul_{0}_epilogue epilogue{{.x = x, .y = y, .partials = {{workspace}}}};\n"
+      "  cuda::row_matmul<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
       few ? "few" : "many", n, few ? 288 : 384, few, few ? "{32, 2, 2, 1, 7}" : "{128, 6, 1, 2, 3}",
       few ? ""
           : "  static constexpr int row_tensors = 1;\n  static constexpr int row_bytes = 384 * 2;\n"

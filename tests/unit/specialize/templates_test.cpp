@@ -89,7 +89,7 @@ TEST(Templates, SpecializedTextHasNoConstantsOfTheTemplatesLeft) {
     const std::string text = specialized(test::cuda_attention_entry(attention), attention.capability);
     EXPECT_EQ(argument_lists(text), std::vector<std::string>{}) << attention.name();
     for (const char* gone :
-         {"Config", "__CUDA_ARCH__", "typename", "static_assert", "HYDRAC_WGMMA", "ProductOf"})
+         {"Config", "__CUDA_ARCH__", "typename", "static_assert", "HYDRAC_WGMMA", "MatmulOf"})
       EXPECT_EQ(text.find(gone), std::string::npos) << attention.name() << ": " << gone << "\n" << text;
     EXPECT_NE(text.find("constexpr int kHeadDim = "), std::string::npos) << attention.name();
     EXPECT_NE(text.find("// What it computes.\nextern \"C\""), std::string::npos) << attention.name();
@@ -193,18 +193,18 @@ TEST_F(SameCode, EmbeddingKernelsCompileToTheSamePtx) {
   }
 }
 
-TEST_F(SameCode, ProductsWithEpiloguesCompileToTheSamePtx) {
+TEST_F(SameCode, MatmulsWithEpiloguesCompileToTheSamePtx) {
   for (const bool paired : {false, true})
-    expect_same_ptx(test::cuda_product_entry(paired), 90, paired ? "paired product" : "product with sums");
+    expect_same_ptx(test::cuda_matmul_entry(paired), 90, paired ? "paired matmul" : "matmul with sums");
 }
 
-TEST_F(SameCode, SmallProductsCompileToTheSamePtx) {
+TEST_F(SameCode, SmallMatmulsCompileToTheSamePtx) {
   for (const bool ring : {false, true})
-    expect_same_ptx(test::cuda_small_product_entry(ring), 90, ring ? "in a ring" : "at once");
+    expect_same_ptx(test::cuda_small_matmul_entry(ring), 90, ring ? "in a ring" : "at once");
 }
 
-TEST_F(SameCode, ProductsWithTheRightSideInSharedMemoryCompileToTheSamePtx) {
-  expect_same_ptx(test::cuda_stationary_product_entry(), 90, "in shared memory");
+TEST_F(SameCode, MatmulsWithTheRightSideInSharedMemoryCompileToTheSamePtx) {
+  expect_same_ptx(test::cuda_stationary_matmul_entry(), 90, "in shared memory");
 }
 
 TEST_F(SameCode, WeightGradientsCompileToTheSamePtx) {
@@ -212,16 +212,16 @@ TEST_F(SameCode, WeightGradientsCompileToTheSamePtx) {
     expect_same_ptx(test::cuda_weight_gradients_entry(clusters), 90, clusters ? "by clusters" : "by blocks");
 }
 
-TEST_F(SameCode, ProductsWithNormsCompileToTheSamePtx) {
+TEST_F(SameCode, MatmulsWithNormsCompileToTheSamePtx) {
   for (const bool few : {false, true})
-    expect_same_ptx(test::cuda_row_product_entry(few), 90, few ? "of few rows" : "of many rows");
+    expect_same_ptx(test::cuda_row_matmul_entry(few), 90, few ? "of few rows" : "of many rows");
 }
 
 // Their templates are shared, though each has an epilogue of its own.
-TEST_F(SameCode, ProductsThatShareAHeaderCompileToTheSamePtx) {
+TEST_F(SameCode, MatmulsThatShareAHeaderCompileToTheSamePtx) {
   SpecializeRequest request;
   for (const bool paired : {false, true})
-    request.entries.push_back({fmt::format("product_{}.cu", paired), test::cuda_product_entry(paired)});
+    request.entries.push_back({fmt::format("matmul_{}.cu", paired), test::cuda_matmul_entry(paired)});
   request.scope = "hydrac::kernel";
   const Specialized parts = specialize(request);
   EXPECT_NE(parts.shared.find("template <class Config, class Epilogue>"), std::string::npos) << parts.shared;

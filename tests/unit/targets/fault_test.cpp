@@ -214,11 +214,11 @@ TEST_F(FaultTest, OptimizerStateThatIsNotFiniteIsNamed) {
       << program->explain_divergence();
 }
 
-// The product with a weight of 3e38 overflows.
+// The matmul with a weight of 3e38 overflows.
 const std::string kOverflow =
-    "gemm NT 16x12x16 for mlp.up.product of layer 1 (model.intermediate_size, small.yaml:3) wrote infinity "
+    "gemm NT 16x12x16 for mlp.up.matmul of layer 1 (model.intermediate_size, small.yaml:3) wrote infinity "
     "to "
-    "mlp.up.product[1] in 2 of 192 elements, the first at [0, 3, 0]; all that it read is finite";
+    "mlp.up.matmul[1] in 2 of 192 elements, the first at [0, 3, 0]; all that it read is finite";
 
 TEST_F(FaultTest, TheFirstKernelIsNamedWithItsLayerItsKeyAndItsTensor) {
   const auto program = fresh();

@@ -1,1 +1,3 @@
-float huber(float y, float target) { return (y - target) * (y - target); }
+float huber(float y, float target) {
+  return (y - target) * (y - target);
+}

@@ -51,13 +51,13 @@ inline void wait(std::uint32_t barrier, int phase) {
 inline int arrived[16], ended[16];
 
 template <int threads>
-void pass_by(int name) {
+void block_arrive(int name) {
   if (++arrived[name] == threads) arrived[name] = 0, ++ended[name];
 }
 template <int threads>
-void meet(int name) {
+void block_sync(int name) {
   const int before = ended[name];
-  pass_by<threads>(name);
+  block_arrive<threads>(name);
   while (ended[name] == before) emulation::state.yield({"bar.sync", nullptr, 0});
 }
 

@@ -1,4 +1,4 @@
-// cuda/wgmma.cuh for emulated kernels. Products are computed when they are begun.
+// cuda/wgmma.cuh for emulated kernels. Matmuls are computed when they are begun.
 #pragma once
 #include "cuda/ptx.cuh"
 
@@ -60,6 +60,6 @@ inline void commit() {}
 template <int pending>
 void wait() {}
 template <int fragments>
-void settle(float (&)[fragments][4]) {}
+void fence_operands(float (&)[fragments][4]) {}
 
 }  // namespace hydrac::wgmma

@@ -1,1 +1,3 @@
-float act(float x) { return x; }
+float act(float x) {
+  return x;
+}

@@ -1,2 +1,6 @@
-float act(float x) { return x * x; }
-float gelu(float x) { return x * lost; }
+float act(float x) {
+  return x * x;
+}
+float gelu(float x) {
+  return x * lost;
+}

@@ -1,2 +1,4 @@
 // In double, as on a blackboard.
-double act(double x) { return x * x; }
+double act(double x) {
+  return x * x;
+}

@@ -1,0 +1,288 @@
+// Matmuls whose next reader is pointwise work, or a norm, become one kernel with it: what the library would
+// write and that kernel read again stays in registers. Small ones become kernels of ours with or without such
+// a reader: these begin while the kernel before them still runs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "cuda/row_matmul/geometry.h"
+#include "cuda/small_matmul/geometry.h"
+#include "cuda/stationary_matmul/geometry.h"
+#include "ops/shapes.h"
+#include "passes/elementwise_epilogue.h"
+#include "passes/matmul_epilogue.h"
+#include "passes/passes.h"
+#include "passes/uses.h"
+
+namespace hydrac::passes {
+
+namespace {
+
+using ir::Node;
+using ir::Use;
+
+bool lies_in(const ir::Graph& graph, Use use, Use storage) {
+  return use.value != ir::kNoValue && storage_of(graph, use.value) == storage_of(graph, storage.value);
+}
+
+// A plain matmul of two matrices of one 16-bit type, into a tensor of its own.
+bool can_have_epilogue(const ir::Graph& graph, const Node& node) {
+  if (node.op != "gemm" || node.flag("transpose_a") || node.flag("accumulate")) return false;
+  const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
+                  &c = graph.value(node.outputs[0]);
+  return size_of(a.dtype) == 2 && a.dtype == b.dtype && a.dtype == c.dtype && !c.view &&
+         c.role == ir::Role::activation;
+}
+
+// Functions without an instruction of the chip's own: a thread that holds the sums of a tile has few
+// registers left.
+bool needs_many_registers(const ir::Body& body) {
+  const std::vector<bool> live = live_expressions(body);
+  const auto is_long = [](ir::ExprOp op) {
+    switch (op) {
+      case ir::ExprOp::expm1:
+      case ir::ExprOp::log:
+      case ir::ExprOp::log1p:
+      case ir::ExprOp::tanh:
+      case ir::ExprOp::erf:
+      case ir::ExprOp::sin:
+      case ir::ExprOp::cos:
+        return true;
+      default:
+        return false;
+    }
+  };
+  for (size_t i = 0; i < body.exprs.size(); ++i) {
+    if (live[i] && is_long(body.exprs[i].op)) return true;
+  }
+  return false;
+}
+
+constexpr const char* kDoesNotFit = "stays a library's: our kernel does not take its sizes";
+constexpr const char* kIsSlower = "stays a library's, which is faster";
+
+class MatmulFusion {
+ public:
+  MatmulFusion(ir::Graph& graph, const FusedMatmuls& options, const std::set<ir::ValueId>& by_host)
+      : graph_(graph), options_(options), by_host_(by_host) {}
+
+  void run(ir::Function& function, Log& log) {
+    function_ = &function;
+    for (ir::Region& region : function.regions) {
+      std::vector<Node>& nodes = region.nodes;
+      for (size_t p = 0; p < nodes.size();) {
+        if (!can_have_epilogue(graph_, nodes[p])) {
+          ++p;
+          continue;
+        }
+        const std::string name = graph_.value(nodes[p].outputs[0]).name;
+        const size_t count = nodes.size();
+        const std::string decided = decide(nodes, p);
+        if (!decided.empty())
+          log.push_back({"matmuls", fmt::format("{}.{}: {} {}", function.name, region.name, name, decided)});
+        if (nodes.size() == count) ++p;  // or the matmul has moved to its reader
+      }
+    }
+  }
+
+ private:
+  static bool has_bias(const Node& node) {
+    return node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
+  }
+
+  // Returns what was decided; "" where nothing was to decide.
+  std::string decide(std::vector<Node>& nodes, size_t p) {
+    if (has_bias(nodes[p])) return add_bias(nodes[p]);
+    const size_t count = nodes.size();
+    const std::string decided = take_reader(nodes, p);
+    if (nodes.size() < count || !is_small(nodes[p], {})) return decided;
+    nodes[p] = plain_matmul(graph_, nodes[p]);
+    return "is our kernel for small matmuls, which begins before the kernel before it ends";
+  }
+
+  // The matmul with the fused node that reads it next.
+  std::string take_reader(std::vector<Node>& nodes, size_t p) {
+    const Use output = nodes[p].outputs[0];
+    const auto reads = [&](const Node& node) {
+      return std::ranges::any_of(node.inputs, [&](Use use) { return lies_in(graph_, use, output); });
+    };
+    const auto found = std::find_if(nodes.begin() + static_cast<std::ptrdiff_t>(p) + 1, nodes.end(), reads);
+    if (found == nodes.end() || !follows(nodes[p], found - nodes.begin(), nodes)) return "";
+    const std::optional<EpilogueShape> shape = epilogue_shape(graph_, *found, output);
+    if (!shape) return "";
+    const Choice choice = choose(nodes[p], *shape);
+    if (!choice.kernel) return choice.obstacle;
+    const std::string reader = std::get<std::string>(found->attributes.at("name"));
+    const auto fused = [&](bool is_kept) {
+      return by_fastest(fused_matmul(nodes[p], *found, *shape, choice.kernel, is_kept), *shape);
+    };
+    const bool is_kept = is_needed_elsewhere(output, *found) || has_twin(fused(true));
+    *found = fused(is_kept);
+    const std::string decided = fmt::format("and {} are one kernel{}{}", reader, which(*found),
+                                            is_kept ? ", which stores the matmul too" : "");
+    nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(p));
+    return decided;
+  }
+
+  // The bias in an epilogue of ours.
+  std::string add_bias(Node& matmul) {
+    const Node sum = bias_sum(matmul);
+    const std::optional<EpilogueShape> shape = epilogue_shape(graph_, sum, sum.inputs[0]);
+    const Choice choice = shape ? choose(matmul, *shape) : Choice{.obstacle = "keeps its bias"};
+    if (!choice.kernel) {
+      graph_.values.pop_back();
+      return choice.obstacle;
+    }
+    Node bare = matmul;
+    bare.inputs.resize(2);
+    bare.outputs = {sum.inputs[0]};
+    matmul = by_fastest(fused_matmul(bare, sum, *shape, choice.kernel, false), *shape);
+    return fmt::format("and its bias are one kernel{}", which(matmul));
+  }
+
+  // y = matmul + bias, of a matmul that has no place in memory.
+  Node bias_sum(const Node& matmul) {
+    ir::Value value = graph_.value(matmul.outputs[0]);
+    value.name += ".matmul";
+    Node sum = matmul;
+    sum.inputs = {{graph_.add(std::move(value)), matmul.outputs[0].slot}, matmul.inputs[2]};
+    ir::BodyBuilder k = ops::rowwise(graph_, sum);
+    k.store(0, k.full(0) + k.per_column(1));
+    ir::Body body = k.take();
+    body.operands[0].name = "matmul";
+    body.operands[1].name = "bias";
+    body.operands[2].name = "y";
+    sum.op = "fused";
+    sum.body = std::make_shared<const ir::Body>(std::move(body));
+    sum.attributes = {{"name", "bias"}, {"formula", "y = matmul + bias"}};
+    return sum;
+  }
+
+  // Whether the matmul may be computed where its reader stands: nothing between them changes its operands or
+  // uses its result, and the reader overwrites no operand, which other blocks still read.
+  bool follows(const Node& matmul, std::ptrdiff_t reader, const std::vector<Node>& nodes) const {
+    const Use output = matmul.outputs[0];
+    for (std::ptrdiff_t n = reader; &nodes[static_cast<size_t>(n)] != &matmul; --n) {
+      const Node& node = nodes[static_cast<size_t>(n)];
+      if (touches(graph_, node.outputs, matmul.inputs[0]) ||
+          touches(graph_, node.outputs, matmul.inputs[1]) || touches(graph_, node.outputs, output))
+        return false;
+    }
+    return true;
+  }
+
+  // The kernel that computes the two, one of matmul_kernel; or why they stay apart.
+  struct Choice {
+    const char* kernel = nullptr;
+    std::string obstacle = {};
+  };
+
+  Choice choose(const Node& matmul, const EpilogueShape& shape) const {
+    const cuda::MatmulProblem problem = matmul_problem(graph_, matmul, shape, options_.chip);
+    if (shape.passes > 1) return choose_rows(matmul, problem);
+    if (!matmul_supports(problem)) return {.obstacle = kDoesNotFit};
+    if (is_small(matmul, shape)) return {matmul_kernel::kSmall};
+    if (options_.wherever_possible || matmul_pays(problem)) return {matmul_kernel::kLarge};
+    return {.obstacle = kIsSlower};
+  }
+
+  // The node by the kernel that keeps the right side in shared memory, where that one takes it and is faster
+  // than the one for large matmuls.
+  Node by_fastest(Node fused, const EpilogueShape& shape) const {
+    if (matmul_kernel_of(fused) != matmul_kernel::kLarge || needs_many_registers(*fused.body)) return fused;
+    cuda::MatmulProblem problem = matmul_problem(graph_, fused, shape, options_.chip);
+    problem.matrices = static_cast<int>(elementwise_outputs(graph_, fused).size());
+    if (stationary_matmul_pays(problem)) fused.attributes["kernel"] = matmul_kernel::kStationary;
+    return fused;
+  }
+
+  // Of an epilogue with sums over the row.
+  Choice choose_rows(const Node& matmul, const cuda::MatmulProblem& problem) const {
+    if (!options_.sums_rows) return {.obstacle = "stays apart from a norm that is computed again"};
+    if (!row_matmul_supports(problem) || !is_there_before(matmul.inputs[1])) return {.obstacle = kDoesNotFit};
+    if (options_.wherever_possible || row_matmul_pays(problem)) return {matmul_kernel::kRows};
+    return {.obstacle = kIsSlower};
+  }
+
+  // Whether the kernel for small matmuls takes it.
+  bool is_small(const Node& matmul, const EpilogueShape& shape) const {
+    return small_matmul_pays(matmul_problem(graph_, matmul, shape, options_.chip)) &&
+           is_there_before(matmul.inputs[1]);
+  }
+
+  // Whether no kernel of the function writes it, so that one may load it before the kernel before it ends.
+  bool is_there_before(Use use) const {
+    const ir::Role role = graph_.value(storage_of(graph_, use.value)).role;
+    return (role == ir::Role::parameter || role == ir::Role::working_copy) &&
+           std::ranges::none_of(function_->regions, [&](const ir::Region& region) {
+             return std::ranges::any_of(region.nodes,
+                                        [&](const Node& node) { return touches(graph_, node.outputs, use); });
+           });
+  }
+
+  bool is_needed_elsewhere(Use output, const Node& reader) const {
+    bool needed = by_host_.contains(output.value);
+    for_each_use(graph_, [&](const ir::Region&, const Node& node, Use use, bool is_output) {
+      needed |= !is_output && &node != &reader && lies_in(graph_, use, output);
+    });
+    return needed;
+  }
+
+  // Whether another function, such as the training step that evaluation repeats, has the same node, which
+  // stores its matmul. One more tensor to write costs evaluation less than a reader one more kernel.
+  bool has_twin(const Node& kept) const {
+    for (const ir::Function& function : graph_.functions) {
+      for (const ir::Region& region : function.regions) {
+        if (std::ranges::any_of(region.nodes, [&](const Node& node) { return are_twins(node, kept); }))
+          return true;
+      }
+    }
+    return false;
+  }
+
+  bool are_twins(const Node& a, const Node& b) const {
+    const auto is_like = [&](Use use, Use other) {
+      const ir::Value &value = graph_.value(use), &with = graph_.value(other);
+      return value.shape == with.shape && value.dtype == with.dtype;
+    };
+    return a.op == b.op && a.attributes == b.attributes && a.outputs.size() == b.outputs.size() &&
+           is_like(a.matmul, b.matmul) && is_like(a.inputs[0], b.inputs[0]) &&
+           is_like(a.inputs[1], b.inputs[1]) && to_text(*a.body) == to_text(*b.body);
+  }
+
+  static std::string which(const Node& fused) {
+    const std::string& kernel = matmul_kernel_of(fused);
+    if (kernel == matmul_kernel::kSmall) return ", that for small matmuls";
+    if (kernel == matmul_kernel::kStationary) return ", which keeps the right side in shared memory";
+    return kernel == matmul_kernel::kRows ? ", which sees whole rows" : "";
+  }
+
+  ir::Graph& graph_;
+  const ir::Function* function_ = nullptr;
+  const FusedMatmuls options_;
+  const std::set<ir::ValueId>& by_host_;
+};
+
+}  // namespace
+
+bool joins_pointwise(const MatmulSizes& sizes, const FusedMatmuls& options) {
+  const cuda::MatmulProblem problem{.chip = options.chip,
+                                    .is_bf16 = true,
+                                    .b_transposed = true,
+                                    .m = sizes.rows,
+                                    .n = sizes.n,
+                                    .k = sizes.k,
+                                    .paired = false,
+                                    .sums = 0};
+  return matmul_supports(problem) &&
+         (options.wherever_possible || small_matmul_pays(problem) || matmul_pays(problem));
+}
+
+void fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options, const std::set<ir::ValueId>& by_host,
+                  Log& log) {
+  MatmulFusion fusion(graph, options, by_host);
+  for (ir::Function& function : graph.functions) fusion.run(function, log);
+}
+
+}  // namespace hydrac::passes

@@ -1,0 +1,49 @@
+// A fused node as the epilogue of a matmul: whether it can be one, and the two as one node.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "cuda/matmul/geometry.h"
+#include "ir/graph.h"
+
+namespace hydrac::passes {
+
+// The folder of templates/cuda whose kernel computes a "fused_matmul": its attribute "kernel".
+namespace matmul_kernel {
+inline constexpr const char* kLarge = "matmul";
+inline constexpr const char* kSmall = "small_matmul";
+inline constexpr const char* kRows = "row_matmul";               // its epilogue may sum over whole rows
+inline constexpr const char* kStationary = "stationary_matmul";  // its epilogue is elementwise
+}  // namespace matmul_kernel
+
+// `fused_matmul`: a node of that op.
+const std::string& matmul_kernel_of(const ir::Node& fused_matmul);
+
+// What a matmul's kernel must offer the body behind it.
+struct EpilogueShape {
+  bool paired = false;  // it works on columns c and c + n / 2 of the matmul together
+  int sums = 0;         // over the rows, for each column
+  int passes = 1;       // over a row's columns; more than one where it sums over the row
+};
+
+// A gemm without transpose_a or a "fused_matmul" as our kernels know it; its `matrices` is 0.
+cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmul,
+                                   const EpilogueShape& epilogue, cuda::Chip chip);
+
+// Nothing where no kernel of ours takes `reader` as its epilogue. All ask for work over the matmul's rows
+// and columns without gathers, one column space, the matmul loaded only where the row and column stand, and
+// few other loads. Pointwise work may also be over the matmul's two halves side by side, and has one column
+// sum at most. Work with sums over the row has two of them a pass, three column sums, and may store what
+// depends on the row alone.
+std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const ir::Node& reader, ir::Use matmul);
+
+// The "fused_matmul" that does what the gemm `matmul`, which has no bias, and then `reader`, whose shape
+// is `epilogue`, do, by the kernel `kernel`. `is_kept`: it stores the matmul too.
+ir::Node fused_matmul(const ir::Node& matmul, const ir::Node& reader, const EpilogueShape& epilogue,
+                      const std::string& kernel, bool is_kept);
+
+// The "fused_matmul" that does what the gemm `matmul`, which has no bias, does: its body stores what it is
+// given. By the kernel for small matmuls.
+ir::Node plain_matmul(const ir::Graph& graph, const ir::Node& matmul);
+
+}  // namespace hydrac::passes

@@ -1,0 +1,54 @@
+#include "targets/cuda/matmuls.h"
+
+#include <stdexcept>
+
+#include "program/for_each_matmul.h"
+
+namespace hydrac::targets {
+
+namespace cuda = runtime::cuda;
+
+namespace {
+
+cuda::ElementType element_type(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::f32:
+      return cuda::ElementType::f32;
+    case ir::DType::bf16:
+      return cuda::ElementType::bf16;
+    case ir::DType::f16:
+      return cuda::ElementType::f16;
+    default:
+      throw std::logic_error("no matmul of integers");
+  }
+}
+
+cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
+  cuda::GemmProblem problem;
+  problem.m = shape.m;
+  problem.n = shape.n;
+  problem.k = shape.k;
+  problem.transpose_a = shape.transpose_a;
+  problem.transpose_b = shape.transpose_b;
+  problem.operands = element_type(shape.a);
+  problem.result = element_type(shape.c);
+  problem.tf32 = tf32;
+  problem.accumulate = shape.accumulate;
+  problem.bias = shape.bias;
+  problem.beside = shape.beside;
+  return problem;
+}
+
+}  // namespace
+
+Matmuls::Matmuls(const program::Program& program, bool tf32, cuda::GemmLibrary& gemms,
+                 const cuda::Stream& stream, cuda::DeviceRange scratch) {
+  program::for_each_matmul(
+      program, program::Matmuls::all, [&](const program::Call&, const program::GemmShape& shape) {
+        const cuda::GemmProblem problem = problem_of(shape, tf32);
+        const bool fits = gemms.remembers(problem) || gemms.scratch_bytes(problem) <= scratch.bytes;
+        plans_.emplace(shape, gemms.plan(problem, stream, fits ? scratch : cuda::DeviceRange{}));
+      });
+}
+
+}  // namespace hydrac::targets

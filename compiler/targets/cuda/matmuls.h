@@ -1,0 +1,24 @@
+// The matmuls of a program for a GPU, each shape planned once.
+#pragma once
+#include <map>
+
+#include "program/program.h"
+#include "runtime/cuda/gemm.h"
+
+namespace hydrac::targets {
+
+class Matmuls {
+ public:
+  // Chooses the algorithms of all of a program's matmuls: from the cache, or measured on `stream` in
+  // `scratch`, whose contents are lost, where a matmul's operands fit in. `gemms` must outlive this.
+  Matmuls(const program::Program& program, bool tf32, runtime::cuda::GemmLibrary& gemms,
+          const runtime::cuda::Stream& stream, runtime::cuda::DeviceRange scratch);
+
+  // Of program::shape_at(). Lives as long as this.
+  const runtime::cuda::Gemm& at(const program::GemmShape& shape) const { return plans_.at(shape); }
+
+ private:
+  std::map<program::GemmShape, runtime::cuda::Gemm> plans_;
+};
+
+}  // namespace hydrac::targets

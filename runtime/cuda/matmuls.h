@@ -1,0 +1,90 @@
+// The matmuls of an emitted program for a GPU: each is planned before the first step, under its
+// shape.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "cuda/types.cuh"
+#include "runtime/cuda/gemm.h"
+
+namespace hydrac::runtime::cuda {
+
+// What a matmul has beside its shape.
+struct MatmulKind {
+  bool bias = false;        // adds a row of C's type to each row of C
+  bool accumulate = false;  // adds to what C holds
+  bool beside = false;      // runs on the second branch
+};
+
+template <class T>
+constexpr ElementType element_type();
+template <>
+constexpr ElementType element_type<float>() {
+  return ElementType::f32;
+}
+template <>
+constexpr ElementType element_type<bf16>() {
+  return ElementType::bf16;
+}
+template <>
+constexpr ElementType element_type<f16>() {
+  return ElementType::f16;
+}
+
+// C[m,n] = op(A)[m,k] · op(B)[k,n], row-major and dense, summed in float32. A and B are of type AB.
+template <class AB, class C>
+GemmProblem matmul(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
+                   MatmulKind kind) {
+  GemmProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  problem.transpose_a = transpose_a;
+  problem.transpose_b = transpose_b;
+  problem.operands = element_type<AB>();
+  problem.result = element_type<C>();
+  problem.accumulate = kind.accumulate;
+  problem.bias = kind.bias;
+  problem.beside = kind.beside;
+  return problem;
+}
+
+class Matmuls {
+ public:
+  // `tf32`: float32 operands are rounded to tf32. `scratch`: device memory that planning may overwrite, and
+  // nobody needs until it is done.
+  Matmuls(const Context& context, const GemmOptions& options, bool tf32, DeviceRange scratch)
+      : library_(context, options), tf32_(tf32), scratch_(scratch) {}
+
+  // Chooses the matmul's algorithm, or takes the remembered one; each shape once.
+  template <class AB, class C>
+  void plan_nt(std::int64_t m, std::int64_t n, std::int64_t k, MatmulKind kind = {}) {
+    plan(matmul<AB, C>(false, true, m, n, k, kind));
+  }
+  template <class AB, class C>
+  void plan_nn(std::int64_t m, std::int64_t n, std::int64_t k, MatmulKind kind = {}) {
+    plan(matmul<AB, C>(false, false, m, n, k, kind));
+  }
+  template <class AB, class C>
+  void plan_tn(std::int64_t m, std::int64_t n, std::int64_t k, MatmulKind kind = {}) {
+    plan(matmul<AB, C>(true, false, m, n, k, kind));
+  }
+
+  // Queues a planned matmul; std::logic_error for another one. `workspace` as GemmLibrary::run() wants it.
+  void run(const GemmProblem& problem, const GemmArguments& arguments, const Stream& stream,
+           void* workspace) const;
+
+  const GemmLibrary& library() const { return library_; }
+
+ private:
+  void plan(GemmProblem problem);
+
+  GemmLibrary library_;
+  bool tf32_;
+  DeviceRange scratch_;
+  Stream stream_;
+  std::map<std::string, Gemm> planned_;  // by GemmProblem::text()
+};
+
+}  // namespace hydrac::runtime::cuda

@@ -1,0 +1,93 @@
+// The matmuls of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
+// registers.
+#pragma once
+#include "cuda/attention/config.cuh"
+#include "cuda/attention/rounded_fragment.cuh"
+#include "cuda/ptx.cuh"
+
+namespace hydrac::cuda {
+
+// A matmul is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
+// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and
+// fence_operands order matmuls that run on their own (matmul_wgmma.cuh); here they cost nothing.
+template <class Config>
+struct MmaMatmul : RoundedFragments<typename Config::Storage, Config::row_tiles> {
+  using Storage = typename Config::Storage;
+  static constexpr int row_tiles = Config::row_tiles;
+
+  template <int K>
+  using Weights = typename RoundedFragments<Storage, row_tiles>::template Weights<K>;
+
+  // Byte offset of 16-byte chunk `chunk` of row `row`.
+  template <int rows>
+  static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
+    return row * Config::row_bytes + chunk * 16;
+  }
+
+  // c = a . b^T over the head dimension: this warp's rows of tile a, all N rows of tile b.
+  template <int N>
+  static __device__ __forceinline__ void scores(Fragment<row_tiles, N>& c, const Place& place,
+                                                std::uint32_t a, std::uint32_t b) {
+    static_assert(N % 16 == 0);
+    const int lane = place.lane;
+    const std::uint32_t a_from = a + offset<Config::rows>(place.warp * row_tiles * 16 + lane % 16, lane / 16);
+    const std::uint32_t b_from = b + offset<N>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    c.clear();
+#pragma unroll
+    for (int k = 0; k < Config::padded_dim / 16; ++k) {
+      std::uint32_t rows[row_tiles][4];
+#pragma unroll
+      for (int m = 0; m < row_tiles; ++m)
+        ptx::ldmatrix(rows[m], a_from + offset<Config::rows>(m * 16, 2 * k));
+#pragma unroll
+      for (int n = 0; n < N / 16; ++n) {
+        std::uint32_t columns[4];
+        ptx::ldmatrix(columns, b_from + offset<N>(n * 16, 2 * k));
+#pragma unroll
+        for (int m = 0; m < row_tiles; ++m) {
+          ptx::mma<Storage>(c.at[m][2 * n], rows[m], columns[0], columns[1]);
+          ptx::mma<Storage>(c.at[m][2 * n + 1], rows[m], columns[2], columns[3]);
+        }
+      }
+    }
+  }
+
+  // c += weights . b[:, first_column ..]: K rows of tile b, N columns.
+  template <int K, int N>
+  static __device__ __forceinline__ void accumulate(Fragment<row_tiles, N>& c, const Place& place,
+                                                    const Weights<K>& weights, std::uint32_t b,
+                                                    int first_column, bool) {
+    static_assert(K % 16 == 0 && N % 16 == 0);
+    const int lane = place.lane;
+    const std::uint32_t b_from =
+        b + offset<K>(lane % 16, lane / 16) + first_column * static_cast<int>(sizeof(Storage));
+#pragma unroll
+    for (int k = 0; k < K / 16; ++k) {
+#pragma unroll
+      for (int n = 0; n < N / 16; ++n) {
+        std::uint32_t columns[4];
+        ptx::ldmatrix_transposed(columns, b_from + offset<K>(k * 16, 2 * n));
+#pragma unroll
+        for (int m = 0; m < row_tiles; ++m) {
+          ptx::mma<Storage>(c.at[m][2 * n], weights.at[m][k], columns[0], columns[1]);
+          ptx::mma<Storage>(c.at[m][2 * n + 1], weights.at[m][k], columns[2], columns[3]);
+        }
+      }
+    }
+  }
+
+  template <int N>
+  static __device__ __forceinline__ void clear(Fragment<row_tiles, N>& sums) {
+    sums.clear();
+  }
+
+  static __device__ __forceinline__ void publish_tiles() {}
+  static __device__ __forceinline__ void begin() {}
+  static __device__ __forceinline__ void commit() {}
+  template <int pending>
+  static __device__ __forceinline__ void wait() {}
+  template <int N>
+  static __device__ __forceinline__ void fence_operands(Fragment<row_tiles, N>&) {}
+};
+
+}  // namespace hydrac::cuda

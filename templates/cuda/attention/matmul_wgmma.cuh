@@ -1,0 +1,77 @@
+// The matmuls of one warpgroup with wgmma (sm_90a). The policy is matmul_mma.cuh's. They run on
+// their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
+// unfinished, and fence_operands() stands before sums are read or written.
+#pragma once
+#include "cuda/attention/config.cuh"
+#include "cuda/attention/rounded_fragment.cuh"
+#include "cuda/wgmma.cuh"
+
+namespace hydrac::cuda {
+
+// Tiles are panels of 64 columns: rows of 128 bytes whose 16-byte chunks are swizzled by their row.
+template <class Config>
+struct WgmmaMatmul : RoundedFragments<typename Config::Storage, Config::row_tiles> {
+  using Storage = typename Config::Storage;
+  static constexpr int row_tiles = Config::row_tiles;
+  static_assert(row_tiles == 1 && Config::tile.warps % 4 == 0 && Config::head_dim % 64 == 0);
+
+  template <int K>
+  using Weights = typename RoundedFragments<Storage, row_tiles>::template Weights<K>;
+
+  template <int rows>
+  static __device__ __forceinline__ std::uint32_t offset(int row, int chunk) {
+    return chunk / 8 * (rows * 128) + row * 128 + (chunk % 8 ^ row % 8) * 16;
+  }
+
+  template <int N>
+  static __device__ __forceinline__ void scores(Fragment<1, N>& c, const Place& place, std::uint32_t a,
+                                                std::uint32_t b) {
+    const std::uint32_t a_from = a + place.warp / 4 * (64 * 128);
+#pragma unroll
+    for (int k = 0; k < Config::head_dim / 16; ++k) {
+      const int panel = k / 4, column_bytes = k % 4 * 32;
+      wgmma::multiply<Storage, N>(c.at[0],
+                                  wgmma::descriptor(a_from, 0, panel * Config::rows * 128 + column_bytes),
+                                  wgmma::descriptor(b, 0, panel * N * 128 + column_bytes), k > 0);
+    }
+  }
+
+  template <int K, int N>
+  static __device__ __forceinline__ void accumulate(Fragment<1, N>& c, const Place&,
+                                                    const Weights<K>& weights, std::uint32_t b, int,
+                                                    bool add) {
+    static_assert(N == Config::head_dim);
+#pragma unroll
+    for (int k = 0; k < K / 16; ++k) {
+      wgmma::multiply<Storage, N>(c.at[0], weights.at[0][k], wgmma::descriptor(b, K * 128, k * 16 * 128),
+                                  add || k > 0);
+    }
+  }
+
+  // Nothing: the first matmul overwrites its sums. Writing them here would make the compiler finish each
+  // matmul before the next (its warning C7515).
+  template <int N>
+  static __device__ __forceinline__ void clear(Fragment<1, N>&) {}
+
+  // Makes shared memory that this thread wrote visible to matmuls.
+  static __device__ __forceinline__ void publish_tiles() {
+    ptx::fence_shared_memory();
+  }
+  // Orders accesses to registers and shared memory before the matmuls that follow.
+  static __device__ __forceinline__ void begin() {
+    wgmma::fence();
+  }
+  static __device__ __forceinline__ void commit() {
+    wgmma::commit();
+  }
+  template <int pending>
+  static __device__ __forceinline__ void wait() {
+    wgmma::wait<pending>();
+  }
+  template <int N>
+  static __device__ __forceinline__ void fence_operands(Fragment<1, N>& c) {
+    wgmma::fence_operands(c.at[0]);
+  }
+};
+
+}  // namespace hydrac::cuda

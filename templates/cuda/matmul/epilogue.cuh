@@ -1,0 +1,156 @@
+// A warpgroup's epilogue of one tile.
+#pragma once
+#include "cuda/matmul/shared.cuh"
+#include "cuda/matmul/tiles.cuh"
+#include "cuda/ptx.cuh"
+
+namespace hydrac::cuda {
+
+// The warpgroup's threads meet.
+__device__ __forceinline__ void sync_warpgroup(int warpgroup) {
+  barrier::block_sync<128>(1 + warpgroup);
+}
+
+// A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.
+template <class Config, class Epilogue>
+class MatmulRows {
+ public:
+  __device__ __forceinline__ MatmulRows(std::uint32_t results, int warpgroup, std::int64_t rows,
+                                        const MatmulPlace& place, Epilogue& epilogue)
+      : results_(results), warpgroup_(warpgroup), place_(place), epilogue_(epilogue) {
+    const std::int64_t below = rows - place.row - group_;
+    left_ = column() >= Config::columns || below < 0 ? 0
+            : below >= Config::tile.rows             ? Config::tile.rows
+                                                     : static_cast<int>(below);
+    has_rows_ = place.row < rows;
+    whole_ = place.row + Config::tile.rows <= rows && place.column + Config::tile_columns <= Config::columns;
+    epilogue_.begin(column() < Config::columns ? column() : 0);
+    if constexpr (Epilogue::sums > 0) {
+#pragma unroll
+      for (int s = 0; s < Epilogue::sums; ++s) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) epilogue_.sum[s][j] = 0.0f;
+      }
+    }
+    if (whole_) {
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) ahead_[i] = load(i);
+    }
+  }
+
+  // The rows of one half of the tile, part 0 or 1, whose results are there.
+  __device__ __forceinline__ void run(int part) {
+    const int first = part * (kSteps / 2), end = first + kSteps / 2;
+    if (whole_) {
+#pragma unroll 1
+      for (int from = first; from < end; from += kAhead) {
+        Values values[kAhead][kSides];
+        Operands operands[kAhead];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+          read(values[i], from + i - first);
+          operands[i] = __builtin_bit_cast(Padded, ahead_[i]).operands;
+        }
+        // The last turn loads its last row again: behind a condition the compiler would put all loads, the
+        // other turns' too, below the arithmetic.
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+          const int next = from + kAhead + i;
+          ahead_[i] = load(next < kSteps ? next : kSteps - 1);
+        }
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) call(from + i, values[i], operands[i]);
+      }
+    } else {
+#pragma unroll 1
+      for (int step = first; step < end && has(step); ++step) {
+        Values values[kSides];
+        read(values, step - first);
+        call(step, values, epilogue_.load(row(step), column()));
+      }
+    }
+  }
+
+  // Adds up, in a fixed order, what the threads of each column have summed over the tile's rows, and writes
+  // it to the tile's row of the partial sums. The results are no longer needed.
+  __device__ __forceinline__ void store_sums(float* exchange) const {
+#pragma unroll
+    for (int s = 0; s < Epilogue::sums; ++s) {
+      sync_warpgroup(warpgroup_);
+      const float(&sum)[8] = epilogue_.sum[s];
+      float* const mine = exchange + group_ * Config::tile_columns + lane_ * 8;
+      store(mine, Vector<float, 4>{sum[0], sum[1], sum[2], sum[3]});
+      store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
+      sync_warpgroup(warpgroup_);
+      const int column = place_.column + thread_;
+      if (has_rows_ && thread_ < Config::tile_columns && column < Config::columns) {
+        float total = 0.0f;
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group)
+          total += exchange[group * Config::tile_columns + thread_];
+        epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] =
+            total;
+      }
+    }
+  }
+
+ private:
+  using Values = Vector<typename Config::Storage, 8>;
+  using Operands = typename Epilogue::Operands;
+  // Operands on their way. Of elements of 16 bits the compiler would put each in a register of its own, and
+  // wait for them to that end.
+  struct Padded {
+    alignas(Operands) alignas(std::uint32_t) Operands operands;
+  };
+  struct Words {
+    std::uint32_t at[sizeof(Padded) / 4];
+  };
+  static constexpr int kSides = Config::paired ? 2 : 1;
+  static constexpr int kLanes = Config::tile_columns / 8;     // threads of a row
+  static constexpr int kGroups = 128 / kLanes;                // rows at a time
+  static constexpr int kSteps = Config::tile.rows / kGroups;  // rows of a thread
+  static constexpr int kAhead = kSteps / 2 % 4 == 0 ? 4 : 3;  // rows whose operands are under way
+  static_assert(kSteps / 2 % kAhead == 0 && kGroups % 8 == 0);
+
+  __device__ __forceinline__ int column() const {
+    return place_.column + lane_ * 8;
+  }
+  __device__ __forceinline__ std::int64_t row(int step) const {
+    return place_.row + std::int64_t{group_ + step * kGroups};
+  }
+  __device__ __forceinline__ bool has(int step) const {
+    return step * kGroups < left_;
+  }
+
+  __device__ __forceinline__ Words load(int step) const {
+    return __builtin_bit_cast(Words, Padded{epilogue_.load(row(step), column())});
+  }
+  __device__ __forceinline__ void read(Values (&values)[kSides], int step) const {
+    const std::uint32_t from =
+        results_ + (group_ + step * kGroups) * Config::result_row_bytes + (lane_ ^ group_ % 8) * 16;
+#pragma unroll
+    for (int side = 0; side < kSides; ++side) {
+      values[side] = __builtin_bit_cast(Values, ptx::load_shared<4>(from + side * 128));
+    }
+  }
+  __device__ __forceinline__ void call(int step, const Values (&values)[kSides], const Operands& operands) {
+    if constexpr (Config::paired) {
+      epilogue_(row(step), column(), values[0], values[1], operands);
+    } else {
+      epilogue_(row(step), column(), values[0], operands);
+    }
+  }
+
+  const int thread_ = static_cast<int>(threadIdx.x) % 128;
+  const int lane_ = thread_ % kLanes, group_ = thread_ / kLanes;
+  const std::uint32_t results_;
+  const int warpgroup_;
+  const MatmulPlace place_;
+  Epilogue& epilogue_;
+  int left_;       // rows from this thread's first to the end
+  bool has_rows_;  // the tile has: the last one of a cluster may lie behind the end
+  bool whole_;     // all rows and columns of the tile are there
+  Words ahead_[kAhead];
+};
+
+}  // namespace hydrac::cuda

@@ -1,0 +1,67 @@
+// The contract of templates/cuda/matmul/matmul.cuh in plain loops: what the emulator, which has neither
+// copy engine nor tensor cores, runs instead of it. A tensor map's first word is the matrix's address.
+#pragma once
+#include "cuda/matmul/config.cuh"
+#include "cuda/previous_kernel.cuh"
+#include "cuda/tensor_map.h"
+#include "cuda/vector.cuh"
+
+namespace hydrac::cuda {
+
+// The matmuls of a row with eight columns from `column` on, summed in float32 and rounded to the storage
+// type.
+template <class Config>
+Vector<typename Config::Storage, 8> plain_matmuls(const TensorMap& a, const TensorMap& b, std::int64_t row,
+                                                  int column) {
+  using Storage = typename Config::Storage;
+  const auto* left = reinterpret_cast<const Storage*>(a.words[0]);
+  const auto* right = reinterpret_cast<const Storage*>(b.words[0]);
+  Vector<Storage, 8> values;
+  for (int j = 0; j < 8; ++j) {
+    float sum = 0.0f;
+    for (int i = 0; i < Config::k; ++i) {
+      const int at = Config::b_transposed ? (column + j) * Config::k + i : i * Config::n + column + j;
+      sum += to_float(left[row * Config::k + i]) * to_float(right[at]);
+    }
+    values.at[j] = from_float<Storage>(sum);
+  }
+  return values;
+}
+
+// Each thread takes eight columns of a tile of rows, as in the template; which ones is any thread's own
+// affair.
+template <class Config, class Epilogue>
+void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  constexpr int kVectors = Config::columns / 8, kRows = Config::tile.rows;
+  const std::int64_t tiles = (rows + kRows - 1) / kRows * kVectors;
+  for (std::int64_t tile = blockIdx.x * blockDim.x + threadIdx.x; tile < tiles;
+       tile += gridDim.x * blockDim.x) {
+    const int column = static_cast<int>(tile % kVectors) * 8;
+    const std::int64_t first = tile / kVectors * kRows, last = min(first + kRows, rows);
+    epilogue.begin(column);
+    if constexpr (Epilogue::sums > 0) {
+      for (auto& sums : epilogue.sum) {
+        for (float& sum : sums) sum = 0.0f;
+      }
+    }
+    for (std::int64_t row = first; row < last; ++row) {
+      const typename Epilogue::Operands in = epilogue.load(row, column);
+      const auto values = plain_matmuls<Config>(a, b, row, column);
+      if constexpr (Config::paired) {
+        epilogue(row, column, values, plain_matmuls<Config>(a, b, row, column + Config::columns), in);
+      } else {
+        epilogue(row, column, values, in);
+      }
+    }
+    if constexpr (Epilogue::sums > 0) {
+      for (int s = 0; s < Epilogue::sums; ++s) {
+        for (int j = 0; j < 8; ++j)
+          epilogue.partials[s][tile / kVectors * Config::columns + column + j] = epilogue.sum[s][j];
+      }
+    }
+  }
+}
+
+}  // namespace hydrac::cuda
