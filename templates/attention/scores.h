@@ -16,7 +16,7 @@ struct LinearScores {
   }
   template <class Shape>
   HYDRAC_FN static constexpr float value(const Shape&, float dot) {
-    return product;
+    return dot;
   }
   HYDRAC_FN static constexpr float derivative(float) { return 1.0f; }
 };
