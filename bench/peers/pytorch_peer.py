@@ -72,7 +72,7 @@ class Clock:
 
 
 def fastest_attention(torch, w: Workload) -> str:
-    """Tries the kernels behind scaled_dot_matmul_attention on the workload's shape, and enables the fastest alone."""
+    """Tries the kernels behind scaled_dot_product_attention on the workload's shape, and enables the fastest alone."""
     shape = (w.micro_batch_size, w.num_attention_heads, w.sequence_len, w.head_dim)
     kv_shape = (shape[0], w.num_key_value_heads, *shape[2:])
     grouped = w.num_attention_heads != w.num_key_value_heads
@@ -95,7 +95,7 @@ def fastest_attention(torch, w: Workload) -> str:
         for repeat in range(8):
             if repeat >= 3:
                 clock.mark()
-            out = torch.nn.functional.scaled_dot_matmul_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+            out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
             torch.autograd.grad(out, (q, k, v), torch.ones_like(out))
         clock.mark()
         return statistics.median(clock.milliseconds())

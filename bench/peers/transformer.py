@@ -63,7 +63,7 @@ class Attention(nn.Module):
             q, k = self.q_norm(q).type_as(v), self.k_norm(k).type_as(v)
         if cos is not None:
             q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        mixed = F.scaled_dot_matmul_attention(
+        mixed = F.scaled_dot_product_attention(
             q.transpose(1, 2),
             k.transpose(1, 2),
             v.transpose(1, 2),

@@ -23,7 +23,7 @@
 
 #define HYDRAC_HAS_SDPA (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1))
 #if HYDRAC_HAS_SDPA
-#include <ATen/ops/scaled_dot_matmul_attention.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
 #endif
 
 namespace hydrac::oracle {
@@ -84,7 +84,7 @@ at::Tensor fastest(const OpCall& call, const at::Tensor& q, const at::Tensor& k,
   if (has_window) visible = at::logical_not(hidden(call, length, q.options()));
   const at::Tensor keys = grouped ? spread_heads(k, q.size(2)) : k.transpose(1, 2);
   const at::Tensor values = grouped ? spread_heads(v, q.size(2)) : v.transpose(1, 2);
-  return at::scaled_dot_matmul_attention(q.transpose(1, 2), keys, values, visible, p,
+  return at::scaled_dot_product_attention(q.transpose(1, 2), keys, values, visible, p,
                                          !has_window && call.attr("causal") != 0, call.attr("scale"))
       .transpose(1, 2);
 }
