@@ -183,7 +183,7 @@ void LayoutText::optimizer_state() {
   }
 }
 
-// 6 N + 6 * layers * width * T, as llm.c counts: N weights of matmuls, attention's mask counted once.
+// 6 N, N weights of matmuls, and attention's.
 void LayoutText::flop() {
   std::string weights;
   for (const ir::Value& value : compiled_.graph.values) {
@@ -191,8 +191,9 @@ void LayoutText::flop() {
     weights += fmt::format("{}{}{}", weights.empty() ? "" : " + ", value.slots > 1 ? "L * " : "",
                            elements_text(dimensions_, value.shape));
   }
-  out_.line("// For mfu: 6 flop a weight of matmuls, and attention's.");
-  out_.line(fmt::format("layout.flop_per_target = 6.0 * static_cast<double>({} + L * H * D * T);", weights));
+  out_.line("// For mfu: 6 flop a weight of matmuls, and attention's over the keys that a query sees.");
+  out_.line(fmt::format("layout.flop_per_target = 6.0 * static_cast<double>({}) + {:#};", weights,
+                        targets::attention_flop_per_target(compiled_)));
 }
 
 std::string LayoutText::print() {

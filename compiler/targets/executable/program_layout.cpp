@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "models/parameters.h"
+#include "ops/op.h"
 #include "targets/executable/call_table.h"
 #include "targets/executable/checkpoint_tensors.h"
 
@@ -127,16 +128,14 @@ runtime::RopeTables LayoutMaker::rope() const {
           {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_position_embeddings}};
 }
 
-// 6 N + 6 * layers * width * T, as llm.c counts: N weights of matmuls, attention's mask counted once.
+// 6 N, N weights of matmuls, and attention's.
 double LayoutMaker::flop_per_target() const {
   double weights = 0;
   for (const ir::Value& value : graph_.values) {
     if (value.parameter && is_multiplied_by(compiled_, value))
       weights += static_cast<double>(element_count(value.shape) * value.slots);
   }
-  const spec::Model& m = compiled_.spec.model;
-  return 6 * weights + 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads * m.head_dim *
-                                                 compiled_.spec.train.sequence_len);
+  return 6 * weights + attention_flop_per_target(compiled_);
 }
 
 runtime::ProgramLayout LayoutMaker::make() const {
@@ -163,6 +162,19 @@ runtime::ProgramLayout LayoutMaker::make() const {
 }
 
 }  // namespace
+
+double attention_flop_per_target(const driver::Compiled& compiled) {
+  double flop = 0;
+  for (const ir::Region& region :
+       compiled.graph.function(std::string(to_string(runtime::Function::micro_step))).regions) {
+    for (const ir::Node& node : region.nodes) {
+      if (node.op == "attention" && !region.backward)
+        flop += ops::op_info(node.op).cost(compiled.graph, node).flop * std::max(region.layers, 1);
+    }
+  }
+  const spec::Train& t = compiled.spec.train;
+  return 3 * flop / static_cast<double>(t.micro_batch_size * t.sequence_len);
+}
 
 int64_t parameter_count(const driver::Compiled& compiled) {
   int64_t count = 0;

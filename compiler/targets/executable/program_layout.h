@@ -12,6 +12,10 @@ int64_t parameter_count(const driver::Compiled& compiled);
 // flop are counted by it.
 bool is_multiplied_by(const driver::Compiled& compiled, const ir::Value& parameter);
 
+// Model flop of attention a trained token, forward and backward: three times the forward pass's two matmuls,
+// over the keys that the mask shows a query.
+double attention_flop_per_target(const driver::Compiled& compiled);
+
 runtime::ProgramLayout layout_of(const driver::Compiled& compiled);
 
 }  // namespace hydrac::targets
