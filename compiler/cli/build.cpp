@@ -41,7 +41,7 @@ int build_verb(const Arguments& arguments) {
   Arguments carrying = arguments;
   carrying.options["--vendor-runtime"] = "";
   const fs::path folder = *output, build = folder / "build";
-  emit::write(folder, emitted_files(carrying, *spec, folder));
+  emit::write(folder, emitted_files(carrying, *spec, folder), edits_of(arguments));
   run({"cmake", "-S", folder.string(), "-B", build.string()}, quiet);
   const unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   run({"cmake", "--build", build.string(), "--parallel", std::to_string(jobs)}, quiet);

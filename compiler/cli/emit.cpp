@@ -43,6 +43,10 @@ std::optional<std::string> threads_asked_for(const Arguments& arguments) {
 
 }  // namespace
 
+emit::Edits edits_of(const Arguments& arguments) {
+  return arguments.has("--force") ? emit::Edits::overwrite : emit::Edits::refuse;
+}
+
 // The same on every machine: nothing is asked of a GPU that happens to be here.
 emit::Files emitted_files(const Arguments& arguments, spec::Spec spec, const std::filesystem::path& folder) {
   std::optional<std::string> threads = threads_asked_for(arguments);
@@ -98,10 +102,11 @@ int emit_verb(const Arguments& arguments) {
   const std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
   const emit::Files files = emitted_files(arguments, *spec, *folder);
-  const emit::FolderState before = emit::write(*folder, files);
+  const emit::FolderState before = emit::write(*folder, files, edits_of(arguments));
   if (arguments.has("--quiet")) return kFine;
   for (const std::string& name : before.missing) print_change("new", name);
   for (const std::string& name : before.changed) print_change("changed", name);
+  for (const std::string& name : before.kept) print_change("kept", name);
   for (const std::string& name : before.stale) print_change("removed", name);
   const emit::Files own = without_runtime(files);
   fmt::print(

@@ -4,6 +4,7 @@
 
 #include "cli/arguments.h"
 #include "emit/emit.h"
+#include "emit/folder.h"
 #include "spec/spec.h"
 
 namespace hydrac::cli {
@@ -12,5 +13,8 @@ namespace hydrac::cli {
 // many threads run it, as many as run the program that is in `folder` now. InputError where a program cannot
 // be emitted.
 emit::Files emitted_files(const Arguments& arguments, spec::Spec spec, const std::filesystem::path& folder);
+
+// --force overwrites edits.
+emit::Edits edits_of(const Arguments& arguments);
 
 }  // namespace hydrac::cli

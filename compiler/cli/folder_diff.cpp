@@ -58,24 +58,37 @@ std::string changed_lines(const std::string& old_text, const std::string& new_te
   return fmt::format("+{} -{}", added, removed);
 }
 
+// What would be emitted; nothing of a file that would be removed.
+std::string text_of(const emit::Files& files, const std::string& name) {
+  const auto found = files.find(name);
+  return found == files.end() ? "" : found->second;
+}
+
 // Names first, so that what is missing or stale is not lost among lines.
 void print_difference(const Arguments& arguments, const std::filesystem::path& folder,
                       const emit::Files& files, const emit::FolderState& state) {
   const bool stat = arguments.has("--stat"), names = stat || arguments.has("--quiet");
-  for (const std::string& name : state.changed) {
-    if (stat)
-      fmt::print("changed  {}  {}\n", name, changed_lines(emit::text_of(folder, name), files.at(name)));
-    else if (names)
-      fmt::print("changed  {}\n", name);
+  for (const auto& [kind, list] :
+       {std::pair("changed", &state.changed), std::pair("edited ", &state.edited)}) {
+    for (const std::string& name : *list) {
+      if (stat)
+        fmt::print("{}  {}  {}\n", kind, name,
+                   changed_lines(emit::text_of(folder, name), text_of(files, name)));
+      else if (names)
+        fmt::print("{}  {}\n", kind, name);
+    }
   }
+  for (const std::string& name : state.kept) fmt::print("kept     {}\n", name);
   for (const std::string& name : state.missing) fmt::print("missing  {}\n", name);
   for (const std::string& name : state.stale) fmt::print("stale    {}\n", name);
   for (const std::string& name : state.foreign) fmt::print("foreign  {}\n", name);
   if (names) return;
   const bool colored = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-  for (const std::string& name : state.changed) {
-    const std::string now = emit::text_of(folder, name);
-    print_unified(folder / name, emit::line_diff(now, files.at(name)), colored);
+  for (const auto* list : {&state.changed, &state.edited}) {
+    for (const std::string& name : *list) {
+      const std::string now = emit::text_of(folder, name);
+      print_unified(folder / name, emit::line_diff(now, text_of(files, name)), colored);
+    }
   }
 }
 

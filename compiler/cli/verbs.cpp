@@ -14,6 +14,7 @@ namespace hydrac::cli {
 namespace {
 
 const Option kQuiet{"--quiet,-q", "", "print nothing but errors"};
+const Option kForce{"--force", "", "overwrite files that were edited since they were written"};
 const Option kThreads{"--threads", "N", "as optimizations.threads=N"};
 const Option kDump{"--dump", "DIR", "write each stage of the compiler as a numbered text file"};
 const Option kMemory{"--memory", "GIB",
@@ -69,6 +70,7 @@ const std::vector<Verb>& verbs() {
        "write the program as source code that builds against the runtime alone",
        {{"--output,-o", "FOLDER", "where to; files there that are current stay untouched"},
         {"--vendor-runtime", "", "write the runtime's sources beside it, so that it builds by itself"},
+        kForce,
         kQuiet,
         kThreads,
         kMemory,
@@ -77,7 +79,7 @@ const std::vector<Verb>& verbs() {
       {"build",
        "SPEC -o FOLDER [key=value ...]",
        "emit the program with the runtime and compile it: FOLDER/build/train",
-       {{"--output,-o", "FOLDER", "where to"}, kQuiet, kThreads, kMemory},
+       {{"--output,-o", "FOLDER", "where to"}, kForce, kQuiet, kThreads, kMemory},
        build_verb},
       {"diff",
        "SPEC FOLDER | SPEC SPEC [key=value ...]",

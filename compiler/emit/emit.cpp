@@ -14,6 +14,7 @@
 #include "emit/on_cpu.h"
 #include "emit/plan_page.h"
 #include "emit/program_class.h"
+#include "emit/readme.h"
 #include "emit/runtime_files.h"
 #include "emit/settings.h"
 #include "emit/source_file.h"
@@ -52,6 +53,9 @@ class Emitter {
         cmake_lists(compiled_, data_kind(settings_.data, compiled_.spec), origin_, sources, uncontracted_);
     check();
     files_["PLAN.md"] = plan_page(compiled_, tensors_, origin_);
+    files_["README.md"] = readme(compiled_, data_kind(settings_.data, compiled_.spec), origin_);
+    files_[".gitattributes"] = git_attributes(origin_);
+    files_[".clang-format"] = clang_format(origin_);
     return std::move(files_);
   }
 
@@ -288,9 +292,8 @@ void Emitter::add_main() {
                                        "\"" + corpus_header(kind) + "\""};
   if (cpu_) includes.insert(includes.end() - 1, "\"runtime/cpu/idle_threads.h\"");
   source("train.cpp", {"main(), and what the spec says about a run.", includes,
-                       overrides_comment(origin_) +
-                           "using hydrac::runtime::DataSettings;\nusing hydrac::runtime::TrainOptions;\n"
-                           "using hydrac::runtime::TrainSettings;\n\n" +
+                       "using hydrac::runtime::DataSettings;\nusing hydrac::runtime::TrainOptions;\n"
+                       "using hydrac::runtime::TrainSettings;\n\n" +
                            settings_source(settings_),
                        main_source(compiled_.spec, kind)});
   files_["spec.inc"] = provenance(origin_, "// ") +

@@ -10,6 +10,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "emit/manifest.h"
+#include "emit/owned_kernels.h"
 #include "emit/source_file.h"
 #include "runtime/error.h"
 
@@ -47,7 +49,8 @@ std::vector<fs::path> places(const fs::path& folder, const Files& files) {
 // A file of a folder in which nothing was emitted yet. Hidden ones, such as .git, may stand beside a program
 // from its beginning.
 std::optional<std::string> other_work(const fs::path& folder, const FolderState& state) {
-  const bool is_own = !state.current.empty() || !state.changed.empty() || !state.stale.empty();
+  const bool is_own = !state.current.empty() || !state.changed.empty() || !state.edited.empty() ||
+                      !state.kept.empty() || !state.stale.empty();
   if (is_own || !fs::is_directory(folder)) return std::nullopt;
   std::set<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -75,38 +78,74 @@ void write_file(const fs::path& path, const std::string& text) {
 
 namespace {
 
-FolderState compare_files(const fs::path& folder, const Files& files) {
-  FolderState state;
-  if (fs::exists(folder) && !fs::is_directory(folder))
-    throw runtime::InputError(fmt::format("{} is not a folder", folder.string()));
-  for (const auto& [name, text] : files) {
-    const fs::path path = folder / name;
-    if (!fs::exists(path)) {
-      state.missing.push_back(name);
-    } else if (!fs::is_regular_file(path) || !was_emitted(path)) {
-      state.foreign.push_back(name);
-    } else {
-      (read(path) == text ? state.current : state.changed).push_back(name);
-    }
-  }
-  for (const fs::path& place : places(folder, files)) {
-    if (!fs::is_directory(place)) continue;
-    for (const fs::directory_entry& entry : fs::directory_iterator(place)) {
-      const std::string name = entry.path().lexically_relative(folder).generic_string();
-      if (entry.is_regular_file() && !files.contains(name) && was_emitted(entry.path()))
-        state.stale.push_back(name);
-    }
-  }
-  std::ranges::sort(state.stale);
-  return state;
+// Throws where a kernel is kept that the program cannot call.
+void require_fit(const fs::path& folder, const std::string& name, const std::string& text,
+                 const Files& files) {
+  const std::string obstacle = obstacle_to_keep(name, text, files);
+  if (obstacle.empty()) return;
+  throw runtime::InputError(fmt::format(
+      "{} has the line \"{}\", but {}\nChange it to fit, or take the line out to have the file written",
+      (folder / name).string(), kKeepLine, obstacle));
 }
+
+class Comparison {
+ public:
+  Comparison(const fs::path& folder, const Files& files, Edits edits)
+      : folder_(folder),
+        files_(files),
+        written_(edits == Edits::refuse ? Manifest::read(folder) : Manifest()) {}
+
+  FolderState run() {
+    for (const auto& [name, text] : files_) sort_in(name, text);
+    for (const fs::path& place : places(folder_, files_)) {
+      if (fs::is_directory(place)) find_stale(place);
+    }
+    std::ranges::sort(state_.stale);
+    std::ranges::sort(state_.edited);
+    return state_;
+  }
+
+ private:
+  void sort_in(const std::string& name, const std::string& wanted) {
+    const fs::path path = folder_ / name;
+    if (!fs::exists(path)) return state_.missing.push_back(name);
+    if (!fs::is_regular_file(path)) return state_.foreign.push_back(name);
+    const std::string text = read(path);
+    if (text == wanted) return state_.current.push_back(name);
+    if (is_kept(text)) {
+      require_fit(folder_, name, text, files_);
+      return state_.kept.push_back(name);
+    }
+    if (!was_emitted(path)) return state_.foreign.push_back(name);
+    (written_.is_edited(name, text) ? state_.edited : state_.changed).push_back(name);
+  }
+
+  void find_stale(const fs::path& place) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(place)) {
+      const std::string name = entry.path().lexically_relative(folder_).generic_string();
+      if (!entry.is_regular_file() || files_.contains(name) || name == kManifestFile ||
+          !was_emitted(entry.path()))
+        continue;
+      const std::string text = read(entry.path());
+      if (is_kept(text)) require_fit(folder_, name, text, files_);
+      (written_.is_edited(name, text) ? state_.edited : state_.stale).push_back(name);
+    }
+  }
+
+  const fs::path& folder_;
+  const Files& files_;
+  const Manifest written_;
+  FolderState state_;
+};
 
 }  // namespace
 
 // A loop of links, a folder that may not be read, a name that is too long.
-FolderState compare(const fs::path& folder, const Files& files) {
+FolderState compare(const fs::path& folder, const Files& files, Edits edits) {
+  if (fs::exists(folder) && !fs::is_directory(folder))
+    throw runtime::InputError(fmt::format("{} is not a folder", folder.string()));
   try {
-    return compare_files(folder, files);
+    return Comparison(folder, files, edits).run();
   } catch (const fs::filesystem_error& error) {
     throw runtime::InputError(
         fmt::format("cannot look at {}: {}", error.path1().string(), error.code().message()));
@@ -129,12 +168,20 @@ std::optional<int64_t> recorded_threads(const fs::path& folder) {
   return is_number && threads > 0 ? std::optional(threads) : std::nullopt;
 }
 
-FolderState write(const fs::path& folder, const Files& files) {
-  const FolderState state = compare(folder, files);
+FolderState write(const fs::path& folder, const Files& files, Edits edits) {
+  const FolderState state = compare(folder, files, edits);
   if (!state.foreign.empty()) {
     throw runtime::InputError(
         fmt::format("{} was not written by hydrac: choose another folder, or move it away",
                     (folder / state.foreign.front()).string()));
+  }
+  if (!state.edited.empty()) {
+    throw runtime::InputError(
+        fmt::format("{} edited since hydrac wrote {}: {}\n`hydrac diff` shows the edits. --force overwrites "
+                    "them; a kernel whose "
+                    "file has the line \"{}\" stays as it is",
+                    state.edited.size() == 1 ? "a file was" : "files were",
+                    state.edited.size() == 1 ? "it" : "them", fmt::join(state.edited, ", "), kKeepLine));
   }
   if (const auto name = other_work(folder, state)) {
     throw runtime::InputError(fmt::format(
@@ -152,6 +199,9 @@ FolderState write(const fs::path& folder, const Files& files) {
     for (const std::string& name : *names) write_file(folder / name, files.at(name));
   }
   for (const std::string& name : state.stale) fs::remove(folder / name);
+  const std::string manifest = manifest_text(files);
+  if (!fs::exists(folder / kManifestFile) || read(folder / kManifestFile) != manifest)
+    write_file(folder / kManifestFile, manifest);
   return state;
 }
 

@@ -13,18 +13,25 @@ namespace hydrac::emit {
 // Paths relative to the folder, sorted.
 struct FolderState {
   std::vector<std::string> current;
-  std::vector<std::string> changed;  // with other contents than would be emitted
+  std::vector<std::string> changed;  // with other contents than would be emitted, as hydrac wrote them
+  std::vector<std::string> edited;   // with contents that hydrac did not write, by the folder's manifest
+  std::vector<std::string> kept;     // owned kernels, which fit the program
   std::vector<std::string> missing;
   std::vector<std::string> stale;    // emitted once, by their first lines, and no more
   std::vector<std::string> foreign;  // stand where a file would be emitted, but hydrac did not write them
 
-  bool is_current() const { return changed.empty() && missing.empty() && stale.empty() && foreign.empty(); }
+  bool is_current() const {
+    return changed.empty() && edited.empty() && missing.empty() && stale.empty() && foreign.empty();
+  }
 };
+
+// What becomes of files that somebody edited.
+enum class Edits { refuse, overwrite };
 
 // Reads nothing but files that would be emitted and those whose names say that they might have been. A folder
 // that does not exist misses everything. runtime::InputError when `folder` is something else than a folder,
-// or something in it cannot be read.
-FolderState compare(const std::filesystem::path& folder, const Files& files);
+// something in it cannot be read, or a kept kernel does not fit the program.
+FolderState compare(const std::filesystem::path& folder, const Files& files, Edits edits = Edits::refuse);
 
 // What an emitted file holds now. runtime::InputError when it cannot be read.
 std::string text_of(const std::filesystem::path& folder, const std::string& name);
@@ -32,10 +39,11 @@ std::string text_of(const std::filesystem::path& folder, const std::string& name
 // How many threads the cpu's program in `folder` runs on; nothing where there is no such program.
 std::optional<int64_t> recorded_threads(const std::filesystem::path& folder);
 
-// Writes what is changed or missing and removes what is stale; a file that is current is not touched, so that
-// nothing that depends on it is built again. runtime::InputError, with nothing written, where it would
-// overwrite a file that hydrac did not write, or where the folder holds only such files; runtime::RunError
-// when the folder cannot be written. Returns the state it found.
-FolderState write(const std::filesystem::path& folder, const Files& files);
+// Writes what is changed or missing and removes what is stale; a file that is current or kept is not touched,
+// so that nothing that depends on it is built again. runtime::InputError, with nothing written, where it
+// would overwrite a file that hydrac did not write, or one that was edited and `edits` refuses that, or where
+// the folder holds only foreign files; runtime::RunError when the folder cannot be written. Returns the state
+// it found.
+FolderState write(const std::filesystem::path& folder, const Files& files, Edits edits);
 
 }  // namespace hydrac::emit

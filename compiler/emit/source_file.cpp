@@ -26,14 +26,14 @@ std::string in_comment(const std::string& words) {
 }  // namespace
 
 std::string provenance(const Origin& origin, const std::string& prefix) {
-  return in_comment(fmt::format("{}{}{}. DO NOT EDIT.", prefix, kProvenance, origin.spec)) + "\n" +
-         in_comment(fmt::format("{}Check it with: hydrac diff {} FOLDER", prefix, origin.spec)) + "\n";
+  return in_comment(fmt::format("{}{}{}. DO NOT EDIT.", prefix, kProvenance, origin.spec)) + "\n" + prefix +
+         "README.md has the commands that check and regenerate it. SPDX-License-Identifier: Apache-2.0\n";
 }
 
-std::string overrides_comment(const Origin& origin) {
-  std::string overrides;
-  for (const std::string& override : origin.overrides) overrides += " " + override;
-  return overrides.empty() ? "" : in_comment("// Emitted with:" + overrides) + "\n";
+std::string overrides_text(const Origin& origin) {
+  std::string text;
+  for (const std::string& override : origin.overrides) text += " " + override;
+  return in_comment(text);
 }
 
 namespace {

@@ -1,0 +1,82 @@
+#include "emit/readme.h"
+
+#include <fmt/format.h>
+
+#include "emit/manifest.h"
+#include "emit/on_cpu.h"
+#include "emit/owned_kernels.h"
+#include "emit/source_file.h"
+#include "targets/executable/program_layout.h"
+
+namespace hydrac::emit {
+
+namespace {
+
+// {0}: the spec's file, {1}: the command line's overrides, each after a space, {2}: what compiles it, {3}:
+// the data.
+constexpr const char* kReadme = R"(
+One optimizer step is `forward.cpp`, `backward.cpp` and `optimizer.cpp`, each a list of calls from top to bottom. `memory.h` has one field for each tensor,
+`kernels/` the kernels under their formulas, `dims.h` the sizes that comments name by letters, `PLAN.md` the flop, bytes and floor of every call.
+
+## Build
+
+CMake 3.25, {2} and hydrac's runtime are needed. The runtime is a CMake package (`hydrac-runtime`), or comes along in `runtime/` with `hydrac emit --vendor-runtime`.
+
+    cmake -S . -B build && cmake --build build --parallel
+
+## Run
+
+    build/train --data {3} --output runs/first
+    build/train --data {3} --output runs/first --resume
+    build/train --data {3} --output runs/smoke --steps 2 --check-kernels
+
+The last one looks for infinities after every call and names the kernel, tensor and line of the spec. `build/train --help` lists the options.
+
+## Regenerate
+
+    hydrac emit {0} -o FOLDER{1}
+    hydrac diff {0} FOLDER{1}
+
+The second command exits with 1 where the folder is not what the spec asks for: a check for pull requests. Change the spec, not the files: `{4}` has a hash of each
+file, and `hydrac emit` refuses to overwrite an edited one without `--force`. On a merge conflict in this folder, merge the spec and run
+`hydrac emit ... --force`.
+
+A team can own a kernel: a file under `kernels/` with the line `{5}` is left as it is. hydrac checks that it still defines the functions that the
+program calls (`kernels/kernels.h`), with the same types of parameters.
+
+The kernels' text derives from hydrac's templates, which are licensed under Apache-2.0.
+)";
+
+}  // namespace
+
+std::string readme(const driver::Compiled& compiled, DataKind data, const Origin& origin) {
+  const std::string files = data == DataKind::series   ? "series.csv"
+                            : data == DataKind::shards ? "'shards/*.bin'"
+                                                       : "text.txt";
+  std::string text = "<!-- " + provenance(origin, "") + "-->\n";
+  text += fmt::format("# {}: a training program for {}\n\n{} parameters.\n", compiled.spec.name,
+                      compiled.spec.target == "cpu" ? "the CPU" : compiled.spec.target,
+                      targets::parameter_count(compiled));
+  return text + fmt::format(fmt::runtime(kReadme), origin.spec, overrides_text(origin),
+                            on_cpu(compiled) ? "g++ or Clang" : "the CUDA toolkit", files, kManifestFile,
+                            kKeepLine);
+}
+
+std::string git_attributes(const Origin& origin) {
+  return provenance(origin, "# ") + "* linguist-generated=true\ncalls.inc -diff\n" +
+         std::string(kManifestFile) + " -diff\n";
+}
+
+std::string clang_format(const Origin& origin) {
+  return provenance(origin, "# ") + R"(BasedOnStyle: Google
+ColumnLimit: 110
+DerivePointerAlignment: false
+PointerAlignment: Left
+AllowShortFunctionsOnASingleLine: Inline
+MaxEmptyLinesToKeep: 1
+BreakStringLiterals: false
+SortIncludes: Never
+)";
+}
+
+}  // namespace hydrac::emit
