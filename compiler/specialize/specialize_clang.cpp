@@ -239,14 +239,17 @@ class Specializer {
     bool clash = false;
     for (const auto& [name, all] : by_name) {
       if (all.size() == 1) continue;
-      const auto differs = [&](const auto& constant) { return constant.value != all.front().value; };
+      const auto differs = [&values = all](const auto& constant) {
+        return constant.value != values.front().value;
+      };
       if (std::any_of(all.begin(), all.end(), differs)) {
         clash = true;
         continue;
       }
       shared.declared.push_back(all.front());
       for (NamedConstants& constants : own)
-        std::erase_if(constants.declared, [&](const auto& constant) { return constant.name == name; });
+        std::erase_if(constants.declared,
+                      [&shared_name = name](const auto& constant) { return constant.name == shared_name; });
     }
     return clash;
   }
