@@ -14,7 +14,9 @@
 #include "cli/verb.h"
 #include "emit/folder.h"
 #include "emit/runtime_files.h"
+#include "emit/settings.h"
 #include "runtime/error.h"
+#include "runtime/text/text_corpus.h"
 
 namespace hydrac::cli {
 
@@ -67,7 +69,12 @@ emit::Files emitted_files(const Arguments& arguments, spec::Spec spec, const std
   require_fit(planned.problem);
   const emit::Origin origin{std::filesystem::path(arguments.positional[0]).filename().string(),
                             recorded_overrides(arguments, threads)};
-  emit::Files files = emit::emit(planned.compiled, train_settings(planned.compiled.spec), origin);
+  runtime::TrainSettings settings = train_settings(planned.compiled.spec);
+  // A program that reads shards alone cannot ask a tokenizer.json.
+  if (settings.data.document_mask &&
+      emit::data_kind(settings.data, planned.compiled.spec) == emit::DataKind::shards)
+    settings.data.end_of_text = runtime::open_tokenizer(settings.data)->end_of_text();
+  emit::Files files = emit::emit(planned.compiled, settings, origin);
   if (arguments.has("--vendor-runtime")) files.merge(emit::carried_runtime());
   return files;
 }

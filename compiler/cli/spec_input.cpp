@@ -56,6 +56,7 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.target = spec.data.target;
   settings.features = spec.data.features;
   settings.shuffle = spec.data.shuffle;
+  settings.document_mask = spec.data.document_mask;
   settings.classification = spec.model.head == spec::Head::classification;
   settings.sizes = {spec.model.vocab_size, spec.model.num_features, spec.model.num_labels};
   settings.batch_size = spec.train.micro_batch_size;

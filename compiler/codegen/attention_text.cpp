@@ -7,27 +7,34 @@ namespace hydrac::codegen {
 std::string softmax_formula(const ops::AttentionRules& rules) {
   const std::string scores =
       rules.softcap > 0 ? fmt::format("{0} tanh(scale q k^T / {0})", rules.softcap) : "scale q k^T";
-  if (rules.window > 0) return fmt::format("softmax({}, the last {} tokens)", scores, rules.window);
-  return fmt::format("softmax({}{})", scores, hides_later_keys(rules) ? ", causal" : "");
+  const char* within = rules.documents ? " of the document" : "";
+  if (rules.window > 0) return fmt::format("softmax({}, the last {} tokens{})", scores, rules.window, within);
+  return fmt::format("softmax({}{}{})", scores, hides_later_keys(rules) ? ", causal" : "",
+                     rules.documents ? ", within documents" : "");
 }
 
 std::string constant_shape(const ops::AttentionRules& rules) {
-  return rules.varies_by_layer() ? "every_layer" : "shape";
+  return rules.varies_by_layer() ? "every_layer" : rules.documents ? "sequence" : "shape";
 }
 
 std::string shape_definition(const ops::AttentionRules& rules, const std::string& type,
-                             const std::string& members, const std::string& tokens,
-                             const std::string& behind) {
+                             const std::string& members, const std::string& tokens, const std::string& behind,
+                             const std::string& documents) {
   std::string all = members;
   if (rules.window > 0 || rules.softcap > 0) all += fmt::format(", {}", rules.window);
   if (rules.softcap > 0) all += fmt::format(", {:#}f", static_cast<float>(rules.softcap));
   if (!behind.empty()) all = fmt::format("{{{}}}, {}", all, behind);
   std::string text = fmt::format("  constexpr {} {}{{{}}};\n", type, constant_shape(rules), all);
+  if (rules.documents) {
+    text += fmt::format("  {}{}::PackedShape shape{{{}, {}}};\n", rules.varies_by_layer() ? "" : "const ",
+                        type.substr(0, type.find(':')), constant_shape(rules), documents);
+  } else if (rules.varies_by_layer()) {
+    text += fmt::format("  {} shape = every_layer;\n", type);
+  }
   if (!rules.varies_by_layer()) return text;
-  return text + fmt::format(
-                    "  {0} shape = every_layer;\n"
-                    "  if ((layer + 1) % {1} == 0) shape.window = {2};  // it sees all tokens before it\n",
-                    type, rules.window_period, tokens);
+  return text +
+         fmt::format("  if ((layer + 1) % {} == 0) shape.window = {};  // it sees all tokens before it\n",
+                     rules.window_period, tokens);
 }
 
 }  // namespace hydrac::codegen

@@ -54,22 +54,27 @@ class CpuAttentionText {
     source.workspace_bytes = workspace(threads, name == "attention_backward");
     source.takes_layer = drops() || rules_.varies_by_layer();
     ParameterList list;
-    const size_t inputs = node_.inputs.size() - 2;  // rng_step and rng_seed are last
+    const size_t inputs = static_cast<size_t>(q_) + 3;  // rng_step, rng_seed and documents follow
     for (size_t i = 0; i < inputs + node_.outputs.size(); ++i) {
       const bool is_input = i < inputs;
       const ir::Use use = is_input ? node_.inputs[i] : node_.outputs[i - inputs];
       list.add(fmt::format("{}float* {}", is_input ? "const " : "", tensors[i]), shape_of(use));
       source.arguments.push_back(use);
     }
+    source.parameters = tensors;
+    if (rules_.documents) {
+      list.add("const std::int32_t* documents", shape_of(node_.inputs[inputs + 2]));
+      source.arguments.push_back(node_.inputs[inputs + 2]);
+      source.parameters.push_back("documents");
+    }
     if (drops()) {
-      for (size_t i = inputs; i < node_.inputs.size(); ++i) {
+      for (size_t i = inputs; i < inputs + 2; ++i) {
         list.add(fmt::format("const std::uint32_t* {}", i == inputs ? "rng_step" : "rng_seed"));
         source.arguments.push_back(node_.inputs[i]);
       }
     }
     list.add("void* workspace");
     if (source.takes_layer) list.add("int layer");
-    source.parameters = tensors;
     source.text = fmt::format(
         "static void {0}{1}"
         "{2}{3}"
@@ -105,7 +110,7 @@ class CpuAttentionText {
     const auto size = [&](const ir::Dim& dim) { return dimensions_.of(dim).text; };
     const std::string members = fmt::format("{}, {}, {}, {}, {}f", size(q[0]), size(q[1]), size(q[2]),
                                             size(shape_of(node_.inputs[q_ + 1])[2]), shape_.scale);
-    return shape_definition(rules_, "cpu::AttentionShape", members, size(q[1]));
+    return shape_definition(rules_, "cpu::AttentionShape", members, size(q[1]), "", "documents");
   }
 
   std::string dropout() const {

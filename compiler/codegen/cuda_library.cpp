@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "codegen/attention_text.h"
@@ -56,7 +57,8 @@ class CudaAttentionText {
                 .kv_heads = a.kv_heads,
                 .head_dim = a.head_dim,
                 .causal = hides_later_keys(a.rules),
-                .has_softcap = a.rules.softcap > 0};
+                .has_softcap = a.rules.softcap > 0,
+                .has_documents = a.rules.documents};
     if (!attention_supports(problem_))
       throw std::logic_error(fmt::format("head_dim {} was not checked", a.head_dim));
   }
@@ -88,16 +90,18 @@ class CudaAttentionText {
     kernel.takes_workspace = !workspace.empty();
     kernel.header = "cuda/attention/attention.cuh";
     ParameterList list;
-    for (const Tensor& tensor : tensors) {
+    const auto take = [&](const Tensor& tensor) {
       const ir::Value& value = graph_.value(tensor.use);
       list.add(fmt::format("{}{}* {}", tensor.is_written ? "" : "const ", c_type(value.dtype, kCudaDialect),
                            tensor.name),
                value.shape);
       kernel.arguments.push_back(tensor.use);
       kernel.parameters.push_back(tensor.name);
-    }
+    };
+    std::ranges::for_each(tensors, take);
+    if (call().rules.documents) take({"documents", input(5)});
     if (drops) {
-      kernel.arguments.insert(kernel.arguments.end(), node_.inputs.end() - 2, node_.inputs.end());
+      kernel.arguments.insert(kernel.arguments.end(), {input(3), input(4)});
       list.add("const std::uint32_t* rng_step");
       list.add("const std::uint32_t* rng_seed");
     }
@@ -148,10 +152,17 @@ class CudaAttentionText {
         fmt::format("{}, {}, {}, {}f", tokens, heads, kv_heads, static_cast<float>(a.scale));
     // The query terms know no mask.
     const ops::AttentionRules rules = which == AttentionKernel::query_terms ? ops::AttentionRules{} : a.rules;
-    const std::string shape =
-        which == AttentionKernel::forward
-            ? shape_definition(rules, "cuda::SequenceShape", sequence, tokens)
-            : shape_definition(rules, "cuda::AttentionShape", sequence, tokens, size(query()[0]));
+    std::string shape;
+    if (rules.documents) {
+      shape = shape_definition(
+          rules, "cuda::SequenceShape", sequence, tokens, "",
+          fmt::format("documents + 2 * {} * cuda::sequence_of_{}<Config>({})", tokens,
+                      which == AttentionKernel::key_gradients ? "keys" : "queries", constant_shape(rules)));
+    } else if (which == AttentionKernel::forward) {
+      shape = shape_definition(rules, "cuda::SequenceShape", sequence, tokens);
+    } else {
+      shape = shape_definition(rules, "cuda::AttentionShape", sequence, tokens, size(query()[0]));
+    }
     return fmt::format(
         "  constexpr cuda::AttentionProblem problem{{.capability = {}, .element_bytes = sizeof({}), .is_bf16 "
         "= {},\n"
@@ -174,9 +185,10 @@ class CudaAttentionText {
   }
 
   std::string size(const ir::Dim& dim) const { return dimensions_.of(dim).text; }
-  const ir::Shape& query() const { return graph_.value(node_.inputs[first()]).shape; }
-  const ir::Shape& keys() const { return graph_.value(node_.inputs[first() + 1]).shape; }
-  size_t first() const { return call_.attention.backward ? 3 : 0; }
+  const ir::Shape& query() const { return graph_.value(input(0)).shape; }
+  const ir::Shape& keys() const { return graph_.value(input(1)).shape; }
+  // Of the forward node.
+  ir::Use input(size_t i) const { return node_.inputs[(call_.attention.backward ? 3 : 0) + i]; }
 
   const ir::Graph& graph_;
   const ir::Node& node_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 #include "codegen/build_calls.h"
@@ -165,7 +166,7 @@ class CudaProgramBuilder {
 
   // Which of the calls does the node's work.
   size_t add_launches(const ir::Region& region, ir::Node& node, std::vector<Call>& calls) {
-    if (node.op == "embedding_backward") node.inputs.push_back(token_order(node.inputs[0]));
+    if (node.op == "embedding_backward") node.inputs.push_back(order_of(node.inputs[0]));
     const CudaKernels source = kernels_of(node);
     ir::Use workspace;
     if (source.workspace_bytes > 0)
@@ -191,16 +192,19 @@ class CudaProgramBuilder {
     return source.main;
   }
 
-  ir::Use token_order(ir::Use ids) {
-    if (token_order_ == ir::kNoValue) {
+  // "token_order" of the input "tokens", "position_order" of "positions".
+  ir::Use order_of(ir::Use ids) {
+    const auto [order, is_new] = orders_.try_emplace(ids.value, ir::kNoValue);
+    if (is_new) {
+      const std::string& name = graph_.value(ids).name;
       ir::Value value;
-      value.name = "token_order";
+      value.name = name.substr(0, name.size() - 1) + "_order";
       value.dtype = ir::DType::i32;
       value.shape = {{element_count(graph_.value(ids).shape), "BT"}};
       value.role = ir::Role::input;
-      token_order_ = graph_.add(std::move(value));
+      order->second = graph_.add(std::move(value));
     }
-    return {token_order_, {}};
+    return {order->second, {}};
   }
 
   ir::Graph& graph_;
@@ -209,7 +213,7 @@ class CudaProgramBuilder {
   KernelTable kernels_{program_.kernels};
   std::string function_;  // whose calls are being listed
   std::array<ir::ValueId, 2> gemm_workspaces_ = {ir::kNoValue, ir::kNoValue};
-  ir::ValueId token_order_ = ir::kNoValue;
+  std::map<ir::ValueId, ir::ValueId> orders_;  // of ids
   std::set<ir::ValueId> scratch_;
 };
 

@@ -101,6 +101,18 @@ int64_t most_with_room(const targets::Target& target, const CompileOptions& opti
   return options.memory_bytes > 0 ? std::min(half, options.memory_bytes) : half;
 }
 
+// What documents decide, for `hydrac explain`.
+void explain_documents(const targets::Target& target, passes::Log& log) {
+  log.push_back({"documents",
+                 "attention's flop is counted as if each sequence were one document; tiles between documents "
+                 "are skipped"});
+  if (target.is_cpu()) return;
+  log.push_back(
+      {"documents",
+       "attention's gradients are two kernels, of queries and of keys: the kernels that make all of them "
+       "at once, and cuDNN, know one document a sequence"});
+}
+
 }  // namespace
 
 // cuBLASLt's advice for Hopper, and what suffices before.
@@ -138,6 +150,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("autodiff");
 
   // passes
+  if (spec.data.document_mask) explain_documents(target, c.decisions);
   passes::recompute(c.graph, c.recompute, c.decisions);
   after("recompute");
   passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);

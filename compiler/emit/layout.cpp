@@ -62,6 +62,13 @@ void LayoutText::inputs() {
     place("inputs.token_order", order);
     out_.line("layout.inputs.token_ids = V;");
   }
+  place("inputs.documents", io.documents);
+  place("inputs.positions", io.positions);
+  if (const ir::ValueId order = compiled_.graph.find("position_order"); order != ir::kNoValue) {
+    place("inputs.position_order", order);
+    const ir::Dim positions = value(compiled_.graph.find("position_embedding")).shape[0];
+    out_.line(fmt::format("layout.inputs.position_ids = {};", size_text(dimensions_, positions)));
+  }
   place("inputs.inv_count", io.inv_count);
   place("inputs.prompt", io.prompt);
   place("inputs.position", io.position);

@@ -111,6 +111,8 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   set.list("features", d.features);
   if (d.classification) out.line("data.classification = true;");
   if (!d.shuffle) out.line("data.shuffle = false;");
+  if (d.document_mask) out.line("data.document_mask = true;");
+  if (d.end_of_text) out.line(fmt::format("data.end_of_text = {};", *d.end_of_text));
   set.integer("sizes.vocab_size", d.sizes.vocab_size, 0);
   set.integer("sizes.num_features", d.sizes.num_features, 0);
   set.integer("sizes.num_labels", d.sizes.num_labels, 0);

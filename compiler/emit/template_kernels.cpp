@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 #include "codegen/dimensions.h"
 #include "emit/kernels.h"
@@ -25,6 +26,7 @@ const std::map<std::string, std::string, std::less<>> kQualified = {
     HYDRAC_ATTENTION_MASKS(MASK)
 #undef MASK
         {"CappedScores", "hydrac::CappedScores"},
+    {"DocumentMask", "hydrac::DocumentMask"},
     {"LinearScores", "hydrac::LinearScores"},
     {"bf16", "hydrac::bf16"},
     {"cpu", "hydrac::cpu"},
@@ -75,20 +77,24 @@ std::string in_namespace(const std::string& name, const std::string& text) {
 }  // namespace
 
 std::vector<TemplateKernels> template_kernels(const driver::Compiled& compiled) {
-  std::map<std::pair<std::string, bool>, TemplateKernels> groups;  // by header, and whether they draw numbers
+  // By header, and whether they draw numbers and read documents.
+  std::map<std::tuple<std::string, bool, bool>, TemplateKernels> groups;
   for (const auto& [file, kernels] : kernel_files(compiled.program)) {
     const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(kernels.front())];
     if (kernel.header.empty()) continue;
     const std::vector<Parameter> parameters = parameters_of(kernel);
-    const bool draws = std::any_of(parameters.begin(), parameters.end(),
-                                   [](const Parameter& p) { return p.name == "rng_seed"; });
-    TemplateKernels& group = groups[{kernel.header, draws}];
+    const auto takes = [&](const char* name) {
+      return std::ranges::any_of(parameters, [&](const Parameter& p) { return p.name == name; });
+    };
+    TemplateKernels& group = groups[{kernel.header, takes("rng_seed"), takes("documents")}];
     group.name = std::filesystem::path(kernel.header).stem().string();
     group.kernels.push_back(kernels.front());
   }
   std::vector<TemplateKernels> all;
   for (auto& [key, group] : groups) {
-    if (!key.second && groups.contains({key.first, true})) group.name += "_without_dropout";
+    const auto& [header, draws, has_documents] = key;
+    if (has_documents) group.name += "_of_documents";
+    if (!draws && groups.contains({header, true, has_documents})) group.name += "_without_dropout";
     all.push_back(std::move(group));
   }
   return all;

@@ -27,13 +27,14 @@ Use positioned(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId nor
     b.enter("rope", "model.position");
     const Interface& io = build.model.interface;
     x = ops::rope(b, x, build.fixed(io.rope_cos), build.fixed(io.rope_sin), m.rope_theta, scaling_of(m),
-                  name + "_rotated");
+                  name + "_rotated", build.positions());
   }
   return x;
 }
 
 // A window that hides nothing is none, so that the kernels are those of the causal mask.
-ops::AttentionRules rules_of(const spec::Spec& spec) {
+ops::AttentionRules rules_of(const Build& build) {
+  const spec::Spec& spec = build.model.spec;
   const spec::Model& m = spec.model;
   using Mask = ops::AttentionRules::Mask;
   ops::AttentionRules rules;
@@ -44,6 +45,7 @@ ops::AttentionRules rules_of(const spec::Spec& spec) {
     rules.window = m.sliding_window;
     rules.window_period = m.sliding_window_pattern;
   }
+  rules.documents = build.documents().value != ir::kNoValue;
   return rules;
 }
 
@@ -61,8 +63,8 @@ Use attention_block(ops::RegionBuilder& b, const Build& build, Use x) {
   b.enter("attn", "optimizations.attention");
   const double dropout = build.training ? m.attention_dropout : 0;
   const double scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
-  const Use mixed = ops::attention(b, q, k, parts[2], scale, rules_of(build.model.spec), dropout,
-                                   build.randomness(), kAttentionSite, "attn.mixed");
+  const Use mixed = ops::attention(b, q, k, parts[2], scale, rules_of(build), dropout, build.randomness(),
+                                   kAttentionSite, "attn.mixed", build.documents());
   b.enter("attn_out", "model.hidden_size");
   const Use out = ops::linear(b, mixed, build.layer(p.attn_out_weight),
                               optional(build.layer(p.attn_out_bias)), "attn.out");

@@ -6,15 +6,20 @@ namespace hydrac::models {
 
 using ir::Use;
 
-// One function's construction: which batch it runs on and whether it trains (drops out).
+// One function's construction: which batch it runs on, whether it trains (drops out), and whether its input
+// is generation's prompt, which is one document.
 struct Build {
   Model& model;
   ir::Dim batch;
   bool training = false;
+  bool generates = false;
 
   // The parameter's slot of the layer a loop region is at, or `none` for one the model does not have.
   Use layer(ir::ValueId parameter, int offset = 0) const { return {parameter, {true, offset}}; }
   Use fixed(ir::ValueId value, int slot = 0) const { return {value, {false, slot}}; }
+  // No value where a sequence is one document.
+  Use documents() const { return generates ? Use{} : fixed(model.interface.documents); }
+  Use positions() const { return generates ? Use{} : fixed(model.interface.positions); }
   ops::Randomness randomness() const {
     return {fixed(model.interface.rng_step), fixed(model.interface.rng_seed)};
   }

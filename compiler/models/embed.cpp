@@ -15,7 +15,7 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   last(!positions && !drops);
   Use x;
   if (model.spec.model.input == spec::Input::tokens) {
-    const Use ids = build.fixed(build.batch.symbol == "1" ? model.interface.prompt : model.interface.tokens);
+    const Use ids = build.fixed(build.generates ? model.interface.prompt : model.interface.tokens);
     x = ops::embedding(b, ids, build.fixed(p.token_embedding), "embedding");
   } else {
     x = ops::linear(b, build.fixed(model.interface.features), build.fixed(p.input_weight),
@@ -24,7 +24,8 @@ Use embed(ops::RegionBuilder& b, const Build& build, Use into) {
   if (positions) {
     b.enter("embedding", "model.position");
     last(!drops);
-    x = ops::position_embedding(b, x, build.fixed(p.position_embedding), "embedding.positioned");
+    x = ops::position_embedding(b, x, build.fixed(p.position_embedding), "embedding.positioned",
+                                build.positions());
   }
   if (drops) {
     b.enter("embedding", "model.dropout");

@@ -29,6 +29,11 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
   } else {
     io.features = declare(graph, "features", {B, T, {m.num_features, "N"}}, DType::f32, Role::input);
   }
+  if (spec.data.document_mask) {
+    io.documents = declare(graph, "documents", {B, T, {2, ""}}, DType::i32, Role::input);
+    if (m.position != spec::Position::none)
+      io.positions = declare(graph, "positions", {B, T}, DType::i32, Role::input);
+  }
   io.targets = m.head == spec::Head::regression
                    ? declare(graph, "targets", {B, T, O}, DType::f32, Role::input)
                    : declare(graph, "targets", {B, T}, DType::i32, Role::input);
@@ -143,7 +148,7 @@ void advance_randomness(Model& model) {
 
 void build_generate(Model& model) {
   ir::Function& function = add_function(model, "generate");
-  const Build build{model, {1, "1"}, false};
+  const Build build{model, {1, "1"}, false, true};
   const Use hidden = hidden_states(build, function);
   ops::RegionBuilder b(model.graph, add_region(function, "head", 0));
   b.enter("head", "sample.max_new_tokens");

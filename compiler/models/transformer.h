@@ -12,7 +12,10 @@ namespace hydrac::models {
 
 // Values outside the network that its functions share.
 struct Interface {
-  ir::ValueId tokens = ir::kNoValue;     // i32 [B,T]
+  ir::ValueId tokens = ir::kNoValue;  // i32 [B,T]
+  // Where data.document_mask is true, i32 [B,T,2] and [B,T]: where in its sequence each token's document
+  // begins and ends, and the token's position in it.
+  ir::ValueId documents = ir::kNoValue, positions = ir::kNoValue;
   ir::ValueId features = ir::kNoValue;   // series: f32 [B,T,F]
   ir::ValueId targets = ir::kNoValue;    // i32 [B,T], -100 = ignored; regression: f32 [B,T,O], NaN = missing
   ir::ValueId inv_count = ir::kNoValue;  // f32 []: 1 / targets that count in the whole optimizer step

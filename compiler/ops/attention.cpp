@@ -13,13 +13,16 @@
 namespace hydrac::ops {
 
 Use attention(RegionBuilder& b, Use q, Use k, Use v, double scale, const AttentionRules& rules,
-              double dropout, const Randomness& random, int64_t site, const std::string& name) {
+              double dropout, const Randomness& random, int64_t site, const std::string& name,
+              Use documents) {
   const ir::Shape shape = b.shape(q);
   const ir::Dim heads{shape[2].size * shape[3].size, shape[2].symbol + shape[3].symbol};
   ir::Attributes attributes = attributes_of(rules);
   attributes.insert({{"scale", scale}, {"dropout", dropout}, {"site", site}});
-  const Use out = b.emit("attention", {q, k, v, random.step, random.seed}, name, {shape[0], shape[1], heads},
-                         std::move(attributes));
+  std::vector<Use> inputs = {q, k, v, random.step, random.seed};
+  if (rules.documents) inputs.push_back(documents);
+  const Use out =
+      b.emit("attention", std::move(inputs), name, {shape[0], shape[1], heads}, std::move(attributes));
   const Use lse = b.exact(b.fresh(name + ".lse", {shape[0], shape[2], shape[1]}));
   b.region().nodes.back().outputs.push_back(lse);
   return out;
@@ -71,6 +74,11 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
   const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
   const double p = node.number("dropout"), scale = node.number("scale");
   const AttentionRules rules = attention_rules(node);
+  const auto same_document = [&](int64_t b, int64_t i, int64_t j) {
+    if (!rules.documents) return true;
+    const double* document = &in[5].data[(b * T + i) * 2];
+    return document[0] <= static_cast<double>(j) && static_cast<double>(j) < document[1];
+  };
   const uint32_t key = random_key(static_cast<uint32_t>(in[4].data[0]), static_cast<uint32_t>(in[3].data[0]),
                                   static_cast<uint32_t>(node.integer("site") * kSiteStride));
   for (int64_t b = 0; b < B; ++b) {
@@ -82,7 +90,7 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
         std::vector<double> weight(T);
         double sum = 0;
         for (int64_t j = 0; j < T; ++j) {
-          if (!sees(rules, T, 0, i, j)) continue;
+          if (!sees(rules, T, 0, i, j) || !same_document(b, i, j)) continue;
           double score = 0;
           for (int64_t d = 0; d < D; ++d) score += scale * qi[d] * row(k, j)[d];
           if (rules.softcap > 0) score = rules.softcap * std::tanh(score / rules.softcap);

@@ -45,6 +45,7 @@ AttentionRules attention_rules(const ir::Node& node) {
   }
   if (node.attributes.contains("window_period")) rules.window_period = node.integer("window_period");
   if (node.attributes.contains("softcap")) rules.softcap = node.number("softcap");
+  rules.documents = node.optional_flag("documents");
   return rules;
 }
 
@@ -53,14 +54,15 @@ ir::Attributes attributes_of(const AttentionRules& rules) {
   if (rules.window > 0) attributes["window"] = rules.window;
   if (rules.window_period > 0) attributes["window_period"] = rules.window_period;
   if (rules.softcap > 0) attributes["softcap"] = rules.softcap;
+  if (rules.documents) attributes["documents"] = true;
   return attributes;
 }
 
-std::string_view mask_type(const AttentionRules& rules) {
+std::string mask_type(const AttentionRules& rules) {
   switch (rules.mask) {
 #define MASK(kind, type)           \
   case AttentionRules::Mask::kind: \
-    return #type;
+    return rules.documents ? "DocumentMask<" #type ">" : #type;
     HYDRAC_ATTENTION_MASKS(MASK)
 #undef MASK
   }

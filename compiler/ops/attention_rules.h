@@ -24,6 +24,7 @@ struct AttentionRules {
   int64_t window = 0;         // tokens that a query sees, its own among them
   int64_t window_period = 0;  // every so many layers one sees all tokens before it; 0 = none does
   double softcap = 0;         // 0 = scores are linear
+  bool documents = false;     // a query sees what the mask shows it of its own document
 
   bool varies_by_layer() const {
     return window_period > 0;
@@ -34,14 +35,16 @@ struct AttentionRules {
 AttentionRules attention_rules(const ir::Node& node);
 ir::Attributes attributes_of(const AttentionRules& rules);
 
-// The structs' names, as kernels are instantiated with them: "CausalMask", "LinearScores".
-std::string_view mask_type(const AttentionRules& rules);
+// The structs' names, as kernels are instantiated with them: "CausalMask", "DocumentMask<CausalMask>",
+// "LinearScores".
+std::string mask_type(const AttentionRules& rules);
 std::string_view scores_type(const AttentionRules& rules);
 
 bool hides_later_keys(const AttentionRules& rules);
-// Whether a query sees a key of its sequence, in the given layer.
+// Whether a query sees a key of its document, in the given layer.
 bool sees(const AttentionRules& rules, int64_t tokens, int64_t layer, int64_t query, int64_t key);
 // (query, key) pairs of one sequence that are visible; where layers differ, the mean over a period of them.
+// How long documents are is not known here: a sequence counts as one.
 double visible_pairs(const AttentionRules& rules, int64_t tokens);
 
 }  // namespace hydrac::ops

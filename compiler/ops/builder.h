@@ -58,9 +58,10 @@ inline constexpr int64_t kIgnoredTarget = -100;  // PyTorch's ignore_index
 // The forward ops. Shapes: B sequences, T tokens, C width, H heads, D head width. `x` may have any leading
 // dimensions where only the last is named.
 using ir::Use;
-Use embedding(RegionBuilder&, Use ids, Use table, const std::string& name);         // [B,T], [V,C] -> [B,T,C]
-Use position_embedding(RegionBuilder&, Use x, Use table, const std::string& name);  // x[B,T,C] + table[T,C]
-Use linear(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name);   // x[..,K] W[N,K]^T + b[N]
+Use embedding(RegionBuilder&, Use ids, Use table, const std::string& name);  // [B,T], [V,C] -> [B,T,C]
+// x[B,T,C] + table[positions]. `positions` i32 [B,T]; without them token t is at position t.
+Use position_embedding(RegionBuilder&, Use x, Use table, const std::string& name, Use positions = {});
+Use linear(RegionBuilder&, Use x, Use weight, Use bias, const std::string& name);  // x[..,K] W[N,K]^T + b[N]
 Use layernorm(RegionBuilder&, Use x, Use weight, Use bias, double epsilon, const std::string& name);
 Use rmsnorm(RegionBuilder&, Use x, Use weight, double epsilon, const std::string& name);
 // [B,T,(H+2K)D] -> q [B,T,H,D], k [B,T,K,D], v [B,T,K,D]: views, nothing is copied.
@@ -69,15 +70,16 @@ std::vector<Use> split_qkv(RegionBuilder&, Use qkv, int64_t heads, int64_t kv_he
 struct RopeScaling {  // Llama 3's
   double factor, low_freq_factor, high_freq_factor, original_max_position_embeddings;
 };
-// Rotate-half convention; tables cos, sin [T, D/2].
+// Rotate-half convention; tables cos, sin [T, D/2]. `positions`: as for position_embedding.
 Use rope(RegionBuilder&, Use x, Use cos, Use sin, double theta, const std::optional<RopeScaling>&,
-         const std::string& name);
+         const std::string& name, Use positions = {});
 struct Randomness {  // where dropout's random bits come from: scalars on the device
   Use step, seed;
 };
-// q [B,T,H,D], k and v [B,T,K,D] -> [B,T,HD].
+// q [B,T,H,D], k and v [B,T,K,D] -> [B,T,HD]. `documents` i32 [B,T,2], of rules that have them: where each
+// token's document begins and ends in its sequence.
 Use attention(RegionBuilder&, Use q, Use k, Use v, double scale, const AttentionRules&, double dropout,
-              const Randomness&, int64_t site, const std::string& name);
+              const Randomness&, int64_t site, const std::string& name, Use documents = {});
 Use activation(RegionBuilder&, const std::string& kind, Use x,
                const std::string& name);  // gelu, gelu_tanh, silu, relu2
 Use gated(RegionBuilder&, const std::string& kind, Use x,

@@ -1,19 +1,28 @@
-// Learned positions: row t of a table is added to every sequence's token t.
+// Learned positions: row t of a table is added to every sequence's token t, or the row of its position where
+// tokens have one, as those of packed documents. The table's gradient is then an embedding's.
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "ops/shapes.h"
 
 namespace hydrac::ops {
 
-Use position_embedding(RegionBuilder& b, Use x, Use table, const std::string& name) {
-  return b.emit("position_embedding", {x, table}, name, b.shape(x));
+Use position_embedding(RegionBuilder& b, Use x, Use table, const std::string& name, Use positions) {
+  std::vector<Use> inputs = {x, table};
+  if (positions.value != ir::kNoValue) inputs.push_back(positions);
+  return b.emit("position_embedding", std::move(inputs), name, b.shape(x));
 }
 
 namespace {
 
+bool has_positions(const ir::Node& node) {
+  return node.inputs.size() > 2;
+}
+
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);  // rows b, t
-  k.store(0, k.full(0) + k.load(1, {k.row(1), k.column(0)}));
+  const ir::Term row = has_positions(node) ? k.gather(1, k.named("position", k.per_row(2)), {}, {k.column(0)})
+                                           : k.load(1, {k.row(1), k.column(0)});
+  k.store(0, k.full(0) + row);
   return k.take();
 }
 
@@ -31,19 +40,28 @@ void gradient(Gradient& g, const ir::Node& node) {
   if (g.wanted(node.inputs[0])) g.contribute(node.inputs[0], dy);
   if (!g.wanted(node.inputs[1])) return;
   const ParameterGradient dw = g.parameter(node.inputs[1]);
-  g.emit_node("position_embedding_gradient", {dy}, {dw.target}, {{"accumulate", dw.accumulate}});
+  const ir::Attributes attributes = {{"accumulate", dw.accumulate}};
+  if (has_positions(node)) {
+    g.emit_node("embedding_backward", {node.inputs[2], dy}, {dw.target}, attributes);
+  } else {
+    g.emit_node("position_embedding_gradient", {dy}, {dw.target}, attributes);
+  }
 }
 
-void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
-  const size_t period = static_cast<size_t>(in[0].shape[1] * in[0].shape[2]);
-  for (size_t i = 0; i < out[0].data.size(); ++i) out[0].data[i] = in[0].data[i] + in[1].data[i % period];
+void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const auto tokens = static_cast<size_t>(in[0].shape[1]), width = static_cast<size_t>(in[0].shape[2]);
+  for (size_t i = 0; i < out[0].data.size(); ++i) {
+    const size_t token = i / width;
+    const size_t position = has_positions(node) ? static_cast<size_t>(in[2].data[token]) : token % tokens;
+    out[0].data[i] = in[0].data[i] + in[1].data[position * width + i % width];
+  }
 }
 
 }  // namespace
 
 extern const OpInfo kPositionEmbedding{.name = "position_embedding",
                                        .formula = "embedded = x + position_table[t]",
-                                       .inputs = {"x", "position_table"},
+                                       .inputs = {"x", "position_table", "positions"},
                                        .outputs = {"embedded"},
                                        .body = body,
                                        .gradient = gradient,

@@ -1,5 +1,6 @@
 // Rotary position embedding (Su et al., 2021), rotate-half convention as in Llama: the halves of each head's
-// vector are the coordinates that angle t * theta^(-2i/D) turns. Angles come as tables cos, sin [T, D/2].
+// vector are the coordinates that angle t * theta^(-2i/D) turns. Angles come as tables cos, sin [T, D/2]. A
+// fourth input gives each token's position where that is not t.
 #include <cmath>
 
 #include "ops/builder.h"
@@ -9,7 +10,7 @@
 namespace hydrac::ops {
 
 Use rope(RegionBuilder& b, Use x, Use cos, Use sin, double theta, const std::optional<RopeScaling>& scaling,
-         const std::string& name) {
+         const std::string& name, Use positions) {
   ir::Attributes attributes = {{"inverse", false}, {"theta", theta}};
   if (scaling) {
     attributes["factor"] = scaling->factor;
@@ -17,10 +18,16 @@ Use rope(RegionBuilder& b, Use x, Use cos, Use sin, double theta, const std::opt
     attributes["high_freq_factor"] = scaling->high_freq_factor;
     attributes["original_max_position_embeddings"] = scaling->original_max_position_embeddings;
   }
-  return b.emit("rope", {x, cos, sin}, name, b.shape(x), std::move(attributes));
+  std::vector<Use> inputs = {x, cos, sin};
+  if (positions.value != ir::kNoValue) inputs.push_back(positions);
+  return b.emit("rope", std::move(inputs), name, b.shape(x), std::move(attributes));
 }
 
 namespace {
+
+bool has_positions(const ir::Node& node) {
+  return node.inputs.size() > 3;
+}
 
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& shape = graph.value(node.inputs[0]).shape;  // [B,T,H,D]
@@ -31,8 +38,12 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
     return std::vector<ir::Affine>{k.row(0), k.row(1), k.row(2), k.column(0) + ir::Affine{offset, {}}};
   };
   const ir::Term x1 = k.named("x1", k.load(0, at(0))), x2 = k.named("x2", k.load(0, at(half)));
-  const ir::Term cos = k.named("cos_t", k.load(1, {k.row(1), k.column(0)}));
-  ir::Term sin = k.named("sin_t", k.load(2, {k.row(1), k.column(0)}));
+  const auto angle = [&](int table) {
+    if (!has_positions(node)) return k.load(table, {k.row(1), k.column(0)});
+    return k.gather(table, k.named("position", k.load(3, {k.row(0), k.row(1)})), {}, {k.column(0)});
+  };
+  const ir::Term cos = k.named("cos_t", angle(1));
+  ir::Term sin = k.named("sin_t", angle(2));
   if (node.flag("inverse")) sin = -sin;
   k.store_at(0, at(0), x1 * cos - x2 * sin);
   k.store_at(0, at(half), x2 * cos + x1 * sin);
@@ -46,7 +57,9 @@ void gradient(Gradient& g, const ir::Node& node) {
   attributes["inverse"] = true;
   attributes["input_name"] = "d_y";
   attributes["output_name"] = "d_x";
-  g.contribute_op(node.inputs[0], "rope", {dy, node.inputs[1], node.inputs[2]}, std::move(attributes));
+  std::vector<Use> inputs = node.inputs;
+  inputs[0] = dy;
+  g.contribute_op(node.inputs[0], "rope", std::move(inputs), std::move(attributes));
 }
 
 std::string kernel(const ir::Node& node) {
@@ -57,7 +70,7 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
   const int64_t heads = in[0].shape[2], d = in[0].shape[3], half = d / 2, tokens = in[0].shape[1];
   const double sign = node.flag("inverse") ? -1 : 1;
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
-    const int64_t t = r / heads % tokens;
+    const int64_t t = has_positions(node) ? static_cast<int64_t>(in[3].data[r / heads]) : r / heads % tokens;
     for (int64_t i = 0; i < half; ++i) {
       const double c = in[1].data[t * half + i], s = sign * in[2].data[t * half + i];
       const double x1 = in[0].data[r * d + i], x2 = in[0].data[r * d + half + i];
@@ -71,7 +84,7 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 
 extern const OpInfo kRope{.name = "rope",
                           .formula = "(y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin), the halves of each head",
-                          .inputs = {"x", "cos_table", "sin_table"},
+                          .inputs = {"x", "cos_table", "sin_table", "positions"},
                           .outputs = {"y"},
                           .kernel = kernel,
                           .body = body,

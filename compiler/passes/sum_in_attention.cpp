@@ -66,7 +66,8 @@ bool owns_heads(const ir::Graph& graph, const Node& backward, int capability) {
                                      .kv_heads = k.shape[2].size,
                                      .head_dim = q.shape[3].size,
                                      .causal = hides_later_keys(rules),
-                                     .has_softcap = rules.softcap > 0});
+                                     .has_softcap = rules.softcap > 0,
+                                     .has_documents = rules.documents});
 }
 
 bool touches(const ir::Graph& graph, const Node& node, Use use) {

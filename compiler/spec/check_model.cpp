@@ -161,6 +161,19 @@ void check_columns(Draft& draft) {
                  fmt::format("classification needs at least 2 classes, and num_labels is {}", m.num_labels));
 }
 
+void check_documents(Draft& draft) {
+  if (!draft.usable({"data.document_mask", "data.tokenizer", "model.input"}) ||
+      !draft.spec.data.document_mask)
+    return;
+  if (draft.spec.model.input == Input::series)
+    return draft.report(Kind::no_documents, {"data.document_mask", "model.input"},
+                        "document_mask is for tokens, and the input is series", "remove document_mask");
+  if (draft.spec.data.tokenizer == "char")
+    draft.report(Kind::no_documents, {"data.document_mask", "data.tokenizer"},
+                 "document_mask needs a token that ends a document, and the char tokenizer has none",
+                 "write document_mask: false, or tokenizer: byte");
+}
+
 // A shard's header says which tokenizer made it, raw ids do not.
 void check_format(Draft& draft) {
   if (!draft.usable({"data.format", "data.tokenizer"}) || draft.spec.data.format != DataFormat::uint16 ||
@@ -189,6 +202,7 @@ void check_model(Draft& draft) {
   check_head(draft);
   check_masks(draft);
   check_columns(draft);
+  check_documents(draft);
   check_format(draft);
   check_vocabulary(draft);
 }

@@ -94,13 +94,15 @@ void check_cudnn(Draft& draft, const Target& target) {
                         fmt::format("cuDNN has no fused attention for {} ({})", target.name, target.arch),
                         "write auto or generated");
   const auto& m = draft.spec.model;
-  const auto not_by_cudnn = [&](std::string_view key, bool is_set) {
+  const auto not_by_cudnn = [&](std::string_view key, bool is_set, std::string_view instead = "") {
     if (draft.usable({key}) && is_set)
       draft.report(Kind::option_unsupported, {"optimizations.attention", key},
-                   fmt::format("hydrac asks cuDNN for no {}", key), "write attention: auto or generated");
+                   fmt::format("hydrac asks cuDNN for no {}", key),
+                   fmt::format("write attention: auto or generated{}", instead));
   };
   not_by_cudnn("model.sliding_window", has_windows(draft.spec));
   not_by_cudnn("model.attention_softcap", m.attention_softcap > 0);
+  not_by_cudnn("data.document_mask", draft.spec.data.document_mask, ", or document_mask: false");
   if (draft.usable({"optimizations.precision"}) && computes_in_32_bits(o.precision))
     draft.report(Kind::cudnn_needs_half, {"optimizations.attention", "optimizations.precision"},
                  fmt::format("cuDNN's attention computes in half precision, and precision is {}",

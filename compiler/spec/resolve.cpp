@@ -44,6 +44,7 @@ class Resolver {
   }
 
   void model();
+  void data();
   void optimizer();
   void loss();
   void scheduler();
@@ -81,6 +82,23 @@ void Resolver::model() {
          [&] { return m.attention_bias; });
   derive("model.mlp_bias", m.mlp_bias, {"model.norm", "model.hidden_act"},
          [&] { return layernorm() && !is_gated(m.hidden_act); });
+}
+
+// Whether a pattern names nothing but JSONL or JSON.
+bool is_json(const std::string& pattern) {
+  const std::string_view compressed = ".gz";
+  std::string_view name = pattern;
+  if (name.ends_with(compressed)) name.remove_suffix(compressed.size());
+  return name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json");
+}
+
+void Resolver::data() {
+  auto& data = spec_.data;
+  derive("data.document_mask", data.document_mask,
+         {"data.path", "data.format", "data.tokenizer", "model.input"}, [&] {
+           return spec_.model.input == Input::tokens && data.format == DataFormat::auto_ &&
+                  data.tokenizer != "char" && std::ranges::all_of(data.path, is_json);
+         });
 }
 
 void Resolver::optimizer() {
@@ -135,6 +153,7 @@ void resolve(Draft& draft) {
   note_defaults(draft);
   Resolver resolver(draft);
   resolver.model();
+  resolver.data();
   resolver.optimizer();
   resolver.loss();
   resolver.scheduler();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -115,7 +116,8 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
     attributes.erase("accumulate");
     inputs.resize(2);  // the loss scale changes no loss
   }
-  if (op == "dropout" || op == "attention") inputs.pop_back();  // rng_seed
+  if (op == "dropout" || op == "attention")
+    inputs.erase(inputs.begin() + (op == "dropout" ? 2 : 4));  // rng_seed
   nodes.push_back(node_json(op, std::move(attributes), inputs, node.outputs[0]));
 }
 
@@ -263,6 +265,26 @@ std::vector<float> read_unpadded(targets::Executable& program, ir::ValueId id, c
   return data;
 }
 
+namespace {
+
+// About sixteen documents a sequence.
+void add_documents(const spec::Spec& spec, std::mt19937_64& random, runtime::Batch& batch) {
+  const int64_t length = spec.train.sequence_len;
+  const auto most = static_cast<uint64_t>(std::max<int64_t>(2, length / 8));
+  for (int64_t row = 0; row < spec.train.micro_batch_size; ++row) {
+    for (int64_t begin = 0, end = 0; begin < length; begin = end) {
+      end = std::min(length, begin + 1 + static_cast<int64_t>(random() % most));
+      for (int64_t i = begin; i < end; ++i) {
+        batch.documents.insert(batch.documents.end(),
+                               {static_cast<int32_t>(begin), static_cast<int32_t>(end)});
+        batch.positions.push_back(static_cast<int32_t>(i - begin));
+      }
+    }
+  }
+}
+
+}  // namespace
+
 Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
   std::mt19937_64 random(seed);
   const spec::Model& m = spec.model;
@@ -294,6 +316,7 @@ Batches random_batches(const spec::Spec& spec, int64_t steps, uint64_t seed) {
                    : runtime::kIgnoredTarget);
         batch.target_count += counts;
       }
+      if (spec.data.document_mask) add_documents(spec, random, batch);
     }
   }
   return batches;
@@ -346,6 +369,8 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
           tensors.push_back(entry(c.graph.value(id).name + suffix, dtype, c.graph.value(id).shape, data));
       };
       add(c.interface.tokens, runtime::SafetensorsDtype::i32, batch.tokens.data());
+      add(c.interface.documents, runtime::SafetensorsDtype::i32, batch.documents.data());
+      add(c.interface.positions, runtime::SafetensorsDtype::i32, batch.positions.data());
       add(c.interface.features, runtime::SafetensorsDtype::f32, batch.features.data());
       const bool classes = c.graph.value(c.interface.targets).dtype == ir::DType::i32;
       if (classes)

@@ -44,11 +44,16 @@ std::int64_t window_of(const OpCall& call, std::int64_t length) {
   return window == 0 || sees_all_before ? length : std::min(window, length);
 }
 
-// [T, T], true where a query (row) may not see a key.
+// [T, T], true where a query (row) may not see a key; [B, 1, T, T] with documents, [B, T, 2] of first tokens
+// and ends: tokens of which one's document does not begin where the other's does.
 at::Tensor hidden(const OpCall& call, std::int64_t length, const at::TensorOptions& options) {
   const at::Tensor all = at::ones({length, length}, options.dtype(at::kBool));
-  if (call.attr("causal") == 0) return at::zeros_like(all);
-  return at::bitwise_or(all.triu(1), all.tril(-window_of(call, length)));
+  at::Tensor result = at::zeros_like(all);
+  if (call.attr("causal") != 0) result = at::bitwise_or(all.triu(1), all.tril(-window_of(call, length)));
+  const at::Tensor documents = call.optional_input(4);
+  if (!documents.defined()) return result;
+  const at::Tensor begins = documents.select(-1, 0);
+  return at::bitwise_or(result, begins.unsqueeze(2).ne(begins.unsqueeze(1)).unsqueeze(1));
 }
 
 // Under autocast as in FlashAttention: scores and softmax in float32; what the two matmuls of the forward
@@ -79,13 +84,13 @@ at::Tensor fastest(const OpCall& call, const at::Tensor& q, const at::Tensor& k,
   const bool grouped = q.size(2) != k.size(2);
   const std::int64_t length = q.size(1);
   // Its kernels know the causal mask; any other one is a tensor.
-  const bool has_window = window_of(call, length) < length;
+  const bool has_mask = window_of(call, length) < length || call.optional_input(4).defined();
   c10::optional<at::Tensor> visible;
-  if (has_window) visible = at::logical_not(hidden(call, length, q.options()));
+  if (has_mask) visible = at::logical_not(hidden(call, length, q.options()));
   const at::Tensor keys = grouped ? spread_heads(k, q.size(2)) : k.transpose(1, 2);
   const at::Tensor values = grouped ? spread_heads(v, q.size(2)) : v.transpose(1, 2);
   return at::scaled_dot_product_attention(q.transpose(1, 2), keys, values, visible, p,
-                                         !has_window && call.attr("causal") != 0, call.attr("scale"))
+                                          !has_mask && call.attr("causal") != 0, call.attr("scale"))
       .transpose(1, 2);
 }
 
@@ -129,8 +134,9 @@ at::Tensor attention(const OpCall& call) {
       q.size(1) != k.size(1) || q.size(3) != k.size(3) || q.size(2) % k.size(2) != 0)
     throw JobError("q must be [B, T, H, D], k and v [B, T, KV, D] with a KV that divides H");
   const double p = call.attr("dropout", 0);
-  // LibTorch has no fused kernel that caps scores.
-  const bool plainly = call.mode == Mode::reference || call.attr("softcap", 0) > 0;
+  // LibTorch has no fused kernel that caps scores, and `fastest` may keep one mask for all steps.
+  const bool plainly = call.mode == Mode::reference || call.attr("softcap", 0) > 0 ||
+                       (!HYDRAC_HAS_SDPA && call.optional_input(4).defined());
   return plainly ? by_definition(call, q, k, v, p) : fastest(call, q, k, v, p);
 }
 

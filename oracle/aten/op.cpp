@@ -18,7 +18,7 @@ const at::Tensor& OpCall::input(std::size_t i) const {
 }
 
 at::Tensor OpCall::optional_input(std::size_t i) const {
-  return node.inputs[i] ? input(i) : at::Tensor();
+  return i < node.inputs.size() && node.inputs[i] ? input(i) : at::Tensor();
 }
 
 double OpCall::attr(const std::string& name) const {

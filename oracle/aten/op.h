@@ -40,7 +40,7 @@ struct OpCall {
 
   // Throws JobError when input i was left out or the job has no tensor for it.
   const at::Tensor& input(std::size_t i) const;
-  at::Tensor optional_input(std::size_t i) const;  // undefined when it was left out
+  at::Tensor optional_input(std::size_t i) const;  // undefined when it was left out, or not stated
   double attr(const std::string& name) const;      // throws JobError when the node has none
   double attr(const std::string& name, double fallback) const;
   const std::vector<std::int64_t>& output_shape() const { return graph.values[node.output.value].shape; }
@@ -50,11 +50,12 @@ using OpFunction = at::Tensor (*)(const OpCall&);
 
 struct OpDefinition {
   const char* name;
-  std::size_t inputs;                 // how many a node states, left-out ones included
+  std::size_t inputs;                 // how many a node states at least, left-out ones included
   std::vector<const char*> required;  // attributes
   std::vector<const char*> optional;
   OpFunction function;
   Casting casting = Casting::widest;
+  std::size_t more_inputs = 0;  // how many may follow: positions, documents
 };
 
 // The definition of `node`'s operation. Throws JobError for an unknown operation or attribute, a missing

@@ -34,8 +34,9 @@ at::Tensor embedding(const OpCall& call) {
 }
 
 at::Tensor position_embedding(const OpCall& call) {
-  const at::Tensor& x = call.input(0);
-  return x + call.input(1).narrow(0, 0, x.size(1));
+  const at::Tensor &x = call.input(0), positions = call.optional_input(2);
+  return x + (positions.defined() ? at::embedding(call.input(1), positions)
+                                  : call.input(1).narrow(0, 0, x.size(1)));
 }
 
 // x may end in several dimensions that are one row of the matmul (heads and head_dim): what the output's
@@ -129,7 +130,7 @@ at::Tensor mse(const OpCall& call) {
 const std::vector<OpDefinition>& op_table() {
   static const std::vector<OpDefinition> table = {
       {"embedding", 2, {}, {}, embedding},
-      {"position_embedding", 2, {}, {}, position_embedding},
+      {"position_embedding", 2, {}, {}, position_embedding, Casting::widest, 1},
       {"linear", 3, {}, {}, linear, Casting::narrow},
       {"layernorm", 3, {"eps"}, {}, layernorm, Casting::float32},
       {"rmsnorm", 2, {"eps"}, {}, rmsnorm},
@@ -140,13 +141,15 @@ const std::vector<OpDefinition>& op_table() {
        {"scaling.factor", "scaling.low_freq_factor", "scaling.high_freq_factor",
         "scaling.original_max_position_embeddings"},
        rope,
-       Casting::float32},
+       Casting::float32,
+       1},
       {"attention",
        4,
        {"causal", "scale"},
-       {"dropout", "site", "window", "window_period", "softcap"},
+       {"dropout", "site", "window", "window_period", "softcap", "documents"},
        attention,
-       Casting::narrow},
+       Casting::narrow,
+       1},
       {"gelu", 1, {}, {}, gelu},
       {"gelu_tanh", 1, {}, {}, gelu_tanh},
       {"silu", 1, {}, {}, silu},
@@ -187,9 +190,11 @@ const OpDefinition& find_op(const Node& node) {
   for (const char* name : op->required)
     if (!node.attrs.count(name))
       throw JobError(fmt::format("op \"{}\" has no attribute \"{}\"", node.op, name));
-  if (node.inputs.size() != op->inputs)
-    throw JobError(fmt::format("op \"{}\" has {} inputs; it takes {} (null for one left out)", node.op,
-                               node.inputs.size(), op->inputs));
+  const std::size_t most = op->inputs + op->more_inputs;
+  if (node.inputs.size() < op->inputs || node.inputs.size() > most)
+    throw JobError(fmt::format("op \"{}\" has {} inputs; it takes {}{} (null for one left out)", node.op,
+                               node.inputs.size(), op->inputs,
+                               most > op->inputs ? fmt::format(" to {}", most) : ""));
   return *op;
 }
 

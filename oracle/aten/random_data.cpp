@@ -1,9 +1,11 @@
 #include "oracle/aten/random_data.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -43,7 +45,7 @@ const std::vector<std::int64_t>& RandomData::shape(const Node& node, std::size_t
 }
 
 void RandomData::note(const Node& node, std::size_t input, Use use, std::int64_t range) {
-  if (node.inputs[input]) purposes_[node.inputs[input]->value] = {use, range};
+  if (input < node.inputs.size() && node.inputs[input]) purposes_[node.inputs[input]->value] = {use, range};
 }
 
 void RandomData::learn(const Node& node) {
@@ -53,6 +55,9 @@ void RandomData::learn(const Node& node) {
   if (node.op == "linear" || node.op == "layernorm") note(node, 2, Use::bias);
   if (node.op == "dropout") note(node, 1, Use::step_counter);
   if (node.op == "attention") note(node, 3, Use::step_counter);
+  if (node.op == "attention") note(node, 4, Use::documents);
+  if (node.op == "rope") note(node, 3, Use::positions);
+  if (node.op == "position_embedding") note(node, 2, Use::positions);
 }
 
 at::Tensor RandomData::parameter(int value) const {
@@ -71,6 +76,13 @@ at::Tensor RandomData::input(int value, int step) const {
       return at::randint(purpose.range, shape, at::kLong);
     case Use::step_counter:
       return at::full(shape, step, at::kLong);
+    // Documents that are whole sequences: LibTorch's work is the same whatever they are.
+    case Use::documents:
+      return at::stack(
+          {at::zeros({shape[0], shape[1]}, at::kLong), at::full({shape[0], shape[1]}, shape[1], at::kLong)},
+          -1);
+    case Use::positions:
+      return at::arange(shape[1], at::kLong).repeat({shape[0], 1});
     case Use::inverse_count:
       return at::full(shape, 1.0 / static_cast<double>(purpose.range * accumulation_), at::kFloat);
     default:
@@ -82,7 +94,10 @@ std::int64_t RandomData::positions() const {
   std::int64_t most = 1;
   for (const Value& value : graph_.values) {
     if (value.role != Role::input || value.shape.empty()) continue;
-    const std::int64_t row = value.dtype == Dtype::f32 ? value.shape.back() : 1;
+    const bool has_columns =
+        value.dtype == Dtype::f32 ||
+        purposes_[static_cast<std::size_t>(&value - graph_.values.data())].use == Use::documents;
+    const std::int64_t row = has_columns ? value.shape.back() : 1;
     most = std::max(most, product(value.shape) / row);
   }
   return most;

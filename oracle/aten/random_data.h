@@ -26,7 +26,7 @@ class RandomData {
   std::int64_t positions() const;
 
  private:
-  enum class Use { unused, indices, features, step_counter, inverse_count, bias };
+  enum class Use { unused, indices, features, step_counter, inverse_count, bias, documents, positions };
   struct Purpose {
     Use use = Use::unused;
     std::int64_t range = 0;  // indices: how many there are; inverse_count: how many rows

@@ -46,13 +46,19 @@ std::vector<at::Tensor> make_tables(const OpCall& call, std::int64_t length, std
 
 }  // namespace
 
-// The cos and sin inputs are not read: the angles come from the attributes, in float64.
+// The cos and sin inputs are not read: the angles come from the attributes, in float64. The fourth input, the
+// tokens' positions [B, T], may be left out: then token t is at position t.
 at::Tensor rope(const OpCall& call) {
   const at::Tensor& x = call.input(0);
   if (x.dim() != 4 || x.size(-1) % 2 != 0) throw JobError("the input must be [B, T, H, D] with an even D");
   std::vector<at::Tensor>& tables = call.tables[&call.node];
   if (tables.empty()) tables = make_tables(call, x.size(1), x.size(-1), x.options());
-  const at::Tensor &cos = tables[0], &sin = tables[1];
+  const at::Tensor positions = call.optional_input(3);
+  const auto of_tokens = [&](const at::Tensor& table) {
+    if (!positions.defined()) return table;
+    return table.index_select(0, positions.reshape({-1})).reshape({x.size(0), x.size(1), 1, table.size(-1)});
+  };
+  const at::Tensor cos = of_tokens(tables[0]), sin = of_tokens(tables[1]);
   const std::vector<at::Tensor> halves = at::chunk(x, 2, -1);
   return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
 }

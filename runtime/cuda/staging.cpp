@@ -8,7 +8,8 @@ namespace hydrac::runtime::cuda {
 Staging::Staging(const ProgramLayout& layout, int64_t batches, int64_t results)
     : layout_(layout),
       result_range_(step_result_range(layout.results)),
-      order_(layout.inputs.token_ids),
+      token_order_(layout.inputs.token_ids),
+      position_order_(layout.inputs.position_ids),
       batches_(HostRing::Direction::to_device, layout.input_bytes, static_cast<size_t>(batches)),
       // The step before the oldest one tells when that one began.
       results_(HostRing::Direction::to_host, result_range_.last - result_range_.first,
@@ -25,10 +26,11 @@ void Staging::put(const Batch& batch, float inv_count, const Stream& stream) {
   reader = next_step_;
   std::byte* const inputs = batches_.slot(next_batch_++);
   fill_inputs(layout_.inputs, batch, inv_count, inputs);
-  if (const Place order = layout_.inputs.token_order) {
-    auto* const first = reinterpret_cast<int32_t*>(inputs + order.offset);
-    order_.sort(batch.tokens, {first, batch.tokens.size()});
-  }
+  const auto put_order = [&](Place place, TokenOrder& order, const std::vector<int32_t>& ids) {
+    if (place) order.sort(ids, {reinterpret_cast<int32_t*>(inputs + place.offset), ids.size()});
+  };
+  put_order(layout_.inputs.token_order, token_order_, batch.tokens);
+  put_order(layout_.inputs.position_order, position_order_, batch.positions);
 }
 
 void Staging::end_step(const Stream& stream) {

@@ -50,7 +50,7 @@ class Staging {
 
   const ProgramLayout& layout_;
   ByteRange result_range_;
-  TokenOrder order_;
+  TokenOrder token_order_, position_order_;
   HostRing batches_, results_;
   std::vector<size_t> readers_;  // of each slot of batches_: the step that reads it
   std::vector<Step> steps_;      // a ring

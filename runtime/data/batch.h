@@ -11,8 +11,12 @@ inline constexpr int32_t kIgnoredTarget = -100;  // a target that no loss counts
 // One micro-batch of B rows by T positions, row-major. Token models use tokens and targets; series models use
 // features and one of targets (classes) and float_targets. Unused members are empty.
 struct Batch {
-  std::vector<int32_t> tokens;       // [B, T]
-  std::vector<int32_t> targets;      // [B, T] next token or class; kIgnoredTarget where ignored
+  std::vector<int32_t> tokens;   // [B, T]
+  std::vector<int32_t> targets;  // [B, T] next token or class; kIgnoredTarget where ignored
+  // Where sequences are split into documents: the first token of each token's document in its row, and the
+  // one behind the last; and the token's position in it.
+  std::vector<int32_t> documents;    // [B, T, 2]
+  std::vector<int32_t> positions;    // [B, T]
   std::vector<float> features;       // [B, T, F]
   std::vector<float> float_targets;  // [B, T, O]; NaN where ignored
   int64_t target_count = 0;          // targets, or single values of float_targets, that are not ignored

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 
 #include "runtime/data/hash.h"
 #include "runtime/data/input_files.h"
@@ -42,6 +43,33 @@ std::shared_ptr<const TokenStore> open_tokens(const DataSettings& settings,
   return open_token_shards(files, fingerprint, vocab_size);
 }
 
+bool contains(const TokenRange& range, int32_t token) {
+  constexpr int64_t kPiece = 1 << 20;
+  std::vector<int32_t> ids;
+  for (int64_t begin = range.begin; begin < range.end; begin += kPiece) {
+    ids.resize(static_cast<size_t>(std::min(kPiece, range.end - begin)));
+    range.store->read(begin, ids);
+    if (std::ranges::find(ids, token) != ids.end()) return true;
+  }
+  return false;
+}
+
+// The token that ends a document. InputError where the data does not say where its documents end.
+int32_t document_end(const DataSettings& settings, const Tokenizer* tokenizer, const TokenRange& train) {
+  constexpr std::string_view kHelp = "documents cannot be told apart: write data.document_mask: false";
+  std::optional<int32_t> end = settings.end_of_text;
+  if (!end && tokenizer) end = tokenizer->end_of_text();
+  if (!end)
+    throw InputError(fmt::format("{}: the tokenizer has no token that ends a text, so that {}",
+                                 settings.tokenizer, kHelp));
+  if (!contains(train, *end))
+    throw InputError(
+        fmt::format("data.path: none of the {} tokens to train on is {}, which ends a text, so "
+                    "that {}",
+                    train.size(), *end, kHelp));
+  return *end;
+}
+
 }  // namespace
 
 void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::string& tokenizer_fingerprint,
@@ -50,9 +78,10 @@ void fill_token_corpus(Corpus& corpus, const DataSettings& settings, const std::
   corpus.fingerprint = tokenizer_fingerprint + ", " + token_fingerprint(*train);
   TokenDataset dataset = settings.val_path.empty() ? TokenDataset::split(train, settings.val_fraction)
                                                    : TokenDataset::separate(train, load(settings.val_path));
-  corpus.loader = std::make_shared<TokenLoader>(
-      std::move(dataset),
-      TokenLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle});
+  TokenLoaderOptions options{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle};
+  if (settings.document_mask)
+    options.document_end = document_end(settings, corpus.tokenizer.get(), dataset.train);
+  corpus.loader = std::make_shared<TokenLoader>(std::move(dataset), options);
 }
 
 void complete_vocabulary(DataSizes& sizes, const Tokenizer& tokenizer) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct DataSettings {
   bool classification = false;
 
   bool shuffle = true;  // false: the sequences of each epoch in the order of the files
+
+  bool document_mask = false;          // tokens: batches say where documents are
+  std::optional<int32_t> end_of_text;  // that ends them, where the program cannot ask the tokenizer
 
   DataSizes sizes;
   int64_t batch_size = 0;    // B

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <optional>
-#include <stdexcept>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +43,10 @@ std::string too_few_to_validate(const TokenDataset& dataset, int64_t sequence_le
       all[0], needs, fraction ? fmt::format("data.val_fraction: {} or more, or ", *fraction) : "");
 }
 
+int64_t count_targets(const std::vector<int32_t>& targets) {
+  return static_cast<int64_t>(targets.size()) - std::ranges::count(targets, kIgnoredTarget);
+}
+
 }  // namespace
 
 TokenDataset TokenDataset::split(std::shared_ptr<const TokenStore> store, double val_fraction) {
@@ -74,33 +78,50 @@ int64_t TokenLoader::window_begin(int64_t sample) const {
          windows_.begin(options_.shuffle ? shuffle(index) : index, epoch_key(options_.seed, epoch, kStart));
 }
 
-void TokenLoader::fill_row(const TokenRange& range, int64_t begin, int64_t row, std::span<int32_t> tokens,
-                           std::span<int32_t> targets) const {
-  const auto length = static_cast<size_t>(options_.sequence_len);
-  const auto at = static_cast<size_t>(row) * length;
-  const std::span<int32_t> to_tokens = tokens.subspan(at, length), to_targets = targets.subspan(at, length);
-  range.store->read(begin, to_tokens);
-  std::copy(to_tokens.begin() + 1, to_tokens.end(), to_targets.begin());
-  range.store->read(begin + options_.sequence_len, to_targets.last(1));
+void TokenLoader::clear(Batch& out) const {
+  const auto count = static_cast<size_t>(options_.batch_size * options_.sequence_len);
+  out.tokens.assign(count, 0);
+  out.targets.assign(count, kIgnoredTarget);
+  if (!options_.document_end) return;
+  out.documents.resize(2 * count);
+  out.positions.resize(count);
 }
 
-int64_t TokenLoader::fill_train(int64_t first_sample, std::span<int32_t> tokens,
-                                std::span<int32_t> targets) const {
-  const int64_t count = options_.batch_size * options_.sequence_len;
-  if (static_cast<int64_t>(tokens.size()) != count || tokens.size() != targets.size()) {
-    throw std::invalid_argument("TokenLoader::fill_train: buffers are not [B, T]");
+void TokenLoader::find_documents(int64_t row, Batch& out) const {
+  const int64_t length = options_.sequence_len;
+  int32_t* const targets = out.targets.data() + row * length;
+  int32_t* const documents = out.documents.data() + 2 * row * length;
+  int32_t* const positions = out.positions.data() + row * length;
+  int64_t begin = 0;
+  for (int64_t token = 0; token < length; ++token) {
+    const bool ends = out.tokens[static_cast<size_t>(row * length + token)] == *options_.document_end;
+    if (ends) targets[token] = kIgnoredTarget;
+    if (!ends && token + 1 < length) continue;
+    for (int64_t i = begin; i <= token; ++i) {
+      documents[2 * i] = static_cast<int32_t>(begin);
+      documents[2 * i + 1] = static_cast<int32_t>(token + 1);
+      positions[i] = static_cast<int32_t>(i - begin);
+    }
+    begin = token + 1;
   }
-  for (int64_t row = 0; row < options_.batch_size; ++row) {
-    fill_row(dataset_.train, window_begin(first_sample + row), row, tokens, targets);
-  }
-  return count;
+}
+
+void TokenLoader::fill_row(const TokenRange& range, int64_t begin, int64_t row, Batch& out) const {
+  const auto length = static_cast<size_t>(options_.sequence_len);
+  const auto at = static_cast<size_t>(row) * length;
+  const std::span<int32_t> tokens = std::span(out.tokens).subspan(at, length),
+                           targets = std::span(out.targets).subspan(at, length);
+  range.store->read(begin, tokens);
+  std::copy(tokens.begin() + 1, tokens.end(), targets.begin());
+  range.store->read(begin + options_.sequence_len, targets.last(1));
+  if (options_.document_end) find_documents(row, out);
 }
 
 void TokenLoader::fill_train(int64_t first_sample, Batch& out) const {
-  const auto count = static_cast<size_t>(options_.batch_size * options_.sequence_len);
-  out.tokens.resize(count);
-  out.targets.resize(count);
-  out.target_count = fill_train(first_sample, out.tokens, out.targets);
+  clear(out);
+  for (int64_t row = 0; row < options_.batch_size; ++row)
+    fill_row(dataset_.train, window_begin(first_sample + row), row, out);
+  out.target_count = count_targets(out.targets);
 }
 
 int64_t TokenLoader::eval_batches() const {
@@ -114,17 +135,18 @@ int64_t TokenLoader::eval_batches() const {
 void TokenLoader::fill_eval(int64_t index, Batch& out) const {
   const int64_t length = options_.sequence_len;
   const int64_t targets = dataset_.val.size() - 1;
-  out.tokens.assign(static_cast<size_t>(options_.batch_size * length), 0);
-  out.targets.assign(out.tokens.size(), kIgnoredTarget);
-  out.target_count = 0;
+  clear(out);
   for (int64_t row = 0; row < options_.batch_size; ++row) {
     const int64_t wanted = (index * options_.batch_size + row) * length;
-    if (wanted >= targets) break;
+    if (wanted >= targets) {
+      if (options_.document_end) find_documents(row, out);
+      continue;
+    }
     const int64_t begin = std::min(wanted, targets - length);
-    fill_row(dataset_.val, dataset_.val.begin + begin, row, out.tokens, out.targets);
+    fill_row(dataset_.val, dataset_.val.begin + begin, row, out);
     std::fill_n(out.targets.begin() + row * length, wanted - begin, kIgnoredTarget);
-    out.target_count += length - (wanted - begin);
   }
+  out.target_count = count_targets(out.targets);
 }
 
 }  // namespace hydrac::runtime

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <optional>
 
 #include "runtime/data/batch.h"
 #include "runtime/data/epoch_windows.h"
@@ -33,12 +33,18 @@ struct TokenLoaderOptions {
   int64_t sequence_len;  // T
   uint64_t seed;
   bool shuffle = true;
+  // The token that ends a document; with it, batches say where documents are.
+  std::optional<int32_t> document_end = std::nullopt;
 };
 
 // Each epoch cuts the training range into windows of T positions from a start of its own and shuffles them by
 // a keyed permutation, so every window is seen once an epoch. A few tokens at the ends (fewer than 2T) rest
 // in each epoch. Without shuffle each epoch is the same windows in the order of the range; fewer than T
 // tokens at its end are never seen.
+//
+// A document ends behind its document_end, and where its window ends: what of a document lies in a window is
+// one for the model, beginning at position 0. The model learns to predict document_end, but not what follows
+// it, which is another document: that target is ignored.
 class TokenLoader final : public BatchLoader {
  public:
   // Throws InputError when the training or a non-empty validation range is shorter than T + 1 tokens.
@@ -50,15 +56,16 @@ class TokenLoader final : public BatchLoader {
   int64_t samples_per_epoch() const override { return windows_.count(); }
   int64_t batch_size() const override { return options_.batch_size; }
 
-  // As fill_train(), into the caller's [B, T] buffers. Returns the number of targets, all of which count.
-  int64_t fill_train(int64_t first_sample, std::span<int32_t> tokens, std::span<int32_t> targets) const;
   // Where in the store the window of a training sample begins; it spans T + 1 tokens.
   int64_t window_begin(int64_t sample) const;
 
  private:
+  // Makes room for a batch, whose tokens are 0 and without targets.
+  void clear(Batch& out) const;
   // Row `row` of a batch from the store's tokens [begin, begin + T].
-  void fill_row(const TokenRange& range, int64_t begin, int64_t row, std::span<int32_t> tokens,
-                std::span<int32_t> targets) const;
+  void fill_row(const TokenRange& range, int64_t begin, int64_t row, Batch& out) const;
+  // The documents of the row's tokens; what follows one is no target.
+  void find_documents(int64_t row, Batch& out) const;
 
   TokenDataset dataset_;
   TokenLoaderOptions options_;

@@ -31,15 +31,19 @@ struct Place {
 
 // What the host writes, within the first input_bytes of the arena. Shapes as in runtime::Batch.
 struct InputPlaces {
-  Place tokens;           // i32 [B,T]
-  Place features;         // f32 [B,T,F]
-  Place targets;          // i32 [B,T]; where absent, float_targets
-  Place float_targets;    // f32 [B,T,O]
-  Place token_order;      // i32 [B*T], see runtime/cuda/token_order.h; GPUs only
-  int64_t token_ids = 0;  // token_order: ids are smaller than this
-  Place inv_count;        // f32 []: 1 / targets that count in the whole optimizer step
-  Place prompt;           // i32 [T]: generation's context
-  Place position;         // i32 []: the token of it whose successor is wanted
+  Place tokens;              // i32 [B,T]
+  Place features;            // f32 [B,T,F]
+  Place targets;             // i32 [B,T]; where absent, float_targets
+  Place float_targets;       // f32 [B,T,O]
+  Place documents;           // i32 [B,T,2]
+  Place positions;           // i32 [B,T]
+  Place token_order;         // i32 [B*T], see runtime/cuda/token_order.h; GPUs only
+  int64_t token_ids = 0;     // token_order: ids are smaller than this
+  Place position_order;      // i32 [B*T], of the positions; GPUs only, where positions are learned
+  int64_t position_ids = 0;  // position_order: positions are smaller than this
+  Place inv_count;           // f32 []: 1 / targets that count in the whole optimizer step
+  Place prompt;              // i32 [T]: generation's context
+  Place position;            // i32 []: the token of it whose successor is wanted
 };
 
 // Device-side state that a program starts with and continues from, one element each.

@@ -35,6 +35,8 @@ void fill_inputs(const InputPlaces& places, const Batch& batch, float inv_count,
   if (places.tokens) fill("tokens", batch.tokens, places.tokens, inputs);
   if (places.features) fill("features", batch.features, places.features, inputs);
   if (places.targets) fill("targets", batch.targets, places.targets, inputs);
+  if (places.documents) fill("documents", batch.documents, places.documents, inputs);
+  if (places.positions) fill("positions", batch.positions, places.positions, inputs);
   if (places.float_targets) fill("targets", batch.float_targets, places.float_targets, inputs);
   std::memcpy(inputs + places.inv_count.offset, &inv_count, sizeof inv_count);
 }

@@ -8,8 +8,8 @@
 
 namespace hydrac::runtime {
 
-// Writes a batch and inv_count to `inputs`, which stands for the arena's first input_bytes. token_order is
-// the caller's. std::logic_error when the batch has other sizes than the program.
+// Writes a batch and inv_count to `inputs`, which stands for the arena's first input_bytes. token_order and
+// position_order are the caller's. std::logic_error when the batch has other sizes than the program.
 void fill_inputs(const InputPlaces& places, const Batch& batch, float inv_count, std::byte* inputs);
 
 // The scalars of an optimizer step, from `bytes` that stand for the arena from byte `first` on.

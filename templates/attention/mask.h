@@ -14,10 +14,18 @@ struct TokenRange {
   int first, end;
 };
 
+// The shape of a sequence of several documents, for DocumentMask: token t belongs to the document of tokens
+// [documents[2 * t], documents[2 * t + 1]).
+template <class Shape>
+struct Packed : Shape {
+  const std::int32_t* documents;
+};
+
 // Every query sees every key.
 struct FullMask {
   static constexpr bool hides_later = false;    // keys after the query
   static constexpr bool hides_earlier = false;  // keys long before the query
+  static constexpr bool has_documents = false;  // several in a sequence
 
   template <class Shape>
   HYDRAC_FN static constexpr bool sees(const Shape&, int, int) {
@@ -37,6 +45,7 @@ struct FullMask {
 struct CausalMask {
   static constexpr bool hides_later = true;
   static constexpr bool hides_earlier = false;
+  static constexpr bool has_documents = false;
 
   template <class Shape>
   HYDRAC_FN static constexpr bool sees(const Shape&, int query, int key) {
@@ -56,6 +65,7 @@ struct CausalMask {
 struct WindowMask {
   static constexpr bool hides_later = true;
   static constexpr bool hides_earlier = true;
+  static constexpr bool has_documents = false;
 
   template <class Shape>
   HYDRAC_FN static constexpr bool sees(const Shape& shape, int query, int key) {
@@ -70,6 +80,40 @@ struct WindowMask {
   HYDRAC_FN static constexpr TokenRange queries_of(const Shape& shape, int key) {
     const int tokens = static_cast<int>(shape.tokens), window = static_cast<int>(shape.window);
     return {key, tokens - key > window ? key + window : tokens};
+  }
+};
+
+// A query sees what `Within` shows it of its own document. The end of a document does not decrease from one
+// token to the next either. Of tokens past the sequence the last document is taken, for tiles that reach over
+// its end.
+template <class Within>
+struct DocumentMask {
+  static constexpr bool hides_later = Within::hides_later;
+  static constexpr bool hides_earlier = true;
+  static constexpr bool has_documents = true;
+
+  template <class Shape>
+  HYDRAC_FN static constexpr bool sees(const Shape& shape, int query, int key) {
+    const TokenRange document = document_of(shape, query);
+    return document.first <= key && key < document.end && Within::sees(shape, query, key);
+  }
+  template <class Shape>
+  HYDRAC_FN static constexpr TokenRange keys_of(const Shape& shape, int query) {
+    return common(Within::keys_of(shape, query), document_of(shape, query));
+  }
+  template <class Shape>
+  HYDRAC_FN static constexpr TokenRange queries_of(const Shape& shape, int key) {
+    return common(Within::queries_of(shape, key), document_of(shape, key));
+  }
+
+ private:
+  template <class Shape>
+  HYDRAC_FN static constexpr TokenRange document_of(const Shape& shape, int token) {
+    const int last = static_cast<int>(shape.tokens) - 1, at = token < last ? token : last;
+    return {shape.documents[2 * at], shape.documents[2 * at + 1]};
+  }
+  HYDRAC_FN static constexpr TokenRange common(TokenRange a, TokenRange b) {
+    return {a.first > b.first ? a.first : b.first, a.end < b.end ? a.end : b.end};
   }
 };
 

@@ -104,8 +104,8 @@ inline void row_dots(int rows, const float* a, std::int64_t a_stride, const floa
   }
 }
 
-template <int head_dim, class Mask, class Scores, bool has_dropout>
-inline void backward_block(const AttentionShape& shape, Tile tile, const ConstHeads& q, const ConstHeads& k,
+template <int head_dim, class Mask, class Scores, bool has_dropout, class Shape>
+inline void backward_block(const Shape& shape, Tile tile, const ConstHeads& q, const ConstHeads& k,
                            const ConstHeads& v, const ConstHeads& out, const float* lse,
                            const ConstHeads& dout, const MutableHeads& dq, const KeyGradients& sums,
                            const AttentionDropout& dropout, BackwardScratch<head_dim>& scratch) {
@@ -148,9 +148,9 @@ inline void backward_block(const AttentionShape& shape, Tile tile, const ConstHe
 }
 
 // One part of one (batch, kv head): its blocks of queries in order.
-template <int head_dim, class Mask, class Scores, bool has_dropout>
-inline void backward_part(const AttentionShape& shape, std::int64_t batch, std::int64_t kv_head,
-                          std::int64_t part, const ConstHeads& q, const ConstHeads& k, const ConstHeads& v,
+template <int head_dim, class Mask, class Scores, bool has_dropout, class Shape>
+inline void backward_part(const Shape& shape, std::int64_t batch, std::int64_t kv_head, std::int64_t part,
+                          const ConstHeads& q, const ConstHeads& k, const ConstHeads& v,
                           const ConstHeads& out, const float* lse, const ConstHeads& dout,
                           const MutableHeads& dq, const KeyGradients& sums, const AttentionDropout& dropout,
                           BackwardScratch<head_dim>& scratch) {
@@ -199,8 +199,10 @@ constexpr std::size_t attention_backward_workspace(const AttentionShape& shape, 
          static_cast<std::size_t>(partial) * sizeof(float);
 }
 
-template <int head_dim, class Mask, class Scores, bool has_dropout>
-void attention_backward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v, ConstHeads out,
+// The gradients of q, k and v; all three are overwritten, and none may overlap an input. `out` and `lse` are
+// what the forward wrote; dropout must be the forward's.
+template <int head_dim, class Mask, class Scores, bool has_dropout, class Shape>
+void attention_backward(const Shape& shape, ConstHeads q, ConstHeads k, ConstHeads v, ConstHeads out,
                         const float* lse, ConstHeads dout, MutableHeads dq, MutableHeads dk, MutableHeads dv,
                         const AttentionDropout& dropout, AttentionWorkspace workspace) {
   static_assert(head_dim > 0 && head_dim % 8 == 0);
@@ -220,9 +222,15 @@ void attention_backward(const AttentionShape& shape, ConstHeads q, ConstHeads k,
         parts == 1 ? detail::KeyGradients{dk.at(batch, 0, kv_head), dv.at(batch, 0, kv_head), dk.token_stride,
                                           dv.token_stride}
                    : detail::KeyGradients{own, own + size, head_dim, head_dim};
-    detail::backward_part<head_dim, Mask, Scores, has_dropout>(shape, batch, kv_head, unit % parts, q, k, v,
-                                                               out, lse, dout, dq, sums, dropout,
-                                                               scratch[omp_get_thread_num()]);
+    if constexpr (Mask::has_documents) {
+      detail::backward_part<head_dim, Mask, Scores, has_dropout>(
+          detail::of_sequence(shape, batch), batch, kv_head, unit % parts, q, k, v, out, lse, dout, dq, sums,
+          dropout, scratch[omp_get_thread_num()]);
+    } else {
+      detail::backward_part<head_dim, Mask, Scores, has_dropout>(shape, batch, kv_head, unit % parts, q, k, v,
+                                                                 out, lse, dout, dq, sums, dropout,
+                                                                 scratch[omp_get_thread_num()]);
+    }
   }
   if (parts == 1) return;
 #pragma omp parallel for schedule(static) num_threads(threads)

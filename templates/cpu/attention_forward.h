@@ -77,8 +77,8 @@ inline void add_values(const Tile& tile, const ForwardScratch<head_dim>& scratch
   });
 }
 
-template <int head_dim, class Mask, class Scores, bool has_dropout>
-inline void forward_block(const AttentionShape& shape, Tile tile, const ConstHeads& q, const ConstHeads& k,
+template <int head_dim, class Mask, class Scores, bool has_dropout, class Shape>
+inline void forward_block(const Shape& shape, Tile tile, const ConstHeads& q, const ConstHeads& k,
                           const ConstHeads& v, const MutableHeads& out, float* lse,
                           const AttentionDropout& dropout, ForwardScratch<head_dim>& scratch) {
   constexpr float infinity = __builtin_inff();
@@ -119,10 +119,12 @@ constexpr std::size_t attention_forward_workspace(const AttentionShape&, int thr
   return static_cast<std::size_t>(threads) * sizeof(detail::ForwardScratch<head_dim>);
 }
 
-template <int head_dim, class Mask, class Scores, bool has_dropout>
-void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
-                       MutableHeads out, float* lse, const AttentionDropout& dropout,
-                       AttentionWorkspace workspace) {
+// out = softmax(scores of q k^T) v; Mask and Scores are policies of attention/mask.h and attention/scores.h.
+// lse [B,H,T], dense, receives the logarithm of the sum of exp of each row's scores: the backward needs it.
+// head_dim is a multiple of 8. `dropout` is read only when has_dropout. out must overlap no input.
+template <int head_dim, class Mask, class Scores, bool has_dropout, class Shape>
+void attention_forward(const Shape& shape, ConstHeads q, ConstHeads k, ConstHeads v, MutableHeads out,
+                       float* lse, const AttentionDropout& dropout, AttentionWorkspace workspace) {
   static_assert(head_dim > 0 && head_dim % 8 == 0);
   auto* scratch = static_cast<detail::ForwardScratch<head_dim>*>(workspace.data);
   const std::int64_t blocks = detail::divide_up(shape.tokens, detail::kQueryTile);
@@ -136,8 +138,14 @@ void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, 
     tile.first_query = unit % blocks * detail::kQueryTile;
     const std::int64_t left = shape.tokens - tile.first_query;
     tile.queries = static_cast<int>(left < detail::kQueryTile ? left : detail::kQueryTile);
-    detail::forward_block<head_dim, Mask, Scores, has_dropout>(shape, tile, q, k, v, out, lse, dropout,
-                                                               scratch[omp_get_thread_num()]);
+    if constexpr (Mask::has_documents) {
+      detail::forward_block<head_dim, Mask, Scores, has_dropout>(detail::of_sequence(shape, tile.batch), tile,
+                                                                 q, k, v, out, lse, dropout,
+                                                                 scratch[omp_get_thread_num()]);
+    } else {
+      detail::forward_block<head_dim, Mask, Scores, has_dropout>(shape, tile, q, k, v, out, lse, dropout,
+                                                                 scratch[omp_get_thread_num()]);
+    }
   }
 }
 

@@ -14,6 +14,12 @@
 #include "attention/mask.h"
 #include "attention/scores.h"
 
+namespace hydrac::cpu {
+
+using PackedShape = Packed<AttentionShape>;
+
+}  // namespace hydrac::cpu
+
 namespace hydrac::cpu::detail {
 
 constexpr int kQueryTile = 64;  // a multiple of kLanes; also the distance between two rows of a tile
@@ -55,10 +61,15 @@ inline void score_matmul(const Tile& tile, const float* rows, std::int64_t row_s
   });
 }
 
+// The shape with the documents of one sequence; `shape` has those of sequence 0, and the others' behind them.
+inline PackedShape of_sequence(const PackedShape& shape, std::int64_t batch) {
+  return {shape, shape.documents + 2 * shape.tokens * batch};
+}
+
 // Calls visit() for the tiles of keys that the tile's queries see, in order; is_first says which is the
 // first.
-template <class Mask, class Visit>
-inline void for_key_tiles(const AttentionShape& shape, Tile& tile, Visit visit) {
+template <class Mask, class Shape, class Visit>
+inline void for_key_tiles(const Shape& shape, Tile& tile, Visit visit) {
   const auto first_query = static_cast<int>(tile.first_query);
   const TokenRange seen = keys_of_any<Mask>(shape, first_query, first_query + tile.queries - 1);
   const std::int64_t begin = seen.first / kKeyTile * kKeyTile;
@@ -70,13 +81,21 @@ inline void for_key_tiles(const AttentionShape& shape, Tile& tile, Visit visit) 
 }
 
 // Writes `value` where the query may not see the key, as far as anything reads there.
-template <class Mask>
-inline void mask_scores(const AttentionShape& shape, const Tile& tile, float value, float* scores) {
+template <class Mask, class Shape>
+inline void mask_scores(const Shape& shape, const Tile& tile, float value, float* scores) {
   if constexpr (Mask::hides_earlier) {
     for (int key = 0; key < tile.keys; ++key) {
       const int end = Mask::queries_of(shape, static_cast<int>(tile.first_key) + key).end;
       const std::int64_t seen = end - tile.first_query;
       for (int query = seen > 0 ? static_cast<int>(seen) : 0; query < tile.queries; ++query) {
+        scores[key * kQueryTile + query] = value;
+      }
+    }
+  }
+  if constexpr (Mask::has_documents && !Mask::hides_later) {
+    for (int key = 0; key < tile.keys; ++key) {
+      const int first = Mask::queries_of(shape, static_cast<int>(tile.first_key) + key).first;
+      for (int query = 0; query < tile.queries && tile.first_query + query < first; ++query) {
         scores[key * kQueryTile + query] = value;
       }
     }

@@ -31,11 +31,12 @@ struct Case {
   const char* name;
   const char* model;
   const char* train;
+  const char* data = "";
 };
 
 std::string spec_of(const Case& c) {
   return std::string("name: ") + c.name + "\ntarget: cpu\nmodel: {hidden_size: 64, num_hidden_layers: 2, " +
-         c.model + "}\ndata: {path: corpus.txt}\ntrain: {max_steps: 12, " + c.train +
+         c.model + "}\ndata: {path: corpus.txt" + c.data + "}\ntrain: {max_steps: 12, " + c.train +
          "}\noptimizations: {threads: 1}\n";
 }
 
@@ -101,6 +102,15 @@ const Case kCases[] = {
      "input: series, head: regression, num_features: 5, num_labels: 2, num_attention_heads: 4, "
      "hidden_act: {cpp: ops/own.h, function: many_operations}",
      "sequence_len: 16, micro_batch_size: 3, loss: {cpp: ops/huber.h, function: huber}"},
+    {"DocumentsOfRopeWindowsAndGroupedQueries",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, qk_norm: true, sliding_window: 20, "
+     "sliding_window_pattern: 2, attention_softcap: 20, attention_dropout: 0.1",
+     "sequence_len: 100, micro_batch_size: 3, gradient_accumulation_steps: 2",
+     ", document_mask: true"},
+    {"DocumentsOfLearnedPositions",
+     "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, max_position_embeddings: 80",
+     "sequence_len: 70, micro_batch_size: 2, gradient_accumulation_steps: 2",
+     ", document_mask: true"},
     {"SeriesClassification",
      "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
      "sequence_len: 16, micro_batch_size: 3, label_smoothing: 0.1"},

@@ -11,7 +11,8 @@ struct DeviceTensors {
   const Storage *qkv, *d_out;
   Storage *out, *d_qkv;
   float* lse;
-  void* workspace;  // the backward pass's; of head_gradients its sums
+  void* workspace;                          // the backward pass's; of head_gradients its sums
+  const std::int32_t* documents = nullptr;  // [B,T,2], of a DocumentMask
 };
 
 // Views of the packed tensors.
@@ -27,6 +28,18 @@ HYDRAC_FN cuda::Heads<T> out_heads(T* data, const cuda::AttentionShape& shape, i
   return {data, token * shape.tokens, token, head_dim};
 }
 
+// What a kernel reads of the sequence that its block works on.
+template <class Config, bool of_keys>
+__device__ auto sequence(const cuda::AttentionShape& shape, const std::int32_t* documents) {
+  if constexpr (Config::Mask::has_documents) {
+    const int batch =
+        of_keys ? cuda::sequence_of_keys<Config>(shape) : cuda::sequence_of_queries<Config>(shape);
+    return cuda::PackedShape{shape, documents + std::int64_t{2} * shape.tokens * batch};
+  } else {
+    return shape;
+  }
+}
+
 // Generated kernels bind their shape as constants; so do these if `constant` is given.
 template <class Config, cuda::AttentionShape constant>
 __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_per_sm)
@@ -34,10 +47,10 @@ __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_pe
             cuda::AttentionDropout dropout) {
   const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
   constexpr int D = Config::head_dim;
-  cuda::attention_forward<Config>(shape, packed_heads(x.qkv, shape, D, 0),
-                                  packed_heads(x.qkv, shape, D, shape.heads),
-                                  packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads),
-                                  out_heads(x.out, shape, D), x.lse, dropout);
+  cuda::attention_forward<Config>(
+      sequence<Config, false>(shape, x.documents), packed_heads(x.qkv, shape, D, 0),
+      packed_heads(x.qkv, shape, D, shape.heads), packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads),
+      out_heads(x.out, shape, D), x.lse, dropout);
 }
 
 template <class Config, cuda::AttentionShape constant>
@@ -48,10 +61,10 @@ __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_pe
   using Storage = typename Config::Storage;
   constexpr int D = Config::head_dim;
   cuda::attention_query_gradients<Config>(
-      shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
-      packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads<const Storage>(x.out, shape, D),
-      x.lse, out_heads(x.d_out, shape, D), packed_heads(x.d_qkv, shape, D, 0),
-      static_cast<cuda::QueryTerms*>(x.workspace), dropout);
+      sequence<Config, false>(shape, x.documents), packed_heads(x.qkv, shape, D, 0),
+      packed_heads(x.qkv, shape, D, shape.heads), packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads),
+      out_heads<const Storage>(x.out, shape, D), x.lse, out_heads(x.d_out, shape, D),
+      packed_heads(x.d_qkv, shape, D, 0), static_cast<cuda::QueryTerms*>(x.workspace), dropout);
 }
 
 template <class Config, cuda::AttentionShape constant>
@@ -61,9 +74,10 @@ __global__ void __launch_bounds__(Config::tile.threads(), Config::tile.blocks_pe
   const cuda::AttentionShape shape = constant.batch > 0 ? constant : variable;
   constexpr int D = Config::head_dim;
   cuda::attention_key_gradients<Config>(
-      shape, packed_heads(x.qkv, shape, D, 0), packed_heads(x.qkv, shape, D, shape.heads),
-      packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads), out_heads(x.d_out, shape, D),
-      static_cast<const cuda::QueryTerms*>(x.workspace), packed_heads(x.d_qkv, shape, D, shape.heads),
+      sequence<Config, true>(shape, x.documents), packed_heads(x.qkv, shape, D, 0),
+      packed_heads(x.qkv, shape, D, shape.heads), packed_heads(x.qkv, shape, D, shape.heads + shape.kv_heads),
+      out_heads(x.d_out, shape, D), static_cast<const cuda::QueryTerms*>(x.workspace),
+      packed_heads(x.d_qkv, shape, D, shape.heads),
       packed_heads(x.d_qkv, shape, D, shape.heads + shape.kv_heads), dropout);
 }
 
@@ -118,8 +132,8 @@ template <class Storage, int head_dim, int capability, class Mask, class Scores,
           cuda::AttentionShape constant = cuda::AttentionShape{}>
 struct Attention {
   static constexpr cuda::AttentionProblem kind{
-      capability, sizeof(Storage), __is_same(Storage, bf16), has_dropout,       1, 1, 1,
-      1,          head_dim,        Mask::hides_later,        !Scores::is_linear};
+      capability, sizeof(Storage),   __is_same(Storage, bf16), has_dropout,        1, 1, 1, 1,
+      head_dim,   Mask::hides_later, !Scores::is_linear,       Mask::has_documents};
   static constexpr cuda::AttentionProblem problem_of(const cuda::AttentionShape& shape) {
     cuda::AttentionProblem problem = kind;
     problem.batch = shape.batch, problem.tokens = shape.tokens;
@@ -160,8 +174,8 @@ struct Attention {
   }
 
   // Whether the chip has the kernel that makes all gradients, also where the pair is chosen for its speed.
-  static constexpr bool can_fuse =
-      cuda::attention_family(kind) == cuda::AttentionFamily::hopper && head_dim == cuda::kGradientDim;
+  static constexpr bool can_fuse = cuda::attention_family(kind) == cuda::AttentionFamily::hopper &&
+                                   head_dim == cuda::kGradientDim && !Mask::has_documents;
   static void run_gradients(const cuda::AttentionShape& shape, const DeviceTensors<Storage>& x,
                             const cuda::AttentionDropout& dropout) {
     static_assert(can_fuse);

@@ -18,12 +18,26 @@ struct AttentionCase {
   std::uint32_t key;  // of the dropout's random bits
   int window = 0;     // tokens that a query sees, its own among them; 0 = all that `causal` lets it see
   double softcap = 0;
+  int document = 0;  // tokens of a document, that of sequence b one more for each b; 0 = sequences are one
 
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(dropout * 65536.0); }
   int group() const { return heads / kv_heads; }
-  bool sees(std::int64_t query, std::int64_t key_token) const {
-    return (!causal || key_token <= query) && (window == 0 || key_token > query - window);
+  bool sees(std::int64_t batch, std::int64_t query, std::int64_t key_token) const {
+    const std::int64_t length = document + batch;
+    return (!causal || key_token <= query) && (window == 0 || key_token > query - window) &&
+           (document == 0 || query / length == key_token / length);
+  }
+  // [B,T,2]: where each token's document begins and ends.
+  std::vector<std::int32_t> documents() const {
+    std::vector<std::int32_t> all;
+    for (int token = 0; token < batch * tokens; ++token) {
+      const int length = document == 0 ? tokens : document + token / tokens;
+      const int first = token % tokens / length * length;
+      all.push_back(first);
+      all.push_back(first + length < tokens ? first + length : tokens);
+    }
+    return all;
   }
 };
 
@@ -67,7 +81,7 @@ inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
         double sum = 0, delta = 0;
         for (std::int64_t j = 0; j < T; ++j) {
           weight[j] = 0;
-          if (!c.sees(i, j)) continue;
+          if (!c.sees(b, i, j)) continue;
           double score = c.scale() * dot(&x.q[row], &x.k[kv_row(j)]);
           derivative[j] = 1;
           if (c.softcap > 0) {
@@ -82,13 +96,13 @@ inline void attention_reference(const AttentionCase& c, AttentionTensors& x) {
         }
         x.lse[(b * c.heads + h) * T + i] = std::log(sum);
         for (std::int64_t j = 0; j < T; ++j) {
-          if (!c.sees(i, j)) continue;
+          if (!c.sees(b, i, j)) continue;
           weight[j] /= sum;
           for (int d = 0; d < D; ++d) x.out[row + d] += weight[j] * factor[j] * x.v[kv_row(j) + d];
         }
         delta = dot(&x.d_out[row], &x.out[row]);
         for (std::int64_t j = 0; j < T; ++j) {
-          if (!c.sees(i, j)) continue;
+          if (!c.sees(b, i, j)) continue;
           const double d_probability = factor[j] * dot(&x.d_out[row], &x.v[kv_row(j)]);
           const double d_score = c.scale() * derivative[j] * weight[j] * (d_probability - delta);
           for (int d = 0; d < D; ++d) {

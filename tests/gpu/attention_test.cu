@@ -103,8 +103,9 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
                                        : backward == Backward::pieces
                                            ? attention_gradients_workspace(Kernels::problem_of(shape))
                                            : tokens * c.heads * sizeof(cuda::QueryTerms));
-  const DeviceTensors<Storage> x{device_qkv.get(), device_d_out.get(), out.get(),
-                                 d_qkv.get(),      lse.get(),          workspace.get()};
+  DeviceArray<std::int32_t> documents(c.documents());
+  const DeviceTensors<Storage> x{device_qkv.get(), device_d_out.get(), out.get(),      d_qkv.get(),
+                                 lse.get(),        workspace.get(),    documents.get()};
   std::vector<Storage> outs[2], d_qkvs[2];
   std::vector<float> lses[2];
   std::vector<unsigned char> workspaces[2];
@@ -147,10 +148,11 @@ void check_kernels(const char* type, const AttentionCase& c, const CaseTensors<S
   const bool passed = close && repeatable && intact;
   failures += !passed;
   std::printf(
-      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s window %-4d cap %-3g %-6s out %.1e lse %.1e d_q %.1e "
+      "%s %-4s D=%-3d B=%d T=%-4d H=%d K=%d p=%.1f %s window %-4d documents %-4d cap %-3g %-6s out %.1e lse "
+      "%.1e d_q %.1e "
       "d_k %.1e d_v %.1e sums %.0e%s%s\n",
       passed ? "ok  " : "FAIL", type, head_dim, c.batch, c.tokens, c.heads, c.kv_heads, c.dropout,
-      Mask::hides_later ? "causal" : "full  ", c.window, c.softcap,
+      Mask::hides_later ? "causal" : "full  ", c.window, c.document, c.softcap,
       kBackwardNames[static_cast<int>(backward)], errors[0], errors[1], errors[2], errors[3], errors[4],
       error_of_sums, repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
   std::fflush(stdout);
@@ -218,6 +220,24 @@ void check_rules(const char* type) {
   check_case<Storage, head_dim, FullMask, LinearScores, true>(type, grouped, ++seed);
 }
 
+// Documents shorter than a tile, as long as one, across several, and as long as the sequence.
+template <class Storage, int head_dim>
+void check_documents(const char* type) {
+  std::uint64_t seed = 47 * head_dim + sizeof(Storage);
+  for (int tokens : {1, 37, 128, 250, 1000}) {
+    for (int length : {1, 20, 64, 300, 2000}) {
+      AttentionCase c{3, tokens, 4, 2, 0, 0.0};
+      c.document = length;
+      check_case<Storage, head_dim, DocumentMask<CausalMask>, LinearScores, false>(type, c, ++seed);
+      check_case<Storage, head_dim, DocumentMask<FullMask>, LinearScores, false>(type, c, ++seed);
+      c.window = 50;
+      check_case<Storage, head_dim, DocumentMask<WindowMask>, LinearScores, false>(type, c, ++seed);
+      c.softcap = 1.5, c.dropout = 0.2;
+      check_case<Storage, head_dim, DocumentMask<WindowMask>, CappedScores, true>(type, c, ++seed);
+    }
+  }
+}
+
 // Median milliseconds of a launch, over inputs that take turns and are together larger than the L2 cache.
 template <class Run>
 float median_ms(int inputs, Run run) {
@@ -238,8 +258,18 @@ float median_ms(int inputs, Run run) {
   return times[repeats / 2];
 }
 
+// Visible in the first sequence.
+template <class Mask>
+std::int64_t pairs_of(const cuda::SequenceShape& shape, const std::vector<std::int32_t>& documents) {
+  if constexpr (Mask::has_documents) {
+    return visible_pairs<Mask>(cuda::PackedShape{shape, documents.data()});
+  } else {
+    return visible_pairs<Mask>(shape);
+  }
+}
+
 template <class Storage, int head_dim, int batch, int tokens, int heads, int kv_heads, bool drops = false,
-          class Mask = CausalMask, class Scores = LinearScores, int window = 0>
+          class Mask = CausalMask, class Scores = LinearScores, int window = 0, int document = 0>
 void time_shape(const char* name) {
   constexpr int inputs = 3;
   constexpr cuda::AttentionShape shape{{tokens, heads, kv_heads, 0.125f, window, 50.0f}, batch};
@@ -250,6 +280,9 @@ void time_shape(const char* name) {
   const auto d_values = random_values<Storage>(rows * heads * head_dim, 6);
   std::vector<DeviceArray<Storage>> arrays;
   std::vector<DeviceTensors<Storage>> x;
+  AttentionCase documents_case{batch, tokens, heads, kv_heads, head_dim, 0.0};
+  documents_case.document = document;
+  DeviceArray<std::int32_t> documents(documents_case.documents());
   DeviceArray<float> lse(rows * heads);
   DeviceArray<unsigned char> workspace(attention_gradients_workspace(Kernels::problem_of(shape)));
   arrays.reserve(4 * inputs);
@@ -257,13 +290,14 @@ void time_shape(const char* name) {
     arrays.emplace_back(values), arrays.emplace_back(d_values);
     arrays.emplace_back(d_values.size()), arrays.emplace_back(values.size());
     DeviceArray<Storage>* a = &arrays[4 * i];
-    x.push_back({a[0].get(), a[1].get(), a[2].get(), a[3].get(), lse.get(), workspace.get()});
+    x.push_back(
+        {a[0].get(), a[1].get(), a[2].get(), a[3].get(), lse.get(), workspace.get(), documents.get()});
   }
   const float forward = median_ms(inputs, [&](int i) { Kernels::run_forward(shape, x[i], dropout); });
   const float queries = median_ms(inputs, [&](int i) { Kernels::run_query_gradients(shape, x[i], dropout); });
   const float keys = median_ms(inputs, [&](int i) { Kernels::run_key_gradients(shape, x[i], dropout); });
-  const double matmul =
-      2e-9 * batch * heads * head_dim * static_cast<double>(visible_pairs<Mask>(shape));  // GFLOP
+  const double matmul = 2e-9 * batch * heads * head_dim *
+                        static_cast<double>(pairs_of<Mask>(shape, documents_case.documents()));  // GFLOP
   std::printf("%-6s forward %.4f ms %.0f TFLOP/s; backward %.4f ms (queries %.4f + keys %.4f) %.0f TFLOP/s\n",
               name, forward, 2 * matmul / forward, queries + keys, queries, keys,
               5 * matmul / (queries + keys));
@@ -305,6 +339,8 @@ int main(int argc, char** argv) {
     time_shape<bf16, 64, 32, 64, 4, 4>("T=64");
     time_shape<bf16, 64, 1, 16384, 12, 12>("T=16k");
     time_shape<bf16, 64, 1, 16384, 12, 12, false, WindowMask, LinearScores, 1024>("w=1024");
+    time_shape<bf16, 64, 1, 16384, 12, 12, false, DocumentMask<CausalMask>, LinearScores, 0, 1024>("d=1024");
+    time_shape<bf16, 128, 1, 16384, 12, 4, false, DocumentMask<CausalMask>, LinearScores, 0, 1024>("d=1024");
     time_shape<bf16, 64, 4, 4096, 32, 8, false, CausalMask, CappedScores>("capped");
 #endif
     time_shape<float, 64, 16, 1024, 12, 12>("float");
@@ -312,6 +348,7 @@ int main(int argc, char** argv) {
   }
   check_sizes<float, 64>("f32");
   check_rules<float, 64>("f32");
+  check_documents<float, 64>("f32");
 #if HYDRAC_ATTENTION_CAPABILITY == 75
   check_case<float, 256, CausalMask, LinearScores, false>("f32", {1, 333, 4, 2, 0, 0.0}, 9);
 #endif
@@ -319,6 +356,8 @@ int main(int argc, char** argv) {
   check_sizes<bf16, 64>("bf16");
   check_rules<bf16, 64>("bf16");
   check_rules<bf16, 128>("bf16");
+  check_documents<bf16, 64>("bf16");
+  check_documents<bf16, 128>("bf16");
   check_rules<f16, 64>("f16");
   check_sizes<f16, 64>("f16");
   check_sizes<bf16, 128>("bf16");
@@ -342,8 +381,10 @@ int main(int argc, char** argv) {
 #else
   check_sizes<f16, 64>("f16");
   check_rules<f16, 64>("f16");
+  check_documents<f16, 64>("f16");
 #if HYDRAC_ATTENTION_CAPABILITY >= 80
   check_rules<bf16, 80>("bf16");
+  check_documents<bf16, 80>("bf16");
   check_rules<bf16, 256>("bf16");
 #endif
   check_sizes<f16, 256>("f16");

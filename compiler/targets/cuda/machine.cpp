@@ -171,6 +171,8 @@ std::optional<std::string> not_by_cudnn(const spec::Spec& spec, int capability,
     reason = "hydrac asks cuDNN for no sliding windows";
   } else if (call.rules.softcap > 0) {
     reason = "hydrac asks cuDNN for no softcap";
+  } else if (call.rules.documents) {
+    reason = "hydrac asks cuDNN for no documents within a sequence";
   } else {
     reason = unsupported_reason(problem_of(call), capability, call.backward);
   }

@@ -59,6 +59,10 @@ runtime::InputPlaces LayoutMaker::inputs() const {
   (classes ? places.targets : places.float_targets) = place(io.targets);
   places.token_order = place(graph_.find("token_order"));
   if (places.token_order) places.token_ids = models::vocab_rows(compiled_.spec);
+  places.documents = place(io.documents);
+  places.positions = place(io.positions);
+  places.position_order = place(graph_.find("position_order"));
+  if (places.position_order) places.position_ids = compiled_.spec.model.max_position_embeddings;
   places.inv_count = place(io.inv_count);
   places.prompt = place(io.prompt);
   places.position = place(io.position);

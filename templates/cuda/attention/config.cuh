@@ -9,6 +9,18 @@
 
 namespace hydrac::cuda {
 
+using PackedShape = Packed<SequenceShape>;
+
+// What a mask reads of a sequence.
+template <class Mask>
+struct SequenceOf {
+  using Type = SequenceShape;
+};
+template <class Within>
+struct SequenceOf<DocumentMask<Within>> {
+  using Type = PackedShape;
+};
+
 // Storage is bf16, f16 or float. `tile` is attention_tile(problem, kernel) for the kernel that uses the
 // config. Mask and Scores are policies of attention/mask.h and attention/scores.h.
 template <class Storage_, int head_dim_, AttentionFamily family_, AttentionTile tile_, class Mask_,
@@ -19,6 +31,7 @@ struct AttentionConfig {
   static constexpr AttentionFamily family = family_;
   static constexpr AttentionTile tile = tile_;
   using Mask = Mask_;
+  using Sequence = typename SequenceOf<Mask_>::Type;
   using Scores = Scores_;
   static constexpr bool causal = Mask_::hides_later;
   static constexpr bool has_dropout = has_dropout_;

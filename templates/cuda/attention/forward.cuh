@@ -14,7 +14,7 @@ namespace hydrac::cuda {
 
 // Launch: attention_launch(problem, AttentionKernel::forward). lse [B,H,T] float. shape.scale is positive.
 template <class Config>
-__device__ __forceinline__ void attention_forward(const SequenceShape& shape,
+__device__ __forceinline__ void attention_forward(const typename Config::Sequence& shape,
                                                   Heads<const typename Config::Storage> q,
                                                   Heads<const typename Config::Storage> k,
                                                   Heads<const typename Config::Storage> v,

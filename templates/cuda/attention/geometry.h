@@ -33,6 +33,9 @@ struct AttentionProblem {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   bool causal = true;        // the mask hides later keys
   bool has_softcap = false;  // the scores' derivative varies
+  // A sequence holds several. The gradients are then the pair's: the kernels of Hopper that make all three at
+  // once know one document a sequence.
+  bool has_documents = false;
 };
 
 // How one block of threads works: it owns warps * 16 * row_tiles rows (queries, or keys in key_gradients) and
@@ -118,14 +121,14 @@ HYDRAC_FN constexpr int head_score_tiles(int tiles, bool causal) {
 // multiprocessors idle, the pair's smaller blocks are faster (32 heads of 256: 12.8 us, not 15.8).
 HYDRAC_FN constexpr bool attention_owns_heads(const AttentionProblem& p) {
   const bool fills = p.tokens <= 128 || p.batch * p.heads >= kGradientBlocks / 2;
-  return attention_family(p) == AttentionFamily::hopper && p.head_dim == kGradientDim &&
+  return attention_family(p) == AttentionFamily::hopper && p.head_dim == kGradientDim && !p.has_documents &&
          p.heads == p.kv_heads && p.tokens <= (p.causal ? 256 : 192) && fills;
 }
 
 // Whether query_terms and gradients compute the backward pass, instead of query_gradients and key_gradients.
 // Measured on an H200: without dropout the pair is as fast up to 256 tokens. Pieces should fill the chip.
 HYDRAC_FN constexpr bool attention_fuses_gradients(const AttentionProblem& p) {
-  if (attention_owns_heads(p)) return false;
+  if (attention_owns_heads(p) || p.has_documents) return false;
   if (attention_family(p) != AttentionFamily::hopper || p.head_dim != kGradientDim) return false;
   return p.tokens >= (p.has_dropout ? 256 : 512) &&
          p.batch * p.kv_heads * ((p.tokens + kGradientRows - 1) / kGradientRows) >= kGradientBlocks;

@@ -20,7 +20,8 @@ struct KeyBlock {
   int tiles;
   int end_query;
 
-  __device__ __forceinline__ explicit KeyBlock(const AttentionShape& shape) {
+  template <class Shape>
+  __device__ __forceinline__ explicit KeyBlock(const Shape& shape) {
     const int blocks = (shape.tokens + Config::rows - 1) / Config::rows;
     const int index = static_cast<int>(blockIdx.x);
     part = index % Config::tile.parts;
@@ -36,14 +37,21 @@ struct KeyBlock {
   }
 };
 
+// The sequence of the block's keys: the one whose documents a kernel has to be given.
+template <class Config>
+__device__ __forceinline__ int sequence_of_keys(const SequenceShape& shape) {
+  const int blocks = (shape.tokens + Config::rows - 1) / Config::rows;
+  return static_cast<int>(blockIdx.x) / Config::tile.parts / blocks / shape.kv_heads;
+}
+
 // Launch: attention_launch(problem, AttentionKernel::key_gradients), after query_gradients, which writes
 // `terms` [B,H,T]. Writes all of d_k and d_v.
-template <class Config>
+template <class Config, class Shape>
 __device__ __forceinline__ void attention_key_gradients(
-    const AttentionShape& shape, Heads<const typename Config::Storage> q,
-    Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
-    Heads<const typename Config::Storage> d_out, const QueryTerms* terms, Heads<typename Config::Storage> d_k,
-    Heads<typename Config::Storage> d_v, const AttentionDropout& dropout) {
+    const Shape& shape, Heads<const typename Config::Storage> q, Heads<const typename Config::Storage> k,
+    Heads<const typename Config::Storage> v, Heads<const typename Config::Storage> d_out,
+    const QueryTerms* terms, Heads<typename Config::Storage> d_k, Heads<typename Config::Storage> d_v,
+    const AttentionDropout& dropout) {
   using Matmul = typename MatmulOf<Config>::Type;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns, stages = Config::tile.stages;
   constexpr int row_bytes = Config::rows * Config::row_bytes, column_bytes = columns * Config::row_bytes;

@@ -55,7 +55,7 @@ struct QueryBlock {
   int tiles;
   TokenRange unmasked;  // tiles of keys that all of them see: they need no mask
 
-  __device__ __forceinline__ explicit QueryBlock(const SequenceShape& shape) {
+  __device__ __forceinline__ explicit QueryBlock(const typename Config::Sequence& shape) {
     const int blocks = (shape.tokens + Config::rows - 1) / Config::rows;
     const int index = static_cast<int>(blockIdx.x);
     const int block = index % blocks, row = index / blocks;
@@ -77,6 +77,13 @@ struct QueryBlock {
     return tile >= unmasked.end || (Config::Mask::hides_earlier && tile < unmasked.first);
   }
 };
+
+// The sequence of the block's queries: the one whose documents a kernel has to be given.
+template <class Config>
+__device__ __forceinline__ int sequence_of_queries(const SequenceShape& shape) {
+  const int blocks = (shape.tokens + Config::rows - 1) / Config::rows;
+  return static_cast<int>(blockIdx.x) / blocks / shape.heads;
+}
 
 // The index that dropout gives to query 0, key 0 of a head.
 __device__ __forceinline__ std::uint64_t dropout_base(const SequenceShape& shape, int batch, int head) {

@@ -14,12 +14,12 @@ namespace hydrac::cuda {
 
 // Launch: attention_launch(problem, AttentionKernel::query_gradients), before key_gradients. Writes all of
 // d_q and of `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
-template <class Config>
+template <class Config, class Shape>
 __device__ __forceinline__ void attention_query_gradients(
-    const AttentionShape& shape, Heads<const typename Config::Storage> q,
-    Heads<const typename Config::Storage> k, Heads<const typename Config::Storage> v,
-    Heads<const typename Config::Storage> out, const float* lse, Heads<const typename Config::Storage> d_out,
-    Heads<typename Config::Storage> d_q, QueryTerms* terms, const AttentionDropout& dropout) {
+    const Shape& shape, Heads<const typename Config::Storage> q, Heads<const typename Config::Storage> k,
+    Heads<const typename Config::Storage> v, Heads<const typename Config::Storage> out, const float* lse,
+    Heads<const typename Config::Storage> d_out, Heads<typename Config::Storage> d_q, QueryTerms* terms,
+    const AttentionDropout& dropout) {
   using Matmul = typename MatmulOf<Config>::Type;
   using Scores = typename Config::Scores;
   constexpr int row_tiles = Config::row_tiles, columns = Config::columns;

@@ -43,6 +43,29 @@ __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& pla
   });
 }
 
+// The same of a sequence of documents, whose rows look their range up once. Rows past the sequence are not
+// stored.
+template <class Mask, bool transposed, int row_tiles, int N>
+__device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row,
+                                     int first_column, const PackedShape& shape, float value) {
+#pragma unroll
+  for (int m = 0; m < row_tiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = first_row + place.row<row_tiles>(m, half);
+      const TokenRange seen = transposed ? Mask::queries_of(shape, row) : Mask::keys_of(shape, row);
+#pragma unroll
+      for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+        for (int e = 2 * half; e < 2 * half + 2; ++e) {
+          const int column = first_column + place.column(n, e);
+          if (column < seen.first || column >= seen.end) c.at[m][n][e] = value;
+        }
+      }
+    }
+  }
+}
+
 // Whether dropout keeps the element of a head whose query 0 and key 0 have index `head_index`.
 __device__ __forceinline__ bool kept(const AttentionDropout& dropout, std::uint64_t head_index, int tokens,
                                      int query, int key) {

@@ -20,9 +20,10 @@ struct TransposedTile {
   // Matmuls become probabilities, times the derivative of their scores; dropped ones turn negative, which
   // says so without another register. after_dropout: what d_v is made of but for keep_scale. `masked`: some
   // query may not see some key.
+  template <class Shape>
   __device__ __forceinline__ void make_probabilities(Scores& scores, Scores& after_dropout, const Terms& lse2,
-                                                     const AttentionShape& shape,
-                                                     const AttentionDropout& dropout, bool masked) const {
+                                                     const Shape& shape, const AttentionDropout& dropout,
+                                                     bool masked) const {
     using Rule = typename Config::Scores;
     const float scale2 = Rule::factor(shape) * kLog2E;
     score_matmuls<Rule>(scores, shape);

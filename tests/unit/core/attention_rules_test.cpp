@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "attention/mask.h"
 
 namespace hydrac::test {
@@ -10,17 +13,31 @@ namespace {
 
 struct Sizes {
   int tokens, window;
+  const std::int32_t* documents;
 };
 
 template <class Mask>
 class Masks : public testing::Test {};
-using All = testing::Types<FullMask, CausalMask, WindowMask>;
+using All = testing::Types<FullMask, CausalMask, WindowMask, DocumentMask<FullMask>, DocumentMask<CausalMask>,
+                           DocumentMask<WindowMask>>;
 TYPED_TEST_SUITE(Masks, All);
+
+// Documents of `length` tokens, that much and one more by turns.
+std::vector<std::int32_t> documents_of(int tokens, int length) {
+  std::vector<std::int32_t> documents;
+  for (int first = 0, next = 0, count = 0; first < tokens; first = next, ++count) {
+    next = std::min(tokens, first + length + count % 2);
+    for (int token = first; token < next; ++token) documents.insert(documents.end(), {first, next});
+  }
+  return documents;
+}
 
 template <class Visit>
 void for_sizes(Visit visit) {
   for (int tokens : {1, 2, 7, 20}) {
-    for (int window : {1, 2, 5, 19, 20, 40}) visit(Sizes{tokens, window});
+    for (int window : {1, 2, 5, 19, 20, 40}) {
+      for (int length : {1, 3, 6, 30}) visit(Sizes{tokens, window, documents_of(tokens, length).data()});
+    }
   }
 }
 
@@ -70,6 +87,12 @@ TEST(AttentionRules, CountVisiblePairs) {
   // Two of three layers have the window.
   EXPECT_NEAR(ops::visible_pairs({.mask = Mask::window, .window = 3, .window_period = 3}, 10),
               (27 + 27 + 55) / 3.0, 1e-9);
+}
+
+TEST(AttentionRules, ASequenceOfDocumentsCountsAsOne) {
+  const ops::AttentionRules rules{.documents = true};
+  EXPECT_EQ(ops::visible_pairs(rules, 10), 55);
+  EXPECT_EQ(ops::mask_type(rules), "DocumentMask<CausalMask>");
 }
 
 TEST(AttentionRules, EveryNthLayerSeesAllTokensBefore) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 
@@ -50,7 +51,7 @@ ir::Node matmul_of(const ir::Node& fused_matmul) {
   matmul.inputs.resize(2);
   matmul.outputs = {fused_matmul.matmul};
   matmul.attributes.insert({{"transpose_a", false}, {"accumulate", false}});
-  return product;
+  return matmul;
 }
 
 std::vector<ir::Node> matmuls_of(const ir::Node& weight_gradients) {
@@ -223,10 +224,29 @@ struct AttentionScore {
   double value, derivative = 1;
 };
 
+// The document of each token of a batch, where sequences have several.
+class Documents {
+ public:
+  Documents(const ir::Node& node, size_t input, const std::function<std::vector<double>(ir::Use)>& read) {
+    if (node.inputs.size() > input) ranges_ = read(node.inputs[input]);
+  }
+  // The score of tokens of one document, else -infinity. `row` is the query's number in the batch.
+  double of(double score, int64_t row, int64_t key) const {
+    if (ranges_.empty()) return score;
+    const auto token = static_cast<double>(key);
+    const bool is_same = ranges_.at(2 * row) <= token && token < ranges_.at(2 * row + 1);
+    return is_same ? score : -std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  std::vector<double> ranges_;
+};
+
 void Interpreter::run_attention(const ir::Node& node, int layer) {
   const ops::Tensor64 q = tensor(node.inputs[0], layer), k = tensor(node.inputs[1], layer),
                       v = tensor(node.inputs[2], layer);
   const AttentionDropout dropout(node, read(node.inputs[3])[0], read(node.inputs[4])[0], layer);
+  const Documents documents(node, 5, [&](ir::Use use) { return read(use); });
   const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
   std::vector<double> out(q.data.size(), 0.0), lse(B * H * T);
   for (int64_t row = 0; row < B * H * T; ++row) {
@@ -236,7 +256,7 @@ void Interpreter::run_attention(const ir::Node& node, int layer) {
     std::vector<double> weight(T, 0.0);
     for (int64_t j = 0; j < T; ++j) {
       for (int64_t d = 0; d < D; ++d) weight[j] += q.data[query(d)] * k.data[key(j, d)];
-      weight[j] = AttentionScore(node, layer, T, i, j, weight[j]).value;
+      weight[j] = documents.of(AttentionScore(node, layer, T, i, j, weight[j]).value, b * T + i, j);
     }
     const double largest = *std::ranges::max_element(weight);  // random scores may be large
     double sum = 0;
@@ -258,6 +278,7 @@ void Interpreter::run_attention_backward(const ir::Node& node, int layer) {
   const ops::Tensor64 q = tensor(node.inputs[3], layer), k = tensor(node.inputs[4], layer),
                       v = tensor(node.inputs[5], layer);
   const AttentionDropout dropout(node, read(node.inputs[6])[0], read(node.inputs[7])[0], layer);
+  const Documents documents(node, 8, [&](ir::Use use) { return read(use); });
   const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
   const double scale = node.number("scale");
   std::vector<double> d_q(q.data.size()), d_k(k.data.size()), d_v(v.data.size());
@@ -271,7 +292,7 @@ void Interpreter::run_attention_backward(const ir::Node& node, int layer) {
       double matmul = 0;
       for (int64_t d = 0; d < D; ++d) matmul += q.data[query(d)] * k.data[key(j, d)];
       const AttentionScore score(node, layer, T, i, j, matmul);
-      p[j] = std::exp(score.value - lse.data[row]);
+      p[j] = std::exp(documents.of(score.value, b * T + i, j) - lse.data[row]);
       derivative[j] = score.derivative;
       keep[j] = dropout.factor(b * H + h, T, i, j);
       for (int64_t d = 0; d < D; ++d) d_p[j] += keep[j] * d_out.data[query(d)] * v.data[key(j, d)];

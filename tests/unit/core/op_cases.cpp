@@ -131,6 +131,10 @@ void add_tables(std::vector<OpCase>& cases) {
   cases.push_back({"position_embeddingLongTable",
                    {x({1, 4, 5}), parameter({6, 5})},
                    [](RegionBuilder& b, const Uses& in) { ops::position_embedding(b, in[0], in[1], "y"); }});
+  cases.push_back(
+      {"position_embeddingOfDocuments",
+       {x({2, 4, 5}), parameter({6, 5}), ids({2, 4}, {0, 1, 2, 0, 0, 0, 1, 3})},
+       [](RegionBuilder& b, const Uses& in) { ops::position_embedding(b, in[0], in[1], "y", in[2]); }});
   cases.push_back({"select_token",
                    {x({1, 4, 5}), ids({}, {2})},
                    [](RegionBuilder& b, const Uses& in) { ops::select_token(b, in[0], in[1], "y"); },
@@ -151,6 +155,11 @@ void add_attention(std::vector<OpCase>& cases) {
   };
   cases.push_back({"rope", {x({2, 3, 2, 4}), cos, sin}, emit_rope});
   cases.push_back({"ropeOneHead", {x({2, 3, 1, 4}), cos, sin}, emit_rope});
+  cases.push_back({"ropePositions",
+                   {x({2, 3, 2, 4}), cos, sin, ids({2, 3}, {0, 1, 0, 0, 0, 2})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, "y", in[3]);
+                   }});
   cases.push_back({"ropeInverse",
                    {x({2, 3, 2, 4}), cos, sin},
                    [](RegionBuilder& b, const Uses& in) {
@@ -195,6 +204,28 @@ void add_attention_rules(std::vector<OpCase>& cases) {
                        [dropout, rules](RegionBuilder& b, const Uses& in) {
                          ops::attention(b, in[0], in[1], in[2], 0.7, rules, dropout, {in[3], in[4]}, 1, "y");
                        }});
+    }
+  }
+}
+
+void add_documents(std::vector<OpCase>& cases) {
+  using Mask = ops::AttentionRules::Mask;
+  const std::pair<const char*, ops::AttentionRules> all[] = {
+      {"", {.documents = true}},
+      {"Full", {.mask = Mask::full, .documents = true}},
+      {"Window", {.mask = Mask::window, .window = 2, .documents = true}},
+      {"Softcap", {.softcap = 0.8, .documents = true}},
+  };
+  // Documents of 2, 3 and 1, 3, 1 tokens.
+  const CaseInput documents = ids({2, 5, 2}, {0, 2, 0, 2, 2, 5, 2, 5, 2, 5, 0, 1, 1, 4, 1, 4, 1, 4, 4, 5});
+  for (const auto& [name, rules] : all) {
+    for (double dropout : {0.0, 0.3}) {
+      cases.push_back(
+          {std::string("attentionDocuments") + name + (dropout > 0 ? "Dropout" : ""),
+           {x({2, 5, 4, 3}), x({2, 5, 2, 3}), x({2, 5, 2, 3}), word(9), word(1234), documents},
+           [dropout, rules](RegionBuilder& b, const Uses& in) {
+             ops::attention(b, in[0], in[1], in[2], 0.7, rules, dropout, {in[3], in[4]}, 1, "y", in[5]);
+           }});
     }
   }
 }
@@ -249,6 +280,7 @@ const std::vector<OpCase>& op_cases() {
     add_tables(all);
     add_attention(all);
     add_attention_rules(all);
+    add_documents(all);
     add_losses(all);
     return all;
   }();

@@ -23,11 +23,13 @@ struct Config {
   passes::RecomputeChoice recompute = {};
   std::optional<passes::HeadParts> head_parts = {};
   spec::Precision precision = spec::Precision::fp32;  // fp16: with loss scaling, but still computed in floats
+  bool documents = false;
 };
 
 spec::Spec spec_of(const Config& config) {
   spec::Spec spec = small_spec(config.model, config.train, config.targets);
   spec.optimizations.precision = config.precision;
+  spec.data.document_mask = config.documents;
   return spec;
 }
 
@@ -245,7 +247,26 @@ INSTANTIATE_TEST_SUITE_P(
                {},
                {},
                spec::Precision::fp16},
-        Config{"LossScalingAccumulated", kScaledModel, kAccumulate, "", {}, {}, spec::Precision::fp16}),
+        Config{"LossScalingAccumulated", kScaledModel, kAccumulate, "", {}, {}, spec::Precision::fp16},
+        Config{"LlamaWithDocuments",
+               "hidden_size: 16, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 8, "
+               "num_key_value_heads: 2, intermediate_size: 20, vocab_size: 31, attention_dropout: 0.1, "
+               "sliding_window: 2, sliding_window_pattern: 2",
+               kAccumulate,
+               "",
+               {.block = true},
+               {},
+               spec::Precision::fp32,
+               true},
+        Config{"Gpt2WithDocuments",
+               "hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 20, "
+               "vocab_size: 31, norm: layernorm, position: learned, max_position_embeddings: 12",
+               kAccumulate,
+               "",
+               {},
+               {},
+               spec::Precision::fp32,
+               true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -101,6 +101,17 @@ void SmallModel::fill(Interpreter& interpreter, unsigned seed) const {
       spec.model.head == spec::Head::classification ? spec.model.num_labels : spec.model.vocab_size;
   if (io.tokens != ir::kNoValue)
     interpreter.write({io.tokens, {}}, integers(random, count(io.tokens), spec.model.vocab_size));
+  if (io.documents != ir::kNoValue) {
+    std::vector<double> documents, positions;
+    for (int64_t i = 0; i < count(io.tokens); ++i) {  // of 3 tokens, the last one cut off
+      const int64_t length = spec.train.sequence_len, token = i % length, begin = token / 3 * 3;
+      documents.push_back(static_cast<double>(begin));
+      documents.push_back(static_cast<double>(std::min(begin + 3, length)));
+      positions.push_back(static_cast<double>(token - begin));
+    }
+    interpreter.write({io.documents, {}}, documents);
+    if (io.positions != ir::kNoValue) interpreter.write({io.positions, {}}, positions);
+  }
   if (io.features != ir::kNoValue)
     interpreter.write({io.features, {}}, normals(random, count(io.features), 1));
   std::vector<double> targets =

@@ -48,6 +48,7 @@ struct Problem {
   double drop = 0.0;
   AttentionDropout dropout{};
   Floats qkv, dout;
+  std::int64_t document = 0;  // tokens of each, one more in each further sequence; 0: a sequence is one
 
   Problem(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t kv_heads, int head_dim,
           double drop = 0.0)
@@ -67,6 +68,16 @@ struct Problem {
   template <class Float>
   Heads<Float> dense(Float* data) const {
     return {data, shape.tokens * shape.heads * head_dim, shape.heads * head_dim, head_dim};
+  }
+  std::vector<std::int32_t> documents() const {  // [B,T,2]
+    std::vector<std::int32_t> all;
+    for (std::int64_t token = 0; token < shape.batch * shape.tokens; ++token) {
+      const std::int64_t length = document + token / shape.tokens;
+      const std::int64_t first = token % shape.tokens / length * length;
+      all.push_back(static_cast<std::int32_t>(first));
+      all.push_back(static_cast<std::int32_t>(std::min(first + length, shape.tokens)));
+    }
+    return all;
   }
 };
 
@@ -93,13 +104,22 @@ Result run(const Problem& p, int threads) {
 
   const ConstHeads q = p.packed(p.qkv.data(), 0), k = p.packed(p.qkv.data(), s.heads),
                    v = p.packed(p.qkv.data(), s.heads + s.kv_heads);
-  attention_forward<head_dim, Mask, Scores, has_dropout>(s, q, k, v, p.dense(result.out.data()),
-                                                         result.lse.data(), p.dropout, workspace);
-  std::fill(scratch.begin(), scratch.end(), poison);
   float* d = result.d_qkv.data();
-  attention_backward<head_dim, Mask, Scores, has_dropout>(
-      s, q, k, v, p.dense<const float>(result.out.data()), result.lse.data(), p.dense(p.dout.data()),
-      p.packed(d, 0), p.packed(d, s.heads), p.packed(d, s.heads + s.kv_heads), p.dropout, workspace);
+  const auto compute = [&](const auto& sequences) {
+    attention_forward<head_dim, Mask, Scores, has_dropout>(sequences, q, k, v, p.dense(result.out.data()),
+                                                           result.lse.data(), p.dropout, workspace);
+    std::fill(scratch.begin(), scratch.end(), poison);
+    attention_backward<head_dim, Mask, Scores, has_dropout>(
+        sequences, q, k, v, p.dense<const float>(result.out.data()), result.lse.data(),
+        p.dense(p.dout.data()), p.packed(d, 0), p.packed(d, s.heads), p.packed(d, s.heads + s.kv_heads),
+        p.dropout, workspace);
+  };
+  if constexpr (Mask::has_documents) {
+    const std::vector<std::int32_t> documents = p.documents();
+    compute(PackedShape{s, documents.data()});
+  } else {
+    compute(s);
+  }
   omp_set_num_threads(omp_get_num_procs());
   return result;
 }
@@ -110,10 +130,9 @@ struct Reference {
 
 // Who sees whom, said once more and more simply than by the policies.
 template <class Mask>
-bool visible(const AttentionShape& s, std::int64_t query, std::int64_t key) {
-  if (std::is_same_v<Mask, CausalMask>) return key <= query;
-  if (std::is_same_v<Mask, WindowMask>) return query - s.window < key && key <= query;
-  return true;
+bool visible(const Problem& p, std::int64_t batch, std::int64_t query, std::int64_t key) {
+  if (p.document > 0 && query / (p.document + batch) != key / (p.document + batch)) return false;
+  return (!Mask::hides_later || key <= query) && (p.shape.window == 0 || query - p.shape.window < key);
 }
 
 // The textbook formulas in float64, one row of the matrix at a time.
@@ -135,13 +154,13 @@ Reference reference(const Problem& p) {
         double maximum = -1e300, sum = 0.0;
         for (std::int64_t j = 0; j < T; ++j) {
           const float* k = p.qkv.data() + at(j, s.heads + g);
-          probability[j] = s.scale * std::inner_matmul(q, q + D, k, 0.0);
+          probability[j] = s.scale * std::inner_product(q, q + D, k, 0.0);
           if (!Scores::is_linear) {
             const double capped = std::tanh(probability[j] / s.softcap);
             probability[j] = s.softcap * capped;
             derivative[j] = 1 - capped * capped;
           }
-          if (!visible<Mask>(s, i, j)) probability[j] = -std::numeric_limits<double>::infinity();
+          if (!visible<Mask>(p, b, i, j)) probability[j] = -std::numeric_limits<double>::infinity();
           maximum = std::max(maximum, probability[j]);
         }
         for (double& x : probability) sum += x = std::exp(x - maximum);
@@ -193,7 +212,7 @@ void expect_right(const Problem& p) {
   SCOPED_TRACE(::testing::Message() << "B " << p.shape.batch << ", T " << p.shape.tokens << ", H "
                                     << p.shape.heads << ", KV " << p.shape.kv_heads << ", D " << head_dim
                                     << ", window " << p.shape.window << ", softcap " << p.shape.softcap
-                                    << ", drop " << p.drop);
+                                    << ", drop " << p.drop << ", documents of " << p.document);
   const Result got = run<head_dim, Mask, Scores, has_dropout>(p, 2);
   const Reference wanted = reference<Mask, Scores>(p);
   EXPECT_LT(relative_error(got.out, wanted.out), 1e-6);
@@ -268,6 +287,34 @@ TEST(Attention, AWindowThatHoldsEverythingIsTheCausalMask) {
                window = run<32, WindowMask, LinearScores, false>(with_window(p, 200), 2);
   EXPECT_EQ(causal.out, window.out);
   EXPECT_EQ(causal.d_qkv, window.d_qkv);
+}
+
+Problem with_documents(Problem p, std::int64_t length) {
+  p.document = length;
+  return p;
+}
+
+TEST(Attention, MatchesTheReferenceWithDocuments) {
+  for (std::int64_t tokens : {1, 64, 130, 257}) {
+    for (std::int64_t length : {1, 31, 64, 100}) {
+      const Problem p = with_documents(Problem(3, tokens, 4, 2, 32), length);
+      expect_right<32, DocumentMask<CausalMask>, LinearScores, false>(p);
+      expect_right<32, DocumentMask<FullMask>, LinearScores, false>(p);
+      expect_right<32, DocumentMask<WindowMask>, LinearScores, false>(with_window(p, 40));
+    }
+  }
+  const Problem p = with_documents(Problem(2, 200, 2, 1, 64, 0.2), 70);
+  expect_right<64, DocumentMask<CausalMask>, LinearScores, true>(p);
+  expect_right<64, DocumentMask<WindowMask>, CappedScores, true>(with_softcap(with_window(p, 40), 3.0f));
+}
+
+TEST(Attention, ADocumentIsComputedAsASequenceOfItsOwn) {
+  // Two documents of whole tiles: the same arithmetic, to the bit.
+  const Problem packed = with_documents(Problem(1, 128, 2, 2, 32), 64);
+  Problem apart(2, 64, 2, 2, 32);
+  apart.qkv = packed.qkv, apart.dout = packed.dout;
+  EXPECT_EQ((run<32, DocumentMask<CausalMask>, LinearScores, false>(packed, 2).out),
+            (run<32, CausalMask, LinearScores, false>(apart, 2).out));
 }
 
 TEST(Attention, MatchesTheReferenceWithSoftcap) {

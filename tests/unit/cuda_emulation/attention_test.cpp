@@ -23,6 +23,9 @@ using test::AttentionTensors;
 
 struct Rules {
   std::string mask = "CausalMask", scores = "LinearScores";
+
+  bool has_documents() const { return mask.starts_with("DocumentMask"); }
+  bool is_causal() const { return mask.find("FullMask") == std::string::npos; }
 };
 
 struct Kind {
@@ -36,7 +39,8 @@ struct Kind {
 
 std::vector<std::string> kernels_of(const Kind& kind) {
   if (kind.head_tokens > 0) return {"forward", "heads"};
-  if (kind.capability == 90) return {"forward", "queries", "keys", "terms", "pieces"};
+  if (kind.capability == 90 && !kind.rules.has_documents())
+    return {"forward", "queries", "keys", "terms", "pieces"};
   return {"forward", "queries", "keys"};
 }
 
@@ -50,8 +54,9 @@ AttentionProblem problem_of(const Kind& kind, const AttentionCase& c) {
           c.heads,
           c.kv_heads,
           kind.head_dim,
-          kind.rules.mask != "FullMask",
-          kind.rules.scores != "LinearScores"};
+          kind.rules.is_causal(),
+          kind.rules.scores != "LinearScores",
+          kind.rules.has_documents()};
 }
 
 // The kernels on packed tensors, qkv [B,T,(H+2K)D].
@@ -67,7 +72,7 @@ using namespace hydrac::cuda;
 using Storage = @TYPE@;
 constexpr int D = @DIM@;
 constexpr AttentionProblem problem{@CAPABILITY@, sizeof(Storage), __is_same(Storage, bf16), @DROPS@, 1, @TOKENS@, 1, 1, D,
-                                   @MASK@::hides_later, !@SCORES@::is_linear};
+                                   @MASK@::hides_later, !@SCORES@::is_linear, @MASK@::has_documents};
 template <AttentionKernel kernel>
 using Config = AttentionConfig<Storage, D, attention_family(problem), attention_tile(problem, kernel), @MASK@, @SCORES@,
                                @DROPS@>;
@@ -80,20 +85,34 @@ template <class T>
 Heads<T> dense(T* data, const AttentionShape& s) {
   return {data, static_cast<std::int64_t>(s.heads) * D * s.tokens, static_cast<std::int64_t>(s.heads) * D, D};
 }
+// What a kernel reads of the sequence that its block works on.
+template <class Config, bool of_keys, class Shape>
+auto sequence(const Shape& s, const std::int32_t* documents) {
+  if constexpr (Config::Mask::has_documents) {
+    const int batch = of_keys ? sequence_of_keys<Config>(s) : sequence_of_queries<Config>(s);
+    return PackedShape{s, documents + 2 * s.tokens * batch};
+  } else {
+    return s;
+  }
+}
 #define INPUTS packed(qkv, s, 0), packed(qkv, s, s.heads), packed(qkv, s, s.heads + s.kv_heads)
 #define GRADIENTS packed(d_qkv, s, 0), packed(d_qkv, s, s.heads), packed(d_qkv, s, s.heads + s.kv_heads)
-extern "C" __global__ void forward(const Storage* qkv, Storage* out, float* lse, AttentionShape s, AttentionDropout drop) {
-  attention_forward<Config<AttentionKernel::forward>>(s, INPUTS, dense(out, s), lse, drop);
+extern "C" __global__ void forward(const Storage* qkv, Storage* out, float* lse, AttentionShape s, AttentionDropout drop,
+                                   const std::int32_t* documents) {
+  using Own = Config<AttentionKernel::forward>;
+  attention_forward<Own>(sequence<Own, false>(s, documents), INPUTS, dense(out, s), lse, drop);
 }
 extern "C" __global__ void queries(const Storage* qkv, const Storage* out, const float* lse, const Storage* d_out, Storage* d_qkv,
-                                   void* workspace, AttentionShape s, AttentionDropout drop) {
-  attention_query_gradients<Config<AttentionKernel::query_gradients>>(
-      s, INPUTS, dense(out, s), lse, dense(d_out, s), packed(d_qkv, s, 0), static_cast<QueryTerms*>(workspace), drop);
+                                   void* workspace, AttentionShape s, AttentionDropout drop, const std::int32_t* documents) {
+  using Own = Config<AttentionKernel::query_gradients>;
+  attention_query_gradients<Own>(
+      sequence<Own, false>(s, documents), INPUTS, dense(out, s), lse, dense(d_out, s), packed(d_qkv, s, 0), static_cast<QueryTerms*>(workspace), drop);
 }
 extern "C" __global__ void keys(const Storage* qkv, const Storage* d_out, Storage* d_qkv, void* workspace, AttentionShape s,
-                                AttentionDropout drop) {
-  attention_key_gradients<Config<AttentionKernel::key_gradients>>(
-      s, INPUTS, dense(d_out, s), static_cast<const QueryTerms*>(workspace), packed(d_qkv, s, s.heads),
+                                AttentionDropout drop, const std::int32_t* documents) {
+  using Own = Config<AttentionKernel::key_gradients>;
+  attention_key_gradients<Own>(
+      sequence<Own, true>(s, documents), INPUTS, dense(d_out, s), static_cast<const QueryTerms*>(workspace), packed(d_qkv, s, s.heads),
       packed(d_qkv, s, s.heads + s.kv_heads), drop);
 }
 )";
@@ -113,7 +132,8 @@ extern "C" __global__ void heads(const Storage* qkv, const Storage* out, const f
 }
 )";
   std::string source = text;
-  if (kind.capability == 90) source += kind.head_tokens > 0 ? of_heads : of_pieces;
+  if (kind.capability == 90 && !kind.rules.has_documents())
+    source += kind.head_tokens > 0 ? of_heads : of_pieces;
   const std::pair<const char*, std::string> values[] = {
       {"@TYPE@", kind.type == "float" ? "float" : "hydrac::" + kind.type},
       {"@DIM@", std::to_string(kind.head_dim)},
@@ -182,13 +202,14 @@ class Attention {
   // By every backward pass that the kernels have.
   void check(AttentionCase c) {
     c.head_dim = kind_.head_dim;
-    c.causal = kind_.rules.mask != "FullMask";
+    c.causal = kind_.rules.is_causal();
     c.key = 77;
     c_ = c;
     SCOPED_TRACE(testing::Message() << "T " << c.tokens << ", window " << c.window << ", softcap "
-                                    << c.softcap);
+                                    << c.softcap << ", documents of " << c.document);
     std::vector<Backward> backwards = {kind_.head_tokens > 0 ? Backward::heads : Backward::pair};
-    if (kind_.capability == 90 && kind_.head_tokens == 0) backwards.push_back(Backward::pieces);
+    if (kind_.capability == 90 && kind_.head_tokens == 0 && c.document == 0)
+      backwards.push_back(Backward::pieces);
     const int all = c_.heads + 2 * c_.kv_heads;
     const size_t tokens = static_cast<size_t>(c_.batch) * c_.tokens;
     Buffer<T> qkv(tokens * all * c_.head_dim), d_out(tokens * c_.heads * c_.head_dim), out(d_out.size());
@@ -208,7 +229,10 @@ class Attention {
 
     T *qkv_at = qkv.data(), *out_at = out.data(), *d_out_at = d_out.data();
     float* lse_at = lse.data();
-    launch("forward", AttentionKernel::forward, {&qkv_at, &out_at, &lse_at, &shape_, &dropout_});
+    const std::vector<std::int32_t> documents = c_.documents();
+    const std::int32_t* documents_at = documents.data();
+    launch("forward", AttentionKernel::forward,
+           {&qkv_at, &out_at, &lse_at, &shape_, &dropout_, &documents_at});
     EXPECT_LT(error(slice(out, c_, c_.heads, 0, c_.heads), r.out, scale), bound);
     EXPECT_LT(error({lse_at, lse_at + lse.size()}, r.lse, scale), bound);
     for (Backward backward : backwards) {
@@ -218,10 +242,11 @@ class Attention {
       Buffer<float> workspace(attention_gradients_workspace(problem_of(kind_, c_)) / 4);
       void* workspace_at = workspace.data();
       if (backward == Backward::pair) {
-        launch("queries", AttentionKernel::query_gradients,
-               {&qkv_at, &out_at, &lse_at, &d_out_at, &d_at, &workspace_at, &shape_, &dropout_});
+        launch(
+            "queries", AttentionKernel::query_gradients,
+            {&qkv_at, &out_at, &lse_at, &d_out_at, &d_at, &workspace_at, &shape_, &dropout_, &documents_at});
         launch("keys", AttentionKernel::key_gradients,
-               {&qkv_at, &d_out_at, &d_at, &workspace_at, &shape_, &dropout_});
+               {&qkv_at, &d_out_at, &d_at, &workspace_at, &shape_, &dropout_, &documents_at});
       } else if (backward == Backward::pieces) {
         launch("terms", AttentionKernel::query_terms, {&out_at, &lse_at, &d_out_at, &workspace_at, &shape_});
         launch("pieces", AttentionKernel::gradients,
@@ -298,6 +323,27 @@ TEST(EmulatedAttention, OfWholeHeads) {
   check(kWindow, case_of(250, 40));
   check(kCapped, case_of(130, 0, 1.5));
   check(kFull, case_of(150));
+}
+
+// Documents shorter than a tile, as long as one, across several, and as long as the sequence; two sequences
+// with documents of different lengths.
+TEST(EmulatedAttention, OfDocuments) {
+  const auto documents_of = [](AttentionCase c, int length) {
+    c.batch = 2, c.document = length;
+    return c;
+  };
+  const Rules causal{"DocumentMask<CausalMask>"}, full{"DocumentMask<FullMask>"},
+      window{"DocumentMask<WindowMask>"}, capped{"DocumentMask<WindowMask>", "CappedScores"};
+  Attention<float> floats({75, "float", 32, causal});
+  for (int length : {1, 20, 90}) floats.check(documents_of(case_of(90), length));
+  Attention<float>({75, "float", 32, full}).check(documents_of(case_of(70), 17));
+  Attention<bf16> warps({80, "bf16", 64, causal});
+  for (int length : {9, 64}) warps.check(documents_of(case_of(200), length));
+  Attention<bf16>({80, "bf16", 64, window}).check(documents_of(case_of(200, 33), 70));
+  Attention<bf16> warpgroups({90, "bf16", 64, causal});
+  for (int length : {9, 100}) warpgroups.check(documents_of(case_of(200), length));
+  Attention<bf16>({90, "bf16", 128, window}).check(documents_of(case_of(200, 33), 70));
+  Attention<bf16>({90, "bf16", 64, capped, true}).check(documents_of(case_of(200, 70, 1.5, 0.25), 100));
 }
 
 }  // namespace

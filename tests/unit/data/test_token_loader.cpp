@@ -54,6 +54,52 @@ TEST(KeyedPermutation, DependsOnItsKeyAndMixesWell) {
   EXPECT_LT(neighbours, 12);
 }
 
+std::shared_ptr<const TokenStore> store_of(const std::vector<uint32_t>& tokens) {
+  const auto ids = std::make_shared<std::vector<uint32_t>>(tokens);
+  return std::make_shared<TokenStore>(
+      std::vector<TokenStore::Segment>{{ids, ids->data(), 4, static_cast<int64_t>(ids->size()), "ids"}}, 100);
+}
+
+TEST(TokenLoader, DocumentsEndBehindTheirLastToken) {
+  // 9 ends a document.
+  const TokenLoader loader(
+      TokenDataset::split(store_of({1, 2, 9, 3, 9, 9, 4, 5, 6, 7, 9, 8, 1}), 0),
+      {.batch_size = 2, .sequence_len = 6, .seed = 7, .shuffle = false, .document_end = 9});
+  Batch batch;
+  loader.fill_train(0, batch);
+  const int32_t no = kIgnoredTarget;
+  EXPECT_EQ(batch.tokens, (Ids{1, 2, 9, 3, 9, 9, 4, 5, 6, 7, 9, 8}));
+  EXPECT_EQ(batch.targets, (Ids{2, 9, no, 9, no, no, 5, 6, 7, 9, no, 1}));
+  EXPECT_EQ(batch.target_count, 8);
+  EXPECT_EQ(batch.documents, (Ids{0, 3, 0, 3, 0, 3, 3, 5, 3, 5, 5, 6,  //
+                                  0, 5, 0, 5, 0, 5, 0, 5, 0, 5, 5, 6}));
+  EXPECT_EQ(batch.positions, (Ids{0, 1, 2, 0, 1, 0, 0, 1, 2, 3, 4, 0}));
+}
+
+TEST(TokenLoader, WithoutAnEndThereAreNoDocuments) {
+  const TokenLoader loader(TokenDataset::split(store_of({1, 2, 9, 3, 9, 9, 4}), 0),
+                           {.batch_size = 1, .sequence_len = 6, .seed = 7});
+  Batch batch;
+  loader.fill_train(0, batch);
+  EXPECT_EQ(batch.target_count, 6);
+  EXPECT_TRUE(batch.documents.empty());
+  EXPECT_TRUE(batch.positions.empty());
+}
+
+// Rows that a last batch does not need have documents too, as the program reads them.
+TEST(TokenLoader, ValidationHasDocumentsInEveryRow) {
+  const TokenLoader loader(TokenDataset::separate(store_of({1, 9, 2, 3, 4}), store_of({1, 2, 9, 3, 4, 9, 5})),
+                           {.batch_size = 3, .sequence_len = 4, .seed = 7, .document_end = 9});
+  ASSERT_EQ(loader.eval_batches(), 1);
+  Batch batch;
+  loader.fill_eval(0, batch);
+  const int32_t no = kIgnoredTarget;
+  EXPECT_EQ(batch.targets, (Ids{2, 9, no, 4, no, no, 9, no, no, no, no, no}));
+  EXPECT_EQ(batch.target_count, 4);
+  EXPECT_EQ(batch.positions, (Ids{0, 1, 2, 0, 0, 0, 1, 2, 0, 1, 2, 3}));
+  EXPECT_EQ(batch.documents, (Ids{0, 3, 0, 3, 0, 3, 3, 4, 0, 1, 1, 4, 1, 4, 1, 4, 0, 4, 0, 4, 0, 4, 0, 4}));
+}
+
 TEST(TokenDataset, SplitsAsNanoGptDoes) {
   const auto data = TokenDataset::split(counting_store(1115394), 0.1);
   EXPECT_EQ(data.train.begin, 0);

@@ -108,6 +108,8 @@ const std::vector<Case> kCases = {
     {"data.val_fraction", "0.3", Shows::batches},
     {"data.val_path", "b.txt", Shows::batches},
     {"data.text_key", "other", Shows::batches, kTokens, {"data.path=c.jsonl"}},
+    {"data.document_mask", "false", Shows::program, kTokens, {"data.path=c.jsonl"}},
+    {"data.document_mask", "false", Shows::batches, kTokens, {"data.path=c.jsonl"}},
     {"data.shuffle", "false", Shows::batches},
     {"data.shuffle", "false", Shows::batches, kSeries},
     {"data.cache_dir", "elsewhere", Shows::batches},

@@ -100,7 +100,8 @@ std::string files() {
 }
 
 std::string text_of(const runtime::Batch& batch) {
-  return fmt::format("{} {} {} {}\n", batch.tokens, batch.targets, batch.features, batch.float_targets);
+  return fmt::format("{} {} {} {} {} {}\n", batch.tokens, batch.targets, batch.documents, batch.positions,
+                     batch.features, batch.float_targets);
 }
 
 std::string batches_of(spec::Spec spec) {

@@ -54,6 +54,14 @@ TEST_F(OneOp, PositionEmbeddingAddsTheFirstRowsToEverySequence) {
   expect_near(value("position_embedding", kNone, {x, table}, {2, 2, 1}), {11, 22, 31, 42});
 }
 
+TEST_F(OneOp, PositionEmbeddingAddsTheRowsOfGivenPositions) {
+  const int x = job.input("x", {2, 2, 1}, {10, 20, 30, 40});
+  const int table = job.parameter("table", {3, 1}, {1, 2, 3});
+  const int positions = job.integer_input("positions", {2, 2}, {0, 0, 1, 2});
+  expect_near(value("position_embedding", kNone, {x, table, positions}, {2, 2, 1}), {11, 21, 32, 43});
+  expect_near(outcome.at("grad.table.0"), {2, 1, 1});
+}
+
 TEST_F(OneOp, LinearMultipliesByTheTransposedWeightAndAddsTheBias) {
   const int x = job.input("x", {1, 2, 2}, {1, 2, 3, 4});
   const int w = job.parameter("w", {3, 2}, {1, 0, 0, 1, 1, 1});
@@ -107,6 +115,13 @@ TEST_F(OneOp, RopeTurnsElementsHalfARowApart) {
   }
   expect_near(value("rope", {{"theta", 100.0}, {"scaling", nullptr}}, {x, unused, unused}, {1, 3, 1, 4}),
               expected);
+}
+
+TEST_F(OneOp, RopeTurnsByGivenPositions) {
+  const int x = job.input("x", {1, 3, 1, 2}, {1, 2, 1, 2, 1, 2});
+  const int positions = job.integer_input("positions", {1, 3}, {0, 2, 0});
+  expect_near(value("rope", {{"theta", 100.0}}, {x, kLeftOut, kLeftOut, positions}, {1, 3, 1, 2}),
+              {1, 2, std::cos(2.0) - 2 * std::sin(2.0), 2 * std::cos(2.0) + std::sin(2.0), 1, 2});
 }
 
 // Frequencies of theta = 10^8 over 8 elements: 1, 1e-2, 1e-4, 1e-6. In a context of 2 pi * 1000 they turn
@@ -273,6 +288,22 @@ TEST_F(Attention, HasAWindowInTheLayersBetween) {
 TEST_F(Attention, CapsScores) {
   expect_near(attend({{"causal", true}, {"softcap", 0.5}}, kLeftOut),
               attention_by_loops(q, k, v, true, 0, 0, 3, 0.5));
+}
+
+// Documents of two tokens and of one: the last token sees itself.
+TEST_F(Attention, SeesItsDocument) {
+  const int q_in = job.input("q", {2, 3, 4, 2}, q), k_in = job.input("k", {2, 3, 2, 2}, k);
+  const int v_in = job.input("v", {2, 3, 2, 2}, v);
+  const int documents = job.integer_input("documents", {2, 3, 2}, {0, 2, 0, 2, 2, 3, 0, 1, 1, 3, 1, 3});
+  const Numbers out = value("attention", {{"causal", true}, {"scale", 0.7}, {"documents", true}},
+                            {q_in, k_in, v_in, kLeftOut, documents}, {2, 3, 4, 2});
+  Numbers expected = attention_by_loops(q, k, v, true, 0, 0);
+  const Numbers alone = attention_by_loops(q, k, v, true, 0, 0, 1),
+                two = attention_by_loops(q, k, v, true, 0, 0, 2);
+  for (std::size_t i = 16; i < 24; ++i) expected[i] = alone[i];  // token 2 of the first sequence
+  for (std::size_t i = 32; i < 40; ++i) expected[i] = alone[i];  // token 1 of the second
+  for (std::size_t i = 40; i < 48; ++i) expected[i] = two[i];    // token 2: itself and the one before
+  expect_near(out, expected);
 }
 
 TEST_F(Attention, DropsWeightsAsTheGeneratorSays) {

@@ -17,12 +17,28 @@ struct CudaAttention {
   bool has_softcap = false;
   int tokens = 1024;
   int kv_heads = 12;
+  bool has_documents = false;
 
   std::string name() const {
-    return fmt::format("sm_{} {} {} {}{} {}{}", capability, kernel, type, head_dim,
-                       has_dropout ? " dropout" : "", mask, has_softcap ? " softcap" : "");
+    return fmt::format("sm_{} {} {} {}{} {}{}{}", capability, kernel, type, head_dim,
+                       has_dropout ? " dropout" : "", mask, has_softcap ? " softcap" : "",
+                       has_documents ? " documents" : "");
   }
 };
+
+inline std::string cuda_attention_shape(const CudaAttention& a) {
+  const std::string sizes = fmt::format("{{{}, 12, {}, 0.125f{}{}}}", a.tokens, a.kv_heads,
+                                        a.mask == "WindowMask" ? ", 200" : (a.has_softcap ? ", 0" : ""),
+                                        a.has_softcap ? ", 50.0f" : "");
+  if (a.has_documents)
+    return fmt::format(
+        "constexpr hydrac::cuda::SequenceShape sequence{};\n"
+        "  const hydrac::cuda::PackedShape shape{{sequence, documents + {} * "
+        "hydrac::cuda::sequence_of_{}<Config>(sequence)}};",
+        sizes, 2 * a.tokens, a.kernel == "key_gradients" ? "keys" : "queries");
+  if (a.kernel == "forward") return fmt::format("constexpr hydrac::cuda::SequenceShape shape{};", sizes);
+  return fmt::format("constexpr hydrac::cuda::AttentionShape shape{{{}, 16}};", sizes);
+}
 
 inline std::string cuda_attention_entry(const CudaAttention& a) {
   const std::string type = a.type == "float" ? "float" : "hydrac::" + a.type;
@@ -56,9 +72,8 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
     parameters += fmt::format("const {0}* d_out, {0}* d_k, {0}* d_v, hydrac::cuda::QueryTerms* terms", type);
     arguments += heads("d_out") + ", terms, " + heads("d_k") + ", " + heads("d_v");
   }
-  const std::string shape = fmt::format("{{{}, 12, {}, 0.125f{}{}}}", a.tokens, a.kv_heads,
-                                        a.mask == "WindowMask" ? ", 200" : (a.has_softcap ? ", 0" : ""),
-                                        a.has_softcap ? ", 50.0f" : "");
+  if (a.has_documents) parameters += ", const std::int32_t* documents";
+  const std::string mask = a.has_documents ? fmt::format("DocumentMask<hydrac::{}>", a.mask) : a.mask;
   const bool takes_dropout = a.kernel != "query_terms";
   std::string dropout = takes_dropout ? "constexpr hydrac::cuda::AttentionDropout dropout{0, 0, 1.0f};" : "";
   if (a.has_dropout && takes_dropout) {
@@ -74,15 +89,15 @@ inline std::string cuda_attention_entry(const CudaAttention& a) {
       "  constexpr hydrac::cuda::AttentionProblem problem{{.capability = {2}, .element_bytes = {3}, .is_bf16 "
       "= {4},\n"
       "      .has_dropout = {5}, .tokens = {6}, .heads = 12, .kv_heads = {7}, .head_dim = "
-      "{8}, .causal = {15}, .has_softcap = {16}}};\n"
+      "{8}, .causal = {15}, .has_softcap = {16}, .has_documents = {18}}};\n"
       "  using Config = hydrac::cuda::AttentionConfig<{9}, {8}, attention_family(problem),\n"
       "      attention_tile(problem, hydrac::cuda::AttentionKernel::{0}), hydrac::{10}, hydrac::{17}, {5}>;\n"
-      "  constexpr hydrac::cuda::{14};\n  {11}\n"
+      "  {14}\n  {11}\n"
       "  hydrac::cuda::attention_{0}<Config>(shape, {12}{13});\n}}\n",
       a.kernel, parameters, a.capability, a.type == "float" ? 4 : 2, a.type == "bf16", a.has_dropout,
-      a.tokens, a.kv_heads, a.head_dim, type, a.mask, dropout, arguments, takes_dropout ? ", dropout" : "",
-      a.kernel == "forward" ? "SequenceShape shape" + shape : "AttentionShape shape{" + shape + ", 16}",
-      a.mask != "FullMask", a.has_softcap, a.has_softcap ? "CappedScores" : "LinearScores");
+      a.tokens, a.kv_heads, a.head_dim, type, mask, dropout, arguments, takes_dropout ? ", dropout" : "",
+      cuda_attention_shape(a), a.mask != "FullMask", a.has_softcap,
+      a.has_softcap ? "CappedScores" : "LinearScores", a.has_documents);
 }
 
 inline std::string cuda_embedding_entry(const std::string& y_type, const std::string& table_type,

@@ -44,6 +44,12 @@ std::vector<CudaAttention> cuda_attentions() {
     all.push_back({.kernel = kernel, .has_dropout = true, .mask = "WindowMask", .has_softcap = true});
     all.push_back({.kernel = kernel, .capability = 80, .mask = "WindowMask", .has_softcap = true});
     all.push_back({.kernel = kernel, .capability = 75, .type = "float", .has_softcap = true});
+    all.push_back({.kernel = kernel, .has_documents = true});
+    all.push_back(
+        {.kernel = kernel, .head_dim = 128, .mask = "WindowMask", .kv_heads = 4, .has_documents = true});
+    all.push_back(
+        {.kernel = kernel, .capability = 80, .has_dropout = true, .tokens = 1000, .has_documents = true});
+    all.push_back({.kernel = kernel, .capability = 75, .type = "float", .has_documents = true});
   }
   for (const char* kernel : {"query_terms", "gradients"}) {
     all.push_back({.kernel = kernel});
