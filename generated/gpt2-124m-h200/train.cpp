@@ -45,6 +45,7 @@ TrainSettings train_settings() {
 
   // What must be the same when a run is resumed.
   train.identity = {
+      {"data.document_mask", "false"},
       {"data.features", "[]"},
       {"data.format", "\"auto\""},
       {"data.path", "[\"data/corpus/*.txt\",\"data/corpus/*.jsonl\"]"},
