@@ -103,7 +103,9 @@ int sample_verb(const Arguments& given) {
     throw InputError(given.positional[0] + " is no language model: there is no text to sample");
   const auto tokenizer = runtime::load_tokenizer(dir / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
-  const BuiltProgram built = build_program(*spec);
+  BuildOptions build;
+  build.recorded = runtime::read_choices(dir).value_or(runtime::RecordedChoices());
+  const BuiltProgram built = build_program(*spec, build);
   runtime::StepProgram& program = built.program->steps();
   program.initialize();
   runtime::load_parameters(program, dir);

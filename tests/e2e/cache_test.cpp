@@ -2,12 +2,14 @@
 // said in so many words.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <memory>
+#include <sstream>
 
 #include "runtime/cache/choice_file.h"
 #include "runtime/cache/sealed_file.h"
@@ -143,6 +145,25 @@ TEST_F(Cache, AResumedRunRepeatsTheRecordedChoiceWhateverTheCacheSays) {
           std::string::npos);
     }
   }
+}
+
+TEST_F(Cache, SamplingRepeatsTheRecordedChoiceWhateverTheCacheSays) {
+  const fs::path file = place_ / "cache/blas-choices";
+  if (!fs::exists(file)) GTEST_SKIP() << "only one library for matmuls is installed";
+  const auto logits = [&] {
+    const Outcome outcome = place_.run({"sample", "runs/first", "--prompt", "a", "--logits"},
+                                       {{"HYDRAC_CACHE", (place_ / "cache").string()}});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const auto logits_with = [&](const std::string& cached) {
+    std::istringstream lines(*runtime::read_sealed(file));
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_TRUE(runtime::ChoiceFile(file).remember(line.substr(0, line.find('\t')), cached));
+    return logits();
+  };
+  logits();  // now the file has every key that sampling asks for
+  EXPECT_EQ(logits_with("onednn"), logits_with("openblas"));
 }
 
 TEST_F(Cache, AResumedRunThatCannotRepeatAChoiceSaysWhich) {
