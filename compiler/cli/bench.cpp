@@ -218,8 +218,10 @@ void print_result(const Json& r, const runtime::StepProgram& program) {
              r["step_ms"].get<double>(), r["step_ms_min"].get<double>(),
              runtime::human_count(r["tokens_per_second"].get<double>()), r["gflops"].get<double>());
   if (r.contains("mfu")) {
-    fmt::print(" = {:.1f}% of the peak of {:.0f} (6 N + 6 layers width T flop a token)",
-               100 * r["mfu"].get<double>(), r["peak_gflops"].get<double>());
+    fmt::print(
+        " = {:.1f}% of the peak of {:.0f} (6 flop a token and weight, and attention's over the keys that are "
+        "seen)",
+        100 * r["mfu"].get<double>(), r["peak_gflops"].get<double>());
   }
   if (r.contains("watts_allowed")) {
     const double watts = r["watts"].get<double>(), allowed = r["watts_allowed"].get<double>();
