@@ -48,16 +48,19 @@ std::string source_of(const GpuModel& model, const targets::Target& gpu) {
   return cuda_source_of(model.graph, all);
 }
 
-// All kernels of it, those of templates included.
-std::string program_source(const std::string& spec, const targets::Target& gpu) {
-  GpuModel model = model_of(spec, gpu);
+// Its kernels, those of templates included, whose text has one of these words.
+std::string program_source(GpuModel model, const targets::Target& gpu,
+                           const std::vector<std::string>& words = {""}) {
   codegen::CudaOptions options;
   options.gpu = &gpu;
   options.cudnn_workspace = [](const program::AttentionCall&) { return std::nullopt; };
   options.gemm_workspace_bytes = 4;
   const program::Program program = codegen::build_cuda_program(model.graph, options);
   std::vector<const program::Kernel*> kernels;
-  for (const program::Kernel& kernel : program.kernels) kernels.push_back(&kernel);
+  for (const program::Kernel& kernel : program.kernels) {
+    const auto is_in = [&](const std::string& word) { return kernel.text.find(word) != std::string::npos; };
+    if (std::ranges::any_of(words, is_in)) kernels.push_back(&kernel);
+  }
   return codegen::cuda_source(program, kernels);
 }
 
@@ -85,7 +88,8 @@ TEST_P(CudaResources, NoKernelSpillsOnAnyArchitecture) {
 // It may run beside the kernel that writes what it reads. Loads of read-only data (ld.global.nc) are not held
 // back by the wait; those of tables that the library's cos() brings along need not be.
 TEST_P(CudaResources, NoKernelTouchesMemoryBeforeItWaitsForTheOneBeforeIt) {
-  const std::string ptx = ptx_of(program_source(GetParam(), *targets::find("sm_90")), 90);
+  const targets::Target& gpu = *targets::find("sm_90");
+  const std::string ptx = ptx_of(program_source(model_of(GetParam(), gpu), gpu), 90);
   const std::regex access(R"(\b(ld|st|red|atom|cp)\.(?!param)[^;]*;)");
   int kernels = 0;
   for (size_t entry = ptx.find(".entry "), next; entry != std::string::npos; entry = next, ++kernels) {
@@ -124,6 +128,32 @@ TEST_F(CudaKernels, OfNarrowStateSpillNothing) {
         updates += kernel.kernel.find(optimizer) != std::string::npos ? 1 : 0;
       }
       EXPECT_EQ(updates, 2) << arch << ": " << optimizer;  // one for each type of gradient
+    }
+  }
+}
+
+// Attention and positions of packed documents: heads of 64 and learned positions, heads of 128, windows and
+// rope. Kernels of mma.sync use all 255 registers, and may spill a word or two.
+TEST_F(CudaKernels, OfDocumentsSpillNextToNothing) {
+  const std::vector<int> known = device_code::nvrtc_capabilities();
+  for (const char* arch : {"sm_75", "sm_80", "sm_90"}) {
+    const targets::Target& gpu = *targets::find(arch);
+    if (!std::binary_search(known.begin(), known.end(), gpu.capability)) continue;
+    for (const auto& [spec, override] : {std::pair("gpt2-124m", "model.position=learned"),
+                                         std::pair("llama-1b", "model.sliding_window=512")}) {
+      const bool is_llama = spec == std::string("llama-1b");
+      GpuModel model(shipped_spec(spec, {"data.document_mask=true", override,
+                                         is_llama ? "model.head_dim=128" : "model.head_dim=64"}),
+                     gpu.has_bf16() ? ir::DType::bf16 : ir::DType::f16);
+      const std::string source = program_source(std::move(model), gpu, {"documents", "positions"});
+      int attentions = 0;
+      for (const device_code::KernelResources& kernel : resources_of(source, gpu.capability)) {
+        EXPECT_LE(kernel.spill_store_bytes, gpu.capability == 90 ? 0 : 8)
+            << arch << ", " << spec << ": " << kernel.kernel;
+        attentions += kernel.kernel.find("attention") != std::string::npos ? 1 : 0;
+      }
+      EXPECT_EQ(attentions, 3) << arch << ", "
+                               << spec;  // forward, d_q, d_k and d_v; evaluation's is training's
     }
   }
 }

@@ -86,6 +86,23 @@ TEST(TokenLoader, WithoutAnEndThereAreNoDocuments) {
   EXPECT_TRUE(batch.positions.empty());
 }
 
+TEST(TokenLoader, AResumedSourceFindsTheSameDocuments) {
+  std::vector<uint32_t> tokens;
+  for (uint32_t i = 0; i < 400; ++i) tokens.push_back(i * i % 10);
+  const auto loader = std::make_shared<const TokenLoader>(
+      TokenDataset::split(store_of(tokens), 0),
+      TokenLoaderOptions{.batch_size = 2, .sequence_len = 16, .seed = 7, .document_end = 9});
+  const auto whole = make_batch_source(loader, 2), resumed = make_batch_source(loader, 2);
+  for (int step = 0; step < 5; ++step) whole->next();
+  resumed->seek(5);
+  const Batch expected = whole->next()[1], found = resumed->next()[1];
+  EXPECT_EQ(found.tokens, expected.tokens);
+  EXPECT_EQ(found.targets, expected.targets);
+  EXPECT_EQ(found.documents, expected.documents);
+  EXPECT_EQ(found.positions, expected.positions);
+  EXPECT_GT(std::ranges::count(found.positions, 0), 2);
+}
+
 // Rows that a last batch does not need have documents too, as the program reads them.
 TEST(TokenLoader, ValidationHasDocumentsInEveryRow) {
   const TokenLoader loader(TokenDataset::separate(store_of({1, 9, 2, 3, 4}), store_of({1, 2, 9, 3, 4, 9, 5})),
