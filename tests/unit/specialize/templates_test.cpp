@@ -157,9 +157,34 @@ void expect_same_ptx(const std::string& entry, int capability, const std::string
   }
 }
 
+// How often each instruction stands there that computes with floats.
+std::map<std::string, int> arithmetic(const std::string& ptx) {
+  const std::regex instruction(
+      R"((add|sub|mul|fma|ex2|lg2|rcp|div|max|min|cvt|mma|wgmma)\.[\w.]*(f16|f32|mma)[\w.]*)");
+  std::map<std::string, int> counts;
+  for (std::sregex_iterator it(ptx.begin(), ptx.end(), instruction), end; it != end; ++it)
+    ++counts[it->str()];
+  return counts;
+}
+
 TEST_F(SameCode, AttentionKernelsCompileToTheSamePtx) {
-  for (const CudaAttention& attention : cuda_attentions())
-    expect_same_ptx(test::cuda_attention_entry(attention), attention.capability, attention.name());
+  for (const CudaAttention& attention : cuda_attentions()) {
+    if (!attention.has_documents)
+      expect_same_ptx(test::cuda_attention_entry(attention), attention.capability, attention.name());
+  }
+}
+
+// NVRTC shares the divisions that find a block's sequence in one of the two, and not in the other.
+TEST_F(SameCode, AttentionKernelsOfDocumentsCompileToTheSameArithmetic) {
+  const std::vector<int> known = device_code::nvrtc_capabilities();
+  for (const CudaAttention& attention : cuda_attentions()) {
+    if (!attention.has_documents || !std::binary_search(known.begin(), known.end(), attention.capability))
+      continue;
+    const std::string entry = test::cuda_attention_entry(attention);
+    const auto plain = arithmetic(ptx_of(specialized(entry, attention.capability), attention.capability));
+    EXPECT_GT(plain.size(), 3u) << attention.name();
+    EXPECT_EQ(plain, arithmetic(ptx_of(entry, attention.capability))) << attention.name();
+  }
 }
 
 // As a program emits them: a header for what they share, and a source for each.
