@@ -30,7 +30,6 @@ bool CudaBodyPrinter::is_dense(const Address& at) const {
 
 // Pointers to rows are declared once; what expressions or columns add stands where it is used.
 std::string CudaBodyPrinter::pointer(int operand, const ir::Index& index) {
-  if (is_matrix(operand)) return output_element(operand) + ".at";
   const Address at = address(operand, index, text_);
   if (is_dense(at)) return operand_names_[operand] + " + first";
   const std::string columns = at.columns == ir::Affine{} ? "" : affine(operand, at.columns);

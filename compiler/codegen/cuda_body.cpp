@@ -7,7 +7,6 @@
 #include "codegen/cuda_body_printer.h"
 #include "codegen/kernel_table.h"
 #include "codegen/parameter_list.h"
-#include "passes/elementwise_epilogue.h"
 #include "passes/matmul_epilogue.h"
 
 namespace hydrac::codegen {
@@ -27,9 +26,6 @@ std::set<std::string> reserved_names(const ir::Node& node) {
   if (node.matmul.value != ir::kNoValue)
     names.insert({"left", "right", "in", "sum", "sums", "partials", "begin", "problem", "epilogue", "pass",
                   "passes", "reductions", "apply", "kept", "totals", "partial"});
-  if (node.matmul.value != ir::kNoValue &&
-      passes::matmul_kernel_of(node) == passes::matmul_kernel::kStationary)
-    names.insert({"out", "outputs", "matrices"});
   return names;
 }
 
@@ -60,7 +56,6 @@ CudaBodyPrinter::CudaBodyPrinter(const ir::Graph& graph, const ir::Node& node, c
       layout_(cuda_layout(graph, node, gpu)),
       from_16_bits_(from_16_bits(body_)),
       walks_rows_(!sums_.empty() || node.matmul.value != ir::kNoValue),
-      matrices_(is_elementwise() ? passes::elementwise_outputs(graph, node) : std::vector<int>()),
       text_(
           body_, [this](ExprId id) { return value_name(id); },
           [this](const ir::Expr& e) { return const_cast<CudaBodyPrinter*>(this)->load_text(e); },

@@ -101,16 +101,7 @@ class CudaBodyPrinter : BodyNames {
   std::string work_function(const std::vector<std::string>& matmuls);
   std::string load_member(ir::ExprId load, const std::string& name) const;
 
-  // cuda_elementwise.cpp: one that returns elements of what it writes.
-  bool is_elementwise() const;
-  bool is_matrix(int operand) const;
-  std::string matrix_addresses() const;
-  std::string output_element(int operand) const;
-  std::string matrix_members() const;
-  void print_element_load(ir::ExprId load);
-  std::string element_function(const std::vector<std::string>& matmuls);
-
-  // cuda_row_matmul.cpp: one that sums over its rows.
+  // cuda_whole_rows.cpp: one that sums over its rows.
   bool sums_over_rows() const;
   int reductions_of_a_pass() const;
   std::set<ir::ExprId> values_between_passes() const;
@@ -118,7 +109,6 @@ class CudaBodyPrinter : BodyNames {
   std::string pass_text(int pass, const std::set<ir::ExprId>& between);
   std::string apply_function(const std::vector<std::string>& matmuls);
   std::string passes_members() const;
-  std::string row_visits(const std::vector<ir::ExprId>& loads, const std::vector<ir::ExprId>& row_loads);
   std::string kept_name(ir::ExprId id);
 
   // cuda_ahead.cpp: the loads of the next row, under way while a block computes on this one.
@@ -239,7 +229,6 @@ class CudaBodyPrinter : BodyNames {
   const CudaLayout layout_;
   const std::vector<bool> from_16_bits_;  // by expression
   const bool walks_rows_;                 // a block sees many rows
-  const std::vector<int> matrices_;       // operands that an elementwise epilogue writes
   Writer out_;
   Writer outside_;  // of the chunk that is open
   ExpressionText text_;

@@ -267,9 +267,7 @@ void CudaBodyPrinter::find_kept_rows(const Loop& loop) {
     const Store& store = body_.stores[s];
     if (is_matmul(store.operand)) {  // it is stored as it came
       const std::string& name = columns_.at(store.value).name;
-      kept_rows_[s] = is_elementwise()
-                          ? fmt::format("{} = {};", output_element(store.operand), name)
-                          : fmt::format("store({}, {});", pointer(store.operand, store.index), name);
+      kept_rows_[s] = fmt::format("store({}, {});", pointer(store.operand, store.index), name);
       continue;
     }
     if (store.kind != StoreKind::store || kept_row(s).empty()) continue;

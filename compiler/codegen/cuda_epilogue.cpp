@@ -24,7 +24,7 @@ std::vector<int> CudaBodyPrinter::epilogue_tensors() const {
     const bool is_summed =
         std::ranges::any_of(sums_, [&](int s) { return body_.stores[s].operand == operand; });
     const bool is_register = is_matmul(operand) && body_.operands[o].output < 0;
-    if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register && !is_matrix(operand))
+    if (!operand_names_[o].empty() && is_used(operand) && !is_summed && !is_register)
       tensors.push_back(operand);
   }
   return tensors;
@@ -37,7 +37,7 @@ std::string CudaBodyPrinter::tensor_member(int operand) const {
 
 // Names eight columns of the matmul, or of each of its halves, as the parameters that bring them.
 std::vector<std::string> CudaBodyPrinter::take_matmuls() {
-  const bool is_paired = matmul_problem(graph_, node_, gpu_).paired;
+  const bool is_paired = node_.flag("paired");
   std::vector<std::string> parameters(is_paired ? 2 : 1);
   for (size_t i = 0; i < body_.exprs.size(); ++i) {
     const ir::Expr& expr = body_.exprs[i];
@@ -145,17 +145,10 @@ std::string CudaBodyPrinter::begin_function(const std::vector<ExprId>& loads) {
     if (live_[i] && deps_[i].uniform && deps_[i].space == ir::kRowSpace && !names_[i].empty())
       out_.line(fmt::format("{} = {};", names_[i], definition(static_cast<ExprId>(i))));
   }
-  for (const ExprId id : loads) {
-    if (is_elementwise()) {
-      print_element_load(id);
-    } else {
-      print_load(space, id);
-    }
-  }
+  for (const ExprId id : loads) print_load(space, id);
   const std::string text = out_.text();
   out_ = Writer(1);
-  const std::string type = is_elementwise() ? "const cuda::ElementColumns&" : "int";
-  out_.open(function_head("void begin", type + (ir::has_word(text, column) ? " " + column : ""), ""));
+  out_.open(function_head("void begin", ir::has_word(text, column) ? "int " + column : "int", ""));
   out_.append(text);
   out_.close();
   return out_.text();
@@ -224,17 +217,12 @@ std::string CudaBodyPrinter::epilogue_text() {
   counts_elements_ = body_.spaces.size() == 1;
   Writer types(1), members(1);
   for (const std::string& line : named_constants()) types.line("static " + line);
-  if (is_elementwise()) {
-    types.append(matrix_members());
-  } else {
-    types.line(
-        fmt::format("static constexpr int sums = {};  // over the rows, for each column", sums_.size()));
-    types.open("struct Operands {");
-    for (const ExprId id : of_rows)
-      types.line(fmt::format("{} {};", codegen::c_type(body_.exprs[id].type), field_of(names_[id])));
-    for (const ExprId id : own) types.line(load_member(id, field_of(columns_.at(id).name)));
-    types.close("};");
-  }
+  types.line(fmt::format("static constexpr int sums = {};  // over the rows, for each column", sums_.size()));
+  types.open("struct Operands {");
+  for (const ExprId id : of_rows)
+    types.line(fmt::format("{} {};", codegen::c_type(body_.exprs[id].type), field_of(names_[id])));
+  for (const ExprId id : own) types.line(load_member(id, field_of(columns_.at(id).name)));
+  types.close("};");
   for (const int operand : epilogue_tensors()) members.line(tensor_member(operand) + ";");
   if (takes_layer()) members.line("int layer;");
   if (!sums_.empty()) {
@@ -248,14 +236,10 @@ std::string CudaBodyPrinter::epilogue_text() {
     members.line(fmt::format("{} {};", codegen::c_type(body_.exprs[i].type), names_[i]));
   }
   for (const ExprId id : of_columns) members.line(load_member(id, columns_.at(id).name));
-  const std::string visits = sums_over_rows() ? row_visits(own, of_rows) : "",
-                    begin = begin_function(of_columns),
-                    load = is_elementwise() ? "" : load_function(own, of_rows),
-                    work = is_elementwise()   ? element_function(matmuls)
-                           : sums_over_rows() ? apply_function(matmuls)
-                                              : work_function(matmuls);
-  return fmt::format("struct {}_epilogue {{\n{}{}{}\n{}{}{}{}}};\n", kNamePlaceholder, types.text(),
-                     sums_over_rows() ? passes_members() : "", members.text(), begin, load, visits, work);
+  const std::string begin = begin_function(of_columns), load = load_function(own, of_rows),
+                    work = sums_over_rows() ? apply_function(matmuls) : work_function(matmuls);
+  return fmt::format("struct {}_epilogue {{\n{}{}{}\n{}{}{}}};\n", kNamePlaceholder, types.text(),
+                     sums_over_rows() ? passes_members() : "", members.text(), begin, load, work);
 }
 
 }  // namespace hydrac::codegen

@@ -298,7 +298,8 @@ class Planner {
 // A thread has eight columns of a row at a time; the matmul's kernel decides which.
 CudaLayout epilogue_layout(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   CudaLayout layout;
-  layout.blocks = matmul_template(node, matmul_problem(graph, node, gpu)).sums_rows;
+  const auto [problem, tile] = plan_matmul(graph, node, gpu);
+  layout.blocks = matmul_sums_rows(problem, tile);
   for (size_t space = 0; space < node.body->spaces.size(); ++space)
     layout.columns.push_back({.width = element_count(node.body->space_shape(static_cast<int>(space))),
                               .vector = kColumnsOfAnEpilogue});

@@ -58,7 +58,8 @@ class CudaAttentionText {
                 .head_dim = a.head_dim,
                 .causal = hides_later_keys(a.rules),
                 .has_softcap = a.rules.softcap > 0,
-                .has_documents = a.rules.documents};
+                .has_documents = a.rules.documents,
+                .multiprocessors = gpu.sms};
     if (!attention_supports(problem_))
       throw std::logic_error(fmt::format("head_dim {} was not checked", a.head_dim));
   }

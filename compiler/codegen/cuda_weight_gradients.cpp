@@ -27,7 +27,7 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
   kernel.name = "weight_gradients";
   kernel.comment =
       fmt::format("d_w {}= d_y^T x, of {} weights", node.flag("accumulate") ? "+" : "", problem.count);
-  kernel.header = "cuda/weight_gradients/weight_gradients.cuh";
+  kernel.header = "cuda/matmul/weight_gradients.cuh";
   kernel.launch = {.grid = launch.grid,
                    .block = launch.threads,
                    .shared_bytes = static_cast<int64_t>(launch.shared_bytes),
@@ -39,7 +39,7 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
       const ir::Use use = node.inputs[2 * i + is_x];
       const ir::Value& matrix = graph.value(use);
       const cuda::MatmulMap map =
-          cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i], tile);
+          cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i]);
       kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0]});
       kernel.arguments.push_back(use);
       kernel.parameters.push_back(fmt::format("{}_{}", is_x ? "x" : "d_y", i + 1));
@@ -56,25 +56,16 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
                              dimensions.of(graph.value(node.inputs[2 * i + 1]).shape.back()).text,
                              i + 1 < problem.count ? ",\n" : "};\n");
   }
-  const bool squares = static_cast<int>(node.outputs.size()) > problem.count;
-  if (squares) {
-    kernel.comment += ", and sums of their squares";
-    kernel.arguments.push_back(node.outputs.back());
-    kernel.parameters.push_back("squares");
-    list.add("float* squares", graph.value(node.outputs.back()).shape);
-  }
   const ir::Value& d_y = graph.value(node.inputs[0]);
   kernel.text = fmt::format(
-      "extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}{}"
-      "  using Config = cuda::WeightGradientsConfig<{}, {}, /*accumulate=*/{}, /*squares=*/{},\n"
-      "      cuda::WeightGradientTile{{.warpgroups = {}, .columns = {}, .stages = {}, .parts = {}, .shared = "
-      "{}}}>;\n"
+      "extern \"C\" __global__ void {}__launch_bounds__({}, 1) {}{}"
+      "  using Config = cuda::WeightGradientsConfig<{}, {}, /*accumulate=*/{},\n"
+      "      cuda::WeightGradientTile{{.consumers = {}, .columns = {}, .stages = {}, .split = {}}}>;\n"
       "  const cuda::WeightGradient gradients[] = {{\n{}"
-      "  cuda::weight_gradients<Config>(gradients{});\n}}\n",
+      "  cuda::weight_gradients<Config>(gradients);\n}}\n",
       launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", launch.cluster), launch.threads,
-      launch.blocks_per_sm, kNamePlaceholder, list.text(), c_type(d_y.dtype, kCudaDialect),
-      dimensions.of(rows_of(d_y)).text, node.flag("accumulate"), squares, tile.warpgroups, tile.columns,
-      tile.stages, tile.parts, tile.shared, gradients, squares ? ", squares" : "");
+      kNamePlaceholder, list.text(), c_type(d_y.dtype, kCudaDialect), dimensions.of(rows_of(d_y)).text,
+      node.flag("accumulate"), tile.consumers, tile.columns, tile.stages, tile.split, gradients);
   return {{std::move(kernel)}, 0};
 }
 

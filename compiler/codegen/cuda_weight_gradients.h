@@ -1,4 +1,4 @@
-// Weight gradients that one kernel computes together, from cuda/weight_gradients/weight_gradients.cuh.
+// Weight gradients that one kernel computes together, from cuda/matmul/weight_gradients.cuh.
 #pragma once
 #include "codegen/cuda_kernel.h"
 #include "targets/target.h"

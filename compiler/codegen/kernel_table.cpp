@@ -38,7 +38,6 @@ std::string short_form(const std::string& part, const Names& all) {
   if (part == "cast" || part == "mean_loss_backward" || part == "adamw_corrections" || part == "advance_step")
     return "";
   if ((part.ends_with("_weight_gradient") || part == "bias_gradient") && has_backward) return "";
-  if (part.ends_with("_derivative") && all.size() > 1) return "";
   if (part == "mean_loss" && is_loss) return "loss";
   if (is_loss && (part == "cross_entropy_backward" || part == "mse_backward")) return "and_gradient";
   if (part == "embedding" && holds(all, "position_embedding")) return "embeddings";

@@ -158,9 +158,6 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (spec.optimizations.loss != spec::LossKernel::materialized)
     passes::chunk_head(c.graph, head_parts(spec), c.decisions);
   after("chunk-head");
-  if (fuses_matmuls(spec) && size_of(precision_of(spec).activations) == 2)
-    passes::save_derivatives(c.graph, matmul_fusion(c), c.decisions);
-  after("derivatives");
   passes::layout(c.graph, c.decisions);
   after("layout");
   const passes::Kept kept = kept_values(c);
@@ -177,13 +174,12 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   passes::remove_dead(c.graph, kept, c.decisions);
   after("dead-stores");
   if (!target.is_cpu() && spec.optimizations.attention != spec::AttentionKernel::cudnn) {
-    passes::sum_in_attention(c.graph, target.capability, c.decisions);
+    passes::sum_in_attention(c.graph, target.chip(), c.decisions);
     after("sums");
   }
   if (fuses_matmuls(spec)) {
     passes::fuse_matmuls(c.graph, matmul_fusion(c), kept.by_host, c.decisions);
     passes::gather_weight_gradients(c.graph, matmul_fusion(c), c.decisions);
-    passes::square_weight_gradients(c.graph, target.chip(), c.decisions);
     after("matmuls");
   }
   passes::in_place(c.graph, c.decisions);

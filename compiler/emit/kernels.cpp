@@ -104,8 +104,7 @@ std::vector<Parameter> host_parameters(const driver::Compiled& compiled, int ker
   const Kernel& definition = compiled.program.kernels[static_cast<size_t>(kernel)];
   for (size_t i = 0; i < list.size(); ++i) {
     if (i < definition.maps.size())
-      list[i].type = fmt::format("{}{}*", definition.maps[i].is_written ? "" : "const ",
-                                 to_string(definition.maps[i].dtype));
+      list[i].type = fmt::format("const {}*", to_string(definition.maps[i].dtype));
     else if (is_private(list[i]))
       list[i].type = "void*";
   }

@@ -112,16 +112,11 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-ir::Body derivative_body(const ir::Graph& graph, const ir::Node& node) {
-  ir::BodyBuilder k = rowwise(graph, node);
-  const functions::Function* function = function_of(node);
-  k.store(0, function ? call_derivative(k, *function, 0, {k.full(0)}) : kind_of(node).derivative(k.full(0)));
-  return k.take();
-}
-
 ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
-  k.store(0, k.full(0) * k.full(1));
+  const functions::Function* function = function_of(node);
+  const Term x = k.full(1);
+  k.store(0, k.full(0) * (function ? call_derivative(k, *function, 0, {x}) : kind_of(node).derivative(x)));
   return k.take();
 }
 
@@ -129,21 +124,13 @@ std::string kernel(const ir::Node& node) {
   const functions::Function* function = function_of(node);
   return function ? function->name : std::string(kind_of(node).name);
 }
-std::string derivative_kernel(const ir::Node& node) {
-  return kernel(node) + "_derivative";
-}
 std::string backward_kernel(const ir::Node& node) {
   return kernel(node) + "_backward";
 }
 
-// The derivative is a tensor like others, of the activations' type wherever it is computed: behind the
-// activation or before the gradient (passes/save_derivatives).
 void gradient(Gradient& g, const ir::Node& node) {
   const Use y = node.outputs[0], x = node.inputs[0];
-  if (!g.wanted(x)) return;
-  const Use derivative =
-      g.emit("activation_derivative", {x}, g.value(y).name + ".derivative", g.shape(x), node.attributes);
-  g.contribute_op(x, "activation_backward", {*g.of(y), derivative}, node.attributes);
+  if (g.wanted(x)) g.contribute_op(x, "activation_backward", {*g.of(y), x}, node.attributes);
 }
 
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
@@ -164,15 +151,9 @@ extern const OpInfo kActivation{.name = "activation",
                                 .body = body,
                                 .gradient = gradient,
                                 .reference = reference};
-extern const OpInfo kActivationDerivative{.name = "activation_derivative",
-                                          .formula = "derivative = act'(x)",
-                                          .inputs = {"x"},
-                                          .outputs = {"derivative"},
-                                          .kernel = derivative_kernel,
-                                          .body = derivative_body};
 extern const OpInfo kActivationBackward{.name = "activation_backward",
-                                        .formula = "d_x = d_y * derivative",
-                                        .inputs = {"d_y", "derivative"},
+                                        .formula = "d_x = d_y * act'(x)",
+                                        .inputs = {"d_y", "x"},
                                         .outputs = {"d_x"},
                                         .kernel = backward_kernel,
                                         .body = backward_body};

@@ -10,8 +10,7 @@ extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradien
     kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
     kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
     kPositionEmbeddingGradient, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope,
-    kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kActivation, kActivationBackward,
-    kActivationDerivative, kZero;
+    kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kActivation, kActivationBackward, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -54,7 +53,6 @@ const std::vector<const OpInfo*>& all_ops() {
       &kSplitQkv,
       &kActivation,
       &kActivationBackward,
-      &kActivationDerivative,
       &kZero,
   };
   return ops;

@@ -6,11 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "cuda/row_matmul/geometry.h"
-#include "cuda/small_matmul/geometry.h"
-#include "cuda/stationary_matmul/geometry.h"
+#include "cuda/matmul/geometry.h"
 #include "ops/shapes.h"
-#include "passes/elementwise_epilogue.h"
 #include "passes/matmul_epilogue.h"
 #include "passes/passes.h"
 #include "passes/uses.h"
@@ -19,6 +16,7 @@ namespace hydrac::passes {
 
 namespace {
 
+using cuda::MatmulSchedule;
 using ir::Node;
 using ir::Use;
 
@@ -33,30 +31,6 @@ bool can_have_epilogue(const ir::Graph& graph, const Node& node) {
                   &c = graph.value(node.outputs[0]);
   return size_of(a.dtype) == 2 && a.dtype == b.dtype && a.dtype == c.dtype && !c.view &&
          c.role == ir::Role::activation;
-}
-
-// Functions without an instruction of the chip's own: a thread that holds the sums of a tile has few
-// registers left.
-bool needs_many_registers(const ir::Body& body) {
-  const std::vector<bool> live = live_expressions(body);
-  const auto is_long = [](ir::ExprOp op) {
-    switch (op) {
-      case ir::ExprOp::expm1:
-      case ir::ExprOp::log:
-      case ir::ExprOp::log1p:
-      case ir::ExprOp::tanh:
-      case ir::ExprOp::erf:
-      case ir::ExprOp::sin:
-      case ir::ExprOp::cos:
-        return true;
-      default:
-        return false;
-    }
-  };
-  for (size_t i = 0; i < body.exprs.size(); ++i) {
-    if (live[i] && is_long(body.exprs[i].op)) return true;
-  }
-  return false;
 }
 
 constexpr const char* kDoesNotFit = "stays a library's: our kernel does not take its sizes";
@@ -96,9 +70,9 @@ class MatmulFusion {
     if (has_bias(nodes[p])) return add_bias(nodes[p]);
     const size_t count = nodes.size();
     const std::string decided = take_reader(nodes, p);
-    if (nodes.size() < count || !is_small(nodes[p], {})) return decided;
+    if (nodes.size() < count || !pays_as_one_tile(nodes[p], {})) return decided;
     nodes[p] = plain_matmul(graph_, nodes[p]);
-    return "is our kernel for small matmuls, which begins before the kernel before it ends";
+    return "is our kernel of one tile a block, which begins before the kernel before it ends";
   }
 
   // The matmul with the fused node that reads it next.
@@ -112,14 +86,14 @@ class MatmulFusion {
     const std::optional<EpilogueShape> shape = epilogue_shape(graph_, *found, output);
     if (!shape) return "";
     const Choice choice = choose(nodes[p], *shape);
-    if (!choice.kernel) return choice.obstacle;
+    if (!choice.schedule) return choice.obstacle;
     const std::string reader = std::get<std::string>(found->attributes.at("name"));
     const auto fused = [&](bool is_kept) {
-      return by_fastest(fused_matmul(nodes[p], *found, *shape, choice.kernel, is_kept), *shape);
+      return fused_matmul(nodes[p], *found, *shape, *choice.schedule, is_kept);
     };
     const bool is_kept = is_needed_elsewhere(output, *found) || has_twin(fused(true));
     *found = fused(is_kept);
-    const std::string decided = fmt::format("and {} are one kernel{}{}", reader, which(*found),
+    const std::string decided = fmt::format("and {} are one kernel{}{}", reader, which(*choice.schedule),
                                             is_kept ? ", which stores the matmul too" : "");
     nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(p));
     return decided;
@@ -130,15 +104,15 @@ class MatmulFusion {
     const Node sum = bias_sum(matmul);
     const std::optional<EpilogueShape> shape = epilogue_shape(graph_, sum, sum.inputs[0]);
     const Choice choice = shape ? choose(matmul, *shape) : Choice{.obstacle = "keeps its bias"};
-    if (!choice.kernel) {
+    if (!choice.schedule) {
       graph_.values.pop_back();
       return choice.obstacle;
     }
     Node bare = matmul;
     bare.inputs.resize(2);
     bare.outputs = {sum.inputs[0]};
-    matmul = by_fastest(fused_matmul(bare, sum, *shape, choice.kernel, false), *shape);
-    return fmt::format("and its bias are one kernel{}", which(matmul));
+    matmul = fused_matmul(bare, sum, *shape, *choice.schedule, false);
+    return fmt::format("and its bias are one kernel{}", which(*choice.schedule));
   }
 
   // y = matmul + bias, of a matmul that has no place in memory.
@@ -172,43 +146,28 @@ class MatmulFusion {
     return true;
   }
 
-  // The kernel that computes the two, one of matmul_kernel; or why they stay apart.
+  // The schedule of the kernel that computes the two; or why they stay apart.
   struct Choice {
-    const char* kernel = nullptr;
+    std::optional<MatmulSchedule> schedule = {};
     std::string obstacle = {};
   };
 
   Choice choose(const Node& matmul, const EpilogueShape& shape) const {
+    if (pays_as_one_tile(matmul, shape)) return {MatmulSchedule::one_tile};
+    const bool sums_rows = shape.passes > 1;
+    if (sums_rows && !options_.sums_rows)
+      return {.obstacle = "stays apart from a norm that is computed again"};
+    const MatmulSchedule schedule = sums_rows ? MatmulSchedule::whole_rows : MatmulSchedule::persistent;
     const cuda::MatmulProblem problem = matmul_problem(graph_, matmul, shape, options_.chip);
-    if (shape.passes > 1) return choose_rows(matmul, problem);
-    if (!matmul_supports(problem)) return {.obstacle = kDoesNotFit};
-    if (is_small(matmul, shape)) return {matmul_kernel::kSmall};
-    if (options_.wherever_possible || matmul_pays(problem)) return {matmul_kernel::kLarge};
+    if (!matmul_supports(problem, schedule) || (sums_rows && !is_there_before(matmul.inputs[1])))
+      return {.obstacle = kDoesNotFit};
+    if (options_.wherever_possible || matmul_pays(problem, schedule)) return {schedule};
     return {.obstacle = kIsSlower};
   }
 
-  // The node by the kernel that keeps the right side in shared memory, where that one takes it and is faster
-  // than the one for large matmuls.
-  Node by_fastest(Node fused, const EpilogueShape& shape) const {
-    if (matmul_kernel_of(fused) != matmul_kernel::kLarge || needs_many_registers(*fused.body)) return fused;
-    cuda::MatmulProblem problem = matmul_problem(graph_, fused, shape, options_.chip);
-    problem.matrices = static_cast<int>(elementwise_outputs(graph_, fused).size());
-    if (stationary_matmul_pays(problem)) fused.attributes["kernel"] = matmul_kernel::kStationary;
-    return fused;
-  }
-
-  // Of an epilogue with sums over the row.
-  Choice choose_rows(const Node& matmul, const cuda::MatmulProblem& problem) const {
-    if (!options_.sums_rows) return {.obstacle = "stays apart from a norm that is computed again"};
-    if (!row_matmul_supports(problem) || !is_there_before(matmul.inputs[1])) return {.obstacle = kDoesNotFit};
-    if (options_.wherever_possible || row_matmul_pays(problem)) return {matmul_kernel::kRows};
-    return {.obstacle = kIsSlower};
-  }
-
-  // Whether the kernel for small matmuls takes it.
-  bool is_small(const Node& matmul, const EpilogueShape& shape) const {
-    return small_matmul_pays(matmul_problem(graph_, matmul, shape, options_.chip)) &&
-           is_there_before(matmul.inputs[1]);
+  bool pays_as_one_tile(const Node& matmul, const EpilogueShape& shape) const {
+    return shape.passes == 1 && is_there_before(matmul.inputs[1]) &&
+           matmul_pays(matmul_problem(graph_, matmul, shape, options_.chip), MatmulSchedule::one_tile);
   }
 
   // Whether no kernel of the function writes it, so that one may load it before the kernel before it ends.
@@ -251,11 +210,9 @@ class MatmulFusion {
            is_like(a.inputs[1], b.inputs[1]) && to_text(*a.body) == to_text(*b.body);
   }
 
-  static std::string which(const Node& fused) {
-    const std::string& kernel = matmul_kernel_of(fused);
-    if (kernel == matmul_kernel::kSmall) return ", that for small matmuls";
-    if (kernel == matmul_kernel::kStationary) return ", which keeps the right side in shared memory";
-    return kernel == matmul_kernel::kRows ? ", which sees whole rows" : "";
+  static std::string which(MatmulSchedule schedule) {
+    if (schedule == MatmulSchedule::one_tile) return " of one tile a block";
+    return schedule == MatmulSchedule::whole_rows ? ", which sees whole rows" : "";
   }
 
   ir::Graph& graph_;
@@ -265,19 +222,6 @@ class MatmulFusion {
 };
 
 }  // namespace
-
-bool joins_pointwise(const MatmulSizes& sizes, const FusedMatmuls& options) {
-  const cuda::MatmulProblem problem{.chip = options.chip,
-                                    .is_bf16 = true,
-                                    .b_transposed = true,
-                                    .m = sizes.rows,
-                                    .n = sizes.n,
-                                    .k = sizes.k,
-                                    .paired = false,
-                                    .sums = 0};
-  return matmul_supports(problem) &&
-         (options.wherever_possible || small_matmul_pays(problem) || matmul_pays(problem));
-}
 
 void fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options, const std::set<ir::ValueId>& by_host,
                   Log& log) {

@@ -1,6 +1,7 @@
 #include "passes/matmul_epilogue.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "ops/shapes.h"
@@ -71,6 +72,9 @@ struct LoadedBytes {
   }
 };
 
+// The values of the attribute, as cuda::MatmulSchedule counts.
+constexpr std::array<std::string_view, 3> kSchedules{"persistent", "one_tile", "whole_rows"};
+
 // Whether both the row and the column say which element it is.
 bool is_own(const Body& body, const ir::Index& index) {
   bool by_row = false, by_column = false;
@@ -83,8 +87,9 @@ bool is_own(const Body& body, const ir::Index& index) {
 
 }  // namespace
 
-const std::string& matmul_kernel_of(const Node& fused_matmul) {
-  return std::get<std::string>(fused_matmul.attributes.at("kernel"));
+cuda::MatmulSchedule schedule_of(const Node& fused_matmul) {
+  const auto& name = std::get<std::string>(fused_matmul.attributes.at("schedule"));
+  return static_cast<cuda::MatmulSchedule>(std::ranges::find(kSchedules, name) - kSchedules.begin());
 }
 
 cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmul,
@@ -147,7 +152,7 @@ std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const Node& 
 }
 
 Node fused_matmul(const Node& matmul, const Node& reader, const EpilogueShape& epilogue,
-                  const std::string& kernel, bool is_kept) {
+                  cuda::MatmulSchedule schedule, bool is_kept) {
   Node node = reader;
   node.op = "fused_matmul";
   node.matmul = matmul.outputs[0];
@@ -184,7 +189,7 @@ Node fused_matmul(const Node& matmul, const Node& reader, const EpilogueShape& e
   node.attributes["transpose_b"] = matmul.flag("transpose_b");
   node.attributes["paired"] = epilogue.paired;
   node.attributes["sums"] = int64_t{epilogue.sums};
-  node.attributes["kernel"] = kernel;
+  node.attributes["schedule"] = std::string(kSchedules[static_cast<size_t>(schedule)]);
   node.attributes["name"] = "matmul+" + std::get<std::string>(reader.attributes.at("name"));
   const std::string name = body.operands[operand].name.empty() ? "matmul" : body.operands[operand].name;
   body.operands[operand].name = name;
@@ -208,7 +213,7 @@ Node plain_matmul(const ir::Graph& graph, const Node& matmul) {
   reader.op = "fused";
   reader.body = std::make_shared<const Body>(std::move(body));
   reader.attributes = {{"name", "plain"}};
-  Node node = fused_matmul(matmul, reader, {}, matmul_kernel::kSmall, false);
+  Node node = fused_matmul(matmul, reader, {}, cuda::MatmulSchedule::one_tile, false);
   node.attributes["name"] = "plain_matmul";
   return node;
 }

@@ -8,16 +8,8 @@
 
 namespace hydrac::passes {
 
-// The folder of templates/cuda whose kernel computes a "fused_matmul": its attribute "kernel".
-namespace matmul_kernel {
-inline constexpr const char* kLarge = "matmul";
-inline constexpr const char* kSmall = "small_matmul";
-inline constexpr const char* kRows = "row_matmul";               // its epilogue may sum over whole rows
-inline constexpr const char* kStationary = "stationary_matmul";  // its epilogue is elementwise
-}  // namespace matmul_kernel
-
-// `fused_matmul`: a node of that op.
-const std::string& matmul_kernel_of(const ir::Node& fused_matmul);
+// How the kernel of a "fused_matmul" works: its attribute "schedule".
+cuda::MatmulSchedule schedule_of(const ir::Node& fused_matmul);
 
 // What a matmul's kernel must offer the body behind it.
 struct EpilogueShape {
@@ -26,7 +18,7 @@ struct EpilogueShape {
   int passes = 1;       // over a row's columns; more than one where it sums over the row
 };
 
-// A gemm without transpose_a or a "fused_matmul" as our kernels know it; its `matrices` is 0.
+// A gemm without transpose_a or a "fused_matmul" as our kernels know it.
 cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmul,
                                    const EpilogueShape& epilogue, cuda::Chip chip);
 
@@ -38,12 +30,12 @@ cuda::MatmulProblem matmul_problem(const ir::Graph& graph, const ir::Node& matmu
 std::optional<EpilogueShape> epilogue_shape(const ir::Graph& graph, const ir::Node& reader, ir::Use matmul);
 
 // The "fused_matmul" that does what the gemm `matmul`, which has no bias, and then `reader`, whose shape
-// is `epilogue`, do, by the kernel `kernel`. `is_kept`: it stores the matmul too.
+// is `epilogue`, do. `is_kept`: it stores the matmul too.
 ir::Node fused_matmul(const ir::Node& matmul, const ir::Node& reader, const EpilogueShape& epilogue,
-                      const std::string& kernel, bool is_kept);
+                      cuda::MatmulSchedule schedule, bool is_kept);
 
 // The "fused_matmul" that does what the gemm `matmul`, which has no bias, does: its body stores what it is
-// given. By the kernel for small matmuls.
+// given. A block of its kernel has one tile.
 ir::Node plain_matmul(const ir::Graph& graph, const ir::Node& matmul);
 
 }  // namespace hydrac::passes

@@ -65,20 +65,6 @@ struct FusedMatmuls {
   bool sums_rows = true;           // also with fused nodes that sum over a row
 };
 
-// y [rows,n] = x [rows,k] . w [n,k]
-struct MatmulSizes {
-  int64_t rows = 0, n = 0, k = 0;
-};
-// Whether fuse_matmuls makes one kernel of a matmul of 16-bit numbers and pointwise work behind it.
-bool joins_pointwise(const MatmulSizes& sizes, const FusedMatmuls& options);
-
-// Needs op-level nodes, differentiated, behind `recompute`, of a target whose matmuls are of 16 bits. Where
-// an activation becomes one kernel with the matmul that it reads (fuse_matmuls), that kernel computes the
-// derivative too. The backward pass reads the derivative, and nothing reads the matmul, which then needs no
-// memory. Where the backward pass computes the activation again, or reads its argument for something else,
-// the derivative stays in it. Bits are kept: a derivative is rounded to its type wherever it is.
-void save_derivatives(ir::Graph& graph, const FusedMatmuls& options, Log& log);
-
 // split_qkv and join_qkv disappear: parts become views into the packed value.
 void layout(ir::Graph& graph, Log& log);
 
@@ -113,18 +99,17 @@ void remove_dead(ir::Graph& graph, const Kept& kept, Log& log);
 // round it.
 void fuse(ir::Graph& graph, Log& log);
 
-// Needs fused nodes, and attention's backward pass to be our kernels. Where that of a GPU of this capability
+// Needs fused nodes, and attention's backward pass to be our kernels. Where that of this GPU
 // has whole heads (attention_owns_heads) and a node only sums the packed d_q, d_k and d_v over their rows,
 // the sum becomes attention_backward's fourth output, which adds where the flag "accumulate" says so.
-void sum_in_attention(ir::Graph& graph, int capability, Log& log);
+void sum_in_attention(ir::Graph& graph, cuda::Chip chip, Log& log);
 
 // Needs fused nodes. A matmul and the node that reads it next, pointwise over the same rows and columns or
 // with sums over the row, become one "fused_matmul"; so does a matmul with its bias. The matmul is rounded
 // as memory would round it, and is stored only where something else reads it, in this function or in another
 // one that calls the same kernel. A small matmul of a matrix that the function does not write becomes one by
-// itself
-// (`plain_matmul`). Bits equal those of two kernels but for what another order of a matmul's sums, or of a
-// row's, gives, and for biases, which are added to the rounded matmul.
+// itself (`plain_matmul`). Bits equal those of two kernels but for what another order of a matmul's sums, or
+// of a row's, gives, and for biases, which are added to the rounded matmul.
 void fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options, const std::set<ir::ValueId>& by_host,
                   Log& log);
 
@@ -133,12 +118,6 @@ void fuse_matmuls(ir::Graph& graph, const FusedMatmuls& options, const std::set<
 // a library's matmuls; their operands live until there. A gradient stays where it is if something between
 // the two changes what it reads. Bits equal those of the matmuls but for the order of their sums.
 void gather_weight_gradients(ir::Graph& graph, const FusedMatmuls& options, Log& log);
-
-// Needs gathered weight gradients, and the sum of squares of a pack of f32 gradients in "update". Where a
-// "weight_gradients" writes whole rows of the pack that nobody else writes, it gets an output more: sums of
-// squares of pieces of its gradients (weight_gradient_pieces), a slot a layer. The norm then adds those up,
-// and reads the pack's other rows only. Bits equal but for the order of that sum.
-void square_weight_gradients(ir::Graph& graph, cuda::Chip chip, Log& log);
 
 // A fused node's output takes over the memory of an input that nobody reads afterwards.
 void in_place(ir::Graph& graph, Log& log);

@@ -53,10 +53,10 @@ bool fill(const ir::Graph& graph, const Node& backward, Use packed) {
 }
 
 // Whether the kernel that has whole heads computes the node.
-bool owns_heads(const ir::Graph& graph, const Node& backward, int capability) {
+bool owns_heads(const ir::Graph& graph, const Node& backward, cuda::Chip chip) {
   const ir::Value &q = graph.value(backward.inputs[3]), &k = graph.value(backward.inputs[4]);
   const ops::AttentionRules rules = ops::attention_rules(backward);
-  return cuda::attention_owns_heads({.capability = capability,
+  return cuda::attention_owns_heads({.capability = chip.capability,
                                      .element_bytes = static_cast<int>(size_of(q.dtype)),
                                      .is_bf16 = q.dtype == ir::DType::bf16,
                                      .has_dropout = backward.number("dropout") > 0,
@@ -67,7 +67,8 @@ bool owns_heads(const ir::Graph& graph, const Node& backward, int capability) {
                                      .head_dim = q.shape[3].size,
                                      .causal = hides_later_keys(rules),
                                      .has_softcap = rules.softcap > 0,
-                                     .has_documents = rules.documents});
+                                     .has_documents = rules.documents,
+                                     .multiprocessors = chip.multiprocessors});
 }
 
 bool touches(const ir::Graph& graph, const Node& node, Use use) {
@@ -83,12 +84,12 @@ bool writes(const ir::Graph& graph, const Node& node, Use use) {
 
 // The node before `sum` that computes what it sums, if it is one that can sum it, and nothing between them
 // writes there or uses the sum.
-Node* summing(const ir::Graph& graph, std::vector<Node>& nodes, size_t sum, int capability) {
+Node* summing(const ir::Graph& graph, std::vector<Node>& nodes, size_t sum, cuda::Chip chip) {
   const Use packed = nodes[sum].inputs[0], total = nodes[sum].outputs[0];
   for (size_t n = sum; n-- > 0;) {
     Node& node = nodes[n];
     if (node.op == "attention_backward" && fill(graph, node, packed))
-      return node.outputs.size() == 3 && owns_heads(graph, node, capability) ? &node : nullptr;
+      return node.outputs.size() == 3 && owns_heads(graph, node, chip) ? &node : nullptr;
     if (writes(graph, node, packed) || touches(graph, node, total)) return nullptr;
   }
   return nullptr;
@@ -96,13 +97,13 @@ Node* summing(const ir::Graph& graph, std::vector<Node>& nodes, size_t sum, int 
 
 }  // namespace
 
-void sum_in_attention(ir::Graph& graph, int capability, Log& log) {
+void sum_in_attention(ir::Graph& graph, cuda::Chip chip, Log& log) {
   for (ir::Function& function : graph.functions) {
     for (ir::Region& region : function.regions) {
       for (size_t n = region.nodes.size(); n-- > 0;) {
         const Node& sum = region.nodes[n];
         if (!only_sums_rows(sum)) continue;
-        Node* backward = summing(graph, region.nodes, n, capability);
+        Node* backward = summing(graph, region.nodes, n, chip);
         if (!backward) continue;
         log.push_back({"sums", fmt::format("{}.{}: {} is summed by attention's backward pass", function.name,
                                            region.name, graph.value(sum.outputs[0]).name)});

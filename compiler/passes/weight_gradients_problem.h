@@ -1,6 +1,6 @@
 // A "weight_gradients" node as its kernel knows it.
 #pragma once
-#include "cuda/weight_gradients/geometry.h"
+#include "cuda/matmul/weight_gradients.h"
 #include "ir/graph.h"
 
 namespace hydrac::passes {

@@ -30,13 +30,12 @@ struct Dimension {
   int64_t size = 0;
 };
 
-// A matrix that a kernel reads or writes through a tensor map (cuda/tensor_map.h) instead of a pointer:
+// A matrix that a kernel reads through a tensor map (cuda/tensor_map.h) instead of a pointer:
 // row-major, dense, of 16-bit numbers, in boxes whose rows are swizzled by 128 bytes.
 struct MatrixMap {
   ir::DType dtype = ir::DType::bf16;
   int64_t rows = 0, columns = 0;
   int box_rows = 0, box_columns = 0;
-  bool is_written = false;
   auto operator<=>(const MatrixMap&) const = default;
 };
 

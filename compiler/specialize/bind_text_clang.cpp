@@ -57,21 +57,25 @@ bool BoundText::is_constant_object(const Expr* expression) const {
          (variable->isLocalVarDecl() || variable->isStaticDataMember());
 }
 
+// "192", "true", "MatmulSchedule::persistent".
+static std::string text_of(const llvm::APSInt& value, QualType type) {
+  if (type->isBooleanType()) return value == 0 ? "false" : "true";
+  if (const auto* enumeration = type->getAs<EnumType>()) {
+    for (const EnumConstantDecl* constant : enumeration->getDecl()->enumerators()) {
+      if (constant->getInitVal() == value)
+        return enumeration->getDecl()->getNameAsString() + "::" + constant->getNameAsString();
+    }
+  }
+  return llvm::toString(value, 10);
+}
+
 std::optional<std::string> BoundText::value_of(const Expr* expression) const {
   if (expression->isValueDependent() || !expression->getType()->isIntegralOrEnumerationType())
     return std::nullopt;
   Expr::EvalResult result;
   if (!expression->EvaluateAsRValue(result, context_) || result.HasSideEffects || !result.Val.isInt())
     return std::nullopt;
-  const llvm::APSInt& value = result.Val.getInt();
-  if (expression->getType()->isBooleanType()) return value == 0 ? "false" : "true";
-  if (const auto* type = expression->getType()->getAs<EnumType>()) {
-    for (const EnumConstantDecl* constant : type->getDecl()->enumerators()) {
-      if (constant->getInitVal() == value)
-        return type->getDecl()->getNameAsString() + "::" + constant->getNameAsString();
-    }
-  }
-  return llvm::toString(value, 10);
+  return text_of(result.Val.getInt(), expression->getType());
 }
 
 std::string BoundText::comment_behind(const Decl* decl) const {
@@ -161,7 +165,8 @@ std::optional<std::string> BoundText::constant(const Expr* expression) const {
                   comment_behind(source)});
 }
 
-// "MatmulTile{256, 3, 2}" for the use of a parameter that is an object of numbers.
+// "MatmulTile{MatmulSchedule::persistent, 192, 2, 4, 2}" for the use of a parameter that is an object of
+// numbers.
 std::optional<std::string> BoundText::object(const Expr* expression) const {
   const auto* parameter = dyn_cast<SubstNonTypeTemplateParmExpr>(expression);
   const auto* reference =
@@ -175,10 +180,10 @@ std::optional<std::string> BoundText::members_of(const TemplateParamObjectDecl* 
   if (!name || !object->getValue().isStruct() || object->getValue().getStructNumBases() > 0)
     return std::nullopt;
   std::string members;
-  for (unsigned i = 0; i < object->getValue().getStructNumFields(); ++i) {
-    const APValue& member = object->getValue().getStructField(i);
+  for (const FieldDecl* field : object->getType()->getAsRecordDecl()->fields()) {
+    const APValue& member = object->getValue().getStructField(field->getFieldIndex());
     if (!member.isInt()) return std::nullopt;
-    members += (i == 0 ? "" : ", ") + llvm::toString(member.getInt(), 10);
+    members += (members.empty() ? "" : ", ") + text_of(member.getInt(), field->getType());
   }
   return *name + "{" + members + "}";
 }

@@ -40,11 +40,13 @@ void block_backward(const Memory& m, Run& run, int l) {
   beside.mark(run.after_d_mlp_down_weight);
 
   // d_y = d_residual_sum_bf16 · mlp_down_weight    [B,T,C] x [C,F]
-  // d_x = d_y * derivative
+  // x = matmul + bias
+  // d_x = d_y * act'(x)
   // d_bias = sum over rows of d_x
   main.wait(run.after_d_residual_sum_2);
-  matmul_gelu_tanh_backward(act.d_residual_sum_bf16, copies.mlp_down_weight[l], act.mlp_act_derivative[l],
-                            act.d_mlp_up, act.matmul_gelu_tanh_backward_workspace, main.stream());
+  matmul_gelu_tanh_backward(act.d_residual_sum_bf16, copies.mlp_down_weight[l], act.mlp_up_matmul[l],
+                            copies.mlp_up_bias[l], act.d_mlp_up, act.matmul_gelu_tanh_backward_workspace,
+                            main.stream());
   main.mark(run.after_d_mlp_up);
 
   beside.wait(run.after_d_mlp_up);

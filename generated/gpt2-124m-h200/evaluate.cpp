@@ -50,8 +50,8 @@ void block(const Memory& m, Run& run, int l) {
   // matmul = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ
   // x = matmul + bias
   // y = act(x)
-  matmul_gelu_tanh_evaluate(eval.mlp_normed, copies.mlp_up_weight[l], copies.mlp_up_bias[l], eval.mlp_act,
-                            main.stream());
+  matmul_gelu_tanh(eval.mlp_normed, copies.mlp_up_weight[l], eval.mlp_up_matmul, copies.mlp_up_bias[l],
+                   eval.mlp_act, main.stream());
 
   // mlp_out_matmul = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
   main.gemm_nt(eval.mlp_out_matmul, eval.mlp_act, copies.mlp_down_weight[l], B * T, C, F);

@@ -51,9 +51,8 @@ void block(const Memory& m, Run& run, int l) {
   // matmul = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ
   // x = matmul + bias
   // y = act(x)
-  // derivative = act'(x)
-  matmul_gelu_tanh(act.mlp_normed[l], copies.mlp_up_weight[l], copies.mlp_up_bias[l], act.mlp_act[l],
-                   act.mlp_act_derivative[l], main.stream());
+  matmul_gelu_tanh(act.mlp_normed[l], copies.mlp_up_weight[l], act.mlp_up_matmul[l], copies.mlp_up_bias[l],
+                   act.mlp_act[l], main.stream());
 
   // mlp_out_matmul = mlp_act · mlp_down_weightᵀ    [B,T,F] x [C,F]ᵀ -> [B,T,C]
   main.gemm_nt(act.mlp_out_matmul, act.mlp_act[l], copies.mlp_down_weight[l], B * T, C, F);

@@ -27,7 +27,7 @@ void block_backward(const Memory& m, const Run& run, int l) {
   // mlp_down_weight = d_mlp_outᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
   run.gemm_tn(grads.mlp_down_weight[l], act.d_mlp_out, act.mlp_act[l], C, F, B * T);
 
-  run(gelu_backward, act.mlp_up[l], act.d_mlp_act, act.d_mlp_up);
+  run(gelu_backward, act.d_mlp_act, act.mlp_up[l], act.d_mlp_up);
 
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
   run.gemm_nn(act.d_mlp_normed, act.d_mlp_up, weights.mlp_up_weight[l], B * T, C, F);

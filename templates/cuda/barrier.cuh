@@ -72,16 +72,6 @@ __device__ __forceinline__ void wait_patiently(std::uint32_t barrier, std::uint3
       : "memory");
 }
 
-// The same as `wait_patiently`; what other blocks of the cluster wrote before they arrived can be read then.
-__device__ __forceinline__ void wait_for_cluster(std::uint32_t barrier, std::uint32_t parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nwaiting:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1, %2;\n"
-      "@!done bra waiting;\n}" ::"r"(barrier),
-      "r"(parity), "r"(kPatience)
-      : "memory");
-}
-
 // PTX bar.sync and bar.arrive: the block's named barriers, 1 to 15. `threads`, whole warps, take part; those
 // that only arrive do not wait.
 template <int threads>

@@ -79,18 +79,6 @@ __device__ __forceinline__ void store_shared(std::uint32_t to, std::uint32_t dat
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(data) : "memory");
 }
 
-// Stores 16 bytes at the same place of block `rank` of the cluster, and tells its barrier there of as many.
-__device__ __forceinline__ void store_shared_of(std::uint32_t rank, std::uint32_t to,
-                                                const Vector<std::uint32_t, 4>& data, std::uint32_t barrier) {
-  asm volatile(
-      "{\n.reg .b32 to, barrier;\nmapa.shared::cluster.u32 to, %0, %2;\n"
-      "mapa.shared::cluster.u32 barrier, %1, %2;\n"
-      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [to], {%3, %4, %5, %6}, "
-      "[barrier];\n}" ::"r"(to),
-      "r"(barrier), "r"(rank), "r"(data.at[0]), "r"(data.at[1]), "r"(data.at[2]), "r"(data.at[3])
-      : "memory");
-}
-
 // Waits for all of this thread's copies; a barrier makes them visible to others.
 __device__ __forceinline__ void wait_copies() {
 #if __CUDA_ARCH__ >= 800
@@ -127,13 +115,6 @@ __device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t x) {
   std::uint32_t result;
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(x));
   return result;
-}
-
-// Stores four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void stmatrix(std::uint32_t address, const std::uint32_t (&from)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
-               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
-               : "memory");
 }
 
 // Stores four 8x8 matrices of 16-bit elements, each transposed; lane l gives the address of column l % 8 of

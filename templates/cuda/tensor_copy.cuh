@@ -54,8 +54,8 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map,
       : "memory");
 }
 
-// The same of what no block reads again soon: it is the first to leave L2, where it would
-// push out what is still to be read.
+// The same of what no block reads again soon: loaded with the evict-first hint, it leaves L2 before what is
+// still to be read.
 __device__ __forceinline__ void copy_box_once(std::uint32_t to, const TensorMap& map, int x, int y,
                                               std::uint32_t barrier) {
   std::uint64_t policy;
@@ -76,24 +76,6 @@ __device__ __forceinline__ void copy_box_to(std::uint16_t blocks, std::uint32_t 
       "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
       "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"(blocks)
       : "memory");
-}
-
-// Copies a box from shared memory to the map's matrix, to element (x, y); what lies outside of it is not
-// written. What threads wrote must be ordered before (ptx::fence_shared_memory). Belongs to the group that
-// this thread's next commit_stores closes.
-__device__ __forceinline__ void store_box(const TensorMap& map, int x, int y, std::uint32_t from) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
-               "r"(x), "r"(y), "r"(from)
-               : "memory");
-}
-__device__ __forceinline__ void commit_stores() {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Returns when shared memory has been read by all groups of this thread's stores but the latest `pending`.
-template <int pending>
-__device__ __forceinline__ void wait_for_stores() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
 
 }  // namespace hydrac

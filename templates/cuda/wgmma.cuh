@@ -92,13 +92,6 @@ __device__ __forceinline__ void multiply_rows(float (&c)[N / 8][4], std::uint64_
   multiply_shared<Storage, N, false, true>(c, a, b, add);
 }
 
-// a [16,64] and b [16,N] in shared memory.
-template <class Storage, int N>
-__device__ __forceinline__ void multiply_columns(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b,
-                                                 bool add) {
-  multiply_shared<Storage, N, true, true>(c, a, b, add);
-}
-
 // a in registers, b [16,N] in shared memory.
 template <class Storage, int N>
 __device__ __forceinline__ void multiply(float (&c)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b,

@@ -346,14 +346,14 @@ TEST(Emit, MatmulsWithEpiloguesReadLikeTheRest) {
 }
 
 // A matmul that nothing is fused to is a call of its kernel.
-TEST(Emit, SmallMatmulsReadLikeTheRest) {
+TEST(Emit, MatmulsOfOneTileReadLikeTheRest) {
   const Workplace place;
   const Outcome outcome =
       place.run({"emit", "base.yaml", "-o", "program", "target=h100", "model.num_attention_heads=2",
                  "optimizations.precision=bf16", "train.sequence_len=64", "train.micro_batch_size=32"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string kernel = slurp(place / "program/kernels/plain_matmul.cu");
-  EXPECT_NE(kernel.find("#include \"kernels/small_matmul.cuh\"\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("#include \"kernels/matmul.cuh\"\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("// matmul = left right^T\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("    store(matmul + first, matmul_in);\n  }\n};\n"), std::string::npos) << kernel;
   EXPECT_EQ(kernel.find("for (int j"), std::string::npos) << kernel;
@@ -366,12 +366,12 @@ TEST(Emit, SmallMatmulsReadLikeTheRest) {
 TEST(Emit, MatmulsWithNormsReadLikeTheRest) {
   const Workplace place;
   const Outcome outcome =
-      place.run({"emit", "base.yaml", "-o", "program", "target=h100", "model.hidden_size=128",
+      place.run({"emit", "base.yaml", "-o", "program", "target=h100", "model.hidden_size=256",
                  "model.num_attention_heads=2", "model.dropout=0", "model.attention_dropout=0",
                  "optimizations.precision=bf16", "optimizations.fused_matmuls=all"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string kernel = slurp(place / "program/kernels/matmul_add_rmsnorm.cu");
-  EXPECT_NE(kernel.find("#include \"kernels/row_matmul.cuh\"\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("#include \"kernels/matmul.cuh\"\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("  template <int pass>\n  __device__ void apply(std::int64_t r, int c, "),
             std::string::npos)
       << kernel;

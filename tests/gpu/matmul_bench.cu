@@ -1,6 +1,6 @@
-// Times the matmul kernel with a fused epilogue against cuBLASLt's fastest matmul and the same epilogue as
-// a kernel of its own, alternately and for long enough that the clock is that of sustained load. matmul_pays
-// (cuda/matmul/geometry.h) follows this table. Needs a chip of capability 9.0:
+// Times persistent matmul kernels with a fused epilogue against cuBLASLt's fastest matmul and the same
+// epilogue as a kernel of its own, alternately and for long enough that the clock is that of sustained load.
+// matmul_pays (cuda/matmul/geometry.h) follows this table. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/matmul_bench.cu -lcublasLt -o matmul_bench
 #include <functional>
@@ -56,17 +56,17 @@ struct Tensors {
 template <cuda::MatmulProblem p, class Make>
 void time_shape(const char* name, Make make) {
   constexpr double seconds = 0.15;
-  constexpr int rounds = 2, strips = (cuda::matmul_columns(p) + 255) / 256,
+  constexpr int rounds = 2, strips = ((p.paired ? p.n / 2 : p.n) + 255) / 256,
                 blocks = 8 * 132 / strips * strips;
   DeviceArray<bf16> a = random_array(p.m * p.k, 1), b = random_array(p.n * p.k, 2);
   DeviceArray<bf16> x = random_array(2 * p.m * p.n, 3), bias = random_array(p.n, 4);
   DeviceArray<bf16> c(p.m * p.n), y(p.m * p.n), z(2 * p.m * p.n);
-  DeviceArray<float> partials(cuda::matmul_sums_rows(p) * p.n + blocks * 1024);
+  DeviceArray<float> partials(cuda::matmul_sums_rows(p, persistent_tile(p)) * p.n + blocks * 1024);
   const auto epilogue = make(Tensors{c.get(), x.get(), y.get(), z.get(), bias.get(), partials.get()});
   const auto behind = make(Tensors{nullptr, x.get(), y.get(), z.get(), bias.get(), partials.get()});
   using Epilogue = std::remove_const_t<decltype(epilogue)>;
   const LibraryMatmul library(p, a.get(), b.get(), c.get());
-  const MatmulKernel<bf16, p, Epilogue> fused(a.get(), b.get(), epilogue);
+  const MatmulKernel<bf16, p, persistent_tile(p), Epilogue> fused(a.get(), b.get(), epilogue);
   const auto separate = [&] {
     library();
     apply<bf16, static_cast<int>(p.n), p.paired><<<blocks, 256>>>(c.get(), p.m, behind);
@@ -81,7 +81,8 @@ void time_shape(const char* name, Make make) {
     }
   }
   std::printf("%-28s cuBLASLt %.4f ms %4.0f TFLOP/s, with the epilogue %.4f ms; fused %.4f ms%s\n", name,
-              ms[0], 2e-9 * p.m * p.n * p.k / ms[0], ms[1], ms[2], cuda::matmul_pays(p) ? "" : " (not used)");
+              ms[0], 2e-9 * p.m * p.n * p.k / ms[0], ms[1], ms[2],
+              cuda::matmul_pays(p, cuda::MatmulSchedule::persistent) ? "" : " (not used)");
   std::fflush(stdout);
 }
 

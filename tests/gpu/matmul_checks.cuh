@@ -122,14 +122,19 @@ void epilogue_errors(const std::vector<T>& c, const std::vector<T>& x, const std
   }
 }
 
-// `Launch` is a launcher such as MatmulKernel.
+template <class T>
+constexpr cuda::MatmulProblem checked_problem(int m, int n, int k, bool b_transposed, bool paired) {
+  return {cuda::kHopper, __is_same(T, bf16), b_transposed, m, n, k, paired, 1};
+}
+
+// On the tiles of a persistent schedule unless others are given.
 template <class T, int m, int n, int k, bool b_transposed, bool paired,
-          template <class, cuda::MatmulProblem, class> class Launch>
+          cuda::MatmulTile tile = persistent_tile(checked_problem<T>(m, n, k, b_transposed, paired))>
 void check_case() {
   constexpr int columns = paired ? n / 2 : n;
   using Epilogue = Everything<T, n, paired>;
-  constexpr cuda::MatmulProblem problem{cuda::kHopper, __is_same(T, bf16), b_transposed, m, n, k,
-                                        paired,        Epilogue::sums};
+  constexpr cuda::MatmulProblem problem = checked_problem<T>(m, n, k, b_transposed, paired);
+  using Launch = MatmulKernel<T, problem, tile, Epilogue>;
   const auto a = random_values<T>(static_cast<std::size_t>(m) * k, 3 * m + n);
   auto b = random_values<T>(static_cast<std::size_t>(n) * k, 5 * m + k);
   for (T& weight : b) weight = from_float<T>(to_float(weight) / std::sqrt(static_cast<float>(k)));
@@ -138,10 +143,9 @@ void check_case() {
 
   DeviceArray<T> device_a(a), device_b(b), device_x(x), device_bias(bias);
   DeviceArray<T> c(static_cast<std::size_t>(m) * n), y(x.size());
-  DeviceArray<float> partials(Launch<T, problem, Epilogue>::kSumsRows * cuda::matmul_columns(problem));
-  const Launch<T, problem, Epilogue> launch(
-      device_a.get(), device_b.get(),
-      {device_x.get(), device_bias.get(), c.get(), y.get(), {partials.get()}, {}, {}});
+  DeviceArray<float> partials(Launch::kSumsRows * columns);
+  const Launch launch(device_a.get(), device_b.get(),
+                      {device_x.get(), device_bias.get(), c.get(), y.get(), {partials.get()}, {}, {}});
   std::vector<T> cs[2], ys[2];
   std::vector<float> sums[2];
   bool intact = true;

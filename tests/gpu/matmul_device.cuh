@@ -1,4 +1,4 @@
-// Launches the matmul kernel as generated programs do.
+// Launches matmul kernels as generated programs do.
 #pragma once
 #include <cuda.h>
 
@@ -16,7 +16,7 @@ inline TensorMap encoded(const void* data, const cuda::MatmulMap& map, bool is_b
       cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found),
       "cuTensorMapEncodeTiled");
   const cuuint64_t size[] = {static_cast<cuuint64_t>(map.size[0]), static_cast<cuuint64_t>(map.size[1])};
-  const cuuint64_t stride[] = {static_cast<cuuint64_t>(map.row_bytes)};
+  const cuuint64_t stride[] = {static_cast<cuuint64_t>(map.size[0] * 2)};
   const cuuint32_t box[] = {static_cast<cuuint32_t>(map.box[0]), static_cast<cuuint32_t>(map.box[1])};
   const cuuint32_t steps[] = {1, 1};
   TensorMap result;
@@ -64,65 +64,57 @@ void launch_matmul(void (*kernel)(Parameters...), const cuda::MatmulLaunch& laun
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "launch");
 }
 
-// `Family` says which template of matmuls it is, for one problem:
-//   static constexpr cuda::MatmulProblem problem;
-//   static constexpr cuda::MatmulLaunch launch;
-//   static constexpr std::int64_t sums_rows;              // of the workspace of each column sum
-//   static constexpr cuda::MatmulMap map_a, map_b;
-//   template <class Storage> using Config;
-//   template <class Config, class Epilogue> static __device__ void run(a, b, rows, epilogue);
-template <class Family, class Config, class Epilogue>
-__global__ void __launch_bounds__(Family::launch.threads, 1)
-    family_kernel(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, std::int64_t rows,
+template <class Config, class Epilogue>
+__global__ void __launch_bounds__(Config::tile.threads(), 1)
+    matmul_kernel(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, std::int64_t rows,
                   Epilogue given) {
   Epilogue epilogue = given;
-  Family::template run<Config>(a, b, rows, epilogue);
+  cuda::matmul<Config>(a, b, rows, epilogue);
 }
 
-// A launch of one problem, which can be repeated; `behind_kernel`: it may begin before the kernel before it
-// ends.
-template <class Storage, class Family, class Epilogue>
-class FamilyKernel {
+// A launch of one problem on tiles of one kind, which can be repeated; `behind_kernel`: it may begin before
+// the kernel before it ends.
+template <class Storage, cuda::MatmulProblem problem, cuda::MatmulTile tile, class Epilogue>
+class MatmulKernel {
  public:
-  FamilyKernel(const Storage* a, const Storage* b, const Epilogue& epilogue)
-      : a_(encoded(a, Family::map_a, Family::problem.is_bf16)),
-        b_(encoded(b, Family::map_b, Family::problem.is_bf16)),
+  MatmulKernel(const Storage* a, const Storage* b, const Epilogue& epilogue)
+      : a_(encoded(a, cuda::matmul_map_a(problem, tile), problem.is_bf16)),
+        b_(encoded(b, cuda::matmul_map_b(problem), problem.is_bf16)),
         epilogue_(epilogue) {
-    static_assert(Family::problem.is_bf16 == __is_same(Storage, bf16) &&
-                  Family::problem.sums == Epilogue::sums);
-    allow_shared_memory(kKernel, Family::launch);
+    static_assert(problem.is_bf16 == __is_same(Storage, bf16) && problem.sums == Epilogue::sums &&
+                  cuda::matmul_supports(problem, tile.schedule));
+    allow_shared_memory(kKernel, kLaunch);
   }
 
   void operator()(cudaStream_t stream = nullptr, bool behind_kernel = false) const {
-    launch_matmul(kKernel, Family::launch, stream, behind_kernel, a_, b_, Family::problem.m, epilogue_);
+    launch_matmul(kKernel, kLaunch, stream, behind_kernel, a_, b_, problem.m, epilogue_);
   }
 
-  static constexpr cuda::MatmulLaunch kLaunch = Family::launch;
-  static constexpr std::int64_t kSumsRows = Family::sums_rows;
+  static constexpr cuda::MatmulLaunch kLaunch = cuda::matmul_launch(problem, tile);
+  static constexpr std::int64_t kSumsRows = cuda::matmul_sums_rows(problem, tile);
 
  private:
-  static constexpr auto kKernel = family_kernel<Family, typename Family::template Config<Storage>, Epilogue>;
+  using Config =
+      cuda::MatmulConfig<Storage, problem.n, problem.k, problem.b_transposed, problem.paired, tile>;
+  static constexpr auto kKernel = matmul_kernel<Config, Epilogue>;
 
   TensorMap a_, b_;
   Epilogue epilogue_;
 };
 
-// Large matmuls.
-template <cuda::MatmulProblem p>
-struct MatmulFamily {
-  static constexpr cuda::MatmulProblem problem = p;
-  static constexpr cuda::MatmulLaunch launch = cuda::matmul_launch(p);
-  static constexpr std::int64_t sums_rows = cuda::matmul_sums_rows(p);
-  static constexpr cuda::MatmulMap map_a = cuda::matmul_map_a(p), map_b = cuda::matmul_map_b(p);
-  template <class Storage>
-  using Config = cuda::MatmulConfig<Storage, p.n, p.k, p.b_transposed, p.paired, cuda::matmul_tile(p)>;
-  template <class Config, class Epilogue>
-  static __device__ void run(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
-    cuda::matmul<Config>(a, b, rows, epilogue);
-  }
-};
+constexpr bool operator==(const cuda::MatmulTile& a, const cuda::MatmulTile& b) {
+  return a.schedule == b.schedule && a.rows == b.rows && a.panels == b.panels && a.stages == b.stages &&
+         a.cluster == b.cluster;
+}
 
-template <class Storage, cuda::MatmulProblem problem, class Epilogue>
-using MatmulKernel = FamilyKernel<Storage, MatmulFamily<problem>, Epilogue>;
+constexpr cuda::MatmulTile persistent_tile(const cuda::MatmulProblem& p) {
+  return cuda::matmul_tile(p, cuda::MatmulSchedule::persistent);
+}
+constexpr cuda::MatmulTile one_tile(int panels, int stages) {
+  return {cuda::MatmulSchedule::one_tile, 64, panels, stages};
+}
+constexpr cuda::MatmulTile whole_rows_tile(int rows, int panels, int stages, int cluster) {
+  return {cuda::MatmulSchedule::whole_rows, rows, panels, stages, cluster};
+}
 
 }  // namespace hydrac::test

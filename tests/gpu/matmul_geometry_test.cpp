@@ -1,4 +1,4 @@
-// The launch geometry of the matmul kernel: no GPU needed.
+// Which matmuls our kernels compute, and their launch geometry: no GPU needed.
 #include "cuda/matmul/geometry.h"
 
 #include <gtest/gtest.h>
@@ -6,109 +6,187 @@
 namespace hydrac::cuda {
 namespace {
 
-constexpr std::uint64_t kSharedLimit = 227 * 1024;  // of a block of capability 9.0
+constexpr auto kPersistent = MatmulSchedule::persistent, kOneTile = MatmulSchedule::one_tile,
+               kWholeRows = MatmulSchedule::whole_rows;
+constexpr int kSharedLimit = 227 * 1024;  // of a block of capability 9.0
 
 MatmulProblem problem(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed = true,
                       bool paired = false, int sums = 0) {
   return {kHopper, true, b_transposed, m, n, k, paired, sums};
 }
 
+bool pays(const MatmulProblem& p, MatmulSchedule schedule) {
+  return matmul_pays(p, schedule);
+}
+
+// Of all schedules, what they support.
 template <class Visit>
 void for_problems(Visit visit) {
   for (std::int64_t m : {1, 77, 2048, 16384, 65536}) {
-    for (std::int64_t n : {16, 208, 1024, 3072, 16384}) {
-      for (bool b_transposed : {false, true}) {
-        for (bool paired : {false, true}) visit(problem(m, n, 768, b_transposed, paired, 1));
+    for (std::int64_t n : {16, 128, 208, 256, 384, 1024, 3072, 16384}) {
+      for (std::int64_t k : {8, 72, 256, 768, 4096}) {
+        for (const MatmulSchedule schedule : {kPersistent, kOneTile, kWholeRows}) {
+          for (const bool paired : {false, true}) {
+            const MatmulProblem p = problem(m, n, k, k % 16 == 0, paired, 1);
+            if (!matmul_supports(p, schedule)) continue;
+            SCOPED_TRACE(testing::Message()
+                         << m << " x " << n << " x " << k << ", schedule " << static_cast<int>(schedule));
+            visit(p, matmul_tile(p, schedule));
+          }
+        }
       }
     }
   }
 }
 
-TEST(MatmulGeometry, LaunchesFitTheChip) {
-  for_problems([](const MatmulProblem& p) {
-    SCOPED_TRACE(testing::Message() << p.m << " x " << p.n << " x " << p.k);
-    ASSERT_TRUE(matmul_supports(p));
-    const MatmulLaunch launch = matmul_launch(p);
-    EXPECT_LE(launch.shared_bytes, kSharedLimit);
+TEST(MatmulGeometry, BlocksFitAMultiprocessor) {
+  for_problems([](const MatmulProblem& p, const MatmulTile& tile) {
+    const MatmulLaunch launch = matmul_launch(p, tile);
+    EXPECT_GE(tile.stages, 1);
+    EXPECT_LE(2 * tile.stages * 8, MatmulTile::barrier_bytes);
+    EXPECT_LE(static_cast<int>(launch.shared_bytes), kSharedLimit);
+    EXPECT_EQ(launch.threads, tile.consumers() * 128 + (tile.moves_registers() ? 128 : 32));
+    EXPECT_LE(launch.threads, 1024);
     EXPECT_EQ(launch.grid % launch.cluster, 0u);
     EXPECT_GE(launch.grid, 1u);
-    EXPECT_LE(launch.grid, 132u);
-    EXPECT_EQ(launch.threads, 384);
+    if (tile.moves_registers()) {
+      EXPECT_LE(tile.consumers() * consumer_registers(tile.consumers()) + kProducerRegisters, 65536 / 128);
+    }
   });
+}
+
+TEST(MatmulGeometry, StagesAreAlignedForTheSwizzle) {
+  for_problems([](const MatmulProblem&, const MatmulTile& tile) {
+    EXPECT_EQ(tile.a_bytes() % 1024, 0);
+    EXPECT_EQ(tile.stage_bytes() % 1024, 0);
+    EXPECT_EQ(tile.result_bytes() % 1024, 0);
+    EXPECT_EQ(tile.rows / tile.cluster % 8, 0);
+  });
+}
+
+TEST(MatmulGeometry, CopiesFillAStage) {
+  for_problems([](const MatmulProblem& p, const MatmulTile& tile) {
+    const MatmulMap a = matmul_map_a(p, tile), b = matmul_map_b(p);
+    EXPECT_EQ(a.box[0], 64);  // the width of the swizzle
+    EXPECT_EQ(b.box[0], 64);
+    EXPECT_LE(a.box[1], 256);
+    EXPECT_EQ(tile.rows % a.box[1], 0);
+    EXPECT_EQ((tile.rows + tile.panels * b.box[1]) * 128, tile.stage_bytes());
+    EXPECT_EQ(a.size[0], p.k);
+    EXPECT_EQ(a.size[1], p.m);
+    EXPECT_EQ(b.size[p.b_transposed ? 0 : 1], p.k);
+    EXPECT_EQ(b.size[p.b_transposed ? 1 : 0], p.n);
+  });
+}
+
+TEST(MatmulGeometry, EveryTileOfRowsLeavesARowOfSums) {
+  for_problems([](const MatmulProblem& p, const MatmulTile& tile) {
+    const std::int64_t sums = matmul_sums_rows(p, tile);
+    if (tile.schedule == kWholeRows) {
+      EXPECT_EQ(sums, matmul_launch(p, tile).grid);
+    } else {
+      EXPECT_GE(sums * tile.rows, p.m);
+      EXPECT_LT((sums - 1) * tile.rows, p.m);
+    }
+  });
+}
+
+TEST(MatmulGeometry, PersistentBlocksAreAsManyAsTheChipHas) {
+  MatmulProblem p = problem(65536, 3072, 768);
+  const auto blocks = [&] { return matmul_launch(p, matmul_tile(p, kPersistent)).grid; };
+  EXPECT_EQ(blocks(), 132u);
+  p.chip = {90, 114};  // H100 PCIe
+  EXPECT_EQ(blocks(), 114u);
 }
 
 // Side by side, the second block of the last cluster across would have no columns.
 TEST(MatmulGeometry, AClusterLiesDownWhereTheTilesAcrossAreOdd) {
-  EXPECT_EQ(matmul_launch(problem(128, 512, 768)).grid, 4u);
-  EXPECT_EQ(matmul_launch(problem(256, 384, 768)).grid, 6u);
-  EXPECT_EQ(matmul_launch(problem(128, 384, 768)).grid, 6u);
+  const auto blocks = [](const MatmulProblem& p) {
+    return matmul_launch(p, matmul_tile(p, kPersistent)).grid;
+  };
+  EXPECT_EQ(blocks(problem(128, 512, 768)), 4u);
+  EXPECT_EQ(blocks(problem(256, 384, 768)), 6u);
+  EXPECT_EQ(blocks(problem(128, 384, 768)), 6u);
 }
 
-TEST(MatmulGeometry, StagesAreAlignedForTheSwizzle) {
-  for_problems([](const MatmulProblem& p) {
-    const MatmulTile tile = matmul_tile(p);
-    EXPECT_TRUE(tile.rows == 128 || tile.rows == 192);
-    EXPECT_EQ(tile.rows / tile.cluster % 8, 0);  // 1024 bytes
-    EXPECT_EQ(tile.stage_bytes() % 1024, 0);
-    EXPECT_EQ(tile.result_bytes() % 1024, 0);
+TEST(MatmulGeometry, TilesCoverTheMatmulOnce) {
+  for_problems([](const MatmulProblem& p, const MatmulTile& tile) {
+    if (tile.is_persistent()) return;
+    const std::int64_t down = tiles_of(tiles_of(p.m, tile.rows), tile.cluster) * tile.cluster;
+    EXPECT_EQ(matmul_launch(p, tile).grid, down * tiles_of(p.n, tile.columns()));
   });
 }
 
-TEST(MatmulGeometry, ACopyMovesTheWidthOfTheSwizzle) {
-  for_problems([](const MatmulProblem& p) {
-    const MatmulTile tile = matmul_tile(p);
-    const MatmulMap a = matmul_map_a(p), b = matmul_map_b(p);
-    EXPECT_EQ(a.box[0], 64);
-    EXPECT_EQ(b.box[0], 64);
-    EXPECT_EQ(a.box[1] * tile.cluster, tile.rows);
-    EXPECT_EQ(tile.cluster * a.box[0] * a.box[1] + 2 * b.box[0] * b.box[1], tile.stage_bytes() / 2);
-    EXPECT_EQ(a.size[0], p.k);
-    EXPECT_EQ(a.size[1], p.m);
-    EXPECT_EQ(a.row_bytes, 2 * p.k);
-    EXPECT_EQ(b.size[p.b_transposed ? 0 : 1], p.k);
-    EXPECT_EQ(b.size[p.b_transposed ? 1 : 0], p.n);
-    EXPECT_EQ(b.row_bytes, 2 * b.size[0]);
+TEST(MatmulGeometry, AMultiprocessorHasOneSmallTile) {
+  for (std::int64_t n : {256, 512, 768, 1024}) {
+    const MatmulProblem p = problem(2048, n, 256);
+    EXPECT_LE(matmul_launch(p, matmul_tile(p, kOneTile)).grid, 132u) << n;
+    EXPECT_GE(matmul_launch(p, matmul_tile(p, kOneTile)).grid, 100u) << n;
+  }
+}
+
+TEST(MatmulGeometry, ABlockHasWholeRows) {
+  for_problems([](const MatmulProblem& p, const MatmulTile& tile) {
+    if (tile.schedule != kWholeRows) return;
+    EXPECT_EQ(tile.columns(), p.n);
+    EXPECT_EQ(tile.panels % tile.cluster, 0);
+    EXPECT_LT(tile.rows * p.n * 2, tile.stages * tile.stage_bytes());  // results lie over the stages
   });
 }
 
-TEST(MatmulGeometry, EveryTileOfRowsLeavesOneRowOfSums) {
-  for_problems([](const MatmulProblem& p) {
-    const std::int64_t rows = matmul_tile(p).rows;
-    EXPECT_GE(matmul_sums_rows(p) * rows, p.m);
-    EXPECT_LT((matmul_sums_rows(p) - 1) * rows, p.m);
-    EXPECT_EQ(matmul_columns(p), p.paired ? p.n / 2 : p.n);
-  });
+TEST(MatmulGeometry, PersistentPaysWhereItWasMeasuredTo) {
+  EXPECT_TRUE(pays(problem(2048, 1024, 256), kPersistent));
+  EXPECT_TRUE(pays(problem(32768, 4096, 768, true, true), kPersistent));
+  EXPECT_TRUE(pays(problem(16384, 1536, 384, false, false, 1), kPersistent));
+  EXPECT_FALSE(pays(problem(2048, 1024, 256, false), kPersistent));
+  EXPECT_FALSE(pays(problem(1, 3072, 768), kPersistent));
+  EXPECT_FALSE(pays(problem(1024, 3072, 768), kPersistent));  // the text that a run writes at its end
 }
 
-TEST(MatmulGeometry, PaysWhereItWasMeasuredTo) {
-  EXPECT_TRUE(matmul_pays(problem(2048, 1024, 256)));
-  EXPECT_TRUE(matmul_pays(problem(32768, 4096, 768, true, true)));
-  EXPECT_TRUE(matmul_pays(problem(16384, 1536, 384, false, false, 1)));
-  EXPECT_FALSE(matmul_pays(problem(2048, 1024, 256, false)));
-  EXPECT_FALSE(matmul_pays(problem(1, 3072, 768)));
-  EXPECT_FALSE(matmul_pays(problem(1024, 3072, 768)));  // the text that a run writes at its end
+TEST(MatmulGeometry, OneTilePaysWhereItWasMeasuredTo) {
+  EXPECT_TRUE(pays(problem(2048, 256, 256), kOneTile));
+  EXPECT_TRUE(pays(problem(2048, 1024, 256, false), kOneTile));
+  EXPECT_TRUE(pays(problem(2048, 256, 1024), kOneTile));
+  EXPECT_TRUE(pays(problem(2048, 512, 512), kOneTile));
+  EXPECT_FALSE(pays(problem(2048, 1536, 512), kOneTile));
+  EXPECT_FALSE(pays(problem(2048, 512, 2048), kOneTile));
+  EXPECT_FALSE(pays(problem(4096, 256, 1024), kOneTile));
+  EXPECT_FALSE(pays(problem(16384, 384, 384), kOneTile));
+  EXPECT_FALSE(pays(problem(16384, 128, 384), kOneTile));  // a tile would be wider than the matmul
+  EXPECT_FALSE(pays(problem(1, 256, 256), kOneTile));
+  EXPECT_FALSE(pays(problem(65536, 768, 768), kOneTile));
 }
 
-TEST(MatmulGeometry, ASmallerChipGetsAsManyBlocksAsItHas) {
-  MatmulProblem p = problem(65536, 3072, 768);
-  EXPECT_EQ(matmul_launch(p).grid, 132u);
-  p.chip = {90, 114};  // H100 PCIe
-  EXPECT_EQ(matmul_launch(p).grid, 114u);
+TEST(MatmulGeometry, WholeRowsPayWhereTheyWereMeasuredTo) {
+  EXPECT_TRUE(pays(problem(16384, 256, 1024), kWholeRows));
+  EXPECT_TRUE(pays(problem(16384, 384, 384), kWholeRows));
+  EXPECT_TRUE(pays(problem(16384, 384, 1536, false), kWholeRows));
+  EXPECT_TRUE(pays(problem(32768, 384, 1536), kWholeRows));
+  EXPECT_FALSE(pays(problem(1, 256, 256), kWholeRows));
+  EXPECT_FALSE(pays(problem(2048, 256, 1024), kWholeRows));  // too few blocks
+  EXPECT_FALSE(pays(problem(20480, 384, 384), kWholeRows));  // a second wave of few
+  EXPECT_FALSE(pays(problem(16384, 384, 4096), kWholeRows));
+  EXPECT_FALSE(pays(problem(16384, 384, 1536, false, false, 3), kWholeRows));  // too few registers
 }
 
 TEST(MatmulGeometry, RefusesWhatItDoesNotCompute) {
-  EXPECT_TRUE(matmul_supports(problem(1, 8, 8)));
-  EXPECT_FALSE(matmul_supports(problem(1, 12, 8)));  // rows of 24 bytes
-  EXPECT_FALSE(matmul_supports(problem(1, 8, 12)));
-  EXPECT_FALSE(matmul_supports(problem(1, 8, 8, true, true)));  // halves of 8 bytes
-  EXPECT_TRUE(matmul_supports(problem(1, 16, 8, true, true)));
-  EXPECT_FALSE(matmul_supports(problem(0, 8, 8)));
-  EXPECT_FALSE(matmul_supports(problem(1, 8, 8, true, false, 3)));
-  MatmulProblem other = problem(1, 8, 8);
-  for (int capability : {80, 89, 100, 120}) {
-    other.chip.capability = capability;
-    EXPECT_FALSE(matmul_supports(other));
+  for (const MatmulSchedule schedule : {kPersistent, kOneTile, kWholeRows}) {
+    EXPECT_TRUE(matmul_supports(problem(1, 256, 8), schedule));
+    EXPECT_FALSE(matmul_supports(problem(1, 260, 8), schedule));  // rows of 520 bytes
+    EXPECT_FALSE(matmul_supports(problem(1, 256, 12), schedule));
+    EXPECT_FALSE(matmul_supports(problem(0, 256, 8), schedule));
+    EXPECT_FALSE(matmul_supports(problem(1, 256, 8, true, false, 4), schedule));
+    EXPECT_EQ(matmul_supports(problem(1, 256, 8, true, true), schedule), schedule == kPersistent);
+    EXPECT_EQ(matmul_supports(problem(1, 256, 8, true, false, 3), schedule), schedule == kWholeRows);
+    MatmulProblem other = problem(1, 256, 8);
+    for (int capability : {80, 89, 100, 120}) {
+      other.chip.capability = capability;
+      EXPECT_FALSE(matmul_supports(other, schedule));
+    }
   }
+  EXPECT_FALSE(matmul_supports(problem(1, 8, 8, true, true), kPersistent));  // halves of 8 bytes
+  EXPECT_FALSE(matmul_supports(problem(64, 200, 256), kWholeRows));
+  EXPECT_FALSE(matmul_supports(problem(64, 512, 256), kWholeRows));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Norms as kernels of their own, as generated programs have them: what row_matmul_bench.cu compares with.
+// Norms as kernels of their own, as generated programs have them: what norm_matmul_bench.cu compares with.
 #pragma once
 #include "cuda/previous_kernel.cuh"
 #include "cuda/reduce.cuh"
 #include "cuda/vector.cuh"
 #include "device_array.cuh"
 #include "matmul_device.cuh"
-#include "row_matmul_epilogues.cuh"
+#include "norm_matmul_epilogues.cuh"
 
 namespace hydrac::test {
 

@@ -1,5 +1,5 @@
 // Times the kernel of weight gradients against cuBLASLt's matmuls one after the other, as a step's CUDA
-// graph runs them. weight_gradients_tile and weight_gradients_pay (cuda/weight_gradients/geometry.h) follow
+// graph runs them. weight_gradients_tile and weight_gradients_pay (cuda/matmul/weight_gradients.h) follow
 // this table. Needs a chip of capability 9.0:
 //   nvcc -std=c++20 -O3 -fmad=false -gencode arch=compute_90a,code=sm_90a -I. -Itemplates -Itemplates/include
 //     -Itests/gpu tests/gpu/weight_gradients_bench.cu -lcublasLt -o weight_gradients_bench
@@ -90,12 +90,12 @@ void add_tile(std::vector<Row>& rows, WeightGradientTensors<bf16, problem>& tens
     difference += d * d, size += static_cast<double>(expected[i]) * expected[i];
   }
   constexpr Tile used = cuda::weight_gradients_tile(problem);
-  const bool is_used = used.warpgroups == tile.warpgroups && used.columns == tile.columns &&
-                       used.stages == tile.stages && used.parts == tile.parts && used.shared == tile.shared;
+  const bool is_used = used.consumers == tile.consumers && used.columns == tile.columns &&
+                       used.stages == tile.stages && used.split == tile.split;
   char name[120];
-  std::snprintf(name, sizeof name, "%d x %d, %d stages, %d parts, shared by %d: %u blocks, differs %.0e%s",
-                tile.rows(), tile.columns, tile.stages, tile.parts, tile.shared, Kernel::kLaunch.grid,
-                std::sqrt(difference / size), is_used ? " (used)" : "");
+  std::snprintf(name, sizeof name, "%d x %d, %d stages, split %d: %u blocks, differs %.0e%s", tile.rows(),
+                tile.columns, tile.stages, tile.split, Kernel::kLaunch.grid, std::sqrt(difference / size),
+                is_used ? " (used)" : "");
   rows.push_back({name, std::make_unique<Graph>(kTimes, [=](cudaStream_t stream) { kernel(stream, true); })});
 }
 
@@ -141,8 +141,8 @@ int main() {
                Tile{2, 128, 6, 2}, Tile{1, 128, 8, 1}, Tile{1, 128, 4, 1}, Tile{1, 128, 4, 2},
                Tile{2, 128, 3, 2}, Tile{4, 128, 4, 4}, Tile{3, 192, 4, 2}>("tiny-series");
   time_problem<problem_of(16384, {1536, 384, 384, 1536, 1152, 384, 384, 384}), Tile{3, 192, 4, 1},
-               Tile{3, 192, 4, 2}, Tile{3, 192, 4, 2, 2}, Tile{2, 128, 6, 1}, Tile{2, 128, 6, 2},
-               Tile{3, 128, 5, 1}, Tile{3, 128, 5, 2}, Tile{4, 128, 4, 2}, Tile{2, 192, 5, 2}>("char-small");
+               Tile{3, 192, 4, 2}, Tile{2, 128, 6, 1}, Tile{2, 128, 6, 2}, Tile{3, 128, 5, 1},
+               Tile{3, 128, 5, 2}, Tile{4, 128, 4, 2}, Tile{2, 192, 5, 2}>("char-small");
   time_problem<problem_of(8192, {2048, 512, 512, 2048, 1536, 512, 512, 512}), Tile{2, 128, 6, 1},
                Tile{4, 128, 4, 1}, Tile{4, 128, 4, 2}, Tile{3, 192, 4, 1}>("8192 rows, width 512");
   time_problem<problem_of(8192, {3072, 768, 768, 3072, 2304, 768, 768, 768}), Tile{3, 192, 4, 1},

@@ -1,8 +1,6 @@
 // Launches the kernel of weight gradients as generated programs do.
 #pragma once
-#include <optional>
-
-#include "cuda/weight_gradients/weight_gradients.cuh"
+#include "cuda/matmul/weight_gradients.cuh"
 #include "matmul_device.cuh"
 
 namespace hydrac::test {
@@ -12,7 +10,6 @@ struct WeightGradientArguments {
   TensorMap d_y[count], x[count];
   float* d_w[count];
   int m[count], n[count];
-  float* squares;
 };
 
 template <class Config, int count>
@@ -22,27 +19,23 @@ __global__ void __launch_bounds__(Config::tile.threads(), 1)
 #pragma unroll
   for (int i = 0; i < count; ++i)
     gradients[i] = {&given.d_y[i], &given.x[i], given.d_w[i], given.m[i], given.n[i]};
-  cuda::weight_gradients<Config>(gradients, given.squares);
+  cuda::weight_gradients<Config>(gradients);
 }
 
 // A launch of one problem, which can be repeated; `behind_kernel`: it may begin before the kernel before it
-// ends. Sums squares where it does not accumulate.
+// ends.
 template <class Storage, cuda::WeightGradientsProblem problem, cuda::WeightGradientTile tile, bool accumulate>
 class WeightGradientsKernel {
  public:
-  WeightGradientsKernel(const Storage* const* d_y, const Storage* const* x, float* const* d_w,
-                        float* squares) {
+  WeightGradientsKernel(const Storage* const* d_y, const Storage* const* x, float* const* d_w) {
     static_assert(problem.is_bf16 == __is_same(Storage, bf16) && cuda::weight_gradients_support(problem));
     for (int i = 0; i < problem.count; ++i) {
-      const auto map = [&](std::int64_t width) {
-        return cuda::weight_gradients_map(problem.rows, width, tile);
-      };
+      const auto map = [&](std::int64_t width) { return cuda::weight_gradients_map(problem.rows, width); };
       given_.d_y[i] = encoded(d_y[i], map(problem.m[i]), problem.is_bf16);
       given_.x[i] = encoded(x[i], map(problem.n[i]), problem.is_bf16);
       given_.d_w[i] = d_w[i];
       given_.m[i] = static_cast<int>(problem.m[i]), given_.n[i] = static_cast<int>(problem.n[i]);
     }
-    given_.squares = squares;
     allow_shared_memory(kKernel, kLaunch);
   }
 
@@ -51,10 +44,9 @@ class WeightGradientsKernel {
   }
 
   static constexpr cuda::MatmulLaunch kLaunch = cuda::weight_gradients_launch(problem, tile);
-  static constexpr int kPieces = cuda::weight_gradient_pieces(problem, tile);
 
  private:
-  using Config = cuda::WeightGradientsConfig<Storage, problem.rows, accumulate, !accumulate, tile>;
+  using Config = cuda::WeightGradientsConfig<Storage, problem.rows, accumulate, tile>;
   static constexpr auto kKernel = weight_gradients_kernel<Config, problem.count>;
 
   WeightGradientArguments<problem.count> given_;
@@ -66,7 +58,6 @@ struct WeightGradientTensors {
   std::vector<std::vector<Storage>> d_y, x;
   std::vector<DeviceArray<Storage>> device_d_y, device_x;
   std::vector<DeviceArray<float>> d_w;
-  std::optional<DeviceArray<float>> squares;  // of the kernel made last
 
   explicit WeightGradientTensors(std::uint64_t seed) {
     for (int i = 0; i < problem.count; ++i) {
@@ -84,8 +75,7 @@ struct WeightGradientTensors {
     float* d_ws[problem.count];
     for (int i = 0; i < problem.count; ++i)
       d_ys[i] = device_d_y[i].get(), xs[i] = device_x[i].get(), d_ws[i] = d_w[i].get();
-    squares.emplace(Kernel::kPieces);
-    return Kernel(d_ys, xs, d_ws, squares->get());
+    return Kernel(d_ys, xs, d_ws);
   }
 
   // All results, one after the other.

@@ -1,7 +1,7 @@
 // The launch geometry of the kernel of weight gradients: no GPU needed.
 #include <gtest/gtest.h>
 
-#include "cuda/weight_gradients/geometry.h"
+#include "cuda/matmul/weight_gradients.h"
 
 namespace hydrac::cuda {
 namespace {
@@ -31,11 +31,10 @@ TEST(WeightGradients, BlocksFitAMultiprocessor) {
     EXPECT_LE(launch.threads, 1024);
     EXPECT_EQ(launch.grid % launch.cluster, 0u);
     if (tile.moves_registers()) {
-      EXPECT_LE(tile.warpgroups * tile.registers() + tile.other_registers,
-                (tile.warpgroups + 1) * tile.even_registers());
+      EXPECT_LE(tile.consumers * consumer_registers(tile.consumers) + kProducerRegisters, 65536 / 128);
     }
     EXPECT_LE(2 * tile.stages * 8, WeightGradientTile::barrier_bytes);
-    EXPECT_GE(weight_gradient_steps(p.rows), tile.parts);
+    EXPECT_GE(tiles_of(p.rows, WeightGradientTile::depth), tile.split);
   });
 }
 
@@ -50,43 +49,27 @@ TEST(WeightGradients, OfASmallLayerAreOneWave) {
 TEST(WeightGradients, ClustersCoverEachGradientOnce) {
   for_problems([](const WeightGradientsProblem& p) {
     const WeightGradientTile tile = weight_gradients_tile(p);
-    const std::int64_t rows = tile.rows() * tile.shared, columns = tile.columns * tile.shared;
     std::int64_t blocks = 0;
     for (int i = 0; i < p.count; ++i)
-      blocks += (p.m[i] + rows - 1) / rows * ((p.n[i] + columns - 1) / columns) * tile.cluster();
+      blocks += tiles_of(p.m[i], tile.rows()) * tiles_of(p.n[i], tile.columns) * tile.split;
     EXPECT_EQ(weight_gradients_launch(p, tile).grid, blocks);
-    EXPECT_LE(tile.cluster(), 8);  // all that is portable
+    EXPECT_EQ(weight_gradients_launch(p, tile).cluster, tile.split);
   });
 }
 
-// Tiles that share operands are of gradients that have no tiles outside.
-TEST(WeightGradients, ShareOperandsWhereTilesComeInSquares) {
-  EXPECT_EQ(weight_gradients_tile(layer(16384, 384)).shared, 2);
-  EXPECT_EQ(weight_gradients_tile(layer(16384, 576)).shared, 1);
-  EXPECT_EQ(weight_gradients_map(16384, 384, weight_gradients_tile(layer(16384, 384))).box[1], 32);
-}
-
-TEST(WeightGradients, EachPieceIsOfOneWarpgroup) {
-  for_problems([](const WeightGradientsProblem& p) {
-    const WeightGradientTile tile = weight_gradients_tile(p);
-    EXPECT_EQ(tile.rows() % tile.piece_rows, 0);
-    EXPECT_EQ(tile.piece_columns() * tile.parts, tile.columns);
-    int pieces = 0;
-    for (int i = 0; i < p.count; ++i) {
-      const std::int64_t across = (p.n[i] + tile.piece_columns() - 1) / tile.piece_columns();
-      pieces += static_cast<int>((p.m[i] + 63) / 64 * across);
-    }
-    EXPECT_EQ(weight_gradient_pieces(p, tile), pieces);
-  });
+// Large tiles are of gradients that have no tiles outside, and of rows that can be split.
+TEST(WeightGradients, AreSplitWhereTilesComeInSquares) {
+  EXPECT_EQ(weight_gradients_tile(layer(16384, 384)).split, 2);
+  EXPECT_EQ(weight_gradients_tile(layer(16384, 520)).split, 1);
+  EXPECT_EQ(weight_gradients_tile(layer(64, 1920)).split, 1);
 }
 
 TEST(WeightGradients, ACopyMovesTheWidthOfTheSwizzle) {
-  const MatmulMap map = weight_gradients_map(1000, 72, {3, 192, 4, 2, 1});
+  const MatmulMap map = weight_gradients_map(1000, 72);
   EXPECT_EQ(map.box[0] * 2, 128);
   EXPECT_EQ(map.box[0] * map.box[1] * 2, WeightGradientTile::panel_bytes);
   EXPECT_EQ(map.size[0], 72);
   EXPECT_EQ(map.size[1], 1000);
-  EXPECT_EQ(map.row_bytes, 144);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tests the kernel of weight gradients on a GPU: against float64, its sums of squares against what it wrote,
+// Tests the kernel of weight gradients on a GPU: against float64,
 // that all of each gradient is written and nothing past it, that every run gives the same bits, also while
 // another kernel holds half of the multiprocessors, and that launches which overlap give what launches one
 // after the other give. Needs a chip of capability 9.0:
@@ -37,30 +37,6 @@ double gradient_error(const WeightGradientTensors<T, problem>& tensors, const st
   return std::sqrt(difference / size);
 }
 
-// The largest relative error of the sums of squares of the gradients' pieces.
-template <Problem problem, Tile tile>
-double squares_error(const std::vector<float>& gradients, const std::vector<float>& squares) {
-  std::vector<double> wanted(squares.size(), 0.0);
-  std::size_t at = 0;
-  std::int64_t first = 0;
-  for (int g = 0; g < problem.count; ++g) {
-    const std::int64_t m = problem.m[g], n = problem.n[g];
-    const std::int64_t across = (n + tile.piece_columns() - 1) / tile.piece_columns();
-    for (std::int64_t i = 0; i < m * n; ++i, ++at) {
-      const std::int64_t piece = i / n / tile.piece_rows * across + i % n / tile.piece_columns();
-      wanted[first + piece] += static_cast<double>(gradients[at]) * gradients[at];
-    }
-    first += cuda::weight_gradient_pieces(m, n, tile);
-  }
-  double error = 0;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const double difference = std::abs(squares[i] / wanted[i] - 1);
-    if (std::isnan(difference)) return difference;
-    error = std::max(error, difference);
-  }
-  return error;
-}
-
 bool same(const std::vector<float>& a, const std::vector<float>& b) {
   return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
@@ -72,31 +48,28 @@ void check_case() {
   const Kernel launch = tensors.template kernel<Kernel>();
   std::size_t elements = 0;
   for (int i = 0; i < problem.count; ++i) elements += problem.m[i] * problem.n[i];
-  std::vector<float> before(elements, 0.0f), first, first_squares;
+  std::vector<float> before(elements, 0.0f), first;
   if (accumulate) before = random_values<float>(elements, 99);
   bool intact = true, repeatable = true;
   for (int run = 0; run < 3; ++run) {
     for (DeviceArray<float>& one : tensors.d_w) one.poison();
-    tensors.squares->poison();
     if (accumulate) tensors.write(before);
     launch();
     check(cudaDeviceSynchronize(), "weight_gradients");
-    bool whole, squares_whole;
-    const std::vector<float> found = tensors.read(whole), squares = tensors.squares->read(squares_whole);
-    intact = intact && whole && squares_whole;
-    if (run == 0) first = found, first_squares = squares;
-    repeatable = repeatable && same(first, found) && same(first_squares, squares);
+    bool whole;
+    const std::vector<float> found = tensors.read(whole);
+    intact = intact && whole;
+    if (run == 0) first = found;
+    repeatable = repeatable && same(first, found);
   }
   const double error = gradient_error<T, problem>(tensors, first, before);
-  const double square_error = accumulate ? 0 : squares_error<problem, tile>(first, first_squares);
-  const bool passed = error < 2e-6 && square_error < 1e-5 && repeatable && intact;
+  const bool passed = error < 2e-6 && repeatable && intact;
   failures += !passed;
-  std::printf(
-      "%s %-4s %lld rows, %d gradients, %lld x %lld first, %u blocks%s: error %.1e, of squares %.1e%s%s\n",
-      passed ? "ok  " : "FAIL", __is_same(T, bf16) ? "bf16" : "f16", static_cast<long long>(problem.rows),
-      problem.count, static_cast<long long>(problem.m[0]), static_cast<long long>(problem.n[0]),
-      Kernel::kLaunch.grid, accumulate ? ", added" : "", error, square_error,
-      repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
+  std::printf("%s %-4s %lld rows, %d gradients, %lld x %lld first, %u blocks%s: error %.1e%s%s\n",
+              passed ? "ok  " : "FAIL", __is_same(T, bf16) ? "bf16" : "f16",
+              static_cast<long long>(problem.rows), problem.count, static_cast<long long>(problem.m[0]),
+              static_cast<long long>(problem.n[0]), Kernel::kLaunch.grid, accumulate ? ", added" : "", error,
+              repeatable ? "" : " NOT REPEATABLE", intact ? "" : " WROTE PAST THE END");
   std::fflush(stdout);
 }
 
@@ -110,9 +83,8 @@ constexpr Problem problem_of(bool is_bf16, std::int64_t rows, std::initializer_l
 template <class T, Tile tile>
 void check_tile() {
   constexpr bool bf = __is_same(T, bf16);
-  std::printf("%d x %d, %d stages, %d parts, shared by %d\n", tile.rows(), tile.columns, tile.stages,
-              tile.parts, tile.shared);
-  check_case<T, problem_of(bf, 64 * tile.parts - 63, {8, 8}), tile, false>();
+  std::printf("%d x %d, %d stages, split %d\n", tile.rows(), tile.columns, tile.stages, tile.split);
+  check_case<T, problem_of(bf, 64 * tile.split - 63, {8, 8}), tile, false>();
   check_case<T, problem_of(bf, 700, {72, 200}), tile, false>();
   check_case<T, problem_of(bf, 700, {72, 200, 264, 136, 8, 400}), tile, true>();
   check_case<T, problem_of(bf, 1024, {192, 384, 384, 192, 128, 128, 256, 128}), tile, false>();
@@ -167,8 +139,6 @@ int main() {
   using namespace hydrac;
   using namespace hydrac::test;
   if (!has_hopper()) return 0;
-  check_tile<bf16, Tile{3, 192, 4, 2, 2}>();
-  check_tile<bf16, Tile{2, 128, 6, 1, 2}>();
   check_tile<bf16, Tile{3, 192, 4, 2}>();
   check_tile<bf16, Tile{1, 128, 8, 1}>();
   check_tile<bf16, Tile{2, 128, 6, 1}>();
@@ -179,6 +149,5 @@ int main() {
   check_under_load<Tile{1, 128, 8, 1}>();
   check_under_load<Tile{2, 128, 6, 2}>();
   check_under_load<Tile{3, 192, 4, 2}>();
-  check_under_load<Tile{3, 192, 4, 2, 2}>();
   return print_outcome();
 }

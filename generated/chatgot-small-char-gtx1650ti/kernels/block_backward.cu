@@ -254,8 +254,7 @@ void layernorm(const float* x, const float* norm_weight, const float* norm_bias,
 
 // x = matmul + bias
 // y = act(x)
-// derivative = act'(x)
-// d_x = d_y * derivative
+// d_x = d_y * act'(x)
 // d_bias = sum over rows of d_x
 // Rows [B,T], columns [F]; reads 2 and writes 2 of [B,T,F].
 // y may lie where matmul lies.
@@ -295,8 +294,7 @@ static __global__ void __launch_bounds__(256, 5)
     for (int j = 0; j < kVector; ++j) {
       const float x = element(matmul_in, j) + element(bias_in, j);
       const float cdf = fma(erf(x * 0.70710677f), 0.5f, 0.5f);
-      const float d_x_value =
-          element(d_y_in, j) * round_to<f16>(fma(x * 0.3989423f, exp_of_16_bits(-0.5f * x * x), cdf));
+      const float d_x_value = element(d_y_in, j) * fma(x * 0.3989423f, exp_of_16_bits(-0.5f * x * x), cdf);
       y_out[j] = x * cdf;
       d_x_out[j] = d_x_value;
       d_bias_sum[j] += round_to<f16>(d_x_value);

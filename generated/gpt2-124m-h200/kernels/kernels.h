@@ -186,26 +186,19 @@ void matmul_bias(const bf16* left,   // [B,T,C]
 
 void matmul_gelu_tanh(const bf16* left,   // [B,T,C]
                       const bf16* right,  // [F,C]
+                      bf16* matmul,       // [B,T,F]
                       const bf16* bias,   // [F]
                       bf16* y,            // [B,T,F]
-                      bf16* derivative,   // [B,T,F]
                       cudaStream_t stream);
 
 // ---- matmul_gelu_tanh_backward.cu
 
-void matmul_gelu_tanh_backward(const bf16* left,        // [B,T,C]
-                               const bf16* right,       // [C,F]
-                               const bf16* derivative,  // [B,T,F]
-                               bf16* d_x,               // [B,T,F]
-                               float* workspace,        // [342,F]
-                               cudaStream_t stream);
-
-// ---- matmul_gelu_tanh_evaluate.cu
-
-void matmul_gelu_tanh_evaluate(const bf16* left,   // [B,T,C]
-                               const bf16* right,  // [F,C]
-                               const bf16* bias,   // [F]
-                               bf16* y,            // [B,T,F]
+void matmul_gelu_tanh_backward(const bf16* left,    // [B,T,C]
+                               const bf16* right,   // [C,F]
+                               const bf16* matmul,  // [B,T,F]
+                               const bf16* bias,    // [F]
+                               bf16* d_x,           // [B,T,F]
+                               float* workspace,    // [342,F]
                                cudaStream_t stream);
 
 // ---- update.cu

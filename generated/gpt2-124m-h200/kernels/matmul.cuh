@@ -16,32 +16,64 @@ namespace hydrac::gpt2_124m_program {
 
 namespace matmul_code {
 
-constexpr int kMatmulTileRows = 192;  // 128 or 192
+constexpr int kMatmulTileColumns = 128;
+constexpr int kMatmulTileCluster = 2;  // blocks of a cluster
 constexpr int kStages = 4;
+constexpr int kCount = 12;
 constexpr int kStageBytes = 40960;
-constexpr int kABytes = 24576;
+constexpr int kABytes = 24576;  // of a stage
 constexpr int kResultBytes = 24576;
-constexpr int kDepthTiles = 12;
-constexpr int kClusterColumns = 2;  // in tiles
-constexpr int kTileColumns = 128;   // of the epilogue
-constexpr int kClusterRows = 1;
+constexpr int kASharers = 2;
+constexpr int kMatmulTileRows = 192;  // of a: 64, 128 or 192
+constexpr int kTileColumns = 128;     // of the epilogue
+constexpr int kBSharers = 1;
+constexpr int kConsumerColumns = 128;
+constexpr int kParts = 2;
 constexpr int kResultRowBytes = 256;
-constexpr int kHalfBBytes = 8192;
-constexpr int kHalfDistance = 64;  // from half to half, in b
+constexpr int kAccumulatorsColumns = 192;
+constexpr int kLeftPartBytes = 8192;
+constexpr int kRightPanelBytes = 0;
+constexpr int kPanels = 2;  // of 64 columns of b
+constexpr int kPanelDistance = 64;
+constexpr int kDepthTiles = 12;
+constexpr int kConsumers = 2;
 
-// ---- The tiles that a block of the matmul kernel computes. Plain C++; no CUDA
+// ---- The tiles that a block of a matmul kernel computes, and how its warps share the work. Plain C++; no
+// CUDA
 
-// How one block of threads works: two warpgroups take turns, one multiplying while the other runs the
-// epilogue of its tile before. A tile adds up `depth` of k at a time, of which shared memory holds `stages`.
-struct MatmulTile {
-  int rows;  // 128 or 192
-  int stages;
-
-  static constexpr int columns = 128;
-  static constexpr int depth = 64;   // 128 bytes, the width of the swizzle
-  static constexpr int cluster = 2;  // blocks that share operands
-  static constexpr int matmul_warps = 8;
+enum class MatmulSchedule {
+  // Blocks stay and take tile after tile. Two consumer warpgroups alternate: one runs the mainloop of its
+  // tile while the other runs the epilogue of the tile before ("ping-pong").
+  persistent,
+  // A block computes one tile. Each consumer warpgroup has a panel of its columns ("cooperative").
+  one_tile,
+  // As one_tile, with all columns in a block, for an epilogue that sees whole rows. The blocks of a cluster
+  // lie
+  // one below the other and share b.
+  whole_rows,
 };
+
+// Matmuls are computed transposed: the columns of b are the rows of the tensor cores' instruction (M = 64),
+// the rows of a its columns (N), so that a tile can have any height that N can.
+struct MatmulTile {
+  MatmulSchedule schedule;
+  int rows;         // of a: 64, 128 or 192
+  int panels;       // of 64 columns of b
+  int stages;       // of the pipeline, each with `depth` of k
+  int cluster = 1;  // blocks of a cluster
+
+  static constexpr int depth = 64;  // 128 bytes, the width of the swizzle
+  static constexpr int panel_columns = 64;
+  static constexpr int panel_bytes = panel_columns * depth * 2;  // of b, in a stage
+};
+
+// Registers of a thread of the producer's warpgroup, and of a consumer, which gets what that one leaves of an
+// even share.
+inline constexpr int kProducerRegisters = 24;
+HYDRAC_FN constexpr int consumer_registers(int consumers) {
+  const int share = 65536 / ((consumers + 1) * 128) / 8 * 8;
+  return ((consumers + 1) * share - kProducerRegisters) / consumers / 8 * 8;
+}
 
 // ---- The compile-time description of one matmul kernel
 
@@ -52,61 +84,89 @@ template <std::int64_t n_, bool b_transposed_>
 struct MatmulConfig {
   static constexpr int n = static_cast<int>(n_);
   static constexpr bool b_transposed = b_transposed_;
-  static constexpr MatmulTile tile = MatmulTile{192, 4};
 
-  static constexpr int columns = n;                  // of the epilogue
-  static constexpr int tile_columns = tile.columns;  // of the epilogue
+  static constexpr int columns = n;                        // of the epilogue
+  static constexpr int tile_columns = kMatmulTileColumns;  // of the epilogue
   static constexpr int column_tiles = (columns + tile_columns - 1) / tile_columns;
 };
 
-// ---- Shared memory of a matmul's block
-
-// Stages of operands, rows of a before columns of b; each warpgroup's results on their way to the epilogue;
-// barriers. Operands are rows of 128 bytes, swizzled. Results are rows of the tile, whose 16-byte chunks are
-// permuted by the row so that both sides touch all banks once.
-template <class Config>
-struct MatmulShared {
-  std::uint32_t base;
-
-  __device__ __forceinline__ std::uint32_t a(int stage) const { return base + stage * kStageBytes; }
-  __device__ __forceinline__ std::uint32_t b(int stage) const { return a(stage) + kABytes; }
-  __device__ __forceinline__ std::uint32_t results(int warpgroup) const {
-    return a(kStages) + warpgroup * kResultBytes;
-  }
-
-  // Of a stage: its copies have arrived; the warpgroups that read it, in all blocks whose copies go there
-  // too, are done.
-  __device__ __forceinline__ std::uint32_t full(int stage) const { return results(2) + stage * 8; }
-  __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(kStages + stage); }
-
-  // By one thread.
-  __device__ __forceinline__ void create_barriers() const {
-    for (int stage = 0; stage < kStages; ++stage) {
-      barrier::init(full(stage), 1);
-      barrier::init(empty(stage), Config::tile.cluster);
-    }
-    barrier::publish();
-  }
-};
+// The pipeline of a block of matmul kernels: stages of operands in shared memory, which one producer thread
+// fills and consumer warpgroups multiply.
 
 // Which stage is next, and the parity of its current phase.
-template <class Config>
-struct MatmulStage {
+struct PipelineStage {
   int index = 0;
   std::uint32_t parity = 0;
 
   __device__ __forceinline__ void advance() {
     if (++index == kStages) index = 0, parity ^= 1;
   }
-  // Over the stages of a whole tile.
-  __device__ __forceinline__ void skip_tile() {
-    index += kDepthTiles % kStages;
-    parity ^= kDepthTiles / kStages % 2;
+  __device__ __forceinline__ void skip() {
+    index += kCount % kStages;
+    parity ^= kCount / kStages % 2;
     if (index >= kStages) index -= kStages, parity ^= 1;
   }
 };
 
-// ---- The order of a matmul's tiles. Blocks stay and take tile after tile, a fixed share each
+// Two mbarriers a stage, at `barriers` in shared memory. Full: the copies have arrived. Empty: all
+// warpgroups that read the stage, in every block whose copies go there too, are done.
+struct Pipeline {
+  std::uint32_t barriers;
+
+  __device__ __forceinline__ std::uint32_t full(int stage) const {
+    return barriers + stage * barrier::kBytes;
+  }
+  __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(kStages + stage); }
+
+  // By one thread, which then publishes them. `readers`: warpgroups that release a stage.
+  __device__ __forceinline__ void create_barriers(int readers) const {
+    for (int stage = 0; stage < kStages; ++stage) {
+      barrier::init(full(stage), 1);
+      barrier::init(empty(stage), readers);
+    }
+  }
+
+  // The producer waits until the stage is empty, and announces what its copies will bring.
+  __device__ __forceinline__ void begin_fill(const PipelineStage& stage, int fill_bytes) const {
+    barrier::wait_patiently(empty(stage.index), stage.parity ^ 1);
+    barrier::expect(full(stage.index), fill_bytes);
+  }
+  __device__ __forceinline__ void wait_full(const PipelineStage& stage) const {
+    barrier::wait_patiently(full(stage.index), stage.parity);
+  }
+};
+
+// ---- Shared memory of a matmul's block
+
+// Stages of operands, rows of a before panels of b; results on their way to the epilogue; barriers. Operands
+// are rows of 128 bytes, swizzled. A consumer's results are rows of its panels, whose 16-byte chunks are
+// permuted by the row so that both sides touch all banks once.
+template <class Config_>
+struct MatmulShared {
+  std::uint32_t base;
+
+  __device__ __forceinline__ std::uint32_t a(int stage) const { return base + stage * kStageBytes; }
+  __device__ __forceinline__ std::uint32_t b(int stage, int panel) const {
+    return a(stage) + kABytes + panel * MatmulTile::panel_bytes;
+  }
+  // A consumer that has one panel leaves its results in that of the first stage, when it is done with all
+  // stages; where rows are whole, all consumers must be.
+  __device__ __forceinline__ std::uint32_t results(int consumer) const {
+    return a(kStages) + consumer * kResultBytes;
+  }
+
+  __device__ __forceinline__ Pipeline pipeline() const { return {a(kStages) + (2 * kResultBytes)}; }
+
+  // By one thread. One consumer of a persistent block reads a stage, all consumers of other blocks do; and
+  // those of the blocks that share operands.
+  __device__ __forceinline__ void create_barriers() const {
+    constexpr int readers = 1;
+    pipeline().create_barriers(readers * kMatmulTileCluster);
+    barrier::publish();
+  }
+};
+
+// ---- The persistent tile scheduler: blocks stay and take tile after tile, a fixed share each
 
 // A tile's first row, and its first column of the epilogue's.
 struct MatmulPlace {
@@ -117,15 +177,15 @@ struct MatmulPlace {
 // neighbours. Tiles that are computed at the same time cover about as many rows as columns, so that they
 // share operands in the L2 cache.
 template <class Config>
-class MatmulTiles {
+class TileScheduler {
  public:
-  __device__ __forceinline__ MatmulTiles(std::int64_t rows, int rank)
+  __device__ __forceinline__ TileScheduler(std::int64_t rows, int rank)
       : height_(static_cast<int>((rows + kRows - 1) / kRows)),
-        down_(rank / kClusterColumns),
-        across_(rank % kClusterColumns) {}
+        down_(rank / kASharers),
+        across_(rank % kASharers) {}
 
-  __device__ __forceinline__ int first() const { return static_cast<int>(blockIdx.x) / kCluster; }
-  __device__ __forceinline__ int step() const { return static_cast<int>(gridDim.x) / kCluster; }
+  __device__ __forceinline__ int first() const { return static_cast<int>(blockIdx.x) / kMatmulTileCluster; }
+  __device__ __forceinline__ int step() const { return static_cast<int>(gridDim.x) / kMatmulTileCluster; }
   __device__ __forceinline__ int count() const { return height_ * kWidth; }
 
   __device__ __forceinline__ MatmulPlace place(int tile) const {
@@ -133,39 +193,40 @@ class MatmulTiles {
     const int within = tile - top * kWidth;
     const int height = top + kBand < height_ ? kBand : height_ - top;
     return {(top + within % height) * kRows + down_ * kMatmulTileRows,
-            (within / height * kClusterColumns + across_) * kTileColumns};
+            (within / height * kASharers + across_) * kTileColumns};
   }
 
  private:
-  static constexpr int kCluster = Config::tile.cluster;
-  static constexpr int kRows = kMatmulTileRows * kClusterRows;           // of a cluster
-  static constexpr int kWidth = Config::column_tiles / kClusterColumns;  // in clusters
+  static constexpr int kRows = kMatmulTileRows * kBSharers;        // of a cluster
+  static constexpr int kWidth = Config::column_tiles / kASharers;  // in clusters
   static constexpr int kBand = 8;  // clusters one below the other before the next column
 
   int height_;         // in clusters
   int down_, across_;  // the block in its cluster
 };
 
-// ---- A warpgroup's epilogue of one tile
+// ---- The epilogue of a consumer warpgroup: the caller's struct (cuda/matmul/matmul.cuh) over rows of one
+// tile
 
-// The warpgroup's threads meet.
-__device__ __forceinline__ void sync_warpgroup(int warpgroup) {
-  barrier::block_sync<128>(1 + warpgroup);
+// Among the threads of one consumer.
+__device__ __forceinline__ void sync_consumer(int consumer) {
+  barrier::block_sync<128>(1 + consumer);
 }
 
-// A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.
+// A thread has the same eight columns in all rows of the tile that it takes, and takes every kGroups-th row.
+// `place`: of the consumer's columns.
 template <class Config, class Epilogue>
 class MatmulRows {
  public:
-  __device__ __forceinline__ MatmulRows(std::uint32_t results, int warpgroup, std::int64_t rows,
+  __device__ __forceinline__ MatmulRows(std::uint32_t results, int consumer, std::int64_t rows,
                                         const MatmulPlace& place, Epilogue& epilogue)
-      : results_(results), warpgroup_(warpgroup), place_(place), epilogue_(epilogue) {
+      : results_(results), consumer_(consumer), place_(place), epilogue_(epilogue) {
     const std::int64_t below = rows - place.row - group_;
     left_ = column() >= Config::columns || below < 0 ? 0
             : below >= kMatmulTileRows               ? kMatmulTileRows
                                                      : static_cast<int>(below);
     has_rows_ = place.row < rows;
-    whole_ = place.row + kMatmulTileRows <= rows && place.column + kTileColumns <= Config::columns;
+    whole_ = place.row + kMatmulTileRows <= rows && place.column + kConsumerColumns <= Config::columns;
     epilogue_.begin(column() < Config::columns ? column() : 0);
     if constexpr (Epilogue::sums > 0) {
 #pragma unroll
@@ -180,9 +241,9 @@ class MatmulRows {
     }
   }
 
-  // The rows of one half of the tile, part 0 or 1, whose results are there.
+  // The rows of one part of the tile, whose results are there.
   __device__ __forceinline__ void run(int part) {
-    const int first = part * (kSteps / 2), end = first + kSteps / 2;
+    const int first = part * kPartSteps, end = first + kPartSteps;
     if (whole_) {
 #pragma unroll 1
       for (int from = first; from < end; from += kAhead) {
@@ -193,8 +254,8 @@ class MatmulRows {
           read(values[i], from + i - first);
           operands[i] = __builtin_bit_cast(Padded, ahead_[i]).operands;
         }
-        // The last turn loads its last row again: behind a condition the compiler would put all loads, the
-        // other turns' too, below the arithmetic.
+// The last iteration loads its last row again: behind a condition the compiler would put all loads,
+// the other iterations' too, below the arithmetic.
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
           const int next = from + kAhead + i;
@@ -218,17 +279,17 @@ class MatmulRows {
   __device__ __forceinline__ void store_sums(float* exchange) const {
 #pragma unroll
     for (int s = 0; s < Epilogue::sums; ++s) {
-      sync_warpgroup(warpgroup_);
+      sync_consumer(consumer_);
       const float(&sum)[8] = epilogue_.sum[s];
-      float* const mine = exchange + group_ * kTileColumns + lane_ * 8;
+      float* const mine = exchange + group_ * kConsumerColumns + lane_ * 8;
       store(mine, Vector<float, 4>{sum[0], sum[1], sum[2], sum[3]});
       store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
-      sync_warpgroup(warpgroup_);
+      sync_consumer(consumer_);
       const int column = place_.column + thread_;
-      if (has_rows_ && thread_ < kTileColumns && column < Config::columns) {
+      if (has_rows_ && thread_ < kConsumerColumns && column < Config::columns) {
         float total = 0.0f;
 #pragma unroll
-        for (int group = 0; group < kGroups; ++group) total += exchange[group * kTileColumns + thread_];
+        for (int group = 0; group < kGroups; ++group) total += exchange[group * kConsumerColumns + thread_];
         epilogue_.partials[s][place_.row / kMatmulTileRows * std::int64_t{Config::columns} + column] = total;
       }
     }
@@ -245,9 +306,10 @@ class MatmulRows {
     std::uint32_t at[sizeof(Padded) / 4];
   };
   static constexpr int kSides = 1;
-  static constexpr int kLanes = kTileColumns / 8;           // threads of a row
+  static constexpr int kLanes = kConsumerColumns / 8;       // threads of a row
   static constexpr int kGroups = 128 / kLanes;              // rows at a time
   static constexpr int kSteps = kMatmulTileRows / kGroups;  // rows of a thread
+  static constexpr int kPartSteps = kSteps / kParts;        // of which results are there at once
   static constexpr int kAhead = 4;                          // rows whose operands are under way
 
   __device__ __forceinline__ int column() const { return place_.column + lane_ * 8; }
@@ -275,7 +337,7 @@ class MatmulRows {
   const int thread_ = static_cast<int>(threadIdx.x) % 128;
   const int lane_ = thread_ % kLanes, group_ = thread_ / kLanes;
   const std::uint32_t results_;
-  const int warpgroup_;
+  const int consumer_;
   const MatmulPlace place_;
   Epilogue& epilogue_;
   int left_;       // rows from this thread's first to the end
@@ -284,151 +346,260 @@ class MatmulRows {
   Words ahead_[kAhead];
 };
 
-// A warpgroup's matmuls of one tile. The tensor cores compute it transposed: the columns of b are the rows
-// of their instructions, the rows of a their columns, so that a tile can have 192 rows.
+// ---- The mainloop of a consumer warpgroup, and the sums that it leaves in registers
 
-// Of columns half * 64 + warp * 16 .. + 15 of the tile: element e of fragment n of a half is in column
-// lane / 4 + e / 2 * 8 of those, row n * 8 + lane % 4 * 2 + e % 2 of the tile.
+// A stage of a matmul's pipeline: the consumer's panels of b are the left side of its instructions, the rows
+// of a the right one.
 template <class Config>
-class MatmulSums {
+struct MatmulOperands {
+  static constexpr bool left_rows = !Config::b_transposed;
+  MatmulShared<Config> shared;
+  int panel;  // the consumer's first
+
+  __device__ __forceinline__ std::uint32_t left(int stage) const { return shared.b(stage, panel); }
+  __device__ __forceinline__ std::uint32_t right(int stage) const { return shared.a(stage); }
+  __device__ __forceinline__ Pipeline pipeline() const { return shared.pipeline(); }
+
+  // Tells the producers of all blocks that copy to the stage. Of a block's only tile, those of the last
+  // stages do not wait for it, and a block that has ended must not be told.
+  __device__ __forceinline__ void release(int stage, [[maybe_unused]] int step) const {
+    const std::uint32_t empty = pipeline().empty(stage);
+    const int thread = threadIdx.x % 128;
+    if (thread < kMatmulTileCluster) barrier::arrive_at(empty, thread);
+  }
+};
+
+// `parts` matrices [64, columns]. Element e of fragment n of a part is in row
+// warp * 16 + lane / 4 + e / 2 * 8, column n * 8 + lane % 4 * 2 + e % 2. Where the operands of a stage lie,
+// and who may fill it again, is said by a struct such as MatmulOperands: left_rows and right_rows, whether k
+// is the rows of an operand or contiguous; left_part_bytes, from the left side of a part to that of the next;
+// right_panel_bytes, from 64 columns of the right side to the next, if right_rows; release(stage, step), that
+// the warpgroup has read the operands of that step.
+class Accumulators {
  public:
-  // Starts the matmuls of all of k, from the stages that follow, and tells the blocks that filled them when
-  // they are read. Returns when the last ones have begun.
-  __device__ __forceinline__ void start(const MatmulShared<Config>& shared, MatmulStage<Config>& stage) {
-    barrier::wait_patiently(shared.full(stage.index), stage.parity);
-    begin<true>(shared.a(stage.index), shared.b(stage.index));
+  static constexpr int fragments = kAccumulatorsColumns / 8;
+
+  // Begins the matmuls of `steps` stages from `stage` on, which moves behind them. Returns when the last ones
+  // have begun: one stage multiplies while the next is waited for.
+  template <class Operands>
+  __device__ __forceinline__ void start(const Operands& operands, PipelineStage& stage, int steps) {
+    operands.pipeline().wait_full(stage);
+    multiply<true>(operands, stage.index);
     last_ = stage.index;
     stage.advance();
 #pragma unroll 1
-    for (int k = 1; k < kDepthTiles; ++k) {
-      barrier::wait_patiently(shared.full(stage.index), stage.parity);
-      begin<false>(shared.a(stage.index), shared.b(stage.index));
+    for (int step = 1; step < steps; ++step) {
+      operands.pipeline().wait_full(stage);
+      multiply<false>(operands, stage.index);
       wgmma::wait<1>();
-      release(shared.empty(last_));
+      operands.release(last_, step - 1);
       last_ = stage.index;
       stage.advance();
     }
   }
 
   // Returns when the sums are complete.
-  __device__ __forceinline__ void finish(const MatmulShared<Config>& shared) {
+  template <class Operands>
+  __device__ __forceinline__ void finish(const Operands& operands, int steps) {
     wgmma::wait<0>();
-    release(shared.empty(last_));
-    wgmma::fence_operands(at_[0]);
-    wgmma::fence_operands(at_[1]);
+    operands.release(last_, steps - 1);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) wgmma::fence_operands(at[part]);
   }
 
-  // Rounds the sums of one half of the tile's rows and writes them to the results.
-  template <int part>
-  __device__ __forceinline__ void store(std::uint32_t results, int warp, int lane) const {
-    constexpr int first = part * (kFragments / 2);
+  // Rounds share `share` of `shares` of the columns and writes them as rows, one after the other: 64 elements
+  // of each part, in 16-byte chunks that are permuted by the row.
+  __device__ __forceinline__ void store_transposed(std::uint32_t rows, int share, int shares) const {
+    constexpr int row_bytes = kParts * 128;
+    const int count = fragments / shares, first = share * count;  // constant, once inlined
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const std::uint32_t to =
-        results + (lane / 16 * 8 + lane % 8) * kResultRowBytes + ((warp * 2 + lane / 8 % 2) ^ lane % 8) * 16;
+        rows + (lane / 16 * 8 + lane % 8) * row_bytes + ((warp * 2 + lane / 8 % 2) ^ lane % 8) * 16;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    for (int part = 0; part < kParts; ++part) {
 #pragma unroll
-      for (int n = 0; n < kFragments / 2; n += 2) {
-        ptx::stmatrix_transposed(to + half * 128 + n * 8 * kResultRowBytes,
-                                 {packed(half, first + n, 0), packed(half, first + n, 2),
-                                  packed(half, first + n + 1, 0), packed(half, first + n + 1, 2)});
+      for (int n = 0; n < count; n += 2) {
+        ptx::stmatrix_transposed(to + part * 128 + n * 8 * row_bytes,
+                                 {rounded(part, first + n, 0), rounded(part, first + n, 2),
+                                  rounded(part, first + n + 1, 0), rounded(part, first + n + 1, 2)});
       }
     }
   }
 
- private:
-  static constexpr int kFragments = kMatmulTileRows / 8;
+  float at[kParts][fragments][4];
 
-  // Starts the matmuls of one stage. That the first ones overwrite the sums must be constant, or the
-  // compiler would keep the sums of the tile before through its epilogue.
-  template <bool first>
-  __device__ __forceinline__ void begin(std::uint32_t a, std::uint32_t b) {
-    constexpr int kStep = Config::b_transposed ? 32 : 16 * 128;  // of b, to the next 16 of k
-    // In a cluster an address says which block it is of; a descriptor's has no room for that.
-    a &= 0x3FFFF, b &= 0x3FFFF;
+ private:
+  // Begins the matmuls of one stage. That the first ones overwrite the sums must be constant, or the compiler
+  // would keep the sums of the tile before through its epilogue.
+  template <bool first, class Operands>
+  __device__ __forceinline__ void multiply(const Operands& operands, int stage) {
+    constexpr int left_step = Operands::left_rows ? 16 * 128 : 32;  // to the next 16 of k
+    constexpr int right_step = 32;
+    // In a cluster an address says which block it is of; a descriptor has no room for that.
+    const std::uint32_t left = operands.left(stage) & 0x3FFFF, right = operands.right(stage) & 0x3FFFF;
     wgmma::fence();
 #pragma unroll
     for (int k = 0; k < MatmulTile::depth / 16; ++k) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        wgmma::multiply_shared<bf16, kMatmulTileRows, !Config::b_transposed, false>(
-            at_[half], wgmma::descriptor(b, 0, half * kHalfBBytes + k * kStep),
-            wgmma::descriptor(a, 0, k * 32), !first || k > 0);
+      for (int part = 0; part < kParts; ++part) {
+        wgmma::multiply_shared<bf16, kAccumulatorsColumns, Operands::left_rows, false>(
+            at[part], wgmma::descriptor(left, 0, part * kLeftPartBytes + k * left_step),
+            wgmma::descriptor(right, kRightPanelBytes, k * right_step), !first || k > 0);
       }
     }
     wgmma::commit();
   }
 
-  __device__ __forceinline__ void release(std::uint32_t empty) const {
-    if (threadIdx.x % 128 < MatmulTile::cluster) barrier::arrive_at(empty, threadIdx.x % 128);
-  }
-
-  __device__ __forceinline__ std::uint32_t packed(int half, int n, int e) const {
-    return ptx::pack<bf16>(at_[half][n][e], at_[half][n][e + 1]);
+  __device__ __forceinline__ std::uint32_t rounded(int part, int n, int e) const {
+    return ptx::pack<bf16>(at[part][n][e], at[part][n][e + 1]);
   }
 
   int last_ = 0;  // the latest stage begun
-  float at_[2][kFragments][4];
 };
 
-// ---- The thread of a matmul's block that starts the copies of operands to shared memory
+template <class Config>
+using MatmulSums = Accumulators;
 
-// Copies the map's box at (x, y) to this block, or to the same place of both blocks of the cluster.
-template <bool to_both>
+// ---- The producer of a matmul's block: the thread that starts the copies of operands to shared memory
+
+// Copies the map's box at (x, y) to this block, or to the same place of all `blocks` of the cluster.
+template <int blocks>
 __device__ __forceinline__ void copy_operand(std::uint32_t to, const TensorMap& map, int x, int y,
                                              std::uint32_t full) {
-  if constexpr (to_both) {
-    copy_box_to(3, to, map, x, y, full);
+  if constexpr (blocks > 1) {
+    copy_box_to((1 << blocks) - 1, to, map, x, y, full);
   } else {
     copy_box(to, map, x, y, full);
   }
 }
 
-// What arrives in one stage: halves of a's rows and of b's columns.
+// One tile's copies to a stage, from `depth` of k on. Of an operand that several blocks have in common, block
+// `rank` brings its share, to all of them.
 template <class Config>
-struct MatmulStageCopies {
+struct OperandCopies {
   const TensorMap &map_a, &map_b;
-  std::uint32_t to_a, to_b, full;
-  int row, column, depth;
+  MatmulShared<Config> shared;
+  MatmulPlace place;
+  int rank;
 
-  __device__ __forceinline__ void a(int half) const {
-    copy_operand<true>(to_a + half * (kABytes / 2), map_a, depth, row + half * (kMatmulTileRows / 2), full);
+  __device__ __forceinline__ void a(int stage, int depth) const {
+    constexpr int rows = kMatmulTileRows / kASharers;
+    const int first = rank * rows;
+    const std::uint32_t to = shared.a(stage) + first * (MatmulTile::depth * 2);
+    copy_operand<kASharers>(to, map_a, depth, place.row + first, shared.pipeline().full(stage));
   }
-  __device__ __forceinline__ void b(int half) const {
-    const int first = column + half * kHalfDistance;
-    copy_operand<false>(to_b + half * kHalfBBytes, map_b, Config::b_transposed ? depth : first,
-                        Config::b_transposed ? first : depth, full);
+  __device__ __forceinline__ void b(int stage, int depth) const {
+    constexpr int share = kPanels / kBSharers;
+#pragma unroll
+    for (int i = 0; i < share; ++i) {
+      const int panel = i;
+      const int column = place.column + panel * kPanelDistance;
+      copy_operand<kBSharers>(shared.b(stage, panel), map_b, Config::b_transposed ? depth : column,
+                              Config::b_transposed ? column : depth, shared.pipeline().full(stage));
+    }
   }
 };
 
-// By one thread: all tiles of the block, as far ahead as there are stages. Of the operand that a cluster's
-// blocks have in common each brings one half, for both.
+// By one thread: all tiles of a persistent block, as far ahead as there are stages.
 template <class Config>
-__device__ __forceinline__ void copy_operands(const MatmulShared<Config>& shared,
-                                              const MatmulTiles<Config>& tiles, const TensorMap& a,
-                                              const TensorMap& b, int rank) {
-  MatmulStage<Config> stage;
+__device__ __forceinline__ void copy_tiles(const MatmulShared<Config>& shared,
+                                           const TileScheduler<Config>& tiles, const TensorMap& a,
+                                           const TensorMap& b, int rank) {
+  PipelineStage stage;
 #pragma unroll 1
   for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
-    const MatmulPlace place = tiles.place(tile);
+    const OperandCopies<Config> copies{a, b, shared, tiles.place(tile), rank};
 #pragma unroll 1
     for (int k = 0; k < kDepthTiles; ++k, stage.advance()) {
-      const std::uint32_t full = shared.full(stage.index);
-      barrier::wait_patiently(shared.empty(stage.index), stage.parity ^ 1);
-      barrier::expect(full, kStageBytes);
-      const MatmulStageCopies<Config> copies{a,    b,         shared.a(stage.index), shared.b(stage.index),
-                                             full, place.row, place.column,          k * MatmulTile::depth};
-      copies.a(rank);
-      copies.b(0);
-      copies.b(1);
+      shared.pipeline().begin_fill(stage, kStageBytes);
+      copies.a(stage.index, k * MatmulTile::depth);
+      copies.b(stage.index, k * MatmulTile::depth);
     }
   }
 }
 
+// ---- A matmul whose blocks stay: two consumer warpgroups take turns in the mainloop
+
+// A parity tells a stage's phase only from the one before: who waits for a stage must know that the other
+// consumer has begun all matmuls before it.
+__device__ __forceinline__ void wait_turn(int consumer) {
+  barrier::block_sync<256>(3 + consumer);
+}
+__device__ __forceinline__ void give_turn(int consumer) {
+  barrier::block_arrive<256>(3 + consumer);
+}
+
+// By one consumer: every second tile of the block. `memory`: the start of shared memory.
+template <class Config, class Epilogue>
+__device__ __forceinline__ void multiply_tiles(const MatmulShared<Config>& shared, unsigned char* memory,
+                                               const TileScheduler<Config>& tiles, int consumer,
+                                               std::int64_t rows, Epilogue& epilogue) {
+  const std::uint32_t results = shared.results(consumer);
+  const MatmulOperands<Config> operands{shared, 0};
+  PipelineStage stage;
+  if (consumer == 1) {
+    stage.skip();
+    give_turn(0);
+  }
+#pragma unroll 1
+  for (int tile = tiles.first() + consumer * tiles.step(); tile < tiles.count(); tile += 2 * tiles.step()) {
+    // What the epilogue loads first is under way while the matmuls are computed.
+    MatmulRows<Config, Epilogue> epilogue_rows(results, consumer, rows, tiles.place(tile), epilogue);
+    MatmulSums<Config> sums;
+    wait_turn(consumer);
+    sums.start(operands, stage, kDepthTiles);
+    stage.skip();
+    if (tile + tiles.step() < tiles.count()) give_turn(1 - consumer);
+    sums.finish(operands, kDepthTiles);
+    // One half of the rows after the other: shared memory has room for half of the results, and the epilogue
+    // gets the registers of sums that are stored.
+    sync_consumer(consumer);  // the results of the tile before have been read
+    sums.store_transposed(results, 0, 2);
+    sync_consumer(consumer);
+    epilogue_rows.run(0);
+    sync_consumer(consumer);
+    sums.store_transposed(results, 1, 2);
+    sync_consumer(consumer);
+    epilogue_rows.run(1);
+    if constexpr (Epilogue::sums > 0) {
+      epilogue_rows.store_sums(reinterpret_cast<float*>(memory + (results - shared.base)));
+    }
+  }
+}
+
+template <class Config, class Epilogue>
+__device__ __forceinline__ void persistent_matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows,
+                                                  Epilogue& epilogue, unsigned char* memory) {
+  const MatmulShared<Config> shared{ptx::shared_address(memory)};
+  const int rank = static_cast<int>(cluster_rank());
+  const int warpgroup = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 128, 0);
+  if (threadIdx.x == 0) {
+    prefetch_map(a);
+    prefetch_map(b);
+    shared.create_barriers();
+  }
+  cluster_sync();
+  wait_for_previous_kernel();
+  launch_next_kernel();
+
+  const TileScheduler<Config> tiles(rows, rank);
+  if (warpgroup < kConsumers) {
+    ptx::grow_registers<consumer_registers(kConsumers)>();
+    multiply_tiles(shared, memory, tiles, warpgroup, rows, epilogue);
+  } else {
+    ptx::shrink_registers<kProducerRegisters>();
+    if (threadIdx.x == kConsumers * 128) copy_tiles(shared, tiles, a, b, rank);
+    __syncwarp();
+  }
+  // A block must stay until its neighbour's copies and arrivals have reached it.
+  cluster_sync();
+}
+
 // c [m,n] = a [m,k] . b on Hopper's tensor cores (sm_90a), for 16-bit storage, with an epilogue of the
-// caller's: c itself is written only if the epilogue writes it.
+// caller's: c itself is written only if the epilogue writes it. Every run gives the same bits.
 //
-// An epilogue is called for every eight consecutive columns of every row, once, with the matmuls rounded to
-// Storage. Its calls run beside the matmuls of the next tile. It is a struct with
+// An epilogue is called for every eight consecutive columns of every row, once, with the matmul rounded to
+// Storage. It is a struct with
 //   static constexpr int sums;   // column sums that it keeps, 0 to 2
 //   struct Operands;             // what a call reads of its row in global memory; may be empty
 //   void begin(int column);      // before a thread's rows of a tile: loads what depends on the column alone
@@ -439,86 +610,29 @@ __device__ __forceinline__ void copy_operands(const MatmulShared<Config>& shared
 //                   const Vector<Storage, 8>& second, const Operands&);
 // and, with sums,
 //   float sum[sums][8];          // of the thread's columns, over the rows of a tile: the calls add to them
-//   float* partials[sums];       // each [tiles of rows, columns]: a row is a tile's sums
+//   float* partials[sums];       // each [matmul_sums_rows, columns]: a row is a tile's sums
 // Of a tensor that the kernel writes, a call reads only the elements that it writes.
+//
+// An epilogue of whole rows (MatmulSchedule::whole_rows), such as a norm, is called `passes` times. Between
+// two passes the threads of a row add up what each has found. Instead of operator() it has
+//   static constexpr int passes;      // 2 or more
+//   static constexpr int reductions;  // sums over the row that a pass asks for, at most; 1 or more
+//   struct Kept;                      // what later passes need of the calls before; may be empty
+//   template <int pass>
+//   void apply(std::int64_t row, int column, const Vector<Storage, 8>& values, const Operands&, Kept&,
+//              const float (&totals)[reductions],  // over the row, of what the pass before found
+//              float (&partial)[reductions]);      // zeros; what these columns add to this pass's
+// and 0 to 3 sums, whose partials lie side by side in one matrix [matmul_sums_rows, sums * n].
 
-// The two warpgroups of a block take turns to multiply, because a parity tells a stage's phase only from the
-// one before: who waits for a stage must know that the other one has begun what lies before.
-__device__ __forceinline__ void wait_turn(int warpgroup) {
-  barrier::block_sync<256>(3 + warpgroup);
-}
-__device__ __forceinline__ void give_turn(int warpgroup) {
-  barrier::block_arrive<256>(3 + warpgroup);
-}
-
-// By one warpgroup: every second tile of the block.
-template <class Config, class Epilogue>
-__device__ __forceinline__ void multiply_tiles(const MatmulShared<Config>& shared, unsigned char* memory,
-                                               const MatmulTiles<Config>& tiles, int warpgroup,
-                                               std::int64_t rows, Epilogue& epilogue) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-  const std::uint32_t results = shared.results(warpgroup);
-  MatmulStage<Config> stage;
-  if (warpgroup == 1) {
-    stage.skip_tile();
-    give_turn(0);
-  }
-#pragma unroll 1
-  for (int tile = tiles.first() + warpgroup * tiles.step(); tile < tiles.count(); tile += 2 * tiles.step()) {
-    // What the epilogue loads first is under way while the matmuls are computed.
-    MatmulRows<Config, Epilogue> epilogue_rows(results, warpgroup, rows, tiles.place(tile), epilogue);
-    MatmulSums<Config> sums;
-    wait_turn(warpgroup);
-    sums.start(shared, stage);
-    stage.skip_tile();
-    if (tile + tiles.step() < tiles.count()) give_turn(1 - warpgroup);
-    sums.finish(shared);
-    // One half of the rows after the other: shared memory has room for half of the results, and the epilogue
-    // gets the registers of sums that are stored.
-    sync_warpgroup(warpgroup);  // the results of the tile before have been read
-    sums.template store<0>(results, warp, lane);
-    sync_warpgroup(warpgroup);
-    epilogue_rows.run(0);
-    sync_warpgroup(warpgroup);
-    sums.template store<1>(results, warp, lane);
-    sync_warpgroup(warpgroup);
-    epilogue_rows.run(1);
-    if constexpr (Epilogue::sums > 0) {
-      epilogue_rows.store_sums(reinterpret_cast<float*>(memory + (results - shared.base)));
-    }
-  }
-}
-
-// Launch: as matmul_launch() says, with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads, 1). a
-// and b are kernel parameters, `const __grid_constant__`, encoded as matmul_map_a() and matmul_map_b() say.
-// It waits for the previous kernel itself. Every run gives the same bits.
+// Launch: matmul_launch(problem, tile), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads,
+// 1). a and b are kernel parameters, `const __grid_constant__`, encoded as matmul_map_a() and matmul_map_b()
+// say. It waits for the previous kernel itself; but where a block has one tile, it loads b before, which no
+// kernel that this one may overlap writes.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows,
                                        Epilogue& epilogue) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
-  const MatmulShared<Config> shared{ptx::shared_address(shared_memory)};
-  const int rank = static_cast<int>(cluster_rank());
-  const int warp = __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / 32, 0);
-  if (threadIdx.x == 0) {
-    prefetch_map(a);
-    prefetch_map(b);
-    shared.create_barriers();
-  }
-  cluster_sync();
-  wait_for_previous_kernel();
-  launch_next_kernel();
-
-  const MatmulTiles<Config> tiles(rows, rank);
-  if (warp < MatmulTile::matmul_warps) {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    multiply_tiles(shared, shared_memory, tiles, warp / 4, rows, epilogue);
-  } else {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-    if (threadIdx.x == MatmulTile::matmul_warps * 32) copy_operands(shared, tiles, a, b, rank);
-    __syncwarp();
-  }
-  // A block must stay until its neighbour's copies and arrivals have reached it.
-  cluster_sync();
+  persistent_matmul<Config>(a, b, rows, epilogue, shared_memory);
 }
 
 }  // namespace matmul_code

@@ -15,15 +15,14 @@ using hydrac::runtime::cuda::tensor_map;
 // matmul = left right^T
 // x = matmul + bias
 // y = act(x)
-// derivative = act'(x)
 // Rows [B,T], columns [F]; reads 0 and writes 2 of [B,T,F].
 // Spec: model.hidden_act.
 struct matmul_gelu_tanh_epilogue {
   static constexpr int sums = 0;  // over the rows, for each column
   struct Operands {};
+  bf16* matmul;
   const bf16* bias;
   bf16* y;
-  bf16* derivative;
   Vector<bf16, 8> bias_in;
 
   __device__ void begin(int f) { load_columns<8>(bias_in, bias + f); }
@@ -31,37 +30,34 @@ struct matmul_gelu_tanh_epilogue {
   __device__ void operator()(std::int64_t r, int f, const Vector<bf16, 8>& matmul_in, const Operands&) {
     const auto first = static_cast<std::uint32_t>(r * F + f);
     float y_out[8];
-    float derivative_out[8];
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const float x = element(matmul_in, j) + element(bias_in, j);
-      const float mul_value = x * x;
-      const float s = sigmoid_of_16_bits(x * fma(mul_value, 0.071354814f, 1.5957692f));
-      const float y_value = x * s;
-      y_out[j] = y_value;
-      derivative_out[j] = fma(fma(-y_value, s, y_value), fma(mul_value, 0.21406445f, 1.5957692f), s);
+      const float matmul_value = element(matmul_in, j);
+      const float x = matmul_value + element(bias_in, j);
+      const float s = sigmoid_of_16_bits(x * fma(x * x, 0.071354814f, 1.5957692f));
+      y_out[j] = x * s;
     }
     store_columns<8>(y + first, y_out);
-    store_columns<8>(derivative + first, derivative_out);
+    store(matmul + first, matmul_in);
   }
 };
 
 static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
     matmul_gelu_tanh_kernel(const __grid_constant__ TensorMap left,   // [B,T,C]
                             const __grid_constant__ TensorMap right,  // [F,C]
+                            bf16* matmul,                             // [B,T,F]
                             const bf16* bias,                         // [F]
-                            bf16* y,                                  // [B,T,F]
-                            bf16* derivative) {                       // [B,T,F]
+                            bf16* y) {                                // [B,T,F]
   using Config = matmul_code::MatmulConfig<F, /*b_transposed=*/true>;
-  matmul_gelu_tanh_epilogue epilogue{.bias = bias, .y = y, .derivative = derivative};
+  matmul_gelu_tanh_epilogue epilogue{.matmul = matmul, .bias = bias, .y = y};
   matmul_code::matmul<Config>(left, right, B * T, epilogue);
 }
 
-void matmul_gelu_tanh(const bf16* left, const bf16* right, const bf16* bias, bf16* y, bf16* derivative,
+void matmul_gelu_tanh(const bf16* left, const bf16* right, bf16* matmul, const bf16* bias, bf16* y,
                       cudaStream_t stream) {
   launch_behind_kernel("matmul_gelu_tanh", matmul_gelu_tanh_kernel, {132, 384, 213248}, stream,
-                       tensor_map(left, {B * T, C, 96, 64}), tensor_map(right, {F, C, 64, 64}), bias, y,
-                       derivative);
+                       tensor_map(left, {B * T, C, 96, 64}), tensor_map(right, {F, C, 64, 64}), matmul, bias,
+                       y);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -13,25 +13,28 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 using hydrac::runtime::cuda::tensor_map;
 
 // d_y = left right
-// d_x = d_y * derivative
+// x = matmul + bias
+// d_x = d_y * act'(x)
 // d_bias = sum over rows of d_x
 // Rows [B,T], columns [F]; reads 1 and writes 1 of [B,T,F].
 // Spec: model.hidden_act.
 struct matmul_gelu_tanh_backward_epilogue {
   static constexpr int sums = 1;  // over the rows, for each column
   struct Operands {
-    Vector<bf16, 8> derivative;
+    Vector<bf16, 8> matmul;
   };
-  const bf16* derivative;
+  const bf16* matmul;
+  const bf16* bias;
   bf16* d_x;
   float* partials[1];
   float sum[1][8];
+  Vector<bf16, 8> bias_in;
 
-  __device__ void begin(int) {}
+  __device__ void begin(int f) { load_columns<8>(bias_in, bias + f); }
   __device__ Operands load(std::int64_t r, int f) const {
     const auto first = static_cast<std::uint32_t>(r * F + f);
     Operands in;
-    load_columns<8>(in.derivative, derivative + first);
+    load_columns<8>(in.matmul, matmul + first);
     return in;
   }
   __device__ void operator()(std::int64_t r, int f, const Vector<bf16, 8>& d_y_in, const Operands& in) {
@@ -39,7 +42,12 @@ struct matmul_gelu_tanh_backward_epilogue {
     float d_x_out[8];
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const float d_x_value = element(d_y_in, j) * element(in.derivative, j);
+      const float x = element(in.matmul, j) + element(bias_in, j);
+      const float mul_value = x * x;
+      const float s = sigmoid_of_16_bits(x * fma(mul_value, 0.071354814f, 1.5957692f));
+      const float mul_value_2 = x * s;
+      const float d_x_value = element(d_y_in, j) * fma(fma(-mul_value_2, s, mul_value_2),
+                                                       fma(mul_value, 0.21406445f, 1.5957692f), s);
       d_x_out[j] = d_x_value;
       sum[0][j] += round_to<bf16>(d_x_value);
     }
@@ -50,19 +58,21 @@ struct matmul_gelu_tanh_backward_epilogue {
 static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
     matmul_gelu_tanh_backward_kernel(const __grid_constant__ TensorMap left,   // [B,T,C]
                                      const __grid_constant__ TensorMap right,  // [C,F]
-                                     const bf16* derivative,                   // [B,T,F]
+                                     const bf16* matmul,                       // [B,T,F]
+                                     const bf16* bias,                         // [F]
                                      bf16* d_x,                                // [B,T,F]
                                      float* workspace) {                       // [342,F]
   using Config = matmul_code::MatmulConfig<F, /*b_transposed=*/false>;
-  matmul_gelu_tanh_backward_epilogue epilogue{.derivative = derivative, .d_x = d_x, .partials = {workspace}};
+  matmul_gelu_tanh_backward_epilogue epilogue{
+      .matmul = matmul, .bias = bias, .d_x = d_x, .partials = {workspace}};
   matmul_code::matmul<Config>(left, right, B * T, epilogue);
 }
 
-void matmul_gelu_tanh_backward(const bf16* left, const bf16* right, const bf16* derivative, bf16* d_x,
-                               float* workspace, cudaStream_t stream) {
+void matmul_gelu_tanh_backward(const bf16* left, const bf16* right, const bf16* matmul, const bf16* bias,
+                               bf16* d_x, float* workspace, cudaStream_t stream) {
   launch_behind_kernel("matmul_gelu_tanh_backward", matmul_gelu_tanh_backward_kernel, {132, 384, 213248},
                        stream, tensor_map(left, {B * T, C, 96, 64}), tensor_map(right, {C, F, 64, 64}),
-                       derivative, d_x, workspace);
+                       matmul, bias, d_x, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

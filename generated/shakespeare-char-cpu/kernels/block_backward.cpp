@@ -84,18 +84,17 @@ void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
   }
 }
 
-// derivative = act'(x)
-// d_x = d_y * derivative
+// d_x = d_y * act'(x)
 // Rows [B,T], columns [F]; reads 2 and writes 1 of [B,T,F].
 // d_x may lie where d_y lies.
 // Spec: model.hidden_act.
-void gelu_backward(const float* x,    // [B,T,F]
-                   const float* d_y,  // [B,T,F]
+void gelu_backward(const float* d_y,  // [B,T,F]
+                   const float* x,    // [B,T,F]
                    float* d_x) {      // [B,T,F]
 #pragma omp parallel for schedule(static)
   for (std::int64_t r = 0; r < B * T; ++r) {
-    const float* x_row = x + r * F;
     const float* d_y_row = d_y + r * F;
+    const float* x_row = x + r * F;
     float* d_x_row = d_x + r * F;
 #pragma omp simd
     for (int f = 0; f < F; ++f) {

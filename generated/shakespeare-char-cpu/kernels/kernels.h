@@ -92,8 +92,8 @@ void layernorm_backward_add_dropout(const float* d_normed,     // [B,T,C]
                                     float* workspace,  // [32,kSums]
                                     int layer);
 
-void gelu_backward(const float* x,    // [B,T,F]
-                   const float* d_y,  // [B,T,F]
+void gelu_backward(const float* d_y,  // [B,T,F]
+                   const float* x,    // [B,T,F]
                    float* d_x)        // [B,T,F]
     ;
 

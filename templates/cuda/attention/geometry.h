@@ -36,6 +36,7 @@ struct AttentionProblem {
   // A sequence holds several. The gradients are then the pair's: the kernels of Hopper that make all three at
   // once know one document a sequence.
   bool has_documents = false;
+  int multiprocessors = kHopper.multiprocessors;  // that launches are planned for
 };
 
 // How one block of threads works: it owns warps * 16 * row_tiles rows (queries, or keys in key_gradients) and
@@ -88,8 +89,6 @@ HYDRAC_FN constexpr int attention_row_bytes(AttentionFamily family, int head_dim
 
 // The tiles of attention_gradients: blocks of keys, tiles of queries, and the head dimension it is made for.
 inline constexpr int kGradientRows = 128, kGradientColumns = 64, kGradientDim = 64;
-// It has a block on each multiprocessor of the largest Hopper.
-inline constexpr int kGradientBlocks = kHopper.multiprocessors;
 
 // Query tiles of one head: both halves of a block's keys have one, even past the sequence.
 HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
@@ -120,7 +119,7 @@ HYDRAC_FN constexpr int head_score_tiles(int tiles, bool causal) {
 // of 67, with dropout 52 of 92; B32 H4 T64: 6.6 of 9.0), but of few longer heads, which leave
 // multiprocessors idle, the pair's smaller blocks are faster (32 heads of 256: 12.8 us, not 15.8).
 HYDRAC_FN constexpr bool attention_owns_heads(const AttentionProblem& p) {
-  const bool fills = p.tokens <= 128 || p.batch * p.heads >= kGradientBlocks / 2;
+  const bool fills = p.tokens <= 128 || p.batch * p.heads >= p.multiprocessors / 2;
   return attention_family(p) == AttentionFamily::hopper && p.head_dim == kGradientDim && !p.has_documents &&
          p.heads == p.kv_heads && p.tokens <= (p.causal ? 256 : 192) && fills;
 }
@@ -131,7 +130,7 @@ HYDRAC_FN constexpr bool attention_fuses_gradients(const AttentionProblem& p) {
   if (attention_owns_heads(p) || p.has_documents) return false;
   if (attention_family(p) != AttentionFamily::hopper || p.head_dim != kGradientDim) return false;
   return p.tokens >= (p.has_dropout ? 256 : 512) &&
-         p.batch * p.kv_heads * ((p.tokens + kGradientRows - 1) / kGradientRows) >= kGradientBlocks;
+         p.batch * p.kv_heads * ((p.tokens + kGradientRows - 1) / kGradientRows) >= p.multiprocessors;
 }
 
 namespace detail {
@@ -264,7 +263,7 @@ HYDRAC_FN constexpr AttentionLaunch attention_launch(const AttentionProblem& p, 
   const bool owns_keys = kernel == AttentionKernel::key_gradients || kernel == AttentionKernel::gradients;
   const std::int64_t blocks = owns_heads ? 1 : (p.tokens + tile.rows() - 1) / tile.rows();
   const std::int64_t all = p.batch * (owns_keys ? p.kv_heads : p.heads) * blocks * tile.parts;
-  const std::int64_t at_once = static_cast<std::int64_t>(kGradientBlocks) * tile.blocks_per_sm;
+  const std::int64_t at_once = static_cast<std::int64_t>(p.multiprocessors) * tile.blocks_per_sm;
   return {static_cast<unsigned>(takes_pieces && all > at_once ? at_once : all),
           attention_threads(tile, kernel), tile.blocks_per_sm, attention_shared_bytes(p, kernel, tile)};
 }

@@ -18,21 +18,25 @@ struct MatmulConfig {
   static constexpr bool paired = paired_;
   static constexpr MatmulTile tile = tile_;
 
-  static constexpr int columns = paired ? n / 2 : n;                         // of the epilogue
-  static constexpr int half_columns = tile.columns / 2;                      // of a tile of b
-  static constexpr int half_distance = paired ? n / 2 : half_columns;        // from half to half, in b
-  static constexpr int tile_columns = paired ? half_columns : tile.columns;  // of the epilogue
+  static constexpr int columns = paired ? n / 2 : n;                                 // of the epilogue
+  static constexpr int tile_columns = paired ? tile.columns() / 2 : tile.columns();  // of the epilogue
   static constexpr int column_tiles = (columns + tile_columns - 1) / tile_columns;
+  static constexpr int depth_tiles = (k + tile.depth - 1) / tile.depth;
+  // Stages are filled more than once.
+  static constexpr bool is_ring = tile.is_persistent() || depth_tiles > tile.stages;
+
+  // Columns of the epilogue in the panels of one consumer.
+  static constexpr int consumer_columns = tile.consumer_panels() * tile.panel_columns / (paired ? 2 : 1);
+  // From panel to panel, in b: those of a paired tile are its two sides.
+  static constexpr int panel_distance = paired ? n / 2 : tile.panel_columns;
+
   // The blocks of a cluster lie side by side and share their rows of a, or, where that would leave one
   // without columns, one below the other and share their columns of b.
-  static constexpr bool side_by_side = column_tiles % tile.cluster == 0;
-  static constexpr int cluster_columns = side_by_side ? tile.cluster : 1;  // in tiles
-  static constexpr int cluster_rows = tile.cluster / cluster_columns;
-  static constexpr int depth_tiles = (k + tile.depth - 1) / tile.depth;
-
-  static constexpr int a_bytes = tile.rows * tile.depth * 2;
-  static constexpr int half_b_bytes = half_columns * tile.depth * 2;
-  static constexpr int result_row_bytes = tile.columns * 2;
+  static constexpr int a_sharers =
+      tile.is_persistent() && column_tiles % tile.cluster == 0 ? tile.cluster : 1;
+  static constexpr int b_sharers = tile.cluster / a_sharers;
+  // No other block reads the rows of a.
+  static constexpr bool reads_a_once = tile.schedule == MatmulSchedule::whole_rows;
 };
 
 }  // namespace hydrac::cuda

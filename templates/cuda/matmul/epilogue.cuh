@@ -1,29 +1,31 @@
-// A warpgroup's epilogue of one tile.
+// The epilogue of a consumer warpgroup: the caller's struct (cuda/matmul/matmul.cuh) over rows of one tile.
 #pragma once
 #include "cuda/matmul/shared.cuh"
-#include "cuda/matmul/tiles.cuh"
+#include "cuda/matmul/tile_scheduler.cuh"
 #include "cuda/ptx.cuh"
+#include "cuda/vector.cuh"
 
 namespace hydrac::cuda {
 
-// The warpgroup's threads meet.
-__device__ __forceinline__ void sync_warpgroup(int warpgroup) {
-  barrier::block_sync<128>(1 + warpgroup);
+// Among the threads of one consumer.
+__device__ __forceinline__ void sync_consumer(int consumer) {
+  barrier::block_sync<128>(1 + consumer);
 }
 
-// A thread has the same eight columns in all rows of a tile that it takes, and takes every kGroups-th row.
+// A thread has the same eight columns in all rows of the tile that it takes, and takes every kGroups-th row.
+// `place`: of the consumer's columns.
 template <class Config, class Epilogue>
 class MatmulRows {
  public:
-  __device__ __forceinline__ MatmulRows(std::uint32_t results, int warpgroup, std::int64_t rows,
+  __device__ __forceinline__ MatmulRows(std::uint32_t results, int consumer, std::int64_t rows,
                                         const MatmulPlace& place, Epilogue& epilogue)
-      : results_(results), warpgroup_(warpgroup), place_(place), epilogue_(epilogue) {
+      : results_(results), consumer_(consumer), place_(place), epilogue_(epilogue) {
     const std::int64_t below = rows - place.row - group_;
     left_ = column() >= Config::columns || below < 0 ? 0
             : below >= Config::tile.rows             ? Config::tile.rows
                                                      : static_cast<int>(below);
     has_rows_ = place.row < rows;
-    whole_ = place.row + Config::tile.rows <= rows && place.column + Config::tile_columns <= Config::columns;
+    whole_ = place.row + Config::tile.rows <= rows && place.column + kColumns <= Config::columns;
     epilogue_.begin(column() < Config::columns ? column() : 0);
     if constexpr (Epilogue::sums > 0) {
 #pragma unroll
@@ -38,9 +40,9 @@ class MatmulRows {
     }
   }
 
-  // The rows of one half of the tile, part 0 or 1, whose results are there.
+  // The rows of one part of the tile, whose results are there.
   __device__ __forceinline__ void run(int part) {
-    const int first = part * (kSteps / 2), end = first + kSteps / 2;
+    const int first = part * kPartSteps, end = first + kPartSteps;
     if (whole_) {
 #pragma unroll 1
       for (int from = first; from < end; from += kAhead) {
@@ -51,12 +53,14 @@ class MatmulRows {
           read(values[i], from + i - first);
           operands[i] = __builtin_bit_cast(Padded, ahead_[i]).operands;
         }
-        // The last turn loads its last row again: behind a condition the compiler would put all loads, the
-        // other turns' too, below the arithmetic.
+        // The last iteration loads its last row again: behind a condition the compiler would put all loads,
+        // the other iterations' too, below the arithmetic.
+        if constexpr (kAhead < kSteps) {
 #pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
-          const int next = from + kAhead + i;
-          ahead_[i] = load(next < kSteps ? next : kSteps - 1);
+          for (int i = 0; i < kAhead; ++i) {
+            const int next = from + kAhead + i;
+            ahead_[i] = load(next < kSteps ? next : kSteps - 1);
+          }
         }
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) call(from + i, values[i], operands[i]);
@@ -76,18 +80,17 @@ class MatmulRows {
   __device__ __forceinline__ void store_sums(float* exchange) const {
 #pragma unroll
     for (int s = 0; s < Epilogue::sums; ++s) {
-      sync_warpgroup(warpgroup_);
+      sync_consumer(consumer_);
       const float(&sum)[8] = epilogue_.sum[s];
-      float* const mine = exchange + group_ * Config::tile_columns + lane_ * 8;
+      float* const mine = exchange + group_ * kColumns + lane_ * 8;
       store(mine, Vector<float, 4>{sum[0], sum[1], sum[2], sum[3]});
       store(mine + 4, Vector<float, 4>{sum[4], sum[5], sum[6], sum[7]});
-      sync_warpgroup(warpgroup_);
+      sync_consumer(consumer_);
       const int column = place_.column + thread_;
-      if (has_rows_ && thread_ < Config::tile_columns && column < Config::columns) {
+      if (has_rows_ && thread_ < kColumns && column < Config::columns) {
         float total = 0.0f;
 #pragma unroll
-        for (int group = 0; group < kGroups; ++group)
-          total += exchange[group * Config::tile_columns + thread_];
+        for (int group = 0; group < kGroups; ++group) total += exchange[group * kColumns + thread_];
         epilogue_.partials[s][place_.row / Config::tile.rows * std::int64_t{Config::columns} + column] =
             total;
       }
@@ -106,11 +109,13 @@ class MatmulRows {
     std::uint32_t at[sizeof(Padded) / 4];
   };
   static constexpr int kSides = Config::paired ? 2 : 1;
-  static constexpr int kLanes = Config::tile_columns / 8;     // threads of a row
-  static constexpr int kGroups = 128 / kLanes;                // rows at a time
-  static constexpr int kSteps = Config::tile.rows / kGroups;  // rows of a thread
-  static constexpr int kAhead = kSteps / 2 % 4 == 0 ? 4 : 3;  // rows whose operands are under way
-  static_assert(kSteps / 2 % kAhead == 0 && kGroups % 8 == 0);
+  static constexpr int kColumns = Config::consumer_columns;
+  static constexpr int kLanes = kColumns / 8;                       // threads of a row
+  static constexpr int kGroups = 128 / kLanes;                      // rows at a time
+  static constexpr int kSteps = Config::tile.rows / kGroups;        // rows of a thread
+  static constexpr int kPartSteps = kSteps / Config::tile.parts();  // of which results are there at once
+  static constexpr int kAhead = kPartSteps % 4 == 0 ? 4 : 3;        // rows whose operands are under way
+  static_assert(kPartSteps % kAhead == 0 && kGroups % 8 == 0);
 
   __device__ __forceinline__ int column() const {
     return place_.column + lane_ * 8;
@@ -126,8 +131,8 @@ class MatmulRows {
     return __builtin_bit_cast(Words, Padded{epilogue_.load(row(step), column())});
   }
   __device__ __forceinline__ void read(Values (&values)[kSides], int step) const {
-    const std::uint32_t from =
-        results_ + (group_ + step * kGroups) * Config::result_row_bytes + (lane_ ^ group_ % 8) * 16;
+    const std::uint32_t from = results_ + (group_ + step * kGroups) * MatmulShared<Config>::result_row_bytes +
+                               (lane_ ^ group_ % 8) * 16;
 #pragma unroll
     for (int side = 0; side < kSides; ++side) {
       values[side] = __builtin_bit_cast(Values, ptx::load_shared<4>(from + side * 128));
@@ -144,7 +149,7 @@ class MatmulRows {
   const int thread_ = static_cast<int>(threadIdx.x) % 128;
   const int lane_ = thread_ % kLanes, group_ = thread_ / kLanes;
   const std::uint32_t results_;
-  const int warpgroup_;
+  const int consumer_;
   const MatmulPlace place_;
   Epilogue& epilogue_;
   int left_;       // rows from this thread's first to the end

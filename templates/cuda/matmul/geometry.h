@@ -1,107 +1,129 @@
-// Which matmuls the matmul kernel computes and how it is launched: constexpr functions that the
-// compiler calls to plan launches and that the kernel calls to size its tiles, so that the two cannot
-// disagree. Plain C++; no CUDA.
+// Which matmuls the kernels of cuda/matmul/matmul.cuh compute, on which tiles, and how they are launched:
+// constexpr functions that the compiler calls to plan launches and that kernels and tests check. Plain C++;
+// no CUDA. What pays was measured on an H200, in CUDA graphs (tests/gpu/matmul_bench.cu) and in whole steps.
 #pragma once
-#include <cstdint>
-
-#include "cuda/chip.h"
-#include "cuda/matmul/tile.h"
+#include "cuda/matmul/problem.h"
 
 namespace hydrac::cuda {
 
-// c [m,n] = a [m,k] . b for 16-bit storage, handed to an epilogue eight columns at a time.
-struct MatmulProblem {
-  Chip chip;
-  bool is_bf16;  // or f16
-  // The columns of k are contiguous in a. In b they are if it is [n,k], the weight of y = x w^T; the other
-  // layout is [k,n], of d_x = d_y w.
-  bool b_transposed;
-  std::int64_t m, n, k;
-  bool paired;  // the epilogue takes columns c and c + n / 2 together
-  int sums;     // of the epilogue's columns, each over all rows
-  // Of an elementwise epilogue (cuda/stationary_matmul/stationary_matmul.cuh): the matrices that it writes.
-  // 0: it is none.
-  int matrices = 0;
-};
-
-struct MatmulLaunch {
-  unsigned grid;  // in x; y and z are 1; a multiple of `cluster`
-  int threads;
-  int cluster;                 // blocks in x
-  int blocks_per_sm;           // what registers are limited for
-  std::uint64_t shared_bytes;  // dynamic; over 48 KiB needs the function attribute
-};
-
-// One operand for cuTensorMapEncodeTiled: a matrix of 16-bit elements, 128-byte swizzled, zeros outside. The
-// first dimension is the contiguous one.
-struct MatmulMap {
-  std::int64_t size[2];    // elements
-  std::int64_t row_bytes;  // from a row to the next
-  int box[2];              // elements that one copy moves
-};
-
-HYDRAC_FN constexpr bool matmul_supports(const MatmulProblem& p) {
-  const std::int64_t unit = p.paired ? 16 : 8;  // 16 bytes of each row that is accessed
-  return p.chip.capability == 90 && p.m > 0 && p.n > 0 && p.k > 0 && p.n % unit == 0 && p.k % 8 == 0 &&
-         p.sums >= 0 && p.sums <= 2;
-}
-
-// Columns for which the epilogue is called.
-HYDRAC_FN constexpr std::int64_t matmul_columns(const MatmulProblem& p) {
-  return p.paired ? p.n / 2 : p.n;
-}
-
 namespace detail {
 
-HYDRAC_FN constexpr std::int64_t matmul_tiles(const MatmulProblem& p, int rows) {
-  return (p.m + rows - 1) / rows * ((p.n + MatmulTile::columns - 1) / MatmulTile::columns);
+// Tiles of that size.
+HYDRAC_FN constexpr std::int64_t matmul_tiles(const MatmulProblem& p, int rows, int columns) {
+  return tiles_of(p.m, rows) * tiles_of(p.n, columns);
+}
+
+// Panels of one row of tiles, so many that a multiprocessor has one tile.
+HYDRAC_FN constexpr std::int64_t one_tile_panels(const MatmulProblem& p) {
+  return tiles_of(matmul_tiles(p, 64, MatmulTile::panel_columns), p.chip.multiprocessors);
 }
 
 }  // namespace detail
 
-// High tiles read the operands less often; low ones leave fewer multiprocessors of small matmuls without
-// work.
-HYDRAC_FN constexpr MatmulTile matmul_tile(const MatmulProblem& p) {
-  const bool high = detail::matmul_tiles(p, 192) >= 2 * p.chip.multiprocessors;
-  return high ? MatmulTile{192, 4} : MatmulTile{128, 5};
+HYDRAC_FN constexpr bool matmul_supports(const MatmulProblem& p, MatmulSchedule schedule) {
+  const std::int64_t unit = p.paired ? 16 : 8;  // 16 bytes of each row that is accessed
+  if (p.chip.capability != 90 || p.m <= 0 || p.n <= 0 || p.k <= 0 || p.n % unit != 0 || p.k % 8 != 0 ||
+      p.sums < 0)
+    return false;
+  switch (schedule) {
+    case MatmulSchedule::persistent:
+      return p.sums <= 2;
+    case MatmulSchedule::one_tile:
+      return p.sums <= 2 && !p.paired;
+    case MatmulSchedule::whole_rows:
+      return p.sums <= 3 && !p.paired && (p.n == 256 || p.n == 384);
+  }
+  return false;
 }
 
-// Whether the matmul with its epilogue is faster than a library's matmul and a kernel behind it, as
-// measured on an H200 (tests/gpu/matmul_bench.cu): forward by 15 to 45% from [2048,1024] on, gradients by 22
-// to 33% from [16384,1536] on. Smaller gradients are the small matmul's or have no pointwise reader; fewer
-// rows (generated text's) were not measured.
-HYDRAC_FN constexpr bool matmul_pays(const MatmulProblem& p) {
-  return matmul_supports(p) && p.m >= 2048 && detail::matmul_tiles(p, 128) >= (p.b_transposed ? 128 : 1536);
+// `problem` is supported.
+HYDRAC_FN constexpr MatmulTile matmul_tile(const MatmulProblem& p, MatmulSchedule schedule) {
+  MatmulTile tile{schedule, 64, 1, 1};
+  const std::int64_t depth_tiles = tiles_of(p.k, MatmulTile::depth);
+  switch (schedule) {
+    // High tiles read the operands less often; low ones leave fewer multiprocessors of small matmuls without
+    // work.
+    case MatmulSchedule::persistent:
+      tile.panels = 2, tile.cluster = 2;
+      tile.rows = detail::matmul_tiles(p, 192, tile.columns()) >= 2 * p.chip.multiprocessors ? 192 : 128;
+      tile.stages = tile.rows == 192 ? 4 : 5;
+      break;
+    // All of k is on its way at once where 192 KiB of shared memory suffice for it, and 128 KiB else: more
+    // stages than that are not refilled sooner, and leave the next kernel's blocks no room.
+    case MatmulSchedule::one_tile: {
+      const std::int64_t wanted = detail::one_tile_panels(p);
+      tile.panels = static_cast<int>(wanted < 4 ? wanted : 4);
+      const std::int64_t all = (192 << 10) / tile.stage_bytes();
+      tile.stages = static_cast<int>(depth_tiles <= all ? depth_tiles : (128 << 10) / tile.stage_bytes());
+      break;
+    }
+    // Operands are read seldom, with as many stages as there is room for.
+    case MatmulSchedule::whole_rows:
+      tile.rows = 128, tile.panels = static_cast<int>(p.n / MatmulTile::panel_columns), tile.cluster = 2;
+      tile.stages = (200 << 10) / tile.stage_bytes();
+      break;
+  }
+  return tile;
 }
 
-// Rows of the workspace [rows, matmul_columns] of each column sum: every tile of rows leaves one.
-HYDRAC_FN constexpr std::int64_t matmul_sums_rows(const MatmulProblem& p) {
-  const int rows = matmul_tile(p).rows;
-  return (p.m + rows - 1) / rows;
+// Whether the matmul with its epilogue is faster than a library's matmul and a kernel behind it. Fewer rows
+// are those of generated text, and were not measured.
+HYDRAC_FN constexpr bool matmul_pays(const MatmulProblem& p, MatmulSchedule schedule) {
+  if (!matmul_supports(p, schedule)) return false;
+  const int sms = p.chip.multiprocessors;
+  switch (schedule) {
+    // Forward by 15 to 45% where nearly all multiprocessors have a tile, gradients by 22 to 33% from 12 tiles
+    // each on. Smaller gradients are one_tile's or have no pointwise reader.
+    case MatmulSchedule::persistent: {
+      const std::int64_t tiles = detail::matmul_tiles(p, 128, 128);
+      return p.m >= 2048 && (p.b_transposed ? tiles * 32 >= sms * 31 : tiles * 2 >= sms * 23);
+    }
+    // With an epilogue or without, by 8 to 20% where a multiprocessor has one tile and that copies no more
+    // than 288 KiB of operands; of [2048,256] with k = 1024 as fast, and the kernel behind it can begin
+    // early.
+    case MatmulSchedule::one_tile: {
+      const std::int64_t panels = detail::one_tile_panels(p);
+      return p.m >= 2048 && panels <= 4 && panels <= tiles_of(p.n, MatmulTile::panel_columns) &&
+             (panels + 1) * 64 * p.k * 2 <= 288 << 10;
+    }
+    // 2% of a step of char-small, where waves of blocks leave few multiprocessors without one. A longer k
+    // hides less of the epilogue than a library's matmul gains, and column sums are more than registers hold.
+    case MatmulSchedule::whole_rows: {
+      const std::int64_t blocks = tiles_of(p.m, 128), places = tiles_of(blocks, sms) * sms;
+      return p.m >= 1024 && p.k <= 1536 && p.sums == 0 && blocks * 8 >= places * 7;
+    }
+  }
+  return false;
 }
 
-HYDRAC_FN constexpr MatmulLaunch matmul_launch(const MatmulProblem& p) {
-  const MatmulTile tile = matmul_tile(p);
-  constexpr int cluster = MatmulTile::cluster;
-  const std::int64_t across = (p.n + MatmulTile::columns - 1) / MatmulTile::columns;
-  const std::int64_t down = (p.m + tile.rows - 1) / tile.rows;
-  const std::int64_t clusters =
-      across % cluster == 0 ? down * (across / cluster) : (down + cluster - 1) / cluster * across;
-  const std::int64_t most = p.chip.multiprocessors / cluster;
-  return {static_cast<unsigned>((clusters < most ? clusters : most) * cluster), MatmulTile::threads, cluster,
-          1, static_cast<std::uint64_t>(tile.shared_bytes())};
+HYDRAC_FN constexpr MatmulLaunch matmul_launch(const MatmulProblem& p, const MatmulTile& tile) {
+  const std::int64_t across = tiles_of(p.n, tile.columns()), down = tiles_of(p.m, tile.rows);
+  const bool side_by_side = tile.is_persistent() && across % tile.cluster == 0;
+  std::int64_t clusters =
+      side_by_side ? down * (across / tile.cluster) : tiles_of(down, tile.cluster) * across;
+  const std::int64_t most = p.chip.multiprocessors / tile.cluster;
+  if (tile.is_persistent() && clusters > most) clusters = most;
+  return {static_cast<unsigned>(clusters * tile.cluster), tile.threads(), tile.cluster,
+          static_cast<std::uint64_t>(tile.shared_bytes())};
 }
 
-// A cluster's blocks copy a share of the rows each, for all of them.
-HYDRAC_FN constexpr MatmulMap matmul_map_a(const MatmulProblem& p) {
-  return {{p.k, p.m}, p.k * 2, {MatmulTile::depth, matmul_tile(p).rows / MatmulTile::cluster}};
+// Rows of the workspace of each column sum: every tile of rows leaves one, or, of whole rows, every block.
+HYDRAC_FN constexpr std::int64_t matmul_sums_rows(const MatmulProblem& p, const MatmulTile& tile) {
+  if (tile.schedule == MatmulSchedule::whole_rows) return matmul_launch(p, tile).grid;
+  return tiles_of(p.m, tile.rows);
 }
 
-// Halves of a tile's columns come in copies of their own: they are the two sides of a paired matmul.
+// The blocks of a persistent cluster that lie side by side copy a share of the rows each, for all of them.
+HYDRAC_FN constexpr MatmulMap matmul_map_a(const MatmulProblem& p, const MatmulTile& tile) {
+  const bool shares = tile.is_persistent() && tiles_of(p.n, tile.columns()) % tile.cluster == 0;
+  return {{p.k, p.m}, {MatmulTile::depth, shares ? tile.rows / tile.cluster : tile.rows}};
+}
+
+// A panel.
 HYDRAC_FN constexpr MatmulMap matmul_map_b(const MatmulProblem& p) {
-  constexpr int half = MatmulTile::columns / 2;
-  if (p.b_transposed) return {{p.k, p.n}, p.k * 2, {MatmulTile::depth, half}};
-  return {{p.n, p.k}, p.n * 2, {half, MatmulTile::depth}};
+  constexpr int depth = MatmulTile::depth, columns = MatmulTile::panel_columns;
+  if (p.b_transposed) return {{p.k, p.n}, {depth, columns}};
+  return {{p.n, p.k}, {columns, depth}};
 }
 
 }  // namespace hydrac::cuda

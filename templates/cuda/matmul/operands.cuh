@@ -1,68 +1,97 @@
-// The thread of a matmul's block that starts the copies of operands to shared memory.
+// The producer of a matmul's block: the thread that starts the copies of operands to shared memory.
 #pragma once
 #include "cuda/matmul/shared.cuh"
-#include "cuda/matmul/tiles.cuh"
+#include "cuda/matmul/tile_scheduler.cuh"
+#include "cuda/previous_kernel.cuh"
 #include "cuda/tensor_copy.cuh"
 
 namespace hydrac::cuda {
 
-// Copies the map's box at (x, y) to this block, or to the same place of both blocks of the cluster.
-template <bool to_both>
+// Copies the map's box at (x, y) to this block, or to the same place of all `blocks` of the cluster.
+template <int blocks>
 __device__ __forceinline__ void copy_operand(std::uint32_t to, const TensorMap& map, int x, int y,
                                              std::uint32_t full) {
-  if constexpr (to_both) {
-    copy_box_to(3, to, map, x, y, full);
+  if constexpr (blocks > 1) {
+    copy_box_to((1 << blocks) - 1, to, map, x, y, full);
   } else {
     copy_box(to, map, x, y, full);
   }
 }
 
-// What arrives in one stage: halves of a's rows and of b's columns.
+// One tile's copies to a stage, from `depth` of k on. Of an operand that several blocks have in common, block
+// `rank` brings its share, to all of them.
 template <class Config>
-struct MatmulStageCopies {
+struct OperandCopies {
   const TensorMap &map_a, &map_b;
-  std::uint32_t to_a, to_b, full;
-  int row, column, depth;
+  MatmulShared<Config> shared;
+  MatmulPlace place;
+  int rank;
 
-  template <bool to_both>
-  __device__ __forceinline__ void a(int half) const {
-    copy_operand<to_both>(to_a + half * (Config::a_bytes / 2), map_a, depth,
-                          row + half * (Config::tile.rows / 2), full);
+  __device__ __forceinline__ void a(int stage, int depth) const {
+    constexpr int rows = Config::tile.rows / Config::a_sharers;
+    const int first = Config::a_sharers > 1 ? rank * rows : 0;
+    const std::uint32_t to = shared.a(stage) + first * (MatmulTile::depth * 2);
+    if constexpr (Config::reads_a_once) {
+      copy_box_once(to, map_a, depth, place.row, shared.pipeline().full(stage));
+    } else {
+      copy_operand<Config::a_sharers>(to, map_a, depth, place.row + first, shared.pipeline().full(stage));
+    }
   }
-  template <bool to_both>
-  __device__ __forceinline__ void b(int half) const {
-    const int first = column + half * Config::half_distance;
-    copy_operand<to_both>(to_b + half * Config::half_b_bytes, map_b, Config::b_transposed ? depth : first,
-                          Config::b_transposed ? first : depth, full);
+  __device__ __forceinline__ void b(int stage, int depth) const {
+    constexpr int share = Config::tile.panels / Config::b_sharers;
+#pragma unroll
+    for (int i = 0; i < share; ++i) {
+      const int panel = Config::b_sharers > 1 ? rank * share + i : i;
+      const int column = place.column + panel * Config::panel_distance;
+      copy_operand<Config::b_sharers>(shared.b(stage, panel), map_b, Config::b_transposed ? depth : column,
+                                      Config::b_transposed ? column : depth, shared.pipeline().full(stage));
+    }
   }
 };
 
-// By one thread: all tiles of the block, as far ahead as there are stages. Of the operand that a cluster's
-// blocks have in common each brings one half, for both.
+// By one thread: all tiles of a persistent block, as far ahead as there are stages.
 template <class Config>
-__device__ __forceinline__ void copy_operands(const MatmulShared<Config>& shared,
-                                              const MatmulTiles<Config>& tiles, const TensorMap& a,
-                                              const TensorMap& b, int rank) {
-  MatmulStage<Config> stage;
+__device__ __forceinline__ void copy_tiles(const MatmulShared<Config>& shared,
+                                           const TileScheduler<Config>& tiles, const TensorMap& a,
+                                           const TensorMap& b, int rank) {
+  PipelineStage<Config::tile.stages> stage;
 #pragma unroll 1
   for (int tile = tiles.first(); tile < tiles.count(); tile += tiles.step()) {
-    const MatmulPlace place = tiles.place(tile);
+    const OperandCopies<Config> copies{a, b, shared, tiles.place(tile), rank};
 #pragma unroll 1
     for (int k = 0; k < Config::depth_tiles; ++k, stage.advance()) {
-      const std::uint32_t full = shared.full(stage.index);
-      barrier::wait_patiently(shared.empty(stage.index), stage.parity ^ 1);
-      barrier::expect(full, Config::tile.stage_bytes());
-      const MatmulStageCopies<Config> copies{a,    b,         shared.a(stage.index), shared.b(stage.index),
-                                             full, place.row, place.column,          k * MatmulTile::depth};
-      if constexpr (Config::side_by_side) {
-        copies.template a<true>(rank);
-        copies.template b<false>(0);
-        copies.template b<false>(1);
-      } else {
-        copies.template a<false>(0);
-        copies.template a<false>(1);
-        copies.template b<true>(rank);
-      }
+      shared.pipeline().begin_fill(stage, Config::tile.stage_bytes());
+      copies.a(stage.index, k * MatmulTile::depth);
+      copies.b(stage.index, k * MatmulTile::depth);
+    }
+  }
+}
+
+// By one thread: the only tile of block `rank` of a cluster. No kernel before this one writes b, so that the
+// prologue loads as many stages of it as there are before it waits for that kernel.
+template <class Config>
+__device__ __forceinline__ void copy_tile(const MatmulShared<Config>& shared, const TensorMap& a,
+                                          const TensorMap& b, const MatmulPlace& place, int rank) {
+  constexpr int depth = MatmulTile::depth, bytes = Config::tile.stage_bytes();
+  constexpr int first = Config::is_ring ? Config::tile.stages : Config::depth_tiles;
+  const OperandCopies<Config> copies{a, b, shared, place, rank};
+#pragma unroll 1
+  for (int k = 0; k < first; ++k) {
+    barrier::expect(shared.pipeline().full(k), bytes);
+    copies.b(k, k * depth);
+  }
+  wait_for_previous_kernel();
+  launch_next_kernel();
+#pragma unroll 1
+  for (int k = 0; k < first; ++k) copies.a(k, k * depth);
+  if constexpr (Config::is_ring) {
+    PipelineStage<Config::tile.stages> stage;
+    stage.parity = 1;  // the second time around
+#pragma unroll 1
+    for (int k = first; k < Config::depth_tiles; ++k, stage.advance()) {
+      shared.pipeline().begin_fill(stage, bytes);
+      copies.a(stage.index, k * depth);
+      copies.b(stage.index, k * depth);
     }
   }
 }

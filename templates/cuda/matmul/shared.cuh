@@ -1,59 +1,63 @@
 // Shared memory of a matmul's block.
 #pragma once
-#include "cuda/barrier.cuh"
 #include "cuda/matmul/config.cuh"
+#include "cuda/matmul/pipeline.cuh"
 
 namespace hydrac::cuda {
 
-// Stages of operands, rows of a before columns of b; each warpgroup's results on their way to the epilogue;
-// barriers. Operands are rows of 128 bytes, swizzled. Results are rows of the tile, whose 16-byte chunks are
+// Stages of operands, rows of a before panels of b; results on their way to the epilogue; barriers. Operands
+// are rows of 128 bytes, swizzled. A consumer's results are rows of its panels, whose 16-byte chunks are
 // permuted by the row so that both sides touch all banks once.
-template <class Config>
+template <class Config_>
 struct MatmulShared {
+  using Config = Config_;
   static constexpr int stages = Config::tile.stages;
+  static constexpr int result_row_bytes = Config::tile.consumer_panels() * 128;
   std::uint32_t base;
 
   __device__ __forceinline__ std::uint32_t a(int stage) const {
     return base + stage * Config::tile.stage_bytes();
   }
-  __device__ __forceinline__ std::uint32_t b(int stage) const { return a(stage) + Config::a_bytes; }
-  __device__ __forceinline__ std::uint32_t results(int warpgroup) const {
-    return a(stages) + warpgroup * Config::tile.result_bytes();
+  __device__ __forceinline__ std::uint32_t b(int stage, int panel) const {
+    return a(stage) + Config::tile.a_bytes() + panel * MatmulTile::panel_bytes;
+  }
+  // A consumer that has one panel leaves its results in that of the first stage, when it is done with all
+  // stages; where rows are whole, all consumers must be.
+  __device__ __forceinline__ std::uint32_t results(int consumer) const {
+    if constexpr (Config::tile.is_persistent()) {
+      return a(stages) + consumer * Config::tile.result_bytes();
+    } else if constexpr (Config::tile.schedule == MatmulSchedule::one_tile) {
+      return b(0, consumer);
+    } else {
+      return base + consumer * (Config::tile.rows * result_row_bytes);
+    }
+  }
+  // Eight columns of one of the block's whole rows.
+  __device__ __forceinline__ std::uint32_t whole_row(int row, int column) const {
+    constexpr int columns = Config::consumer_columns;
+    return results(column / columns) + row * result_row_bytes + column % columns / 64 * 128 +
+           (column % 64 / 8 ^ row % 8) * 16;
+  }
+  static constexpr int whole_row_bytes = Config::tile.rows * Config::n * 2;  // of all
+
+  __device__ __forceinline__ Pipeline<stages> pipeline() const {
+    return {a(stages) + (Config::tile.is_persistent() ? 2 * Config::tile.result_bytes() : 0)};
   }
 
-  // Of a stage: its copies have arrived; the warpgroups that read it, in all blocks whose copies go there
-  // too, are done.
-  __device__ __forceinline__ std::uint32_t full(int stage) const { return results(2) + stage * 8; }
-  __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(stages + stage); }
-
-  // By one thread.
+  // By one thread. One consumer of a persistent block reads a stage, all consumers of other blocks do; and
+  // those of the blocks that share operands.
   __device__ __forceinline__ void create_barriers() const {
-    for (int stage = 0; stage < stages; ++stage) {
-      barrier::init(full(stage), 1);
-      barrier::init(empty(stage), Config::tile.cluster);
-    }
+    constexpr int readers = Config::tile.is_persistent() ? 1 : Config::tile.consumers();
+    pipeline().create_barriers(readers * Config::tile.cluster);
     barrier::publish();
   }
 
  private:
-  static_assert(2 * stages * 8 <= MatmulTile::barrier_bytes);
-};
-
-// Which stage is next, and the parity of its current phase.
-template <class Config>
-struct MatmulStage {
-  int index = 0;
-  std::uint32_t parity = 0;
-
-  __device__ __forceinline__ void advance() {
-    if (++index == Config::tile.stages) index = 0, parity ^= 1;
-  }
-  // Over the stages of a whole tile.
-  __device__ __forceinline__ void skip_tile() {
-    index += Config::depth_tiles % Config::tile.stages;
-    parity ^= Config::depth_tiles / Config::tile.stages % 2;
-    if (index >= Config::tile.stages) index -= Config::tile.stages, parity ^= 1;
-  }
+  static_assert(Pipeline<stages>::bytes <= MatmulTile::barrier_bytes);
+  static_assert(Config::tile.schedule != MatmulSchedule::one_tile ||
+                Config::tile.rows * result_row_bytes <= MatmulTile::panel_bytes);
+  static_assert(Config::tile.schedule != MatmulSchedule::whole_rows ||
+                whole_row_bytes < stages * Config::tile.stage_bytes());
 };
 
 }  // namespace hydrac::cuda

@@ -9,7 +9,6 @@
 #include "hydrac/random.h"
 #include "ir/evaluate.h"
 #include "ops/dropout.h"
-#include "passes/weight_gradients_problem.h"
 
 namespace hydrac::test {
 
@@ -94,35 +93,12 @@ void Interpreter::run(const ir::Node& node, int layer, int iteration) {
   }
   if (node.op == "weight_gradients") {
     for (const ir::Node& matmul : matmuls_of(node)) run_gemm(matmul, layer, iteration);
-    return sum_squares(node, layer);
+    return;
   }
   if (node.op == "attention") return run_attention(node, layer);
   if (node.op == "attention_backward") return run_attention_backward(node, layer);
   if (node.op == "embedding_backward") return run_embedding_backward(node, layer);
   throw std::logic_error("the interpreter does not know " + node.op);
-}
-
-// The last output of a "weight_gradients" that has one more than matmuls: of each piece of the gradients the
-// sum of squares, by the kernel of the only GPUs that it is for.
-void Interpreter::sum_squares(const ir::Node& node, int layer) {
-  const size_t count = node.inputs.size() / 2;
-  if (node.outputs.size() == count) return;
-  const cuda::WeightGradientTile tile =
-      weight_gradients_tile(passes::weight_gradients_problem(graph_, node, cuda::kHopper));
-  std::vector<double> squares;
-  for (size_t i = 0; i < count; ++i) {
-    const ir::Shape& shape = graph_.value(node.outputs[i]).shape;
-    const int64_t m = shape[0].size, n = shape[1].size;
-    const int64_t across = (n + tile.piece_columns() - 1) / tile.piece_columns();
-    const std::vector<double> gradient = read(node.outputs[i], layer);
-    const size_t first = squares.size();
-    squares.resize(first + weight_gradient_pieces(m, n, tile));
-    for (int64_t at = 0; at < m * n; ++at) {
-      const int64_t piece = at / n / tile.piece_rows * across + at % n / tile.piece_columns();
-      squares[first + piece] += gradient[at] * gradient[at];
-    }
-  }
-  write(node.outputs.back(), squares, layer);
 }
 
 int Interpreter::physical_slot(ir::Use use, int layer) const {

@@ -37,7 +37,6 @@ class Interpreter {
  private:
   ops::Tensor64 tensor(ir::Use use, int layer) const;
   void run_fused(const ir::Node& node, int layer);
-  void sum_squares(const ir::Node& node, int layer);
   void run_gemm(const ir::Node& node, int layer, int iteration);
   void run_attention(const ir::Node& node, int layer);
   void run_attention_backward(const ir::Node& node, int layer);

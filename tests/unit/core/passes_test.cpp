@@ -173,7 +173,7 @@ TEST(Fusion, OfAGpt2Block) {
                    "bias_add+gelu_tanh", "gemm", "bias_add+add+layernorm"}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block_backward"),
             (Names{"layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm",
-                   "gemm", "gelu_tanh_derivative+gelu_tanh_backward+bias_gradient", "gemm", "gemm",
+                   "gemm", "gelu_tanh_backward+bias_gradient", "gemm", "gemm",
                    "layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient", "gemm",
                    "gemm", "attention_backward", "gemm", "gemm", "bias_gradient"}));
 }
@@ -205,7 +205,7 @@ TEST(Biases, GoToTheKernelsThatReadTheMatmuls) {
       decisions_of(small, "biases"),
       (Names{"micro_step.block: attn.qkv keeps its bias: attention reads it",
              "micro_step.block: the bias of attn.out is added by add",
-             "micro_step.block: the bias of mlp.up is added by gelu_tanh, gelu_tanh, gelu_tanh_derivative",
+             "micro_step.block: the bias of mlp.up is added by gelu_tanh, gelu_tanh, gelu_tanh_backward",
              "micro_step.block: the bias of mlp.out is added by add"}));
   EXPECT_EQ(matmul_biases_of(small, "block"), (std::vector<int64_t>{3 * 768}));
   EXPECT_EQ(kernels_of(small, "micro_step", "block"), (Names{"gemm", "attention", "gemm", "add+layernorm",
@@ -216,89 +216,10 @@ TEST(Biases, GoToTheKernelsThatReadTheMatmuls) {
   // Both of the activation's kernels have found each other, and add the bias once.
   const ir::Node& backward = small.fused_node("micro_step", "block_backward", "gelu_tanh_backward");
   EXPECT_EQ(std::get<std::string>(backward.attributes.at("formula")),
-            "x = matmul + bias\ny = act(x)\nderivative = act'(x)\nd_x = d_y * derivative\nd_bias = sum over "
+            "x = matmul + bias\ny = act(x)\nd_x = d_y * act'(x)\nd_bias = sum over "
             "rows of d_x");
 }
 
-constexpr passes::FusedMatmuls kWhereverPossible{.chip = cuda::kHopper, .wherever_possible = true};
-
-// Sizes that the matmul's kernel takes.
-spec::Spec with_activation(const std::string& activation) {
-  return small_spec(
-      "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 2, vocab_size: 11, "
-      "intermediate_size: 16, mlp_bias: true, dropout: 0.2, hidden_act: " +
-          activation,
-      kTrain);
-}
-
-bool saves_derivative(const SmallModel& small) {
-  for (const ir::Region& region : small.graph.function("micro_step").regions) {
-    if (region.backward) continue;
-    for (const ir::Node& node : region.nodes) {
-      for (const ir::Use output : node.outputs) {
-        if (small.graph.value(output).name == "mlp.act.derivative") return true;
-      }
-    }
-  }
-  return false;
-}
-
-TEST(SavedDerivatives, KeepEveryBit) {
-  for (const char* activation : {"gelu", "gelu_tanh", "silu", "relu2", EVERY_OPERATION}) {
-    SCOPED_TRACE(activation);
-    for (const bool fuse : {false, true}) {
-      Stages stages{.accumulate = true, .all_functions = true, .fuse = fuse, .in_place = fuse};
-      stages.move_biases = fuse;
-      const Results expected = results_of(SmallModel(with_activation(activation), stages));
-      stages.save_derivatives = kWhereverPossible;
-      const SmallModel saving(with_activation(activation), stages);
-      EXPECT_EQ(ir::verify(saving.graph), std::vector<std::string>{});
-      EXPECT_TRUE(saves_derivative(saving));
-      EXPECT_EQ(results_of(saving).bits, expected.bits);
-    }
-  }
-}
-
-// The backward pass reads the derivative alone, of which there is one a layer, and nobody what it was
-// computed from.
-TEST(SavedDerivatives, TakeThePlaceOfWhatTheyAreComputedFrom) {
-  const SmallModel small(with_activation("gelu_tanh"),
-                         {.fuse = true, .move_biases = true, .save_derivatives = kWhereverPossible});
-  const ir::Node& forward = small.fused_node("micro_step", "block", "gelu_tanh");
-  EXPECT_EQ(std::get<std::string>(forward.attributes.at("name")), "gelu_tanh+gelu_tanh_derivative");
-  EXPECT_EQ(
-      std::get<std::string>(
-          small.fused_node("micro_step", "block_backward", "gelu_tanh_backward").attributes.at("formula")),
-      "d_x = d_y * derivative\nd_bias = sum over rows of d_x");
-  int readers = 0;
-  passes::for_each_use(small.graph, [&](const ir::Region&, const ir::Node&, ir::Use use, bool is_output) {
-    readers += !is_output && use == forward.inputs[0];
-  });
-  EXPECT_EQ(readers, 1);
-  EXPECT_EQ(decisions_of(small, "derivatives"),
-            Names{"micro_step.block_backward: mlp.act.derivative is saved by the forward pass"});
-}
-
-TEST(SavedDerivatives, AreNoneWhereTheBackwardPassReadsWhatTheyAreComputedFrom) {
-  for (const passes::RecomputeChoice& recompute :
-       {passes::RecomputeChoice{.act = true}, passes::RecomputeChoice{.mlp = true},
-        passes::RecomputeChoice{.block = true}}) {
-    SCOPED_TRACE(to_string(recompute));
-    EXPECT_FALSE(saves_derivative(SmallModel(
-        with_activation("gelu"), {.recompute = recompute, .save_derivatives = kWhereverPossible})));
-  }
-  EXPECT_TRUE(saves_derivative(SmallModel(
-      with_activation("gelu"), {.recompute = {.norm = true}, .save_derivatives = kWhereverPossible})));
-}
-
-TEST(SavedDerivatives, AreNoneWhereTheMatmulIsNotOneKernelWithTheActivation) {
-  for (const passes::FusedMatmuls& matmuls :
-       {passes::FusedMatmuls{.chip = cuda::kHopper},
-        passes::FusedMatmuls{.chip = {80, 108}, .wherever_possible = true}})
-    EXPECT_FALSE(saves_derivative(SmallModel(with_activation("gelu"), {.save_derivatives = matmuls})));
-}
-
-// Nothing is stored but what was stored before: the sums live in registers.
 TEST(Biases, StoreNoSums) {
   const SmallModel small(shipped_spec("gpt2-124m"), {.fuse = true, .in_place = true, .move_biases = true});
   passes::for_each_use(small.graph, [&](const ir::Region&, const ir::Node& node, ir::Use use, bool) {

@@ -55,7 +55,6 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
     if (model->interface.prompt != ir::kNoValue) models::build_generate(*model);
   }
   passes::recompute(graph, stages.recompute, log);
-  if (stages.save_derivatives) passes::save_derivatives(graph, *stages.save_derivatives, log);
   if (stages.head_parts) passes::chunk_head(graph, *stages.head_parts, log);
   passes::layout(graph, log);
   const passes::Kept kept{{}, passes::statistics(graph)};

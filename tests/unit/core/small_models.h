@@ -30,7 +30,6 @@ struct Stages {
   ir::DType activations = ir::DType::f32;  // only as gradients take after them: there is no precision pass
   bool matmul_biases = false;              // matmuls add their biases,
   bool move_biases = false;                // or leave it to the kernels that read them
-  std::optional<passes::FusedMatmuls> save_derivatives = {};
 };
 
 // A spec's graph: micro_step differentiated, laid out, packed and expanded; then fused and so on as asked.

@@ -16,9 +16,9 @@ constexpr const char* kHeads =
 constexpr const char* kTrain = "sequence_len: 12, micro_batch_size: 2";
 
 // The model with its sums where they belong on a GPU of this capability; what was decided.
-std::vector<std::string> sum_in_attention(GpuModel& model, int capability = 90) {
+std::vector<std::string> sum_in_attention(GpuModel& model, cuda::Chip chip = cuda::kHopper) {
   passes::Log log;
-  passes::sum_in_attention(model.graph, capability, log);
+  passes::sum_in_attention(model.graph, chip, log);
   EXPECT_EQ(ir::verify(model.graph), std::vector<std::string>{});
   std::vector<std::string> texts;
   for (const passes::Decision& decision : log) texts.push_back(decision.text);
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Steps, AttentionSums, testing::Values(1, 2));
 
 TEST(AttentionSums, StayAKernelOfTheirOwnWhereNoBlockHasAWholeHead) {
   GpuModel old(small_spec(with("position: learned"), kTrain), ir::DType::bf16);
-  EXPECT_TRUE(sum_in_attention(old, 80).empty());
+  EXPECT_TRUE(sum_in_attention(old, {80, 108}).empty());
   GpuModel full(small_spec(with("position: learned"), kTrain), ir::DType::f32);
   EXPECT_TRUE(sum_in_attention(full).empty());
   GpuModel grouped(small_spec(with("position: learned, num_key_value_heads: 1"), kTrain), ir::DType::bf16);

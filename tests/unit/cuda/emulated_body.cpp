@@ -64,8 +64,7 @@ std::string cuda_source_of(const ir::Graph& graph,
   std::string includes;
   for (const char* header :
        {"cuda/previous_kernel.cuh", "cuda/reduce.cuh", "cuda/vector.cuh", "hydrac/math.h", "hydrac/random.h",
-        "cuda/matmul/matmul.cuh", "cuda/small_matmul/small_matmul.cuh", "cuda/row_matmul/row_matmul.cuh",
-        "cuda/stationary_matmul/stationary_matmul.cuh", "cuda/weight_gradients/weight_gradients.cuh"})
+        "cuda/matmul/matmul.cuh", "cuda/matmul/weight_gradients.cuh"})
     includes += fmt::format("#include \"{}\"\n", header);
   std::string source;
   for (const auto& [name, kernels] : all) {

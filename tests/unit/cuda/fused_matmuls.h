@@ -11,7 +11,7 @@ namespace hydrac::test {
 
 inline constexpr passes::FusedMatmuls kWhereverPossible{.chip = cuda::kHopper, .wherever_possible = true};
 
-// A model that is small in every way, and one whose matmuls are those of kernels for small matmuls.
+// A model that is small in every way, and one whose matmuls are of one tile a block.
 inline constexpr const char* kGpt2 =
     "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 72, vocab_size: 517, "
     "norm: layernorm, position: learned, hidden_act: gelu_tanh";

@@ -10,7 +10,7 @@
 namespace hydrac::test {
 
 GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute,
-                   const std::optional<passes::FusedMatmuls>& matmuls, bool saves_derivatives)
+                   const std::optional<passes::FusedMatmuls>& matmuls)
     : spec(std::move(given)) {
   models::Model model = models::declare_model(graph, spec);
   models::build_micro_step(model);
@@ -24,7 +24,6 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::Log log;
   passes::recompute(graph, recompute, log);
   passes::precision(graph, pack, {activations}, log);
-  if (matmuls && saves_derivatives) passes::save_derivatives(graph, *matmuls, log);
   passes::layout(graph, log);
   const passes::Kept kept{
       {interface.loss, interface.eval_loss, interface.logits, metrics.step_loss, metrics.grad_norm},
@@ -37,7 +36,6 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   if (matmuls) {
     passes::fuse_matmuls(graph, *matmuls, kept.by_host, log);
     passes::gather_weight_gradients(graph, *matmuls, log);
-    passes::square_weight_gradients(graph, matmuls->chip, log);
   }
   passes::in_place(graph, log);
 }

@@ -12,9 +12,9 @@
 namespace hydrac::test {
 
 struct GpuModel {
-  // `matmuls`: which matmuls become kernels of ours; nothing: none. `saves_derivatives`: where they do.
+  // `matmuls`: which matmuls become kernels of ours; nothing: none.
   GpuModel(spec::Spec spec, ir::DType activations, passes::RecomputeChoice recompute = {},
-           const std::optional<passes::FusedMatmuls>& matmuls = {}, bool saves_derivatives = false);
+           const std::optional<passes::FusedMatmuls>& matmuls = {});
 
   spec::Spec spec;
   ir::Graph graph;

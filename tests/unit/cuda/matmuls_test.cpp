@@ -10,13 +10,10 @@
 #include "codegen/cuda_body.h"
 #include "codegen/cuda_matmul.h"
 #include "codegen/cuda_program.h"
-#include "cuda/small_matmul/geometry.h"
-#include "cuda/stationary_matmul/geometry.h"
 #include "emulated_body.h"
 #include "fused_matmuls.h"
 #include "gpu_model.h"
 #include "ops/builder.h"
-#include "passes/elementwise_epilogue.h"
 #include "passes/matmul_epilogue.h"
 
 namespace hydrac::test {
@@ -36,7 +33,6 @@ struct Config {
   std::vector<std::string> matmuls;  // what must be found
   ir::DType activations = ir::DType::bf16;
   passes::RecomputeChoice recompute = {};
-  bool saves_derivatives = false;
 };
 
 void PrintTo(const Config& config, std::ostream* os) {
@@ -45,29 +41,20 @@ void PrintTo(const Config& config, std::ostream* os) {
 
 class FusedMatmuls : public testing::TestWithParam<Config> {};
 
-// The same for the kernel of small matmuls, where it takes it.
-std::optional<ir::Node> as_small(const ir::Graph& graph, ir::Node node) {
-  if (passes::matmul_kernel_of(node) != passes::matmul_kernel::kLarge ||
-      !small_matmul_supports(codegen::matmul_problem(graph, node, *targets::find("sm_90"))))
+// The same with one tile a block, where the kernel takes it.
+std::optional<ir::Node> as_one_tile(const ir::Graph& graph, ir::Node node) {
+  const cuda::MatmulProblem problem = codegen::plan_matmul(graph, node, *targets::find("sm_90")).problem;
+  if (passes::schedule_of(node) != cuda::MatmulSchedule::persistent ||
+      !matmul_supports(problem, cuda::MatmulSchedule::one_tile))
     return {};
-  node.attributes["kernel"] = passes::matmul_kernel::kSmall;
+  node.attributes["schedule"] = "one_tile";
   return node;
-}
-
-// And for the kernel that keeps the right side in shared memory.
-std::optional<ir::Node> as_stationary(const ir::Graph& graph, ir::Node node) {
-  if (passes::matmul_kernel_of(node) != passes::matmul_kernel::kLarge ||
-      passes::elementwise_outputs(graph, node).empty())
-    return {};
-  node.attributes["kernel"] = passes::matmul_kernel::kStationary;
-  const cuda::MatmulProblem problem = codegen::matmul_problem(graph, node, *targets::find("sm_90"));
-  return stationary_matmul_supports(problem) ? std::optional(node) : std::nullopt;
 }
 
 TEST_P(FusedMatmuls, EqualTheirDefinitionInAnyOrderOfThreads) {
   const Config& config = GetParam();
   const GpuModel model(small_spec(config.model, config.train), config.activations, config.recompute,
-                       kWhereverPossible, config.saves_derivatives);
+                       kWhereverPossible);
   std::set<std::string> found;
   for (const auto& [node, layer] : fused_matmuls(model.graph)) {
     SCOPED_TRACE(to_text(model.graph, *node));
@@ -75,11 +62,7 @@ TEST_P(FusedMatmuls, EqualTheirDefinitionInAnyOrderOfThreads) {
     Interpreter state(model.graph);
     randomize(model, state);
     EXPECT_EQ(differences(model.graph, state, *node, layer), std::vector<std::string>{});
-    for (const std::optional<ir::Node>& other :
-         {as_small(model.graph, *node), as_stationary(model.graph, *node)}) {
-      if (!other) continue;
-      if (passes::matmul_kernel_of(*other) == passes::matmul_kernel::kStationary)
-        found.insert("stationary " + name_of(*node));
+    if (const std::optional<ir::Node> other = as_one_tile(model.graph, *node)) {
       Interpreter again(model.graph);
       randomize(model, again);
       EXPECT_EQ(differences(model.graph, again, *other, layer), std::vector<std::string>{});
@@ -100,68 +83,57 @@ constexpr const char* kOwnActivation =
 
 // As wide as the kernel for whole rows takes it.
 constexpr const char* kGpt2Rows =
-    "hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 72, vocab_size: 97, "
+    "hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 72, vocab_size: 97, "
     "norm: layernorm, position: learned, hidden_act: gelu_tanh";
 constexpr const char* kGpt2RowsWithDropout =
-    "hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 72, vocab_size: 97, "
+    "hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 72, vocab_size: 97, "
     "norm: layernorm, position: learned, hidden_act: gelu_tanh, dropout: 0.25";
 constexpr const char* kLlamaRows =
-    "hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 24, vocab_size: 97";
+    "hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 4, intermediate_size: 24, vocab_size: 97";
 
 INSTANTIATE_TEST_SUITE_P(
     Small, FusedMatmuls,
-    testing::Values(
-        Config{"Gpt2",
-               kGpt2,
-               "sequence_len: 45, micro_batch_size: 3",
-               {"matmul+bias", "matmul+gelu_tanh",
-                "matmul+gelu_tanh_derivative+gelu_tanh_backward+bias_gradient", "stationary matmul+bias",
-                "stationary matmul+gelu_tanh"}},
-        Config{"Gpt2WithDerivatives",
-               kGpt2,
-               "sequence_len: 45, micro_batch_size: 3",
-               {"matmul+gelu_tanh+gelu_tanh_derivative", "matmul+gelu_tanh_backward+bias_gradient"},
-               ir::DType::bf16,
-               {},
-               true},
-        Config{"OwnActivationWithDerivatives",
-               kOwnActivation,
-               "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2",
-               {},
-               ir::DType::f16,
-               {},
-               true},
-        Config{"Gpt2Recomputed",
-               kGpt2,
-               "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2",
-               {"matmul+gelu_tanh+gelu_tanh_derivative+gelu_tanh_backward+bias_gradient"},
-               ir::DType::f16,
-               {.act = true}},
-        Config{"Llama",
-               kLlama,
-               "sequence_len: 45, micro_batch_size: 3",
-               {"matmul+swiglu", "matmul+swiglu_backward"}},
-        Config{"LlamaRecomputed",
-               kLlama,
-               "sequence_len: 5, micro_batch_size: 1",
-               {"matmul+swiglu+swiglu_backward"},
-               ir::DType::f16,
-               {.norm = true, .act = true}},
-        Config{"Gpt2WholeRows",
-               kGpt2Rows,
-               "sequence_len: 45, micro_batch_size: 3, gradient_accumulation_steps: 2",
-               {"matmul+add+layernorm",
-                "matmul+layernorm_backward+add+layernorm_weight_gradient+"
-                "bias_gradient+cast+bias_gradient"}},
-        Config{"Gpt2WholeRowsWithDropout",
-               kGpt2RowsWithDropout,
-               "sequence_len: 7, micro_batch_size: 3",
-               {"matmul+dropout+add+layernorm"},
-               ir::DType::f16},
-        Config{"LlamaWholeRows",
-               kLlamaRows,
-               "sequence_len: 45, micro_batch_size: 3",
-               {"matmul+add+rmsnorm", "matmul+rmsnorm_backward+add+rmsnorm_weight_gradient+cast"}}),
+    testing::Values(Config{"Gpt2",
+                           kGpt2,
+                           "sequence_len: 45, micro_batch_size: 3",
+                           {"matmul+bias", "matmul+gelu_tanh", "matmul+gelu_tanh_backward+bias_gradient"}},
+                    Config{"OwnActivation",
+                           kOwnActivation,
+                           "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2",
+                           {},
+                           ir::DType::f16},
+                    Config{"Gpt2Recomputed",
+                           kGpt2,
+                           "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2",
+                           {"matmul+gelu_tanh+gelu_tanh_backward+bias_gradient"},
+                           ir::DType::f16,
+                           {.act = true}},
+                    Config{"Llama",
+                           kLlama,
+                           "sequence_len: 45, micro_batch_size: 3",
+                           {"matmul+swiglu", "matmul+swiglu_backward"}},
+                    Config{"LlamaRecomputed",
+                           kLlama,
+                           "sequence_len: 5, micro_batch_size: 1",
+                           {"matmul+swiglu+swiglu_backward"},
+                           ir::DType::f16,
+                           {.norm = true, .act = true}},
+                    Config{"Gpt2WholeRows",
+                           kGpt2Rows,
+                           "sequence_len: 45, micro_batch_size: 3, gradient_accumulation_steps: 2",
+                           {"matmul+add+layernorm",
+                            "matmul+layernorm_backward+add+layernorm_weight_gradient+"
+                            "bias_gradient+cast+bias_gradient"}},
+                    Config{"Gpt2WholeRowsWithDropout",
+                           kGpt2RowsWithDropout,
+                           "sequence_len: 7, micro_batch_size: 3",
+                           {"matmul+dropout+add+layernorm"},
+                           ir::DType::f16},
+                    Config{
+                        "LlamaWholeRows",
+                        kLlamaRows,
+                        "sequence_len: 23, micro_batch_size: 3",
+                        {"matmul+add+rmsnorm", "matmul+rmsnorm_backward+add+rmsnorm_weight_gradient+cast"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Numbers that depend on a tensor's name alone, for what a micro-step reads: graphs differ in their

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "codegen/cuda_body.h"
-#include "cuda/row_matmul/geometry.h"
 #include "fused_matmuls.h"
 #include "gpu_model.h"
 #include "passes/matmul_epilogue.h"
@@ -32,7 +31,7 @@ GpuModel small_char(const passes::FusedMatmuls& matmuls, passes::RecomputeChoice
 }
 
 bool sees_rows(const ir::Node& node) {
-  return passes::matmul_kernel_of(node) == passes::matmul_kernel::kRows;
+  return passes::schedule_of(node) == cuda::MatmulSchedule::whole_rows;
 }
 
 int count_of_rows(const GpuModel& model) {
@@ -51,8 +50,9 @@ TEST(RowMatmuls, AreMatmulsWithTheNormBehindThem) {
                        "matmul+add+layernorm"};
   EXPECT_EQ(nodes_of(model.graph, "micro_step", "block"), block);
   EXPECT_EQ(nodes_of(model.graph, "evaluate", "block"), block);
+  const GpuModel everywhere = small_char(kWhereverPossible);
   const ir::Node& backward =
-      node_named(model.graph, "micro_step",
+      node_named(everywhere.graph, "micro_step",
                  "matmul+layernorm_backward+add+layernorm_weight_gradient+bias_gradient+bias_gradient");
   EXPECT_TRUE(sees_rows(backward));
   EXPECT_EQ(backward.integer("sums"), 3);
@@ -153,13 +153,6 @@ TEST(RowMatmuls, ReadAsTheFormulaDoes) {
     Operands in;
     load_columns<8>(in.residual, residual + first);
     return in;
-  }
-  static constexpr int row_tensors = 1;  // whose rows load() reads
-  static constexpr int row_bytes = C * sizeof(bf16);  // of all of them
-  static constexpr int row_statistics = 0;  // numbers of rows that it reads
-  template <class Visit>
-  __device__ void visit_rows(Visit& visit) {
-    visit(residual, C);
   }
   template <int pass>
   __device__ void apply(std::int64_t r, int c, const Vector<bf16, 8>& x_in, const Operands& in, Kept& kept, )"

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 
 #include "codegen/cuda_weight_gradients.h"
@@ -11,17 +10,10 @@
 #include "fused_matmuls.h"
 #include "gpu_model.h"
 #include "ops/builder.h"
-#include "program/cost.h"
 #include "resources.h"
 
 namespace hydrac::test {
 namespace {
-
-// Each matrix fills whole rows of the pack.
-constexpr const char* kWholeRows =
-    "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 128, vocab_size: 128, "
-    "norm: layernorm, position: learned, hidden_act: gelu_tanh";
-constexpr const char* kFewTokens = "sequence_len: 16, micro_batch_size: 2";
 
 std::vector<const ir::Node*> nodes_of(const ir::Graph& graph, const std::string& op) {
   std::vector<const ir::Node*> found;
@@ -35,8 +27,8 @@ std::vector<const ir::Node*> nodes_of(const ir::Graph& graph, const std::string&
   return found;
 }
 
-// The model after its function "micro_step", from random weights.
-Interpreter after_micro_step(const GpuModel& model) {
+// A micro-step's gradients from random weights, by name.
+std::map<std::string, std::vector<double>> gradients_of(const GpuModel& model) {
   Interpreter state(model.graph);
   randomize(model, state);
   for (const ir::Value& value : model.graph.values) {
@@ -52,12 +44,6 @@ Interpreter after_micro_step(const GpuModel& model) {
     }
   }
   state.run("micro_step");
-  return state;
-}
-
-// A micro-step's gradients, by name.
-std::map<std::string, std::vector<double>> gradients_of(const GpuModel& model) {
-  const Interpreter state = after_micro_step(model);
   std::map<std::string, std::vector<double>> found;
   for (const ir::Value& value : model.graph.values) {
     for (int slot = 0; slot < value.slots && value.role == ir::Role::gradient && !value.view; ++slot)
@@ -126,55 +112,10 @@ TEST(GatherWeightGradients, StayApartWhereAnOperandIsOverwrittenBetween) {
   }
 }
 
-bool sums_squares(const ir::Graph& graph) {
-  const std::vector<const ir::Node*> nodes = nodes_of(graph, "weight_gradients");
-  return std::ranges::any_of(
-      nodes, [](const ir::Node* node) { return node->outputs.size() > node->inputs.size() / 2; });
-}
-
-TEST(SquareWeightGradients, TheNormIsThatOfAllGradients) {
-  const GpuModel model(small_spec(kWholeRows, kFewTokens), ir::DType::bf16, {}, kWhereverPossible);
-  EXPECT_EQ(ir::verify(model.graph), std::vector<std::string>{});
-  ASSERT_TRUE(sums_squares(model.graph));
-  Interpreter state = after_micro_step(model);
-  double square = 0;
-  for (const double g : state.read({model.graph.find("gradients"), {}})) square += g * g;
-  state.run("update");
-  EXPECT_GT(square, 0);
-  EXPECT_NEAR(state.read_scalar(model.graph.find("grad_square")), square, 1e-9 * square);
-  EXPECT_NEAR(state.read_scalar(model.graph.find("grad_norm")), std::sqrt(square), 1e-9 * std::sqrt(square));
-}
-
-// Of the rows that kernels of weight gradients write, the update's first kernels read none.
-TEST(SquareWeightGradients, TheOtherRowsAreReadAlone) {
-  const GpuModel model(small_spec(kWholeRows, kFewTokens), ir::DType::bf16, {}, kWhereverPossible);
-  int64_t read = 0, rows = model.graph.value(model.graph.find("gradients")).shape[0].size;
-  for (const ir::Node& node : model.graph.function("update").regions[0].nodes) {
-    if (node.op != "fused" || std::get<std::string>(node.attributes.at("name")) != "square_rows") continue;
-    const int64_t own = node.body->row_count();
-    EXPECT_EQ(program::cost_of(model.graph, node).bytes,
-              4.0 * static_cast<double>(own * models::kPackRow + own));
-    read += own;
-  }
-  constexpr int64_t kOfALayer = (192 * 64 + 64 * 64 + 2 * 128 * 64) / models::kPackRow;
-  EXPECT_EQ(read, rows - 2 * kOfALayer);
-}
-
-TEST(SquareWeightGradients, AreLeftToTheUpdateWhereTheyAddUpOrShareRows) {
-  const auto summed = [](const char* model, const std::string& train, ir::DType activations) {
-    return sums_squares(GpuModel(small_spec(model, train), activations, {}, kWhereverPossible).graph);
-  };
-  EXPECT_TRUE(summed(kWholeRows, kFewTokens, ir::DType::bf16));
-  EXPECT_FALSE(
-      summed(kWholeRows, std::string(kFewTokens) + ", gradient_accumulation_steps: 2", ir::DType::bf16));
-  EXPECT_FALSE(summed(kGpt2, kFewTokens, ir::DType::bf16));  // matrices share rows of the pack
-}
-
 TEST(WeightGradientsKernel, TakesTheTensorsOfItsNode) {
   const std::pair<const char*, const char*> specs[] = {
       {kGpt2, "sequence_len: 5, micro_batch_size: 3"},
-      {kGpt2, "sequence_len: 5, micro_batch_size: 2, gradient_accumulation_steps: 2"},
-      {kWholeRows, kFewTokens}};
+      {kGpt2, "sequence_len: 5, micro_batch_size: 2, gradient_accumulation_steps: 2"}};
   for (const auto& [spec, train] : specs) {
     const GpuModel model(small_spec(spec, train), ir::DType::bf16, {}, kWhereverPossible);
     for (const ir::Node* node : nodes_of(model.graph, "weight_gradients")) {

@@ -157,47 +157,16 @@ inline std::string cuda_matmul_entry(bool paired) {
       "  cuda::matmul<Config>(left, right, 16384, epilogue);\n}}\n\n}}  // namespace hydrac\n",
       paired ? "pair" : "sum", paired ? 0 : 1, paired ? "" : "Vector<bf16, 8> x;", members,
       paired ? "return {};" : "return {load_columns<8>(x + r * 3072 + c)};", body,
-      paired ? "bf16, 6144, 768, true, true, cuda::MatmulTile{.rows = 192, .stages = 4}"
-             : "bf16, 3072, 768, false, false, cuda::MatmulTile{.rows = 128, .stages = 5}",
+      paired
+          ? "bf16, 6144, 768, true, true, cuda::MatmulTile{cuda::MatmulSchedule::persistent, 192, 2, 4, 2}"
+          : "bf16, 3072, 768, false, false, cuda::MatmulTile{cuda::MatmulSchedule::persistent, 128, 2, 5, 2}",
       paired ? "" : ", .partials = {workspace}");
 }
 
-// A matmul with b in shared memory, whose epilogue writes it and what it computes of it.
-inline std::string cuda_stationary_matmul_entry() {
-  return "#include \"cuda/stationary_matmul/stationary_matmul.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
-         "namespace hydrac {\n\n"
-         "struct matmul_square_epilogue {\n"
-         "  static constexpr int outputs = 2;\n"
-         "  struct Outputs {\n    Vector<bf16, 8> matmul, y;\n  };\n"
-         "  const TensorMap* matrices[outputs];\n"
-         "  const bf16* bias;\n"
-         "  Vector<bf16, 8> bias_in;\n\n"
-         "  __device__ void begin(const cuda::ElementColumns& c) { bias_in = cuda::load_elements(bias, c); "
-         "}\n"
-         "  __device__ Outputs operator()(const Vector<bf16, 8>& matmul_in) {\n"
-         "    Outputs out;\n"
-         "    float y_out[8];\n"
-         "    for (int j = 0; j < 8; ++j) {\n"
-         "      const float x = element(matmul_in, j) + element(bias_in, j);\n"
-         "      y_out[j] = x * x;\n"
-         "    }\n"
-         "    store_columns<8>(out.y.at, y_out);\n"
-         "    out.matmul = matmul_in;\n"
-         "    return out;\n"
-         "  }\n};\n\n"
-         "extern \"C\" __global__ void __launch_bounds__(512, 1) matmul_square(\n"
-         "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right,\n"
-         "    const __grid_constant__ TensorMap matmul, const __grid_constant__ TensorMap y,\n"
-         "    const bf16* bias) {\n"
-         "  using Config = cuda::StationaryConfig<bf16, 1536, 384, true, cuda::StationaryTile{6, 5, 2, 2}>;\n"
-         "  matmul_square_epilogue epilogue{.matrices = {&matmul, &y}, .bias = bias};\n"
-         "  cuda::stationary_matmul<Config>(left, right, 16384, epilogue);\n}\n\n}  // namespace hydrac\n";
-}
-
-// A small matmul that is only stored; one whose k goes around the stages.
-inline std::string cuda_small_matmul_entry(bool ring) {
+// A matmul of one tile a block that is only stored; one whose k goes around the stages.
+inline std::string cuda_one_tile_matmul_entry(bool ring) {
   return fmt::format(
-      "#include \"cuda/small_matmul/small_matmul.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
+      "#include \"cuda/matmul/matmul.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
       "namespace hydrac {{\n\n"
       "struct plain_matmul_{0}_epilogue {{\n"
       "  static constexpr int sums = 0;\n"
@@ -212,34 +181,35 @@ inline std::string cuda_small_matmul_entry(bool ring) {
       "extern \"C\" __global__ void __launch_bounds__(288, 1) plain_matmul_{0}(\n"
       "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, bf16* matmul) "
       "{{\n"
-      "  using Config = cuda::SmallMatmulConfig<bf16, 256, {1}, {2}, cuda::SmallMatmulTile{3}>;\n"
+      "  using Config = cuda::MatmulConfig<bf16, 256, {1}, {2}, false, cuda::MatmulTile{3}>;\n"
       "  plain_matmul_{0}_epilogue epilogue{{.matmul = matmul}};\n"
-      "  cuda::small_matmul<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
-      ring ? "ring" : "once", ring ? 1024 : 256, ring, ring ? "{2, 5}" : "{2, 4}");
+      "  cuda::matmul<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
+      ring ? "ring" : "once", ring ? 1024 : 256, ring,
+      ring ? "{cuda::MatmulSchedule::one_tile, 64, 2, 5}" : "{cuda::MatmulSchedule::one_tile, 64, 2, 4}");
 }
 
-// Two gradients by blocks that add to what is there, or by clusters that share operands and sum squares.
+// Two gradients by blocks that add to what is there, or by clusters that split the rows.
 inline std::string cuda_weight_gradients_entry(bool clusters) {
   return fmt::format(
-      "#include \"cuda/weight_gradients/weight_gradients.cuh\"\n\n"
+      "#include \"cuda/matmul/weight_gradients.cuh\"\n\n"
       "namespace hydrac {{\n\n"
       "extern \"C\" __global__ void {0}__launch_bounds__({1}, 1) weight_gradients(\n"
       "    const __grid_constant__ TensorMap d_y_1, const __grid_constant__ TensorMap x_1,\n"
       "    const __grid_constant__ TensorMap d_y_2, const __grid_constant__ TensorMap x_2,\n"
-      "    float* d_w_1, float* d_w_2{2}) {{\n"
-      "  using Config = cuda::WeightGradientsConfig<bf16, 2048, {3}, {4}, cuda::WeightGradientTile{5}>;\n"
+      "    float* d_w_1, float* d_w_2) {{\n"
+      "  using Config = cuda::WeightGradientsConfig<bf16, 2048, {2}, cuda::WeightGradientTile{3}>;\n"
       "  const cuda::WeightGradient gradients[] = {{{{&d_y_1, &x_1, d_w_1, 1152, 384}},\n"
       "                                            {{&d_y_2, &x_2, d_w_2, 384, 1152}}}};\n"
-      "  cuda::weight_gradients<Config>(gradients{6});\n}}\n\n}}  // namespace hydrac\n",
-      clusters ? "__cluster_dims__(8, 1, 1) " : "", clusters ? 512 : 384, clusters ? ", float* squares" : "",
-      !clusters, clusters, clusters ? "{3, 192, 4, 2, 2}" : "{2, 128, 6, 1}", clusters ? ", squares" : "");
+      "  cuda::weight_gradients<Config>(gradients);\n}}\n\n}}  // namespace hydrac\n",
+      clusters ? "__cluster_dims__(2, 1, 1) " : "", clusters ? 512 : 384, !clusters,
+      clusters ? "{3, 192, 4, 2}" : "{2, 128, 6, 1}");
 }
 
-// A matmul with an rmsnorm behind it: of few rows, whose blocks send each other whole rows, or of many.
-inline std::string cuda_row_matmul_entry(bool few) {
-  const int n = few ? 256 : 384;
+// A matmul with an rmsnorm behind it, 256 or 384 wide.
+inline std::string cuda_whole_rows_matmul_entry(bool wide) {
+  const int n = wide ? 384 : 256;
   return fmt::format(
-      "#include \"cuda/row_matmul/row_matmul.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
+      "#include \"cuda/matmul/matmul.cuh\"\n#include \"cuda/vector.cuh\"\n\n"
       "namespace hydrac {{\n\n"
       "struct matmul_{0}_epilogue {{\n"
       "  static constexpr int sums = 1, passes = 2, reductions = 1;\n"
@@ -249,7 +219,7 @@ inline std::string cuda_row_matmul_entry(bool few) {
       "  __device__ void begin(int) {{}}\n"
       "  __device__ Operands load(std::int64_t r, int c) const {{ return {{load_columns<8>(x + r * {1} + "
       "c)}}; "
-      "}}\n{5}"
+      "}}\n"
       "  template <int pass>\n"
       "  __device__ void apply(std::int64_t r, int c, const Vector<bf16, 8>& matmul_in, const Operands& "
       "in,\n"
@@ -268,15 +238,11 @@ inline std::string cuda_row_matmul_entry(bool few) {
       "extern \"C\" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__({2}, 1) matmul_{0}(\n"
       "    const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, const bf16* x, "
       "bf16* y, float* workspace) {{\n"
-      "  using Config = cuda::RowMatmulConfig<bf16, {1}, 1024, {3}, cuda::RowMatmulTile{4}>;\n"
+      "  using Config = cuda::MatmulConfig<bf16, {1}, 1024, {3}, false, "
+      "cuda::MatmulTile{{cuda::MatmulSchedule::whole_rows, {4}, 2}}>;\n"
       "  matmul_{0}_epilogue epilogue{{.x = x, .y = y, .partials = {{workspace}}}};\n"
-      "  cuda::row_matmul<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
-      few ? "few" : "many", n, few ? 288 : 384, few, few ? "{32, 2, 2, 1, 7}" : "{128, 6, 1, 2, 3}",
-      few ? ""
-          : "  static constexpr int row_tensors = 1;\n  static constexpr int row_bytes = 384 * 2;\n"
-            "  static constexpr int row_statistics = 0;\n"
-            "  template <class Visit>\n"
-            "  __device__ void visit_rows(Visit& visit) { visit(x, 384); }\n");
+      "  cuda::matmul<Config>(left, right, 2048, epilogue);\n}}\n\n}}  // namespace hydrac\n",
+      wide ? "wide" : "narrow", n, wide ? 512 : 384, wide, wide ? "128, 6, 3" : "128, 4, 4");
 }
 
 // forward(q, k, v, out, lse, workspace) and backward(..., dout, dq, dk, dv, ...), dense tensors [2, 70, 4 or

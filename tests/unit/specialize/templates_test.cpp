@@ -229,13 +229,9 @@ TEST_F(SameCode, MatmulsWithEpiloguesCompileToTheSamePtx) {
     expect_same_ptx(test::cuda_matmul_entry(paired), 90, paired ? "paired matmul" : "matmul with sums");
 }
 
-TEST_F(SameCode, SmallMatmulsCompileToTheSamePtx) {
+TEST_F(SameCode, MatmulsOfOneTileCompileToTheSamePtx) {
   for (const bool ring : {false, true})
-    expect_same_ptx(test::cuda_small_matmul_entry(ring), 90, ring ? "in a ring" : "at once");
-}
-
-TEST_F(SameCode, MatmulsWithTheRightSideInSharedMemoryCompileToTheSamePtx) {
-  expect_same_ptx(test::cuda_stationary_matmul_entry(), 90, "in shared memory");
+    expect_same_ptx(test::cuda_one_tile_matmul_entry(ring), 90, ring ? "in a ring" : "at once");
 }
 
 TEST_F(SameCode, WeightGradientsCompileToTheSamePtx) {
@@ -244,8 +240,8 @@ TEST_F(SameCode, WeightGradientsCompileToTheSamePtx) {
 }
 
 TEST_F(SameCode, MatmulsWithNormsCompileToTheSamePtx) {
-  for (const bool few : {false, true})
-    expect_same_ptx(test::cuda_row_matmul_entry(few), 90, few ? "of few rows" : "of many rows");
+  for (const bool wide : {false, true})
+    expect_same_ptx(test::cuda_whole_rows_matmul_entry(wide), 90, wide ? "384 wide" : "256 wide");
 }
 
 // Their templates are shared, though each has an epilogue of its own.

@@ -34,6 +34,17 @@ inline void init(std::uint32_t barrier, int count) {
 inline void arrive(std::uint32_t barrier) {
   change(barrier, [](State& state) { --state.missing; });
 }
+inline void arrive_at(std::uint32_t barrier, std::uint32_t) {
+  arrive(barrier);
+}
+inline void publish() {}
+inline void expect(std::uint32_t barrier, int bytes) {
+  change(barrier, [&](State& state) { state.bytes_and_phase += 2 * bytes, --state.missing; });
+}
+// Bytes that copies have brought, after they were announced.
+inline void complete(std::uint32_t barrier, int bytes) {
+  change(barrier, [&](State& state) { state.bytes_and_phase -= 2 * bytes; });
+}
 inline void arrive_with_copy(std::uint32_t barrier, std::uint32_t to, const void* from, int bytes) {
   std::memcpy(ptx::shared_at(to), from, static_cast<std::size_t>(bytes));
   arrive(barrier);
@@ -45,6 +56,10 @@ inline void wait(std::uint32_t barrier, int phase) {
     if ((state.bytes_and_phase & 1) != (phase & 1)) return;
     emulation::state.yield({"mbarrier.try_wait", nullptr, 0});
   }
+}
+
+inline void wait_patiently(std::uint32_t barrier, std::uint32_t parity) {
+  wait(barrier, static_cast<int>(parity));
 }
 
 // The block's own barriers: how many threads have arrived, and how often all have.

@@ -34,19 +34,22 @@ void multiply_by(float (&c)[N / 8][4], Left a, std::uint64_t b, bool add) {
   }
 }
 
-template <class Storage, int N, bool b_rows>
+template <class Storage, int N, bool a_rows, bool b_rows>
 void multiply_shared(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
   const int first = static_cast<int>(threadIdx.x) / 32 % 4 * 16 + emulation::lane() / 4;
-  multiply_by<Storage, N, b_rows>(
-      c, [&](int half, int k) { return element<Storage>(a, first + 8 * half, k); }, b, add);
+  const auto left = [&](int half, int k) {
+    const int row = first + 8 * half;
+    return a_rows ? element<Storage>(a, k, row) : element<Storage>(a, row, k);
+  };
+  multiply_by<Storage, N, b_rows>(c, left, b, add);
 }
 template <class Storage, int N>
 void multiply(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
-  multiply_shared<Storage, N, false>(c, a, b, add);
+  multiply_shared<Storage, N, false, false>(c, a, b, add);
 }
 template <class Storage, int N>
 void multiply_rows(float (&c)[N / 8][4], std::uint64_t a, std::uint64_t b, bool add) {
-  multiply_shared<Storage, N, true>(c, a, b, add);
+  multiply_shared<Storage, N, false, true>(c, a, b, add);
 }
 template <class Storage, int N>
 void multiply(float (&c)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
@@ -57,8 +60,16 @@ void multiply(float (&c)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b
 
 inline void fence() {}
 inline void commit() {}
+
+// The warps of a warpgroup multiply together: who waits for its matmuls has waited for all of theirs.
+inline int waiting[8], rounds[8];
 template <int pending>
-void wait() {}
+void wait() {
+  const int warpgroup = static_cast<int>(threadIdx.x) / 128, round = rounds[warpgroup];
+  if (++waiting[warpgroup] == 128) waiting[warpgroup] = 0, ++rounds[warpgroup];
+  while (rounds[warpgroup] == round) emulation::state.yield({"wgmma.wait_group", nullptr, 0});
+}
+
 template <int fragments>
 void fence_operands(float (&)[fragments][4]) {}
 

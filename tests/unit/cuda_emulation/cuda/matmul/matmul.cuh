@@ -1,6 +1,8 @@
 // The contract of templates/cuda/matmul/matmul.cuh in plain loops: what the emulator, which has neither
 // copy engine nor tensor cores, runs instead of it. A tensor map's first word is the matrix's address.
 #pragma once
+#include <vector>
+
 #include "cuda/matmul/config.cuh"
 #include "cuda/previous_kernel.cuh"
 #include "cuda/tensor_map.h"
@@ -31,9 +33,7 @@ Vector<typename Config::Storage, 8> plain_matmuls(const TensorMap& a, const Tens
 // Each thread takes eight columns of a tile of rows, as in the template; which ones is any thread's own
 // affair.
 template <class Config, class Epilogue>
-void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
-  wait_for_previous_kernel();
-  launch_next_kernel();
+void matmul_tiles(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
   constexpr int kVectors = Config::columns / 8, kRows = Config::tile.rows;
   const std::int64_t tiles = (rows + kRows - 1) / kRows * kVectors;
   for (std::int64_t tile = blockIdx.x * blockDim.x + threadIdx.x; tile < tiles;
@@ -61,6 +61,70 @@ void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue&
           epilogue.partials[s][tile / kVectors * Config::columns + column + j] = epilogue.sum[s][j];
       }
     }
+  }
+}
+
+// The passes over a row from `pass` on. `epilogues`: one for every eight columns.
+template <int pass, class Epilogue, class Values>
+void run_passes(std::vector<Epilogue>& epilogues, std::int64_t row, const std::vector<Values>& values,
+                const std::vector<typename Epilogue::Operands>& operands,
+                std::vector<typename Epilogue::Kept>& kept, const float (&totals)[Epilogue::reductions]) {
+  float sums[Epilogue::reductions] = {};
+  for (std::size_t v = 0; v < epilogues.size(); ++v) {
+    float partial[Epilogue::reductions] = {};
+    epilogues[v].template apply<pass>(row, static_cast<int>(v) * 8, values[v], operands[v], kept[v], totals,
+                                      partial);
+    for (int i = 0; i < Epilogue::reductions; ++i) sums[i] += partial[i];
+  }
+  if constexpr (pass + 1 < Epilogue::passes)
+    run_passes<pass + 1>(epilogues, row, values, operands, kept, sums);
+}
+
+// A thread has all columns of the rows of a block.
+template <class Config, class Epilogue>
+void matmul_whole_rows(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
+  constexpr int kVectors = Config::n / 8, kRows = Config::tile.rows;
+  for (unsigned tile = blockIdx.x * blockDim.x + threadIdx.x; tile < gridDim.x;
+       tile += gridDim.x * blockDim.x) {
+    std::vector<Epilogue> epilogues(kVectors, epilogue);
+    for (int v = 0; v < kVectors; ++v) {
+      epilogues[v].begin(v * 8);
+      if constexpr (Epilogue::sums > 0) {
+        for (auto& sums : epilogues[v].sum) {
+          for (float& sum : sums) sum = 0.0f;
+        }
+      }
+    }
+    const std::int64_t first = tile * std::int64_t{kRows};
+    for (std::int64_t row = first; row < min(first + kRows, rows); ++row) {
+      std::vector<typename Epilogue::Operands> operands;
+      std::vector<Vector<typename Config::Storage, 8>> values;
+      for (int v = 0; v < kVectors; ++v) {
+        operands.push_back(epilogues[v].load(row, v * 8));
+        values.push_back(plain_matmuls<Config>(a, b, row, v * 8));
+      }
+      std::vector<typename Epilogue::Kept> kept(kVectors);
+      const float none[Epilogue::reductions] = {};
+      run_passes<0>(epilogues, row, values, operands, kept, none);
+    }
+    if constexpr (Epilogue::sums > 0) {
+      for (int s = 0; s < Epilogue::sums; ++s) {
+        for (int c = 0; c < Config::n; ++c)
+          epilogue.partials[s][tile * std::int64_t{Epilogue::sums * Config::n} + c] =
+              epilogues[c / 8].sum[s][c % 8];
+      }
+    }
+  }
+}
+
+template <class Config, class Epilogue>
+void matmul(const TensorMap& a, const TensorMap& b, std::int64_t rows, Epilogue& epilogue) {
+  wait_for_previous_kernel();
+  launch_next_kernel();
+  if constexpr (Config::tile.schedule == MatmulSchedule::whole_rows) {
+    matmul_whole_rows<Config>(a, b, rows, epilogue);
+  } else {
+    matmul_tiles<Config>(a, b, rows, epilogue);
   }
 }
 

@@ -1,0 +1,142 @@
+// What an epilogue that sums over whole rows has beside other epilogues (cuda_epilogue.cpp): passes over a
+// row's columns, of which each may use what the one before has summed, and what a row keeps between them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "codegen/cuda_body_printer.h"
+#include "codegen/cuda_matmul.h"
+#include "ir/words.h"
+
+namespace hydrac::codegen {
+
+using ir::ExprId;
+using ir::ExprOp;
+using ir::kRowSpace;
+
+bool CudaBodyPrinter::sums_over_rows() const {
+  return stages_.size() > 1;
+}
+
+int CudaBodyPrinter::reductions_of_a_pass() const {
+  size_t most = 0;
+  for (const Stage& stage : stages_) {
+    for (const Loop& loop : stage.loops) most = std::max(most, loop.reductions.size());
+  }
+  return static_cast<int>(most);
+}
+
+// Values of the row, sums among them, that a pass needs after the one that finds them.
+std::set<ExprId> CudaBodyPrinter::values_between_passes() const {
+  const auto is_found = [&](ExprId id) {
+    const ExprOp op = body_.exprs[id].op;
+    return deps_[id].space == kRowSpace && !deps_[id].uniform && op != ExprOp::load && op != ExprOp::position;
+  };
+  std::set<ExprId> between;
+  const auto note = [&](ExprId user, int pass) {
+    for (const ExprId arg : body_.exprs[user].args) {
+      if (is_found(arg) && deps_[arg].level < pass) between.insert(arg);
+    }
+  };
+  for (size_t i = 0; i < body_.exprs.size(); ++i) {
+    const auto id = static_cast<ExprId>(i);
+    if (live_[i] && is_found(id) && !is_reduction(body_.exprs[i].op)) note(id, deps_[i].level);
+  }
+  std::set<ExprId> at_hand;  // columns that an earlier pass keeps
+  for (size_t pass = 0; pass < stages_.size(); ++pass) {
+    for (const Loop& loop : stages_[pass].loops) {
+      const std::set<ExprId> computed = needed(loop, [&](ExprId id) { return at_hand.contains(id); });
+      for (const ExprId id : computed) {
+        note(id, static_cast<int>(pass));
+        if (reuse_.values.contains(id)) at_hand.insert(id);
+      }
+    }
+  }
+  return between;
+}
+
+// The member of Kept that holds a value of the row, or of each of a thread's columns.
+std::string CudaBodyPrinter::kept_name(ExprId id) {
+  const std::string name = unique(wanted_name(id)), type(codegen::c_type(body_.exprs[id].type));
+  const bool is_column = deps_[id].space != kRowSpace;
+  kept_members_.push_back(is_column ? fmt::format("{} {}[{}];", type, name, kColumnsOfAnEpilogue)
+                                    : fmt::format("{} {};", type, name));
+  return "kept." + name + (is_column ? "[j]" : "");
+}
+
+// The row's values that become known before the pass. `defined`: those that are forgotten behind it.
+void CudaBodyPrinter::print_pass_values(int pass, const std::set<ExprId>& between,
+                                        std::vector<ExprId>& defined) {
+  for (const Loop& loop : pass == 0 ? std::vector<Loop>() : stages_[pass - 1].loops) {
+    for (size_t i = 0; i < loop.reductions.size(); ++i)
+      names_[loop.reductions[i]] = fmt::format("totals[{}]", i);
+  }
+  for (size_t i = 0; i < body_.exprs.size(); ++i) {
+    const auto id = static_cast<ExprId>(i);
+    const ir::Dependence& dep = deps_[i];
+    if (!live_[i] || dep.space != kRowSpace || dep.uniform || dep.level != pass) continue;
+    if (between.contains(id)) {
+      const std::string value = names_[i].empty() ? definition(id) : names_[i];  // or a total
+      names_[i] = kept_name(id);
+      out_.line(fmt::format("{} = {};", names_[i], value));
+    } else if (names_[i].empty() && deserves_name(id)) {
+      define(id);
+      defined.push_back(id);
+    }
+  }
+}
+
+std::string CudaBodyPrinter::pass_text(int pass, const std::set<ExprId>& between) {
+  constexpr int indent = 3;
+  out_ = Writer(indent);
+  std::vector<ExprId> defined;
+  print_pass_values(pass, between, defined);
+  for (const Loop& loop : stages_[pass].loops) print_loop(loop);
+  for (const int s : stages_[pass].row_stores) print_row_store(body_.stores[s]);
+  forget(defined);
+  const std::string work = out_.text();
+  out_ = Writer(indent);
+  const std::string pointers = row_pointers();
+  print_row_variables(pointers + work);
+  if (ir::has_word(pointers + work, "first")) out_.line(first_definition(epilogue_space()));
+  out_.append(pointers + work);
+  for (const auto& [key, name] : row_pointers_) taken_.erase(name);
+  row_pointers_.clear();
+  needs_row_variables_ = false;
+  return out_.text();
+}
+
+// What the matmul's kernel asks of the struct; behind the function, which says what is kept.
+std::string CudaBodyPrinter::passes_members() const {
+  Writer members(1);
+  members.line(fmt::format("static constexpr int passes = {};  // over a row", stages_.size()));
+  members.line(fmt::format("static constexpr int reductions = {};  // of a pass, over the row",
+                           reductions_of_a_pass()));
+  members.open("struct Kept {  // of a row, from one pass to the next");
+  for (const std::string& member : kept_members_) members.line(member);
+  members.close("};");
+  return members.text();
+}
+
+std::string CudaBodyPrinter::apply_function(const std::vector<std::string>& matmuls) {
+  const std::set<ExprId> between = values_between_passes();
+  Writer function(1);
+  function.line("template <int pass>");
+  function.open(
+      fmt::format("__device__ void apply(std::int64_t r, int {}, {}, const Operands& in, Kept& kept, "
+                  "const float (&totals)[reductions], float (&partial)[reductions]) {{",
+                  variables_[body_.spaces[epilogue_space()][0]], fmt::join(matmuls, ", ")));
+  for (size_t pass = 0; pass < stages_.size(); ++pass) {
+    const bool is_last = pass + 1 == stages_.size();
+    const std::string condition = is_last ? "" : fmt::format("if constexpr (pass == {}) ", pass);
+    if (pass > 0) function.outdent();
+    function.open(fmt::format("{}{}{{", pass == 0 ? "" : "} else ", condition));
+    function.append(pass_text(static_cast<int>(pass), between));
+  }
+  function.close();
+  function.close();
+  return function.text();
+}
+
+}  // namespace hydrac::codegen
