@@ -38,8 +38,11 @@ def rope_frequencies(w: Workload) -> torch.Tensor:
     return (frequencies * (kept + (1 - kept) / s["factor"])).float()
 
 
-def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """x[B, T, H, D]; element i turns with element i + D/2."""
+def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleave: bool = False) -> torch.Tensor:
+    """x[B, T, H, D]; element i turns with element i + D/2, or 2i with 2i + 1."""
+    if interleave:
+        a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
+        return torch.stack((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(-2).type_as(x)
     a, b = x.chunk(2, dim=-1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).type_as(x)
 
@@ -48,7 +51,7 @@ class Attention(nn.Module):
     def __init__(self, w: Workload):
         super().__init__()
         self.heads, self.kv_heads, self.head_dim = w.num_attention_heads, w.num_key_value_heads, w.head_dim
-        self.dropout = w.attention_dropout
+        self.dropout, self.interleave = w.attention_dropout, w.rope_interleave
         packed = (self.heads + 2 * self.kv_heads) * self.head_dim
         self.qkv = nn.Linear(w.hidden_size, packed, bias=w.attention_bias)
         self.out = nn.Linear(self.heads * self.head_dim, w.hidden_size, bias=w.attention_output_bias)
@@ -62,10 +65,76 @@ class Attention(nn.Module):
         if self.q_norm is not None:
             q, k = self.q_norm(q).type_as(v), self.k_norm(k).type_as(v)
         if cos is not None:
-            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+            q, k = rotate(q, cos, sin, self.interleave), rotate(k, cos, sin, self.interleave)
         mixed = F.scaled_dot_product_attention(
             q.transpose(1, 2),
             k.transpose(1, 2),
+            v.transpose(1, 2),
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=True,
+            enable_gqa=self.heads != self.kv_heads,
+        )
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
+
+
+class CausalConvolutions(nn.Module):
+    """x[B, T, W]: over time within each head, then over time and all heads."""
+
+    def __init__(self, w: Workload, heads: int):
+        super().__init__()
+        width, taps = heads * w.head_dim, w.compressed.conv_kernel
+        layers = []
+        if w.compressed.head_conv:
+            layers.append(nn.Conv1d(width, width, taps, groups=heads, bias=False))
+        if w.compressed.channel_conv:
+            layers.append(nn.Conv1d(width, width, taps, bias=False))
+        self.layers = nn.Sequential(*layers)
+        self.padding = len(layers) * (taps - 1)  # without biases one padding serves both
+
+    def forward(self, x):
+        return self.layers(F.pad(x.transpose(1, 2), (self.padding, 0))).transpose(1, 2)
+
+
+class CompressedAttention(nn.Module):
+    """CCGQA (arXiv 2510.04476)."""
+
+    def __init__(self, w: Workload):
+        super().__init__()
+        self.heads, self.kv_heads, self.head_dim = w.num_attention_heads, w.num_key_value_heads, w.head_dim
+        self.dropout, self.interleave, self.parts = w.attention_dropout, w.rope_interleave, w.compressed
+        self.qkv = nn.Linear(w.hidden_size, (self.heads + 2 * self.kv_heads) * self.head_dim, bias=False)
+        self.q_conv, self.k_conv = CausalConvolutions(w, self.heads), CausalConvolutions(w, self.kv_heads)
+        with_temperature = w.compressed.l2_norm and w.compressed.temperature
+        self.temperature = nn.Parameter(torch.full((1,), math.sqrt(w.head_dim))) if with_temperature else None
+        self.out = nn.Linear(self.heads * self.head_dim, w.hidden_size, bias=False)
+
+    def couple(self, q, k, projected_q, projected_k):
+        if self.heads == self.kv_heads:
+            mean = 0.5 * (projected_q + projected_k)
+            return q + mean, k + mean
+        return q + 0.5 * projected_k.mean(2, keepdim=True), k + 0.5 * projected_q.mean(2, keepdim=True)
+
+    def forward(self, x, cos, sin):
+        batch, length, _ = x.shape
+        by_head = lambda part: part.reshape(batch, length, -1, self.head_dim)
+        sizes = [self.heads * self.head_dim, self.kv_heads * self.head_dim, self.kv_heads * self.head_dim]
+        projected_q, projected_k, v = self.qkv(x).split(sizes, dim=-1)
+        q, k = by_head(self.q_conv(projected_q)), by_head(self.k_conv(projected_k))
+        if self.parts.qk_mean:
+            q, k = self.couple(q, k, by_head(projected_q), by_head(projected_k))
+        if self.parts.l2_norm:
+            q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+        if self.temperature is not None:
+            k = k * self.temperature
+        if cos is not None:
+            q, k = rotate(q, cos, sin, self.interleave), rotate(k, cos, sin, self.interleave)
+        if self.parts.value_shift:
+            now, shifted = v.chunk(2, dim=-1)
+            v = torch.cat((now, F.pad(shifted, (0, 0, 1, 0))[:, :-1]), dim=-1)
+        v = by_head(v)
+        mixed = F.scaled_dot_product_attention(
+            q.type_as(v).transpose(1, 2),
+            k.type_as(v).transpose(1, 2),
             v.transpose(1, 2),
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=True,
@@ -93,7 +162,8 @@ class Mlp(nn.Module):
 class Block(nn.Module):
     def __init__(self, w: Workload):
         super().__init__()
-        self.norm1, self.attention = make_norm(w, w.hidden_size), Attention(w)
+        attention = CompressedAttention(w) if w.compressed else Attention(w)
+        self.norm1, self.attention = make_norm(w, w.hidden_size), attention
         self.norm2, self.mlp = make_norm(w, w.hidden_size), Mlp(w)
         self.dropout = nn.Dropout(w.dropout)
 

@@ -8,6 +8,20 @@ GATED = ("swiglu", "geglu", "geglu_tanh")
 
 
 @dataclasses.dataclass
+class Compressed:
+    """The keys of a spec's model.ccgqa."""
+
+    compression: int = 4
+    conv_kernel: int = 3
+    head_conv: bool = True
+    channel_conv: bool = True
+    qk_mean: bool = True
+    l2_norm: bool = True
+    temperature: bool = True
+    value_shift: bool = True
+
+
+@dataclasses.dataclass
 class Workload:
     """Keys and defaults are those of a spec's model section, and of train for the last two."""
 
@@ -24,9 +38,12 @@ class Workload:
     norm_bias: bool | None = None  # None, here and below: what the norm and the activation suggest
     hidden_act: str = "swiglu"
     position: str = "rope"
+    rope_interleave: bool | None = None  # None: that of the kind of attention
     rope_theta: float = 10000.0
     rope_scaling: dict | None = None
     qk_norm: bool = False
+    attention_kind: str = "gqa"
+    ccgqa: dict | None = None
     attention_bias: bool | None = None
     attention_output_bias: bool | None = None
     mlp_bias: bool | None = None
@@ -40,14 +57,18 @@ class Workload:
     def __post_init__(self):
         layernorm, gated = self.norm == "layernorm", self.hidden_act in GATED
         self.num_key_value_heads = self.num_key_value_heads or self.num_attention_heads
-        self.head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
+        self.compressed = Compressed(**(self.ccgqa or {})) if self.attention_kind == "ccgqa" else None
+        compression = self.compressed.compression if self.compressed else 1
+        self.head_dim = self.head_dim or self.hidden_size // compression // self.num_attention_heads
+        if self.rope_interleave is None:
+            self.rope_interleave = self.compressed is not None
         if not self.intermediate_size:
             self.intermediate_size = -(-8 * self.hidden_size // 192) * 64 if gated else 4 * self.hidden_size
         self.max_position_embeddings = self.max_position_embeddings or self.sequence_len
         if self.norm_bias is None:
             self.norm_bias = layernorm
         if self.attention_bias is None:
-            self.attention_bias = layernorm
+            self.attention_bias = layernorm and not self.compressed
         if self.attention_output_bias is None:
             self.attention_output_bias = self.attention_bias
         if self.mlp_bias is None:
@@ -56,6 +77,7 @@ class Workload:
             "norm": ("layernorm", "rmsnorm"),
             "hidden_act": ("gelu", "gelu_tanh", "silu", "relu2", *GATED),
             "position": ("learned", "rope", "none"),
+            "attention_kind": ("gqa", "ccgqa"),
         }
         for key, names in known.items():
             if getattr(self, key) not in names:
@@ -69,6 +91,17 @@ WORKLOADS = {
     "gpt2-124m": Workload(768, 12, 12, 50304, **GPT, micro_batch_size=64, sequence_len=1024),
     "hydra-180m": Workload(
         768, 24, 12, 32768, 4, intermediate_size=2048, qk_norm=True, micro_batch_size=16, sequence_len=2048
+    ),
+    "hydra-100m": Workload(
+        768,
+        14,
+        12,
+        32768,
+        4,
+        intermediate_size=2048,
+        attention_kind="ccgqa",
+        micro_batch_size=16,
+        sequence_len=2048,
     ),
     "llama-1b": Workload(
         2048,
@@ -99,10 +132,21 @@ def read_config(text: str) -> Workload:
     if not text.lstrip().startswith("{"):
         text = pathlib.Path(text).read_text()
     keys = json.loads(text)
-    # What a language model's spec may state without changing the model.
-    for key, value in (("input", "tokens"), ("head", "language_model"), ("num_features", 0), ("num_labels", 0)):
+    # What a spec may state without changing the model.
+    usual = {
+        "input": "tokens",
+        "head": "language_model",
+        "num_features": 0,
+        "num_labels": 0,
+        "attention_mask": "causal",
+        "sliding_window": 0,
+        "attention_softcap": 0,
+        "logit_softcap": 0,
+    }
+    for key, value in usual.items():
         if keys.pop(key, value) != value:
-            raise ValueError(f"only language models over tokens have a peer: {key} must be {value}")
+            raise ValueError(f"no peer is written for {key}: it must be {value}")
+    keys.pop("sliding_window_pattern", None)  # of the layers without sliding_window
     unknown = sorted(set(keys) - {field.name for field in dataclasses.fields(Workload)})
     if unknown:
         raise ValueError("unknown keys: " + ", ".join(unknown))
