@@ -28,6 +28,7 @@ constexpr int kMatmulTileRows = 192;  // of a: 64, 128 or 192
 constexpr int kTileColumns = 128;     // of the epilogue
 constexpr int kBSharers = 1;
 constexpr int kConsumerColumns = 128;
+constexpr int kMatmulConfigSides = 1;  // columns of b that the epilogue takes together
 constexpr int kParts = 2;
 constexpr int kResultRowBytes = 256;
 constexpr int kAccumulatorsColumns = 192;
@@ -247,7 +248,7 @@ class MatmulRows {
     if (whole_) {
 #pragma unroll 1
       for (int from = first; from < end; from += kAhead) {
-        Vector<bf16, 8> values[kAhead][kSides];
+        Vector<bf16, 8> values[kAhead][kMatmulConfigSides];
         Operands operands[kAhead];
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
@@ -267,7 +268,7 @@ class MatmulRows {
     } else {
 #pragma unroll 1
       for (int step = first; step < end && has(step); ++step) {
-        Vector<bf16, 8> values[kSides];
+        Vector<bf16, 8> values[kMatmulConfigSides];
         read(values, step - first);
         call(step, values, epilogue_.load(row(step), column()));
       }
@@ -305,7 +306,6 @@ class MatmulRows {
   struct Words {
     std::uint32_t at[sizeof(Padded) / 4];
   };
-  static constexpr int kSides = 1;
   static constexpr int kLanes = kConsumerColumns / 8;       // threads of a row
   static constexpr int kGroups = 128 / kLanes;              // rows at a time
   static constexpr int kSteps = kMatmulTileRows / kGroups;  // rows of a thread
@@ -321,15 +321,15 @@ class MatmulRows {
   __device__ __forceinline__ Words load(int step) const {
     return __builtin_bit_cast(Words, Padded{epilogue_.load(row(step), column())});
   }
-  __device__ __forceinline__ void read(Vector<bf16, 8> (&values)[kSides], int step) const {
+  __device__ __forceinline__ void read(Vector<bf16, 8> (&values)[kMatmulConfigSides], int step) const {
     const std::uint32_t from =
         results_ + (group_ + step * kGroups) * kResultRowBytes + (lane_ ^ group_ % 8) * 16;
 #pragma unroll
-    for (int side = 0; side < kSides; ++side) {
+    for (int side = 0; side < kMatmulConfigSides; ++side) {
       values[side] = __builtin_bit_cast(Vector<bf16, 8>, ptx::load_shared<4>(from + side * 128));
     }
   }
-  __device__ __forceinline__ void call(int step, const Vector<bf16, 8> (&values)[kSides],
+  __device__ __forceinline__ void call(int step, const Vector<bf16, 8> (&values)[kMatmulConfigSides],
                                        const Operands& operands) {
     epilogue_(row(step), column(), values[0], operands);
   }
@@ -612,17 +612,6 @@ __device__ __forceinline__ void persistent_matmul(const TensorMap& a, const Tens
 //   float sum[sums][8];          // of the thread's columns, over the rows of a tile: the calls add to them
 //   float* partials[sums];       // each [matmul_sums_rows, columns]: a row is a tile's sums
 // Of a tensor that the kernel writes, a call reads only the elements that it writes.
-//
-// An epilogue of whole rows (MatmulSchedule::whole_rows), such as a norm, is called `passes` times. Between
-// two passes the threads of a row add up what each has found. Instead of operator() it has
-//   static constexpr int passes;      // 2 or more
-//   static constexpr int reductions;  // sums over the row that a pass asks for, at most; 1 or more
-//   struct Kept;                      // what later passes need of the calls before; may be empty
-//   template <int pass>
-//   void apply(std::int64_t row, int column, const Vector<Storage, 8>& values, const Operands&, Kept&,
-//              const float (&totals)[reductions],  // over the row, of what the pass before found
-//              float (&partial)[reductions]);      // zeros; what these columns add to this pass's
-// and 0 to 3 sums, whose partials lie side by side in one matrix [matmul_sums_rows, sums * n].
 
 // Launch: matmul_launch(problem, tile), with __cluster_dims__(cluster, 1, 1) and __launch_bounds__(threads,
 // 1). a and b are kernel parameters, `const __grid_constant__`, encoded as matmul_map_a() and matmul_map_b()

@@ -25,8 +25,9 @@ struct MatmulConfig {
   // Stages are filled more than once.
   static constexpr bool is_ring = tile.is_persistent() || depth_tiles > tile.stages;
 
+  static constexpr int sides = paired ? 2 : 1;  // columns of b that the epilogue takes together
   // Columns of the epilogue in the panels of one consumer.
-  static constexpr int consumer_columns = tile.consumer_panels() * tile.panel_columns / (paired ? 2 : 1);
+  static constexpr int consumer_columns = tile.consumer_panels() * tile.panel_columns / sides;
   // From panel to panel, in b: those of a paired tile are its two sides.
   static constexpr int panel_distance = paired ? n / 2 : tile.panel_columns;
 

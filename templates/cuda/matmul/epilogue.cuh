@@ -108,7 +108,7 @@ class MatmulRows {
   struct Words {
     std::uint32_t at[sizeof(Padded) / 4];
   };
-  static constexpr int kSides = Config::paired ? 2 : 1;
+  static constexpr int kSides = Config::sides;
   static constexpr int kColumns = Config::consumer_columns;
   static constexpr int kLanes = kColumns / 8;                       // threads of a row
   static constexpr int kGroups = 128 / kLanes;                      // rows at a time

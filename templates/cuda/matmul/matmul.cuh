@@ -15,17 +15,6 @@
 //   float sum[sums][8];          // of the thread's columns, over the rows of a tile: the calls add to them
 //   float* partials[sums];       // each [matmul_sums_rows, columns]: a row is a tile's sums
 // Of a tensor that the kernel writes, a call reads only the elements that it writes.
-//
-// An epilogue of whole rows (MatmulSchedule::whole_rows), such as a norm, is called `passes` times. Between
-// two passes the threads of a row add up what each has found. Instead of operator() it has
-//   static constexpr int passes;      // 2 or more
-//   static constexpr int reductions;  // sums over the row that a pass asks for, at most; 1 or more
-//   struct Kept;                      // what later passes need of the calls before; may be empty
-//   template <int pass>
-//   void apply(std::int64_t row, int column, const Vector<Storage, 8>& values, const Operands&, Kept&,
-//              const float (&totals)[reductions],  // over the row, of what the pass before found
-//              float (&partial)[reductions]);      // zeros; what these columns add to this pass's
-// and 0 to 3 sums, whose partials lie side by side in one matrix [matmul_sums_rows, sums * n].
 #pragma once
 #include "cuda/matmul/one_tile.cuh"
 #include "cuda/matmul/persistent.cuh"

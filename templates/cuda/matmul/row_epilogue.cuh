@@ -1,5 +1,16 @@
-// The epilogue of a block that has whole rows: the caller's struct (cuda/matmul/matmul.cuh) in passes over
-// rows, with sums over the row between them.
+// The epilogue of a block that has whole rows, such as a norm: the caller's struct in passes over rows, with
+// sums over the row between them.
+//
+// It is a struct as for other epilogues, but called `passes` times. Between
+// two passes the threads of a row add up what each has found. Instead of operator() it has
+//   static constexpr int passes;      // 2 or more
+//   static constexpr int reductions;  // sums over the row that a pass asks for, at most; 1 or more
+//   struct Kept;                      // what later passes need of the calls before; may be empty
+//   template <int pass>
+//   void apply(std::int64_t row, int column, const Vector<Storage, 8>& values, const Operands&, Kept&,
+//              const float (&totals)[reductions],  // over the row, of what the pass before found
+//              float (&partial)[reductions]);      // zeros; what these columns add to this pass's
+// and 0 to 3 sums, whose partials lie side by side in one matrix [matmul_sums_rows, sums * n].
 #pragma once
 #include "cuda/matmul/shared.cuh"
 #include "cuda/ptx.cuh"

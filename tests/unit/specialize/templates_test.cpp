@@ -244,11 +244,13 @@ TEST_F(SameCode, MatmulsWithNormsCompileToTheSamePtx) {
     expect_same_ptx(test::cuda_whole_rows_matmul_entry(wide), 90, wide ? "384 wide" : "256 wide");
 }
 
-// Their templates are shared, though each has an epilogue of its own.
+// Their templates are shared, though each has an epilogue, and some a schedule, of their own.
 TEST_F(SameCode, MatmulsThatShareAHeaderCompileToTheSamePtx) {
   SpecializeRequest request;
   for (const bool paired : {false, true})
     request.entries.push_back({fmt::format("matmul_{}.cu", paired), test::cuda_matmul_entry(paired)});
+  request.entries.push_back({"one_tile.cu", test::cuda_one_tile_matmul_entry(true)});
+  request.entries.push_back({"whole_rows.cu", test::cuda_whole_rows_matmul_entry(true)});
   request.scope = "hydrac::kernel";
   const Specialized parts = specialize(request);
   EXPECT_NE(parts.shared.find("template <class Config, class Epilogue>"), std::string::npos) << parts.shared;
