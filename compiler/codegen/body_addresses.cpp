@@ -67,7 +67,8 @@ std::string BodyNames::position_text(const Affine& position) const {
   const std::string row = rows_text(rows, number);
   if (columns == Affine{} && !row.empty()) return row;
   const std::string column = affine_text(columns, variables_, number);
-  return row.empty() ? column : row + " + " + column;
+  if (row.empty()) return column;
+  return column.starts_with("-") ? row + " - " + column.substr(1) : row + " + " + column;
 }
 
 std::string BodyNames::affine(int operand, const Affine& affine) const {

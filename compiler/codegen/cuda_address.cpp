@@ -82,8 +82,8 @@ std::string CudaBodyPrinter::load_text(const Expr& expr) {
     // them.
     const bool one_row = layout_.shape == CudaLayout::Shape::rows && !walks_rows_;
     if (!one_row && size_of(body_.operands[expr.operand].dtype) == 2)
-      return fmt::format("element({}, j)", text);
-    text += ".at[j]";
+      return fmt::format("element({}, {})", text, element_in(found->second.access));
+    text += fmt::format(".at[{}]", element_in(found->second.access));
   }
   return widened(expr.operand, text);
 }

@@ -183,7 +183,12 @@ class CudaBodyPrinter : BodyNames {
   std::string per_element(const std::string& name, int space) const;  // name[k][j]
   std::string array_of(const std::string& name, int space) const;     // name[kChunks][kVector]
   std::string access_text(int space, int width) const;  // elements of an access, of a vector at most
+  std::string access_text(int space, const ColumnAccess& access) const;
   bool guards(int space) const;
+  std::string elements_text(int space, const ColumnAccess& access) const;  // that a thread moves: "kVector"
+  static std::string element_in(const ColumnAccess& access);               // "j", "2 * j + 1"
+  static ir::Index first_of_pair(ir::Index index, const ColumnAccess& access);
+  std::optional<int> half_of_pair(const Loop& loop, int store) const;
 
   // cuda_plain.cpp: conditions on the column, asked of whole vectors.
   std::optional<int> compared_column(ir::ExprId condition, int space) const;

@@ -31,6 +31,25 @@ std::string CudaBodyPrinter::access_text(int space, int width) const {
   return width == columns(space).vector ? vector(space).text : std::to_string(width);
 }
 
+std::string CudaBodyPrinter::access_text(int space, const ColumnAccess& access) const {
+  const int elements = columns(space).vector * (access.kind == Kind::pairs ? 2 : 1);
+  return access.width >= elements ? elements_text(space, access) : std::to_string(access.width);
+}
+
+std::string CudaBodyPrinter::elements_text(int space, const ColumnAccess& access) const {
+  return access.kind == Kind::pairs ? "2 * " + vector(space).text : vector(space).text;
+}
+
+std::string CudaBodyPrinter::element_in(const ColumnAccess& access) {
+  if (access.kind != Kind::pairs) return "j";
+  return access.parity == 0 ? "2 * j" : "2 * j + 1";
+}
+
+ir::Index CudaBodyPrinter::first_of_pair(ir::Index index, const ColumnAccess& access) {
+  if (access.kind == Kind::pairs) index.back().affine.constant -= access.parity;
+  return index;
+}
+
 bool CudaBodyPrinter::guards(int space) const {
   if (layout_.shape == CudaLayout::Shape::flat) return false;
   return !columns(space).covers_exactly(layout_.lanes * static_cast<int>(layout_.tiles));
@@ -142,7 +161,8 @@ std::string CudaBodyPrinter::row_end(int space) const {
 }
 
 std::string CudaBodyPrinter::narrower_access(const ColumnAccess& access, const ColumnLayout& layout) {
-  return access.width < layout.vector ? fmt::format(", {}", access.width) : "";
+  const int elements = layout.vector * (access.kind == Kind::pairs ? 2 : 1);
+  return access.width < elements ? fmt::format(", {}", access.width) : "";
 }
 
 // The one-line definition of what a pass loads; empty where it takes a loop or a condition.
@@ -150,10 +170,12 @@ std::string CudaBodyPrinter::load_definition(int space, ExprId id) {
   const ir::Expr& expr = body_.exprs[id];
   const Columns& load = columns_[id];
   const ColumnLayout& layout = columns(space);
-  if (load.access.kind != Kind::consecutive || layout.vector == 1) return "";
+  const bool is_pairs = load.access.kind == Kind::pairs;
+  if ((load.access.kind != Kind::consecutive && !is_pairs) || layout.vector == 1) return "";
   const std::string access = narrower_access(load.access, layout);
   const auto ahead = ahead_.find(id);
   if (moves_row(space) && ahead == ahead_.end()) {
+    if (is_pairs) return "";
     const std::optional<std::string> row = row_start(expr.operand, expr.index);
     if (!row) return "";
     return fmt::format("const auto {} = load_row<{}, {}{}>({}, lanes{});", load.name, chunks(space).text,
@@ -161,8 +183,8 @@ std::string CudaBodyPrinter::load_definition(int space, ExprId id) {
   }
   if (layout.chunks > 1 || layout.steps > 1 || guards(space) || declares_columns(space)) return "";
   if (ahead != ahead_.end()) return fmt::format("const auto {} = {};", load.name, place_ahead(id));
-  return fmt::format("const auto {} = load_columns<{}{}>({});", load.name, vector(space).text, access,
-                     pointer(expr.operand, expr.index));
+  return fmt::format("const auto {} = load_columns<{}{}>({});", load.name, elements_text(space, load.access),
+                     access, pointer(expr.operand, first_of_pair(expr.index, load.access)));
 }
 
 // Every load of a pass stands before everything the pass stores, and all of them are under way together.
@@ -182,7 +204,7 @@ void CudaBodyPrinter::print_loads(int space, const std::set<ExprId>& ids) {
     const bool is_array = access.kind != Kind::constant && columns(space).vector > 1;
     const std::string type = c_type(expr.operand);
     const std::string array = columns(space).chunks > 1 ? fmt::format("[{}]", chunks(space).text) : "";
-    out_.line(is_array ? fmt::format("Vector<{}, {}> {}{};", type, vector(space).text, name, array)
+    out_.line(is_array ? fmt::format("Vector<{}, {}> {}{};", type, elements_text(space, access), name, array)
                        : fmt::format("{} {}{};", type, name, array));
     loads.push_back(id);
   }
@@ -202,10 +224,9 @@ void CudaBodyPrinter::print_load(int space, ExprId id) {
     out_.line(fmt::format("{} = {};", to, steps_ahead_ == 0 ? there : where_ahead(id, there)));
   } else if (load.access.kind == Kind::constant || layout.vector == 1) {
     out_.line(fmt::format("{} = {};", to, element(expr.operand, expr.index)));
-  } else if (load.access.kind == Kind::consecutive) {
-    const int width = std::min(load.access.width, layout.vector);
-    out_.line(fmt::format("load_columns<{}>({}, {});", access_text(space, width), to,
-                          pointer(expr.operand, expr.index)));
+  } else if (load.access.kind == Kind::consecutive || load.access.kind == Kind::pairs) {
+    out_.line(fmt::format("load_columns<{}>({}, {});", access_text(space, load.access), to,
+                          pointer(expr.operand, first_of_pair(expr.index, load.access))));
   } else {
     open_elements(space);
     out_.line(fmt::format("{}.at[j] = {};", to, element(expr.operand, expr.index)));
@@ -249,15 +270,37 @@ std::map<int, std::string> CudaBodyPrinter::declare_outputs(const Loop& loop) {
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];
     if (store.kind != StoreKind::store || columns(loop.space).vector == 1) continue;
-    if (column_access(graph_, node_, store.operand, store.index, loop.space, deps_).kind !=
-            Kind::consecutive ||
-        kept_rows_.contains(s))
+    const ColumnAccess access = column_access(graph_, node_, store.operand, store.index, loop.space, deps_);
+    if ((access.kind != Kind::consecutive && !half_of_pair(loop, s)) || kept_rows_.contains(s)) continue;
+    if (const auto other = half_of_pair(loop, s); other && outputs.contains(*other)) {
+      outputs[s] = outputs[*other];
       continue;
+    }
     outputs[s] = unique(operand_names_[store.operand] + "_out");
     const ir::ExprType type = body_.exprs[store.value].type;
-    out_.line(fmt::format("{} {}[{}];", codegen::c_type(type), outputs[s], vector(loop.space).text));
+    out_.line(
+        fmt::format("{} {}[{}];", codegen::c_type(type), outputs[s], elements_text(loop.space, access)));
   }
   return outputs;
+}
+
+// The store of this pass to the other elements of the pairs that store `s` writes to.
+std::optional<int> CudaBodyPrinter::half_of_pair(const Loop& loop, int s) const {
+  const auto access_of = [&](const Store& store) {
+    return column_access(graph_, node_, store.operand, store.index, loop.space, deps_);
+  };
+  const Store& store = body_.stores[s];
+  const ColumnAccess access = access_of(store);
+  if (access.kind != Kind::pairs) return std::nullopt;
+  for (int other : loop.stores) {
+    const Store& candidate = body_.stores[other];
+    if (other == s || candidate.operand != store.operand || candidate.kind != StoreKind::store) continue;
+    const ColumnAccess its = access_of(candidate);
+    if (its.kind == Kind::pairs && its.parity != access.parity &&
+        first_of_pair(candidate.index, its) == first_of_pair(store.index, access))
+      return other;
+  }
+  return std::nullopt;
 }
 
 // Stores of values that are kept anyway wait until the pass has found all of them.
@@ -275,8 +318,7 @@ void CudaBodyPrinter::find_kept_rows(const Loop& loop) {
     if (access.kind != Kind::consecutive) continue;
     const std::optional<std::string> row = row_start(store.operand, store.index);
     if (!row) continue;
-    const int width = std::min(access.width, columns(loop.space).vector);
-    kept_rows_[s] = fmt::format("store_row<{}>({}, {}, lanes{});", access_text(loop.space, width), *row,
+    kept_rows_[s] = fmt::format("store_row<{}>({}, {}, lanes{});", access_text(loop.space, access), *row,
                                 kept_row(s), row_end(loop.space));
   }
 }
@@ -301,7 +343,8 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
     } else if (kept_rows_.contains(s)) {
       continue;
     } else if (outputs.contains(s)) {
-      out_.line(fmt::format("{}[j] = {};", outputs.at(s), text_.of(store.value)));
+      const ColumnAccess access = column_access(graph_, node_, store.operand, store.index, loop.space, deps_);
+      out_.line(fmt::format("{}[{}] = {};", outputs.at(s), element_in(access), text_.of(store.value)));
     } else {
       out_.line(fmt::format("{} = {};", element(store.operand, store.index),
                             narrowed(store.operand, text_.of(store.value))));
@@ -318,8 +361,8 @@ void CudaBodyPrinter::print_outputs(const Loop& loop, const std::map<int, std::s
   for (const auto& [s, name] : outputs) {
     const Store& store = body_.stores[s];
     const ColumnAccess access = column_access(graph_, node_, store.operand, store.index, loop.space, deps_);
-    const int width = std::min(access.width, columns(loop.space).vector);
-    out_.line(fmt::format("store_columns<{}>({}, {});", access_text(loop.space, width),
+    if (access.kind == Kind::pairs && access.parity == 1) continue;  // with the other half
+    out_.line(fmt::format("store_columns<{}>({}, {});", access_text(loop.space, access),
                           pointer(store.operand, store.index), name));
     if (has_scope(loop.space)) taken_.erase(name);
   }

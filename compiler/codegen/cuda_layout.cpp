@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "codegen/cuda_matmul.h"
@@ -35,6 +36,20 @@ ir::Use use_of(const ir::Node& node, int operand) {
 
 }  // namespace
 
+namespace {
+
+// Which element of a pair a dimension's index means, 2c or 2c + 1 of column c; nothing where it means others,
+// or where the tensor ends between the two.
+std::optional<int> parity_of(const Body& body, const ir::IndexDim& index, int column, int64_t size) {
+  const auto& terms = index.affine.terms;
+  if (index.gather >= 0 || terms.size() != 1 || terms[0] != std::pair{column, int64_t{2}} ||
+      index.affine.constant < 0 || 2 * body.variables[column].size + index.affine.constant / 2 * 2 > size)
+    return std::nullopt;
+  return static_cast<int>(index.affine.constant % 2);
+}
+
+}  // namespace
+
 ColumnAccess column_access(const ir::Graph& graph, const ir::Node& node, int operand, const ir::Index& index,
                            int space, const std::vector<ir::Dependence>& deps) {
   const Body& body = *node.body;
@@ -51,7 +66,10 @@ ColumnAccess column_access(const ir::Graph& graph, const ir::Node& node, int ope
     if (deps[index[d].gather].space != kRowSpace) return {ColumnAccess::Kind::gathered, 1};
     common = std::gcd(common, view.strides[d]);
   }
-  common = std::gcd(common, flat.constant);
+  std::optional<int> parity;
+  if (!index.empty() && view.strides.back() == 1)
+    parity = parity_of(body, index.back(), inner, value.shape.back().size);
+  common = std::gcd(common, flat.constant - parity.value_or(0));
   int64_t step = 0;
   for (const auto& [variable, coefficient] : flat.terms) {
     if (variable == inner) {
@@ -61,10 +79,11 @@ ColumnAccess column_access(const ir::Graph& graph, const ir::Node& node, int ope
     }
   }
   if (step == 0) return {ColumnAccess::Kind::constant, 1};
-  if (step != 1) return {ColumnAccess::Kind::scattered, 1};
+  if (step != 1 && !(step == 2 && parity)) return {ColumnAccess::Kind::scattered, 1};
   const int64_t most = 16 / size_of(value.dtype);
   const int64_t width = common == 0 ? most : std::min(most, power_of_two_in(common));
-  return {ColumnAccess::Kind::consecutive, static_cast<int>(width)};
+  const auto kind = step == 1 ? ColumnAccess::Kind::consecutive : ColumnAccess::Kind::pairs;
+  return {kind, static_cast<int>(width), parity.value_or(0)};
 }
 
 namespace {

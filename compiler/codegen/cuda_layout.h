@@ -13,11 +13,13 @@ namespace hydrac::codegen {
 struct ColumnAccess {
   enum class Kind {
     consecutive,  // in memory as well: moves in accesses of `width` elements
-    constant,     // one element for all of them
-    scattered,    // strided
-    gathered,     // at an index that is a column value
+    pairs,      // every other element, of a tensor that has the ones between: moves with these, twice as many
+    constant,   // one element for all of them
+    scattered,  // strided
+    gathered,   // at an index that is a column value
   } kind = Kind::constant;
-  int width = 1;  // elements an access may move by its alignment, at most 16 bytes
+  int width = 1;   // elements an access may move by its alignment, at most 16 bytes
+  int parity = 0;  // of pairs: which element of each
 };
 ColumnAccess column_access(const ir::Graph& graph, const ir::Node& node, int operand, const ir::Index& index,
                            int space, const std::vector<ir::Dependence>& deps);

@@ -111,19 +111,33 @@ std::string LayoutText::rows(const ir::Value& parameter, int64_t rows) const {
   return rows == compiled_.spec.model.vocab_size ? "kVocabSize" : std::to_string(rows);
 }
 
+// As runtime::Starts calls them.
+std::string start_name(ir::Init::Kind kind) {
+  switch (kind) {
+    case ir::Init::Kind::zeros:
+      return "zeros";
+    case ir::Init::Kind::ones:
+      return "ones";
+    case ir::Init::Kind::constant:
+      return "constant";
+    case ir::Init::Kind::normal:
+      return "normal";
+  }
+  throw std::logic_error("a start that no parameter has");
+}
+
 void LayoutText::starts() {
   out_.line("// In this order parameters are numbered for their random numbers.");
   out_.line("Starts starts(layout.starts);");
   for (const ir::Value& parameter : compiled_.graph.values) {
     if (!parameter.parameter) continue;
     const ir::Init& init = parameter.parameter->init;
-    const std::string kind = init.kind == ir::Init::Kind::zeros  ? "zeros"
-                             : init.kind == ir::Init::Kind::ones ? "ones"
-                                                                 : "normal";
+    const std::string kind = start_name(init.kind);
+    const bool has_number = init.kind == ir::Init::Kind::constant || init.kind == ir::Init::Kind::normal;
     std::string elements = rows(parameter, models::checkpoint_rows(parameter));
     if (parameter.shape.size() == 2) elements += " * " + size_text(dimensions_, parameter.shape[1]);
     out_.line(fmt::format("starts.{}({}, {}{});", kind, field(parameter), elements,
-                          kind == "normal" ? fmt::format(", {}", init.deviation) : ""));
+                          has_number ? fmt::format(", {}", init.number) : ""));
   }
   out_.line("");
 }

@@ -140,10 +140,8 @@ void BodyBuilder::column_sum(int output, Term value, bool accumulate) {
 }
 
 void BodyBuilder::row_sum(int output, Term row_value, bool accumulate) {
-  body_.stores.push_back({inputs_ + output,
-                          {},
-                          row_value.id,
-                          kRowSpace,
+  const Index index(body_.operands[inputs_ + output].shape.size());
+  body_.stores.push_back({inputs_ + output, index, row_value.id, kRowSpace,
                           accumulate ? StoreKind::add_column_sum : StoreKind::column_sum});
 }
 

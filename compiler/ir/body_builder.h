@@ -52,8 +52,9 @@ class BodyBuilder {
   void store(int output, Term value);      // output[rows..., columns...]
   void store_row(int output, Term value);  // output[rows...]
   void store_at(int output, std::vector<Affine> index, Term value);
-  void column_sum(int output, Term value, bool accumulate);   // output[columns...] (+)= sum over rows
-  void row_sum(int output, Term row_value, bool accumulate);  // output[] (+)= sum over rows of a row value
+  void column_sum(int output, Term value, bool accumulate);  // output[columns...] (+)= sum over rows
+  // output (+)= sum over rows of a row value; one number, whatever its dimensions.
+  void row_sum(int output, Term row_value, bool accumulate);
 
   // x as a bf16 number, by chance one of the two around it; `noise`: u32 below 2^16.
   Term rounded_stochastically(Term x, Term noise);

@@ -36,8 +36,8 @@ std::string_view to_string(Role role);
 
 // How a parameter starts.
 struct Init {
-  enum class Kind { zeros, ones, normal } kind = Kind::zeros;
-  double deviation = 0;
+  enum class Kind { zeros, ones, constant, normal } kind = Kind::zeros;
+  double number = 0;  // the constant, or the normal distribution's standard deviation
 };
 
 // A checkpoint tensor that holds rows [first_row, first_row + rows) of a parameter's slot, under a Hugging

@@ -1,35 +1,32 @@
-// Grouped-query attention: one packed projection, optional query/key norms, rope, attention, output
-// projection.
+// The list of attention's kinds, and what they share. A new kind adds its file, a line here and a word of
+// AttentionKind.
+#include "models/attention.h"
+
+#include <array>
 #include <cmath>
 
-#include "models/blocks.h"
+#include "models/attention_kinds.h"
 
 namespace hydrac::models {
 
 namespace {
+
+struct KindRow {
+  spec::AttentionKind name;
+  std::unique_ptr<Attention> (*declare)(Declarer&, const spec::Model&, double residual_deviation);
+};
+
+constexpr std::array kKinds = {
+    KindRow{spec::AttentionKind::gqa, declare_gqa},
+    KindRow{spec::AttentionKind::ccgqa, declare_ccgqa},
+};
+static_assert(spec::has_a_row_for_each_word(kKinds));
 
 std::optional<ops::RopeScaling> scaling_of(const spec::Model& m) {
   const spec::RopeScaling& s = m.rope_scaling;
   if (s.factor == 1) return std::nullopt;
   return ops::RopeScaling{s.factor, s.low_freq_factor, s.high_freq_factor,
                           static_cast<double>(s.original_max_position_embeddings)};
-}
-
-// Query or key heads on their way from the projection to attention.
-Use positioned(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId norm_weight,
-               const std::string& name) {
-  const spec::Model& m = build.model.spec.model;
-  if (m.qk_norm) {
-    b.enter("norm", "model.qk_norm");
-    x = ops::rmsnorm(b, x, build.layer(norm_weight), m.norm_eps, name + "_normed");
-  }
-  if (m.position == spec::Position::rope) {
-    b.enter("rope", "model.position");
-    const Interface& io = build.model.interface;
-    x = ops::rope(b, x, build.fixed(io.rope_cos), build.fixed(io.rope_sin), m.rope_theta, scaling_of(m),
-                  name + "_rotated", build.positions());
-  }
-  return x;
 }
 
 // A window that hides nothing is none, so that the kernels are those of the causal mask.
@@ -51,25 +48,54 @@ ops::AttentionRules rules_of(const Build& build) {
 
 }  // namespace
 
+std::shared_ptr<const Attention> declare_attention(Declarer& declarer, const spec::Model& m,
+                                                   double residual_deviation) {
+  return kKinds[static_cast<size_t>(m.attention_kind)].declare(declarer, m, residual_deviation);
+}
+
 Use attention_block(ops::RegionBuilder& b, const Build& build, Use x) {
+  const Use out = build.model.parameters.attention->mix(b, build, x);
+  b.enter("residual", "model.dropout");
+  return residual_dropout(b, build, out, kAttentionResidualSite, "attn.dropped");
+}
+
+Use rotated(ops::RegionBuilder& b, const Build& build, Use x, const std::string& name) {
   const spec::Model& m = build.model.spec.model;
-  const Parameters& p = build.model.parameters;
-  b.enter("qkv", "model.num_attention_heads");
-  const Use qkv = ops::linear(b, x, build.layer(p.qkv_weight), optional(build.layer(p.qkv_bias)), "attn.qkv");
-  const std::vector<Use> parts =
-      ops::split_qkv(b, qkv, m.num_attention_heads, m.num_key_value_heads, m.head_dim, "attn");
-  const Use q = positioned(b, build, parts[0], p.q_norm_weight, "attn.q");
-  const Use k = positioned(b, build, parts[1], p.k_norm_weight, "attn.k");
+  if (m.position != spec::Position::rope) return x;
+  b.enter("rope", "model.position");
+  const Interface& io = build.model.interface;
+  const auto pairs = m.rope_interleave ? ops::RopePairs::neighbours : ops::RopePairs::halves;
+  return ops::rope(b, x, build.fixed(io.rope_cos), build.fixed(io.rope_sin), m.rope_theta, scaling_of(m),
+                   pairs, name, build.positions());
+}
+
+Use attend(ops::RegionBuilder& b, const Build& build, Use q, Use k, Use v) {
+  const spec::Model& m = build.model.spec.model;
   b.enter("attn", "optimizations.attention");
   const double dropout = build.training ? m.attention_dropout : 0;
   const double scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
-  const Use mixed = ops::attention(b, q, k, parts[2], scale, rules_of(build), dropout, build.randomness(),
-                                   kAttentionSite, "attn.mixed", build.documents());
+  return ops::attention(b, q, k, v, scale, rules_of(build), dropout, build.randomness(), kAttentionSite,
+                        "attn.mixed", build.documents());
+}
+
+OutputProjection declare_output(Declarer& d, const spec::Model& m, double residual_deviation) {
+  OutputProjection output;
+  const ir::Dim C{m.hidden_size, "C"};
+  const int64_t heads = m.num_attention_heads * m.head_dim;
+  const int layers = static_cast<int>(m.num_hidden_layers);
+  output.weight = d.matrix(
+      "attn.out.weight", {C, {heads, heads == m.hidden_size ? "C" : "HD"}}, layers, residual_deviation,
+      {{"model.layers.{}.self_attn.o_proj.weight", "transformer.h.{}.attn.c_proj.weight"}});
+  if (m.attention_output_bias) {
+    output.bias = d.vector("attn.out.bias", C, layers, {ir::Init::Kind::zeros},
+                           {{"model.layers.{}.self_attn.o_proj.bias", "transformer.h.{}.attn.c_proj.bias"}});
+  }
+  return output;
+}
+
+Use OutputProjection::apply(ops::RegionBuilder& b, const Build& build, Use mixed) const {
   b.enter("attn_out", "model.hidden_size");
-  const Use out = ops::linear(b, mixed, build.layer(p.attn_out_weight),
-                              optional(build.layer(p.attn_out_bias)), "attn.out");
-  b.enter("residual", "model.dropout");
-  return residual_dropout(b, build, out, kAttentionResidualSite, "attn.dropped");
+  return ops::linear(b, mixed, build.layer(weight), optional(build.layer(bias)), "attn.out");
 }
 
 }  // namespace hydrac::models

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "models/attention.h"
+#include "models/declarer.h"
 #include "spec/hugging_face.h"
 #include "targets/target.h"
 
@@ -20,65 +22,6 @@ using ir::Init;
 using ir::Shape;
 using ir::ValueId;
 
-// Declares parameters one after another, with checkpoint names of one architecture.
-class Declarer {
- public:
-  Declarer(ir::Graph& graph, const spec::Spec& spec)
-      : graph_(graph), model_(spec.model), gpt2_(checkpoint_architecture(spec) == "gpt2") {}
-
-  // The name in Llama's or in GPT-2's checkpoints. `transposed` in GPT-2's, where a matrix is stored [in,
-  // out].
-  struct Names {
-    std::string llama, gpt2;
-    int64_t first_row = 0, rows = 0;
-  };
-
-  ValueId matrix(const std::string& name, Shape shape, int slots, double deviation,
-                 const std::vector<Names>& names, bool conv1d = true) {
-    return declare(name, std::move(shape), slots, {Init::Kind::normal, deviation}, true, names,
-                   conv1d && gpt2_);
-  }
-  ValueId vector(const std::string& name, Dim size, int slots, Init::Kind init,
-                 const std::vector<Names>& names) {
-    return declare(name, {size}, slots, {init, 0}, false, names, false);
-  }
-  // Names slot `slot` of a value differently from the others.
-  void name_slot(ValueId id, int slot, const Names& names) {
-    auto& parts = graph_.value(id).parameter->checkpoint;
-    for (CheckpointPart& part : parts) part.last_slot = slot - 1;
-    parts.push_back({gpt2_ ? names.gpt2 : names.llama, 0, graph_.value(id).shape[0].size, false, slot, slot});
-  }
-
- private:
-  ValueId declare(const std::string& name, Shape shape, int slots, Init init, bool decay,
-                  const std::vector<Names>& names, bool transposed) {
-    ir::Value value;
-    value.name = name;
-    value.role = ir::Role::parameter;
-    value.slots = slots;
-    value.parameter = ir::ParameterInfo{init, decay, {}};
-    for (const Names& part : names) {
-      if (gpt2_ && part.gpt2.empty()) continue;
-      value.parameter->checkpoint.push_back({gpt2_ ? part.gpt2 : part.llama, part.first_row,
-                                             part.rows ? part.rows : shape[0].size, transposed, 0,
-                                             slots - 1});
-    }
-    // GPT-2 keeps packed matrices whole.
-    if (gpt2_ && names.size() > 1) {
-      CheckpointPart& whole = value.parameter->checkpoint.front();
-      whole.first_row = 0;
-      whole.rows = shape[0].size;
-      value.parameter->checkpoint.resize(1);
-    }
-    value.shape = std::move(shape);
-    return graph_.add(std::move(value));
-  }
-
-  ir::Graph& graph_;
-  const spec::Model& model_;
-  bool gpt2_;
-};
-
 void declare_inputs(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64_t vocab) {
   if (m.input == spec::Input::tokens) {
     p.token_embedding =
@@ -87,42 +30,12 @@ void declare_inputs(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int
   } else {
     p.input_weight = d.matrix("input.weight", {C, {m.num_features, "N"}}, 1, m.initializer_range,
                               {{"model.input_proj.weight", ""}});
-    p.input_bias = d.vector("input.bias", C, 1, Init::Kind::zeros, {{"model.input_proj.bias", ""}});
+    p.input_bias = d.vector("input.bias", C, 1, {Init::Kind::zeros}, {{"model.input_proj.bias", ""}});
   }
   if (m.position == spec::Position::learned) {
     p.position_embedding =
         d.matrix("position_embedding", {{m.max_position_embeddings, "P"}, C}, 1, m.initializer_range,
                  {{"model.embed_positions.weight", "transformer.wpe.weight"}}, false);
-  }
-}
-
-void declare_attention(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers,
-                       double residual_deviation) {
-  const int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_key_value_heads * m.head_dim;
-  const Dim packed{q + 2 * kv, q == kv ? "3HD" : "(H+2K)D"}, heads{q, q == m.hidden_size ? "C" : "HD"};
-  auto qkv_names = [&](const std::string& suffix) {
-    const std::string at = "model.layers.{}.self_attn.", gpt2 = "transformer.h.{}.attn.c_attn." + suffix;
-    return std::vector<Declarer::Names>{{at + "q_proj." + suffix, gpt2, 0, q},
-                                        {at + "k_proj." + suffix, gpt2, q, kv},
-                                        {at + "v_proj." + suffix, gpt2, q + kv, kv}};
-  };
-  p.qkv_weight = d.matrix("attn.qkv.weight", {packed, C}, layers, m.initializer_range, qkv_names("weight"));
-  if (m.attention_bias)
-    p.qkv_bias = d.vector("attn.qkv.bias", packed, layers, Init::Kind::zeros, qkv_names("bias"));
-  if (m.qk_norm) {
-    const Dim D{m.head_dim, "D"};
-    p.q_norm_weight = d.vector("attn.q_norm.weight", D, layers, Init::Kind::ones,
-                               {{"model.layers.{}.self_attn.q_norm.weight", ""}});
-    p.k_norm_weight = d.vector("attn.k_norm.weight", D, layers, Init::Kind::ones,
-                               {{"model.layers.{}.self_attn.k_norm.weight", ""}});
-  }
-  p.attn_out_weight =
-      d.matrix("attn.out.weight", {C, heads}, layers, residual_deviation,
-               {{"model.layers.{}.self_attn.o_proj.weight", "transformer.h.{}.attn.c_proj.weight"}});
-  if (m.attention_output_bias) {
-    p.attn_out_bias =
-        d.vector("attn.out.bias", C, layers, Init::Kind::zeros,
-                 {{"model.layers.{}.self_attn.o_proj.bias", "transformer.h.{}.attn.c_proj.bias"}});
   }
 }
 
@@ -140,11 +53,11 @@ void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int la
     return names;
   };
   p.up_weight = d.matrix("mlp.up.weight", {up, C}, layers, m.initializer_range, up_names("weight"));
-  if (m.mlp_bias) p.up_bias = d.vector("mlp.up.bias", up, layers, Init::Kind::zeros, up_names("bias"));
+  if (m.mlp_bias) p.up_bias = d.vector("mlp.up.bias", up, layers, {Init::Kind::zeros}, up_names("bias"));
   p.down_weight = d.matrix("mlp.down.weight", {C, {inner, "F"}}, layers, residual_deviation,
                            {{"model.layers.{}.mlp.down_proj.weight", "transformer.h.{}.mlp.c_proj.weight"}});
   if (m.mlp_bias) {
-    p.down_bias = d.vector("mlp.down.bias", C, layers, Init::Kind::zeros,
+    p.down_bias = d.vector("mlp.down.bias", C, layers, {Init::Kind::zeros},
                            {{"model.layers.{}.mlp.down_proj.bias", "transformer.h.{}.mlp.c_proj.bias"}});
   }
 }
@@ -154,7 +67,7 @@ void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int 
   auto norm = [&](const std::string& name, int slots, const std::string& llama, const std::string& gpt2,
                   bool is_bias) {
     const std::string suffix = is_bias ? "bias" : "weight";
-    return d.vector(name + "." + suffix, C, slots, is_bias ? Init::Kind::zeros : Init::Kind::ones,
+    return d.vector(name + "." + suffix, C, slots, {is_bias ? Init::Kind::zeros : Init::Kind::ones},
                     {{llama + "." + suffix, gpt2 + "." + suffix}});
   };
   auto attn_norm = [&](bool is_bias) {
@@ -181,7 +94,7 @@ void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64
   }
   p.head_weight =
       d.matrix("head.weight", {{m.num_labels, "O"}, C}, 1, m.initializer_range, {{"score.weight", ""}});
-  p.head_bias = d.vector("head.bias", {m.num_labels, "O"}, 1, Init::Kind::zeros, {{"score.bias", ""}});
+  p.head_bias = d.vector("head.bias", {m.num_labels, "O"}, 1, {Init::Kind::zeros}, {{"score.bias", ""}});
 }
 
 }  // namespace
@@ -251,7 +164,7 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
   const double residual_deviation = m.initializer_range / std::sqrt(2.0 * layers);
   const int64_t vocab = vocab_rows(spec);
   declare_inputs(declarer, parameters, m, C, vocab);
-  declare_attention(declarer, parameters, m, C, layers, residual_deviation);
+  parameters.attention = declare_attention(declarer, m, residual_deviation);
   declare_mlp(declarer, parameters, m, C, layers, residual_deviation);
   declare_norms(declarer, parameters, m, C, layers);
   declare_head(declarer, parameters, m, C, vocab);

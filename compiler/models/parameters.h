@@ -4,10 +4,14 @@
 // is one pointwise kernel over the pack, and a gradient, a moment and a parameter have the same offset in
 // their packs. Where gradients have two types the pack has two sections, each with a pack of gradients.
 #pragma once
+#include <memory>
+
 #include "ir/graph.h"
 #include "spec/spec.h"
 
 namespace hydrac::models {
+
+class Attention;
 
 // Values of a transformer. A per-layer parameter is one value with a slot a layer; absent ones are kNoValue.
 // Matrices are [out, in].
@@ -18,10 +22,8 @@ struct Parameters {
   // The norm before attention; slot N is the norm after the last layer, so that a layer ends with the next
   // one's norm.
   ir::ValueId attn_norm_weight = ir::kNoValue, attn_norm_bias = ir::kNoValue;  // [C] x N+1
-  ir::ValueId qkv_weight = ir::kNoValue, qkv_bias = ir::kNoValue;  // [(H+2K)D, C]: queries, keys, values
-  ir::ValueId q_norm_weight = ir::kNoValue, k_norm_weight = ir::kNoValue;    // [D]
-  ir::ValueId attn_out_weight = ir::kNoValue, attn_out_bias = ir::kNoValue;  // [C, HD]
-  ir::ValueId mlp_norm_weight = ir::kNoValue, mlp_norm_bias = ir::kNoValue;  // [C]
+  std::shared_ptr<const Attention> attention;                                  // with its own
+  ir::ValueId mlp_norm_weight = ir::kNoValue, mlp_norm_bias = ir::kNoValue;    // [C]
   ir::ValueId up_weight = ir::kNoValue, up_bias = ir::kNoValue;      // [I, C]; gated: [2I, C], gate first
   ir::ValueId down_weight = ir::kNoValue, down_bias = ir::kNoValue;  // [C, I]
   ir::ValueId head_weight = ir::kNoValue,

@@ -70,9 +70,31 @@ std::vector<Use> split_qkv(RegionBuilder&, Use qkv, int64_t heads, int64_t kv_he
 struct RopeScaling {  // Llama 3's
   double factor, low_freq_factor, high_freq_factor, original_max_position_embeddings;
 };
-// Rotate-half convention; tables cos, sin [T, D/2]. `positions`: as for position_embedding.
-Use rope(RegionBuilder&, Use x, Use cos, Use sin, double theta, const std::optional<RopeScaling>&,
+enum class RopePairs { halves, neighbours };  // elements i and i + D/2 turn together, or 2i and 2i + 1
+// Tables cos, sin [T, D/2]. `positions`: as for position_embedding.
+Use rope(RegionBuilder&, Use x, Use cos, Use sin, double theta, const std::optional<RopeScaling>&, RopePairs,
          const std::string& name, Use positions = {});
+// x / |x| over the last dimension, times `temperature` [1] where there is one.
+Use l2norm(RegionBuilder&, Use x, Use temperature, const std::string& name);
+// A grouped linear map's matrix: `blocks` [parts*groups*d, d] along the diagonals of [parts*groups*d,
+// columns], from `first_column` on.
+Use block_diagonal(RegionBuilder&, Use blocks, int64_t groups, ir::Dim columns, int64_t first_column,
+                   const std::string& name);
+struct TapSums {
+  std::string name;
+  ir::Shape shape;  // of a token: [W] or [H,D]
+};
+// products [B,T,taps*C] -> y[t] = sum over taps j of products[t - j, j], in parts of the channels.
+std::vector<Use> sum_taps(RegionBuilder&, Use products, int64_t taps, const std::vector<TapSums>& parts);
+// x [B,T,C], weight [taps*out, C], tap 0 first: y[t] = sum over taps j of W_j x[t - j], of shape
+// [B,T,out...].
+Use causal_conv(RegionBuilder&, Use x, Use weight, int64_t taps, const ir::Shape& out,
+                const std::string& name);
+// v [B,T,K,D]: the second half of a token's K*D elements becomes that of the token before it.
+Use value_shift(RegionBuilder&, Use v, const std::string& name);
+Use head_sum(RegionBuilder&, Use x, double factor, const std::string& name);  // [B,T,H,D] -> [B,T,D]
+// factor * x, of [B,T,H,D], or of [B,T,D] for each of `heads` heads.
+Use scale_heads(RegionBuilder&, Use x, ir::Dim heads, double factor, const std::string& name);
 struct Randomness {  // where dropout's random bits come from: scalars on the device
   Use step, seed;
 };

@@ -11,13 +11,22 @@ Use linear(RegionBuilder& b, Use x, Use weight, Use bias, const std::string& nam
 
 namespace {
 
+// Of a weight that is computed, such as a grouped map's whole matrix; f32, as a parameter's.
+void contribute_weight(Gradient& g, Use dy, Use x, Use weight) {
+  const Use dw = g.exact(g.fresh(g.name_of(weight), g.shape(weight)));
+  g.emit_node("gemm", {dy, x}, {dw}, {{"transpose_a", true}, {"transpose_b", false}, {"accumulate", false}});
+  g.contribute(weight, dw);
+}
+
 // d_x = d_y W;  d_W = d_y^T x;  d_b = sum_rows(d_y)
 void linear_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
   g.contribute_op(x, "gemm", {dy, weight},
                   {{"transpose_a", false}, {"transpose_b", false}, {"accumulate", false}});
-  if (g.wanted(weight)) {
+  if (g.wanted(weight) && g.value(weight).role != ir::Role::parameter) {
+    contribute_weight(g, dy, x, weight);
+  } else if (g.wanted(weight)) {
     const ParameterGradient dw = g.parameter(weight);
     g.emit_node("gemm", {dy, x}, {dw.target},
                 {{"transpose_a", true}, {"transpose_b", false}, {"accumulate", dw.accumulate}});

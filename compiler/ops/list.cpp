@@ -5,12 +5,14 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradient, kCast, kCrossEntropy,
-    kCrossEntropyBackward, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kJoinQkv,
+extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradient, kBlockDiagonal, kCast,
+    kCrossEntropy, kCrossEntropyBackward, kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated,
+    kGatedBackward, kGemm, kHeadSum, kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient,
     kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
     kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
     kPositionEmbeddingGradient, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope,
-    kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kActivation, kActivationBackward, kZero;
+    kScaleHeads, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps, kActivation,
+    kActivationBackward, kValueShift, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -19,16 +21,22 @@ const std::vector<const OpInfo*>& all_ops() {
       &kAttentionBackward,
       &kBiasAdd,
       &kBiasGradient,
+      &kBlockDiagonal,
       &kCast,
       &kCrossEntropy,
       &kCrossEntropyBackward,
+      &kDiagonalBlocks,
       &kDropout,
       &kEmbedding,
       &kEmbeddingBackward,
       &kGated,
       &kGatedBackward,
       &kGemm,
+      &kHeadSum,
       &kJoinQkv,
+      &kL2norm,
+      &kL2normBackward,
+      &kL2normTemperatureGradient,
       &kLayernorm,
       &kLayernormAgain,
       &kLayernormBackward,
@@ -47,12 +55,16 @@ const std::vector<const OpInfo*>& all_ops() {
       &kRmsnormBackward,
       &kRmsnormWeightGradient,
       &kRope,
+      &kScaleHeads,
       &kSelectToken,
       &kSoftcap,
       &kSoftcapBackward,
       &kSplitQkv,
+      &kSpreadTaps,
+      &kSumTaps,
       &kActivation,
       &kActivationBackward,
+      &kValueShift,
       &kZero,
   };
   return ops;

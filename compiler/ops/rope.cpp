@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al., 2021), rotate-half convention as in Llama: the halves of each head's
-// vector are the coordinates that angle t * theta^(-2i/D) turns. Angles come as tables cos, sin [T, D/2]. A
+// Rotary position embedding (Su et al., 2021): the angle t * theta^(-2i/D) turns pair i of each head's
+// vector, elements i and i + D/2 as in Llama, or 2i and 2i + 1. Angles come as tables cos, sin [T, D/2]. A
 // fourth input gives each token's position where that is not t.
 #include <cmath>
 
@@ -10,8 +10,9 @@
 namespace hydrac::ops {
 
 Use rope(RegionBuilder& b, Use x, Use cos, Use sin, double theta, const std::optional<RopeScaling>& scaling,
-         const std::string& name, Use positions) {
+         RopePairs pairs, const std::string& name, Use positions) {
   ir::Attributes attributes = {{"inverse", false}, {"theta", theta}};
+  if (pairs == RopePairs::neighbours) attributes["interleaved"] = true;
   if (scaling) {
     attributes["factor"] = scaling->factor;
     attributes["low_freq_factor"] = scaling->low_freq_factor;
@@ -29,15 +30,26 @@ bool has_positions(const ir::Node& node) {
   return node.inputs.size() > 3;
 }
 
+// Element `i` of pair p is p * step + i * distance.
+struct PairLayout {
+  int64_t step, distance;
+};
+
+PairLayout pairs_of(const ir::Node& node, int64_t half) {
+  return node.optional_flag("interleaved") ? PairLayout{2, 1} : PairLayout{1, half};
+}
+
 ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& shape = graph.value(node.inputs[0]).shape;  // [B,T,H,D]
   const int64_t half = shape[3].size / 2;
+  const PairLayout pairs = pairs_of(node, half);
   ir::BodyBuilder k(graph, node, leading(shape));
   k.columns({{half, shape[3].symbol.empty() ? "" : shape[3].symbol + "/2"}});
-  auto at = [&](int64_t offset) {
-    return std::vector<ir::Affine>{k.row(0), k.row(1), k.row(2), k.column(0) + ir::Affine{offset, {}}};
+  auto at = [&](int64_t i) {
+    return std::vector<ir::Affine>{k.row(0), k.row(1), k.row(2),
+                                   k.column(0) * pairs.step + ir::Affine{i * pairs.distance, {}}};
   };
-  const ir::Term x1 = k.named("x1", k.load(0, at(0))), x2 = k.named("x2", k.load(0, at(half)));
+  const ir::Term x1 = k.named("x1", k.load(0, at(0))), x2 = k.named("x2", k.load(0, at(1)));
   const auto angle = [&](int table) {
     if (!has_positions(node)) return k.load(table, {k.row(1), k.column(0)});
     return k.gather(table, k.named("position", k.load(3, {k.row(0), k.row(1)})), {}, {k.column(0)});
@@ -46,7 +58,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   ir::Term sin = k.named("sin_t", angle(2));
   if (node.flag("inverse")) sin = -sin;
   k.store_at(0, at(0), x1 * cos - x2 * sin);
-  k.store_at(0, at(half), x2 * cos + x1 * sin);
+  k.store_at(0, at(1), x2 * cos + x1 * sin);
   return k.take();
 }
 
@@ -69,13 +81,15 @@ std::string kernel(const ir::Node& node) {
 void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t heads = in[0].shape[2], d = in[0].shape[3], half = d / 2, tokens = in[0].shape[1];
   const double sign = node.flag("inverse") ? -1 : 1;
+  const PairLayout pairs = pairs_of(node, half);
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
     const int64_t t = has_positions(node) ? static_cast<int64_t>(in[3].data[r / heads]) : r / heads % tokens;
     for (int64_t i = 0; i < half; ++i) {
       const double c = in[1].data[t * half + i], s = sign * in[2].data[t * half + i];
-      const double x1 = in[0].data[r * d + i], x2 = in[0].data[r * d + half + i];
-      out[0].data[r * d + i] = x1 * c - x2 * s;
-      out[0].data[r * d + half + i] = x2 * c + x1 * s;
+      const int64_t first = r * d + i * pairs.step, second = first + pairs.distance;
+      const double x1 = in[0].data[first], x2 = in[0].data[second];
+      out[0].data[first] = x1 * c - x2 * s;
+      out[0].data[second] = x2 * c + x1 * s;
     }
   }
 }
@@ -83,7 +97,7 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 }  // namespace
 
 extern const OpInfo kRope{.name = "rope",
-                          .formula = "(y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin), the halves of each head",
+                          .formula = "(y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin), of each head's pairs",
                           .inputs = {"x", "cos_table", "sin_table", "positions"},
                           .outputs = {"y"},
                           .kernel = kernel,

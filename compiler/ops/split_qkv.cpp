@@ -27,7 +27,12 @@ namespace {
 
 void gradient(Gradient& g, const ir::Node& node) {
   std::vector<Use> parts;
-  for (Use output : node.outputs) parts.push_back(*g.of(output));
+  for (Use output : node.outputs) parts.push_back(g.of(output).value_or(Use{}));
+  // A part that nobody reads has no gradient, and its columns need one.
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].value == ir::kNoValue)
+      parts[i] = g.emit("zero", {}, g.name_of(node.outputs[i]), g.shape(node.outputs[i]));
+  }
   g.contribute_op(node.inputs[0], "join_qkv", parts);
 }
 

@@ -146,7 +146,17 @@ class InPlace {
   bool is_free(Use use, const Node& node) const {
     if (use.value == ir::kNoValue) return false;
     const Life& life = lives_.at(use.value);
-    return is_plain(use) && life.simple && life.last_reader == &node && !is_viewed(use.value);
+    return is_plain(use) && life.simple && life.last_reader == &node && !is_viewed(use.value) &&
+           !is_read_as_a_whole(use.value, node);
+  }
+
+  // Whether somebody reads the tensor that this value is a part of, behind `node` or in another region.
+  bool is_read_as_a_whole(ValueId part, const Node& node) const {
+    const ValueId storage = storage_of(graph_, part);
+    const auto whole = lives_.find(storage);
+    if (storage == part || whole == lives_.end() || !whole->second.last_reader) return false;
+    const Life& life = whole->second;
+    return !life.simple || life.region != lives_.at(part).region || life.last_reader > &node;
   }
 
   // Not a part of a tensor that others know whole.

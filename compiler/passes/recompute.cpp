@@ -19,11 +19,16 @@ bool is_norm(const Node& node) {
   return node.op == "rmsnorm" || node.op == "layernorm";
 }
 
+// The norms of queries and keys.
+bool norms_heads(const Node& node) {
+  return node.origin == "model.qk_norm" || node.origin == "model.ccgqa.l2_norm";
+}
+
 // Whether the choice says that `output` of a forward node is computed again.
 bool is_dropped(const RecomputeChoice& choice, const Node& node, Use output) {
   const std::string& scope = node.scope;
   const bool first = output == node.outputs[0];  // a norm's others are its rows' statistics
-  const bool rotated = node.origin == "model.qk_norm" || scope == "rope";
+  const bool rotated = norms_heads(node) || scope == "rope";
   const bool attention = scope == "qkv" || rotated || scope == "attn";
   if (choice.block) return true;
   if (choice.norm && is_norm(node) && first && node.origin == "model.norm") return true;
@@ -39,8 +44,7 @@ class Recomputer {
   Recomputer(ir::Graph& graph, const ir::Region& forward, const RecomputeChoice& choice)
       : graph_(graph), forward_(forward), choice_(choice) {
     // Without a norm queries and keys are rotated in place: keeping what they were would save nothing.
-    choice_.qk_norm &=
-        std::ranges::any_of(forward.nodes, [](const Node& node) { return node.origin == "model.qk_norm"; });
+    choice_.qk_norm &= std::ranges::any_of(forward.nodes, norms_heads);
   }
 
   // The use that stands for `use` in the backward loop: itself when it is kept, else a copy's output.

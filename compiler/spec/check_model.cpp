@@ -31,18 +31,33 @@ std::vector<std::string> divisors_near(int64_t number, int64_t wanted) {
   return near;
 }
 
-void check_heads(Draft& draft) {
+void check_head_width(Draft& draft) {
   const auto& m = draft.spec.model;
-  if (!draft.spec.is_set("model.head_dim") &&
-      draft.usable({"model.hidden_size", "model.num_attention_heads"}) &&
-      m.hidden_size % m.num_attention_heads != 0) {
-    draft.report(Kind::heads_divide_width, {"model.num_attention_heads", "model.hidden_size"},
-                 fmt::format("num_attention_heads ({}) must divide hidden_size ({})", m.num_attention_heads,
-                             m.hidden_size),
-                 fmt::format("{} would fit; or write head_dim",
-                             diag::one_of(divisors_near(m.hidden_size, m.num_attention_heads))));
+  if (draft.spec.is_set("model.head_dim") ||
+      !draft.usable({"model.hidden_size", "model.num_attention_heads", "model.attention_kind"}))
+    return;
+  const bool compresses = m.attention_kind == AttentionKind::ccgqa;
+  if (compresses && !draft.usable({"model.ccgqa.compression"})) return;
+  const int64_t compression = compresses ? m.ccgqa.compression : 1, width = m.hidden_size / compression;
+  if (m.hidden_size % compression != 0) {
+    draft.report(Kind::compression_divides_width, {"model.ccgqa.compression", "model.hidden_size"},
+                 fmt::format("compression ({}) must divide hidden_size ({})", compression, m.hidden_size),
+                 fmt::format("{} would fit", diag::one_of(divisors_near(m.hidden_size, compression))));
+    draft.broken.insert("model.head_dim");
+  } else if (width % m.num_attention_heads != 0) {
+    const std::string name = compresses ? "hidden_size / compression" : "hidden_size";
+    draft.report(
+        Kind::heads_divide_width, {"model.num_attention_heads", "model.hidden_size"},
+        fmt::format("num_attention_heads ({}) must divide {} ({})", m.num_attention_heads, name, width),
+        fmt::format("{} would fit; or write head_dim",
+                    diag::one_of(divisors_near(width, m.num_attention_heads))));
     draft.broken.insert("model.head_dim");
   }
+}
+
+void check_heads(Draft& draft) {
+  const auto& m = draft.spec.model;
+  check_head_width(draft);
   if (draft.usable({"model.num_attention_heads", "model.num_key_value_heads"}) &&
       m.num_attention_heads % m.num_key_value_heads != 0)
     draft.report(Kind::kv_heads_divide_heads, {"model.num_key_value_heads", "model.num_attention_heads"},
@@ -50,6 +65,38 @@ void check_heads(Draft& draft) {
                              m.num_key_value_heads, m.num_attention_heads),
                  fmt::format("{} would fit",
                              diag::one_of(divisors_near(m.num_attention_heads, m.num_key_value_heads))));
+}
+
+void check_compressed_attention(Draft& draft) {
+  const auto& m = draft.spec.model;
+  if (!draft.usable({"model.attention_kind"}) || m.attention_kind != AttentionKind::ccgqa) return;
+  if (draft.spec.is_set("model.head_dim") &&
+      draft.usable({"model.hidden_size", "model.num_attention_heads", "model.ccgqa.compression"})) {
+    const int64_t width = m.num_attention_heads * m.head_dim * m.ccgqa.compression;
+    if (width != m.hidden_size)
+      draft.report(
+          Kind::compression_divides_width,
+          {"model.head_dim", "model.ccgqa.compression", "model.num_attention_heads", "model.hidden_size"},
+          fmt::format("num_attention_heads ({}) times head_dim ({}) times compression ({}) is {}, and "
+                      "hidden_size is {}",
+                      m.num_attention_heads, m.head_dim, m.ccgqa.compression, width, m.hidden_size),
+          "leave head_dim out, and write a compression");
+  }
+  const std::pair<std::string_view, bool> others[] = {
+      {"model.attention_bias", m.attention_bias},
+      {"model.attention_output_bias", m.attention_output_bias},
+      {"model.qk_norm", m.qk_norm}};
+  for (const auto& [key, is_set] : others) {
+    if (draft.usable({key}) && draft.spec.is_set(key) && is_set)
+      draft.report(Kind::not_of_this_attention, {key, "model.attention_kind"},
+                   fmt::format("ccgqa has no {}", key.substr(std::string_view("model.").size())),
+                   "remove it, or write attention_kind: gqa");
+  }
+  if (draft.usable({"model.head_dim", "model.position"}) && m.ccgqa.value_shift && m.head_dim % 2 != 0 &&
+      m.position != Position::rope)
+    draft.report(Kind::head_dim_odd, {"model.head_dim", "model.ccgqa.value_shift", "model.hidden_size"},
+                 fmt::format("value_shift needs an even head_dim, and it is {}", m.head_dim),
+                 fmt::format("head_dim {} would fit", m.head_dim + 1));
 }
 
 void check_positions(Draft& draft) {
@@ -172,6 +219,12 @@ void check_documents(Draft& draft) {
     draft.report(Kind::no_documents, {"data.document_mask", "data.tokenizer"},
                  "document_mask needs a token that ends a document, and the char tokenizer has none",
                  "write document_mask: false, or tokenizer: byte");
+  if (draft.usable({"model.attention_kind"}) && mixes_tokens(draft.spec))
+    draft.report(
+        Kind::not_of_this_attention, {"data.document_mask", "model.attention_kind"},
+        "ccgqa's convolutions and value_shift read tokens of the document before, which document_mask "
+        "hides",
+        "write document_mask: false");
 }
 
 // A shard's header says which tokenizer made it, raw ids do not.
@@ -198,6 +251,7 @@ void check_vocabulary(Draft& draft) {
 
 void check_model(Draft& draft) {
   check_heads(draft);
+  check_compressed_attention(draft);
   check_positions(draft);
   check_head(draft);
   check_masks(draft);

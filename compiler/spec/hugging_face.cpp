@@ -50,6 +50,10 @@ HuggingFaceModel hugging_face_model(const Spec& spec) {
   if (m.input != Input::tokens || m.head != Head::language_model)
     return none("model.input", fmt::format("{} is no language model's", to_string(m.input)));
   if (m.hidden_act.function) return none("model.hidden_act", "a function of your own has no name there");
+  if (m.attention_kind == AttentionKind::ccgqa)
+    return none("model.attention_kind", "none of these models compresses or convolves queries and keys");
+  if (m.rope_interleave && m.position == Position::rope)
+    return none("model.rope_interleave", "these models turn the halves of a head together");
   if (m.attention_softcap > 0) return none("model.attention_softcap", "none of these models has one");
   if (m.logit_softcap > 0) return none("model.logit_softcap", "none of these models has one");
   const std::string& tokenizer = spec.data.tokenizer;

@@ -44,6 +44,7 @@ class Resolver {
   }
 
   void model();
+  void attention_widths();
   void data();
   void optimizer();
   void loss();
@@ -68,8 +69,7 @@ void Resolver::model() {
          [&] { return m.head == Head::regression ? data.target.size() : 0; });
   derive("model.num_key_value_heads", m.num_key_value_heads, {"model.num_attention_heads"},
          [&] { return m.num_attention_heads; });
-  derive("model.head_dim", m.head_dim, {"model.hidden_size", "model.num_attention_heads"},
-         [&] { return m.hidden_size / m.num_attention_heads; });
+  attention_widths();
   derive("model.intermediate_size", m.intermediate_size, {"model.hidden_size", "model.hidden_act"}, [&] {
     // 8/3 keeps a gated mlp's three matrices as large as a plain one's two.
     return is_gated(m.hidden_act) ? (m.hidden_size * 8 + 191) / 192 * 64 : 4 * m.hidden_size;
@@ -77,7 +77,8 @@ void Resolver::model() {
   derive("model.max_position_embeddings", m.max_position_embeddings, {"train.sequence_len"},
          [&] { return spec_.train.sequence_len; });
   derive("model.norm_bias", m.norm_bias, {"model.norm"}, layernorm);
-  derive("model.attention_bias", m.attention_bias, {"model.norm"}, layernorm);
+  derive("model.attention_bias", m.attention_bias, {"model.norm", "model.attention_kind"},
+         [&] { return layernorm() && m.attention_kind != AttentionKind::ccgqa; });
   derive("model.attention_output_bias", m.attention_output_bias, {"model.attention_bias"},
          [&] { return m.attention_bias; });
   derive("model.mlp_bias", m.mlp_bias, {"model.norm", "model.hidden_act"},
@@ -95,10 +96,25 @@ bool is_json(const std::string& pattern) {
 void Resolver::data() {
   auto& data = spec_.data;
   derive("data.document_mask", data.document_mask,
-         {"data.path", "data.format", "data.tokenizer", "model.input"}, [&] {
+         {"data.path", "data.format", "data.tokenizer", "model.input", "model.attention_kind"}, [&] {
            return spec_.model.input == Input::tokens && data.format == DataFormat::auto_ &&
-                  data.tokenizer != "char" && std::ranges::all_of(data.path, is_json);
+                  data.tokenizer != "char" && !mixes_tokens(spec_) && std::ranges::all_of(data.path, is_json);
          });
+}
+
+void Resolver::attention_widths() {
+  auto& m = spec_.model;
+  const bool compresses = m.attention_kind == AttentionKind::ccgqa;
+  derive("model.ccgqa.compression", m.ccgqa.compression,
+         {"model.hidden_size", "model.num_attention_heads", "model.head_dim"}, [&]() -> int64_t {
+           if (!compresses || !spec_.is_set("model.head_dim")) return 4;
+           return std::max<int64_t>(1, m.hidden_size / (m.num_attention_heads * m.head_dim));
+         });
+  derive(
+      "model.head_dim", m.head_dim,
+      {"model.hidden_size", "model.num_attention_heads", "model.attention_kind", "model.ccgqa.compression"},
+      [&] { return m.hidden_size / (compresses ? m.ccgqa.compression : 1) / m.num_attention_heads; });
+  derive("model.rope_interleave", m.rope_interleave, {"model.attention_kind"}, [&] { return compresses; });
 }
 
 void Resolver::optimizer() {

@@ -69,6 +69,18 @@ Json node_json(const std::string& op, Json attributes, const std::vector<ir::Use
           {"outputs", {use_json(output)}}};
 }
 
+// For the oracle a causal convolution is one operation: the matmul of all taps, `matmul`, with each part of
+// the sums over them.
+void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const ir::Node& sums, Json& nodes) {
+  int64_t first = 0;
+  for (ir::Use part : sums.outputs) {
+    nodes.push_back(node_json("causal_conv", {{"taps", sums.integer("taps")}, {"first", first}},
+                              {matmul.inputs[0], matmul.inputs[1]}, part));
+    const ir::Shape& shape = graph.value(part).shape;
+    first += ir::element_count({shape.begin() + 2, shape.end()});
+  }
+}
+
 // Our forward ops in the oracle's words. Statistics that ops keep for their gradients are not its business,
 // nor are the random seed (it is the job's) and what says how we compute.
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
@@ -100,6 +112,7 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
       attributes["tanh"] = true;
     }
   }
+  if (op == "value_shift") attributes.erase("inverse");
   if (op == "rope") {
     attributes.erase("inverse");
     if (attributes.contains("factor")) {
@@ -119,6 +132,20 @@ void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   if (op == "dropout" || op == "attention")
     inputs.erase(inputs.begin() + (op == "dropout" ? 2 : 4));  // rng_seed
   nodes.push_back(node_json(op, std::move(attributes), inputs, node.outputs[0]));
+}
+
+// The "sum_taps" that reads what the node makes, if one does.
+const ir::Node* tap_sums_of(const ir::Region& region, const ir::Node& node) {
+  const auto found = std::ranges::find_if(region.nodes, [&](const ir::Node& reader) {
+    return reader.op == "sum_taps" && reader.inputs[0] == node.outputs[0];
+  });
+  return found == region.nodes.end() ? nullptr : &*found;
+}
+
+// What makes the products that a "sum_taps" reads.
+const ir::Node& matmul_of(const ir::Region& region, const ir::Node& sums) {
+  return *std::ranges::find_if(region.nodes,
+                               [&](const ir::Node& node) { return tap_sums_of(region, node) == &sums; });
 }
 
 // Attention's output has a dimension for heads there; the linear layer that reads it flattens it.
@@ -172,7 +199,13 @@ Json graph_json(const ir::Graph& graph) {
   Json regions = Json::array();
   for (const ir::Region& region : graph.function("micro_step").regions) {
     Json nodes = Json::array();
-    for (const ir::Node& node : region.nodes) append_node(graph, node, nodes);
+    for (const ir::Node& node : region.nodes) {
+      if (tap_sums_of(region, node)) continue;
+      if (node.op == "sum_taps")
+        append_convolutions(graph, matmul_of(region, node), node, nodes);
+      else
+        append_node(graph, node, nodes);
+    }
     regions.push_back({{"name", region.name}, {"layers", region.layers}, {"nodes", nodes}});
   }
   return {{"values", values}, {"regions", regions}};

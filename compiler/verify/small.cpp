@@ -35,9 +35,10 @@ int64_t scaled_width(int64_t width, int64_t from, int64_t to) {
 void shrink_widths(const spec::Model& m, Overrides& overrides) {
   const int64_t kv_heads = std::min(m.num_key_value_heads, kKeyValueHeads);
   const int64_t heads = kv_heads * std::min(m.num_attention_heads / m.num_key_value_heads, kGroup);
-  const bool heads_fill_width = m.hidden_size == m.num_attention_heads * m.head_dim;
-  const int64_t hidden =
-      heads_fill_width ? heads * m.head_dim : scaled_width(m.hidden_size, m.num_attention_heads, heads);
+  const int64_t compression = m.attention_kind == spec::AttentionKind::ccgqa ? m.ccgqa.compression : 1;
+  const bool heads_fill_width = m.hidden_size == compression * m.num_attention_heads * m.head_dim;
+  const int64_t hidden = heads_fill_width ? compression * heads * m.head_dim
+                                          : scaled_width(m.hidden_size, m.num_attention_heads, heads);
   overrides.set("model.num_attention_heads", m.num_attention_heads, heads);
   overrides.set("model.num_key_value_heads", m.num_key_value_heads, kv_heads);
   overrides.set("model.hidden_size", m.hidden_size, hidden);

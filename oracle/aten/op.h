@@ -66,6 +66,14 @@ const OpDefinition& find_op(const Node& node);
 at::Tensor attention(const OpCall& call);
 at::Tensor rope(const OpCall& call);
 
+// So has what compressed attention does before.
+at::Tensor causal_conv(const OpCall& call);
+at::Tensor value_shift(const OpCall& call);
+at::Tensor block_diagonal(const OpCall& call);
+at::Tensor head_sum(const OpCall& call);
+at::Tensor scale_heads(const OpCall& call);
+at::Tensor l2norm(const OpCall& call);
+
 // So have users' functions: of one tensor, of the two halves of one, of predictions and targets.
 at::Tensor function_activation(const OpCall& call);
 at::Tensor function_gated(const OpCall& call);

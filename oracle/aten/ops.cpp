@@ -1,4 +1,5 @@
-// Every operation but attention, rope and users' functions, in terms of ATen, and the table of all.
+// Every operation but attention, rope, convolutions and users' functions, in terms of ATen, and the table of
+// all.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/chunk.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -138,7 +139,7 @@ const std::vector<OpDefinition>& op_table() {
       {"rope",
        3,
        {"theta"},
-       {"scaling.factor", "scaling.low_freq_factor", "scaling.high_freq_factor",
+       {"interleaved", "scaling.factor", "scaling.low_freq_factor", "scaling.high_freq_factor",
         "scaling.original_max_position_embeddings"},
        rope,
        Casting::float32,
@@ -150,6 +151,12 @@ const std::vector<OpDefinition>& op_table() {
        attention,
        Casting::narrow,
        1},
+      {"causal_conv", 2, {"taps", "first"}, {}, causal_conv, Casting::narrow},
+      {"value_shift", 1, {}, {}, value_shift},
+      {"block_diagonal", 1, {"groups", "first_column"}, {}, block_diagonal},
+      {"head_sum", 1, {"factor"}, {}, head_sum},
+      {"scale_heads", 1, {"factor"}, {}, scale_heads},
+      {"l2norm", 2, {"eps"}, {}, l2norm},
       {"gelu", 1, {}, {}, gelu},
       {"gelu_tanh", 1, {}, {}, gelu_tanh},
       {"silu", 1, {}, {}, silu},

@@ -1,8 +1,10 @@
-// Rotary position embedding in Hugging Face's convention: element i turns with element i + D/2.
+// Rotary position embedding: element i turns with element i + D/2 (Hugging Face's convention), or 2i with
+// 2i + 1.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/chunk.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>
@@ -59,6 +61,11 @@ at::Tensor rope(const OpCall& call) {
     return table.index_select(0, positions.reshape({-1})).reshape({x.size(0), x.size(1), 1, table.size(-1)});
   };
   const at::Tensor cos = of_tokens(tables[0]), sin = of_tokens(tables[1]);
+  if (call.attr("interleaved", 0) != 0) {
+    const at::Tensor pairs = x.unflatten(-1, {x.size(-1) / 2, 2}), a = pairs.select(-1, 0),
+                     b = pairs.select(-1, 1);
+    return at::stack({a * cos - b * sin, b * cos + a * sin}, -1).flatten(-2);
+  }
   const std::vector<at::Tensor> halves = at::chunk(x, 2, -1);
   return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
 }

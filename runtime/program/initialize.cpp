@@ -12,12 +12,14 @@ namespace hydrac::runtime {
 void initialize_parameter(std::span<float> out, int64_t first, const ParameterStart& start, uint32_t seed,
                           uint32_t stream) {
   if (start.kind != ParameterStart::Kind::normal) {
-    std::ranges::fill(out, start.kind == ParameterStart::Kind::ones ? 1.0f : 0.0f);
+    const float number =
+        start.kind == ParameterStart::Kind::constant ? static_cast<float>(start.number) : 0.0f;
+    std::ranges::fill(out, start.kind == ParameterStart::Kind::ones ? 1.0f : number);
     return;
   }
   // Streams of dropout have small site numbers and steps; this constant keeps weights apart from them.
   constexpr uint32_t weights = 0x57454947;
-  fill_normal(out, static_cast<uint64_t>(first) / 2, static_cast<float>(start.deviation),
+  fill_normal(out, static_cast<uint64_t>(first) / 2, static_cast<float>(start.number),
               random_key(seed, weights, stream));
 }
 

@@ -69,10 +69,10 @@ struct ResultPlaces {
 
 // How one slot of a parameter starts. Its padding, which no Place covers, starts as 0.
 struct ParameterStart {
-  enum class Kind { zeros, ones, normal };
+  enum class Kind { zeros, ones, constant, normal };
   Place place;  // elements of `dtype`
   Kind kind = Kind::zeros;
-  double deviation = 0;                            // of normal
+  double number = 0;  // the constant, or the normal distribution's standard deviation
   SafetensorsDtype dtype = SafetensorsDtype::f32;  // or bf16: the same numbers, rounded to nearest
 };
 

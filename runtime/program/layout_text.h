@@ -47,18 +47,22 @@ class Starts {
     add(tensors, elements, ParameterStart::Kind::ones);
   }
   template <class Tensors>
+  void constant(const Tensors& tensors, int64_t elements, double number) {
+    add(tensors, elements, ParameterStart::Kind::constant, number);
+  }
+  template <class Tensors>
   void normal(const Tensors& tensors, int64_t elements, double deviation) {
     add(tensors, elements, ParameterStart::Kind::normal, deviation);
   }
 
  private:
   template <class T>
-  void add(T* tensor, int64_t elements, ParameterStart::Kind kind, double deviation = 0) {
-    list_.push_back({place(tensor, elements), kind, deviation, stored_type<T>()});
+  void add(T* tensor, int64_t elements, ParameterStart::Kind kind, double number = 0) {
+    list_.push_back({place(tensor, elements), kind, number, stored_type<T>()});
   }
   template <class T>
-  void add(const Slots<T>& tensors, int64_t elements, ParameterStart::Kind kind, double deviation = 0) {
-    for (int s = 0; s < tensors.count; ++s) add(tensors[s], elements, kind, deviation);
+  void add(const Slots<T>& tensors, int64_t elements, ParameterStart::Kind kind, double number = 0) {
+    for (int s = 0; s < tensors.count; ++s) add(tensors[s], elements, kind, number);
   }
 
   std::vector<ParameterStart>& list_;

@@ -20,7 +20,7 @@ void for_problems(Visit visit) {
     for (int bytes : {2, 4}) {
       for (bool is_bf16 : {false, true}) {
         for (bool has_dropout : {false, true}) {
-          for (int head_dim = 32; head_dim <= 256; head_dim += 8) {
+          for (int head_dim = 8; head_dim <= 256; head_dim += 8) {
             visit(AttentionProblem{capability, bytes, is_bf16 && bytes == 2, has_dropout, 3, 1000, 12, 4,
                                    head_dim});
           }
@@ -202,7 +202,8 @@ TEST(AttentionGeometry, RefusesWhatNoKernelComputes) {
   EXPECT_TRUE(supports(75, 6, 2, 40));
   EXPECT_FALSE(supports(70, 6, 2, 64));
   EXPECT_FALSE(supports(80, 6, 4, 64));
-  EXPECT_FALSE(supports(80, 6, 2, 24));
+  EXPECT_TRUE(supports(80, 6, 2, 8));
+  EXPECT_FALSE(supports(80, 6, 2, 4));
   EXPECT_FALSE(supports(80, 6, 2, 36));
   EXPECT_FALSE(supports(80, 6, 2, 264));
 }

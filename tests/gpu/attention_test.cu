@@ -337,6 +337,7 @@ int main(int argc, char** argv) {
     time_shape<bf16, 64, 64, 256, 6, 6, true>("drops");
     time_shape<bf16, 64, 64, 128, 12, 12>("T=128");
     time_shape<bf16, 64, 32, 64, 4, 4>("T=64");
+    time_shape<bf16, 16, 16, 2048, 12, 4>("D=16");
     time_shape<bf16, 64, 1, 16384, 12, 12>("T=16k");
     time_shape<bf16, 64, 1, 16384, 12, 12, false, WindowMask, LinearScores, 1024>("w=1024");
     time_shape<bf16, 64, 1, 16384, 12, 12, false, DocumentMask<CausalMask>, LinearScores, 0, 1024>("d=1024");
@@ -362,6 +363,8 @@ int main(int argc, char** argv) {
   check_sizes<f16, 64>("f16");
   check_sizes<bf16, 128>("bf16");
   check_sizes<f16, 128>("f16");
+  check_sizes<bf16, 16>("bf16");
+  check_rules<bf16, 16>("bf16");
   check_case<bf16, 64, FullMask, LinearScores, false>("bf16", {2, 777, 3, 3, 0, 0.0}, 3);
   check_case<bf16, 64, CausalMask, LinearScores, false>("bf16", {3, 2048, 12, 4, 0, 0.0}, 4);
   check_case<bf16, 64, CausalMask, LinearScores, false>("bf16", {3, 700, 5, 1, 0, 0.0}, 5);
@@ -394,6 +397,8 @@ int main(int argc, char** argv) {
   check_sizes<float, 128>("f32");
   check_sizes<float, 256>("f32");
   check_sizes<f16, 96>("f16");
+  check_sizes<bf16, 8>("bf16");
+  check_sizes<bf16, 16>("bf16");
   check_sizes<bf16, 32>("bf16");
   check_sizes<bf16, 40>("bf16");
   check_sizes<bf16, 80>("bf16");

@@ -100,6 +100,8 @@ ParameterStart::Kind kind_of(ir::Init::Kind kind) {
       return ParameterStart::Kind::zeros;
     case ir::Init::Kind::ones:
       return ParameterStart::Kind::ones;
+    case ir::Init::Kind::constant:
+      return ParameterStart::Kind::constant;
     case ir::Init::Kind::normal:
       return ParameterStart::Kind::normal;
   }
@@ -114,7 +116,7 @@ std::vector<ParameterStart> LayoutMaker::starts() const {
     for (int slot = 0; slot < value.slots; ++slot) {
       Place start = place_of_any_type(value.id, slot);
       start.elements = models::checkpoint_rows(value) * row;  // the padding stays 0
-      starts.push_back({start, kind_of(value.parameter->init.kind), value.parameter->init.deviation,
+      starts.push_back({start, kind_of(value.parameter->init.kind), value.parameter->init.number,
                         stored_type(value.dtype)});
     }
   }

@@ -44,7 +44,7 @@ struct AttentionConfig {
   static constexpr int warps = tile.warps;
   static constexpr int stages = tile.stages;
   static constexpr int row_bytes = attention_row_bytes(family, head_dim, sizeof(Storage));
-  static_assert(head_dim % 8 == 0 && head_dim >= 32 && head_dim <= 256);
+  static_assert(head_dim % 8 == 0 && head_dim >= 8 && head_dim <= 256);
 };
 
 }  // namespace hydrac::cuda

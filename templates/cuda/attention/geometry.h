@@ -76,7 +76,7 @@ HYDRAC_FN constexpr AttentionFamily attention_family(const AttentionProblem& p) 
 }
 
 HYDRAC_FN constexpr bool attention_supports(const AttentionProblem& p) {
-  return p.capability >= 75 && p.head_dim >= 32 && p.head_dim <= 256 && p.head_dim % 8 == 0 && p.tokens > 0 &&
+  return p.capability >= 75 && p.head_dim >= 8 && p.head_dim <= 256 && p.head_dim % 8 == 0 && p.tokens > 0 &&
          p.batch > 0 && p.kv_heads > 0 && p.heads % p.kv_heads == 0 &&
          (p.element_bytes == 2 || p.element_bytes == 4);
 }

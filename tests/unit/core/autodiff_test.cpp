@@ -75,6 +75,10 @@ constexpr const char* kSize =
 #define MODEL(more)                                                                             \
   "hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 4, head_dim: 4, vocab_size: 11, " \
   "intermediate_size: 6, " more
+#define CCGQA(kv_heads, more)                                                       \
+  "hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4, vocab_size: 11, " \
+  " intermediate_size: 6, attention_kind: ccgqa, num_key_value_heads: " kv_heads    \
+  ", ccgqa: {compression: 2" more
 #define SERIES(more)                                                                                         \
   "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, head_dim: " \
   "4, intermediate_size: 6, " more
@@ -85,6 +89,22 @@ INSTANTIATE_TEST_SUITE_P(
         Config{"LlamaTied",
                MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, hidden_act: swiglu, "
                      "tie_word_embeddings: true"),
+               kTrain},
+        Config{"Ccgqa", CCGQA("2", "}"), kTrain},
+        Config{"CcgqaAsManyKeys", CCGQA("4", ", conv_kernel: 2}"), kTrain},
+        Config{"CcgqaOneKeyHead", CCGQA("1", ", conv_kernel: 7}"), kTrain},
+        Config{"CcgqaHeadConvAlone", CCGQA("2", ", channel_conv: false}"), kTrain},
+        Config{"CcgqaChannelConvAlone", CCGQA("2", ", head_conv: false}"), kTrain},
+        Config{"CcgqaWithoutMeans", CCGQA("2", ", qk_mean: false}"), kTrain},
+        Config{"CcgqaWithoutTemperature", CCGQA("2", ", temperature: false}, rope_interleave: false"),
+               kTrain},
+        Config{"CcgqaOfMeans",
+               CCGQA("2", ", head_conv: false, channel_conv: false, l2_norm: false}, position: none"),
+               kTrain},
+        Config{"CcgqaOfNothing",
+               CCGQA("2",
+                     ", head_conv: false, channel_conv: false, qk_mean: false, l2_norm: false, value_shift: "
+                     "false}"),
                kTrain},
         Config{"LlamaUntied",
                MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 1, hidden_act: geglu, "

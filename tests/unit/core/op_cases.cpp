@@ -142,6 +142,9 @@ void add_tables(std::vector<OpCase>& cases) {
   cases.push_back({"linearBias",
                    {x({2, 3, 5}), parameter({4, 5}), parameter({4})},
                    [](RegionBuilder& b, const Uses& in) { ops::linear(b, in[0], in[1], in[2], "y"); }});
+  cases.push_back({"linearOfAComputedWeight",
+                   {x({2, 3, 5}), x({4, 5}), absent()},
+                   [](RegionBuilder& b, const Uses& in) { ops::linear(b, in[0], in[1], in[2], "y"); }});
   cases.push_back({"linearNoBias",
                    {x({1, 1, 5}), parameter({1, 5}), absent()},
                    [](RegionBuilder& b, const Uses& in) { ops::linear(b, in[0], in[1], in[2], "y"); }});
@@ -151,14 +154,15 @@ void add_attention(std::vector<OpCase>& cases) {
   const CaseInput cos = given({3, 2}, {0.1, 0.2, 0.3, -0.4, 0.5, 0.6}),
                   sin = given({3, 2}, {0.9, -0.8, 0.7, 0.6, -0.5, 0.4});
   const auto emit_rope = [](RegionBuilder& b, const Uses& in) {
-    ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, "y");
+    ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, ops::RopePairs::halves, "y");
   };
   cases.push_back({"rope", {x({2, 3, 2, 4}), cos, sin}, emit_rope});
   cases.push_back({"ropeOneHead", {x({2, 3, 1, 4}), cos, sin}, emit_rope});
   cases.push_back({"ropePositions",
                    {x({2, 3, 2, 4}), cos, sin, ids({2, 3}, {0, 1, 0, 0, 0, 2})},
                    [](RegionBuilder& b, const Uses& in) {
-                     ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, "y", in[3]);
+                     ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, ops::RopePairs::halves, "y",
+                               in[3]);
                    }});
   cases.push_back({"ropeInverse",
                    {x({2, 3, 2, 4}), cos, sin},
@@ -166,6 +170,9 @@ void add_attention(std::vector<OpCase>& cases) {
                      b.emit("rope", in, "y", b.shape(in[0]), {{"inverse", true}, {"theta", 10000.0}});
                    },
                    false});
+  cases.push_back({"ropeInterleaved", {x({2, 3, 2, 4}), cos, sin}, [](RegionBuilder& b, const Uses& in) {
+                     ops::rope(b, in[0], in[1], in[2], 10000, std::nullopt, ops::RopePairs::neighbours, "y");
+                   }});
   cases.push_back({"split_qkv",
                    {x({2, 3, 24})},
                    [](RegionBuilder& b, const Uses& in) { ops::split_qkv(b, in[0], 2, 2, 4, "attn"); },
@@ -185,6 +192,56 @@ void add_attention(std::vector<OpCase>& cases) {
                        }});
     }
   }
+}
+
+void add_compressed_attention(std::vector<OpCase>& cases) {
+  const auto emit_sums = [](int64_t taps, const std::vector<std::vector<int64_t>>& parts) {
+    return [taps, parts](RegionBuilder& b, const Uses& in) {
+      std::vector<ops::TapSums> sums;
+      for (const std::vector<int64_t>& sizes : parts) {
+        sums.push_back({"y" + std::to_string(sums.size()), {}});
+        for (const int64_t size : sizes) sums.back().shape.push_back({size, ""});
+      }
+      ops::sum_taps(b, in[0], taps, sums);
+    };
+  };
+  cases.push_back({"sum_taps", {x({2, 5, 12})}, emit_sums(3, {{4}})});
+  cases.push_back({"sum_tapsOfHeads", {x({2, 5, 12})}, emit_sums(2, {{3, 2}})});
+  cases.push_back({"sum_tapsParts", {x({2, 4, 15})}, emit_sums(3, {{2}, {3}}), true, {0, 1}});
+  cases.push_back({"sum_tapsPartsOfHeads", {x({2, 4, 20})}, emit_sums(2, {{3, 2}, {2, 2}}), true, {0, 1}});
+  cases.push_back({"sum_tapsOneTap", {x({2, 3, 4})}, emit_sums(1, {{4}})});
+  cases.push_back({"sum_tapsShortSequence", {x({2, 2, 8})}, emit_sums(4, {{2}})});
+  for (const int64_t heads : {1, 2, 3}) {
+    cases.push_back({"value_shift" + std::to_string(heads) + "Heads",
+                     {x({2, 3, heads, 4})},
+                     [](RegionBuilder& b, const Uses& in) { ops::value_shift(b, in[0], "y"); }});
+  }
+  cases.push_back({"value_shiftOneToken", {x({2, 1, 2, 4})}, [](RegionBuilder& b, const Uses& in) {
+                     ops::value_shift(b, in[0], "y");
+                   }});
+  const auto emit_blocks = [](int64_t groups, int64_t columns, int64_t first) {
+    return [groups, columns, first](RegionBuilder& b, const Uses& in) {
+      ops::block_diagonal(b, in[0], groups, {columns, ""}, first, "y");
+    };
+  };
+  cases.push_back({"block_diagonal", {parameter({12, 2})}, emit_blocks(3, 6, 0)});
+  cases.push_back({"block_diagonalAmongOthers", {parameter({12, 2})}, emit_blocks(3, 11, 2)});
+  cases.push_back({"block_diagonalOneBlock", {parameter({6, 3})}, emit_blocks(1, 5, 2)});
+  cases.push_back({"head_sum", {x({2, 3, 4, 5})}, [](RegionBuilder& b, const Uses& in) {
+                     ops::head_sum(b, in[0], 0.25, "y");
+                   }});
+  cases.push_back({"scale_heads", {x({2, 3, 2, 5})}, [](RegionBuilder& b, const Uses& in) {
+                     ops::scale_heads(b, in[0], {2, ""}, 0.5, "y");
+                   }});
+  cases.push_back({"scale_headsOneForAll", {x({2, 3, 5})}, [](RegionBuilder& b, const Uses& in) {
+                     ops::scale_heads(b, in[0], {4, ""}, 0.5, "y");
+                   }});
+  cases.push_back({"l2norm", {x({2, 3, 2, 4}), absent()}, [](RegionBuilder& b, const Uses& in) {
+                     ops::l2norm(b, in[0], in[1], "y");
+                   }});
+  cases.push_back({"l2normTemperature",
+                   {x({2, 3, 2, 4}), parameter({1})},
+                   [](RegionBuilder& b, const Uses& in) { ops::l2norm(b, in[0], in[1], "y"); }});
 }
 
 void add_attention_rules(std::vector<OpCase>& cases) {
@@ -279,6 +336,7 @@ const std::vector<OpCase>& op_cases() {
     add_pointwise(all);
     add_tables(all);
     add_attention(all);
+    add_compressed_attention(all);
     add_attention_rules(all);
     add_documents(all);
     add_losses(all);

@@ -294,6 +294,51 @@ TEST(OpTable, CrossEntropyOfLargeLogitsIsFinite) {
   EXPECT_NEAR(interpreter.read(call.node_.outputs[0])[0], 2 + std::log1p(std::exp(-2.0)), 1e-12);
 }
 
+// What ops::causal_conv and the two nodes of a grouped one compute, written down as what they are.
+TEST(CausalConv, IsAConvolutionOverTime) {
+  constexpr int64_t B = 2, T = 6, C = 6, taps = 3, groups = 3, d = C / groups;
+  for (const bool grouped : {false, true}) {
+    ir::Graph graph;
+    graph.functions.push_back({"call", {{"forward", 0, false, false, {}}}});
+    const auto input = [&](const std::string& name, ir::Shape shape) {
+      ir::Value value;
+      value.name = name, value.shape = std::move(shape), value.role = ir::Role::input;
+      return ir::Use{graph.add(std::move(value)), {}};
+    };
+    const int64_t width = grouped ? d : C;
+    const ir::Use x = input("x", {{B, ""}, {T, ""}, {C, ""}}), w = input("w", {{taps * C, ""}, {width, ""}});
+    ops::RegionBuilder builder(graph, graph.functions[0].regions[0]);
+    const ir::Use matrix = grouped ? ops::block_diagonal(builder, w, groups, {C, ""}, 0, "matrix") : w;
+    const ir::Use y = ops::causal_conv(builder, x, matrix, taps, {{groups, ""}, {d, ""}}, "y");
+    passes::Log log;
+    passes::expand(graph, {}, log);
+    Interpreter interpreter(graph);
+    std::mt19937 random(3);
+    std::normal_distribution<double> normal(0, 1);
+    std::vector<double> xs(B * T * C), ws(taps * C * width);
+    for (double& value : xs) value = normal(random);
+    for (double& value : ws) value = normal(random);
+    interpreter.write(x, xs);
+    interpreter.write(w, ws);
+    interpreter.run("call");
+    const std::vector<double> found = interpreter.read(y);
+    for (int64_t b = 0; b < B; ++b) {
+      for (int64_t t = 0; t < T; ++t) {
+        for (int64_t o = 0; o < C; ++o) {
+          double expected = 0;
+          for (int64_t tap = 0; tap < taps && tap <= t; ++tap) {
+            for (int64_t i = 0; i < width; ++i) {
+              const int64_t channel = grouped ? o / d * d + i : i;
+              expected += ws[(tap * C + o) * width + i] * xs[(b * T + t - tap) * C + channel];
+            }
+          }
+          ASSERT_NEAR(found[(b * T + t) * C + o], expected, 1e-12);
+        }
+      }
+    }
+  }
+}
+
 TEST(OpTable, DropoutKeepsItsShareAndItsMean) {
   for (double p : {0.1, 0.5, 0.9}) {
     OpCase op =

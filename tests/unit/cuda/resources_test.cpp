@@ -181,7 +181,7 @@ TEST_F(CudaKernels, OfOtherOptionsCompile) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, CudaResources,
-                         testing::Values("gpt2-124m", "llama-1b", "hydra-180m", "quickstart",
+                         testing::Values("gpt2-124m", "llama-1b", "hydra-180m", "hydra-100m", "quickstart",
                                          "shakespeare-char", "chatgot-small-char", "series",
                                          "series-classify"),
                          [](const auto& info) {

@@ -298,6 +298,15 @@ TEST(EmulatedAttention, InFloats) {
   Attention<float>({75, "float", 32, kWindowCapped, true}).check(case_of(150, 40, 1.5, 0.25));
 }
 
+// Narrower than a tile of the matrix units, or no multiple of it.
+TEST(EmulatedAttention, OfNarrowHeads) {
+  for (const int head_dim : {8, 16, 24}) {
+    Attention<bf16>({80, "bf16", head_dim, kCausal}).check(case_of(200));
+    Attention<float>({75, "float", head_dim, kCausal}).check(case_of(70));
+  }
+  Attention<bf16>({90, "bf16", 16, kWindowCapped, true}).check(case_of(200, 70, 1.5, 0.25));
+}
+
 TEST(EmulatedAttention, ByWarps) {
   Attention<bf16>({80, "bf16", 64, kCausal}).check(case_of(200));
   Attention<bf16> windows({80, "bf16", 64, kWindow});

@@ -37,6 +37,11 @@ const std::string kHopper =
     "data: {path: a.txt}\n"
     "train: {sequence_len: 128, micro_batch_size: 2, max_steps: 8}\n";
 
+// Heads of 8 or 16 in a latent space of half the width, or all of it.
+std::vector<std::string> compressed(const std::string& compression = "model.ccgqa.compression=2") {
+  return {"model.attention_kind=ccgqa", "model.hidden_size=64", "model.num_key_value_heads=2", compression};
+}
+
 struct Case {
   std::string key;
   std::string other;  // another value than the base has
@@ -68,6 +73,15 @@ const std::vector<Case> kCases = {
     {"model.num_attention_heads", "2"},
     {"model.num_key_value_heads", "2"},
     {"model.head_dim", "16"},
+    {"model.attention_kind", "ccgqa", Shows::program, kTokens, {"model.hidden_size=128"}},
+    {"model.ccgqa.compression", "2", Shows::program, kTokens, compressed("model.ccgqa.compression=1")},
+    {"model.ccgqa.conv_kernel", "2", Shows::program, kTokens, compressed()},
+    {"model.ccgqa.head_conv", "false", Shows::program, kTokens, compressed()},
+    {"model.ccgqa.channel_conv", "false", Shows::program, kTokens, compressed()},
+    {"model.ccgqa.qk_mean", "false", Shows::program, kTokens, compressed()},
+    {"model.ccgqa.l2_norm", "false", Shows::program, kTokens, compressed()},
+    {"model.ccgqa.temperature", "false", Shows::program, kTokens, compressed()},
+    {"model.ccgqa.value_shift", "false", Shows::program, kTokens, compressed()},
     {"model.intermediate_size", "48"},
     {"model.vocab_size", "300"},
     {"model.max_position_embeddings", "64", Shows::program, kTokens, {"model.position=learned"}},
@@ -78,6 +92,7 @@ const std::vector<Case> kCases = {
     {"model.norm_bias", "false", Shows::program, kTokens, {"model.norm=layernorm"}},
     {"model.hidden_act", "gelu"},
     {"model.position", "none"},
+    {"model.rope_interleave", "true"},
     {"model.rope_theta", "500"},
     {"model.rope_scaling.rope_type", "yarn", Shows::refusal, kTokens, {}, "unknown-value"},
     {"model.rope_scaling.factor", "2", Shows::program, kTokens, kScaled},

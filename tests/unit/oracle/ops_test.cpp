@@ -124,6 +124,51 @@ TEST_F(OneOp, RopeTurnsByGivenPositions) {
               {1, 2, std::cos(2.0) - 2 * std::sin(2.0), 2 * std::cos(2.0) + std::sin(2.0), 1, 2});
 }
 
+TEST_F(OneOp, RopeTurnsNeighboursWhereItInterleaves) {
+  const int x = job.input("x", {1, 2, 1, 4}, {1, 2, 3, 4, 1, 2, 3, 4});
+  const double slow = 1 / std::sqrt(100.0);
+  expect_near(value("rope", {{"theta", 100.0}, {"interleaved", true}}, {x, kLeftOut, kLeftOut}, {1, 2, 1, 4}),
+              {1, 2, 3, 4, std::cos(1.0) - 2 * std::sin(1.0), 2 * std::cos(1.0) + std::sin(1.0),
+               3 * std::cos(slow) - 4 * std::sin(slow), 4 * std::cos(slow) + 3 * std::sin(slow)});
+}
+
+// Two taps of three channels over two: y[t] = W0 x[t] + W1 x[t - 1], channels 1 and 2 of it.
+TEST_F(OneOp, CausalConvolutionsReadTheTokensBefore) {
+  const int x = job.input("x", {1, 3, 2}, {1, 10, 2, 20, 3, 30});
+  const int w = job.parameter("w", {6, 2}, {9, 9, 1, 0, 0, 1, 9, 9, 100, 0, 0, 1000});
+  expect_near(value("causal_conv", {{"taps", 2}, {"first", 1}}, {x, w}, {1, 3, 1, 2}),
+              {1, 10, 2 + 100, 20 + 10000, 3 + 200, 30 + 20000});
+  expect_near(outcome.at("grad.w.0"), {0, 0, 6, 60, 6, 60, 0, 0, 3, 30, 3, 30});
+}
+
+TEST_F(OneOp, ValueShiftTakesTheSecondHalfOfTheWidthFromTheTokenBefore) {
+  const int x = job.input("x", {1, 2, 3, 2}, {1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16});
+  expect_near(value("value_shift", kNone, {x}, {1, 2, 3, 2}), {1, 2, 3, 0, 0, 0, 11, 12, 13, 4, 5, 6});
+}
+
+TEST_F(OneOp, BlockDiagonalPlacesTheBlocksOfEachPart) {
+  const int x = job.parameter("x", {4, 1}, {1, 2, 3, 4});
+  expect_near(value("block_diagonal", {{"groups", 2}, {"first_column", 1}}, {x}, {4, 4}),
+              {0, 1, 0, 0, 0, 0, 2, 0, 0, 3, 0, 0, 0, 0, 4, 0});
+}
+
+TEST_F(OneOp, HeadSumAddsHeads) {
+  const int x = job.input("x", {1, 1, 3, 2}, {1, 2, 3, 4, 5, 6});
+  expect_near(value("head_sum", {{"factor", 0.5}}, {x}, {1, 1, 2}), {4.5, 6});
+}
+
+TEST_F(OneOp, ScaleHeadsGivesEachHeadItsShare) {
+  const int x = job.input("x", {1, 1, 2}, {1, 2});
+  expect_near(value("scale_heads", {{"factor", 3.0}}, {x}, {1, 1, 2, 2}), {3, 6, 3, 6});
+}
+
+TEST_F(OneOp, L2normMakesUnitsTimesTheTemperature) {
+  const int x = job.input("x", {1, 1, 2, 2}, {3, 4, 0, 5});
+  const int temperature = job.parameter("temperature", {1}, {10});
+  expect_near(value("l2norm", {{"eps", 0.0}}, {x, temperature}, {1, 1, 2, 2}), {6, 8, 0, 10});
+  expect_near(outcome.at("grad.temperature.0"), {0.6 + 0.8 + 1});
+}
+
 // Frequencies of theta = 10^8 over 8 elements: 1, 1e-2, 1e-4, 1e-6. In a context of 2 pi * 1000 they turn
 // 1000, 10, 0.1 and 0.001 times: the first is kept, the second blended (low 1, high 19: halfway), the others
 // divided.

@@ -48,6 +48,8 @@ TEST(HuggingFace, NamesTheKeyThatHasNoPlaceThere) {
       {"position: none", "model.position"},
       {"hidden_act: relu2", "model.hidden_act"},
       {"qk_norm: true, mlp_bias: true", "model.mlp_bias"},
+      {"attention_kind: ccgqa", "model.attention_kind"},
+      {"rope_interleave: true", "model.rope_interleave"},
   };
   for (const auto& [keys, key] : cases) {
     const HuggingFaceModel model = model_of(keys);

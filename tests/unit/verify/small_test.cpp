@@ -33,6 +33,14 @@ TEST(SmallOverrides, KeepTheGroupsOfLlamaAndTheWidthOfItsHeads) {
                    "train.gradient_accumulation_steps=2", "train.lr_scheduler.warmup_steps=1"}));
 }
 
+TEST(SmallOverrides, KeepTheCompressionOfCcgqa) {
+  const auto spec = load(shipped("hydra-100m"), small_overrides(load(shipped("hydra-100m"), {})));
+  EXPECT_EQ(spec.model.num_attention_heads, 6);
+  EXPECT_EQ(spec.model.head_dim, 16);
+  EXPECT_EQ(spec.model.ccgqa.compression, 4);
+  EXPECT_EQ(spec.model.hidden_size, 6 * 16 * 4);
+}
+
 TEST(SmallOverrides, LeaveAVocabularyThatIsPaddedOdd) {
   const auto spec = load(shipped("gpt2-124m"), small_overrides(load(shipped("gpt2-124m"), {})));
   EXPECT_EQ(spec.model.vocab_size, 1031);

@@ -1,0 +1,72 @@
+// Grouped-query attention: one packed projection, optional query/key norms, rope, attention, output
+// projection.
+#include "models/attention_kinds.h"
+
+namespace hydrac::models {
+
+namespace {
+
+class GroupedQueryAttention final : public Attention {
+ public:
+  GroupedQueryAttention(Declarer&, const spec::Model&, double residual_deviation);
+  Use mix(ops::RegionBuilder&, const Build&, Use x) const override;
+
+ private:
+  ir::ValueId qkv_weight_ = ir::kNoValue, qkv_bias_ = ir::kNoValue;  // [(H+2K)D, C]: queries, keys, values
+  ir::ValueId q_norm_weight_ = ir::kNoValue, k_norm_weight_ = ir::kNoValue;  // [D]
+  OutputProjection output_;
+};
+
+GroupedQueryAttention::GroupedQueryAttention(Declarer& d, const spec::Model& m, double residual_deviation) {
+  const int layers = static_cast<int>(m.num_hidden_layers);
+  const int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_key_value_heads * m.head_dim;
+  const ir::Dim packed{q + 2 * kv, q == kv ? "3HD" : "(H+2K)D"};
+  const auto names = [&](const std::string& suffix) {
+    const std::string at = "model.layers.{}.self_attn.", gpt2 = "transformer.h.{}.attn.c_attn." + suffix;
+    return std::vector<Declarer::Names>{{at + "q_proj." + suffix, gpt2, 0, q},
+                                        {at + "k_proj." + suffix, gpt2, q, kv},
+                                        {at + "v_proj." + suffix, gpt2, q + kv, kv}};
+  };
+  qkv_weight_ = d.matrix("attn.qkv.weight", {packed, {m.hidden_size, "C"}}, layers, m.initializer_range,
+                         names("weight"));
+  if (m.attention_bias)
+    qkv_bias_ = d.vector("attn.qkv.bias", packed, layers, {ir::Init::Kind::zeros}, names("bias"));
+  if (m.qk_norm) {
+    const ir::Dim D{m.head_dim, "D"};
+    q_norm_weight_ = d.vector("attn.q_norm.weight", D, layers, {ir::Init::Kind::ones},
+                              {{"model.layers.{}.self_attn.q_norm.weight", ""}});
+    k_norm_weight_ = d.vector("attn.k_norm.weight", D, layers, {ir::Init::Kind::ones},
+                              {{"model.layers.{}.self_attn.k_norm.weight", ""}});
+  }
+  output_ = declare_output(d, m, residual_deviation);
+}
+
+// Query or key heads on their way from the projection to attention.
+Use positioned(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId norm_weight,
+               const std::string& name) {
+  const spec::Model& m = build.model.spec.model;
+  if (m.qk_norm) {
+    b.enter("norm", "model.qk_norm");
+    x = ops::rmsnorm(b, x, build.layer(norm_weight), m.norm_eps, name + "_normed");
+  }
+  return rotated(b, build, x, name + "_rotated");
+}
+
+Use GroupedQueryAttention::mix(ops::RegionBuilder& b, const Build& build, Use x) const {
+  const spec::Model& m = build.model.spec.model;
+  b.enter("qkv", "model.num_attention_heads");
+  const Use qkv = ops::linear(b, x, build.layer(qkv_weight_), optional(build.layer(qkv_bias_)), "attn.qkv");
+  const std::vector<Use> parts =
+      ops::split_qkv(b, qkv, m.num_attention_heads, m.num_key_value_heads, m.head_dim, "attn");
+  const Use q = positioned(b, build, parts[0], q_norm_weight_, "attn.q");
+  const Use k = positioned(b, build, parts[1], k_norm_weight_, "attn.k");
+  return output_.apply(b, build, attend(b, build, q, k, parts[2]));
+}
+
+}  // namespace
+
+std::unique_ptr<Attention> declare_gqa(Declarer& declarer, const spec::Model& m, double residual_deviation) {
+  return std::make_unique<GroupedQueryAttention>(declarer, m, residual_deviation);
+}
+
+}  // namespace hydrac::models

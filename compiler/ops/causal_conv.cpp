@@ -1,0 +1,166 @@
+// Causal convolution over time: y[t] = sum over taps j of W_j x[t - j], tokens before the sequence being
+// zeros. One matmul computes all W_j x[t] (the weight is [taps * out, in], tap 0 first); sum_taps then adds
+// the rows of earlier tokens. So the matmul and its gradients are those of any linear layer, and the sums
+// fuse with what reads them.
+#include <algorithm>
+#include <optional>
+
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+std::vector<Use> sum_taps(RegionBuilder& b, Use products, int64_t taps, const std::vector<TapSums>& parts) {
+  std::vector<Use> sums;
+  for (const TapSums& part : parts) {
+    ir::Shape shape = {b.shape(products)[0], b.shape(products)[1]};
+    shape.insert(shape.end(), part.shape.begin(), part.shape.end());
+    sums.push_back(b.fresh(part.name, std::move(shape)));
+  }
+  b.emit_node("sum_taps", {products}, sums, {{"taps", taps}});
+  return sums;
+}
+
+Use causal_conv(RegionBuilder& b, Use x, Use weight, int64_t taps, const ir::Shape& out,
+                const std::string& name) {
+  const Use products = linear(b, x, weight, {}, name + ".taps");
+  return sum_taps(b, products, taps, {{name, out}})[0];
+}
+
+namespace {
+
+using ir::Affine;
+using ir::ExprType;
+using ir::Term;
+
+// Rows and columns over parts [B,T,W] or [B,T,H,D]. A row is a token, of one part alone a token's head, so
+// that it can be a row of what reads it.
+class PartRows {
+ public:
+  PartRows(const ir::Graph& graph, const ir::Node& node, const std::vector<Use>& parts)
+      : graph_(graph), row_dimensions_(parts.size() == 1 ? graph.value(parts[0]).shape.size() - 1 : 2) {
+    const ir::Shape& shape = graph.value(parts[0]).shape;
+    k_.emplace(graph, node,
+               ir::Shape{shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(row_dimensions_)});
+  }
+
+  ir::BodyBuilder& builder() { return *k_; }
+
+  // From here on columns are those of `part`. Its index behind the token, and the same as one number.
+  void enter(Use part) {
+    const ir::Shape& shape = graph_.value(part).shape;
+    k_->columns({shape.begin() + static_cast<std::ptrdiff_t>(row_dimensions_), shape.end()});
+    element.clear();
+    channel = {};
+    width = 1;
+    for (size_t d = 2; d < shape.size(); ++d) {
+      const int at = static_cast<int>(d);
+      const int rows = static_cast<int>(row_dimensions_);
+      element.push_back(at < rows ? k_->row(at) : k_->column(at - rows));
+      channel = channel * shape[d].size + element.back();
+      width *= shape[d].size;
+    }
+  }
+
+  std::vector<Affine> element;
+  Affine channel;
+  int64_t width = 1;
+
+ private:
+  const ir::Graph& graph_;
+  const size_t row_dimensions_;
+  std::optional<ir::BodyBuilder> k_;
+};
+
+// input[b, t + shift, channel], 0 outside the sequence of `tokens`.
+Term shifted(ir::BodyBuilder& k, int input, int64_t shift, int64_t tokens, std::vector<Affine> channel) {
+  if (shift == 0) {
+    channel.insert(channel.begin(), {k.row(0), k.row(1)});
+    return k.load(input, std::move(channel));
+  }
+  const Term at = k.named(shift < 0 ? "earlier" : "later",
+                          convert(k.position(k.row(1) + Affine{shift, {}}), ExprType::i32));
+  const Term limit = shift < 0 ? k.constant(0, ExprType::i32)
+                               : k.constant(static_cast<double>(tokens - 1), ExprType::i32, "kLastToken");
+  const Term inside = k.named("is_in_sequence", shift < 0 ? limit <= at : at <= limit);
+  const Term nearest = k.named("token", shift < 0 ? max(at, limit) : min(at, limit));
+  return select(inside, k.gather(input, nearest, {k.row(0)}, std::move(channel)), k.constant(0));
+}
+
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Shape& products = graph.value(node.inputs[0]).shape;
+  const int64_t taps = node.integer("taps"), width = products[2].size / taps;
+  PartRows rows(graph, node, node.outputs);
+  ir::BodyBuilder& k = rows.builder();
+  Affine first;
+  for (size_t o = 0; o < node.outputs.size(); ++o) {
+    rows.enter(node.outputs[o]);
+    Term sum = shifted(k, 0, 0, products[1].size, {rows.channel + first});
+    for (int64_t tap = 1; tap < taps; ++tap)
+      sum = sum + shifted(k, 0, -tap, products[1].size, {rows.channel + first + Affine{tap * width, {}}});
+    k.store(static_cast<int>(o), sum);
+    first.constant += rows.width;
+  }
+  return k.take();
+}
+
+ir::Body spread_body(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Shape& products = graph.value(node.outputs[0]).shape;
+  const int64_t taps = node.integer("taps"), width = products[2].size / taps;
+  PartRows rows(graph, node, node.inputs);
+  ir::BodyBuilder& k = rows.builder();
+  Affine first;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    rows.enter(node.inputs[i]);
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      k.store_at(0, {k.row(0), k.row(1), rows.channel + first + Affine{tap * width, {}}},
+                 shifted(k, static_cast<int>(i), tap, products[1].size, rows.element));
+    }
+    first.constant += rows.width;
+  }
+  return k.take();
+}
+
+void gradient(Gradient& g, const ir::Node& node) {
+  std::vector<Use> parts;
+  for (Use output : node.outputs) parts.push_back(*g.of(output));
+  g.contribute_op(node.inputs[0], "spread_taps", std::move(parts), node.attributes);
+}
+
+void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const Tensor64& products = in[0];
+  const int64_t taps = node.integer("taps"), tokens = products.shape[1], row = products.shape[2];
+  int64_t first = 0;
+  for (Tensor64& part : out) {
+    const int64_t rows = products.shape[0] * tokens;
+    const int64_t width = static_cast<int64_t>(part.data.size()) / rows;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < width; ++c) {
+        double sum = 0;
+        for (int64_t tap = 0; tap <= std::min(taps - 1, r % tokens); ++tap)
+          sum += products.data[(r - tap) * row + tap * (row / taps) + first + c];
+        part.data[r * width + c] = sum;
+      }
+    }
+    first += width;
+  }
+}
+
+}  // namespace
+
+// One or two outputs: parts of the channels, side by side.
+extern const OpInfo kSumTaps{.name = "sum_taps",
+                             .formula = "y[t] = sum over taps j of products[t - j, j]",
+                             .inputs = {"products"},
+                             .outputs = {"y", "y2"},
+                             .body = body,
+                             .gradient = gradient,
+                             .reference = reference};
+extern const OpInfo kSpreadTaps{.name = "spread_taps",
+                                .formula = "d_products[t, j] = d_y[t + j]",
+                                .inputs = {"d_y", "d_y2"},
+                                .outputs = {"d_products"},
+                                .body = spread_body};
+
+}  // namespace hydrac::ops

@@ -1,0 +1,80 @@
+// Values of two times: the first half of a token's kv width is its own, the second half is that of the token
+// before it (zeros at the first one). The halves are of the width, not of each head: with an odd number of
+// heads they meet inside one.
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "ops/shapes.h"
+
+namespace hydrac::ops {
+
+Use value_shift(RegionBuilder& b, Use v, const std::string& name) {
+  return b.emit("value_shift", {v}, name, b.shape(v), {{"inverse", false}});
+}
+
+namespace {
+
+using ir::Affine;
+using ir::ExprType;
+using ir::Term;
+
+// A row is a head of a token, in two halves: half i of head k is half 2k + i of the width's 2K. The inverse
+// brings the gradients of the second half back by a token.
+ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Shape& shape = graph.value(node.inputs[0]).shape;  // [B,T,K,D]
+  const int64_t tokens = shape[1].size, heads = shape[2].size, half = shape[3].size / 2;
+  const bool inverse = node.flag("inverse");
+  ir::BodyBuilder k(graph, node, leading(shape));
+  k.columns({{half, shape[3].symbol.empty() ? "" : shape[3].symbol + "/2"}});
+  const auto integer = [&](const Affine& affine) { return convert(k.position(affine), ExprType::i32); };
+  const Term own = k.named("own", integer(k.row(1)));
+  const Term other = k.named(inverse ? "later" : "earlier", integer(k.row(1) + Affine{inverse ? 1 : -1, {}}));
+  const Term limit = inverse ? k.constant(static_cast<double>(tokens - 1), ExprType::i32, "kLastToken")
+                             : k.constant(0, ExprType::i32);
+  const Term inside = k.named("is_in_sequence", inverse ? other <= limit : limit <= other);
+  const Term nearest = inverse ? min(other, limit) : max(other, limit);
+  const Term first_shifted = k.constant(static_cast<double>(heads), ExprType::i32, "kFirstShifted");
+  for (int64_t i = 0; i < 2; ++i) {
+    const Affine element = k.column(0) + Affine{i * half, {}};
+    const Term half_head = k.named("half_head", integer(k.row(2) * 2 + Affine{i, {}}));
+    const Term is_shifted = k.named("is_shifted", first_shifted <= half_head);
+    const Term token = k.named("token", select(is_shifted, nearest, own));
+    const Term value = k.gather(0, token, {k.row(0)}, {k.row(2), element});
+    k.store_at(0, {k.row(0), k.row(1), k.row(2), element},
+               select(is_shifted && !inside, k.constant(0), value));
+  }
+  return k.take();
+}
+
+void gradient(Gradient& g, const ir::Node& node) {
+  g.contribute_op(node.inputs[0], "value_shift", {*g.of(node.outputs[0])},
+                  {{"inverse", true}, {"input_name", "d_y"}, {"output_name", "d_v"}});
+}
+
+std::string kernel(const ir::Node& node) {
+  return node.flag("inverse") ? "value_shift_backward" : "value_shift";
+}
+
+void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+  const int64_t tokens = in[0].shape[1], width = in[0].shape[2] * in[0].shape[3];
+  const int64_t rows = in[0].shape[0] * tokens, step = node.flag("inverse") ? 1 : -1;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < width; ++c) {
+      const int64_t from = r % tokens + (c < width / 2 ? 0 : step);
+      const bool inside = from >= 0 && from < tokens;
+      out[0].data[r * width + c] = inside ? in[0].data[(r - r % tokens + from) * width + c] : 0;
+    }
+  }
+}
+
+}  // namespace
+
+extern const OpInfo kValueShift{.name = "value_shift",
+                                .formula = "y[t] = (the first half of v[t], the second of v[t - 1])",
+                                .inputs = {"v"},
+                                .outputs = {"y"},
+                                .kernel = kernel,
+                                .body = body,
+                                .gradient = gradient,
+                                .reference = reference};
+
+}  // namespace hydrac::ops
