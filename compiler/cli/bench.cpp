@@ -9,12 +9,15 @@
 #include <numeric>
 #include <optional>
 
+#include "cli/ablate.h"
 #include "cli/build_program.h"
+#include "cli/locked_spec.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "driver/floor.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
+#include "tune/timed_steps.h"
 #include "verify/job.h"
 #include "verify/oracle.h"
 
@@ -22,15 +25,10 @@ namespace hydrac::cli {
 
 namespace {
 
+using tune::median;
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kWarmupSteps = 3;
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const size_t n = values.size();
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -110,46 +108,6 @@ void print_rows(const std::vector<Row>& rows) {
   fmt::print("{:<64} {:>6} {:>9.3f}, each timed alone\n", "all", "", total * 1e3);
 }
 
-// Optimizer steps on random batches, as the training loop runs them: results are read late where the program
-// allows.
-class Steps {
- public:
-  explicit Steps(targets::Executable& program)
-      : executable_(program),
-        program_(program.steps()),
-        batches_(verify::random_batches(program.compiled().spec, 4, 7)) {}
-
-  // Seconds of each of `count` steps: by the target's clock, or by this machine's.
-  std::vector<double> run(int64_t count) {
-    executable_.take_step_times();
-    std::vector<double> seconds;
-    int64_t unread = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      seconds.push_back(seconds_of([&] {
-        const auto& micro = batches_[static_cast<size_t>(next_++) % batches_.size()];
-        for (const runtime::Batch& batch : micro) program_.micro_step(batch, verify::inverse_count(micro));
-        program_.update();
-        if (++unread < program_.steps_in_flight()) return;
-        result_ = program_.finish_step();
-        --unread;
-      }));
-    }
-    for (; unread > 0; --unread) result_ = program_.finish_step();
-    std::vector<double> timed = executable_.take_step_times();
-    for (double& ms : timed) ms *= 1e-3;
-    return timed.empty() ? seconds : timed;
-  }
-
-  const runtime::StepResult& last_result() const { return result_; }
-
- private:
-  targets::Executable& executable_;
-  runtime::StepProgram& program_;
-  verify::Batches batches_;
-  runtime::StepResult result_;
-  int64_t next_ = 0;
-};
-
 // As many steps as 1.5 s have room for, of 20 to 300: a GPU's clock takes its time to settle, and tens of
 // short steps are over before. bench/peers measures its programs by the same rule.
 int64_t steps_worth_timing(double seconds_a_step) {
@@ -162,7 +120,7 @@ Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   const driver::Compiled& c = program.compiled();
   std::vector<StartPhase> start = built.phases;
   start.push_back({"weights", seconds_of([&] { program.steps().initialize(); })});
-  Steps run(program);
+  tune::TimedSteps run(program);
   start.push_back({"step", seconds_of([&] { run.run(1); })});
   const int64_t steps = asked.value_or(steps_worth_timing(median(run.run(kWarmupSteps))));
   const std::optional<double> energy_before = program.energy_joules();
@@ -242,14 +200,19 @@ void print_result(const Json& r, const runtime::StepProgram& program) {
 }  // namespace
 
 int bench_verb(const Arguments& arguments) {
-  std::optional<spec::Spec> spec = load(arguments);
-  if (!spec) return kBadInput;
+  if (arguments.has("--combine") && !arguments.has("--ablate"))
+    throw runtime::InputError("--combine is for --ablate");
+  if (arguments.has("--ablate")) return ablate(arguments);
+  std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
+  if (!locked) return kBadInput;
+  spec::Spec* const spec = &locked->spec;
   complete_for_planning(*spec);
   std::optional<int64_t> steps;
   if (arguments.has("--steps")) steps = std::max<int64_t>(1, arguments.number("--steps", 1));
   Json result;
   {
-    const BuiltProgram built = build_program(*spec);
+    const BuiltProgram built = build_program(*spec, {.recorded = locked->choices});
+    compare_with_lock(arguments, *locked, built.program->steps().choices());
     result = measure(built, steps);
     const driver::Peaks peaks = driver::peaks_of(*targets::find(spec->target), spec->optimizations.precision);
     const std::vector<Row> rows = kernel_rows(*built.program, peaks);

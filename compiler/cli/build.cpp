@@ -35,13 +35,13 @@ void run(const std::vector<std::string>& command, bool quiet) {
 int build_verb(const Arguments& arguments) {
   const auto output = arguments.value("--output");
   if (!output) throw runtime::InputError("where to? Name the folder: hydrac build SPEC -o FOLDER");
-  const std::optional<spec::Spec> spec = load(arguments);
-  if (!spec) return kBadInput;
+  const std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::any_machine);
+  if (!locked) return kBadInput;
   const bool quiet = arguments.has("--quiet");
   Arguments carrying = arguments;
   carrying.options["--vendor-runtime"] = "";
   const fs::path folder = *output, build = folder / "build";
-  emit::write(folder, emitted_files(carrying, *spec, folder), edits_of(arguments));
+  emit::write(folder, emitted_files(carrying, *locked, folder), edits_of(arguments));
   run({"cmake", "-S", folder.string(), "-B", build.string()}, quiet);
   const unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   run({"cmake", "--build", build.string(), "--parallel", std::to_string(jobs)}, quiet);

@@ -97,6 +97,10 @@ driver::Compiled fitting(const spec::Spec& spec, const driver::CompileOptions& o
 
 }  // namespace
 
+void check_shapes(const spec::Spec& spec) {
+  target_of(spec).is_cpu() ? check_cpu_shapes(spec) : check_gpu_shapes(spec);
+}
+
 void require_runnable(const spec::Spec& spec) {
   if (target_of(spec).is_cpu()) return check_cpu_shapes(spec);
   require_gpu(spec);

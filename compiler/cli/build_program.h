@@ -33,6 +33,9 @@ struct BuildOptions {
 };
 BuildOptions build_options(const Arguments& arguments);  // --dump and --memory
 
+// InputError when the spec's shapes are none that the target's kernels take.
+void check_shapes(const spec::Spec& spec);
+
 // InputError when this machine cannot run the spec's target, or when its shapes are none that the target's
 // kernels take. Says so at once.
 void require_runnable(const spec::Spec& spec);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/build_program.h"
+#include "cli/locked_spec.h"
 #include "cli/program_memory.h"
 #include "cli/report.h"
 #include "cli/report_json.h"
@@ -13,9 +14,10 @@
 namespace hydrac::cli {
 
 int check_verb(const Arguments& arguments) {
-  std::optional<spec::Spec> spec = load(arguments);
-  if (!spec) return kBadInput;
-  complete_for_planning(*spec);
+  std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
+  if (!locked) return kBadInput;
+  spec::Spec* const spec = &locked->spec;
+  complete_for_planning(*spec, memory_option(arguments));
   const bool json = arguments.has("--json");
   if (!json) fmt::print("{}", spec::to_yaml(*spec));
   const PlannedProgram planned = plan_program(*spec, build_options(arguments));

@@ -145,6 +145,7 @@ bool decides_results(const std::string& key) {
       "target",
       "extends",
       "data.cache_dir",
+      "train.global_batch_size",
       "train.max_steps",
       "train.lr_scheduler.decay_steps",
       "train.eval_steps",
@@ -162,7 +163,7 @@ bool decides_results(const std::string& key) {
   for (std::string_view free : free_keys) {
     if (key == free) return false;
   }
-  return !key.starts_with("sample.");
+  return !key.starts_with("sample.") && !key.starts_with("tune.");
 }
 
 }  // namespace

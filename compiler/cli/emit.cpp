@@ -50,7 +50,9 @@ emit::Edits edits_of(const Arguments& arguments) {
 }
 
 // The same on every machine: nothing is asked of a GPU that happens to be here.
-emit::Files emitted_files(const Arguments& arguments, spec::Spec spec, const std::filesystem::path& folder) {
+emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
+                          const std::filesystem::path& folder) {
+  spec::Spec& spec = locked.spec;
   std::optional<std::string> threads = threads_asked_for(arguments);
   if (spec.target == "cpu" && spec.optimizations.threads == 0 && !threads) {
     spec.optimizations.threads = emit::recorded_threads(folder).value_or(0);
@@ -62,7 +64,7 @@ emit::Files emitted_files(const Arguments& arguments, spec::Spec spec, const std
         "machine's "
         "cores: give a number, such as --threads 8");
   }
-  complete_for_planning(spec);
+  complete_for_planning(spec, memory_option(arguments));
   BuildOptions options = build_options(arguments);
   options.offline = true;
   const PlannedProgram planned = plan_program(spec, options);
@@ -74,6 +76,7 @@ emit::Files emitted_files(const Arguments& arguments, spec::Spec spec, const std
   if (settings.data.document_mask &&
       emit::data_kind(settings.data, planned.compiled.spec) == emit::DataKind::shards)
     settings.data.end_of_text = runtime::open_tokenizer(settings.data)->end_of_text();
+  settings.choices = locked.choices;
   emit::Files files = emit::emit(planned.compiled, settings, origin);
   if (arguments.has("--vendor-runtime")) files.merge(emit::carried_runtime());
   return files;
@@ -106,9 +109,9 @@ int64_t lines_of(const emit::Files& files) {
 int emit_verb(const Arguments& arguments) {
   const auto folder = arguments.value("--output");
   if (!folder) throw InputError("where to? Name the folder: hydrac emit SPEC -o FOLDER");
-  const std::optional<spec::Spec> spec = load(arguments);
-  if (!spec) return kBadInput;
-  const emit::Files files = emitted_files(arguments, *spec, *folder);
+  const std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::any_machine);
+  if (!locked) return kBadInput;
+  const emit::Files files = emitted_files(arguments, *locked, *folder);
   const emit::FolderState before = emit::write(*folder, files, edits_of(arguments));
   if (arguments.has("--quiet")) return kFine;
   for (const std::string& name : before.missing) print_change("new", name);

@@ -3,16 +3,16 @@
 #include <filesystem>
 
 #include "cli/arguments.h"
+#include "cli/locked_spec.h"
 #include "emit/emit.h"
 #include "emit/folder.h"
-#include "spec/spec.h"
 
 namespace hydrac::cli {
 
-// Of a loaded spec; with --vendor-runtime the runtime's too. Where neither spec nor command line says how
-// many threads run it, as many as run the program that is in `folder` now. InputError where a program cannot
-// be emitted.
-emit::Files emitted_files(const Arguments& arguments, spec::Spec spec, const std::filesystem::path& folder);
+// Of a loaded spec, with the choices of its lock file; with --vendor-runtime the runtime's too. Where neither
+// spec nor command line says how many threads run it, as many as run the program that is in `folder` now.
+// InputError where a program cannot be emitted.
+emit::Files emitted_files(const Arguments& arguments, LockedSpec locked, const std::filesystem::path& folder);
 
 // --force overwrites edits.
 emit::Edits edits_of(const Arguments& arguments);

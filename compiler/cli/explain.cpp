@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/build_program.h"
+#include "cli/locked_spec.h"
 #include "cli/program_memory.h"
 #include "cli/report.h"
 #include "cli/report_json.h"
@@ -26,9 +27,10 @@ void print_kernels(const driver::Compiled& compiled) {
 }  // namespace
 
 int explain_verb(const Arguments& arguments) {
-  std::optional<spec::Spec> spec = load(arguments);
-  if (!spec) return kBadInput;
-  complete_for_planning(*spec);
+  std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
+  if (!locked) return kBadInput;
+  spec::Spec* const spec = &locked->spec;
+  complete_for_planning(*spec, memory_option(arguments));
   const PlannedProgram planned = plan_program(*spec, build_options(arguments));
   const driver::Compiled& compiled = planned.compiled;
   if (arguments.has("--json")) {

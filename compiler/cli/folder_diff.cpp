@@ -99,11 +99,11 @@ int diff_folder(const Arguments& arguments, const std::string& folder) {
   of_spec.positional.resize(1);
   if (std::filesystem::exists(std::filesystem::path(folder) / "runtime"))
     of_spec.options["--vendor-runtime"] = "";
-  const std::optional<spec::Spec> spec = load(of_spec);
-  if (!spec) return kBadInput;
+  const std::optional<LockedSpec> locked = load_with_lock(of_spec, LockFor::any_machine);
+  if (!locked) return kBadInput;
   if (!std::filesystem::is_directory(folder))
     throw runtime::InputError(fmt::format("{} is no folder: `hydrac emit` makes one", folder));
-  const emit::Files files = emitted_files(of_spec, *spec, folder);
+  const emit::Files files = emitted_files(of_spec, *locked, folder);
   const emit::FolderState state = emit::compare(folder, files);
   print_difference(arguments, folder, files, state);
   return state.is_current() ? kFine : kFoundWanting;

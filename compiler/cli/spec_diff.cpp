@@ -6,6 +6,8 @@
 
 #include "cli/build_program.h"
 #include "cli/checkpoint_files.h"
+#include "cli/locked_spec.h"
+#include "cli/program_memory.h"
 #include "cli/report.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
@@ -16,15 +18,20 @@ namespace hydrac::cli {
 
 namespace {
 
-std::optional<driver::Compiled> compiled(const Arguments& arguments, size_t which) {
+struct Side {
+  driver::Compiled compiled;
+  runtime::RecordedChoices choices;  // of its lock file
+};
+
+std::optional<Side> side(const Arguments& arguments, size_t which) {
   Arguments one = arguments;
   one.positional = {arguments.positional[which]};
-  std::optional<spec::Spec> spec = load(one);
-  if (!spec) return std::nullopt;
-  complete_for_planning(*spec);
+  std::optional<LockedSpec> locked = load_with_lock(one, LockFor::any_machine);
+  if (!locked) return std::nullopt;
+  complete_for_planning(locked->spec, memory_option(arguments));
   BuildOptions options = build_options(arguments);
   options.offline = true;
-  return plan_program(*spec, options).compiled;
+  return Side{plan_program(locked->spec, options).compiled, locked->choices};
 }
 
 std::string change(double a, double b) {
@@ -54,6 +61,13 @@ void print_keys(const driver::Compiled& a, const driver::Compiled& b) {
       fmt::print("  {}: {} -> {}\n", name, before[name].empty() ? "-" : before[name],
                  after[name].empty() ? "-" : after[name]);
   }
+}
+
+void print_choices(const runtime::RecordedChoices& a, const runtime::RecordedChoices& b) {
+  const std::vector<std::string> lines = differences(a, b, "in the first lock", "in the second");
+  if (lines.empty()) return;
+  fmt::print("\nchoices\n");
+  for (const std::string& line : lines) fmt::print("  {}\n", line);
 }
 
 // What a kernel is and how it is launched.
@@ -125,12 +139,14 @@ void print_memory(const driver::Compiled& a, const driver::Compiled& b) {
 }  // namespace
 
 int diff_specs(const Arguments& arguments) {
-  const auto a = compiled(arguments, 0), b = compiled(arguments, 1);
-  if (!a || !b) return kBadInput;
-  print_keys(*a, *b);
-  print_kernels(*a, *b);
-  print_work(*a, *b);
-  print_memory(*a, *b);
+  const auto first = side(arguments, 0), second = side(arguments, 1);
+  if (!first || !second) return kBadInput;
+  const driver::Compiled &a = first->compiled, &b = second->compiled;
+  print_keys(a, b);
+  print_choices(first->choices, second->choices);
+  print_kernels(a, b);
+  print_work(a, b);
+  print_memory(a, b);
   return kFine;
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "cli/choose_batch.h"
 #include "cli/verb.h"
 #include "diag/diagnostic.h"
 #include "runtime/error.h"
@@ -21,6 +22,19 @@ namespace hydrac::cli {
 using runtime::InputError;
 
 std::optional<spec::Spec> load(const Arguments& arguments) {
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec = load_over(arguments, nullptr, diagnostics);
+  print_diagnostics(arguments, diagnostics, spec.has_value());
+  return spec;
+}
+
+void print_diagnostics(const Arguments& arguments, const diag::Diagnostics& diagnostics, bool good) {
+  const std::string text = diagnostics.render();
+  if (!text.empty() && !(good && arguments.has("--quiet"))) fmt::print(stderr, "{}", text);
+}
+
+std::optional<spec::Spec> load_over(const Arguments& arguments, const spec::Node* laid_over,
+                                    diag::Diagnostics& diagnostics) {
   if (arguments.positional.empty()) throw InputError("which spec? Give the path of a YAML file");
   if (arguments.positional.size() > 1) {
     throw InputError(fmt::format("\"{}\" is one argument too many: overrides are written key=value",
@@ -31,12 +45,9 @@ std::optional<spec::Spec> load(const Arguments& arguments) {
     require_option("--threads", "optimizations.threads", *threads);
     overrides.push_back("optimizations.threads=" + *threads);
   }
-  diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec(arguments.positional[0], overrides, diagnostics,
-                                                   targets::detected_gpu().value_or("cpu"));
-  const std::string text = diagnostics.render();
-  if (!text.empty() && !(spec && arguments.has("--quiet"))) fmt::print(stderr, "{}", text);
-  return spec;
+  if (arguments.has("--numerics")) overrides.emplace_back("tune.numerics=true");
+  return spec::load_spec(arguments.positional[0], overrides, diagnostics,
+                         targets::detected_gpu().value_or("cpu"), laid_over);
 }
 
 void require_option(const std::string& option, const std::string& key, const std::string& value) {
@@ -85,7 +96,8 @@ void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer) {
   set_sizes(spec, sizes);
 }
 
-runtime::Corpus open_corpus(spec::Spec& spec, bool quiet) {
+runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes) {
+  choose_batch(spec, memory_bytes);
   const runtime::DataSettings settings = data_settings(spec);
   runtime::Corpus corpus =
       spec.model.input == spec::Input::tokens ? open_text(settings, quiet) : open_series(settings, quiet);
@@ -116,11 +128,16 @@ void print_found_late(diag::Diagnostics& diagnostics) {
   fmt::print(stderr, "{}", diagnostics.render());
 }
 
-void complete_for_planning(spec::Spec& spec) {
+void complete_for_planning(spec::Spec& spec, int64_t memory_bytes) {
   if (spec::waits_for_data(spec)) {
-    open_corpus(spec, true);
+    open_corpus(spec, true, memory_bytes);
     return;
   }
+  complete_sizes(spec);
+  choose_batch(spec, memory_bytes);
+}
+
+void complete_sizes(spec::Spec& spec) {
   if (spec.model.input == spec::Input::series)
     complete_from_data(spec, nullptr);
   else if (spec.model.vocab_size == 0)

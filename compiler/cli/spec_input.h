@@ -7,12 +7,20 @@
 #include "runtime/data/corpus.h"
 #include "runtime/sample/sample.h"
 #include "spec/spec.h"
+#include "spec/tree.h"
 
 namespace hydrac::cli {
 
 // Loads the spec that the first positional argument names, with overrides. Prints diagnostics to stderr;
 // nothing when there was an error. More than one positional argument is an InputError.
 std::optional<spec::Spec> load(const Arguments& arguments);
+
+// The same with `laid_over` as spec::load_spec() takes it, and nothing printed.
+std::optional<spec::Spec> load_over(const Arguments& arguments, const spec::Node* laid_over,
+                                    diag::Diagnostics& diagnostics);
+
+// To stderr; warnings of a `good` spec not with --quiet.
+void print_diagnostics(const Arguments& arguments, const diag::Diagnostics& diagnostics, bool good);
 
 // InputError, in the option's name, when the key that it stands for does not take `value`.
 void require_option(const std::string& option, const std::string& key, const std::string& value);
@@ -23,16 +31,19 @@ runtime::DataSettings data_settings(const spec::Spec& spec);
 // given. InputError when the given ones are too small for the data. `tokenizer` may be null for series.
 void complete_from_data(spec::Spec& spec, const runtime::Tokenizer* tokenizer);
 
-// The same for verbs that only plan: reads the tokenizer or the data only where the spec leaves a size open,
-// or gives train.epochs.
-void complete_for_planning(spec::Spec& spec);
+// The same, reading the tokenizer or the data only where the spec leaves a size open.
+void complete_sizes(spec::Spec& spec);
+
+// All that a plan needs: sizes, the micro-batch where it is `auto` (cli/choose_batch.h), and the length of a
+// run that is given in train.epochs.
+void complete_for_planning(spec::Spec& spec, int64_t memory_bytes = 0);
 
 // Prints what was found after the spec was loaded: its lines are read again.
 void print_found_late(diag::Diagnostics& diagnostics);
 
 // Everything a run reads. Completes the spec too; Reported where that is an error. Warnings are not printed
-// if `quiet`.
-runtime::Corpus open_corpus(spec::Spec& spec, bool quiet);
+// if `quiet`. `memory_bytes`: as choose_batch() takes it.
+runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes = 0);
 
 runtime::SampleOptions sample_options(const spec::Spec& spec);
 

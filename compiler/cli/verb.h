@@ -37,6 +37,7 @@ int build_verb(const Arguments&);
 int diff_verb(const Arguments&);
 int verify_verb(const Arguments&);
 int bench_verb(const Arguments&);
+int tune_verb(const Arguments&);
 int sample_verb(const Arguments&);
 int schema_verb(const Arguments&);
 int keys_verb(const Arguments&);

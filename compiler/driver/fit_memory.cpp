@@ -193,7 +193,15 @@ class Remedies {
       const int64_t middle = fitting + (too_large - fitting) / 2;
       (fits_with(middle) ? fitting : too_large) = middle;
     }
+    while (fitting > 1 && !may_be_micro_batch(fitting)) --fitting;
     return fitting;
+  }
+
+  // A global batch that is given has to be a multiple.
+  bool may_be_micro_batch(int64_t size) const {
+    const bool is_free =
+        !spec_.is_set("train.global_batch_size") && !spec_.is_set("train.global_batch_tokens");
+    return is_free || spec_.train.global_batch_size % size == 0;
   }
 
   std::optional<RecomputeChoice> other_choice(const spec::Spec& spec) const {

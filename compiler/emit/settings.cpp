@@ -146,6 +146,16 @@ void print_files(Writer& out, const runtime::TrainOptions& t) {
   out.line(";");
 }
 
+void print_choices(Writer& out, const runtime::RecordedChoices& choices) {
+  if (choices.empty()) return;
+  out.line("// What `hydrac tune` measured, to be repeated where the libraries are the same.");
+  for (const auto& [section, entries] : choices.sections()) {
+    for (const auto& [key, value] : entries)
+      out.line(fmt::format("settings.choices.set({}, {}, {});", string_literal(section), string_literal(key),
+                           string_literal(value)));
+  }
+}
+
 }  // namespace
 
 std::string settings_source(const runtime::TrainSettings& settings) {
@@ -160,6 +170,7 @@ std::string settings_source(const runtime::TrainSettings& settings) {
   print_train(out, settings.train);
   print_data(out, settings.data);
   print_files(out, settings.train);
+  print_choices(out, settings.choices);
   out.line("return settings;");
   out.close();
   return out.text();

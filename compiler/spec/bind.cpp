@@ -46,6 +46,9 @@ constexpr auto kOtherNames = std::to_array<OtherName>({
     {"seq_len", "train.sequence_len"},
     {"context_length", "train.sequence_len"},
     {"batch_size", "train.micro_batch_size"},
+    {"effective_batch_size", "train.global_batch_size"},
+    {"total_batch_size", "train.global_batch_size"},
+    {"train_batch_size", "train.global_batch_size"},
     {"per_device_train_batch_size", "train.micro_batch_size"},
     {"max_iters", "train.max_steps"},
     {"steps", "train.max_steps"},
@@ -144,6 +147,16 @@ void report_missing(const Node& root, const KeyRow& row, Draft& draft, std::stri
           : fmt::format("add `{}: ...`{} under {}. {}", row.name, instead, row.section, row.doc));
 }
 
+// Whether something else may say what a required key does: epochs for max_steps (check_length), a global
+// batch for the micro-batch.
+bool has_alternative(const Node& root, const KeyRow& row) {
+  if (row.section == kLength.section && row.name == kLength.one) return true;
+  const auto written = [&](std::string_view name) {
+    return find_entry(root, join_path(kGlobalBatch.section, name)) != nullptr;
+  };
+  return row.path == "train.micro_batch_size" && (written(kGlobalBatch.one) || written(kGlobalBatch.other));
+}
+
 // A run is as long as one of two keys says.
 void check_length(const Node& root, Draft& draft) {
   const std::string steps = join_path(kLength.section, kLength.one),
@@ -168,8 +181,7 @@ void bind(const Node& root, Draft& draft) {
   visit_keys(draft.spec, [&](const KeyRow& row, auto& field) {
     const Entry* entry = find_entry(root, row.path);
     if (entry == nullptr) {
-      const bool has_alternative = row.section == kLength.section && row.name == kLength.one;
-      if (row.required && !has_alternative && !draft.broken.contains(row.path))
+      if (row.required && !draft.broken.contains(row.path) && !has_alternative(root, row))
         report_missing(root, row, draft);
       return;
     }

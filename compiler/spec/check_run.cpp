@@ -36,9 +36,12 @@ void check_gradients(Draft& draft) {
       draft.spec.optimizations.gradients == GradientType::fp32 ||
       computes_in_32_bits(draft.spec.optimizations.precision) || micro_batches == 1)
     return;
-  draft.report(Kind::gradients_accumulate, {format, steps},
-               fmt::format("gradients of 16 bits cannot add up over {} micro-batches", micro_batches),
-               "write gradients: fp32, or gradient_accumulation_steps: 1");
+  draft.report(
+      Kind::gradients_accumulate, {format, steps},
+      waits_for_plan(draft.spec)
+          ? "gradients of 16 bits cannot add up over micro-batches, as micro_batch_size: auto may ask"
+          : fmt::format("gradients of 16 bits cannot add up over {} micro-batches", micro_batches),
+      "write gradients: fp32, or gradient_accumulation_steps: 1");
 }
 
 // "" or why a spec file may not have hydrac write there: the folder must be relative and stay below the

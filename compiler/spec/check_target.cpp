@@ -75,14 +75,15 @@ void check_gpu(Draft& draft, const Target& target) {
 void check_batch(Draft& draft) {
   constexpr int64_t kMost = INT32_MAX;
   const auto& t = draft.spec.train;
-  if (!draft.usable({"train.micro_batch_size", "train.sequence_len"}) ||
-      t.sequence_len <= kMost / t.micro_batch_size)
+  const int64_t batch = t.micro_batch_size;
+  if (!draft.usable({"train.micro_batch_size", "train.sequence_len"}) || batch == 0 ||
+      t.sequence_len <= kMost / batch)
     return;
   draft.report(
       Kind::batch_too_large, {"train.micro_batch_size", "train.sequence_len"},
       fmt::format("micro_batch_size ({}) times sequence_len ({}) is {} positions, and kernels on GPUs count "
                   "up to {}",
-                  t.micro_batch_size, t.sequence_len, t.micro_batch_size * t.sequence_len, kMost),
+                  batch, t.sequence_len, batch * t.sequence_len, kMost),
       fmt::format("micro_batch_size can be {} at most", kMost / t.sequence_len));
 }
 

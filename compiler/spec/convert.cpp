@@ -164,6 +164,20 @@ bool convert(const Node& node, const KeyRow& key, int64_t& out, diag::Diagnostic
   return true;
 }
 
+bool convert(const Node& node, const KeyRow& key, BatchSize& out, diag::Diagnostics& diagnostics) {
+  if (node.kind != Node::Kind::scalar || !std::holds_alternative<std::string>(scalar_value(node)))
+    return convert(node, key, out.value, diagnostics);
+  if (looks_like_number(node.text)) return convert(node, key, out.value, diagnostics);
+  static constexpr std::array<EnumValue, 1> kWords = {{{"auto", ""}}};
+  if (node.text == "auto" && !node.quoted) {
+    out = {};
+    return true;
+  }
+  wrong_type(node, key, "a whole number or auto", diagnostics,
+             diag::nearest(node.text, spellings(kWords)).empty() ? "" : "did you mean auto?");
+  return false;
+}
+
 bool convert(const Node& node, const KeyRow& key, double& out, diag::Diagnostics& diagnostics) {
   double value = 0;
   if (!number(node, key, "a number", value, diagnostics)) return false;

@@ -15,6 +15,7 @@ namespace hydrac::spec {
 // Each returns whether `out` was set; otherwise the error has been reported.
 bool convert(const Node& node, const KeyRow& key, bool& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, int64_t& out, diag::Diagnostics& diagnostics);
+bool convert(const Node& node, const KeyRow& key, BatchSize& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, double& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, std::string& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, StringList& out, diag::Diagnostics& diagnostics);

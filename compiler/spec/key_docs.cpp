@@ -18,6 +18,7 @@ std::string takes(const KeyRow& row) {
   };
   if constexpr (std::is_same_v<T, bool>) return "true, false";
   if constexpr (std::is_same_v<T, int64_t>) return bounded("whole number");
+  if constexpr (std::is_same_v<T, BatchSize>) return "auto, or " + bounded("whole number");
   if constexpr (std::is_same_v<T, double>) return bounded("number");
   if constexpr (std::is_same_v<T, std::string>) return "text";
   if constexpr (std::is_same_v<T, StringList>) return "text or list of texts";
@@ -46,6 +47,9 @@ std::string shown(const StringList& value) {
 }
 std::string shown(const Betas& value) {
   return fmt::format("[{}, {}]", yaml_number(value[0]), yaml_number(value[1]));
+}
+std::string shown(const BatchSize&) {
+  return "auto";
 }
 std::string shown(const Recompute&) {
   return "none";

@@ -5,13 +5,13 @@
 namespace hydrac::spec {
 
 void overlay_spec(Node& base, Node over) {
-  Entry* below = base.find(kLength.section);
-  const Entry* above = over.find(kLength.section);
-  if (below != nullptr && above != nullptr) {
-    const bool one = above->value.find(kLength.one) != nullptr,
-               other = above->value.find(kLength.other) != nullptr;
-    if (one && !other) below->value.erase(kLength.other);
-    if (other && !one) below->value.erase(kLength.one);
+  for (const Alternatives& two : {kLength, kGlobalBatch}) {
+    Entry* below = base.find(two.section);
+    const Entry* above = over.find(two.section);
+    if (below == nullptr || above == nullptr) continue;
+    const bool one = above->value.find(two.one) != nullptr, other = above->value.find(two.other) != nullptr;
+    if (one && !other) below->value.erase(two.other);
+    if (other && !one) below->value.erase(two.one);
   }
   overlay(base, std::move(over));
 }

@@ -9,6 +9,7 @@ struct Alternatives {
   std::string_view section, one, other;
 };
 inline constexpr Alternatives kLength{"train", "max_steps", "epochs"};
+inline constexpr Alternatives kGlobalBatch{"train", "global_batch_size", "global_batch_tokens"};
 
 // Lays `over` onto `base`, as overlay() does; where `over` writes one of two alternatives, the other leaves
 // `base`.

@@ -117,10 +117,11 @@ std::optional<Spec> finish(const Node& tree, bool whole, diag::Diagnostics& diag
 
 std::optional<Spec> load(const std::string& file, const std::string& text,
                          std::span<const std::string> overrides, diag::Diagnostics& diagnostics,
-                         std::string_view machine) {
+                         std::string_view machine, const Node* laid_over) {
   std::optional<Node> tree = parse_map(file, text, diagnostics);
   bool whole = tree && apply_extends(*tree, {identity(file)}, diagnostics);
   Node root = tree ? std::move(*tree) : Node{.kind = Node::Kind::map};
+  if (laid_over != nullptr) overlay_spec(root, *laid_over);
   apply_overrides(overrides, root, diagnostics);
   if (!tree) return std::nullopt;
   whole &= apply_model_from(root, diagnostics);
@@ -130,17 +131,18 @@ std::optional<Spec> load(const std::string& file, const std::string& text,
 }  // namespace
 
 std::optional<Spec> load_spec(const std::string& path, std::span<const std::string> overrides,
-                              diag::Diagnostics& diagnostics, std::string_view machine) {
+                              diag::Diagnostics& diagnostics, std::string_view machine,
+                              const Node* laid_over) {
   const std::optional<std::string> text = read_source(path, {path, 0, 0}, diagnostics);
   if (!text) return std::nullopt;
-  return load(path, *text, overrides, diagnostics, machine);
+  return load(path, *text, overrides, diagnostics, machine, laid_over);
 }
 
 std::optional<Spec> load_spec_text(const std::string& file, std::string text,
                                    std::span<const std::string> overrides, diag::Diagnostics& diagnostics,
                                    std::string_view machine) {
   diagnostics.add_source(file, text);
-  return load(file, text, overrides, diagnostics, machine);
+  return load(file, text, overrides, diagnostics, machine, nullptr);
 }
 
 }  // namespace hydrac::spec

@@ -46,21 +46,6 @@ std::optional<Node> parse_value(std::string_view path, const std::string& text, 
   return node;
 }
 
-// `value` under the keys of the dotted `path`, whose first byte stands at `where`.
-Node nest(std::string_view path, diag::Location where, Node value) {
-  const size_t dot = path.find('.');
-  const std::string key(path.substr(0, dot));
-  Node inner = std::move(value);
-  if (dot != std::string_view::npos) {
-    diag::Location next = where;
-    next.col += static_cast<int>(dot) + 1;
-    inner = nest(path.substr(dot + 1), next, std::move(inner));
-  }
-  Node map{.kind = Node::Kind::map, .where = where};
-  map.entries.push_back({key, where, std::move(inner)});
-  return map;
-}
-
 void apply(const std::string& text, const diag::Location& where, Node& root, diag::Diagnostics& diagnostics) {
   const size_t equals = text.find('=');
   const std::string path = text.substr(0, equals);
@@ -81,7 +66,7 @@ void apply(const std::string& text, const diag::Location& where, Node& root, dia
   diag::Location value_where = where;
   value_where.col += static_cast<int>(equals) + 1;
   std::optional<Node> value = parse_value(path, text.substr(equals + 1), value_where, diagnostics);
-  if (value) overlay_spec(root, nest(path, where, std::move(*value)));
+  if (value) overlay_spec(root, nested(path, where, std::move(*value)));
 }
 
 }  // namespace

@@ -21,8 +21,14 @@ using Json = nlohmann::ordered_json;
 // Applied already, so that what they brought in is printed instead; or not known before the data is.
 bool is_left_out(const KeyRow& row, const Spec& spec) {
   if (row.path == "extends" || row.path == "model.from") return true;
+  // A program is the same whatever the tuner may try.
+  if (row.section == "tune") return spec.tune == Tune{};
   if (row.path == "train.epochs") return !waits_for_data(spec);
   if (row.path == "train.max_steps") return waits_for_data(spec);
+  // Of a batch, the two keys that it is made of; before they are chosen, the one that says its size.
+  if (row.path == "train.global_batch_tokens") return true;
+  if (row.path == "train.global_batch_size") return !waits_for_plan(spec);
+  if (row.path == "train.gradient_accumulation_steps") return waits_for_plan(spec);
   return row.path == "train.lr_scheduler.decay_steps" && waits_for_data(spec) && !spec.is_set(row.path);
 }
 
@@ -71,6 +77,9 @@ std::string yaml(bool value) {
 }
 std::string yaml(int64_t value) {
   return fmt::format("{}", value);
+}
+std::string yaml(const BatchSize& size) {
+  return size.automatic() ? "auto" : yaml(size.value);
 }
 std::string yaml(double value) {
   return yaml_number(value);
@@ -122,6 +131,10 @@ Json json(const CppFunction& f) {
   return {{"cpp", f.cpp}, {"function", f.function}, {"text", f.text}};
 }
 
+Json json(const BatchSize& size) {
+  return size.automatic() ? Json("auto") : Json(size.value);
+}
+
 template <class T>
 Json json(const T& value) {
   if constexpr (is_word_or_function<T>)
@@ -141,6 +154,10 @@ size_t depth_of(const std::string& section) {
 }
 
 }  // namespace
+
+std::string yaml_text(const std::string& text) {
+  return yaml(text);
+}
 
 std::string to_yaml(const Spec& spec) {
   std::string text;

@@ -12,4 +12,7 @@ std::string to_yaml(const Spec& spec);
 // The same as one JSON object, nested as the sections are.
 std::string to_json(const Spec& spec);
 
+// `text` as a YAML scalar: plain where every reader takes it for text, else in quotes.
+std::string yaml_text(const std::string& text);
+
 }  // namespace hydrac::spec

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "spec/batch.h"
 #include "spec/key_table.h"
 #include "spec/optimizer_table.h"
 #include "targets/target.h"
@@ -172,6 +173,7 @@ void resolve(Draft& draft) {
   resolver.data();
   resolver.optimizer();
   resolver.loss();
+  resolve_batch(draft);
   resolver.scheduler();
   resolver.optimizations();
   resolver.output();

@@ -75,6 +75,8 @@ template <class T>
 Json type_of(const KeyRow& row) {
   if constexpr (std::is_same_v<T, bool>) return {{"type", "boolean"}};
   if constexpr (std::is_same_v<T, int64_t>) return number_type("integer", row.rule);
+  if constexpr (std::is_same_v<T, BatchSize>)
+    return {{"anyOf", {{{"enum", {"auto"}}}, number_type("integer", row.rule)}}};
   if constexpr (std::is_same_v<T, double>) return number_type("number", row.rule);
   if constexpr (std::is_same_v<T, std::string>)
     return row.path == "target" ? target_type() : text_type(row.rule);
@@ -101,6 +103,8 @@ Json default_of(const T& value) {
     return to_string(value.word);
   else if constexpr (std::is_same_v<T, Recompute>)
     return "none";
+  else if constexpr (std::is_same_v<T, BatchSize>)
+    return "auto";
   else
     return value;
 }

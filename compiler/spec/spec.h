@@ -50,11 +50,17 @@ struct Spec : SpecKeys {
 using Model = SpecKeys::Model;
 using RopeScaling = Model::RopeScaling;
 using Train = SpecKeys::Train;
+using Tune = SpecKeys::Tune;
 using LrScheduler = Train::LrScheduler;
 
 // Whether train.epochs still stands for a train.max_steps that only the data can tell (spec/with_data.h).
 inline bool waits_for_data(const SpecKeys& spec) {
   return spec.train.epochs > 0;
+}
+
+// Whether train.micro_batch_size is still to be chosen by planning (driver/choose_batch.h).
+inline bool waits_for_plan(const SpecKeys& spec) {
+  return spec.train.micro_batch_size.automatic();
 }
 
 inline bool computes_in_32_bits(Precision precision) {

@@ -26,6 +26,20 @@ void Node::erase(std::string_view key) {
   std::erase_if(entries, [&](const Entry& entry) { return entry.key == key; });
 }
 
+Node nested(std::string_view path, diag::Location where, Node value) {
+  const size_t dot = path.find('.');
+  const std::string key(path.substr(0, dot));
+  Node inner = std::move(value);
+  if (dot != std::string_view::npos) {
+    diag::Location next = where;
+    next.col += static_cast<int>(dot) + 1;
+    inner = nested(path.substr(dot + 1), next, std::move(inner));
+  }
+  Node map{.kind = Node::Kind::map, .where = where};
+  map.entries.push_back({key, where, std::move(inner)});
+  return map;
+}
+
 void overlay(Node& base, Node over) {
   if (base.kind != Node::Kind::map || over.kind != Node::Kind::map) {
     base = std::move(over);

@@ -34,6 +34,9 @@ struct Entry {
   Node value;
 };
 
+// `value` under the keys of the dotted `path`, whose first byte stands at `where`: a map of maps.
+Node nested(std::string_view path, diag::Location where, Node value);
+
 // Lays `over` onto `base`: maps merge key by key, everything else replaces.
 void overlay(Node& base, Node over);
 

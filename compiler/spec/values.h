@@ -1,6 +1,7 @@
 // The C++ types of spec keys that are neither numbers nor plain enums.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,15 @@ namespace hydrac::spec {
 using StringList = std::vector<std::string>;
 
 using Betas = std::array<double, 2>;
+
+// A number of sequences. 0 stands for the word auto until the plan has chosen one (driver/choose_batch.h).
+struct BatchSize {
+  int64_t value = 0;
+
+  BatchSize(int64_t sequences = 0) : value(sequences) {}
+  operator int64_t() const { return value; }
+  bool automatic() const { return value == 0; }
+};
 
 // What the backward pass computes again instead of keeping. `none`, `block` and `automatic` are written as
 // words (none, block, auto); `list` as a list of the parts below.

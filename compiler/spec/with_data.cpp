@@ -14,7 +14,7 @@ namespace {
 
 void settle_epochs(Draft& draft, int64_t sequences) {
   Train& train = draft.spec.train;
-  const auto batch = static_cast<double>(train.micro_batch_size * train.gradient_accumulation_steps);
+  const auto batch = static_cast<double>(train.global_batch_size);
   const double steps = std::ceil(train.epochs * static_cast<double>(sequences) / batch);
   const double most = find_key("train.max_steps")->rule.high;
   if (steps > most)

@@ -66,6 +66,22 @@ void shrink_vocabulary(const spec::Spec& spec, Overrides& overrides) {
                    m.vocab_size % kVocabularyPadding == 0 ? kEvenVocabulary : kOddVocabulary);
 }
 
+// A global batch that is given has to stay the product of the two.
+void shrink_batch(const spec::Spec& spec, Overrides& overrides) {
+  const spec::Train& t = spec.train;
+  if (!spec.is_set("train.global_batch_size") && !spec.is_set("train.global_batch_tokens")) {
+    overrides.shrink("train.micro_batch_size", t.micro_batch_size, kBatch);
+    overrides.shrink("train.gradient_accumulation_steps", t.gradient_accumulation_steps, kAccumulation);
+    return;
+  }
+  const bool is_chosen = !spec::waits_for_plan(spec);
+  const int64_t batch = is_chosen ? std::min<int64_t>(t.micro_batch_size, kBatch) : 1;
+  const int64_t steps = is_chosen ? std::min<int64_t>(t.gradient_accumulation_steps, kAccumulation) : 1;
+  overrides.set("train.micro_batch_size", 0, batch);
+  overrides.set("train.gradient_accumulation_steps", 0, steps);
+  overrides.set("train.global_batch_size", 0, batch * steps);
+}
+
 }  // namespace
 
 std::vector<std::string> small_overrides(const spec::Spec& spec) {
@@ -85,8 +101,7 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
     overrides.shrink("model.max_position_embeddings", m.max_position_embeddings, length + unused);
   }
   overrides.set("train.sequence_len", t.sequence_len, length);
-  overrides.shrink("train.micro_batch_size", t.micro_batch_size, kBatch);
-  overrides.shrink("train.gradient_accumulation_steps", t.gradient_accumulation_steps, kAccumulation);
+  shrink_batch(spec, overrides);
   overrides.shrink("train.lr_scheduler.warmup_steps", t.lr_scheduler.warmup_steps, 1);
   return overrides.take();
 }

@@ -38,7 +38,9 @@ int train_run(TrainSettings settings, const Corpus& corpus,
   options.identity["data"] = corpus.fingerprint;
   options.checkpoint_files.insert(corpus.files.begin(), corpus.files.end());
   options.tokenizer = corpus.tokenizer.get();
-  StepProgram& program = make_program(check_run(options));
+  RecordedChoices recorded = settings.choices;
+  recorded.add(check_run(options));
+  StepProgram& program = make_program(recorded);
   if (!options.quiet) print_start(settings, program, *corpus.loader);
   return train(program, corpus.loader, options).stopped ? kExitStopped : kExitFine;
 }

@@ -16,12 +16,14 @@ struct TrainSettings {
   // the corpus's.
   TrainOptions train;
   DataSettings data;
+  // What the program repeats instead of measuring it, unless a checkpoint records other choices.
+  RecordedChoices choices;
 };
 
 // Checks the run's folder, makes the program, says what begins, and trains. `make_program` is called once,
-// after all that is cheap to check, with the choices of the checkpoint that the run continues from, for the
-// program to repeat; what it returns must live until this returns, as must `corpus`. Returns the exit code:
-// kExitFine, or kExitStopped. Errors as check_run() and train().
+// after all that is cheap to check, with the choices for the program to repeat: those of the checkpoint that
+// the run continues from, else the settings'; what it returns must live until this returns, as must `corpus`.
+// Returns the exit code: kExitFine, or kExitStopped. Errors as check_run() and train().
 int train_run(TrainSettings settings, const Corpus& corpus,
               const std::function<StepProgram&(const RecordedChoices& recorded)>& make_program);
 

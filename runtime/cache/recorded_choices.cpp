@@ -57,19 +57,20 @@ RecordedChoices RecordedChoices::from_json(std::string_view text, const std::str
   return choices;
 }
 
-std::vector<std::string> differences(const RecordedChoices& checkpoint, const RecordedChoices& now) {
+std::vector<std::string> differences(const RecordedChoices& a, const RecordedChoices& b,
+                                     std::string_view first, std::string_view second) {
   std::set<std::pair<std::string, std::string>> all;
-  for (const RecordedChoices* choices : {&checkpoint, &now}) {
+  for (const RecordedChoices* choices : {&a, &b}) {
     for (const auto& [name, section] : choices->sections()) {
       for (const auto& [key, value] : section) all.emplace(name, key);
     }
   }
   std::vector<std::string> lines;
   for (const auto& [section, key] : all) {
-    const auto before = checkpoint.find(section, key), after = now.find(section, key);
+    const auto before = a.find(section, key), after = b.find(section, key);
     if (before == after) continue;
-    lines.push_back(fmt::format("{} {}: {} in the checkpoint, {} now", section, key,
-                                before.value_or("nothing"), after.value_or("nothing")));
+    lines.push_back(fmt::format("{} {}: {} {}, {} {}", section, key, before.value_or("nothing"), first,
+                                after.value_or("nothing"), second));
   }
   return lines;
 }

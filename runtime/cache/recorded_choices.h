@@ -1,6 +1,7 @@
 // What a program measured or found on its machine and that decides how its results are rounded: which library
 // multiplies matrices, which algorithm each matmul takes. A checkpoint records them and a resumed run
-// imports them before it measures, so that its results do not depend on what some cache remembers.
+// imports them before it measures, so that its results do not depend on what some cache remembers; a lock
+// file (`hydrac tune`) does the same for a run's beginning.
 //
 // Text under a section and a key. Who makes a choice also defines its keys: "blas" (runtime/cpu/gemm.h),
 // "cublaslt" (runtime/cuda/gemm.h), "cudnn" (runtime/cudnn/attention.h), "kernels" (the compiler of the
@@ -38,7 +39,9 @@ class RecordedChoices {
 };
 
 // A line for each choice that is not the same in both: "blas library: onednn in the checkpoint, openblas
-// now".
-std::vector<std::string> differences(const RecordedChoices& checkpoint, const RecordedChoices& now);
+// now", where `first` and `second` are "in the checkpoint" and "now".
+std::vector<std::string> differences(const RecordedChoices& a, const RecordedChoices& b,
+                                     std::string_view first = "in the checkpoint",
+                                     std::string_view second = "now");
 
 }  // namespace hydrac::runtime

@@ -88,7 +88,7 @@ std::unique_ptr<BlasLibrary> choose(std::unique_ptr<BlasLibrary> first, std::uni
     notes.push_back(fmt::format("matmuls: {}, {}", first->name(), reason));
     return true;
   };
-  if (take(options.recorded.find(kSection, "library"), "as the checkpoint records")) return first;
+  if (take(options.recorded.find(kSection, "library"), "as recorded")) return first;
   const std::vector<Gemm> shapes = options.shapes.empty() ? common_shapes() : options.shapes;
   const std::string key = choice_key({first->name(), second->name()}, shapes);
   ChoiceFile remembered(options.cache_file);

@@ -102,7 +102,9 @@ void CpuProgram::execute(const Step& step) const {
               static_cast<const float*>(step.arguments[1]), static_cast<float*>(step.arguments[2]));
 }
 
+// Another program of this process may have set another number of threads.
 void CpuProgram::execute(Function function) {
+  omp_set_num_threads(compiled().threads);
   for (const Step& step : steps_.at(std::string(to_string(function)))) execute(step);
 }
 

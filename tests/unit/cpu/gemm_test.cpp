@@ -267,7 +267,7 @@ TEST_F(BlasChoice, TheRecordedOneWinsOverTheFile) {
     options_.recorded.set("blas", "library", i == 0 ? "onednn" : "openblas");
     const Blas blas = Blas::open(options_);
     EXPECT_EQ(blas.name(), names_[i]);
-    EXPECT_EQ(blas.notes()[0], "matmuls: " + names_[i] + ", as the checkpoint records");
+    EXPECT_EQ(blas.notes()[0], "matmuls: " + names_[i] + ", as recorded");
     EXPECT_EQ(blas.choices().find("blas", "library"), options_.recorded.find("blas", "library"));
     EXPECT_EQ(blas.choices().find("blas", "version"), names_[i]);
   }

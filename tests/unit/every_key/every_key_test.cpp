@@ -131,6 +131,8 @@ const std::vector<Case> kCases = {
     {"data.features", "[b, a]", Shows::batches, kSeries},
     {"data.target", "[up]", Shows::batches, kSeries},
     {"train.sequence_len", "8", Shows::batches},
+    {"train.global_batch_size", "4"},
+    {"train.global_batch_tokens", "64"},
     {"train.micro_batch_size", "3", Shows::batches},
     {"train.gradient_accumulation_steps", "2"},
     {"train.gradient_accumulation_steps", "2", Shows::run},
@@ -181,6 +183,7 @@ const std::vector<Case> kCases = {
     {"sample.top_k", "1", Shows::run},
     {"sample.top_p", "0.01", Shows::run},
     {"sample.seed", "7", Shows::run},
+    {"tune.numerics", "true", Shows::tuning, kHopper},
     {"output.dir", "elsewhere/run", Shows::run},
 };
 

@@ -20,6 +20,7 @@
 #include "targets/executable/program_layout.h"
 #include "tests/unit/support/temp_dir.h"
 #include "tests/unit/train/fake_program.h"
+#include "tune/candidate.h"
 
 namespace hydrac::test {
 
@@ -85,6 +86,12 @@ std::string emitted(spec::Spec spec) {
   for (const auto& [name, source] :
        emit::emit(compiled, cli::train_settings(compiled.spec), {"spec.yaml", {}}))
     if (name != "spec.inc" && name != "train.cpp") text += name + "\n" + source;
+  return text;
+}
+
+std::string tuning_of(const spec::Spec& spec) {
+  std::string text;
+  for (const tune::Candidate& candidate : tune::numerics_of(spec)) text += candidate.text() + "\n";
   return text;
 }
 
@@ -207,6 +214,8 @@ std::string evidence(Shows shows, const std::string& yaml, const std::vector<std
       return emitted(loaded(yaml, overrides));
     case Shows::run:
       return run_of(loaded(yaml, overrides));
+    case Shows::tuning:
+      return tuning_of(loaded(yaml, overrides));
     case Shows::refusal:
       return refusal_of(yaml, overrides);
   }

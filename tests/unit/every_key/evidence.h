@@ -25,6 +25,7 @@ enum class Shows {
             // written
   emitted,  // the source code of the program, without what it says of the spec
   run,      // the files of a training run (of a fake program), its metrics, configuration and sample
+  tuning,   // what `hydrac tune` tries apart, because it rounds in another way
   refusal,  // what is wrong with the spec
 };
 

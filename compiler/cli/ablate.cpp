@@ -1,0 +1,181 @@
+#include "cli/ablate.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/build_program.h"
+#include "cli/checkpoint_files.h"
+#include "cli/spec_input.h"
+#include "cli/verb.h"
+#include "runtime/error.h"
+#include "runtime/log/units.h"
+#include "tune/ablation.h"
+#include "tune/timed_steps.h"
+
+namespace hydrac::cli {
+
+namespace {
+
+using tune::Variant;
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kAblationSteps = 20, kAblationWarmup = 3;
+
+struct AblationRow {
+  Variant variant;
+  std::string impossible;  // why it did not run; then there are no figures
+  double step_ms = 0, tokens_per_second = 0, first_step_s = 0, loss = 0;
+  int64_t planned_bytes = 0;
+  std::optional<int64_t> measured_bytes;
+  std::optional<double> joules_per_token;
+};
+
+double elapsed_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Trains from the first weights, on the same batches for every row.
+void measure(AblationRow& row, const spec::Spec& spec, int64_t steps) {
+  const auto start = std::chrono::steady_clock::now();
+  const BuiltProgram built = build_program(spec);
+  targets::Executable& program = *built.program;
+  program.steps().initialize();
+  tune::TimedSteps run(program);
+  run.run(1);
+  row.first_step_s = elapsed_since(start);
+  if (steps > kAblationWarmup + 1) run.run(kAblationWarmup);
+  const int64_t timed = std::max<int64_t>(1, steps - 1 - (steps > kAblationWarmup + 1 ? kAblationWarmup : 0));
+  const double tokens = static_cast<double>(spec.train.global_batch_size * spec.train.sequence_len);
+  const auto before = program.energy_joules();
+  row.step_ms = tune::median(run.run(timed)) * 1e3;
+  const auto after = program.energy_joules();
+  // Counters of energy tick tens of milliseconds apart.
+  if (before && after && row.step_ms * static_cast<double>(timed) > 500)
+    row.joules_per_token = (*after - *before) / static_cast<double>(timed) / tokens;
+  row.tokens_per_second = tokens / row.step_ms * 1e3;
+  row.loss = run.last_result().loss;
+  row.planned_bytes = program.steps().arena_bytes();
+  row.measured_bytes = program.measured_bytes();
+}
+
+AblationRow row_of(const Arguments& arguments, const Variant& variant, int64_t steps) {
+  AblationRow row{variant};
+  Arguments changed = arguments;
+  changed.overrides.insert(changed.overrides.end(), variant.overrides.begin(), variant.overrides.end());
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec = load_over(changed, nullptr, diagnostics);
+  for (const diag::Diagnostic& d : diagnostics.all()) {
+    if (severity(d.kind) == diag::Severity::error && row.impossible.empty()) row.impossible = d.message;
+  }
+  if (!spec) return row;
+  complete_for_planning(*spec);
+  const PlannedProgram planned = plan_program(*spec, {.offline = true});
+  if (planned.problem) {
+    row.impossible = planned.problem->message;
+    return row;
+  }
+  try {
+    measure(row, *spec, steps);
+  } catch (const runtime::InputError& error) {  // a kernel that this machine does not have
+    row.impossible = error.what();
+  }
+  return row;
+}
+
+std::string memory_text(const AblationRow& row) {
+  const auto human = [](int64_t bytes) { return runtime::human_bytes(static_cast<uint64_t>(bytes)); };
+  return row.measured_bytes ? fmt::format("{} | {}", human(row.planned_bytes), human(*row.measured_bytes))
+                            : fmt::format("{} | ", human(row.planned_bytes));
+}
+
+// Of the loss, against the first row's: the same model in plain fp32.
+std::string difference(const AblationRow& row, const AblationRow& baseline) {
+  return &row == &baseline ? "" : fmt::format("{:+.3f}%", 100 * (row.loss / baseline.loss - 1));
+}
+
+void print_markdown(const std::vector<AblationRow>& rows, int64_t steps) {
+  fmt::print(
+      "| | tokens/s | ms a step | of plain | planned | measured | J a token | first step, s | loss after {} "
+      "steps | "
+      "against plain fp32 |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+      steps);
+  const AblationRow& baseline = rows.front();
+  for (const AblationRow& row : rows) {
+    if (!row.impossible.empty()) {
+      fmt::print("| {} | not possible: {} | | | | | | | | |\n", row.variant.name, row.impossible);
+      continue;
+    }
+    const std::string share =
+        baseline.impossible.empty() ? fmt::format("{:.2f}x", row.step_ms / baseline.step_ms) : "";
+    fmt::print("| {} | {} | {:.2f} | {} | {} | {} | {:.2f} | {:.5f} | {} |\n", row.variant.name,
+               runtime::human_count(row.tokens_per_second), row.step_ms, share, memory_text(row),
+               row.joules_per_token ? fmt::format("{:.2e}", *row.joules_per_token) : "", row.first_step_s,
+               row.loss, baseline.impossible.empty() ? difference(row, baseline) : "");
+  }
+}
+
+std::string_view kind_word(Variant::Kind kind) {
+  switch (kind) {
+    case Variant::Kind::baseline:
+      return "baseline";
+    case Variant::Kind::as_is:
+      return "spec";
+    case Variant::Kind::without:
+      return "without";
+    case Variant::Kind::with:
+      return "with";
+  }
+  return "";
+}
+
+Json ablation_json(const std::vector<AblationRow>& rows, const spec::Spec& spec, int64_t steps) {
+  Json list = Json::array();
+  for (const AblationRow& row : rows) {
+    Json one = {{"name", row.variant.name},
+                {"kind", kind_word(row.variant.kind)},
+                {"overrides", row.variant.overrides}};
+    if (!row.impossible.empty()) {
+      one["impossible"] = row.impossible;
+    } else {
+      one["tokens_per_second"] = row.tokens_per_second;
+      one["step_ms"] = row.step_ms;
+      one["planned_bytes"] = row.planned_bytes;
+      if (row.measured_bytes) one["measured_bytes"] = *row.measured_bytes;
+      if (row.joules_per_token) one["joules_per_token"] = *row.joules_per_token;
+      one["first_step_s"] = row.first_step_s;
+      one["loss"] = row.loss;
+    }
+    list.push_back(std::move(one));
+  }
+  return {{"spec", spec.name}, {"target", spec.target}, {"steps", steps}, {"rows", list}};
+}
+
+std::vector<std::string> combinations_of(const Arguments& arguments) {
+  std::vector<std::string> list;
+  std::istringstream words(arguments.value("--combine").value_or(""));
+  for (std::string word; std::getline(words, word, ',');) list.push_back(word);
+  return list;
+}
+
+}  // namespace
+
+int ablate(const Arguments& arguments) {
+  const std::optional<spec::Spec> spec = load(arguments);
+  if (!spec) return kBadInput;
+  require_runnable(*spec);
+  const auto keys = all_keys(*spec);
+  const auto variants = variants_of(tune::optimizations_of(keys), keys, combinations_of(arguments));
+  const int64_t steps = std::max<int64_t>(1, arguments.number("--steps", kAblationSteps));
+  std::vector<AblationRow> rows;
+  for (const Variant& variant : variants) rows.push_back(row_of(arguments, variant, steps));
+  if (arguments.has("--json"))
+    fmt::print("{}\n", ablation_json(rows, *spec, steps).dump());
+  else
+    print_markdown(rows, steps);
+  return kFine;
+}
+
+}  // namespace hydrac::cli

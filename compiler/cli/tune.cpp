@@ -1,0 +1,281 @@
+// `hydrac tune`: measures what the spec leaves open, and writes what was best into the lock file.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "cli/choose_batch.h"
+#include "cli/locked_spec.h"
+#include "cli/program_memory.h"
+#include "cli/spec_input.h"
+#include "cli/tune_bench.h"
+#include "cli/verb.h"
+#include "runtime/checkpoint/file_writer.h"
+#include "runtime/cpu/gemm.h"
+#include "runtime/cuda/monitor.h"
+#include "runtime/error.h"
+#include "runtime/log/signal.h"
+#include "runtime/log/units.h"
+#include "tune/machine.h"
+
+namespace hydrac::cli {
+
+namespace {
+
+using runtime::InputError;
+using tune::Effort;
+using tune::Found;
+using tune::Objective;
+
+template <class Value>
+Value word_of(const Arguments& arguments, const char* option,
+              std::initializer_list<std::pair<const char*, Value>> words, Value fallback) {
+  const auto text = arguments.value(option);
+  if (!text) return fallback;
+  std::string all;
+  for (const auto& [word, value] : words) {
+    if (*text == word) return value;
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", word);
+  }
+  throw InputError(fmt::format("{}: \"{}\" is none of {}", option, *text, all));
+}
+
+tune::SearchOptions search_options(const Arguments& arguments) {
+  tune::SearchOptions options;
+  options.effort =
+      word_of(arguments, "--effort",
+              {{"quick", Effort::quick}, {"normal", Effort::normal}, {"max", Effort::max}}, Effort::normal);
+  options.objective =
+      word_of(arguments, "--objective",
+              {{"time", Objective::time}, {"memory", Objective::memory}, {"energy", Objective::energy}},
+              Objective::time);
+  options.seconds = options.effort == Effort::quick ? 30 : options.effort == Effort::normal ? 120 : 600;
+  if (const auto minutes = arguments.value("--minutes")) {
+    char* end = nullptr;
+    const double value = std::strtod(minutes->c_str(), &end);
+    if (*end != '\0' || minutes->empty() || !(value > 0 && value <= 24 * 60))
+      throw InputError(fmt::format("--minutes: \"{}\" is no number of minutes", *minutes));
+    options.seconds = 60 * value;
+  }
+  return options;
+}
+
+// Refused before anything is measured.
+void require_energy(const spec::Spec& spec) {
+  if (!targets::find(spec.target)->is_cpu()) {
+    const runtime::cuda::GpuMonitor monitor(runtime::cuda::devices().front().pci_bus_id);
+    if (monitor.energy_joules()) return;
+    throw InputError(fmt::format(
+        "--objective energy: {}",
+        monitor.note().empty() ? "this GPU does not count the energy that it uses" : monitor.note()));
+  }
+  throw InputError(
+      "--objective energy: hydrac counts the energy of GPUs, through NVML, and not that of a cpu");
+}
+
+std::vector<std::string> installed_blas() {
+  std::vector<std::string> words;
+  for (const char* word : {"onednn", "openblas"}) {
+    try {
+      runtime::BlasOptions options;
+      options.preference = word;
+      runtime::Blas::open(options);
+      words.push_back(word);
+    } catch (const InputError&) {  // not installed
+    }
+  }
+  return words;
+}
+
+// The lock file as it is, to be added to; and whether it can be written is found out now, not after minutes.
+tune::LockFile existing_lock(const std::string& path) {
+  namespace fs = std::filesystem;
+  const std::string folder = fs::path(path).parent_path().string();
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
+    throw InputError(fmt::format("the lock file {} cannot be written: give another with -o", path));
+  if (!fs::exists(path)) return {};
+  diag::Diagnostics diagnostics;
+  std::optional<tune::LockFile> lock = tune::read_lock(path, diagnostics);
+  if (!lock) {
+    fmt::print(stderr, "{}", diagnostics.render());
+    throw Reported{kBadInput};
+  }
+  return std::move(*lock);
+}
+
+// One line that updates itself on a terminal; elsewhere a line whenever something was taken.
+class Progress {
+ public:
+  Progress(double seconds, bool quiet, double now) : seconds_(seconds), quiet_(quiet), began_(now) {}
+  ~Progress() { end_line(); }
+
+  void show(const Found& found, double now) {
+    if (quiet_) return;
+    const bool is_news = found.comparisons.empty() || found.comparisons.back().taken;
+    const std::string line = fmt::format(
+        "tune {} of {}: {} tried, best {:.2f} ms a step ({:+.1f}%): {}",
+        runtime::human_duration(now - began_), runtime::human_duration(seconds_), found.comparisons.size(),
+        found.round.seconds * 1e3, 100 * (found.gain - 1), found.best.text());
+    if (terminal_)
+      fmt::print("\r\033[K{}", line);
+    else if (is_news)
+      fmt::print("{}\n", line);
+    std::fflush(stdout);
+    open_ = terminal_;
+  }
+  void end_line() {
+    if (open_) fmt::print("\n");
+    open_ = false;
+  }
+
+ private:
+  const double seconds_;
+  const bool quiet_;
+  const double began_;
+  const bool terminal_ = isatty(STDOUT_FILENO) != 0;
+  bool open_ = false;
+};
+
+std::string number(double value) {
+  return fmt::format("{:.4g}", value);
+}
+
+double tokens_of(const spec::Spec& spec) {
+  return static_cast<double>(spec.train.global_batch_size * spec.train.sequence_len);
+}
+
+tune::Facts measured(const spec::Spec& spec, const Found& found, targets::Executable& program) {
+  tune::Facts facts = {{"step_ms", number(found.round.seconds * 1e3)},
+                       {"spread_percent", number(100 * found.spread)},
+                       {"defaults_step_ms", number(found.defaults.seconds * 1e3)},
+                       {"tokens_per_second", fmt::format("{:.0f}", tokens_of(spec) / found.round.seconds)},
+                       {"planned_bytes", std::to_string(program.steps().arena_bytes())}};
+  if (const auto bytes = program.measured_bytes())
+    facts.emplace_back("measured_bytes", std::to_string(*bytes));
+  if (found.round.joules > 0)
+    facts.emplace_back("joules_per_token", number(found.round.joules / tokens_of(spec)));
+  return facts;
+}
+
+// What the program takes of the defaults is written down too: that results repeat does not depend on them.
+tune::Candidate completed(tune::Candidate candidate, const spec::Spec& base, bool open_batch) {
+  if (open_batch)
+    candidate.values.try_emplace("train.micro_batch_size", std::to_string(base.train.micro_batch_size.value));
+  if (targets::find(base.target)->is_cpu() && base.optimizations.threads == 0)
+    candidate.values.try_emplace("optimizations.threads", std::to_string(thread_count(base)));
+  return candidate;
+}
+
+tune::LockSection section(const Arguments& arguments, const tune::Machine& machine, const Found& found,
+                          const tune::Candidate& best, targets::Executable& program) {
+  diag::Diagnostics ignored;
+  tune::LockSection section;
+  section.machine = machine.identity;
+  section.software = machine.software;
+  section.measured = measured(program.compiled().spec, found, program);
+  section.keys = best.keys();
+  section.choices = program.steps().choices();
+  section.spec = tuned_keys(*load_over(arguments, nullptr, ignored));
+  return section;
+}
+
+void print_summary(const Found& found, const tune::SearchOptions& options, const std::string& path) {
+  fmt::print("{:.2f} ms a step, {:.2f} with the defaults: {}\n", found.round.seconds * 1e3,
+             found.defaults.seconds * 1e3, found.best.text());
+  fmt::print("{} candidates measured, {} passed over as far slower{}\n", found.comparisons.size(),
+             found.passed_over,
+             found.complete ? ""
+                            : fmt::format("; the time ({}) was over before all were tried",
+                                          runtime::human_duration(options.seconds)));
+  const auto slowest = std::ranges::max_element(found.comparisons, {}, &tune::Comparison::seconds);
+  if (slowest != found.comparisons.end() && slowest->seconds > 0)
+    fmt::print("the slowest of them, {}: {:.2f} ms\n", slowest->candidate.text(), slowest->seconds * 1e3);
+  if (found.spread > tune::kTooNoisy || found.undecided > 0)
+    fmt::print(
+        "this machine is noisy: rounds of the same program differ by {:.1f}%; {} candidates were neither "
+        "faster nor "
+        "slower by more than the noise, and none of them was taken\n",
+        100 * found.spread, found.undecided);
+  fmt::print("written: {}\n", path);
+}
+
+// What rounds in another way, each beside the best program: never part of the lock file.
+void report_numerics(SpecWorkbench& bench, const tune::Candidate& best, const spec::Spec& base) {
+  constexpr int64_t kSteps = 20;
+  const std::vector<tune::Candidate> variants = tune::numerics_of(base);
+  if (variants.empty()) {
+    fmt::print("numerics: nothing to try, {} computes in fp32 alone\n", base.target);
+    return;
+  }
+  struct Row {
+    double seconds, loss;
+    int64_t bytes;
+  };
+  const auto measure = [&](const tune::Candidate& candidate) {
+    const std::unique_ptr<SpecRunner> runner = bench.runner(candidate);
+    const double loss = runner->loss_after(kSteps);
+    return Row{runner->run(kSteps).seconds, loss, runner->program().steps().arena_bytes()};
+  };
+  const Row as_is = measure(best);
+  fmt::print(
+      "\nWhat rounds in another way, not in the lock file: write it into the spec to have it.\n"
+      "{:<36} {:>10} {:>10} {:>22}\n",
+      "", "time", "memory", fmt::format("loss after {} steps", kSteps));
+  fmt::print("{:<36} {:>8.2f} ms {:>10} {:>22.5f}\n", "as the spec says", as_is.seconds * 1e3,
+             runtime::human_bytes(static_cast<uint64_t>(as_is.bytes)), as_is.loss);
+  for (const tune::Candidate& variant : variants) {
+    if (bench.stopped()) return;
+    tune::Candidate both = best;
+    both.values.insert(variant.values.begin(), variant.values.end());
+    if (!bench.plan(both)) continue;
+    const Row row = measure(both);
+    fmt::print("{:<36} {:>9.3f}x {:>9.3f}x {:>13.5f} {:>+7.2f}%\n", variant.text(),
+               row.seconds / as_is.seconds, double(row.bytes) / double(as_is.bytes), row.loss,
+               100 * (row.loss / as_is.loss - 1));
+  }
+}
+
+}  // namespace
+
+int tune_verb(const Arguments& arguments) {
+  const tune::SearchOptions options = search_options(arguments);
+  std::optional<spec::Spec> base = load(arguments);
+  if (!base) return kBadInput;
+  require_runnable(*base);
+  if (options.objective == Objective::energy) require_energy(*base);
+  const std::string path = arguments.value("--output").value_or(lock_path_of(arguments));
+  tune::LockFile lock = existing_lock(path);
+  const bool open_batch = waits_for_plan(*base);
+  complete_for_planning(*base, memory_option(arguments));
+  const tune::Machine machine = tune::this_machine(*base);
+  runtime::ignore_write_signals();
+  runtime::install_stop_handlers();
+
+  SpecWorkbench bench(arguments, *base);
+  if (!bench.plan({})) return build_program(*base, build_options(arguments)), kBadInput;  // it says why
+  const bool cpu = targets::find(base->target)->is_cpu();
+  const tune::Equipment equipment{thread_count(*base), cpu ? installed_blas() : std::vector<std::string>{}};
+  Progress progress(options.seconds, arguments.has("--quiet"), bench.now());
+  const Found found = search(bench, knobs_of(*base, open_batch, equipment, options.effort), options,
+                             tune::CostModel(*targets::find(base->target), base->optimizations.precision),
+                             [&](const Found& so_far) { progress.show(so_far, bench.now()); });
+  progress.end_line();
+  if (found.round.seconds == 0) {
+    fmt::print(stderr, "stopped before anything was measured; {} stays as it was\n", path);
+    return runtime::kExitStopped;
+  }
+  const tune::Candidate best = completed(found.best, *base, open_batch);
+  {
+    const std::unique_ptr<SpecRunner> runner = bench.runner(best);
+    put(lock, section(arguments, machine, found, best, runner->program()));
+  }
+  runtime::replace_file(path,
+                        to_yaml(lock, std::filesystem::path(arguments.positional[0]).filename().string()));
+  if (!arguments.has("--quiet")) print_summary(found, options, path);
+  if (!bench.stopped() && base->tune.numerics) report_numerics(bench, best, *base);
+  return bench.stopped() ? runtime::kExitStopped : kFine;
+}
+
+}  // namespace hydrac::cli

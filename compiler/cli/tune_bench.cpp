@@ -1,0 +1,123 @@
+#include "cli/tune_bench.h"
+
+#include <chrono>
+#include <stdexcept>
+
+#include "cli/program_memory.h"
+#include "cli/spec_input.h"
+#include "cli/verb.h"
+#include "driver/fit_memory.h"
+#include "runtime/error.h"
+#include "runtime/log/signal.h"
+
+namespace hydrac::cli {
+
+namespace {
+
+driver::CompileOptions options_of(const spec::Spec& spec, int64_t memory_bytes) {
+  driver::CompileOptions options;
+  if (targets::find(spec.target)->is_cpu())
+    options.threads = thread_count(spec);
+  else
+    options = targets::offline_compile_options(spec, "");
+  options.memory_bytes = memory_bytes;
+  return options;
+}
+
+}  // namespace
+
+SpecRunner::SpecRunner(BuiltProgram built) : built_(std::move(built)), steps_(*built_.program) {
+  built_.program->steps().initialize();
+}
+
+tune::Runner::Round SpecRunner::run(int64_t steps) {
+  const auto before = built_.program->energy_joules();
+  Round round{tune::median(steps_.run(steps)), 0};
+  const auto after = built_.program->energy_joules();
+  if (before && after) round.joules = (*after - *before) / static_cast<double>(steps);
+  return round;
+}
+
+double SpecRunner::loss_after(int64_t steps) {
+  built_.program->steps().initialize();
+  steps_.rewind();
+  steps_.run(steps);
+  return steps_.last_result().loss;
+}
+
+SpecWorkbench::SpecWorkbench(const Arguments& arguments, const spec::Spec& base)
+    : arguments_(arguments), base_(base), memory_bytes_(memory_option(arguments)) {
+  limit_ = driver::memory_limit(base, options_of(base, memory_bytes_)).bytes;
+}
+
+std::optional<spec::Spec> SpecWorkbench::spec_of(const tune::Candidate& candidate) const {
+  tune::LockSection section;
+  section.keys = candidate.keys();
+  const spec::Node keys = as_spec(section);
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec = load_over(arguments_, &keys, diagnostics);
+  if (!spec) return spec;
+  // What the data says was found out once.
+  spec->model.vocab_size = base_.model.vocab_size;
+  spec->model.num_features = base_.model.num_features;
+  spec->model.num_labels = base_.model.num_labels;
+  spec->train.max_steps = base_.train.max_steps;
+  spec->train.epochs = base_.train.epochs;
+  spec->train.lr_scheduler = base_.train.lr_scheduler;
+  if (waits_for_plan(*spec)) {
+    spec->train.micro_batch_size = base_.train.micro_batch_size;
+    spec->train.gradient_accumulation_steps = base_.train.gradient_accumulation_steps;
+  }
+  return spec;
+}
+
+std::optional<tune::Planned> SpecWorkbench::plan(const tune::Candidate& candidate) {
+  const auto [entry, is_new] = plans_.try_emplace(candidate.text());
+  if (is_new) entry->second = planned(candidate);
+  return entry->second;
+}
+
+std::optional<tune::Planned> SpecWorkbench::planned(const tune::Candidate& candidate) const {
+  const std::optional<spec::Spec> spec = spec_of(candidate);
+  if (!spec) return std::nullopt;
+  try {
+    const driver::CompileOptions options = options_of(*spec, memory_bytes_);
+    const driver::Compiled compiled = driver::compile(*spec, options);
+    if (!driver::memory_limit(*spec, options).allows(compiled.plan.arena_bytes)) return std::nullopt;
+    const bool cpu = targets::find(spec->target)->is_cpu();
+    return tune::Planned{compiled.plan.arena_bytes, tune::work_of(compiled),
+                         cpu ? double(options.threads) : 1};
+  } catch (const runtime::InputError&) {  // a kernel that this machine does not have
+    return std::nullopt;
+  }
+}
+
+std::unique_ptr<tune::Runner> SpecWorkbench::open(const tune::Candidate& candidate) {
+  try {
+    return runner(candidate);
+  } catch (const Reported&) {  // somebody else uses the GPU's memory
+    return nullptr;
+  }
+}
+
+std::unique_ptr<SpecRunner> SpecWorkbench::runner(const tune::Candidate& candidate) const {
+  const std::optional<spec::Spec> spec = spec_of(candidate);
+  if (!spec) throw std::logic_error("a candidate that was planned is no spec: " + candidate.text());
+  return std::make_unique<SpecRunner>(
+      build_program(*spec, {.memory_bytes = memory_bytes_, .recorded = candidate.choices()}));
+}
+
+bool SpecWorkbench::both_fit(int64_t bytes, int64_t other_bytes) const {
+  return limit_ > 0 && bytes + other_bytes <= limit_;
+}
+
+double SpecWorkbench::now() const {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+bool SpecWorkbench::stopped() const {
+  return runtime::stop_requested();
+}
+
+}  // namespace hydrac::cli

@@ -1,0 +1,96 @@
+#include "tune/ablation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "runtime/error.h"
+
+namespace hydrac::tune {
+
+namespace {
+
+struct Plain {
+  const char* name;
+  const char* value;  // as JSON
+};
+
+// In the order in which a reader would add them.
+constexpr Plain kPlain[] = {
+    {"precision", "\"fp32\""},
+    {"attention", "\"generated\""},
+    {"fused_matmuls", "\"none\""},
+    {"loss", "\"materialized\""},
+    {"recompute", "\"none\""},
+    {"residual", "\"fp32\""},
+    {"weights", "\"fp32\""},
+    {"gradients", "\"fp32\""},
+    {"optimizer_state", "\"fp32\""},
+    {"cuda_graph", "false"},
+    {"streams", "1"},
+    {"threads", "1"},
+};
+
+std::string override_of(const Optimization& optimization, const std::string& value) {
+  return optimization.key + "=" + value;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  for (size_t end = 0; end != std::string::npos; begin = end + 1) {
+    end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::vector<Optimization> optimizations_of(const std::map<std::string, std::string>& keys) {
+  const bool cpu = keys.at("target") == "\"cpu\"";
+  std::vector<Optimization> list;
+  for (const Plain& plain : kPlain) {
+    const std::string name = plain.name, key = "optimizations." + name, value = keys.at(key);
+    const bool is_of_target = name == "threads" ? cpu : !cpu || name == "loss" || name == "recompute";
+    if (is_of_target && value != plain.value) list.push_back({name, key, plain.value, value});
+  }
+  return list;
+}
+
+std::vector<Variant> variants_of(const std::vector<Optimization>& optimizations,
+                                 const std::map<std::string, std::string>& keys,
+                                 const std::vector<std::string>& combinations) {
+  using Kind = Variant::Kind;
+  std::vector<std::string> plain;
+  for (const Optimization& o : optimizations) plain.push_back(override_of(o, o.plain));
+  const auto added = [&](const std::vector<std::string>& names) {
+    std::vector<std::string> overrides = plain;
+    for (const std::string& name : names) {
+      const auto found = std::ranges::find(optimizations, name, &Optimization::name);
+      if (found == optimizations.end()) {
+        std::vector<std::string> known;
+        for (const Optimization& o : optimizations) known.push_back(o.name);
+        throw runtime::InputError(
+            fmt::format("--combine: \"{}\" is no optimization of this spec, which has {}", name,
+                        known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
+      }
+      overrides.push_back(override_of(*found, found->value));
+    }
+    return overrides;
+  };
+  std::vector<Variant> variants = {{Kind::baseline, "plain fp32", plain}};
+  for (const Optimization& o : optimizations)
+    variants.push_back({Kind::with, fmt::format("plain + {} {}", o.name, o.value), added({o.name})});
+  for (const std::string& combination : combinations)
+    variants.push_back({Kind::with, "plain + " + combination, added(split(combination, '+'))});
+  variants.push_back({Kind::as_is, "the spec (" + keys.at("name") + ")", {}});
+  for (const Optimization& o : optimizations)
+    variants.push_back(
+        {Kind::without, fmt::format("without {} {}", o.name, o.value), {override_of(o, o.plain)}});
+  for (Variant& variant : variants) std::erase(variant.name, '"');
+  return variants;
+}
+
+}  // namespace hydrac::tune

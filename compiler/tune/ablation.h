@@ -1,0 +1,34 @@
+// `hydrac bench --ablate`: which variants of a spec show what each of its optimizations is worth.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hydrac::tune {
+
+// A key of a spec that makes it faster or smaller.
+struct Optimization {
+  std::string name;   // "loss": what --combine calls it
+  std::string key;    // "optimizations.loss"
+  std::string plain;  // its value where nothing is optimized
+  std::string value;  // the spec's
+};
+
+// A row of the table: overrides that are laid over the spec.
+struct Variant {
+  enum class Kind { baseline, as_is, without, with };
+  Kind kind;
+  std::string name;
+  std::vector<std::string> overrides;
+};
+
+// What the spec does beyond a plain fp32 program. `keys`: every key of the resolved spec, as JSON.
+std::vector<Optimization> optimizations_of(const std::map<std::string, std::string>& keys);
+
+// The plain fp32 program; it with each optimization added; with each of `combinations` ("loss+recompute")
+// added; the spec; it without each optimization. InputError for a name that is none of them.
+std::vector<Variant> variants_of(const std::vector<Optimization>& optimizations,
+                                 const std::map<std::string, std::string>& keys,
+                                 const std::vector<std::string>& combinations);
+
+}  // namespace hydrac::tune

@@ -1,0 +1,49 @@
+// What the search may change, and one choice of it.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "spec/spec.h"
+#include "tune/lock_file.h"
+
+namespace hydrac::tune {
+
+enum class Effort { quick, normal, max };
+
+// The library for matmuls on cpu is no key of a spec: it is recorded among the choices.
+inline constexpr const char* kBlas = "blas";
+
+// Values by key, as YAML; what is not in it is as the spec says.
+struct Candidate {
+  std::map<std::string, std::string> values;
+
+  Candidate with(const std::string& key, const std::string& value) const;
+  std::vector<LockedKey> keys() const;       // of the spec
+  runtime::RecordedChoices choices() const;  // the rest
+  std::string text() const;                  // "threads 2, loss fused_linear"; "the defaults"
+  bool operator==(const Candidate&) const = default;
+};
+
+// A key and the values that compute the same as the spec's own, which is not among them.
+struct Knob {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+// What is in this machine beside the target.
+struct Equipment {
+  int cores = 1;
+  std::vector<std::string> blas;  // libraries that are installed: "onednn", "openblas"
+};
+
+// Keys that the spec leaves open: not written, or `auto`. Cheap ones to try come first. `spec`: complete, as
+// the defaults have it; `open_batch`: its micro-batch was `auto` before it was completed.
+std::vector<Knob> knobs_of(const spec::Spec& spec, bool open_batch, const Equipment& equipment,
+                           Effort effort);
+
+// Changes that round in another way and are faster or smaller, each by itself. Empty on cpu, and where
+// tune.numerics does not ask for them.
+std::vector<Candidate> numerics_of(const spec::Spec& spec);
+
+}  // namespace hydrac::tune

@@ -1,0 +1,88 @@
+// Finds the best candidate by real steps. It goes from one candidate to another that differs in one key: each
+// is planned, its time is guessed, and what may be better is measured in turns with the best one so far.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "tune/candidate.h"
+#include "tune/cost_model.h"
+
+namespace hydrac::tune {
+
+enum class Objective { time, memory, energy };
+
+// What the plan says of a candidate; nothing runs.
+struct Planned {
+  int64_t bytes = 0;  // of tensor memory
+  Work work;
+  double threads = 1;  // of those that compute; a GPU has one
+};
+
+// A candidate's program, in memory and ready.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  struct Round {
+    double seconds = 0;  // of a step, the median
+    double joules = 0;   // of a step; 0 where they are not counted
+  };
+  virtual Round run(int64_t steps) = 0;
+};
+
+// The machine, as the search needs it.
+class Workbench {
+ public:
+  virtual ~Workbench() = default;
+  // nullopt where the candidate is impossible or does not fit the memory.
+  virtual std::optional<Planned> plan(const Candidate& candidate) = 0;
+  // nullptr where the machine has no room for it after all.
+  virtual std::unique_ptr<Runner> open(const Candidate& candidate) = 0;
+  // Whether two programs of these sizes can be in memory at once.
+  virtual bool both_fit(int64_t bytes, int64_t other_bytes) const = 0;
+  virtual double now() const = 0;  // seconds
+  virtual bool stopped() const = 0;
+};
+
+struct SearchOptions {
+  Objective objective = Objective::time;
+  Effort effort = Effort::normal;
+  double seconds = 120;  // in which the last comparison begins
+};
+
+// A comparison of one candidate with the best one so far.
+struct Comparison {
+  Candidate candidate;
+  double ratio = 1;  // of the objective: the candidate's by the best one's; the median over rounds
+  double noise = 0;  // standard error of it
+  bool taken = false;
+  double seconds = 0;  // of the candidate's step, the median; 0: it was only planned
+};
+
+struct Found {
+  Candidate best;
+  Planned planned;
+  Runner::Round round;     // of the best one, the median over its rounds
+  Runner::Round defaults;  // as measured first
+  double gain = 1;         // the objective by that of the defaults: the product of what was taken
+  double noise = 0;        // of a comparison of this machine with itself, a standard error
+  double spread = 0;       // of single rounds of the best one
+  double spread_of_defaults = 0;
+  std::vector<Comparison> comparisons;
+  int passed_over = 0;    // not measured: guessed to be slower by far
+  int undecided = 0;      // better or worse by less than the noise, which is more than a percent
+  bool complete = false;  // everything was tried before the time was over
+};
+
+// A change is taken for more than this share, twice.
+inline constexpr double kWorthIt = 0.01;
+// By so many standard errors a comparison has to differ from 1.
+inline constexpr double kCertain = 3;
+// A machine whose rounds differ by more than this is too noisy to choose on.
+inline constexpr double kTooNoisy = 0.05;
+
+// `progress` is told after every comparison. A Workbench that is stopped ends the search with what was found.
+Found search(Workbench& bench, const std::vector<Knob>& knobs, const SearchOptions& options,
+             const CostModel& model, const std::function<void(const Found&)>& progress);
+
+}  // namespace hydrac::tune

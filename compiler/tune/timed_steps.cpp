@@ -1,0 +1,41 @@
+#include "tune/timed_steps.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace hydrac::tune {
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const size_t n = values.size();
+  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+TimedSteps::TimedSteps(targets::Executable& program)
+    : executable_(program),
+      program_(program.steps()),
+      batches_(verify::random_batches(program.compiled().spec, 4, 7)) {}
+
+std::vector<double> TimedSteps::run(int64_t count) {
+  using Clock = std::chrono::steady_clock;
+  executable_.take_step_times();
+  std::vector<double> seconds;
+  int64_t unread = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto start = Clock::now();
+    const auto& micro = batches_[static_cast<size_t>(next_++) % batches_.size()];
+    for (const runtime::Batch& batch : micro) program_.micro_step(batch, verify::inverse_count(micro));
+    program_.update();
+    if (++unread >= program_.steps_in_flight()) {
+      result_ = program_.finish_step();
+      --unread;
+    }
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  for (; unread > 0; --unread) result_ = program_.finish_step();
+  std::vector<double> timed = executable_.take_step_times();
+  for (double& ms : timed) ms *= 1e-3;
+  return timed.empty() ? seconds : timed;
+}
+
+}  // namespace hydrac::tune

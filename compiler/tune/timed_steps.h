@@ -1,0 +1,33 @@
+// Optimizer steps on random batches, as the training loop runs them: results are read late where the program
+// allows.
+#pragma once
+#include <vector>
+
+#include "runtime/train/step_program.h"
+#include "targets/executable/executable.h"
+#include "verify/job.h"
+
+namespace hydrac::tune {
+
+double median(std::vector<double> values);
+
+class TimedSteps {
+ public:
+  explicit TimedSteps(targets::Executable& program);
+
+  // Seconds of each of `count` steps: by the target's clock, or by this machine's.
+  std::vector<double> run(int64_t count);
+
+  // The steps go on, or begin again with the first batch after steps().initialize().
+  void rewind() { next_ = 0; }
+  const runtime::StepResult& last_result() const { return result_; }
+
+ private:
+  targets::Executable& executable_;
+  runtime::StepProgram& program_;
+  verify::Batches batches_;
+  runtime::StepResult result_;
+  int64_t next_ = 0;
+};
+
+}  // namespace hydrac::tune

@@ -1,0 +1,193 @@
+// `hydrac tune` and the lock file: written, taken, refused where it does not fit. No test asserts a time.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/e2e/cli.h"
+
+namespace hydrac::e2e {
+namespace {
+
+using test::slurp;
+using test::spill;
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what << " in\n" << text;
+  return at == std::string::npos ? text : text.replace(at, what.size(), by);
+}
+
+// base.yaml with an open micro-batch and any number of threads, tuned once for all tests.
+class Tuned : public ::testing::Test {
+ protected:
+  static std::string open_spec() {
+    return replaced(replaced(base_spec(), "  micro_batch_size: 2\n  gradient_accumulation_steps: 2\n",
+                             "  global_batch_size: 4\n"),
+                    "  threads: 1\n", "  precision: fp32\n");
+  }
+  void SetUp() override {
+    spill(place_ / "open.yaml", open_spec());
+    if (lock_.empty()) {
+      const Outcome outcome = place_.run({"tune", "open.yaml", "--minutes", "0.1", "--effort", "quick"});
+      ASSERT_EQ(outcome.code, 0) << outcome.err;
+      EXPECT_NE(outcome.out.find("written: open.lock.yaml"), std::string::npos) << outcome.out;
+      lock_ = slurp(place_ / "open.lock.yaml");
+    }
+    spill(place_ / "open.lock.yaml", lock_);
+  }
+  Outcome check(const Words& more = {}) const { return place_.run(with({"check", "open.yaml"}, more)); }
+
+  const Workplace place_;
+  static inline std::string lock_;
+};
+
+TEST_F(Tuned, IsWrittenWithAllThatItChose) {
+  for (const char* part :
+       {"hydrac_lock: 1\n", "target: cpu\n", "step_ms: ", "spread_percent: ", "planned_bytes: ",
+        "train.micro_batch_size: ", "optimizations.threads: ", "library: ", "compiler: "})
+    EXPECT_NE(lock_.find(part), std::string::npos) << part << " in\n" << lock_;
+}
+
+TEST_F(Tuned, IsTakenByTheSpec) {
+  const Outcome locked = check({"--locked"});
+  EXPECT_EQ(locked.code, 0) << locked.err;
+  EXPECT_EQ(locked.err, "");
+  const size_t at = lock_.find("train.micro_batch_size: ");
+  const std::string chosen = lock_.substr(at + 6, lock_.find('\n', at) - at - 6);
+  EXPECT_NE(locked.out.find("  " + chosen + "\n"), std::string::npos) << chosen << " in\n" << locked.out;
+  spill(place_ / "open.lock.yaml", replaced(lock_, chosen, "micro_batch_size: 1"));
+  EXPECT_NE(check().out.find("  micro_batch_size: 1\n  gradient_accumulation_steps: 4\n"), std::string::npos);
+  EXPECT_NE(check({"--lock", "none"}).out.find("  micro_batch_size: 4\n"), std::string::npos);
+}
+
+// Nothing is measured, and nothing depends on a cache.
+TEST_F(Tuned, RunsBitForBitWithEmptyCaches) {
+  for (const char* name : {"first", "second"}) {
+    const Outcome outcome =
+        place_.run({"open.yaml", "--locked", "-q", std::string("output.dir=runs/") + name},
+                   {{"HYDRAC_CACHE", (place_ / (std::string("cache-") + name)).string()}});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_FALSE(fs::exists(place_ / (std::string("cache-") + name) / "blas-choices"))
+        << "a BLAS was measured";
+  }
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "choices.json"}) {
+    EXPECT_EQ(slurp(place_ / "runs/first/checkpoint-12" / file),
+              slurp(place_ / "runs/second/checkpoint-12" / file))
+        << file;
+  }
+}
+
+TEST_F(Tuned, OfAnotherMachineLeavesTheSpecAsItIs) {
+  const size_t at = lock_.find("cores: ");
+  spill(place_ / "open.lock.yaml",
+        replaced(lock_, lock_.substr(at, lock_.find('\n', at) - at), "cores: \"999\""));
+  const Outcome outcome = check();
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("note: open.lock.yaml has no section for this machine ("), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.out, check({"--lock", "none"}).out);
+  const Outcome locked = check({"--locked"});
+  EXPECT_EQ(locked.code, 2);
+  EXPECT_NE(locked.err.find("error: --locked: open.lock.yaml has no section for this machine"),
+            std::string::npos)
+      << locked.err;
+}
+
+TEST_F(Tuned, OfAnotherSpecSaysWhatChanged) {
+  const Outcome outcome = check({"model.intermediate_size=64"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(
+      outcome.err.find("open.lock.yaml is for another spec:\n  model.intermediate_size: 128 then, 64 now"),
+      std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(check({"model.intermediate_size=64", "--locked"}).code, 2);
+  EXPECT_EQ(check({"train.max_steps=99", "train.optimizer.learning_rate=0.1"}).err, "")
+      << "no time depends on these";
+}
+
+TEST_F(Tuned, OfAnotherLibrarySaysWhatChanged) {
+  const size_t at = lock_.find("compiler: ");
+  spill(place_ / "open.lock.yaml",
+        replaced(lock_, lock_.substr(at, lock_.find('\n', at) - at), "compiler: \"1.0\""));
+  const Outcome outcome = place_.run({"open.yaml", "-q", "output.dir=runs/other"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("warning: this machine does not repeat the choices of open.lock.yaml:\n"
+                             "  kernels compiler: 1.0 in the lock, "),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(place_.run({"open.yaml", "-q", "--locked", "output.dir=runs/locked"}).code, 2);
+}
+
+TEST_F(Tuned, ThatIsHostileIsRefusedWithItsPlace) {
+  spill(place_ / "open.lock.yaml", replaced(lock_, "    keys:\n", "    keys:\n      output.dir: /etc\n"));
+  Outcome outcome = check();
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("error: a lock file cannot set output.dir [unknown-key]"), std::string::npos)
+      << outcome.err;
+  const size_t at = lock_.find("optimizations.threads: ");
+  spill(place_ / "open.lock.yaml",
+        replaced(lock_, lock_.substr(at, lock_.find('\n', at) - at), "optimizations.threads: -3"));
+  outcome = check();
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("open.lock.yaml:"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("error: optimizations.threads must be between 0 and 4096, not -3"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(place_.run({"tune", "open.yaml", "--minutes", "0.1"}).code, 0) << "its keys are written anew";
+}
+
+TEST_F(Tuned, IsCarriedByAnEmittedProgram) {
+  ASSERT_EQ(place_.run({"emit", "open.yaml", "-o", "program", "-q"}).code, 0);
+  EXPECT_NE(slurp(place_ / "program/train.cpp").find("settings.choices.set(\"blas\", \"library\", "),
+            std::string::npos);
+  EXPECT_EQ(place_.run({"diff", "open.yaml", "program"}).code, 0);
+  ASSERT_EQ(place_.run({"emit", "open.yaml", "-o", "plain", "-q", "--lock", "none", "--threads", "1"}).code,
+            0);
+  EXPECT_EQ(slurp(place_ / "plain/train.cpp").find("settings.choices"), std::string::npos);
+}
+
+TEST_F(Tuned, ShowsItsChangesInADiff) {
+  spill(place_ / "other.yaml", open_spec());
+  const bool onednn = lock_.find("library: onednn") != std::string::npos;
+  spill(place_ / "other.lock.yaml",
+        replaced(lock_, onednn ? "library: onednn" : "library: openblas", "library: mkl"));
+  const Outcome outcome = place_.run({"diff", "open.yaml", "other.yaml"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find(std::string("choices\n  blas library: ") + (onednn ? "onednn" : "openblas") +
+                             " in the first lock, mkl in the second\n"),
+            std::string::npos)
+      << outcome.out;
+}
+
+TEST_F(Tuned, KeepsWhatWasFoundWhenItIsStopped) {
+  fs::remove(place_ / "open.lock.yaml");
+  Process process(place_.path(), {"tune", "open.yaml", "--minutes", "5", "--effort", "max"});
+  ASSERT_TRUE(process.wait_for("0 tried"));  // the defaults were measured
+  process.send(SIGINT);
+  EXPECT_EQ(process.finish().code, 4);
+  const Outcome outcome = check({"--locked"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST_F(Tuned, RefusesWhatCannotBeBeforeItMeasures) {
+  const std::pair<Words, std::string> cases[] = {
+      {{"-o", "no/such/folder/a.yaml"}, "cannot be written"},
+      {{"--objective", "energy"}, "--objective energy: hydrac counts the energy of GPUs"},
+      {{"--objective", "speed"}, "--objective: \"speed\" is none of time, memory, energy"},
+      {{"--effort", "some"}, "--effort: \"some\" is none of quick, normal, max"},
+      {{"--minutes", "-1"}, "--minutes: \"-1\" is no number of minutes"},
+  };
+  for (const auto& [words, message] : cases) {
+    const Outcome outcome = place_.run(with({"tune", "open.yaml"}, words));
+    EXPECT_EQ(outcome.code, 2) << words[0];
+    EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+  }
+  spill(place_ / "open.lock.yaml", "hydrac_lock: 7\n");
+  EXPECT_EQ(place_.run({"tune", "open.yaml"}).code, 2) << "what is there and wrong is not overwritten";
+  EXPECT_EQ(slurp(place_ / "open.lock.yaml"), "hydrac_lock: 7\n");
+  EXPECT_EQ(check({"--lock", "missing.lock.yaml"}).code, 2);
+}
+
+}  // namespace
+}  // namespace hydrac::e2e

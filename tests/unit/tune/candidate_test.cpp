@@ -1,0 +1,85 @@
+// What the tuner may change: keys that a spec leaves open, and no value that the spec has already.
+#include "tune/candidate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "spec/batch.h"
+#include "spec/load.h"
+
+namespace hydrac::tune {
+namespace {
+
+spec::Spec spec_with(const std::vector<std::string>& overrides) {
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec = spec::load_spec_text(
+      "test.yaml",
+      "name: test\n"
+      "model: {hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 256}\n"
+      "data: {path: corpus.txt}\n"
+      "train: {sequence_len: 64, global_batch_size: 48, max_steps: 10}\n",
+      overrides, diagnostics);
+  if (!spec) throw std::runtime_error(diagnostics.render());
+  if (waits_for_plan(*spec)) set_micro_batch(*spec, 8);
+  return *spec;
+}
+
+const std::vector<std::string>* values_of(const std::vector<Knob>& knobs, const std::string& key) {
+  const auto found = std::ranges::find(knobs, key, &Knob::key);
+  return found == knobs.end() ? nullptr : &found->values;
+}
+
+const Equipment kTwoCores{2, {"onednn", "openblas"}};
+
+TEST(Knobs, OfACpu) {
+  const auto knobs = knobs_of(spec_with({"target=cpu"}), true, kTwoCores, Effort::normal);
+  EXPECT_EQ(*values_of(knobs, kBlas), (std::vector<std::string>{"onednn", "openblas"}));
+  EXPECT_EQ(*values_of(knobs, "optimizations.threads"), (std::vector<std::string>{"2", "1"}));
+  EXPECT_EQ(*values_of(knobs, "train.micro_batch_size"),
+            (std::vector<std::string>{"6", "12", "4", "16", "3", "24"}));
+  EXPECT_EQ(*values_of(knobs, "optimizations.loss"), (std::vector<std::string>{"fused_linear", "chunked"}));
+  EXPECT_EQ(values_of(knobs, "optimizations.streams"), nullptr);
+}
+
+TEST(Knobs, OfAGpu) {
+  const auto knobs = knobs_of(spec_with({"target=h100"}), true, {}, Effort::normal);
+  EXPECT_EQ(*values_of(knobs, "optimizations.attention"), (std::vector<std::string>{"generated", "cudnn"}));
+  EXPECT_EQ(*values_of(knobs, "optimizations.fused_matmuls"), (std::vector<std::string>{"all", "none"}));
+  EXPECT_EQ(*values_of(knobs, "optimizations.streams"), std::vector<std::string>{"1"});
+  EXPECT_EQ(values_of(knobs, "optimizations.threads"), nullptr);
+  EXPECT_EQ(values_of(knobs_of(spec_with({"target=a100"}), true, {}, Effort::normal),
+                      "optimizations.fused_matmuls"),
+            nullptr);
+}
+
+TEST(Knobs, LeaveWhatTheSpecWrites) {
+  const auto knobs =
+      knobs_of(spec_with({"target=cpu", "optimizations.threads=2", "optimizations.loss=chunked",
+                          "train.micro_batch_size=4", "optimizations.recompute=[act]"}),
+               false, kTwoCores, Effort::max);
+  ASSERT_EQ(knobs.size(), 1u);
+  EXPECT_EQ(knobs[0].key, kBlas);
+}
+
+TEST(Knobs, TakeAutoForOpen) {
+  const auto knobs =
+      knobs_of(spec_with({"target=h100", "optimizations.attention=auto", "optimizations.recompute=auto"}),
+               true, {}, Effort::quick);
+  EXPECT_NE(values_of(knobs, "optimizations.attention"), nullptr);
+  EXPECT_EQ(values_of(knobs, "optimizations.recompute")->front(), "none");
+}
+
+TEST(Numerics, AreApart) {
+  EXPECT_TRUE(numerics_of(spec_with({"target=cpu"})).empty());
+  std::vector<std::string> texts;
+  const std::vector<std::string> overrides = {"target=h100", "train.micro_batch_size=8"};
+  EXPECT_TRUE(numerics_of(spec_with(overrides)).empty()) << "nobody asked";
+  for (const Candidate& c : numerics_of(spec_with({overrides[0], overrides[1], "tune.numerics=true"})))
+    texts.push_back(c.text());
+  EXPECT_EQ(texts, (std::vector<std::string>{"residual compute", "optimizer_state bf16", "weights bf16"}));
+}
+
+}  // namespace
+}  // namespace hydrac::tune

@@ -1,0 +1,198 @@
+// The search on a machine that is made up: every candidate's time is known, with noise as much as a test
+// wants.
+#include "tune/search.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "targets/target.h"
+
+namespace hydrac::tune {
+namespace {
+
+class FakeBench : public Workbench {
+ public:
+  // Milliseconds of a step.
+  std::function<double(const Candidate&)> ms;
+  // Of a candidate's plan; nullopt: impossible.
+  std::function<std::optional<int64_t>(const Candidate&)> bytes = [](const Candidate&) { return 1000; };
+  double noise = 0;  // share of a round's time
+  double stop_after = 1e9;
+  bool room_for_two = true;
+
+  std::optional<Planned> plan(const Candidate& candidate) override {
+    const auto size = bytes(candidate);
+    if (!size) return std::nullopt;
+    Work work;
+    work.bytes = candidate.values.contains("optimizations.recompute") ? 50 : 1;
+    return Planned{*size, work, 1};
+  }
+  std::unique_ptr<Runner> open(const Candidate& candidate) override {
+    ++opened;
+    EXPECT_TRUE(room_for_two || alive == 0) << "two programs where one fits";
+    return std::make_unique<FakeRunner>(*this, ms(candidate) * 1e-3);
+  }
+  bool both_fit(int64_t, int64_t) const override { return room_for_two; }
+  double now() const override { return clock; }
+  bool stopped() const override { return clock >= stop_after; }
+
+  int opened = 0, alive = 0;
+  double clock = 0;
+
+ private:
+  struct FakeRunner : Runner {
+    FakeRunner(FakeBench& on, double step) : bench(on), seconds(step) { ++bench.alive; }
+    ~FakeRunner() override { --bench.alive; }
+    Round run(int64_t steps) override {
+      bench.clock += static_cast<double>(steps) * seconds;
+      bench.random = bench.random * 6364136223846793005u + 1442695040888963407u;
+      const double uniform = static_cast<double>(bench.random >> 40) / double(1 << 24) - 0.5;
+      return {seconds * (1 + 2 * bench.noise * uniform), 3 * seconds};
+    }
+    FakeBench& bench;
+    double seconds;
+  };
+  uint64_t random = 1;
+};
+
+const std::vector<Knob> kKnobs = {{kBlas, {"onednn", "openblas"}},
+                                  {"optimizations.threads", {"2", "1"}},
+                                  {"optimizations.loss", {"chunked", "fused_linear"}}};
+
+Found found_by(FakeBench& bench, SearchOptions options = {}, const std::vector<Knob>& knobs = kKnobs) {
+  return search(bench, knobs, options, CostModel(*targets::find("cpu"), spec::Precision::fp32),
+                [](const Found&) {});
+}
+
+double faster_by(const Candidate& candidate, const char* key, const char* value, double factor) {
+  const auto found = candidate.values.find(key);
+  return found != candidate.values.end() && found->second == value ? factor : 1;
+}
+
+TEST(Search, FindsTheBestOfSeveralKeys) {
+  FakeBench bench;
+  bench.ms = [](const Candidate& c) {
+    return 20 * faster_by(c, kBlas, "onednn", 0.9) * faster_by(c, "optimizations.threads", "2", 0.7) *
+           faster_by(c, "optimizations.loss", "chunked", 1.2);
+  };
+  const Found found = found_by(bench);
+  EXPECT_EQ(found.best.text(), "blas onednn, threads 2");
+  EXPECT_NEAR(found.gain, 0.63, 1e-6);
+  EXPECT_NEAR(found.round.seconds, 0.0126, 1e-6);
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(found.undecided, 0);
+}
+
+// Which key is good may depend on another one, that was taken later.
+TEST(Search, GoesBackToADefault) {
+  FakeBench bench;
+  bench.ms = [](const Candidate& c) {
+    const bool both = c.values.contains(kBlas) && c.values.contains("optimizations.threads");
+    return 20 * faster_by(c, kBlas, "onednn", 0.95) * faster_by(c, "optimizations.threads", "2", 0.9) *
+           (both ? 1.08 : 1);
+  };
+  EXPECT_EQ(found_by(bench).best.text(), "threads 2");
+}
+
+TEST(Search, TakesNothingForLessThanAPercent) {
+  FakeBench bench;
+  bench.ms = [](const Candidate& c) { return c.values.empty() ? 20 : 19.9; };
+  EXPECT_EQ(found_by(bench).best, Candidate{});
+}
+
+TEST(Search, DoesNotChooseOnNoise) {
+  for (const double noise : {0.05, 0.3}) {
+    FakeBench bench;
+    bench.ms = [](const Candidate&) { return 20; };
+    bench.noise = noise;
+    const Found found = found_by(bench, {.seconds = 1e6});
+    EXPECT_EQ(found.best, Candidate{}) << noise;
+    EXPECT_GT(found.spread, noise / 10) << "and it says so";
+    EXPECT_GT(found.undecided, 0);
+  }
+}
+
+TEST(Search, SeesALargeDifferenceThroughNoise) {
+  FakeBench bench;
+  bench.ms = [](const Candidate& c) { return 20 * faster_by(c, "optimizations.threads", "2", 0.5); };
+  bench.noise = 0.05;
+  EXPECT_EQ(found_by(bench, {.seconds = 1e6}).best.values.at("optimizations.threads"), "2");
+}
+
+TEST(Search, MeasuresNothingThatIsImpossible) {
+  FakeBench bench;
+  bench.ms = [](const Candidate& c) { return c.values.contains("optimizations.loss") ? 1 : 20; };
+  bench.bytes = [](const Candidate& c) -> std::optional<int64_t> {
+    if (c.values.contains("optimizations.loss")) return std::nullopt;
+    return 1000;
+  };
+  EXPECT_EQ(found_by(bench).best, Candidate{});
+}
+
+TEST(Search, PassesOverWhatCannotBeFast) {
+  FakeBench bench;
+  bench.ms = [](const Candidate& c) { return c.values.empty() ? 20 : 1000; };
+  const Found found = found_by(bench, {}, {{"optimizations.recompute", {"block"}}});
+  EXPECT_EQ(found.passed_over, 1);
+  EXPECT_EQ(bench.opened, 1);
+}
+
+TEST(Search, TakesTurnsWhereOnlyOneProgramFits) {
+  FakeBench bench;
+  bench.room_for_two = false;
+  bench.ms = [](const Candidate& c) { return 20 * faster_by(c, kBlas, "openblas", 0.8); };
+  EXPECT_EQ(found_by(bench).best.text(), "blas openblas");
+}
+
+TEST(Search, EndsWhenTheTimeIsOver) {
+  FakeBench bench;
+  bench.ms = [](const Candidate&) { return 1000; };
+  const Found found = found_by(bench, {.seconds = 20});
+  EXPECT_FALSE(found.complete);
+  EXPECT_LT(bench.clock, 60);
+  EXPECT_GT(found.round.seconds, 0);
+}
+
+TEST(Search, KeepsWhatWasFoundWhenItIsStopped) {
+  FakeBench bench;
+  bench.ms = [](const Candidate& c) { return 200 * faster_by(c, kBlas, "onednn", 0.5); };
+  const Found all = found_by(bench);
+  FakeBench stopped = bench;
+  stopped.clock = 0;
+  stopped.stop_after = bench.clock * 0.7;
+  const Found found = found_by(stopped);
+  EXPECT_EQ(found.best, all.best);
+  EXPECT_GT(found.round.seconds, 0);
+  FakeBench at_once = bench;
+  at_once.clock = at_once.stop_after = 0;
+  EXPECT_EQ(found_by(at_once).round.seconds, 0) << "nothing was measured";
+}
+
+TEST(Search, ForMemoryPlansAlone) {
+  FakeBench bench;
+  bench.ms = [](const Candidate&) { return 20; };
+  bench.bytes = [](const Candidate& c) -> std::optional<int64_t> {
+    return 1000 - 100 * int64_t(c.values.size());
+  };
+  const Found found = found_by(bench, {.objective = Objective::memory});
+  EXPECT_EQ(found.best.values.size(), 3u);
+  EXPECT_EQ(found.planned.bytes, 700);
+}
+
+TEST(CostModel, LearnsThePricesOfItsMeasurements) {
+  CostModel model(*targets::find("h100"), spec::Precision::bf16);
+  const auto truth = [](const Work& w) { return 3e-15 * w.flop + 1e-12 * w.bytes + 5e-6 * w.calls; };
+  const Work works[] = {
+      {1e13, 1e10, 500}, {2e13, 1e10, 500}, {1e13, 3e10, 500}, {1e13, 1e10, 4000}, {3e13, 2e10, 900}};
+  model.learn(works[0], truth(works[0]));
+  EXPECT_NEAR(model.seconds(works[0]) / truth(works[0]), 1, 0.01)
+      << "the first one says how fast the machine is";
+  for (int repeat = 0; repeat < 5; ++repeat)
+    for (const Work& work : works) model.learn(work, truth(work));
+  const Work other{1.5e13, 2.5e10, 2000};
+  EXPECT_NEAR(model.seconds(other) / truth(other), 1, 0.05);
+}
+
+}  // namespace
+}  // namespace hydrac::tune
