@@ -182,8 +182,9 @@ tune::LockSection section(const Arguments& arguments, const tune::Machine& machi
 }
 
 void print_summary(const Found& found, const tune::SearchOptions& options, const std::string& path) {
-  fmt::print("{:.2f} ms a step, {:.2f} with the defaults: {}\n", found.round.seconds * 1e3,
-             found.defaults.seconds * 1e3, found.best.text());
+  fmt::print("{}: {:.2f} ms a step; the defaults, at the start: {:.2f}; compared in turns: {:+.1f}%\n",
+             found.best.text(), found.round.seconds * 1e3, found.defaults.seconds * 1e3,
+             100 * (found.gain - 1));
   fmt::print("{} candidates measured, {} passed over as far slower{}\n", found.comparisons.size(),
              found.passed_over,
              found.complete ? ""

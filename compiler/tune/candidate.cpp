@@ -29,9 +29,11 @@ class Knobs {
     if (is_open && !values.empty()) knobs_.push_back({key, std::move(values)});
   }
 
+  // 0 stands for all cores.
   void threads(int cores) {
     std::vector<std::string> values;
-    for (int threads = cores; threads >= 1; threads = threads / 2) values.push_back(std::to_string(threads));
+    for (int threads = cores / 2; threads >= 1; threads = threads / 2)
+      values.push_back(std::to_string(threads));
     add("optimizations.threads", "", values, spec_.optimizations.threads == 0);
   }
 

@@ -225,7 +225,7 @@ class Search {
     const bool together = bench_.both_fit(found_.planned.bytes, planned.bytes);
     Comparison comparison{candidate};
     std::unique_ptr<Runner> other;
-    std::vector<double> ratios, seconds, joules;
+    std::vector<double> ratios, seconds, joules, of_best;
     bool each_set_agrees = true;
     for (int set = 0; set < 2 && each_set_agrees && !bench_.stopped(); ++set) {
       const Rounds rounds = measure(other, candidate, together);
@@ -233,6 +233,7 @@ class Search {
       for (size_t i = 0; i < std::min(rounds.best.size(), rounds.other.size()); ++i) {
         of_set.push_back(ratio(rounds, i));
         seconds.push_back(rounds.other[i].seconds);
+        of_best.push_back(rounds.best[i].seconds);
         joules.push_back(rounds.other[i].joules);
       }
       if (of_set.empty()) return comparison;
@@ -241,8 +242,10 @@ class Search {
     }
     comparison.ratio = median(ratios);
     comparison.seconds = median(seconds);
-    // Few rounds may agree by chance: the defaults' own spread says how much that is worth.
-    const double expected = found_.spread_of_defaults * std::sqrt(2.0 / static_cast<double>(ratios.size()));
+    // Few rounds may agree by chance: how much the same program's rounds differ, at the start and now, says
+    // what that is worth.
+    const double spread = std::max(found_.spread_of_defaults, spread_of(of_best) / median(of_best));
+    const double expected = spread * std::sqrt(2.0 / static_cast<double>(ratios.size()));
     comparison.noise = std::max(standard_error(ratios), expected);
     const double gain = 1 - comparison.ratio;
     const double certain = std::max(kWorthIt, kCertain * comparison.noise);
