@@ -23,9 +23,12 @@ std::set<int> CudaBodyPrinter::walked_spaces() const {
 // Kernels with several column spaces tell their constants apart by the column's variable.
 std::string CudaBodyPrinter::of_space(const std::string& name, int space) const {
   if (walked_spaces().size() <= 1) return name;
-  const std::string& symbol = body_.variables[body_.spaces[space].back()].symbol;
+  const auto symbol_of = [&](int one) { return body_.variables[body_.spaces[one].back()].symbol; };
+  const std::string symbol = symbol_of(space);
   const bool is_letter = symbol.size() == 1 && std::isalpha(static_cast<unsigned char>(symbol[0]));
-  return name + (is_letter ? symbol : std::to_string(space));
+  const bool is_shared = std::ranges::any_of(
+      walked_spaces(), [&](int other) { return other != space && symbol_of(other) == symbol; });
+  return name + (is_letter && !is_shared ? symbol : std::to_string(space));
 }
 
 Size CudaBodyPrinter::vector(int space) const {
