@@ -29,7 +29,8 @@ struct BlasOptions {
   std::string preference = "auto";
   // What "auto" measures: the matmuls that the program will run. Empty: three common ones.
   std::vector<Gemm> shapes;
-  // What "auto" takes instead of measuring, where it can: the library that a checkpoint or a lock file records.
+  // What "auto" takes instead of measuring, where it can: the library that a checkpoint or a lock file
+  // records.
   RecordedChoices recorded;
   // Where "auto" remembers its choice, one line per (libraries, CPU, threads, shapes), in a sealed file.
   // Empty: it measures each time.

@@ -142,10 +142,10 @@ TEST(Json, OfAProgramThatDoesNotFitSaysSo) {
 TEST(Plan, DumpWritesTheStagesInOrderAndMarksTheUnchanged) {
   const Workplace place;
   ASSERT_EQ(place.run({"explain", "base.yaml", "--dump", "stages"}).code, 0);
-  const Words stages = {"01-graph.txt",      "02-autodiff.txt",    "03-recompute.txt",   "04-precision.txt",
-                        "05-chunk-head.txt", "06-derivatives.txt", "07-layout.txt",      "08-expand.txt",
-                        "09-dead-code.txt",  "10-fuse.txt",        "11-dead-stores.txt", "12-in-place.txt",
-                        "13-program.txt",    "14-plan.txt"};
+  const Words stages = {"01-graph.txt",      "02-autodiff.txt",    "03-recompute.txt", "04-precision.txt",
+                        "05-chunk-head.txt", "06-layout.txt",      "07-expand.txt",    "08-dead-code.txt",
+                        "09-fuse.txt",       "10-dead-stores.txt", "11-in-place.txt",  "12-program.txt",
+                        "13-plan.txt"};
   EXPECT_EQ(files_below(place / "stages"), stages);
   EXPECT_EQ(slurp(place / "stages/05-chunk-head.txt"), "unchanged\n");
   EXPECT_EQ(slurp(place / "stages/03-recompute.txt"), "unchanged\n");

@@ -17,7 +17,7 @@ Compiled compiled_with(const std::string& fused_matmuls) {
       "test.yaml",
       "name: test\n"
       "target: h100\n"
-      "model: {hidden_size: 128, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 256}\n"
+      "model: {hidden_size: 256, num_hidden_layers: 2, num_attention_heads: 2, vocab_size: 256}\n"
       "data: {path: corpus.txt}\n"
       "train: {sequence_len: 64, micro_batch_size: 16, max_steps: 10}\n"
       "optimizations: {precision: bf16, fused_matmuls: " +
