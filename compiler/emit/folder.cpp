@@ -142,9 +142,9 @@ class Comparison {
 
 // A loop of links, a folder that may not be read, a name that is too long.
 FolderState compare(const fs::path& folder, const Files& files, Edits edits) {
-  if (fs::exists(folder) && !fs::is_directory(folder))
-    throw runtime::InputError(fmt::format("{} is not a folder", folder.string()));
   try {
+    if (fs::exists(folder) && !fs::is_directory(folder))
+      throw runtime::InputError(fmt::format("{} is not a folder", folder.string()));
     return Comparison(folder, files, edits).run();
   } catch (const fs::filesystem_error& error) {
     throw runtime::InputError(
