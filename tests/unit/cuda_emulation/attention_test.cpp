@@ -35,11 +35,15 @@ struct Kind {
   Rules rules;
   bool has_dropout = false;
   int head_tokens = 0;  // where not 0, the gradients of whole heads, of that many tokens
+
+  // Whether Hopper's own kernels take the heads, as attention_family() says: others are multiplied by
+  // mma.sync.
+  bool has_warpgroups() const { return capability == 90 && head_dim % 64 == 0; }
 };
 
 std::vector<std::string> kernels_of(const Kind& kind) {
   if (kind.head_tokens > 0) return {"forward", "heads"};
-  if (kind.capability == 90 && !kind.rules.has_documents())
+  if (kind.has_warpgroups() && !kind.rules.has_documents())
     return {"forward", "queries", "keys", "terms", "pieces"};
   return {"forward", "queries", "keys"};
 }
@@ -132,7 +136,7 @@ extern "C" __global__ void heads(const Storage* qkv, const Storage* out, const f
 }
 )";
   std::string source = text;
-  if (kind.capability == 90 && !kind.rules.has_documents())
+  if (kind.has_warpgroups() && !kind.rules.has_documents())
     source += kind.head_tokens > 0 ? of_heads : of_pieces;
   const std::pair<const char*, std::string> values[] = {
       {"@TYPE@", kind.type == "float" ? "float" : "hydrac::" + kind.type},
@@ -208,7 +212,7 @@ class Attention {
     SCOPED_TRACE(testing::Message() << "T " << c.tokens << ", window " << c.window << ", softcap "
                                     << c.softcap << ", documents of " << c.document);
     std::vector<Backward> backwards = {kind_.head_tokens > 0 ? Backward::heads : Backward::pair};
-    if (kind_.capability == 90 && kind_.head_tokens == 0 && c.document == 0)
+    if (kind_.has_warpgroups() && kind_.head_tokens == 0 && c.document == 0)
       backwards.push_back(Backward::pieces);
     const int all = c_.heads + 2 * c_.kv_heads;
     const size_t tokens = static_cast<size_t>(c_.batch) * c_.tokens;
