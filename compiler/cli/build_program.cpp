@@ -97,6 +97,16 @@ driver::Compiled fitting(const spec::Spec& spec, const driver::CompileOptions& o
 
 }  // namespace
 
+driver::CompileOptions planning_options(const spec::Spec& spec, int64_t memory_bytes) {
+  driver::CompileOptions options;
+  if (target_of(spec).is_cpu())
+    options.threads = thread_count(spec);
+  else
+    options = targets::offline_compile_options(spec, "");
+  options.memory_bytes = memory_bytes;
+  return options;
+}
+
 void check_shapes(const spec::Spec& spec) {
   target_of(spec).is_cpu() ? check_cpu_shapes(spec) : check_gpu_shapes(spec);
 }

@@ -8,14 +8,10 @@ namespace hydrac::cli {
 
 namespace {
 
+// With the memory of this machine's GPU, where the target is known by its architecture alone.
 driver::CompileOptions options_for(const spec::Spec& spec, int64_t memory_bytes) {
   const targets::Target& target = *targets::find(spec.target);
-  driver::CompileOptions options;
-  if (!target.is_cpu())
-    options = targets::offline_compile_options(spec, "");
-  else
-    options.threads = thread_count(spec);
-  options.memory_bytes = memory_bytes;
+  driver::CompileOptions options = planning_options(spec, memory_bytes);
   if (memory_bytes == 0 && !target.is_cpu() && target.memory_gib == 0 &&
       targets::detected_gpu() == target.name)
     options.memory_bytes = runtime::cuda::devices().front().memory_bytes / 100 * 95;

@@ -59,7 +59,7 @@ std::string changed_lines(const std::string& old_text, const std::string& new_te
 }
 
 // What would be emitted; nothing of a file that would be removed.
-std::string text_of(const emit::Files& files, const std::string& name) {
+std::string wanted_text(const emit::Files& files, const std::string& name) {
   const auto found = files.find(name);
   return found == files.end() ? "" : found->second;
 }
@@ -73,7 +73,7 @@ void print_difference(const Arguments& arguments, const std::filesystem::path& f
     for (const std::string& name : *list) {
       if (stat)
         fmt::print("{}  {}  {}\n", kind, name,
-                   changed_lines(emit::text_of(folder, name), text_of(files, name)));
+                   changed_lines(emit::text_of(folder, name), wanted_text(files, name)));
       else if (names)
         fmt::print("{}  {}\n", kind, name);
     }
@@ -87,7 +87,7 @@ void print_difference(const Arguments& arguments, const std::filesystem::path& f
   for (const auto* list : {&state.changed, &state.edited}) {
     for (const std::string& name : *list) {
       const std::string now = emit::text_of(folder, name);
-      print_unified(folder / name, emit::line_diff(now, text_of(files, name)), colored);
+      print_unified(folder / name, emit::line_diff(now, wanted_text(files, name)), colored);
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "cli/spec_input.h"
 #include "cli/verb.h"
 #include "runtime/error.h"
+#include "targets/cuda/machine.h"
 #include "tune/lock_file.h"
 #include "tune/machine.h"
 
@@ -149,12 +150,9 @@ std::optional<LockedSpec> load_with_lock(const Arguments& arguments, LockFor who
     if (must) throw runtime::InputError(fmt::format("--locked: {}", what));
     if (!arguments.has("--quiet")) fmt::print(stderr, "note: {}\n", what);
   }
-  diag::Diagnostics with_lock;
-  of_lock = {};
   const spec::Node keys = as_spec(*found.section);
-  tune::read_lock(path, with_lock);  // so that its lines can be quoted
-  spec = load_over(arguments, &keys, with_lock);
-  print_diagnostics(arguments, with_lock, spec.has_value());
+  spec = load_over(arguments, &keys, of_lock);  // which can quote the lock's lines
+  print_diagnostics(arguments, of_lock, spec.has_value());
   if (!spec) return std::nullopt;
   return LockedSpec{std::move(*spec), found.section->choices, path};
 }

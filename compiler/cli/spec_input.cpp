@@ -1,7 +1,6 @@
 #include "cli/spec_input.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <fstream>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "spec/overrides.h"
 #include "spec/with_data.h"
 #include "targets/cuda/machine.h"
+#include "tune/machine.h"
 
 namespace hydrac::cli {
 
@@ -160,8 +160,7 @@ std::string yaml_quoted(const std::string& text) {
 
 int thread_count(const spec::Spec& spec) {
   if (spec.optimizations.threads > 0) return static_cast<int>(spec.optimizations.threads);
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  return tune::usable_cores();
 }
 
 }  // namespace hydrac::cli

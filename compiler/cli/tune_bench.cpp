@@ -12,20 +12,6 @@
 
 namespace hydrac::cli {
 
-namespace {
-
-driver::CompileOptions options_of(const spec::Spec& spec, int64_t memory_bytes) {
-  driver::CompileOptions options;
-  if (targets::find(spec.target)->is_cpu())
-    options.threads = thread_count(spec);
-  else
-    options = targets::offline_compile_options(spec, "");
-  options.memory_bytes = memory_bytes;
-  return options;
-}
-
-}  // namespace
-
 SpecRunner::SpecRunner(BuiltProgram built) : built_(std::move(built)), steps_(*built_.program) {
   built_.program->steps().initialize();
 }
@@ -47,7 +33,7 @@ double SpecRunner::loss_after(int64_t steps) {
 
 SpecWorkbench::SpecWorkbench(const Arguments& arguments, const spec::Spec& base)
     : arguments_(arguments), base_(base), memory_bytes_(memory_option(arguments)) {
-  limit_ = driver::memory_limit(base, options_of(base, memory_bytes_)).bytes;
+  limit_ = driver::memory_limit(base, planning_options(base, memory_bytes_)).bytes;
 }
 
 std::optional<spec::Spec> SpecWorkbench::spec_of(const tune::Candidate& candidate) const {
@@ -81,7 +67,7 @@ std::optional<tune::Planned> SpecWorkbench::planned(const tune::Candidate& candi
   const std::optional<spec::Spec> spec = spec_of(candidate);
   if (!spec) return std::nullopt;
   try {
-    const driver::CompileOptions options = options_of(*spec, memory_bytes_);
+    const driver::CompileOptions options = planning_options(*spec, memory_bytes_);
     const driver::Compiled compiled = driver::compile(*spec, options);
     if (!driver::memory_limit(*spec, options).allows(compiled.plan.arena_bytes)) return std::nullopt;
     const bool cpu = targets::find(spec->target)->is_cpu();

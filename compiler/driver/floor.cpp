@@ -43,6 +43,8 @@ StepWork step_work(const Compiled& compiled) {
       for (const program::Call& call : section.calls) {
         work.flop += runs * call.flop;
         work.bytes += runs * call.bytes;
+        (call.multiplies_matrices ? work.matmul_flop : work.other_bytes) +=
+            runs * (call.multiplies_matrices ? call.flop : call.bytes);
         work.floor_seconds += runs * floor_seconds(peaks, call.multiplies_matrices, call.flop, call.bytes);
         work.calls += std::max(section.layers, 1) * times;
       }

@@ -20,6 +20,8 @@ double floor_seconds(const Peaks& peaks, bool multiplies_matrices, double flop, 
 struct StepWork {
   double flop = 0;
   double bytes = 0;
+  double matmul_flop = 0;  // of the calls that multiply matrices
+  double other_bytes = 0;  // of the calls that do not
   double floor_seconds = 0;
   int64_t calls = 0;
 };

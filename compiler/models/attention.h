@@ -1,5 +1,5 @@
-// Attention blocks. A kind of attention is a file that derives from Attention, and a line in
-// attention_kinds.cpp.
+// Attention blocks. A kind of attention is a file that derives from Attention, and a line in the list
+// of attention.cpp.
 #pragma once
 #include <memory>
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "diag/suggest.h"
+#include "spec/divisors.h"
 #include "spec/key_table.h"
 
 namespace hydrac::spec {
@@ -17,27 +19,6 @@ constexpr std::string_view kGlobal = "train.global_batch_size", kTokens = "train
 
 int64_t most_of(std::string_view key) {
   return static_cast<int64_t>(find_key(key)->rule.high);
-}
-
-// Divisors of `number`, in ascending order.
-std::vector<int64_t> divisors(int64_t number) {
-  std::vector<int64_t> low, high;
-  for (int64_t d = 1; d * d <= number; ++d) {
-    if (number % d != 0) continue;
-    low.push_back(d);
-    if (d * d != number) high.push_back(number / d);
-  }
-  low.insert(low.end(), high.rbegin(), high.rend());
-  return low;
-}
-
-// "8 or 16": the divisors of `number` that are nearest to `wanted`.
-std::string nearest_divisors(int64_t number, int64_t wanted) {
-  const std::vector<int64_t> all = divisors(number);
-  const auto above = std::lower_bound(all.begin(), all.end(), wanted);
-  if (above == all.begin()) return fmt::format("{}", *above);
-  if (above == all.end()) return fmt::format("{}", all.back());
-  return fmt::format("{} or {}", *std::prev(above), *above);
 }
 
 class BatchResolver {
@@ -138,7 +119,7 @@ class BatchResolver {
     draft_.report(
         Kind::batch_indivisible, {key},
         fmt::format("{} ({}) must divide the global batch ({} sequences)", find_key(key)->name, part, global),
-        fmt::format("{} would fit", nearest_divisors(global, part)));
+        fmt::format("{} would fit", diag::one_of(divisors_near(global, part))));
     give_up();
     return false;
   }

@@ -9,27 +9,12 @@
 #include "diag/render.h"
 #include "diag/suggest.h"
 #include "spec/check.h"
+#include "spec/divisors.h"
 
 namespace hydrac::spec {
 namespace {
 
 using diag::Kind;
-
-// The divisors of `number` next to `wanted`, below and above: what could be written instead of it.
-std::vector<std::string> divisors_near(int64_t number, int64_t wanted) {
-  std::vector<std::string> near;
-  for (int64_t below = std::min(wanted, number); below >= 1; --below)
-    if (number % below == 0) {
-      near.push_back(fmt::format("{}", below));
-      break;
-    }
-  for (int64_t above = wanted + 1; above <= number; ++above)
-    if (number % above == 0) {
-      near.push_back(fmt::format("{}", above));
-      break;
-    }
-  return near;
-}
 
 void check_head_width(Draft& draft) {
   const auto& m = draft.spec.model;

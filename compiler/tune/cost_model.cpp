@@ -35,21 +35,8 @@ Row solve(std::array<Row, 3> matrix, Row right) {
 }  // namespace
 
 Work work_of(const driver::Compiled& compiled) {
-  Work work;
-  for (const program::Function& function : compiled.program.functions) {
-    const bool micro_step = function.name == "micro_step";
-    if (!micro_step && function.name != "update") continue;
-    const auto times = static_cast<double>(micro_step ? compiled.spec.train.gradient_accumulation_steps : 1);
-    for (const program::Section& section : function.sections) {
-      const double runs = std::max(section.layers, 1) * times;
-      for (const program::Call& call : section.calls) {
-        (call.multiplies_matrices ? work.flop : work.bytes) +=
-            runs * (call.multiplies_matrices ? call.flop : call.bytes);
-        work.calls += runs;
-      }
-    }
-  }
-  return work;
+  const driver::StepWork step = driver::step_work(compiled);
+  return {step.matmul_flop, step.other_bytes, static_cast<double>(step.calls)};
 }
 
 // Of a machine that is not known: a core of AVX2, a channel of memory.

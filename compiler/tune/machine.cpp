@@ -25,12 +25,6 @@ std::string processor_name() {
   return "processor";
 }
 
-// Those that this process may run on.
-int cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 // "580.65.06", or "" where the driver does not say.
 std::string driver_release() {
   std::ifstream file("/proc/driver/nvidia/version");
@@ -60,12 +54,17 @@ Machine gpu(const std::string& target) {
 
 }  // namespace
 
+int usable_cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
 Machine this_machine(const spec::Spec& spec) {
   if (!targets::find(spec.target)->is_cpu()) return gpu(spec.target);
   return {{{"target", spec.target},
            {"name", processor_name()},
            {"processor", runtime::cpu_model()},
-           {"cores", std::to_string(cores())}},
+           {"cores", std::to_string(usable_cores())}},
           {}};
 }
 
