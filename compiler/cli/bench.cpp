@@ -141,6 +141,9 @@ Json measure(const BuiltProgram& built, std::optional<int64_t> asked) {
   if (const double peak = program.peak_flops(); peak > 0) {
     result["peak_gflops"] = peak / 1e9;
     result["mfu"] = flops / peak;
+    const driver::Peaks peaks =
+        driver::peaks_of(*targets::find(c.spec.target), c.spec.optimizations.precision);
+    if (peaks.bytes_per_second > 0) result["peak_gbs"] = peaks.bytes_per_second / 1e9;
   }
   // Counters of energy tick tens of milliseconds apart.
   const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report.h"
+#include "driver/floor.h"
 #include "spec/print.h"
 #include "targets/executable/program_layout.h"
 
@@ -49,6 +50,10 @@ Json call_json(const driver::Compiled& c, const program::Call& call) {
   }
   json["flop"] = call.flop;
   json["bytes"] = call.bytes;
+  json["multiplies_matrices"] = call.multiplies_matrices;
+  const driver::Peaks peaks = driver::peaks_of(*targets::find(c.spec.target), c.spec.optimizations.precision);
+  const double floor = driver::floor_seconds(peaks, call.multiplies_matrices, call.flop, call.bytes);
+  json["floor_seconds"] = peaks.bytes_per_second > 0 ? Json(floor) : Json(nullptr);
   return json;
 }
 

@@ -30,6 +30,7 @@ int main(const std::vector<std::string>& words);
 
 int run_verb(const Arguments&);
 int quickstart_verb(const Arguments&);
+int init_verb(const Arguments&);
 int check_verb(const Arguments&);
 int explain_verb(const Arguments&);
 int emit_verb(const Arguments&);
@@ -38,6 +39,7 @@ int diff_verb(const Arguments&);
 int verify_verb(const Arguments&);
 int bench_verb(const Arguments&);
 int tune_verb(const Arguments&);
+int report_verb(const Arguments&);
 int sample_verb(const Arguments&);
 int schema_verb(const Arguments&);
 int keys_verb(const Arguments&);

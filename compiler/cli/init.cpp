@@ -1,0 +1,137 @@
+// `hydrac init`: a commented spec for somebody's data and hardware, from flags or, on a terminal, from
+// answers.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+
+#include "cli/starter.h"
+#include "cli/verb.h"
+#include "diag/suggest.h"
+#include "runtime/checkpoint/file_writer.h"
+#include "runtime/error.h"
+#include "targets/cuda/machine.h"
+#include "targets/target.h"
+
+namespace hydrac::cli {
+
+namespace {
+
+using runtime::InputError;
+
+constexpr std::string_view kTasks = "char, language, series or finetune";
+
+// The value of an option, or the answer of whoever sits at the terminal; without a terminal `fallback`, and
+// where there is none an error that names the option.
+class Answers {
+ public:
+  explicit Answers(const Arguments& arguments)
+      : arguments_(arguments), terminal_(::isatty(0) == 1 && ::isatty(1) == 1) {}
+
+  std::string get(const std::string& option, const std::string& question, const std::string& fallback = "") {
+    if (const auto given = arguments_.value(option)) return *given;
+    if (terminal_) return ask(question, fallback);
+    if (fallback.empty()) throw InputError(fmt::format("{} is missing: {}", option, question));
+    return fallback;
+  }
+
+ private:
+  static std::string ask(const std::string& question, const std::string& fallback) {
+    for (;;) {
+      fmt::print("{}{}: ", question, fallback.empty() ? "" : fmt::format(" [{}]", fallback));
+      std::fflush(stdout);
+      std::string line;
+      if (!std::getline(std::cin, line)) throw InputError("no more answers");
+      if (!line.empty()) return line;
+      if (!fallback.empty()) return fallback;
+    }
+  }
+
+  const Arguments& arguments_;
+  bool terminal_;
+};
+
+StarterTask task_of(const std::string& word) {
+  if (word == "char") return StarterTask::characters;
+  if (word == "language") return StarterTask::language;
+  if (word == "series") return StarterTask::series;
+  if (word == "finetune") {
+    throw InputError(
+        "--task finetune: hydrac can't start from the weights of a Hugging Face folder yet; char, "
+        "language and series train from scratch");
+  }
+  throw InputError(fmt::format("--task {}: it is {}", word, kTasks));
+}
+
+std::string target_of(const std::string& word) {
+  if (word == "auto" || word == "cuda") {
+    const std::optional<std::string>& gpu = targets::detected_gpu();
+    if (!gpu && word == "cuda") throw InputError("--for cuda: this machine has no GPU that hydrac can use");
+    return gpu.value_or("cpu");
+  }
+  if (targets::find(word)) return word;
+  std::vector<std::string> names;
+  for (const targets::Target& target : targets::all()) names.emplace_back(target.name);
+  const std::string nearest = diag::nearest(word, names);
+  throw InputError(fmt::format("--for {}: no such target{}; docs/keys.md and `hydrac keys` name them", word,
+                               nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> list;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) list.push_back(word);
+  return list;
+}
+
+void require_new(const std::string& file, bool force) {
+  std::error_code ignored;
+  if (!force && std::filesystem::exists(std::filesystem::symlink_status(file, ignored)))
+    throw InputError(fmt::format("{} is there already; -o FILE names another, --force replaces it", file));
+  if (std::filesystem::is_directory(file, ignored))
+    throw InputError(fmt::format("{} is a folder; -o takes a file", file));
+}
+
+}  // namespace
+
+int init_verb(const Arguments& arguments) {
+  if (!arguments.positional.empty() || !arguments.overrides.empty()) {
+    const std::string& extra =
+        arguments.positional.empty() ? arguments.overrides[0] : arguments.positional[0];
+    throw InputError(fmt::format("init takes options only; \"{}\" is none", extra));
+  }
+  Answers answers(arguments);
+  StarterRequest request;
+  const std::string task = answers.get("--task", fmt::format("What to train: {}", kTasks));
+  request.task = task_of(task);
+  const bool series = request.task == StarterTask::series;
+  request.target = target_of(answers.get(
+      "--for", "For which hardware: cpu, a GPU as rtx4070 or h100, or auto for this machine", "auto"));
+  request.data = answers.get("--data", series ? "Data: a CSV file, or a pattern as data/*.csv"
+                                              : "Data: a file of text or JSONL, or a pattern as data/*.txt");
+  if (request.task == StarterTask::language)
+    request.tokenizer =
+        answers.get("--tokenizer", "Tokenizer: byte, or the path of a tokenizer.json", "byte");
+  else if (arguments.has("--tokenizer"))
+    throw InputError(fmt::format("--tokenizer is for --task language, not for {}", task));
+  for (const char* option : {"--predict", "--classes"}) {
+    if (!series && arguments.has(option))
+      throw InputError(fmt::format("{} is for --task series, not for {}", option, task));
+  }
+  request.predict = split(arguments.value("--predict").value_or(""));
+  request.classes = arguments.number("--classes", 0);
+  request.file = answers.get("--output", "Where the spec goes", task + ".yaml");
+  require_new(request.file, arguments.has("--force"));
+  const Starter starter = make_starter(request);
+  runtime::replace_file(request.file, starter.text);
+  for (const std::string& line : starter.reasons) fmt::print("{}\n", line);
+  fmt::print(
+      "\nwrote {0}\n  hydrac check {0}   shows every key with its default\n  hydrac {0}         trains\n",
+      request.file);
+  return kFine;
+}
+
+}  // namespace hydrac::cli

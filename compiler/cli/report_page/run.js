@@ -1,0 +1,193 @@
+// One run, or several beside each other: metrics.jsonl over steps.
+
+const runCharts = [
+  {title: "Learning rate", unit: "learning rate", keys: ["learning_rate"]},
+  {title: "Throughput", unit: "tokens/s", keys: ["tokens_per_second"], zero: true},
+  {
+    title: "Time of a step",
+    unit: "ms",
+    keys: ["step_ms", "step_ms_p50", "step_ms_p95", "step_ms_max"],
+    names: ["mean", "median", "95th percentile", "longest"],
+    zero: true,
+    text: "mean since the last record; median, 95th percentile and longest of a window"
+  },
+  {title: "Gradient norm", unit: "norm", keys: ["grad_norm"], text: "before clipping", log: true},
+  {title: "Accuracy", unit: "share of the validation data", keys: ["eval_accuracy"]},
+  {title: "Power", unit: "W", keys: ["power_watts"], zero: true},
+  {title: "Energy", unit: "J a token", keys: ["joules_per_token"], zero: true},
+  {
+    title: "GPU utilization",
+    unit: "%",
+    keys: ["gpu_util"],
+    scale: 100,
+    zero: true,
+    text: "share of time in which a kernel ran"
+  },
+  {title: "Temperature", unit: "°C", keys: ["temperature_celsius"]},
+  {title: "Clock", unit: "MHz", keys: ["sm_clock_mhz"], zero: true, text: "of the multiprocessors"},
+  {title: "Memory", unit: "GiB", keys: ["memory_gib"], zero: true},
+  {title: "Model flop utilization", unit: "% of the peak", keys: ["mfu"], scale: 100, zero: true},
+  {title: "Loss scale", unit: "scale", keys: ["loss_scale"], log: true},
+];
+
+const dashes = ["", "dashed", "dashed", "faint"];
+
+function pointsOf(run, key, scale = 1) {
+  return run.records.filter((r) => key in r).map((r) => [r.step, r[key] === null ? NaN : r[key] * scale]);
+}
+
+// A running mean over about a fortieth of the run: it shows where a noisy loss goes.
+function smoothed(points) {
+  const weight = 1 - 1 / Math.max(1, points.length / 40);
+  let mean = null;
+  return points.map(([x, y]) => {
+    if (Number.isFinite(y)) mean = mean === null ? y : weight * mean + (1 - weight) * y;
+    return [x, mean === null ? NaN : mean];
+  });
+}
+
+// `what` may be empty where a chart has one line a run.
+function labelOf(runs, run, what) {
+  return runs.length > 1 ? (what ? `${run.name}: ${what}` : run.name) : what;
+}
+
+function lossCard(runs) {
+  const series = [];
+  runs.forEach((run, i) => {
+    const train = pointsOf(run, "loss"), color = colors[runs.length > 1 ? i : 0];
+    if (train.length > 60) series.push({label: "", color, points: train, kind: "faint"});
+    series.push({label: labelOf(runs, run, "training"), color, points: train.length > 60 ? smoothed(train) : train});
+    const held = pointsOf(run, "eval_loss");
+    if (held.length) {
+      series.push({
+        label: labelOf(runs, run, "validation"),
+        color: runs.length > 1 ? color : colors[1],
+        points: held,
+        kind: runs.length > 1 ? "dashed" : "",
+        marks: true
+      });
+    }
+  });
+  return chartCard(
+      "Loss", "nats a token, or the error that the spec names; thin: each record, thick: running mean", series,
+      {yLabel: "loss", toggle: true});
+}
+
+function chartCard(title, text, series, options) {
+  const button = element("button", {type: "button", "aria-pressed": String(Boolean(options.log))}, "log");
+  const {node, body} = card(title, text, {controls: options.toggle ? [button] : []});
+  const draw = () => body.replaceChildren(
+      lineChart(series, options),
+      ...(series.filter((s) => s.label).length > 1 ? [legend(series.filter((s) => s.label))] : []));
+  button.addEventListener("click", () => {
+    options.log = !options.log;
+    button.setAttribute("aria-pressed", String(options.log));
+    draw();
+  });
+  draw();
+  return node;
+}
+
+function metricCard(runs, {title, unit, keys, names, scale, text = "", zero, log}) {
+  const series = [];
+  const present = keys.filter((key) => runs.some((run) => pointsOf(run, key).length));
+  runs.forEach((run, i) => present.forEach((key, k) => {
+    const points = pointsOf(run, key, scale);
+    if (!points.length) return;
+    const what = present.length > 1 ? names[keys.indexOf(key)] : runs.length > 1 ? "" : unit;
+    const color = runs.length > 1 ? colors[i] : colors[k];
+    series.push({label: labelOf(runs, run, what), color, points, kind: runs.length > 1 ? dashes[k] : ""});
+  }));
+  if (!series.length) return null;
+  return chartCard(title, text, series, {yLabel: unit, zero, log, toggle: Boolean(log)});
+}
+
+function median(values) {
+  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
+  return sorted.length ? sorted[sorted.length >> 1] : NaN;
+}
+
+// [label, text] of each figure of a run.
+function figures(run) {
+  const last = run.records.at(-1) ?? {};
+  const held = pointsOf(run, "eval_loss").filter((p) => Number.isFinite(p[1]));
+  const best = held.reduce((a, b) => (a === null || b[1] < a[1] ? b : a), null);
+  const train = pointsOf(run, "loss");
+  const speed = median(pointsOf(run, "tokens_per_second").map((p) => p[1]));
+  const memory = Math.max(...pointsOf(run, "memory_gib").map((p) => p[1]));
+  const watts = median(pointsOf(run, "power_watts").map((p) => p[1]));
+  const joules = median(pointsOf(run, "joules_per_token").map((p) => p[1]));
+  const entries =
+      [["steps", String(last.step)], ["last training loss", train.length ? train.at(-1)[1].toFixed(4) : null]];
+  if (best) entries.push([`least validation loss, step ${best[0]}`, best[1].toFixed(4)]);
+  if (best && run.perplexity) entries.push(["its perplexity", short(Math.exp(best[1]))]);
+  if (Number.isFinite(speed)) entries.push(["tokens/s, median", short(speed)]);
+  if (Number.isFinite(memory)) entries.push(["memory", bytes(memory * 2 ** 30)]);
+  if (Number.isFinite(watts)) entries.push(["power, median", `${short(watts)} W`]);
+  if (Number.isFinite(joules)) entries.push(["energy a token", `${short(joules)} J`]);
+  return entries;
+}
+
+function figuresTable(runs) {
+  const labels = [], rows = new Map();
+  runs.forEach((run, i) => {
+    for (const [label, value] of figures(run)) {
+      const key = label.replace(/, step \d+$/, "");
+      if (!rows.has(key)) {
+        rows.set(key, []);
+        labels.push(key);
+      }
+      rows.get(key)[i] = label === key ? value : `${value} (step ${label.match(/\d+$/)[0]})`;
+    }
+  });
+  return keyTable(
+      ["", ...runs.map((run) => run.name)],
+      labels.map((label) => [label, ...runs.map((_, i) => rows.get(label)[i] ?? "–")]));
+}
+
+function keyTable(head, rows, code = false) {
+  const cell = (tag, text, i) => element(tag, {class: `${i > 0 ? "number" : ""} ${code ? "code" : ""}`}, text);
+  return element(
+      "div", {class: "scroll"},
+      element(
+          "table", {}, element("thead", {}, element("tr", {}, ...head.map((t, i) => cell("th", t, i)))),
+          element(
+              "tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((t, i) => cell("td", t ?? "–", i)))))));
+}
+
+function specDifferences(runs) {
+  const keys = [...new Set(runs.flatMap((run) => Object.keys(run.keys)))].sort();
+  return keys.filter((key) => runs.some((run) => run.keys[key] !== runs[0].keys[key]))
+      .map((key) => [key, ...runs.map((run) => run.keys[key])]);
+}
+
+function runPage(page, {runs}) {
+  document.getElementById("title").textContent = runs.map((run) => run.name).join(" and ");
+  document.getElementById("subtitle").textContent = runs.map((run) => run.path).join(" · ");
+  if (runs.length === 1) {
+    page.append(tiles(figures(runs[0])));
+  }
+  const cards = element("div", {class: "cards"});
+  page.append(cards);
+  if (runs.length > 1) {
+    const beside = card("Beside each other", "", {wide: true});
+    beside.body.append(figuresTable(runs), legend(runs.map((run, i) => ({label: run.name, color: colors[i]}))));
+    cards.append(beside.node);
+  }
+  cards.append(lossCard(runs));
+  for (const chart of runCharts) {
+    const node = metricCard(runs, chart);
+    if (node) cards.append(node);
+  }
+  if (runs.length > 1) {
+    const rows = specDifferences(runs);
+    const differing = card("What the specs differ in", rows.length ? "" : "nothing", {wide: true});
+    if (rows.length) differing.body.append(keyTable(["key", ...runs.map((run) => run.name)], rows, true));
+    cards.append(differing.node);
+  }
+  for (const run of runs) {
+    const text = card(runs.length > 1 ? `Spec of ${run.name}` : "Spec", "as it was resolved for the run", {wide: true});
+    text.body.append(element("details", {}, element("summary", {}, "show"), element("pre", {}, run.spec)));
+    cards.append(text.node);
+  }
+}
