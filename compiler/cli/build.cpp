@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "cli/emitted_files.h"
@@ -30,6 +32,15 @@ void run(const std::vector<std::string>& command, bool quiet) {
     throw runtime::RunError(fmt::format("{} failed; what it said stands above", fmt::join(command, " ")));
 }
 
+// CMake's own choice is make; a machine may have Ninja alone, which ./dev installs.
+std::vector<std::string> generator() {
+  const auto is_there = [](const char* program) {
+    return run_program({program, "--version"}, Says::all_to_caller).code == 0;
+  };
+  if (std::getenv("CMAKE_GENERATOR") || is_there("make") || !is_there("ninja")) return {};
+  return {"-G", "Ninja"};
+}
+
 }  // namespace
 
 int build_verb(const Arguments& arguments) {
@@ -42,7 +53,9 @@ int build_verb(const Arguments& arguments) {
   carrying.options["--vendor-runtime"] = "";
   const fs::path folder = *output, build = folder / "build";
   emit::write(folder, emitted_files(carrying, *locked, folder), edits_of(arguments));
-  run({"cmake", "-S", folder.string(), "-B", build.string()}, quiet);
+  std::vector<std::string> configure = {"cmake", "-S", folder.string(), "-B", build.string()};
+  if (!fs::exists(build / "CMakeCache.txt")) std::ranges::copy(generator(), std::back_inserter(configure));
+  run(configure, quiet);
   const unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   run({"cmake", "--build", build.string(), "--parallel", std::to_string(jobs)}, quiet);
   if (!quiet) fmt::print("{}: trains; --help lists its options\n", (build / "train").string());

@@ -17,6 +17,8 @@ namespace {
 constexpr const char* kCpuFlags =
     R"(# No contraction: a * b + c rounds twice wherever it stands, so that fusing kernels changes no result.
 set(kernel_options -O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math)
+# A compiler cache would take one machine's -march=native for another's.
+set_target_properties(train PROPERTIES CXX_COMPILER_LAUNCHER "")
 )";
 
 constexpr const char* kRuntime = R"(

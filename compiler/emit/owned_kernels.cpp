@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kDeclarations = "kernels/kernels.h";
 
-struct Signature {
+struct KernelSignature {
   std::string name;
   std::vector<std::string> parameters;  // "const bf16* q"
 };
@@ -45,12 +45,12 @@ std::string type_of(const std::string& parameter) {
 }
 
 // The function whose name starts at `at`, if a list of parameters and then `after` follow.
-std::optional<Signature> signature_at(const std::string& code, size_t at, char after) {
+std::optional<KernelSignature> signature_at(const std::string& code, size_t at, char after) {
   size_t open = at;
   while (open < code.size() &&
          (std::isalnum(static_cast<unsigned char>(code[open])) != 0 || code[open] == '_'))
     ++open;
-  Signature found{code.substr(at, open - at), {}};
+  KernelSignature found{code.substr(at, open - at), {}};
   while (open < code.size() && std::isspace(static_cast<unsigned char>(code[open])) != 0) ++open;
   if (open == code.size() || code[open] != '(') return std::nullopt;
   std::string parameter;
@@ -74,9 +74,9 @@ std::optional<Signature> signature_at(const std::string& code, size_t at, char a
 }
 
 // All that follow "void " and end as `after` says: ';' for declarations, '{' for definitions.
-std::vector<Signature> signatures(const std::string& code, char after) {
+std::vector<KernelSignature> signatures(const std::string& code, char after) {
   static const std::regex result(R"(\bvoid\s+(?=[A-Za-z_]))");
-  std::vector<Signature> found;
+  std::vector<KernelSignature> found;
   for (auto i = std::sregex_iterator(code.begin(), code.end(), result); i != std::sregex_iterator(); ++i) {
     const size_t at = static_cast<size_t>(i->position()) + static_cast<size_t>(i->length());
     if (auto signature = signature_at(code, at, after)) found.push_back(std::move(*signature));
@@ -85,7 +85,7 @@ std::vector<Signature> signatures(const std::string& code, char after) {
 }
 
 // What kernels.h declares under "// ---- block.cu".
-std::optional<std::vector<Signature>> declared_of(const std::string& name, const Files& files) {
+std::optional<std::vector<KernelSignature>> declared_of(const std::string& name, const Files& files) {
   const auto header = files.find(kDeclarations);
   if (header == files.end()) return std::nullopt;
   const std::string title = "// ---- " + name.substr(name.find('/') + 1) + "\n";
@@ -95,13 +95,13 @@ std::optional<std::vector<Signature>> declared_of(const std::string& name, const
   return signatures(without_comments(header->second.substr(begin, end - begin)), ';');
 }
 
-std::vector<std::string> types_of(const Signature& signature) {
+std::vector<std::string> types_of(const KernelSignature& signature) {
   std::vector<std::string> types;
   for (const std::string& parameter : signature.parameters) types.push_back(type_of(parameter));
   return types;
 }
 
-std::string text_of(const Signature& s) {
+std::string text_of(const KernelSignature& s) {
   return fmt::format("void {}({})", s.name, fmt::join(s.parameters, ", "));
 }
 
@@ -124,11 +124,11 @@ std::string obstacle_to_keep(const std::string& name, const std::string& text, c
         "kept",
         kDeclarations);
   }
-  const std::vector<Signature> defined = signatures(without_comments(text), '{');
-  for (const Signature& needed : *declared) {
-    const Signature* same_name = nullptr;
+  const std::vector<KernelSignature> defined = signatures(without_comments(text), '{');
+  for (const KernelSignature& needed : *declared) {
+    const KernelSignature* same_name = nullptr;
     bool is_there = false;
-    for (const Signature& one : defined) {
+    for (const KernelSignature& one : defined) {
       if (one.name != needed.name) continue;
       same_name = &one;
       is_there = is_there || types_of(one) == types_of(needed);

@@ -105,14 +105,14 @@ const Activation& kind_of(const ir::Node& node) {
   return activation_named(std::get<std::string>(node.attributes.at("kind")));
 }
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body activation_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const functions::Function* function = function_of(node);
   k.store(0, function ? call(k, *function, {k.full(0)}) : kind_of(node).value(k.full(0)));
   return k.take();
 }
 
-ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body activation_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const functions::Function* function = function_of(node);
   const Term x = k.full(1);
@@ -120,20 +120,20 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-std::string kernel(const ir::Node& node) {
+std::string activation_kernel(const ir::Node& node) {
   const functions::Function* function = function_of(node);
   return function ? function->name : std::string(kind_of(node).name);
 }
-std::string backward_kernel(const ir::Node& node) {
-  return kernel(node) + "_backward";
+std::string activation_backward_kernel(const ir::Node& node) {
+  return activation_kernel(node) + "_backward";
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void activation_gradient(Gradient& g, const ir::Node& node) {
   const Use y = node.outputs[0], x = node.inputs[0];
   if (g.wanted(x)) g.contribute_op(x, "activation_backward", {*g.of(y), x}, node.attributes);
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void activation_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const functions::Function* function = function_of(node);
   for (size_t i = 0; i < out[0].data.size(); ++i) {
     const double x = in[0].data[i];
@@ -147,15 +147,15 @@ extern const OpInfo kActivation{.name = "activation",
                                 .formula = "y = act(x)",
                                 .inputs = {"x"},
                                 .outputs = {"y"},
-                                .kernel = kernel,
-                                .body = body,
-                                .gradient = gradient,
-                                .reference = reference};
+                                .kernel = activation_kernel,
+                                .body = activation_body,
+                                .gradient = activation_gradient,
+                                .reference = activation_reference};
 extern const OpInfo kActivationBackward{.name = "activation_backward",
                                         .formula = "d_x = d_y * act'(x)",
                                         .inputs = {"d_y", "x"},
                                         .outputs = {"d_x"},
-                                        .kernel = backward_kernel,
-                                        .body = backward_body};
+                                        .kernel = activation_backward_kernel,
+                                        .body = activation_backward_body};
 
 }  // namespace hydrac::ops

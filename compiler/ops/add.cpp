@@ -11,20 +11,20 @@ Use add(RegionBuilder& b, Use x, Use y, const std::string& name) {
 
 namespace {
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body add_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   k.store(0, k.full(0) + k.full(1));
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void add_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   for (Use input : node.inputs) {
     if (g.wanted(input)) g.contribute(input, dy);
   }
 }
 
-void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void add_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   for (size_t i = 0; i < out[0].data.size(); ++i) out[0].data[i] = in[0].data[i] + in[1].data[i];
 }
 
@@ -34,8 +34,8 @@ extern const OpInfo kAdd{.name = "add",
                          .formula = "sum = residual + x",
                          .inputs = {"residual", "x"},
                          .outputs = {"sum"},
-                         .body = body,
-                         .gradient = gradient,
-                         .reference = reference};
+                         .body = add_body,
+                         .gradient = add_gradient,
+                         .reference = add_reference};
 
 }  // namespace hydrac::ops

@@ -30,7 +30,7 @@ Use attention(RegionBuilder& b, Use q, Use k, Use v, double scale, const Attenti
 
 namespace {
 
-void gradient(Gradient& g, const ir::Node& node) {
+void attention_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   std::vector<Use> inputs = {dy, node.outputs[0], node.outputs[1]};
   inputs.insert(inputs.end(), node.inputs.begin(), node.inputs.end());
@@ -64,12 +64,12 @@ Cost forward_cost(const ir::Graph& graph, const ir::Node& node) {
 }
 
 // Inputs: d_out, out, lse, then the forward's.
-Cost backward_cost(const ir::Graph& graph, const ir::Node& node) {
+Cost attention_backward_cost(const ir::Graph& graph, const ir::Node& node) {
   return {5 * matmul_flop(graph, node, 3), operand_bytes(graph, node)};
 }
 
 // As layer 0 computes it.
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void attention_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const Tensor64 &q = in[0], &k = in[1], &v = in[2];
   const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
   const double p = node.number("dropout"), scale = node.number("scale");
@@ -114,11 +114,12 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
 
 extern const OpInfo kAttention{.name = "attention",
                                .formula = "out = dropout(softmax(scores(q k^T), masked)) v",
-                               .gradient = gradient,
+                               .gradient = attention_gradient,
                                .cost = forward_cost,
-                               .reference = reference};
+                               .reference = attention_reference};
 // passes/sum_in_attention adds a fourth output.
-extern const OpInfo kAttentionBackward{
-    .name = "attention_backward", .formula = "d_q, d_k, d_v from d_out, out, lse", .cost = backward_cost};
+extern const OpInfo kAttentionBackward{.name = "attention_backward",
+                                       .formula = "d_q, d_k, d_v from d_out, out, lse",
+                                       .cost = attention_backward_cost};
 
 }  // namespace hydrac::ops

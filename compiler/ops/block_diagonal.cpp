@@ -31,7 +31,7 @@ Blocks blocks_of(const ir::Node& node, const ir::Shape& blocks, const ir::Shape&
 }
 
 // Rows are (part, group, row of a block), columns (group, column of a block); those beside the groups are 0.
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body block_diagonal_body(const ir::Graph& graph, const ir::Node& node) {
   const Blocks m = blocks_of(node, graph.value(node.inputs[0]).shape, graph.value(node.outputs[0]).shape);
   ir::BodyBuilder k(graph, node, {{m.parts, ""}, {m.groups, ""}, {m.size, ""}});
   const Affine row = k.row(0) * (m.groups * m.size) + k.row(1) * m.size + k.row(2);
@@ -50,7 +50,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 // Of a gradient that is added to, the second input is what it was.
-ir::Body gradient_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body block_diagonal_gradient_body(const ir::Graph& graph, const ir::Node& node) {
   const Blocks m = blocks_of(node, graph.value(node.outputs[0]).shape, graph.value(node.inputs[0]).shape);
   ir::BodyBuilder k(graph, node, {{m.parts, ""}, {m.groups, ""}, {m.size, ""}});
   k.columns({{m.size, ""}});
@@ -61,14 +61,15 @@ ir::Body gradient_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void block_diagonal_gradient(Gradient& g, const ir::Node& node) {
   std::vector<Use> inputs = {*g.of(node.outputs[0])};
   const ParameterGradient blocks = g.parameter(node.inputs[0]);
   if (blocks.accumulate) inputs.push_back(blocks.target);
   g.emit_node("diagonal_blocks", std::move(inputs), {blocks.target}, node.attributes);
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void block_diagonal_reference(const ir::Node& node, const std::vector<Tensor64>& in,
+                              std::vector<Tensor64>& out) {
   const int64_t groups = node.integer("groups"), size = in[0].shape[1], columns = out[0].shape[1];
   std::ranges::fill(out[0].data, 0);
   for (int64_t row = 0; row < in[0].shape[0]; ++row) {
@@ -83,13 +84,13 @@ extern const OpInfo kBlockDiagonal{.name = "block_diagonal",
                                    .formula = "matrix = the blocks along the diagonal, 0 elsewhere",
                                    .inputs = {"blocks"},
                                    .outputs = {"matrix"},
-                                   .body = body,
-                                   .gradient = gradient,
-                                   .reference = reference};
+                                   .body = block_diagonal_body,
+                                   .gradient = block_diagonal_gradient,
+                                   .reference = block_diagonal_reference};
 extern const OpInfo kDiagonalBlocks{.name = "diagonal_blocks",
                                     .formula = "d_blocks = the blocks on the diagonal of d_matrix",
                                     .inputs = {"d_matrix", "d_blocks"},
                                     .outputs = {"d_blocks"},
-                                    .body = gradient_body};
+                                    .body = block_diagonal_gradient_body};
 
 }  // namespace hydrac::ops

@@ -6,13 +6,13 @@ namespace hydrac::ops {
 
 namespace {
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body cast_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   k.store(0, k.full(0));
   return k.take();
 }
 
-void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void cast_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   out[0].data = in[0].data;
 }
 
@@ -22,7 +22,7 @@ extern const OpInfo kCast{.name = "cast",
                           .formula = "copy = x",
                           .inputs = {"x"},
                           .outputs = {"copy"},
-                          .body = body,
-                          .reference = reference};
+                          .body = cast_body,
+                          .reference = cast_reference};
 
 }  // namespace hydrac::ops

@@ -88,7 +88,7 @@ Term shifted(ir::BodyBuilder& k, int input, int64_t shift, int64_t tokens, std::
   return select(inside, k.gather(input, nearest, {k.row(0)}, std::move(channel)), k.constant(0));
 }
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body causal_conv_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& products = graph.value(node.inputs[0]).shape;
   const int64_t taps = node.integer("taps"), width = products[2].size / taps;
   PartRows rows(graph, node, node.outputs);
@@ -122,13 +122,14 @@ ir::Body spread_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void causal_conv_gradient(Gradient& g, const ir::Node& node) {
   std::vector<Use> parts;
   for (Use output : node.outputs) parts.push_back(*g.of(output));
   g.contribute_op(node.inputs[0], "spread_taps", std::move(parts), node.attributes);
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void causal_conv_reference(const ir::Node& node, const std::vector<Tensor64>& in,
+                           std::vector<Tensor64>& out) {
   const Tensor64& products = in[0];
   const int64_t taps = node.integer("taps"), tokens = products.shape[1], row = products.shape[2];
   int64_t first = 0;
@@ -154,9 +155,9 @@ extern const OpInfo kSumTaps{.name = "sum_taps",
                              .formula = "y[t] = sum over taps j of products[t - j, j]",
                              .inputs = {"products"},
                              .outputs = {"y", "y2"},
-                             .body = body,
-                             .gradient = gradient,
-                             .reference = reference};
+                             .body = causal_conv_body,
+                             .gradient = causal_conv_gradient,
+                             .reference = causal_conv_reference};
 extern const OpInfo kSpreadTaps{.name = "spread_taps",
                                 .formula = "d_products[t, j] = d_y[t + j]",
                                 .inputs = {"d_y", "d_y2"},

@@ -67,7 +67,7 @@ struct Logit {
 
 constexpr double kNoLogit = -1e30;  // its exponential is 0, and no difference with it is NaN
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body cross_entropy_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const Classes classes(k, graph, node);
   const Term logits = Logit(k, node, k.named("logit", k.full(0))).value,
@@ -88,7 +88,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 // Inputs: logits, targets, lse, d_loss.
-ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body cross_entropy_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const Classes classes(k, graph, node);
   const Term target = k.named("target", k.per_row(1));
@@ -105,13 +105,14 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void cross_entropy_gradient(Gradient& g, const ir::Node& node) {
   const Use d_rows = *g.of(node.outputs[0]);
   g.contribute_op(node.inputs[0], "cross_entropy_backward",
                   {node.inputs[0], node.inputs[1], node.outputs[1], d_rows}, node.attributes);
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void cross_entropy_reference(const ir::Node& node, const std::vector<Tensor64>& in,
+                             std::vector<Tensor64>& out) {
   const int64_t columns = in[0].shape.back();
   const int64_t v = node.attributes.contains("classes") ? node.integer("classes") : columns;
   const double e = node.number("label_smoothing"), cap = softcap_of(node);
@@ -137,14 +138,14 @@ extern const OpInfo kCrossEntropy{
     .formula = "lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)",
     .inputs = {"logits", "targets"},
     .outputs = {"losses", "lse"},
-    .body = body,
-    .gradient = gradient,
-    .reference = reference};
+    .body = cross_entropy_body,
+    .gradient = cross_entropy_gradient,
+    .reference = cross_entropy_reference};
 extern const OpInfo kCrossEntropyBackward{
     .name = "cross_entropy_backward",
     .formula = "d_logits = (exp(logits - lse) - (1 - e) [v = target] - e / V) d_losses",
     .inputs = {"logits", "targets", "lse", "d_losses"},
     .outputs = {"d_logits"},
-    .body = backward_body};
+    .body = cross_entropy_backward_body};
 
 }  // namespace hydrac::ops

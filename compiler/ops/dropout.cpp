@@ -23,7 +23,7 @@ uint32_t dropout_threshold(double p) {
 
 namespace {
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body dropout_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const double p = node.number("p");
   const ir::Shape& shape = graph.value(node.inputs[0]).shape;
@@ -41,7 +41,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void dropout_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   ir::Attributes attributes = node.attributes;
   attributes["input_name"] = "d_y";
@@ -49,7 +49,7 @@ void gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(node.inputs[0], "dropout", {dy, node.inputs[1], node.inputs[2]}, std::move(attributes));
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void dropout_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const double p = node.number("p");
   const auto step = static_cast<uint32_t>(in[1].data[0]), seed = static_cast<uint32_t>(in[2].data[0]);
   const uint32_t key = random_key(seed, step, static_cast<uint32_t>(node.integer("site") * kSiteStride));
@@ -64,8 +64,8 @@ extern const OpInfo kDropout{.name = "dropout",
                              .formula = "y = keep(seed, step, site, i) ? x / (1 - p) : 0",
                              .inputs = {"x", "rng_step", "rng_seed"},
                              .outputs = {"y"},
-                             .body = body,
-                             .gradient = gradient,
-                             .reference = reference};
+                             .body = dropout_body,
+                             .gradient = dropout_gradient,
+                             .reference = dropout_reference};
 
 }  // namespace hydrac::ops

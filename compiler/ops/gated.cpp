@@ -44,7 +44,7 @@ std::vector<ir::Affine> half_index(const ir::BodyBuilder& k, const ir::Shape& pa
   return index;
 }
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body gated_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& packed = graph.value(node.inputs[0]).shape;
   ir::BodyBuilder k(graph, node, leading(packed));
   k.columns(last(graph.value(node.outputs[0]).shape));
@@ -55,7 +55,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body gated_backward_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& packed = graph.value(node.inputs[1]).shape;
   ir::BodyBuilder k(graph, node, leading(packed));
   k.columns(last(graph.value(node.inputs[0]).shape));
@@ -72,20 +72,20 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-std::string kernel(const ir::Node& node) {
+std::string gated_kernel(const ir::Node& node) {
   const functions::Function* function = function_of(node);
   return function ? function->name : std::get<std::string>(node.attributes.at("kind"));
 }
-std::string backward_kernel(const ir::Node& node) {
-  return kernel(node) + "_backward";
+std::string gated_backward_kernel(const ir::Node& node) {
+  return gated_kernel(node) + "_backward";
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void gated_gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(node.inputs[0], "gated_backward", {*g.of(node.outputs[0]), node.inputs[0]},
                   node.attributes);
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void gated_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t n = out[0].shape.back();
   const functions::Function* function = function_of(node);
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
@@ -103,15 +103,15 @@ extern const OpInfo kGated{.name = "gated",
                            .formula = "y = act(gate) * up",
                            .inputs = {"gate_up"},
                            .outputs = {"y"},
-                           .kernel = kernel,
-                           .body = body,
-                           .gradient = gradient,
-                           .reference = reference};
+                           .kernel = gated_kernel,
+                           .body = gated_body,
+                           .gradient = gated_gradient,
+                           .reference = gated_reference};
 extern const OpInfo kGatedBackward{.name = "gated_backward",
                                    .formula = "d_gate = d_y * up * act'(gate), d_up = d_y * act(gate)",
                                    .inputs = {"d_y", "gate_up"},
                                    .outputs = {"d_gate_up"},
-                                   .kernel = backward_kernel,
-                                   .body = backward_body};
+                                   .kernel = gated_backward_kernel,
+                                   .body = gated_backward_body};
 
 }  // namespace hydrac::ops

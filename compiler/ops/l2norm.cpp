@@ -24,7 +24,7 @@ Term scaled(ir::BodyBuilder& k, const ir::Node& node, int temperature, Term x) {
   return x * k.named("temperature", k.load(temperature, {ir::Affine{}}));
 }
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body l2norm_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const Term x = k.full(0);
   const Term squares = k.named("sum_of_squares", k.sum(x * x));
@@ -37,7 +37,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 
 // With u = x * rnorm and g = d_y * temperature:  d_x = rnorm * (g - u * sum(g * u)), d_temperature = sum(d_y
 // * u).
-ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body l2norm_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const Term rnorm = k.named("row_rnorm", k.per_row(3));
   const Term u = k.named("u", k.full(1) * rnorm);
@@ -54,7 +54,7 @@ ir::Body temperature_gradient_body(const ir::Graph& graph, const ir::Node& node)
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void l2norm_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], temperature = node.inputs[1], rnorm = node.outputs[1];
   g.contribute_op(x, "l2norm_backward", {dy, x, temperature, rnorm});
@@ -65,7 +65,7 @@ void gradient(Gradient& g, const ir::Node& node) {
   }
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void l2norm_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t d = in[0].shape.back();
   const double temperature = in[1].data.empty() ? 1 : in[1].data[0];
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
@@ -85,15 +85,15 @@ extern const OpInfo kL2norm{.name = "l2norm",
                             .inputs = {"x", "temperature"},
                             .outputs = {"unit", "rnorm"},
                             .stores_statistics = true,
-                            .body = body,
-                            .gradient = gradient,
-                            .reference = reference};
+                            .body = l2norm_body,
+                            .gradient = l2norm_gradient,
+                            .reference = l2norm_reference};
 extern const OpInfo kL2normBackward{
     .name = "l2norm_backward",
     .formula = "d_x = rnorm (g - u sum(g u)), u = x rnorm, g = d_unit temperature",
     .inputs = {"d_unit", "x", "temperature", "rnorm"},
     .outputs = {"d_x"},
-    .body = backward_body};
+    .body = l2norm_backward_body};
 extern const OpInfo kL2normTemperatureGradient{.name = "l2norm_temperature_gradient",
                                                .formula = "d_temperature = sum of d_unit x rnorm",
                                                .inputs = {"d_unit", "x", "rnorm"},

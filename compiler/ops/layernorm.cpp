@@ -23,7 +23,7 @@ ir::Term weighted(ir::BodyBuilder& k, const ir::Node& node, ir::Term xhat) {
   return node.inputs[2].value == ir::kNoValue ? y : y + k.per_column(2);
 }
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body layernorm_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term x = k.full(0);
   const ir::Term mean = k.named("row_mean", k.mean(x, "row_sum"));
@@ -37,7 +37,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-ir::Body again_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body layernorm_again_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term mean = k.named("row_mean", k.per_row(3)), rstd = k.named("row_rstd", k.per_row(4));
   k.store(0, weighted(k, node, k.named("xhat", (k.full(0) - mean) * rstd)));
@@ -47,7 +47,7 @@ ir::Body again_body(const ir::Graph& graph, const ir::Node& node) {
 // With xhat = (x - mean) * rstd and g = d_y * w:
 // d_x = rstd * (g - mean(g) - xhat * mean(g * xhat)),  d_norm_weight = sum over rows of d_normed xhat,  d_b =
 // sum_rows(d_y).
-ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body layernorm_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term rstd = k.named("row_rstd", k.per_row(4)), mean = k.named("row_mean", k.per_row(3));
   const ir::Term xhat = k.named("xhat", (k.full(1) - mean) * rstd);
@@ -58,7 +58,7 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-ir::Body weight_gradient_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body layernorm_weight_gradient_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term mean = k.named("row_mean", k.per_row(2)), rstd = k.named("row_rstd", k.per_row(3));
   const ir::Term xhat = k.named("xhat", (k.full(1) - mean) * rstd);
@@ -66,7 +66,7 @@ ir::Body weight_gradient_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void layernorm_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
   const Use mean = node.outputs[1], rstd = node.outputs[2];
@@ -83,7 +83,7 @@ void gradient(Gradient& g, const ir::Node& node) {
   }
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void layernorm_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t c = in[0].shape.back();
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
     const double* x = &in[0].data[r * c];
@@ -100,7 +100,7 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
   }
 }
 
-void again_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void layernorm_again_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t c = in[0].shape.back();
   for (size_t i = 0; i < in[0].data.size(); ++i) {
     const double xhat = (in[0].data[i] - in[3].data[i / c]) * in[4].data[i / c];
@@ -115,26 +115,26 @@ extern const OpInfo kLayernorm{.name = "layernorm",
                                .inputs = {"x", "norm_weight", "norm_bias"},
                                .outputs = {"normed", "mean", "rstd"},
                                .stores_statistics = true,
-                               .body = body,
-                               .gradient = gradient,
-                               .reference = reference};
+                               .body = layernorm_body,
+                               .gradient = layernorm_gradient,
+                               .reference = layernorm_reference};
 extern const OpInfo kLayernormAgain{.name = "layernorm_again",
                                     .formula = "normed = (x - mean) * rstd * norm_weight + norm_bias",
                                     .inputs = {"x", "norm_weight", "norm_bias", "mean", "rstd"},
                                     .outputs = {"normed"},
-                                    .body = again_body,
-                                    .reference = again_reference};
+                                    .body = layernorm_again_body,
+                                    .reference = layernorm_again_reference};
 extern const OpInfo kLayernormBackward{
     .name = "layernorm_backward",
     .formula =
         "d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight",
     .inputs = {"d_normed", "x", "norm_weight", "mean", "rstd"},
     .outputs = {"d_x"},
-    .body = backward_body};
+    .body = layernorm_backward_body};
 extern const OpInfo kLayernormWeightGradient{.name = "layernorm_weight_gradient",
                                              .formula = "d_norm_weight = sum over rows of d_normed xhat",
                                              .inputs = {"d_normed", "x", "mean", "rstd"},
                                              .outputs = {"d_norm_weight"},
-                                             .body = weight_gradient_body};
+                                             .body = layernorm_weight_gradient_body};
 
 }  // namespace hydrac::ops

@@ -15,23 +15,23 @@ void mean_loss(RegionBuilder& b, Use rows, Use inv_count, Use loss, bool accumul
 
 namespace {
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body mean_loss_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k(graph, node, graph.value(node.inputs[0]).shape);
   k.row_sum(0, k.per_row(0) * k.scalar(1), node.flag("accumulate"));
   return k.take();
 }
 
-ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body mean_loss_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k(graph, node, graph.value(node.outputs[0]).shape);
   k.store_row(0, node.inputs.size() == 1 ? k.scalar(0) : k.scalar(0) * k.scalar(1));
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void mean_loss_gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(node.inputs[0], "mean_loss_backward", {node.inputs.begin() + 1, node.inputs.end()});
 }
 
-void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void mean_loss_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   double sum = 0;
   for (double row : in[0].data) sum += row;
   out[0].data[0] = sum * in[1].data[0];
@@ -43,13 +43,13 @@ extern const OpInfo kMeanLoss{.name = "mean_loss",
                               .formula = "loss += inv_count * sum of losses",
                               .inputs = {"losses", "inv_count", "gradient_scale"},
                               .outputs = {"loss"},
-                              .body = body,
-                              .gradient = gradient,
-                              .reference = reference};
+                              .body = mean_loss_body,
+                              .gradient = mean_loss_gradient,
+                              .reference = mean_loss_reference};
 extern const OpInfo kMeanLossBackward{.name = "mean_loss_backward",
                                       .formula = "d_losses = inv_count * gradient_scale",
                                       .inputs = {"inv_count", "gradient_scale"},
                                       .outputs = {"d_losses"},
-                                      .body = backward_body};
+                                      .body = mean_loss_backward_body};
 
 }  // namespace hydrac::ops

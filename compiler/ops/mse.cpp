@@ -26,7 +26,7 @@ ir::Term error(ir::BodyBuilder& k) {
   return k.named("error", select(is_nan(target), k.constant(0), k.full(0) - target));
 }
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body mse_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term e = error(k);
   k.store_row(0, k.mean(e * e));
@@ -34,7 +34,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 // Inputs: prediction, targets, d_loss.
-ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body mse_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const double outputs = static_cast<double>(graph.value(node.inputs[0]).shape.back().size);
   k.store(0, error(k) * (k.per_row(2) * (2 / outputs)));
@@ -71,7 +71,7 @@ void function_gradient(Gradient& g, const ir::Node& node) {
                   {node.inputs[0], node.inputs[1], *g.of(node.outputs[0])}, node.attributes);
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void mse_gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(node.inputs[0], "mse_backward", {node.inputs[0], node.inputs[1], *g.of(node.outputs[0])});
 }
 
@@ -88,7 +88,7 @@ void mean_over_rows(const std::vector<Tensor64>& in, std::vector<Tensor64>& out,
   }
 }
 
-void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void mse_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   mean_over_rows(in, out, [](double y, double target) { return (y - target) * (y - target); });
 }
 
@@ -103,14 +103,14 @@ extern const OpInfo kMse{.name = "mse",
                          .formula = "losses = mean((predictions - targets)^2)",
                          .inputs = {"predictions", "targets"},
                          .outputs = {"losses"},
-                         .body = body,
-                         .gradient = gradient,
-                         .reference = reference};
+                         .body = mse_body,
+                         .gradient = mse_gradient,
+                         .reference = mse_reference};
 extern const OpInfo kMseBackward{.name = "mse_backward",
                                  .formula = "d_predictions = 2 (predictions - targets) / O * d_losses",
                                  .inputs = {"predictions", "targets", "d_losses"},
                                  .outputs = {"d_predictions"},
-                                 .body = backward_body};
+                                 .body = mse_backward_body};
 extern const OpInfo kPointwiseLoss{.name = "pointwise_loss",
                                    .formula = "losses = mean over outputs of f(predictions, targets)",
                                    .inputs = {"predictions", "targets"},

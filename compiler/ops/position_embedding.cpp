@@ -14,20 +14,21 @@ Use position_embedding(RegionBuilder& b, Use x, Use table, const std::string& na
 
 namespace {
 
-bool has_positions(const ir::Node& node) {
+bool position_embedding_has_positions(const ir::Node& node) {
   return node.inputs.size() > 2;
 }
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body position_embedding_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);  // rows b, t
-  const ir::Term row = has_positions(node) ? k.gather(1, k.named("position", k.per_row(2)), {}, {k.column(0)})
-                                           : k.load(1, {k.row(1), k.column(0)});
+  const ir::Term row = position_embedding_has_positions(node)
+                           ? k.gather(1, k.named("position", k.per_row(2)), {}, {k.column(0)})
+                           : k.load(1, {k.row(1), k.column(0)});
   k.store(0, k.full(0) + row);
   return k.take();
 }
 
 // One row a sequence; the columns are tokens and width, so the sum over rows is the sum over the batch.
-ir::Body gradient_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body position_embedding_gradient_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& shape = graph.value(node.inputs[0]).shape;
   ir::BodyBuilder k(graph, node, {shape[0]});
   k.columns({shape[1], shape[2]});
@@ -35,24 +36,26 @@ ir::Body gradient_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void position_embedding_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   if (g.wanted(node.inputs[0])) g.contribute(node.inputs[0], dy);
   if (!g.wanted(node.inputs[1])) return;
   const ParameterGradient dw = g.parameter(node.inputs[1]);
   const ir::Attributes attributes = {{"accumulate", dw.accumulate}};
-  if (has_positions(node)) {
+  if (position_embedding_has_positions(node)) {
     g.emit_node("embedding_backward", {node.inputs[2], dy}, {dw.target}, attributes);
   } else {
     g.emit_node("position_embedding_gradient", {dy}, {dw.target}, attributes);
   }
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void position_embedding_reference(const ir::Node& node, const std::vector<Tensor64>& in,
+                                  std::vector<Tensor64>& out) {
   const auto tokens = static_cast<size_t>(in[0].shape[1]), width = static_cast<size_t>(in[0].shape[2]);
   for (size_t i = 0; i < out[0].data.size(); ++i) {
     const size_t token = i / width;
-    const size_t position = has_positions(node) ? static_cast<size_t>(in[2].data[token]) : token % tokens;
+    const size_t position =
+        position_embedding_has_positions(node) ? static_cast<size_t>(in[2].data[token]) : token % tokens;
     out[0].data[i] = in[0].data[i] + in[1].data[position * width + i % width];
   }
 }
@@ -63,13 +66,13 @@ extern const OpInfo kPositionEmbedding{.name = "position_embedding",
                                        .formula = "embedded = x + position_table[t]",
                                        .inputs = {"x", "position_table", "positions"},
                                        .outputs = {"embedded"},
-                                       .body = body,
-                                       .gradient = gradient,
-                                       .reference = reference};
+                                       .body = position_embedding_body,
+                                       .gradient = position_embedding_gradient,
+                                       .reference = position_embedding_reference};
 extern const OpInfo kPositionEmbeddingGradient{.name = "position_embedding_gradient",
                                                .formula = "d_position_table[t] = sum over b of d_embedded",
                                                .inputs = {"d_embedded"},
                                                .outputs = {"d_position_table"},
-                                               .body = gradient_body};
+                                               .body = position_embedding_gradient_body};
 
 }  // namespace hydrac::ops

@@ -16,7 +16,7 @@ Use rmsnorm(RegionBuilder& b, Use x, Use weight, double epsilon, const std::stri
 
 namespace {
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body rmsnorm_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term x = k.full(0);
   const ir::Term mean_square = k.mean(x * x, "sum_of_squares");
@@ -27,7 +27,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-ir::Body again_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body rmsnorm_again_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term rstd = k.named("row_rstd", k.per_row(2));
   k.store(0, k.named("xhat", k.full(0) * rstd) * k.per_column(1));
@@ -36,7 +36,7 @@ ir::Body again_body(const ir::Graph& graph, const ir::Node& node) {
 
 // With xhat = x * rstd and g = d_y * w:  d_x = rstd * (g - xhat * mean(g * xhat)),  d_w = sum_rows(d_y *
 // xhat).
-ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body rmsnorm_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term rstd = k.named("row_rstd", k.per_row(3));
   const ir::Term xhat = k.named("xhat", k.full(1) * rstd);
@@ -46,7 +46,7 @@ ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-ir::Body weight_gradient_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body rmsnorm_weight_gradient_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const ir::Term rstd = k.named("row_rstd", k.per_row(2));
   const ir::Term xhat = k.named("xhat", k.full(1) * rstd);
@@ -54,7 +54,7 @@ ir::Body weight_gradient_body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void rmsnorm_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   const Use x = node.inputs[0], weight = node.inputs[1], rstd = node.outputs[1];
   g.contribute_op(x, "rmsnorm_backward", {dy, x, weight, rstd});
@@ -64,7 +64,7 @@ void gradient(Gradient& g, const ir::Node& node) {
   }
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void rmsnorm_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t c = in[0].shape.back();
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
     const double* x = &in[0].data[r * c];
@@ -76,7 +76,7 @@ void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vecto
   }
 }
 
-void again_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void rmsnorm_again_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t c = in[0].shape.back();
   for (size_t i = 0; i < in[0].data.size(); ++i)
     out[0].data[i] = in[0].data[i] * in[2].data[i / c] * in[1].data[i % c];
@@ -89,25 +89,25 @@ extern const OpInfo kRmsnorm{.name = "rmsnorm",
                              .inputs = {"x", "norm_weight"},
                              .outputs = {"normed", "rstd"},
                              .stores_statistics = true,
-                             .body = body,
-                             .gradient = gradient,
-                             .reference = reference};
+                             .body = rmsnorm_body,
+                             .gradient = rmsnorm_gradient,
+                             .reference = rmsnorm_reference};
 extern const OpInfo kRmsnormAgain{.name = "rmsnorm_again",
                                   .formula = "normed = x rstd norm_weight",
                                   .inputs = {"x", "norm_weight", "rstd"},
                                   .outputs = {"normed"},
-                                  .body = again_body,
-                                  .reference = again_reference};
+                                  .body = rmsnorm_again_body,
+                                  .reference = rmsnorm_again_reference};
 extern const OpInfo kRmsnormBackward{
     .name = "rmsnorm_backward",
     .formula = "d_x = rstd (g - xhat mean(g xhat)), xhat = x rstd, g = d_normed norm_weight",
     .inputs = {"d_normed", "x", "norm_weight", "rstd"},
     .outputs = {"d_x"},
-    .body = backward_body};
+    .body = rmsnorm_backward_body};
 extern const OpInfo kRmsnormWeightGradient{.name = "rmsnorm_weight_gradient",
                                            .formula = "d_norm_weight = sum over rows of d_normed xhat",
                                            .inputs = {"d_normed", "x", "rstd"},
                                            .outputs = {"d_norm_weight"},
-                                           .body = weight_gradient_body};
+                                           .body = rmsnorm_weight_gradient_body};
 
 }  // namespace hydrac::ops

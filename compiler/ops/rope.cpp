@@ -26,7 +26,7 @@ Use rope(RegionBuilder& b, Use x, Use cos, Use sin, double theta, const std::opt
 
 namespace {
 
-bool has_positions(const ir::Node& node) {
+bool rope_has_positions(const ir::Node& node) {
   return node.inputs.size() > 3;
 }
 
@@ -39,7 +39,7 @@ PairLayout pairs_of(const ir::Node& node, int64_t half) {
   return node.optional_flag("interleaved") ? PairLayout{2, 1} : PairLayout{1, half};
 }
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body rope_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& shape = graph.value(node.inputs[0]).shape;  // [B,T,H,D]
   const int64_t half = shape[3].size / 2;
   const PairLayout pairs = pairs_of(node, half);
@@ -51,7 +51,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   };
   const ir::Term x1 = k.named("x1", k.load(0, at(0))), x2 = k.named("x2", k.load(0, at(1)));
   const auto angle = [&](int table) {
-    if (!has_positions(node)) return k.load(table, {k.row(1), k.column(0)});
+    if (!rope_has_positions(node)) return k.load(table, {k.row(1), k.column(0)});
     return k.gather(table, k.named("position", k.load(3, {k.row(0), k.row(1)})), {}, {k.column(0)});
   };
   const ir::Term cos = k.named("cos_t", angle(1));
@@ -63,7 +63,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 // A rotation's gradient is the rotation back.
-void gradient(Gradient& g, const ir::Node& node) {
+void rope_gradient(Gradient& g, const ir::Node& node) {
   const Use dy = *g.of(node.outputs[0]);
   ir::Attributes attributes = node.attributes;
   attributes["inverse"] = true;
@@ -74,16 +74,17 @@ void gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(node.inputs[0], "rope", std::move(inputs), std::move(attributes));
 }
 
-std::string kernel(const ir::Node& node) {
+std::string rope_kernel(const ir::Node& node) {
   return node.flag("inverse") ? "rope_backward" : "rope";
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void rope_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t heads = in[0].shape[2], d = in[0].shape[3], half = d / 2, tokens = in[0].shape[1];
   const double sign = node.flag("inverse") ? -1 : 1;
   const PairLayout pairs = pairs_of(node, half);
   for (int64_t r = 0; r < row_count(in[0]); ++r) {
-    const int64_t t = has_positions(node) ? static_cast<int64_t>(in[3].data[r / heads]) : r / heads % tokens;
+    const int64_t t =
+        rope_has_positions(node) ? static_cast<int64_t>(in[3].data[r / heads]) : r / heads % tokens;
     for (int64_t i = 0; i < half; ++i) {
       const double c = in[1].data[t * half + i], s = sign * in[2].data[t * half + i];
       const int64_t first = r * d + i * pairs.step, second = first + pairs.distance;
@@ -100,9 +101,9 @@ extern const OpInfo kRope{.name = "rope",
                           .formula = "(y1, y2) = (x1 cos - x2 sin, x2 cos + x1 sin), of each head's pairs",
                           .inputs = {"x", "cos_table", "sin_table", "positions"},
                           .outputs = {"y"},
-                          .kernel = kernel,
-                          .body = body,
-                          .gradient = gradient,
-                          .reference = reference};
+                          .kernel = rope_kernel,
+                          .body = rope_body,
+                          .gradient = rope_gradient,
+                          .reference = rope_reference};
 
 }  // namespace hydrac::ops

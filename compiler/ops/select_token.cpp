@@ -10,7 +10,7 @@ Use select_token(RegionBuilder& b, Use x, Use position, const std::string& name)
 
 namespace {
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body select_token_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& shape = graph.value(node.inputs[0]).shape;  // [1,T,C]
   ir::BodyBuilder k(graph, node, {{1, "1"}});
   k.columns(last(shape));
@@ -18,7 +18,7 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void select_token_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t c = in[0].shape[2];
   const auto position = static_cast<int64_t>(in[1].data[0]);
   for (int64_t i = 0; i < c; ++i) out[0].data[i] = in[0].data[position * c + i];
@@ -30,7 +30,7 @@ extern const OpInfo kSelectToken{.name = "select_token",
                                  .formula = "y = x[0, position]",
                                  .inputs = {"x", "position"},
                                  .outputs = {"y"},
-                                 .body = body,
-                                 .reference = reference};
+                                 .body = select_token_body,
+                                 .reference = select_token_reference};
 
 }  // namespace hydrac::ops

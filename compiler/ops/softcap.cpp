@@ -16,7 +16,7 @@ namespace {
 
 using ir::Term;
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body softcap_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const double cap = node.number("cap");
   k.store(0, tanh(k.full(0) * (1 / cap)) * cap);
@@ -24,19 +24,19 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 }
 
 // Inputs: x, d_y.
-ir::Body backward_body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body softcap_backward_body(const ir::Graph& graph, const ir::Node& node) {
   ir::BodyBuilder k = rowwise(graph, node);
   const Term ratio = tanh(k.full(0) * (1 / node.number("cap")));
   k.store(0, k.full(1) * (1 - ratio * ratio));
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void softcap_gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(node.inputs[0], "softcap_backward", {node.inputs[0], *g.of(node.outputs[0])},
                   node.attributes);
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void softcap_reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const double cap = node.number("cap");
   for (size_t i = 0; i < in[0].data.size(); ++i) out[0].data[i] = cap * std::tanh(in[0].data[i] / cap);
 }
@@ -47,13 +47,13 @@ extern const OpInfo kSoftcap{.name = "softcap",
                              .formula = "y = cap tanh(x / cap)",
                              .inputs = {"x"},
                              .outputs = {"y"},
-                             .body = body,
-                             .gradient = gradient,
-                             .reference = reference};
+                             .body = softcap_body,
+                             .gradient = softcap_gradient,
+                             .reference = softcap_reference};
 extern const OpInfo kSoftcapBackward{.name = "softcap_backward",
                                      .formula = "d_x = d_y (1 - tanh(x / cap)^2)",
                                      .inputs = {"x", "d_y"},
                                      .outputs = {"d_x"},
-                                     .body = backward_body};
+                                     .body = softcap_backward_body};
 
 }  // namespace hydrac::ops

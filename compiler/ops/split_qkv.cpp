@@ -25,7 +25,7 @@ std::vector<Use> split_qkv(RegionBuilder& b, Use qkv, int64_t heads, int64_t kv_
 
 namespace {
 
-void gradient(Gradient& g, const ir::Node& node) {
+void split_qkv_gradient(Gradient& g, const ir::Node& node) {
   std::vector<Use> parts;
   for (Use output : node.outputs) parts.push_back(g.of(output).value_or(Use{}));
   // A part that nobody reads has no gradient, and its columns need one.
@@ -36,7 +36,7 @@ void gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(node.inputs[0], "join_qkv", parts);
 }
 
-void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void split_qkv_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
   const int64_t width = in[0].shape.back();
   int64_t offset = 0;
   for (Tensor64& part : out) {
@@ -50,8 +50,10 @@ void reference(const ir::Node&, const std::vector<Tensor64>& in, std::vector<Ten
 
 }  // namespace
 
-extern const OpInfo kSplitQkv{
-    .name = "split_qkv", .formula = "q, k, v = views of qkv", .gradient = gradient, .reference = reference};
+extern const OpInfo kSplitQkv{.name = "split_qkv",
+                              .formula = "q, k, v = views of qkv",
+                              .gradient = split_qkv_gradient,
+                              .reference = split_qkv_reference};
 extern const OpInfo kJoinQkv{.name = "join_qkv", .formula = "d_qkv = the parts, side by side"};
 
 }  // namespace hydrac::ops

@@ -19,7 +19,7 @@ using ir::Term;
 
 // A row is a head of a token, in two halves: half i of head k is half 2k + i of the width's 2K. The inverse
 // brings the gradients of the second half back by a token.
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body value_shift_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& shape = graph.value(node.inputs[0]).shape;  // [B,T,K,D]
   const int64_t tokens = shape[1].size, heads = shape[2].size, half = shape[3].size / 2;
   const bool inverse = node.flag("inverse");
@@ -45,16 +45,17 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
   return k.take();
 }
 
-void gradient(Gradient& g, const ir::Node& node) {
+void value_shift_gradient(Gradient& g, const ir::Node& node) {
   g.contribute_op(node.inputs[0], "value_shift", {*g.of(node.outputs[0])},
                   {{"inverse", true}, {"input_name", "d_y"}, {"output_name", "d_v"}});
 }
 
-std::string kernel(const ir::Node& node) {
+std::string value_shift_kernel(const ir::Node& node) {
   return node.flag("inverse") ? "value_shift_backward" : "value_shift";
 }
 
-void reference(const ir::Node& node, const std::vector<Tensor64>& in, std::vector<Tensor64>& out) {
+void value_shift_reference(const ir::Node& node, const std::vector<Tensor64>& in,
+                           std::vector<Tensor64>& out) {
   const int64_t tokens = in[0].shape[1], width = in[0].shape[2] * in[0].shape[3];
   const int64_t rows = in[0].shape[0] * tokens, step = node.flag("inverse") ? 1 : -1;
   for (int64_t r = 0; r < rows; ++r) {
@@ -72,9 +73,9 @@ extern const OpInfo kValueShift{.name = "value_shift",
                                 .formula = "y[t] = (the first half of v[t], the second of v[t - 1])",
                                 .inputs = {"v"},
                                 .outputs = {"y"},
-                                .kernel = kernel,
-                                .body = body,
-                                .gradient = gradient,
-                                .reference = reference};
+                                .kernel = value_shift_kernel,
+                                .body = value_shift_body,
+                                .gradient = value_shift_gradient,
+                                .reference = value_shift_reference};
 
 }  // namespace hydrac::ops

@@ -5,7 +5,7 @@ namespace hydrac::ops {
 
 namespace {
 
-ir::Body body(const ir::Graph& graph, const ir::Node& node) {
+ir::Body zero_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& shape = graph.value(node.outputs[0]).shape;
   ir::BodyBuilder k(graph, node, shape.empty() ? shape : leading(shape));
   if (shape.empty()) {
@@ -19,6 +19,6 @@ ir::Body body(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-extern const OpInfo kZero{.name = "zero", .formula = "y = 0", .outputs = {"y"}, .body = body};
+extern const OpInfo kZero{.name = "zero", .formula = "y = 0", .outputs = {"y"}, .body = zero_body};
 
 }  // namespace hydrac::ops

@@ -1,10 +1,9 @@
 #include "specialize/bind.h"
 
-#include <clang/AST/RecursiveASTVisitor.h>
-
 #include "specialize/bind_conditions.h"
 #include "specialize/bind_lists.h"
 #include "specialize/bind_text.h"
+#include "specialize/visitor.h"
 
 namespace hydrac::specialize {
 
@@ -12,7 +11,7 @@ using namespace clang;  // NOLINT: these files speak Clang's language
 
 namespace {
 
-class Binder : public RecursiveASTVisitor<Binder> {
+class Binder : public Visitor {
  public:
   Binder(const Places& places, const std::string& scope, const Bindings& bindings, Proposals& proposals)
       : places_(places),
@@ -32,7 +31,7 @@ class Binder : public RecursiveASTVisitor<Binder> {
                              : cast<FunctionDecl>(pattern);
       if (const Stmt* text = body->getBody()) conditions_.enter(text);
       if (isa<CXXMethodDecl>(function)) text_.visit(cast<CXXMethodDecl>(function)->getParent());
-      TraverseDecl(function);
+      walk(function);
       text_.visit(nullptr);
     } else if (auto* record = dyn_cast<CXXRecordDecl>(decl)) {
       if (auto* described = dyn_cast<ClassTemplateDecl>(pattern)) {
@@ -40,10 +39,9 @@ class Binder : public RecursiveASTVisitor<Binder> {
           lists_.thin(cast<ClassTemplateDecl>(declared)->getTemplateParameters());
       }
       text_.visit(record);
-      for (const CXXBaseSpecifier& base : record->bases())
-        TraverseTypeLoc(base.getTypeSourceInfo()->getTypeLoc());
+      for (const CXXBaseSpecifier& base : record->bases()) walk(base.getTypeSourceInfo()->getTypeLoc());
       for (Decl* member : record->decls()) {
-        if (isa<FieldDecl, StaticAssertDecl, TypedefNameDecl>(member)) TraverseDecl(member);
+        if (isa<FieldDecl, StaticAssertDecl, TypedefNameDecl>(member)) walk(member);
       }
       text_.visit(nullptr);
     } else {
@@ -52,22 +50,21 @@ class Binder : public RecursiveASTVisitor<Binder> {
         text_.visit(dyn_cast<CXXRecordDecl>(variable->getDeclContext()));
       }
       if (auto* specialization = dyn_cast<VarTemplateSpecializationDecl>(decl))
-        TraverseStmt(specialization->getInit());
+        walk(specialization->getInit());
       if (auto* alias = dyn_cast<TypeAliasTemplateDecl>(decl))
         lists_.thin(written(alias)->getTemplateParameters());
-      TraverseDecl(decl);
+      walk(decl);
       text_.visit(nullptr);
     }
   }
 
   // ---- constants
 
-  bool VisitSubstNonTypeTemplateParmExpr(SubstNonTypeTemplateParmExpr* expression) {
+  void on(SubstNonTypeTemplateParmExpr* expression) {
     propose_constant(expression, expression->getNameLoc(), expression->getNameLoc());
-    return true;
   }
-  bool VisitDeclRefExpr(DeclRefExpr* expression) {
-    if (isa<TemplateParamObjectDecl>(expression->getDecl())) return true;  // what stands for a parameter
+  void on(DeclRefExpr* expression) {
+    if (isa<TemplateParamObjectDecl>(expression->getDecl())) return;  // what stands for a parameter
     propose_constant(expression, expression->getBeginLoc(), expression->getEndLoc());
     if (auto* function = dyn_cast<FunctionDecl>(expression->getDecl())) {
       if (const FunctionTemplateDecl* primary = function->getPrimaryTemplate())
@@ -76,9 +73,8 @@ class Binder : public RecursiveASTVisitor<Binder> {
     if (is_named(expression->getQualifier()) || lists_.becomes_plain(expression->getDecl()))
       drop_keyword(expression->getTemplateKeywordLoc(), witness_of(expression->getQualifier()));
     rename_namespace(expression->getQualifierLoc());
-    return true;
   }
-  bool VisitMemberExpr(MemberExpr* expression) {
+  void on(MemberExpr* expression) {
     propose_constant(expression, expression->getBeginLoc(), expression->getEndLoc());
     if (auto* function = dyn_cast<FunctionDecl>(expression->getMemberDecl())) {
       if (const FunctionTemplateDecl* primary = function->getPrimaryTemplate())
@@ -87,24 +83,21 @@ class Binder : public RecursiveASTVisitor<Binder> {
     if (!text_.stays_dependent(expression->getBase()->getType()) ||
         lists_.becomes_plain(expression->getMemberDecl()))
       drop_keyword(expression->getTemplateKeywordLoc(), "");
-    return true;
   }
-  bool VisitCXXMemberCallExpr(CXXMemberCallExpr* expression) {
+  void on(CXXMemberCallExpr* expression) {
     propose_constant(expression, expression->getBeginLoc(), expression->getEndLoc());
-    return true;
   }
 
   // ---- conditions
 
-  bool VisitIfStmt(IfStmt* statement) {
+  void on(IfStmt* statement) {
     const auto place = places_.of(statement->getIfLoc());
-    if (!place || statement->hasInitStorage() || statement->hasVarStorage()) return true;
+    if (!place || statement->hasInitStorage() || statement->hasVarStorage()) return;
     const std::optional<bool> value = conditions_.value_of(statement->getCond());
-    if (statement->isConstexpr() && statement->getCond()->isValueDependent()) return true;
+    if (statement->isConstexpr() && statement->getCond()->isValueDependent()) return;
     proposals_.propose(*place, 'i', value ? conditions_.prune(statement, *value) : std::vector<Edit>{});
-    return true;
   }
-  bool VisitBinaryOperator(BinaryOperator* operation) {
+  void on(BinaryOperator* operation) {
     if (operation->isLogicalOp()) {
       // Where instances disagree about the whole, they may agree about a side.
       if (const auto place = places_.of(operation->getOperatorLoc())) {
@@ -119,38 +112,35 @@ class Binder : public RecursiveASTVisitor<Binder> {
         edits.push_back(replaced(operation->getSourceRange(), *text_.value_of(operation)));
       proposals_.propose(*place, 'a', edits);
     }
-    return true;
   }
-  bool VisitConditionalOperator(ConditionalOperator* operation) {
+  void on(ConditionalOperator* operation) {
     const auto place = places_.of(operation->getQuestionLoc());
-    if (!place) return true;
+    if (!place) return;
     if (const auto edits = conditions_.choose(operation)) proposals_.propose(*place, '?', *edits);
-    return true;
   }
-  bool VisitParenExpr(ParenExpr* expression) {
+  void on(ParenExpr* expression) {
     const auto open = places_.of(expression->getLParen()), close = places_.of(expression->getRParen());
-    if (!open || !close) return true;
+    if (!open || !close) return;
     const std::vector<Edit> without = {{open->offset, open->offset + 1, ""},
                                        {close->offset, close->offset + 1, ""}};
     bool is_bare = false;
     std::string witness;  // around a choice they go where all instances keep the same side
     if (const auto* choice = dyn_cast<ConditionalOperator>(expression->getSubExpr())) {
-      if (choice->getCond()->isValueDependent()) return true;
+      if (choice->getCond()->isValueDependent()) return;
       const auto side = conditions_.value_of(choice->getCond());
       is_bare = side && conditions_.keeps_one_word(choice);
       witness = !side ? "" : *side ? "true" : "false";
     } else if (const auto* operation = dyn_cast<BinaryOperator>(expression->getSubExpr())) {
-      if (operation->isValueDependent()) return true;
+      if (operation->isValueDependent()) return;
       is_bare = operation->isLogicalOp() ? conditions_.loses_parentheses(expression, operation)
                                          : text_.folds(operation);
     } else {
-      return true;
+      return;
     }
     proposals_.propose(*open, '(', is_bare ? without : std::vector<Edit>{}, witness);
-    return true;
   }
   // It held when the template was parsed with its arguments.
-  bool VisitStaticAssertDecl(StaticAssertDecl* declaration) {
+  void on(StaticAssertDecl* declaration) {
     if (const auto place = places_.of(declaration->getLocation()); place && !of_entry(*place)) {
       const std::string& text = places_.scope().text(place->file);
       const std::size_t begin = comment_begin(text, place->offset);
@@ -158,18 +148,16 @@ class Binder : public RecursiveASTVisitor<Binder> {
           *place, 's',
           {{begin, next_line(text, statement_end(text, places_.behind(declaration->getEndLoc()))), ""}});
     }
-    return true;
   }
 
   // ---- types
 
-  bool VisitSubstTemplateTypeParmTypeLoc(SubstTemplateTypeParmTypeLoc location) {
+  void on(SubstTemplateTypeParmTypeLoc location) {
     const auto* parameter = location.getTypePtr()->getReplacedParameter();
-    if (!text_.bound(parameter)) return true;
+    if (!text_.bound(parameter)) return;
     propose_type(location.getNameLoc(), location.getNameLoc(), location.getType());
-    return true;
   }
-  bool VisitElaboratedTypeLoc(ElaboratedTypeLoc location) {
+  void on(ElaboratedTypeLoc location) {
     const auto* alias = location.getNamedTypeLoc().getAs<TypedefTypeLoc>().getTypePtr();
     const bool is_alias = alias && depends(alias->getDecl());
     if (is_alias) {
@@ -180,14 +168,12 @@ class Binder : public RecursiveASTVisitor<Binder> {
     if (location.getTypePtr()->getKeyword() == ElaboratedTypeKeyword::Typename &&
         is_named(location.getTypePtr()->getQualifier()))
       drop_keyword(location.getElaboratedKeywordLoc(), witness_of(location.getTypePtr()->getQualifier()));
-    return true;
   }
-  bool VisitTypedefTypeLoc(TypedefTypeLoc location) {
+  void on(TypedefTypeLoc location) {
     if (depends(location.getTypedefNameDecl()))
       propose_type(location.getNameLoc(), location.getNameLoc(), location.getType());
-    return true;
   }
-  bool VisitTemplateSpecializationTypeLoc(TemplateSpecializationTypeLoc location) {
+  void on(TemplateSpecializationTypeLoc location) {
     const TemplateDecl* named = location.getTypePtr()->getTemplateName().getAsTemplateDecl();
     drop_keyword(location.getTemplateKeywordLoc(), "");
     const TemplateParameterList* parameters = nullptr;
@@ -195,17 +181,26 @@ class Binder : public RecursiveASTVisitor<Binder> {
       parameters = written(record)->getTemplateParameters();
     if (auto* alias = dyn_cast_or_null<TypeAliasTemplateDecl>(named))
       parameters = written(alias)->getTemplateParameters();
-    if (!parameters) return true;
+    if (!parameters) return;
     std::vector<SourceRange> arguments;
     for (unsigned i = 0; i < location.getNumArgs(); ++i)
       arguments.push_back(location.getArgLoc(i).getSourceRange());
     // Parameters that stay may have defaults.
     lists_.drop_bound(parameters, location.getLAngleLoc(), location.getRAngleLoc(), arguments,
                       lists_.are_bound(parameters) ? "" : "<>");
-    return true;
   }
 
  private:
+  void see(Decl* declaration) override { look<StaticAssertDecl>(*this, declaration); }
+  void see(Stmt* statement) override {
+    look<SubstNonTypeTemplateParmExpr, DeclRefExpr, MemberExpr, CXXMemberCallExpr, IfStmt, BinaryOperator,
+         ConditionalOperator, ParenExpr>(*this, statement);
+  }
+  void see(TypeLoc type) override {
+    look<SubstTemplateTypeParmTypeLoc, ElaboratedTypeLoc, TypedefTypeLoc, TemplateSpecializationTypeLoc>(
+        *this, type);
+  }
+
   // ---- what is written in the text
 
   bool of_entry(const Place& place) const { return places_.scope().is_entry(place.file); }

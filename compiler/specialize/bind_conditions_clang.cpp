@@ -1,6 +1,5 @@
 #include "specialize/bind_conditions.h"
-
-#include <clang/AST/RecursiveASTVisitor.h>
+#include "specialize/visitor.h"
 
 namespace hydrac::specialize {
 
@@ -8,16 +7,18 @@ using namespace clang;  // NOLINT: these files speak Clang's language
 
 namespace {
 
-class IfStatements : public RecursiveASTVisitor<IfStatements> {
+class IfStatements : public Visitor {
  public:
   IfStatements(const Places& places, std::map<Place, const IfStmt*>& found)
       : places_(places), found_(found) {}
-  bool VisitIfStmt(IfStmt* statement) {
-    if (const auto place = places_.of(statement->getIfLoc())) found_[*place] = statement;
-    return true;
-  }
 
  private:
+  void see(Stmt* statement) override {
+    if (auto* found = dyn_cast<IfStmt>(statement)) {
+      if (const auto place = places_.of(found->getIfLoc())) found_[*place] = found;
+    }
+  }
+
   const Places& places_;
   std::map<Place, const IfStmt*>& found_;
 };
@@ -25,7 +26,7 @@ class IfStatements : public RecursiveASTVisitor<IfStatements> {
 }  // namespace
 
 void Conditions::enter(const Stmt* body) {
-  IfStatements(places_, written_).TraverseStmt(const_cast<Stmt*>(body));
+  IfStatements(places_, written_).walk(const_cast<Stmt*>(body));
   const auto begin = places_.of_use(body->getBeginLoc());
   body_begin_ = begin ? begin->offset : 0;
   body_end_ = places_.behind(body->getEndLoc());

@@ -1,10 +1,10 @@
 #include <clang/AST/ASTLambda.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Lex/Lexer.h>
 #include <llvm/ADT/StringExtras.h>
 
 #include "specialize/edits.h"
 #include "specialize/instances.h"
+#include "specialize/visitor.h"
 
 namespace hydrac::specialize {
 
@@ -143,7 +143,7 @@ const Expr* as_written(const Expr* expression) {
 namespace {
 
 // Visits the bodies, initializers and types of everything that it finds, as instantiated.
-class Reacher : public RecursiveASTVisitor<Reacher> {
+class Reacher : public Visitor {
  public:
   Reacher(const Places& places, Bindings& bindings, int entry, const std::set<Place>& ignored)
       : places_(places), bindings_(bindings), entry_(entry), ignored_(ignored) {}
@@ -156,16 +156,12 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
     if (auto* variable = dyn_cast<VarDecl>(decl)) return reach_variable(variable);
     if (!isa<TypedefNameDecl, EnumDecl, TypeAliasTemplateDecl>(decl)) return;
     if (auto* record = dyn_cast<CXXRecordDecl>(decl->getDeclContext())) reach_record(record);
-    if (add(decl)) TraverseDecl(decl);
+    if (add(decl)) walk(decl);
   }
 
   Instances take() { return std::move(instances_); }
 
-  bool TraverseVarDecl(VarDecl* variable) {
-    const auto place = ignored_.empty() ? std::nullopt : places_.of(variable->getLocation());
-    return (place && ignored_.contains(*place)) || RecursiveASTVisitor::TraverseVarDecl(variable);
-  }
-  bool VisitDeclRefExpr(DeclRefExpr* expression) {
+  void on(DeclRefExpr* expression) {
     const auto place = places_.of(expression->getLocation());
     const FunctionDecl* function = expression->getDecl()->getAsFunction();
     if (place && places_.scope().is_entry(place->file) && function && function->getPrimaryTemplate()) {
@@ -173,53 +169,48 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
         instances_.called.insert(*called);
     }
     reach(expression->getDecl());
-    return true;
   }
-  bool VisitMemberExpr(MemberExpr* expression) {
+  void on(MemberExpr* expression) {
     ValueDecl* member = expression->getMemberDecl();
     if (isa<FunctionDecl, VarDecl>(member)) reach(member);
     reach_type(expression->getBase()->getType());
-    return true;
   }
-  bool VisitCXXConstructExpr(CXXConstructExpr* expression) {
+  void on(CXXConstructExpr* expression) {
     reach(expression->getConstructor());
     reach_type(expression->getType());
-    return true;
   }
-  bool VisitValueDecl(ValueDecl* declaration) {
-    reach_type(declaration->getType());
-    return true;
-  }
-  bool VisitExpr(Expr* expression) {
+  void on(ValueDecl* declaration) { reach_type(declaration->getType()); }
+  void on(Expr* expression) {
     if (isa<CallExpr, InitListExpr, CastExpr>(expression)) reach_type(expression->getType());
-    return true;
   }
-  bool VisitTypedefTypeLoc(TypedefTypeLoc location) {
-    reach(location.getTypedefNameDecl());
-    return true;
-  }
-  bool VisitRecordTypeLoc(RecordTypeLoc location) {
-    reach(location.getDecl());
-    return true;
-  }
-  bool VisitEnumTypeLoc(EnumTypeLoc location) {
-    reach(location.getDecl());
-    return true;
-  }
-  bool VisitTemplateSpecializationTypeLoc(TemplateSpecializationTypeLoc location) {
+  void on(TypedefTypeLoc location) { reach(location.getTypedefNameDecl()); }
+  void on(RecordTypeLoc location) { reach(location.getDecl()); }
+  void on(EnumTypeLoc location) { reach(location.getDecl()); }
+  void on(TemplateSpecializationTypeLoc location) {
     const TemplateSpecializationType* type = location.getTypePtr();
     if (type->isTypeAlias()) {
       auto* alias = cast<TypeAliasTemplateDecl>(type->getTemplateName().getAsTemplateDecl());
       const TypeAliasTemplateDecl* pattern = written(alias);
-      if (!type->isDependentType()) see(pattern->getTemplateParameters(), type->template_arguments());
+      if (!type->isDependentType()) bind(pattern->getTemplateParameters(), type->template_arguments());
       reach(const_cast<TypeAliasTemplateDecl*>(alias));
       reach_aliases(type->getAliasedType());
     }
     reach_type(QualType(type, 0));
-    return true;
   }
 
  private:
+  void see(Decl* declaration) override { look<ValueDecl>(*this, declaration); }
+  void see(Stmt* statement) override {
+    look<Expr, DeclRefExpr, MemberExpr, CXXConstructExpr>(*this, statement);
+  }
+  void see(TypeLoc type) override {
+    look<TypedefTypeLoc, RecordTypeLoc, EnumTypeLoc, TemplateSpecializationTypeLoc>(*this, type);
+  }
+  bool enters(VarDecl* variable) override {
+    const auto place = ignored_.empty() ? std::nullopt : places_.of(variable->getLocation());
+    return !place || !ignored_.contains(*place);
+  }
+
   bool add(Decl* decl) {
     if (!places_.contains(decl)) {
       instances_.outside.insert(places_.ast().path_of(decl->getLocation()));
@@ -243,12 +234,12 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
     if (const FunctionTemplateDecl* primary = function->getPrimaryTemplate()) {
       const bool is_lambda = isLambdaCallOperator(function);
       if (!is_lambda && places_.contains(primary) && function->getTemplateSpecializationArgs())
-        see(written(primary)->getTemplateParameters(), function->getTemplateSpecializationArgs()->asArray());
+        bind(written(primary)->getTemplateParameters(), function->getTemplateSpecializationArgs()->asArray());
     }
     if (auto* method = dyn_cast<CXXMethodDecl>(function)) {
       if (!method->getParent()->isLambda()) reach_record(method->getParent());
     }
-    if (add(function)) TraverseDecl(function);
+    if (add(function)) walk(function);
   }
 
   void reach_record(CXXRecordDecl* record) {
@@ -256,13 +247,13 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
     if (CXXRecordDecl* definition = record->getDefinition()) record = definition;
     if (!add(record)) return;
     if (auto* specialization = dyn_cast<ClassTemplateSpecializationDecl>(record)) {
-      see(written(specialization->getSpecializedTemplate())->getTemplateParameters(),
-          specialization->getTemplateArgs().asArray());
+      bind(written(specialization->getSpecializedTemplate())->getTemplateParameters(),
+           specialization->getTemplateArgs().asArray());
     }
     if (auto* outer = dyn_cast<CXXRecordDecl>(record->getDeclContext())) reach_record(outer);
     if (!record->isCompleteDefinition()) return;
     for (const CXXBaseSpecifier& base : record->bases()) reach_type(base.getType());
-    for (FieldDecl* field : record->fields()) TraverseDecl(field);
+    for (FieldDecl* field : record->fields()) walk(field);
   }
 
   void reach_variable(VarDecl* variable) {
@@ -273,12 +264,12 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
     if (VarDecl* definition = variable->getDefinition()) variable = definition;
     if (auto* specialization = dyn_cast<VarTemplateSpecializationDecl>(variable)) {
       if (places_.contains(variable))
-        see(written(specialization->getSpecializedTemplate())->getTemplateParameters(),
-            specialization->getTemplateArgs().asArray());
+        bind(written(specialization->getSpecializedTemplate())->getTemplateParameters(),
+             specialization->getTemplateArgs().asArray());
     }
     if (!add(variable)) return;
-    TraverseDecl(variable);
-    if (isa<VarTemplateSpecializationDecl>(variable)) TraverseStmt(variable->getInit());
+    walk(variable);
+    if (isa<VarTemplateSpecializationDecl>(variable)) walk(variable->getInit());
   }
 
   // What an alias stands for may go through others.
@@ -300,7 +291,7 @@ class Reacher : public RecursiveASTVisitor<Reacher> {
     if (const auto* enumeration = type->getAs<EnumType>()) reach(enumeration->getDecl());
   }
 
-  void see(const TemplateParameterList* parameters, llvm::ArrayRef<TemplateArgument> arguments) {
+  void bind(const TemplateParameterList* parameters, llvm::ArrayRef<TemplateArgument> arguments) {
     for (unsigned i = 0; i < parameters->size(); ++i) {
       const auto place = places_.of(parameters->getParam(i)->getLocation());
       if (!place) continue;

@@ -1,9 +1,9 @@
-#include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Lex/Lexer.h>
 
 #include "specialize/declarators.h"
 #include "specialize/edits.h"
 #include "specialize/unused.h"
+#include "specialize/visitor.h"
 
 namespace hydrac::specialize {
 
@@ -29,7 +29,7 @@ bool is_pure(const Stmt* statement) {
 
 namespace {
 
-class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
+class UnusedFinder : public Visitor {
  public:
   UnusedFinder(const Places& places, const Instances& used, AllUnused& unused, std::set<Place>& unused_locals)
       : places_(places),
@@ -55,13 +55,13 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
       }
       if (isa<LinkageSpecDecl>(decl)) {
         if (is_used_linkage(cast<LinkageSpecDecl>(decl))) all = false;
-        TraverseDecl(decl);
+        walk(decl);
         continue;
       }
       if (is_used(decl)) {
         all = false;
         if (const auto* record = record_of(decl)) find_members(record);
-        TraverseDecl(decl);
+        walk(decl);
       } else {
         drop_declaration(decl, together);
       }
@@ -70,7 +70,7 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
   }
 
   // Calls of functions that do nothing, such as what one matmul policy needs and another does not.
-  bool VisitCompoundStmt(CompoundStmt* block) {
+  void on(CompoundStmt* block) {
     for (const Stmt* statement : block->body()) {
       const auto* call = dyn_cast<CallExpr>(statement);
       const FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
@@ -84,9 +84,8 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
       const std::size_t end = next_line(text_, statement_end(text_, places_.behind(call->getEndLoc())));
       note(line_begin(text_, begin->offset), end, "");
     }
-    return true;
   }
-  bool VisitDeclStmt(DeclStmt* statement) {
+  void on(DeclStmt* statement) {
     for (const Decl* decl : statement->decls()) {
       const auto place = places_.of(decl->getLocation());
       if (place && isa<VarDecl>(decl) && may_go(decl) && !is_used(decl)) unused_locals_.insert(*place);
@@ -97,15 +96,16 @@ class UnusedFinder : public RecursiveASTVisitor<UnusedFinder> {
       std::vector<const VarDecl*> variables;
       for (const Decl* decl : statement->decls()) {
         const auto* variable = dyn_cast<VarDecl>(decl);
-        if (!variable || !places_.of(variable->getLocation())) return true;
+        if (!variable || !places_.of(variable->getLocation())) return;
         variables.push_back(variable);
       }
       thin(variables, [&](const VarDecl* variable) { return may_go(variable) && !is_used(variable); });
     }
-    return true;
   }
 
  private:
+  void see(Stmt* statement) override { look<CompoundStmt, DeclStmt>(*this, statement); }
+
   bool is_used(const Decl* decl) const {
     const auto place = places_.of_use(decl->getLocation());
     if (!place || used_.patterns.contains(*place)) return true;

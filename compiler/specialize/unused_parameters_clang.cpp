@@ -1,7 +1,6 @@
-#include <clang/AST/RecursiveASTVisitor.h>
-
 #include "specialize/constants.h"
 #include "specialize/unused.h"
+#include "specialize/visitor.h"
 
 namespace hydrac::specialize {
 
@@ -13,49 +12,42 @@ struct Range {
   std::size_t begin = 0, end = 0;
 };
 
-class ParameterFinder : public RecursiveASTVisitor<ParameterFinder> {
+class ParameterFinder : public Visitor {
  public:
   ParameterFinder(const Places& places, const std::set<std::string>& roots, AllUnused& unused)
       : places_(places), text_(places.scope().text(0)), roots_(roots), unused_(unused) {}
 
   void run() {
-    TraverseAST(places_.ast().context());
+    walk(places_.ast().context());
     for (const auto& [place, function] : functions_) consider(place, function);
   }
 
-  bool VisitFunctionDecl(FunctionDecl* function) {
+  void on(FunctionDecl* function) {
     const auto place = places_.of(function->getLocation());
     if (place && may_change(function)) functions_[*place] = function;
-    return true;
   }
-  bool VisitCallExpr(CallExpr* call) {
+  void on(CallExpr* call) {
     const FunctionDecl* callee = call->getDirectCallee();
     if (const auto place = callee ? written_place(callee) : std::nullopt) calls_[*place].push_back(call);
-    return true;
   }
-  bool VisitDeclRefExpr(DeclRefExpr* expression) {
-    count(expression->getDecl());
-    return true;
-  }
-  bool VisitMemberExpr(MemberExpr* expression) {
-    count(expression->getMemberDecl());
-    return true;
-  }
+  void on(DeclRefExpr* expression) { count(expression->getDecl()); }
+  void on(MemberExpr* expression) { count(expression->getMemberDecl()); }
   // Calls in templates that will be known when these are instantiated.
-  bool VisitOverloadExpr(OverloadExpr* expression) {
-    unresolved_.insert(expression->getName().getAsString());
-    return true;
-  }
-  bool VisitCXXDependentScopeMemberExpr(CXXDependentScopeMemberExpr* expression) {
+  void on(OverloadExpr* expression) { unresolved_.insert(expression->getName().getAsString()); }
+  void on(CXXDependentScopeMemberExpr* expression) {
     unresolved_.insert(expression->getMember().getAsString());
-    return true;
   }
-  bool VisitDependentScopeDeclRefExpr(DependentScopeDeclRefExpr* expression) {
+  void on(DependentScopeDeclRefExpr* expression) {
     unresolved_.insert(expression->getDeclName().getAsString());
-    return true;
   }
 
  private:
+  void see(Decl* declaration) override { look<FunctionDecl>(*this, declaration); }
+  void see(Stmt* statement) override {
+    look<CallExpr, DeclRefExpr, MemberExpr, OverloadExpr, CXXDependentScopeMemberExpr,
+         DependentScopeDeclRefExpr>(*this, statement);
+  }
+
   std::optional<Place> written_place(const FunctionDecl* function) const {
     return places_.of(pattern_of(function)->getLocation());
   }

@@ -99,6 +99,13 @@ TEST_F(Cache, NoCompilerIsNeededWhereEveryKernelIsCached) {
   }
 }
 
+// ccache hashes the words -march=native, not the processor: what another machine left in it may not run on this one.
+TEST_F(Cache, KernelsAreCompiledPastCcache) {
+  const std::string past = compiler("[ \"$CCACHE_DISABLE\" = 1 ] || exit 1\nexec g++ \"$@\"");
+  const Outcome outcome = compiled_by(past);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 TEST_F(Cache, FoldersOfBuildsThatWereKilledAreRemoved) {
   fs::create_directories(place_ / "cache/build-killed/templates");
   fs::create_directory(place_ / "cache/build-running");
