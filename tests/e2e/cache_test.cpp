@@ -99,7 +99,8 @@ TEST_F(Cache, NoCompilerIsNeededWhereEveryKernelIsCached) {
   }
 }
 
-// ccache hashes the words -march=native, not the processor: what another machine left in it may not run on this one.
+// ccache hashes the words -march=native, not the processor: what another machine left in it may not run on
+// this one.
 TEST_F(Cache, KernelsAreCompiledPastCcache) {
   const std::string past = compiler("[ \"$CCACHE_DISABLE\" = 1 ] || exit 1\nexec g++ \"$@\"");
   const Outcome outcome = compiled_by(past);

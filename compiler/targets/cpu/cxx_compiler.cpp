@@ -59,7 +59,8 @@ Ended compile(const CxxCompiler& compiler, const fs::path& source, const std::ve
   std::vector<std::string> arguments(kFlags.begin(), kFlags.end());
   for (const fs::path& include : includes) arguments.push_back("-I" + include.string());
   arguments.insert(arguments.end(), {source.string(), "-o", library.string()});
-  // Past ccache, which takes one machine's -march=native for another's; what is compiled here is cached by hydrac.
+  // Past ccache, which takes one machine's -march=native for another's; what is compiled here is cached by
+  // hydrac.
   std::vector<std::string> command = {"env", "CCACHE_DISABLE=1"};
   command.insert(command.end(), compiler.command.begin(), compiler.command.end());
   return run_with(command, arguments);
