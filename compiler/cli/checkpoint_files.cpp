@@ -178,6 +178,7 @@ std::string config_json(const spec::Spec& spec) {
   else {
     // No Hugging Face architecture says this model; the spec's own keys do.
     config = Json::parse(spec::to_json(spec))["model"];
+    config.erase("weights");  // those of the checkpoint are others
     config["model_type"] = "hydrac";
   }
   if (architecture != "hydrac") name_no_special_tokens(config);

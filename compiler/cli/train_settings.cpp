@@ -15,6 +15,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   runtime::TrainOptions options;
   const spec::Train& t = spec.train;
   options.run_dir = spec.output.dir;
+  if (spec::begins_with_weights(spec)) options.weights = spec.model.weights;
   options.max_steps = t.max_steps;
   options.gradient_accumulation_steps = t.gradient_accumulation_steps;
   options.eval_steps = t.eval_steps;

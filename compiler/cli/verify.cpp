@@ -45,7 +45,7 @@ Computed compute(const spec::Spec& spec, const verify::Batches& batches,
   Computed computed;
   {
     const BuiltProgram built = build_program(spec);
-    built.program->steps().initialize();
+    verify::initialize(*built.program);
     verify::write_verify_job(job_dir, *built.program, batches);
     computed.training = verify::train(*built.program, batches);
     if (!built.machine) return computed;

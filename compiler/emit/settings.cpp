@@ -72,6 +72,7 @@ void print_train(Writer& out, const runtime::TrainOptions& t) {
   out.line("TrainOptions& train = settings.train;");
   Assignments set(out, "train");
   set.text("run_dir", t.run_dir.generic_string());
+  set.text("weights", t.weights.generic_string());
   set.integer("max_steps", t.max_steps, start.max_steps);
   set.integer("gradient_accumulation_steps", t.gradient_accumulation_steps,
               start.gradient_accumulation_steps);

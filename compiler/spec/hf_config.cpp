@@ -371,7 +371,8 @@ void ConfigReader::mistral() {
 void ConfigReader::own() {
   for (const Entry& entry : config_.entries) {
     known_.insert(entry.key);
-    if (entry.key != "model_type" && entry.key != "from") set(entry.key, entry.where, entry.value);
+    if (entry.key != "model_type" && entry.key != "from" && entry.key != "weights")
+      set(entry.key, entry.where, entry.value);
   }
 }
 

@@ -74,17 +74,53 @@ bool apply_extends(Node& tree, std::vector<std::string> chain, diag::Diagnostics
   return true;
 }
 
+// Makes weights and tokenizer of the model's folder those of the spec, where it does not name others.
+void apply_model_folder(Node& tree, const fs::path& folder, const Node& from,
+                        diag::Diagnostics& diagnostics) {
+  std::error_code ignored;
+  const auto holds = [&](const char* name) { return fs::exists(folder / name, ignored); };
+  const auto scalar = [&](const fs::path& path) {
+    return Node{.kind = Node::Kind::scalar, .where = from.where, .text = path.string(), .quoted = true};
+  };
+  Node& model = tree.find("model")->value;
+  const bool loads = model.find("weights") == nullptr;
+  if (loads) {
+    if (!holds("model.safetensors") && !holds("model.safetensors.index.json"))
+      diagnostics.report(
+          Kind::weights_missing, from.where,
+          fmt::format("{} has neither model.safetensors nor model.safetensors.index.json",
+                      diag::printable(folder.string())),
+          "model.weights: none begins with random weights; other formats become safetensors by transformers' "
+          "save_pretrained");
+    model.set({"weights", from.where, scalar(folder)});
+  }
+  Entry* data = tree.find("data");
+  if (data == nullptr || data->value.kind != Node::Kind::map || data->value.find("tokenizer") != nullptr)
+    return;
+  if (holds("tokenizer.json"))
+    data->value.set({"tokenizer", from.where, scalar(folder / "tokenizer.json")});
+  else if (loads)
+    diagnostics.report(Kind::tokenizer_missing, from.where,
+                       fmt::format("{} has no tokenizer.json, and its weights know the ids of one",
+                                   diag::printable(folder.string())),
+                       "write data.tokenizer");
+}
+
 // Puts what `model.from` says under the keys that the spec writes itself.
 bool apply_model_from(Node& tree, diag::Diagnostics& diagnostics) {
   Entry* model = tree.find("model");
   if (model == nullptr || model->value.kind != Node::Kind::map) return true;
   const std::optional<Node> from = take_text(model->value, "from");
   if (!from) return true;
-  std::optional<Node> config =
-      read_hf_config(path_from(from->where, from->text), from->where, model->value, diagnostics);
+  const fs::path path = path_from(from->where, from->text);
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(path, ignored);
+  std::optional<Node> config = read_hf_config(is_folder ? (path / "config.json").string() : path.string(),
+                                              from->where, model->value, diagnostics);
   if (!config) return false;
   overlay(*config, std::move(model->value));
   model->value = std::move(*config);
+  if (is_folder) apply_model_folder(tree, path.lexically_normal(), *from, diagnostics);
   return true;
 }
 

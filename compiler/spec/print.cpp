@@ -21,6 +21,7 @@ using Json = nlohmann::ordered_json;
 // Applied already, so that what they brought in is printed instead; or not known before the data is.
 bool is_left_out(const KeyRow& row, const Spec& spec) {
   if (row.path == "extends" || row.path == "model.from") return true;
+  if (row.path == "model.weights") return !begins_with_weights(spec);
   // A program is the same whatever the tuner may try.
   if (row.section == "tune") return spec.tune == Tune{};
   if (row.path == "train.epochs") return !waits_for_data(spec);

@@ -60,6 +60,7 @@ class Resolver {
 
 void Resolver::model() {
   auto& m = spec_.model;
+  derive("model.weights", m.weights, {}, [] { return "none"; });
   const auto& data = spec_.data;
   const auto layernorm = [&] { return m.norm == Norm::layernorm; };
   derive("model.num_features", m.num_features, {"data.features", "model.input"},
@@ -96,6 +97,7 @@ bool is_json(const std::string& pattern) {
 
 void Resolver::data() {
   auto& data = spec_.data;
+  derive("data.tokenizer", data.tokenizer, {}, [] { return "byte"; });
   derive("data.document_mask", data.document_mask,
          {"data.path", "data.format", "data.tokenizer", "model.input", "model.attention_kind"}, [&] {
            return spec_.model.input == Input::tokens && data.format == DataFormat::auto_ &&

@@ -63,6 +63,11 @@ inline bool waits_for_plan(const SpecKeys& spec) {
   return spec.train.micro_batch_size.automatic();
 }
 
+// Whether training begins with weights from files.
+inline bool begins_with_weights(const SpecKeys& spec) {
+  return !spec.model.weights.empty() && spec.model.weights != "none";
+}
+
 inline bool computes_in_32_bits(Precision precision) {
   return precision == Precision::fp32 || precision == Precision::tf32;
 }

@@ -19,6 +19,7 @@ class Overrides {
     if (before != after) list_.push_back(fmt::format("{}={}", key, after));
   }
   void shrink(const char* key, int64_t value, int64_t most) { set(key, value, std::min(value, most)); }
+  void add(std::string override) { list_.push_back(std::move(override)); }
   std::vector<std::string> take() { return std::move(list_); }
 
  private:
@@ -88,6 +89,8 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   const spec::Model& m = spec.model;
   const spec::Train& t = spec.train;
   Overrides overrides;
+  if (spec::begins_with_weights(spec))
+    overrides.add("model.weights=none");  // which a smaller model has no place for
   overrides.shrink("model.num_hidden_layers", m.num_hidden_layers, kLayers);
   // So that there are layers of both kinds, and tokens that the window hides.
   overrides.shrink("model.sliding_window_pattern", m.sliding_window_pattern, kLayers);

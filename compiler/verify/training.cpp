@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/error.h"
+#include "runtime/train/initial_weights.h"
 
 namespace hydrac::verify {
 
@@ -46,8 +47,14 @@ runtime::StepResult take_step(runtime::StepProgram& program, const std::vector<r
   }
 }
 
-Training train(targets::Executable& program, const Batches& batches) {
+void initialize(targets::Executable& program) {
   program.steps().initialize();
+  const spec::Spec& spec = program.compiled().spec;
+  if (spec::begins_with_weights(spec)) runtime::WeightFiles(spec.model.weights).fill(program.steps());
+}
+
+Training train(targets::Executable& program, const Batches& batches) {
+  initialize(program);
   Training training;
   for (const auto& step : batches) {
     const bool is_first = training.steps.empty();

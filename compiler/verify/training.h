@@ -27,6 +27,9 @@ runtime::StepResult take_step(
     runtime::StepProgram& program, const std::vector<runtime::Batch>& micro_batches,
     const std::function<void()>& before_update = [] {});
 
+// The starting values that a run of the program's spec has, from files where it names some. InputError.
+void initialize(targets::Executable& program);
+
 // Sets the program to its starting values and takes a step for each of the batches' steps.
 Training train(targets::Executable& program, const Batches& batches);
 

@@ -18,11 +18,6 @@ namespace {
 
 constexpr int64_t kPieceElements = int64_t{1} << 16;
 
-bool is_float(SafetensorsDtype dtype) {
-  return dtype == SafetensorsDtype::f32 || dtype == SafetensorsDtype::f64 ||
-         dtype == SafetensorsDtype::bf16 || dtype == SafetensorsDtype::f16;
-}
-
 template <typename Stored, typename Convert>
 void encode_as(std::span<const float> values, std::byte* out, Convert convert) {
   for (const float value : values) {
@@ -84,6 +79,11 @@ const TensorEntry& entry_of_shape(const SafetensorsReader& file, const std::stri
 
 }  // namespace
 
+bool is_float(SafetensorsDtype dtype) {
+  return dtype == SafetensorsDtype::f32 || dtype == SafetensorsDtype::f64 ||
+         dtype == SafetensorsDtype::bf16 || dtype == SafetensorsDtype::f16;
+}
+
 void encode_floats(std::span<const float> values, SafetensorsDtype dtype, std::byte* out) {
   switch (dtype) {
     case SafetensorsDtype::bf16:
@@ -123,15 +123,14 @@ void read_tensor(const SafetensorsReader& file, const TensorTarget& target) {
   if (count > 0) decode(bytes.data(), entry.dtype, std::span(target.data, count));
 }
 
-void read_raw_tensor(const SafetensorsReader& file, const std::string& name, SafetensorsDtype dtype,
-                     const std::vector<int64_t>& shape, void* data) {
+std::span<const std::byte> raw_tensor(const SafetensorsReader& file, const std::string& name,
+                                      SafetensorsDtype dtype, const std::vector<int64_t>& shape) {
   const TensorEntry& entry = entry_of_shape(file, name, shape);
   if (entry.dtype != dtype) {
     throw InputError(fmt::format("{}: tensor {} is {}, not {}", file.label(), in_quotes(name),
                                  dtype_name(entry.dtype), dtype_name(dtype)));
   }
-  const std::span<const std::byte> bytes = file.bytes(entry);
-  if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
+  return file.bytes(entry);
 }
 
 }  // namespace hydrac::runtime

@@ -21,6 +21,9 @@ struct TensorTarget {
   bool transpose = false;
 };
 
+// Whether it is one of the four that read_tensor() reads.
+bool is_float(SafetensorsDtype dtype);
+
 // `values` in the format `dtype` (f32, f64, bf16 or f16; round to nearest even): so many elements from `out`
 // on.
 void encode_floats(std::span<const float> values, SafetensorsDtype dtype, std::byte* out);
@@ -34,8 +37,9 @@ TensorToWrite raw_tensor_to_write(std::string name, SafetensorsDtype dtype, std:
 // another shape, or is no floating-point tensor.
 void read_tensor(const SafetensorsReader& file, const TensorTarget& target);
 
-// Copies the tensor's bytes to `data`. InputError unless dtype and shape are exactly these.
-void read_raw_tensor(const SafetensorsReader& file, const std::string& name, SafetensorsDtype dtype,
-                     const std::vector<int64_t>& shape, void* data);
+// The tensor's bytes in the file, not necessarily aligned. InputError unless dtype and shape are exactly
+// these.
+std::span<const std::byte> raw_tensor(const SafetensorsReader& file, const std::string& name,
+                                      SafetensorsDtype dtype, const std::vector<int64_t>& shape);
 
 }  // namespace hydrac::runtime

@@ -21,10 +21,6 @@ namespace {
 
 using Buffer = std::vector<std::byte>;
 
-bool is_float(SafetensorsDtype dtype) {
-  return dtype == SafetensorsDtype::f32 || dtype == SafetensorsDtype::bf16 || dtype == SafetensorsDtype::f16;
-}
-
 // [rows, columns] elements of any type as [columns, rows].
 Buffer transposed(std::span<const std::byte> from, int64_t rows, int64_t columns, SafetensorsDtype dtype) {
   const auto size = static_cast<size_t>(dtype_bytes(dtype));
@@ -63,12 +59,6 @@ TensorToWrite zeros_to_write(const ZeroTensor& tensor, SafetensorsDtype dtype) {
   return entry;
 }
 
-// A tensor that is only ever added, and is 0.
-bool adds_nothing(const SafetensorsReader& file, const TensorEntry& tensor) {
-  const bool is_added = tensor.name.ends_with(".bias") || tensor.name.ends_with(".wpe.weight");
-  return is_added && std::ranges::all_of(file.bytes(tensor), [](std::byte b) { return b == std::byte{0}; });
-}
-
 template <typename Stored, typename Widen>
 bool all_finite_as(std::span<const std::byte> data, Widen widen) {
   for (size_t at = 0; at < data.size(); at += sizeof(Stored)) {
@@ -80,6 +70,11 @@ bool all_finite_as(std::span<const std::byte> data, Widen widen) {
 }
 
 }  // namespace
+
+bool adds_nothing(const SafetensorsReader& file, const TensorEntry& tensor) {
+  const bool is_added = tensor.name.ends_with(".bias") || tensor.name.ends_with("wpe.weight");
+  return is_added && std::ranges::all_of(file.bytes(tensor), [](std::byte b) { return b == std::byte{0}; });
+}
 
 bool all_finite(SafetensorsDtype dtype, std::span<const std::byte> data) {
   switch (dtype) {
@@ -128,22 +123,23 @@ void read_tensors(const std::filesystem::path& file, StepProgram& program,
     throw InputError(fmt::format("{}: the model has no tensor {}; the file belongs to another one",
                                  reader.label(), in_quotes(entry.name)));
   }
-  std::vector<float> floats;
-  Buffer buffer;
-  for (const NamedTensor& tensor : tensors) {
-    const auto bytes = static_cast<size_t>(tensor.bytes());
-    buffer.resize(bytes);
-    if (is_float(tensor.dtype) && reader.at(tensor.name).dtype != tensor.dtype) {
-      floats.resize(bytes / static_cast<size_t>(dtype_bytes(tensor.dtype)));
-      read_tensor(reader, {tensor.name, tensor.shape, floats.data(), tensor.transposed});
-      encode_floats(floats, tensor.dtype, buffer.data());
-      program.upload(tensor, buffer);
-      continue;
-    }
-    read_raw_tensor(reader, tensor.name, tensor.dtype, tensor.shape, buffer.data());
-    if (tensor.transposed) buffer = transposed(buffer, tensor.shape[0], tensor.shape[1], tensor.dtype);
-    program.upload(tensor, buffer);
+  for (const NamedTensor& tensor : tensors) upload_tensor(reader, reader.at(tensor.name), program, tensor);
+}
+
+void upload_tensor(const SafetensorsReader& file, const TensorEntry& entry, StepProgram& program,
+                   const NamedTensor& tensor) {
+  const auto bytes = static_cast<size_t>(tensor.bytes());
+  if (is_float(tensor.dtype) && entry.dtype != tensor.dtype) {
+    std::vector<float> floats(bytes / static_cast<size_t>(dtype_bytes(tensor.dtype)));
+    read_tensor(file, {entry.name, tensor.shape, floats.data(), tensor.transposed});
+    Buffer buffer(bytes);
+    encode_floats(floats, tensor.dtype, buffer.data());
+    return program.upload(tensor, buffer);
   }
+  const std::span<const std::byte> data = raw_tensor(file, entry.name, tensor.dtype, tensor.shape);
+  if (tensor.transposed)
+    return program.upload(tensor, transposed(data, tensor.shape[0], tensor.shape[1], tensor.dtype));
+  program.upload(tensor, data);
 }
 
 }  // namespace hydrac::runtime

@@ -31,6 +31,15 @@ void write_tensors(FileWriter& file, StepProgram& program, const std::vector<Nam
 void read_tensors(const std::filesystem::path& file, StepProgram& program,
                   const std::vector<NamedTensor>& tensors);
 
+// Copies `entry` of `file`, which has the shape of `tensor` (and is a floating-point tensor where that is
+// one), to the program, rounded to nearest even where it has another type. InputError where it cannot become
+// that.
+void upload_tensor(const SafetensorsReader& file, const TensorEntry& entry, StepProgram& program,
+                   const NamedTensor& tensor);
+
+// A tensor that is only ever added, and is 0.
+bool adds_nothing(const SafetensorsReader& file, const TensorEntry& tensor);
+
 // Whether `data`, elements of a floating-point type, holds no NaN and no infinity. Integers always pass.
 bool all_finite(SafetensorsDtype dtype, std::span<const std::byte> data);
 

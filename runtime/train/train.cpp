@@ -17,6 +17,7 @@
 #include "runtime/train/console.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluate.h"
+#include "runtime/train/initial_weights.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/save_schedule.h"
 #include "runtime/train/speed_meter.h"
@@ -168,6 +169,10 @@ void Trainer::begin() {
     restore_program(program_, checkpoint->dir, *position);
     source_->seek_samples(position->samples_seen);
     console_.message(fmt::format("continuing from {}", checkpoint->dir.string()));
+  } else if (!options_.weights.empty()) {
+    const WeightFiles weights(options_.weights);
+    weights.fill(program_);
+    console_.message(fmt::format("weights of {}", weights.description()));
   }
   pipeline_.emplace(program_, *source_, step_);
   open_logs();
@@ -392,6 +397,7 @@ TrainReport train(StepProgram& program, std::shared_ptr<const BatchLoader> loade
 RecordedChoices check_run(const TrainOptions& options) {
   if (!continues_run(options)) {
     check_new_run(options.run_dir);
+    if (!options.weights.empty()) WeightFiles{options.weights};  // throws where they are damaged
     return {};
   }
   const RunFolder folder = RunFolder::open(options.run_dir);

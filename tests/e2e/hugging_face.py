@@ -1,14 +1,16 @@
-"""Trains a tiny model of each kind that Hugging Face knows, loads its checkpoint with transformers, and compares.
+"""Trains a tiny model of each kind that Hugging Face knows, loads its checkpoint with transformers, and compares; and
+begins a run with a tiny random model of each kind that transformers saved.
 
 usage: hugging_face.py HYDRAC FOLDER TOKENIZER [CASE ...]
 
-FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
+A CASE is one of CASES or of PUBLISHED. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
 AutoModelForCausalLM the same logits behind every prompt (float32, to 1e-4), and the checkpoint's config.json, read as
 model.from, is the same model. Exit 1 where something differs, 77 where Python's packages are missing.
 """
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -68,6 +70,25 @@ CASES = {
 }
 
 
+SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "intermediate_size": 96, "max_position_embeddings": 64, "initializer_range": 0.2}
+LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 16}
+
+# Models that transformers makes and saves. name: (model_type, keys of its configuration, dtype, bytes of a file)
+PUBLISHED = {
+    "from-gpt2": ("gpt2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64, "initializer_range": 0.2},
+                  torch.float32, None),
+    "from-llama2": ("llama", SMALL, torch.float16, 100_000),
+    "from-llama3": ("llama", {**SMALL, "rope_theta": 500000.0, "rope_scaling": LLAMA3_ROPE, "tie_word_embeddings": True},
+                    torch.bfloat16, None),
+    "from-smollm": ("llama", {**SMALL, "tie_word_embeddings": True}, torch.bfloat16, None),
+    "from-mistral": ("mistral", {**SMALL, "sliding_window": 5}, torch.bfloat16, 100_000),
+    "from-qwen2": ("qwen2", {**SMALL, "tie_word_embeddings": True}, torch.bfloat16, None),
+    "from-qwen3": ("qwen3", {**SMALL, "head_dim": 24}, torch.bfloat16, None),
+}
+
+
 class Mismatch(Exception):
     pass
 
@@ -104,7 +125,7 @@ def spec_of(name, model, tokenizer):
 
 def greatest_difference(hydrac, name, checkpoint):
     tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
-    model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, torch_dtype=torch.float32).eval()
     greatest = 0.0
     for prompt in PROMPTS:
         ours = json.loads(hydrac("sample", f"runs/{name}", "--logits", "--prompt", prompt, "--threads", "1"))
@@ -152,6 +173,52 @@ def run_case(hydrac, name, tokenizer_json):
     print(f"{name}: {family}, ids are equal, logits differ by up to {greatest:.2g}", flush=True)
 
 
+def publish(folder, tokenizer_json, model_type, keys, dtype, file_bytes):
+    """A random model with biases and norms that are not those it would begin with."""
+    torch.manual_seed(7)
+    vocabulary = 1 + max(json.loads(pathlib.Path(tokenizer_json).read_text())["model"]["vocab"].values()) + 100
+    config = transformers.AutoConfig.for_model(model_type, vocab_size=vocabulary, **keys)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    model.to(dtype).save_pretrained(folder, safe_serialization=True, **({"max_shard_size": file_bytes} if file_bytes else {}))
+    is_sharded = (folder / "model.safetensors.index.json").exists()
+    require(is_sharded == (file_bytes is not None), f"{folder} is{'' if is_sharded else ' not'} in parts")
+    shutil.copy(tokenizer_json, folder / "tokenizer.json")
+
+
+def run_published(hydrac, name, tokenizer_json):
+    """One step without a learning rate leaves the weights as they are."""
+    if PUBLISHED[name][0] not in transformers.CONFIG_MAPPING:
+        print(f"{name}: skipped: this transformers has no {PUBLISHED[name][0]}", flush=True)
+        return
+    folder = pathlib.Path(hydrac.folder, name)
+    publish(folder, tokenizer_json, *PUBLISHED[name])
+    spec = {
+        "name": name, "target": "cpu", "model": {"from": name, "dropout": 0, "attention_dropout": 0},
+        "data": {"path": "corpus.txt", "val_fraction": 0},
+        "train": {"sequence_len": 48, "micro_batch_size": 2, "max_steps": 1, "optimizer": {"learning_rate": 0}},
+        "optimizations": {"threads": 1}, "sample": {"max_new_tokens": 0},
+    }
+    pathlib.Path(hydrac.folder, f"{name}.yaml").write_text(json.dumps(spec))
+    hydrac("run", "-q", f"{name}.yaml")
+    # The ids are those of hydrac's checkpoint; the weights are those that transformers saved.
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32).eval()
+    greatest = 0.0
+    for prompt in PROMPTS:
+        ours = json.loads(hydrac("sample", f"runs/{name}", "--logits", "--prompt", prompt, "--threads", "1"))
+        with torch.no_grad():
+            theirs = model(torch.tensor([ours["tokens"]])).logits[0, -1]
+        logits = torch.tensor(ours["logits"])
+        require(logits.shape == theirs.shape, f"{list(logits.shape)} logits, transformers has {list(theirs.shape)}")
+        require(logits.abs().max() > 0.5, "the logits are too small to tell models apart")
+        greatest = max(greatest, (logits - theirs).abs().max().item())
+    require(greatest <= TOLERANCE, f"logits differ by up to {greatest:.2g}")
+    print(f"{name}: {PUBLISHED[name][2]}, logits differ by up to {greatest:.2g}", flush=True)
+
+
 def main():
     program, folder, tokenizer_json, *names = sys.argv[1:]
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -160,9 +227,9 @@ def main():
     pathlib.Path(folder, "corpus.txt").write_text(TEXT)
     hydrac = Hydrac(program, folder)
     failed = 0
-    for name in names or CASES:
+    for name in names or [*CASES, *PUBLISHED]:
         try:
-            run_case(hydrac, name, tokenizer_json)
+            (run_published if name in PUBLISHED else run_case)(hydrac, name, tokenizer_json)
         except Mismatch as mismatch:
             failed += 1
             print(f"{name}: FAILED: {mismatch}", flush=True)

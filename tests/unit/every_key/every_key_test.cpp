@@ -60,6 +60,7 @@ const std::vector<Case> kCases = {
     {"target", "h100", Shows::program, kHopper, {"target=a100"}},
     {"extends", "below.yaml", Shows::program},
     {"model.from", "config.json"},
+    {"model.weights", "zeros.safetensors", Shows::run},
     {"model.input", "tokens", Shows::program, kSeries},
     {"model.num_features", "3", Shows::refusal, kSeries, {}, "labels-mismatch"},
     {"model.head", "classification", Shows::refusal, kSeries, {}, "missing-key"},

@@ -191,6 +191,13 @@ Bench::Bench() : before_(fs::current_path().string()) {
   std::string ids;
   for (uint64_t id = 0; id < 400; ++id) ids += {static_cast<char>(runtime::mix64(id) % 256), '\0'};
   spill("raw.bin", ids);
+  // Zeros for the parameters of FakeProgram.
+  const std::string header =
+      R"({"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"weight":{"dtype":"F32","shape":[4,3],"data_offsets":[8,56]}})";
+  std::string zeros(8 + header.size() + 56, '\0');
+  zeros[0] = static_cast<char>(header.size());
+  zeros.replace(8, header.size(), header);
+  spill("zeros.safetensors", zeros);
   spill("below.yaml", "train: {seed: 5}\n");
   spill("config.json",
         R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,

@@ -1,0 +1,172 @@
+#include "runtime/train/initial_weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "runtime/checkpoint/file_writer.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/quote.h"
+#include "runtime/checkpoint/tensor_io.h"
+#include "runtime/error.h"
+#include "runtime/json/json_fields.h"
+#include "runtime/json/json_input.h"
+#include "runtime/train/program_tensors.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kHead = "lm_head.weight";
+constexpr auto kEmbeddings =
+    std::to_array<std::string_view>({"model.embed_tokens.weight", "transformer.wte.weight"});
+constexpr auto kPrefixes = std::to_array<std::string_view>({"model.", "transformer."});
+
+// Buffers of transformers' modules that older versions saved: attention's mask, what it fills in, rope.
+bool is_constant(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".rotary_emb.inv_freq");
+}
+
+// A few of the problems of one kind, so that a wrong folder does not fill the screen.
+void append(std::string& text, std::string_view what, const std::vector<std::string>& problems) {
+  constexpr size_t kMost = 5;
+  if (problems.empty()) return;
+  text += fmt::format("\n  {}: ", what);
+  const std::vector<std::string> first(
+      problems.begin(), problems.begin() + static_cast<ptrdiff_t>(std::min(kMost, problems.size())));
+  text += fmt::format("{}", fmt::join(first, ", "));
+  if (problems.size() > kMost) text += fmt::format(" and {} more", problems.size() - kMost);
+}
+
+}  // namespace
+
+WeightFiles::WeightFiles(const fs::path& path) : label_(path.string()) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    add(path);
+    return;
+  }
+  const fs::path whole = path / "model.safetensors", index = path / "model.safetensors.index.json";
+  if (fs::exists(whole, ignored)) {
+    add(whole);
+  } else if (fs::exists(index, ignored)) {
+    add_index(path, index);
+  } else {
+    const bool pickled = fs::exists(path / "pytorch_model.bin", ignored) ||
+                         fs::exists(path / "pytorch_model.bin.index.json", ignored);
+    throw InputError(fmt::format(
+        "{}: there is neither model.safetensors nor model.safetensors.index.json{}", label_,
+        pickled ? "; pytorch_model.bin can run code as it is read: let transformers read and save it "
+                  "(save_pretrained)"
+                : ""));
+  }
+}
+
+void WeightFiles::add(const fs::path& file) {
+  files_.push_back(std::make_unique<SafetensorsReader>(file));
+  const SafetensorsReader& reader = *files_.back();
+  for (const TensorEntry& tensor : reader.tensors()) {
+    const auto [other, is_new] = tensors_.try_emplace(tensor.name, Found{&reader, &tensor});
+    if (!is_new)
+      throw InputError(fmt::format("{}: the tensor {} is in {} too", reader.label(), in_quotes(tensor.name),
+                                   other->second.file->label()));
+  }
+}
+
+void WeightFiles::add_index(const fs::path& folder, const fs::path& index) {
+  const std::string shown_as = index.string();
+  const nlohmann::json root = parse_json(read_file(index), shown_as);
+  if (!root.is_object()) throw InputError(fmt::format("{}: it is not a JSON object", shown_as));
+  const nlohmann::json& places =
+      json_container(root, "weight_map", nlohmann::json::value_t::object, shown_as);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : places.items()) {
+    // A name with a path in it would lead out of the folder.
+    if (!file.is_string() || !is_plain_name(file.get<std::string>()))
+      throw InputError(fmt::format("{}: the file of {} is no plain file name", shown_as, in_quotes(tensor)));
+    names.insert(file.get<std::string>());
+  }
+  if (names.empty()) throw InputError(fmt::format("{}: \"weight_map\" is empty", shown_as));
+  for (const std::string& name : names) add(folder / name);
+  for (const auto& [tensor, file] : places.items()) {
+    const auto found = tensors_.find(tensor);
+    if (found == tensors_.end() || found->second.file->label() != (folder / file.get<std::string>()).string())
+      throw InputError(
+          fmt::format("{}: {} has no tensor {}", shown_as, file.get<std::string>(), in_quotes(tensor)));
+  }
+}
+
+WeightFiles::Found WeightFiles::find(std::string_view name) const {
+  if (const auto found = tensors_.find(name); found != tensors_.end()) return found->second;
+  for (const std::string_view prefix : kPrefixes) {
+    if (!name.starts_with(prefix)) continue;
+    if (const auto found = tensors_.find(name.substr(prefix.size())); found != tensors_.end())
+      return found->second;
+  }
+  return {};
+}
+
+void WeightFiles::fill(StepProgram& program) const {
+  const std::vector<NamedTensor> parameters = program.parameters();
+  std::vector<std::string> missing, misfits, surplus;
+  std::set<const TensorEntry*> used;
+  for (const NamedTensor& parameter : parameters) {
+    const Found found = find(parameter.name);
+    if (found.tensor == nullptr) {
+      missing.push_back(in_quotes(parameter.name));
+      continue;
+    }
+    used.insert(found.tensor);
+    const TensorEntry& tensor = *found.tensor;
+    if (tensor.shape != parameter.shape)
+      misfits.push_back(fmt::format("{} is [{}] in the file and [{}] in the model", in_quotes(tensor.name),
+                                    fmt::join(tensor.shape, ", "), fmt::join(parameter.shape, ", ")));
+    else if (!is_float(tensor.dtype))
+      misfits.push_back(fmt::format("{} is {}, which is neither F32, F64, BF16 nor F16",
+                                    in_quotes(tensor.name), dtype_name(tensor.dtype)));
+  }
+  std::string hint;
+  if (std::ranges::find(missing, in_quotes(kHead)) != missing.end())
+    hint = "\nwith model.tie_word_embeddings: true, the head is the token embedding";
+  for (const auto& [name, found] : tensors_) {
+    if (used.contains(found.tensor) || is_constant(name) || adds_nothing(*found.file, *found.tensor))
+      continue;
+    if (name == kHead) {
+      const auto embedding = std::ranges::find_if(
+          kEmbeddings, [&](std::string_view wanted) { return used.contains(find(wanted).tensor); });
+      if (embedding != kEmbeddings.end()) {
+        const Found tied = find(*embedding);
+        if (std::ranges::equal(found.file->bytes(*found.tensor), tied.file->bytes(*tied.tensor))) continue;
+        hint = "\nthe head is not the token embedding in this file: model.tie_word_embeddings is false there";
+      }
+    }
+    surplus.push_back(in_quotes(name));
+  }
+  std::string problems;
+  append(problems, "missing", missing);
+  append(problems, "of another shape or type", misfits);
+  append(problems, "not of this model", surplus);
+  if (!problems.empty())
+    throw InputError(fmt::format("{}: these are not the weights of the model:{}{}", label_, problems, hint));
+  for (const NamedTensor& parameter : parameters) {
+    const Found found = find(parameter.name);
+    upload_tensor(*found.file, *found.tensor, program, parameter);
+  }
+}
+
+std::string WeightFiles::description() const {
+  std::set<std::string_view> types;
+  for (const auto& [name, found] : tensors_) types.insert(dtype_name(found.tensor->dtype));
+  return fmt::format("{}: {} tensors of {} in {} file{}", label_, tensors_.size(), fmt::join(types, ", "),
+                     files_.size(), files_.size() == 1 ? "" : "s");
+}
+
+}  // namespace hydrac::runtime

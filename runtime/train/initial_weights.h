@@ -1,0 +1,48 @@
+// The weights that a run begins with: those of a folder as Hugging Face publishes models, mapped into memory
+// and rounded to the program's type as they are copied.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+class WeightFiles {
+ public:
+  // `path`: a folder with model.safetensors, or with model.safetensors.index.json and the files that it
+  // names; or one safetensors file. Maps and checks all of them. InputError: unreadable, damaged, an index
+  // that does not fit its files, a tensor twice.
+  explicit WeightFiles(const std::filesystem::path& path);
+
+  // Fills all parameters of `program`. Names may lack the base model's prefix, as those of GPT-2's published
+  // files do. A head that the program ties to the embedding may be there too, if it is equal. What is neither
+  // a parameter nor a constant of transformers' modules (attention masks, rope's frequencies), and no bias or
+  // position embedding of zeros, is too much. InputError that lists the tensors that are missing, too much,
+  // or of another shape or no floating-point type; nothing is copied then.
+  void fill(StepProgram& program) const;
+
+  // "models/llama: 291 tensors of BF16 in 2 files"
+  std::string description() const;
+
+ private:
+  struct Found {
+    const SafetensorsReader* file = nullptr;
+    const TensorEntry* tensor = nullptr;
+  };
+
+  void add(const std::filesystem::path& file);
+  void add_index(const std::filesystem::path& folder, const std::filesystem::path& index);
+  Found find(std::string_view name) const;
+
+  std::string label_;
+  std::vector<std::unique_ptr<SafetensorsReader>> files_;
+  std::map<std::string, Found, std::less<>> tensors_;
+};
+
+}  // namespace hydrac::runtime

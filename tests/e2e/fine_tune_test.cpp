@@ -1,0 +1,158 @@
+// Fine-tuning: runs that begin with a model's folder.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/checkpoint/tensor_io.h"
+#include "tests/e2e/cli.h"
+
+namespace hydrac::e2e {
+namespace {
+
+using runtime::SafetensorsReader;
+using runtime::TensorToWrite;
+using test::slurp;
+using test::spill;
+
+// The checkpoint of a tiny model in Llama's form, and a spec that goes on from a folder `model` without
+// changing the weights: its checkpoint must hold what it began with.
+class FineTuning : public testing::Test {
+ protected:
+  FineTuning() {
+    const Outcome trained = place_.run({"-q", "base.yaml", "train.max_steps=2", "train.eval_steps=0"});
+    EXPECT_EQ(trained.code, 0) << trained.err;
+    fs::create_directory(place_ / "model");
+    for (const char* name : {"config.json", "tokenizer.json", "model.safetensors"})
+      fs::copy_file(source_ / name, place_ / "model" / name);
+    spill(place_ / "tuned.yaml",
+          "name: tuned\ntarget: cpu\nmodel: {from: model}\ndata: {path: corpus.txt, val_fraction: 0}\n"
+          "train: {sequence_len: 16, micro_batch_size: 2, max_steps: 1, optimizer: {learning_rate: 0}}\n"
+          "optimizations: {threads: 1}\nsample: {max_new_tokens: 0}\n");
+  }
+
+  // Model.safetensors anew, of those of the checkpoint's tensors that `keep` wants, under the names that it
+  // gives them.
+  void write(const std::string& name, const std::function<std::string(const std::string&)>& keep,
+             std::vector<TensorToWrite> more = {}) {
+    const SafetensorsReader reader(source_ / "model.safetensors");
+    for (const runtime::TensorEntry& tensor : reader.tensors()) {
+      const std::string as = keep(tensor.name);
+      if (!as.empty())
+        more.push_back(
+            runtime::raw_tensor_to_write(as, tensor.dtype, tensor.shape, reader.bytes(tensor).data()));
+    }
+    runtime::FileWriter file(place_ / "model" / name);
+    runtime::write_safetensors(file, std::move(more));
+    file.close_durably();
+  }
+
+  Outcome tune(const Words& more = {}) { return place_.run(with({"tuned.yaml"}, more)); }
+
+  std::string weights_after() { return slurp(place_ / "runs/tuned/checkpoint-1/model.safetensors"); }
+
+  const Workplace place_;
+  const fs::path source_ = place_ / "runs/base/checkpoint-2";
+  const std::string weights_ = "model/model.safetensors";
+};
+
+const std::string kEmbedding = "model.embed_tokens.weight";
+
+TEST_F(FineTuning, BeginsWithTheWeightsAndTokenizerOfAFolder) {
+  const Outcome tuned = tune();
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_NE(tuned.out.find("weights of model: 20 tensors of F32 in 1 file\n"), std::string::npos)
+      << tuned.out;
+  EXPECT_EQ(weights_after(), slurp(source_ / "model.safetensors"));
+  const std::string resolved = slurp(place_ / "runs/tuned/spec.yaml");
+  EXPECT_NE(resolved.find("  weights: model\n"), std::string::npos) << resolved;
+  EXPECT_NE(resolved.find("  tokenizer: model/tokenizer.json\n"), std::string::npos) << resolved;
+  // The resolved spec is the same run.
+  fs::copy_file(place_ / "runs/tuned/spec.yaml", place_ / "again.yaml");
+  ASSERT_EQ(place_.run({"-q", "again.yaml", "output.dir=runs/again"}).code, 0);
+  EXPECT_EQ(slurp(place_ / "runs/again/checkpoint-1/model.safetensors"), weights_after());
+  // Random weights are others.
+  const Outcome random = tune({"-q", "model.weights=none"});
+  ASSERT_EQ(random.code, 0) << random.err;
+  EXPECT_NE(weights_after(), slurp(source_ / "model.safetensors"));
+}
+
+TEST_F(FineTuning, ReadsPartsWithoutPrefixAndATiedHead) {
+  const SafetensorsReader reader(source_ / "model.safetensors");
+  const runtime::TensorEntry& embedding = reader.at(kEmbedding);
+  nlohmann::json map;
+  const auto named = [&](bool first, const std::string& file) {
+    return [&, first, file](const std::string& name) -> std::string {
+      const bool in_first = name.find("layers.0") != std::string::npos;
+      if (in_first != first) return "";
+      map[name.substr(6)] = file;
+      return name.substr(6);
+    };
+  };
+  write("part-1.safetensors", named(true, "part-1.safetensors"));
+  write("part-2.safetensors", named(false, "part-2.safetensors"),
+        {runtime::raw_tensor_to_write("lm_head.weight", embedding.dtype, embedding.shape,
+                                      reader.bytes(embedding).data())});
+  fs::remove(place_ / weights_);
+  spill(place_ / "model/model.safetensors.index.json", nlohmann::json{{"weight_map", map}}.dump());
+  const Outcome tuned = tune();
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_NE(tuned.out.find("weights of model: 21 tensors of F32 in 2 files\n"), std::string::npos)
+      << tuned.out;
+  EXPECT_EQ(weights_after(), slurp(source_ / "model.safetensors"));
+}
+
+TEST_F(FineTuning, RefusesWeightsOfAnotherModelByName) {
+  const std::string begin = "hydrac: error: model: these are not the weights of the model:";
+  const Outcome wider = tune({"model.intermediate_size=192"});
+  EXPECT_EQ(wider.code, 2);
+  EXPECT_EQ(wider.err,
+            begin +
+                "\n  of another shape or type: "
+                "\"model.layers.0.mlp.gate_proj.weight\" is [128, 64] in the file and [192, 64] in "
+                "the model, "
+                "\"model.layers.1.mlp.gate_proj.weight\" is [128, 64] in the file and [192, 64] in "
+                "the model, "
+                "\"model.layers.0.mlp.up_proj.weight\" is [128, 64] in the file and [192, 64] in the "
+                "model, "
+                "\"model.layers.1.mlp.up_proj.weight\" is [128, 64] in the file and [192, 64] in the "
+                "model, "
+                "\"model.layers.0.mlp.down_proj.weight\" is [64, 128] in the file and [64, 192] in "
+                "the model and 1 more\n");
+  const Outcome untied = tune({"model.tie_word_embeddings=false"});
+  EXPECT_EQ(untied.code, 2);
+  EXPECT_EQ(untied.err, begin +
+                            "\n  missing: \"lm_head.weight\"\n"
+                            "with model.tie_word_embeddings: true, the head is the token embedding\n");
+  const std::vector<float> zeros(256 * 64);
+  write("model.safetensors", [](const std::string& name) { return name; },
+        {runtime::raw_tensor_to_write("lm_head.weight", runtime::SafetensorsDtype::f32, {256, 64},
+                                      zeros.data())});
+  const Outcome other_head = tune();
+  EXPECT_EQ(other_head.code, 2);
+  EXPECT_EQ(other_head.err,
+            begin +
+                "\n  not of this model: \"lm_head.weight\"\nthe head is not the token embedding "
+                "in this file: model.tie_word_embeddings is false there\n");
+  fs::resize_file(place_ / weights_, 1000);
+  const Outcome truncated = tune();
+  EXPECT_EQ(truncated.code, 2);
+  EXPECT_NE(truncated.err.find("hydrac: error: model/model.safetensors: "), std::string::npos)
+      << truncated.err;
+  EXPECT_FALSE(fs::exists(place_ / "runs/tuned/metrics.jsonl"));
+}
+
+TEST_F(FineTuning, IsVerifiedWithTheWeightsItBeginsWith) {
+  if (!fs::exists(fs::path(HYDRAC_BUILT_PROGRAM).parent_path() / "hydrac-oracle"))
+    GTEST_SKIP() << "no hydrac-oracle: nothing was compared with LibTorch";
+  const Outcome verified =
+      place_.run({"verify", "tuned.yaml", "train.optimizer.learning_rate=0.001", "--keep", "job"});
+  EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
+  const SafetensorsReader job(place_ / "job/tensors.safetensors"), model(source_ / "model.safetensors");
+  const auto ours = job.bytes(job.at("token_embedding.0")), theirs = model.bytes(model.at(kEmbedding));
+  EXPECT_TRUE(std::ranges::equal(ours, theirs)) << "verified with other weights";
+}
+
+}  // namespace
+}  // namespace hydrac::e2e
