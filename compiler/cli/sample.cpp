@@ -6,9 +6,9 @@
 #include <span>
 
 #include "cli/build_program.h"
+#include "cli/checkpoint_source.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/error.h"
 #include "runtime/log/signal.h"
 #include "runtime/text/tokenizers.h"
@@ -57,46 +57,11 @@ void print_logits(runtime::StepProgram& program, const runtime::Tokenizer& token
   fmt::print("{{\"tokens\": [{}], \"logits\": [{}]}}\n", fmt::join(ids, ", "), fmt::join(logits, ", "));
 }
 
-struct Source {
-  fs::path run, checkpoint;
-};
-
-// The run's newest intact checkpoint.
-Source newest_of(const fs::path& run) {
-  const runtime::CheckpointSearch search = runtime::find_latest(run);
-  for (const auto& rejected : search.rejected)
-    fmt::print(stderr, "passing over {}: {}\n", rejected.dir.string(), rejected.reason);
-  if (!search.latest) {
-    throw InputError(fmt::format(
-        "{} holds no complete checkpoint; name a run's folder, or a checkpoint in it", run.string()));
-  }
-  return {run, search.latest->dir};
-}
-
-// Of a run's folder, or of a checkpoint in one.
-Source source_of(const fs::path& folder) {
-  std::error_code error;
-  const fs::path named = fs::canonical(folder, error);
-  if (error) throw InputError(fmt::format("cannot open {}: {}", folder.string(), error.message()));
-  if (!fs::is_directory(named)) {
-    throw InputError(
-        fmt::format("{} is a file; name a run's folder, or a checkpoint in it", folder.string()));
-  }
-  if (!named.filename().string().starts_with("checkpoint-") || fs::exists(runtime::metrics_path(named)))
-    return newest_of(folder);
-  const std::string damage = runtime::checkpoint_damage(named);
-  if (!damage.empty()) throw InputError(fmt::format("{} is damaged: {}", folder.string(), damage));
-  const fs::path run = named.parent_path();
-  if (fs::exists(runtime::spec_path(run))) return {run, named};
-  throw InputError(fmt::format("{} does not say what model it is: {} is missing", folder.string(),
-                               runtime::spec_path(run).string()));
-}
-
 }  // namespace
 
 int sample_verb(const Arguments& given) {
   if (given.positional.empty()) throw InputError("which run? Give its folder");
-  const auto [run, dir] = source_of(given.positional[0]);
+  const auto [run, dir] = checkpoint_source(given.positional[0]);
   std::optional<spec::Spec> spec = load(with_overrides(given, run));
   if (!spec) return kBadInput;
   if (!fs::exists(dir / "tokenizer.json"))

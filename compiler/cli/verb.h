@@ -41,6 +41,7 @@ int bench_verb(const Arguments&);
 int tune_verb(const Arguments&);
 int report_verb(const Arguments&);
 int sample_verb(const Arguments&);
+int export_verb(const Arguments&);
 int schema_verb(const Arguments&);
 int keys_verb(const Arguments&);
 

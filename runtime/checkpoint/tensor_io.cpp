@@ -37,19 +37,6 @@ void decode_as(const std::byte* in, std::span<float> values, Convert convert) {
   }
 }
 
-void decode(const std::byte* in, SafetensorsDtype dtype, std::span<float> values) {
-  switch (dtype) {
-    case SafetensorsDtype::bf16:
-      return decode_as<uint16_t>(in, values, bf16_to_f32);
-    case SafetensorsDtype::f16:
-      return decode_as<uint16_t>(in, values, f16_to_f32);
-    case SafetensorsDtype::f64:
-      return decode_as<double>(in, values, [](double value) { return static_cast<float>(value); });
-    default:
-      std::memcpy(values.data(), in, values.size_bytes());
-  }
-}
-
 // Blocks of the file's rows, each as many as fit a piece.
 void decode_transposed(const std::byte* in, SafetensorsDtype dtype, int64_t rows, int64_t columns,
                        float* out) {
@@ -59,7 +46,7 @@ void decode_transposed(const std::byte* in, SafetensorsDtype dtype, int64_t rows
   for (int64_t first = 0; first < rows; first += block) {
     const int64_t count = std::min(block, rows - first);
     piece.resize(static_cast<size_t>(count * columns));
-    decode(in + first * columns * dtype_bytes(dtype), dtype, piece);
+    decode_floats(in + first * columns * dtype_bytes(dtype), dtype, piece);
     for (int64_t column = 0; column < columns; ++column) {
       for (int64_t row = 0; row < count; ++row)
         out[column * rows + first + row] = piece[static_cast<size_t>(row * columns + column)];
@@ -82,6 +69,19 @@ const TensorEntry& entry_of_shape(const SafetensorsReader& file, const std::stri
 bool is_float(SafetensorsDtype dtype) {
   return dtype == SafetensorsDtype::f32 || dtype == SafetensorsDtype::f64 ||
          dtype == SafetensorsDtype::bf16 || dtype == SafetensorsDtype::f16;
+}
+
+void decode_floats(const std::byte* in, SafetensorsDtype dtype, std::span<float> values) {
+  switch (dtype) {
+    case SafetensorsDtype::bf16:
+      return decode_as<uint16_t>(in, values, bf16_to_f32);
+    case SafetensorsDtype::f16:
+      return decode_as<uint16_t>(in, values, f16_to_f32);
+    case SafetensorsDtype::f64:
+      return decode_as<double>(in, values, [](double value) { return static_cast<float>(value); });
+    default:
+      std::memcpy(values.data(), in, values.size_bytes());
+  }
 }
 
 void encode_floats(std::span<const float> values, SafetensorsDtype dtype, std::byte* out) {
@@ -120,7 +120,7 @@ void read_tensor(const SafetensorsReader& file, const TensorTarget& target) {
   if (target.transpose)
     return decode_transposed(bytes.data(), entry.dtype, target.shape[0], target.shape[1], target.data);
   const size_t count = bytes.size() / static_cast<size_t>(dtype_bytes(entry.dtype));
-  if (count > 0) decode(bytes.data(), entry.dtype, std::span(target.data, count));
+  if (count > 0) decode_floats(bytes.data(), entry.dtype, std::span(target.data, count));
 }
 
 std::span<const std::byte> raw_tensor(const SafetensorsReader& file, const std::string& name,

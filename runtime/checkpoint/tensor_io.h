@@ -28,6 +28,9 @@ bool is_float(SafetensorsDtype dtype);
 // on.
 void encode_floats(std::span<const float> values, SafetensorsDtype dtype, std::byte* out);
 
+// The reverse: so many elements of the format `dtype`, which need not be aligned, as float32.
+void decode_floats(const std::byte* in, SafetensorsDtype dtype, std::span<float> values);
+
 // The entry for write_safetensors: any dtype, contiguous and as it lies in memory (int64 counters, quantized
 // optimizer state). `data` must live until it is written.
 TensorToWrite raw_tensor_to_write(std::string name, SafetensorsDtype dtype, std::vector<int64_t> shape,

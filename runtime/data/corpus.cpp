@@ -107,7 +107,8 @@ Corpus open_shards(const DataSettings& settings, bool) {
   } else {
     const std::string json(MappedFile::open(settings.tokenizer, settings.tokenizer)->bytes());
     fingerprint = bpe_fingerprint(json);
-    corpus.files = tokenizer_files(json, std::nullopt);
+    corpus.files = files_beside_tokenizer(settings.tokenizer);
+    corpus.files.merge(tokenizer_files(json, std::nullopt));
   }
   if (corpus.sizes.vocab_size == 0)
     throw InputError("model.vocab_size: token shards do not say it, so it must be given");

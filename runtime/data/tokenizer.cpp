@@ -2,7 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "runtime/data/hash.h"
+#include "runtime/data/mapped_file.h"
+#include "runtime/data/text_bytes.h"
 #include "runtime/data/utf8.h"
 
 namespace hydrac::runtime {
@@ -30,6 +35,20 @@ std::string Tokenizer::fingerprint() const {
 
 std::string bpe_fingerprint(std::string_view json) {
   return fmt::format("{:016x}", Hash64().add("bpe").add(json).value());
+}
+
+std::map<std::string, std::string> files_beside_tokenizer(const std::string& path) {
+  std::map<std::string, std::string> files;
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+                           "generation_config.json"}) {
+    const std::filesystem::path file = std::filesystem::path(path).parent_path() / name;
+    std::error_code error;
+    if (!std::filesystem::exists(file, error)) continue;
+    const std::string text(MappedFile::open(file, file.string())->bytes());
+    require_text(text, file.string(), "UTF-8 text");
+    files.emplace(name, text);
+  }
+  return files;
 }
 
 std::string StreamDecoder::push(int32_t id) {

@@ -65,6 +65,11 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer();
 std::map<std::string, std::string> tokenizer_files(const std::string& json,
                                                    std::optional<int32_t> end_of_text);
 
+// Of the folder that holds the tokenizer.json at `path`: what else there says how texts are made and
+// generated (tokenizer_config.json with the chat template, special_tokens_map.json, chat_template.jinja,
+// generation_config.json), name -> contents. InputError for one that cannot be read or is no text.
+std::map<std::string, std::string> files_beside_tokenizer(const std::string& path);
+
 // The fingerprint() of the byte-level BPE that this text, a tokenizer.json, describes; known without parsing
 // it.
 std::string bpe_fingerprint(std::string_view json);

@@ -51,7 +51,9 @@ Corpus open_text(const DataSettings& settings, bool quiet) {
                     [&](const std::vector<std::string>& patterns) {
                       return load_tokens(corpus_options(settings, patterns, quiet), *corpus.tokenizer);
                     });
-  corpus.files = tokenizer_files(corpus.tokenizer->to_json(), corpus.tokenizer->end_of_text());
+  if (settings.tokenizer != "byte" && settings.tokenizer != "char")
+    corpus.files = files_beside_tokenizer(settings.tokenizer);
+  corpus.files.merge(tokenizer_files(corpus.tokenizer->to_json(), corpus.tokenizer->end_of_text()));
   return corpus;
 }
 

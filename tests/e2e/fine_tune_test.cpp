@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/tensor_io.h"
+#include "runtime/log/units.h"
 #include "tests/e2e/cli.h"
 
 namespace hydrac::e2e {
@@ -152,6 +155,71 @@ TEST_F(FineTuning, IsVerifiedWithTheWeightsItBeginsWith) {
   const SafetensorsReader job(place_ / "job/tensors.safetensors"), model(source_ / "model.safetensors");
   const auto ours = job.bytes(job.at("token_embedding.0")), theirs = model.bytes(model.at(kEmbedding));
   EXPECT_TRUE(std::ranges::equal(ours, theirs)) << "verified with other weights";
+}
+
+TEST_F(FineTuning, ExportsTheModelAlone) {
+  ASSERT_EQ(place_.run({"export", "runs/base", "-o", "out/"}).code, 0);
+  EXPECT_EQ(files_below(place_ / "out"), (Words{"config.json", "generation_config.json", "model.safetensors",
+                                                "tokenizer.json", "tokenizer_config.json"}));
+  for (const std::string& name : files_below(place_ / "out")) {
+    if (name == "config.json") continue;
+    EXPECT_EQ(slurp(place_ / "out" / name), slurp(source_ / name)) << name;
+  }
+  const auto config = [](const fs::path& folder) {
+    return nlohmann::json::parse(slurp(folder / "config.json"));
+  };
+  EXPECT_EQ(config(place_ / "out"), config(source_));
+
+  const Outcome narrow = place_.run({"export", "runs/base/checkpoint-2", "--dtype", "bf16", "-o", "narrow"});
+  ASSERT_EQ(narrow.code, 0) << narrow.err;
+  EXPECT_EQ(narrow.out,
+            "narrow: " + runtime::human_bytes(fs::file_size(place_ / "narrow/model.safetensors")) +
+                " of weights in bfloat16, of " + fs::canonical(source_).string() + "\n");
+  EXPECT_EQ(config(place_ / "narrow")["torch_dtype"], "bfloat16");
+  const SafetensorsReader wide(source_ / "model.safetensors"), rounded(place_ / "narrow/model.safetensors");
+  ASSERT_EQ(rounded.tensors().size(), wide.tensors().size());
+  const runtime::TensorEntry &before = wide.at(kEmbedding), &after = rounded.at(kEmbedding);
+  EXPECT_EQ(after.dtype, runtime::SafetensorsDtype::bf16);
+  std::vector<float> values(static_cast<size_t>(before.elements()));
+  runtime::read_tensor(wide, {kEmbedding, before.shape, values.data()});
+  std::vector<std::byte> expected(2 * values.size());
+  runtime::encode_floats(values, after.dtype, expected.data());
+  EXPECT_TRUE(std::ranges::equal(rounded.bytes(after), expected));
+}
+
+TEST_F(FineTuning, ExportsNothingThatCannotBeUsed) {
+  const auto refused = [&](const Words& words, const std::string& why, int code = 2) {
+    const Outcome outcome = place_.run(with({"export"}, words));
+    EXPECT_EQ(outcome.code, code) << why;
+    EXPECT_EQ(outcome.err, "hydrac: " + why + "\n");
+    EXPECT_FALSE(fs::exists(place_ / "out"));
+  };
+  refused({}, "error: which run? Give its folder");
+  refused({"runs/base"}, "error: where to? Give -o FOLDER");
+  refused({"runs/base", "-o", "model"},
+          "error: model exists, and export overwrites nothing: name another folder");
+  refused({"runs/base", "-o", "out", "--dtype", "int8"},
+          "error: --dtype takes fp32, bf16 or fp16, not \"int8\"");
+  refused({"runs/base", "more", "-o", "out"}, "error: \"more\" is one argument too many");
+  const Outcome own = place_.run({"-q", "base.yaml", "model.position=none", "train.max_steps=2", "name=own"});
+  ASSERT_EQ(own.code, 0) << own.err;
+  const std::string run = fs::canonical(place_ / "runs/own").string();
+  refused({"runs/own", "-o", "out"},
+          "error: runs/own/checkpoint-2: transformers has no name for this model; "
+          "`hydrac check runs/own/spec.yaml` says why");
+}
+
+// A chat model's template and special tokens are not lost on the way.
+TEST_F(FineTuning, KeepsWhatStandsBesideTheTokenizer) {
+  const std::string config =
+      R"({"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": "{{ messages }}"})";
+  spill(place_ / "model/tokenizer_config.json", config);
+  spill(place_ / "model/generation_config.json", R"({"eos_token_id": [0, 1]})");
+  ASSERT_EQ(tune({"-q"}).code, 0);
+  EXPECT_EQ(slurp(place_ / "runs/tuned/checkpoint-1/tokenizer_config.json"), config);
+  ASSERT_EQ(place_.run({"export", "-q", "runs/tuned", "-o", "out"}).code, 0);
+  EXPECT_EQ(slurp(place_ / "out/tokenizer_config.json"), config);
+  EXPECT_EQ(slurp(place_ / "out/generation_config.json"), R"({"eos_token_id": [0, 1]})");
 }
 
 }  // namespace

@@ -189,6 +189,10 @@ def publish(folder, tokenizer_json, model_type, keys, dtype, file_bytes):
     shutil.copy(tokenizer_json, folder / "tokenizer.json")
 
 
+def dtype_of(name):
+    return PUBLISHED[name][2]
+
+
 def run_published(hydrac, name, tokenizer_json):
     """One step without a learning rate leaves the weights as they are."""
     if PUBLISHED[name][0] not in transformers.CONFIG_MAPPING:
@@ -204,6 +208,11 @@ def run_published(hydrac, name, tokenizer_json):
     }
     pathlib.Path(hydrac.folder, f"{name}.yaml").write_text(json.dumps(spec))
     hydrac("run", "-q", f"{name}.yaml")
+    hydrac("export", "-q", f"runs/{name}", "-o", f"{name}-out")
+    out = transformers.AutoModelForCausalLM.from_pretrained(pathlib.Path(hydrac.folder, f"{name}-out"), torch_dtype=dtype_of(name))
+    saved = transformers.AutoModelForCausalLM.from_pretrained(folder, torch_dtype=dtype_of(name)).state_dict()
+    for key, value in out.state_dict().items():
+        require(torch.equal(value, saved[key]), f"{key} is exported as another tensor")
     # The ids are those of hydrac's checkpoint; the weights are those that transformers saved.
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32).eval()
     greatest = 0.0
@@ -216,7 +225,7 @@ def run_published(hydrac, name, tokenizer_json):
         require(logits.abs().max() > 0.5, "the logits are too small to tell models apart")
         greatest = max(greatest, (logits - theirs).abs().max().item())
     require(greatest <= TOLERANCE, f"logits differ by up to {greatest:.2g}")
-    print(f"{name}: {PUBLISHED[name][2]}, logits differ by up to {greatest:.2g}", flush=True)
+    print(f"{name}: {dtype_of(name)}, logits differ by up to {greatest:.2g}", flush=True)
 
 
 def main():

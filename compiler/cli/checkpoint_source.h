@@ -1,0 +1,15 @@
+// Which checkpoint a command line means.
+#pragma once
+#include <filesystem>
+
+namespace hydrac::cli {
+
+struct CheckpointSource {
+  std::filesystem::path run, checkpoint;  // folders
+};
+
+// Of a run's folder its newest intact checkpoint, passing over damaged ones on stderr; or a checkpoint that
+// is named. InputError: there is none, it is damaged, or the run's spec.yaml is not beside it.
+CheckpointSource checkpoint_source(const std::filesystem::path& folder);
+
+}  // namespace hydrac::cli
