@@ -16,20 +16,36 @@ namespace {
 using ir::Use;
 using ir::ValueId;
 
-// Values whose gradient depends on something trained. Found by walking forward once: loops need no second
-// round because what a loop carries is first written by the region before it.
-std::set<ValueId> differentiable_values(const ir::Graph& graph, const ir::Function& function) {
-  std::set<ValueId> wanted;
-  for (const ir::Value& value : graph.values) {
-    if (value.role == ir::Role::parameter) wanted.insert(value.id);
-  }
+// Which values of a region have a gradient that something trained needs: what is wanted in one of its
+// iterations is wanted in all.
+using Wanted = std::map<const ir::Region*, std::set<Use>>;
+
+// Walks forward, once an iteration of each loop. A value's slots are apart: below the first layer that
+// trains, the residual stream needs no gradient.
+Wanted wanted_gradients(const ir::Graph& graph, const ir::Function& function) {
+  std::set<std::pair<ValueId, int>> depends;  // slots that depend on something trained
+  const auto trains = [&](Use use, int layer) {
+    return use.value != ir::kNoValue && (graph.value(use).role == ir::Role::parameter ||
+                                         depends.contains({use.value, use.slot.at(layer)}));
+  };
+  Wanted wanted;
   for (const ir::Region& region : function.regions) {
-    for (const ir::Node& node : region.nodes) {
-      if (!ops::op_info(node.op).gradient) continue;
-      const bool flows = std::ranges::any_of(
-          node.inputs, [&](Use use) { return use.value != ir::kNoValue && wanted.contains(use.value); });
-      if (!flows) continue;
-      for (Use output : node.outputs) wanted.insert(output.value);
+    std::set<Use>& here = wanted[&region];
+    for (int layer = 0; layer < std::max(region.layers, 1); ++layer) {
+      for (const ir::Node& node : region.nodes) {
+        if (!ops::op_info(node.op).gradient) continue;
+        bool flows = false;
+        for (Use use : node.inputs) {
+          if (!trains(use, layer)) continue;
+          here.insert(use);
+          flows = true;
+        }
+        if (!flows) continue;
+        for (Use output : node.outputs) {
+          depends.insert({output.value, output.slot.at(layer)});
+          here.insert(output);
+        }
+      }
     }
   }
   return wanted;
@@ -59,7 +75,7 @@ std::set<ValueId> carried_values(const ir::Graph& graph, const ir::Function& fun
 struct Walk {
   ir::Graph& graph;
   const Options& options;
-  std::set<ValueId> wanted;
+  const Wanted wanted;
   std::set<ValueId> carried;
   std::map<ValueId, ValueId> carried_gradients;    // value -> d_value
   std::map<ValueId, ValueId> parameter_gradients;  // parameter -> d_parameter
@@ -82,7 +98,9 @@ struct Walk {
 
 class RegionGradient final : public ops::Gradient {
  public:
-  RegionGradient(Walk& walk, ir::Region& region) : Gradient(walk.graph, region), walk_(walk) {}
+  // `wanted`: of the forward region.
+  RegionGradient(Walk& walk, ir::Region& region, const std::set<Use>& wanted)
+      : Gradient(walk.graph, region), walk_(walk), wanted_(wanted) {}
 
   std::optional<Use> of(Use output) override {
     auto found = gradients_.find(output);
@@ -92,9 +110,7 @@ class RegionGradient final : public ops::Gradient {
   // The gradient of `use` that the region or iteration before this one left.
   void receive(Use use, Use gradient) { gradients_[use] = gradient; }
 
-  bool wanted(Use input) const override {
-    return input.value != ir::kNoValue && walk_.wanted.contains(input.value);
-  }
+  bool wanted(Use input) const override { return wanted_.contains(input); }
 
   void contribute(Use input, Use gradient) override {
     const std::optional<Use> before = of(input);
@@ -146,6 +162,7 @@ class RegionGradient final : public ops::Gradient {
   }
 
   Walk& walk_;
+  const std::set<Use>& wanted_;
   std::map<Use, Use> gradients_;
 };
 
@@ -156,7 +173,7 @@ void receive_carried(Walk& walk, const ir::Region& forward, const std::vector<ir
                      RegionGradient& gradient, ir::Region* before) {
   for (const ir::Node& node : nodes) {
     for (Use output : node.outputs) {
-      if (!walk.carried.contains(output.value) || !walk.wanted.contains(output.value)) continue;
+      if (!walk.carried.contains(output.value) || !gradient.wanted(output)) continue;
       const Use incoming{walk.gradient_value(output.value, ir::Role::activation), output.slot};
       if (!output.slot.per_layer) {
         if (walk.written_carried.contains(incoming)) gradient.receive(output, incoming);
@@ -173,17 +190,18 @@ void receive_carried(Walk& walk, const ir::Region& forward, const std::vector<ir
   }
 }
 
-// After a loop every slot of what it carries has its gradient, and the regions before it read fixed slots.
-void finish_loop(Walk& walk, int layers, std::set<Use> written) {
-  for (Use use : written) {
+// After a loop every slot of what it carries has its gradient, and the regions before it ask for fixed slots.
+void finish_loop(Walk& walk, int layers) {
+  for (Use use : std::set<Use>(walk.written_carried)) {
     if (!use.slot.per_layer) continue;
+    walk.written_carried.erase(use);
     for (int l = 0; l < layers; ++l) walk.written_carried.insert({use.value, {false, l + use.slot.index}});
   }
 }
 
 void differentiate_region(Walk& walk, const ir::Region& forward, const std::vector<ir::Node>& nodes,
                           ir::Region& backward, ir::Region* before) {
-  RegionGradient gradient(walk, backward);
+  RegionGradient gradient(walk, backward, walk.wanted.at(&forward));
   receive_carried(walk, forward, nodes, gradient, before);
   const size_t first = backward.nodes.size();
   std::set<Use> written_here;
@@ -201,13 +219,13 @@ void differentiate_region(Walk& walk, const ir::Region& forward, const std::vect
     op.gradient(gradient, *node);
   }
   gradient.hand_over(first, written_here);
-  if (forward.layers > 0) finish_loop(walk, forward.layers, std::set<Use>(walk.written_carried));
+  if (forward.layers > 0) finish_loop(walk, forward.layers);
 }
 
 }  // namespace
 
 void differentiate(ir::Graph& graph, ir::Function& function, const Options& options) {
-  Walk walk{graph, options, differentiable_values(graph, function), carried_values(graph, function), {}, {},
+  Walk walk{graph, options, wanted_gradients(graph, function), carried_values(graph, function), {}, {},
             {},    {}};
   std::vector<ir::Region> backward_regions;
   for (size_t i = function.regions.size(); i-- > 0;) {
@@ -218,9 +236,10 @@ void differentiate(ir::Graph& graph, ir::Function& function, const Options& opti
       continue;
     }
     ir::Region* before = backward_regions.empty() ? &function.regions.back() : &backward_regions.back();
-    ir::Region backward{forward.name + "_backward", forward.layers, forward.layers > 0, true, {}};
+    ir::Region backward{forward.name + "_backward", forward.layers, forward.layers > 0, true, {},
+                        forward.first_layer};
     differentiate_region(walk, forward, nodes, backward, before);
-    backward_regions.push_back(std::move(backward));
+    if (!backward.nodes.empty()) backward_regions.push_back(std::move(backward));
   }
   for (ir::Region& region : backward_regions) function.regions.push_back(std::move(region));
 }

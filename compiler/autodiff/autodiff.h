@@ -1,10 +1,11 @@
 // Reverse-mode differentiation of a function of the graph: the walk only; each op's rule lives with the op.
 //
 // Before: `function` holds forward regions whose last one computes the scalar loss.
-// After:  for every forward region, last to first, there is a backward region (loops run downwards), and
-// every
-//         parameter has its gradient value "d_<name>". The last forward region's backward nodes are appended
-//         to that region itself, so that the loss can be fused with the first step of its gradient.
+// After:  for every forward region in which something trains or passes a gradient on to what does, last to
+//         first, there is a backward region (loops run downwards), and every trained parameter has its
+//         gradient value "d_<name>". Frozen parameters have none. The last forward region's backward nodes
+//         are appended to that region itself, so that the loss can be fused with the first step of its
+//         gradient.
 #pragma once
 #include "ir/graph.h"
 

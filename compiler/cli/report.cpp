@@ -39,7 +39,9 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
 }
 
 std::string memory_summary(const driver::Compiled& c, const std::string& prefix) {
-  std::string text = fmt::format("{}{} parameters\n", prefix, targets::parameter_count(c));
+  const int64_t all = targets::parameter_count(c), trained = targets::trained_count(c);
+  std::string text = fmt::format("{}{} parameters{}\n", prefix, all,
+                                 trained < all ? fmt::format(", of which {} train", trained) : "");
   text += fmt::format("{}{:<16} {:>16} bytes   {}\n", prefix, "arena", c.plan.arena_bytes,
                       bytes_text(c.plan.arena_bytes));
   for (const auto& [role, bytes] : bytes_by_role(c)) {

@@ -8,6 +8,7 @@
 #include "cli/choose_batch.h"
 #include "cli/verb.h"
 #include "diag/diagnostic.h"
+#include "models/freeze.h"
 #include "runtime/error.h"
 #include "runtime/series/series_corpus.h"
 #include "runtime/text/text_corpus.h"
@@ -46,8 +47,10 @@ std::optional<spec::Spec> load_over(const Arguments& arguments, const spec::Node
     overrides.push_back("optimizations.threads=" + *threads);
   }
   if (arguments.has("--numerics")) overrides.emplace_back("tune.numerics=true");
-  return spec::load_spec(arguments.positional[0], overrides, diagnostics,
-                         targets::detected_gpu().value_or("cpu"), laid_over);
+  std::optional<spec::Spec> spec = spec::load_spec(arguments.positional[0], overrides, diagnostics,
+                                                   targets::detected_gpu().value_or("cpu"), laid_over);
+  if (spec) models::check_freeze(*spec, diagnostics);
+  return diagnostics.has_errors() ? std::nullopt : std::move(spec);
 }
 
 void require_option(const std::string& option, const std::string& key, const std::string& value) {

@@ -177,9 +177,9 @@ KernelSource embedding_backward(const ir::Graph& graph, const ir::Node& node) {
   list.add("const std::int32_t* ids", ids);
   list.add("const float* d_y", graph.value(node.inputs[1]).shape);
   list.add("float* d_table", table);
-  const std::string zero =
-      node.flag("accumulate") ? ""
-                              : fmt::format("  std::fill_n(d_table, {}, 0.0f);\n", dimensions.of(table).text);
+  const std::string zero = node.flag("accumulate") ? ""
+                                                   : fmt::format("  cpu::zero_gradient(d_table, {});\n",
+                                                                 dimensions.of(table).text);
   source.text =
       fmt::format("static void {}{}{}  cpu::embedding_backward(ids, d_y, d_table, {}, {});\n}}\n",
                   kNamePlaceholder, list.text(), zero, dimensions.of(ids).text, dimensions.of(table[1]).text);

@@ -29,7 +29,7 @@ class CpuProgramBuilder {
       Function out{function.name, {}};
       function_ = function.name;
       for (ir::Region& region : function.regions) {
-        Section section{region.name, region.layers, region.reverse, {}};
+        Section section{region.name, region.layers, region.reverse, {}, region.first_layer};
         for (ir::Node& node : region.nodes) section.calls.push_back(call_for(region, node));
         out.sections.push_back(std::move(section));
       }

@@ -47,7 +47,7 @@ class CudaProgramBuilder {
       Function out{function.name, {}};
       function_ = function.name;
       for (ir::Region& region : function.regions) {
-        Section section{region.name, region.layers, region.reverse, {}};
+        Section section{region.name, region.layers, region.reverse, {}, region.first_layer};
         for (ir::Node& node : region.nodes) add_calls(region, node, section.calls);
         out.sections.push_back(std::move(section));
       }

@@ -11,6 +11,7 @@
 #include "codegen/cuda_program.h"
 #include "driver/dump.h"
 #include "driver/fit_memory.h"
+#include "models/freeze.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -132,6 +133,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
     demand(stage, ir::verify(c.graph));
     dump.stage(stage, to_text(c.graph));
   };
+
+  diag::Diagnostics diagnostics;
+  models::check_freeze(c.spec, diagnostics);
+  demand("freeze", diagnostics.has_errors() ? std::vector{diagnostics.render()} : std::vector<std::string>());
 
   // spec -> graph
   models::Model model = models::declare_model(c.graph, c.spec);

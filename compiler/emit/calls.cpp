@@ -28,7 +28,8 @@ bool is_block(const Section& section) {
 
 }  // namespace
 
-std::string section_comment(const std::string& section) {
+std::string section_comment(std::string section) {
+  std::erase_if(section, [](char c) { return '0' <= c && c <= '9'; });  // the loop's first layer
   static const std::map<std::string, std::string> comments = {
       {"input", "The input's embedding, and the first layer's norm of it."},
       {"block", "One layer: attention, then the mlp. It ends with the norm that the next one begins with."},
@@ -63,7 +64,8 @@ std::string CallText::layer_of(const Section& section) const {
 }
 
 std::string CallText::count_of(const Section& section) const {
-  return is_block(section) ? "L" : "kHeadParts";
+  if (!is_block(section)) return "kHeadParts";
+  return section.layers == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(section.layers);
 }
 
 std::string CallText::arguments(const Section& section) const {
@@ -78,6 +80,8 @@ std::string CallText::statement(int index) const {
   const std::string call = fmt::format("{}({});", codegen::identifier(section.name), arguments(section));
   if (section.layers == 0) {
     out.line(call);
+  } else if (count_of(section) == "1") {
+    out.line(fmt::format("{}(m, run, 0);", codegen::identifier(section.name)));
   } else {
     const std::string l = layer_of(section), count = count_of(section);
     out.line(section.reverse ? fmt::format("for (int {0} = {1} - 1; {0} >= 0; --{0}) {2}", l, count, call)
@@ -166,7 +170,11 @@ std::string CallText::launch(const Section& section, const Call& call) const {
   const program::Kernel& kernel = compiled_.program.kernels[static_cast<size_t>(call.kernel)];
   std::vector<std::string> arguments;
   for (ir::Use use : call.arguments) arguments.push_back(tensors_.text(use, layer_of(section)));
-  if (kernel.takes_layer) arguments.push_back(section.layers == 0 ? "0" : layer_of(section));
+  if (kernel.takes_layer) {
+    std::string layer = section.layers == 0 ? "0" : layer_of(section);
+    if (section.first_layer > 0) layer += fmt::format(" + {}", section.first_layer);
+    arguments.push_back(layer);
+  }
   if (takes_rows(compiled_.program, call.kernel)) arguments.push_back(call.grid.rows);
   if (on_cpu_)
     arguments.insert(arguments.begin(), kernel.name);

@@ -51,6 +51,6 @@ class CallText {
 std::string run_parameter(const driver::Compiled& compiled);
 
 // "block_backward" -> what such a section is, as a comment.
-std::string section_comment(const std::string& section);
+std::string section_comment(std::string section);
 
 }  // namespace hydrac::emit

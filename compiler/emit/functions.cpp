@@ -36,6 +36,7 @@ void split_step(const driver::Compiled& compiled, const program::Function& step,
       {"forward", "forward.cpp",
        "Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.", &step,
        range(0, split)});
+  if (split == end) return;  // the head alone trains
   functions.push_back({"backward", "backward.cpp",
                        "Backward pass of one micro-batch: adds to the gradients of all parameters.", &step,
                        range(split, end)});

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <stdexcept>
 
 #include "codegen/writer.h"
@@ -172,6 +174,8 @@ void LayoutText::checkpoint_part(const ir::Value& parameter, const ir::Checkpoin
   if (part.first_row > 0)
     form.push_back(fmt::format(".offset = {}{}", part.first_row, matrix ? " * " + columns : ""));
   if (part.transposed) form.push_back(".transposed = true");
+  if (a_layer && parameter.parameter->first_layer > 0)
+    form.push_back(fmt::format(".first_layer = {}", parameter.parameter->first_layer));
   std::string name = fmt::format("add(\"{}\"", part.name), tensor = field(parameter);
   if (a_layer) {
     if (part.first_slot != 0) throw std::logic_error(part.name + " does not begin with the first layer");
@@ -204,17 +208,25 @@ void LayoutText::optimizer_state() {
   }
 }
 
-// 6 N, N weights of matmuls, and attention's.
+// 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
 void LayoutText::flop() {
-  std::string weights;
+  std::map<int, std::string, std::greater<>> weights;  // by the flop that each has
   for (const ir::Value& value : compiled_.graph.values) {
     if (!value.parameter || !targets::is_multiplied_by(compiled_, value)) continue;
-    weights += fmt::format("{}{}{}", weights.empty() ? "" : " + ", value.slots > 1 ? "L * " : "",
-                           elements_text(dimensions_, value.shape));
+    std::string& sum = weights[value.parameter->flop];
+    const std::string slots =
+        value.slots == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(value.slots);
+    sum += fmt::format("{}{}{}", sum.empty() ? "" : " + ", value.slots > 1 ? slots + " * " : "",
+                       elements_text(dimensions_, value.shape));
   }
-  out_.line("// For mfu: 6 flop a weight of matmuls, and attention's over the keys that a query sees.");
-  out_.line(fmt::format("layout.flop_per_target = 6.0 * static_cast<double>({}) + {:#};", weights,
-                        targets::attention_flop_per_target(compiled_)));
+  std::string sum;
+  for (const auto& [flop, elements] : weights)
+    sum += fmt::format("{}.0 * static_cast<double>({}) + ", flop, elements);
+  out_.line(
+      fmt::format("// For mfu: {} flop a weight of matmuls, and attention's over the keys that a query sees.",
+                  weights.size() == 1 ? "6" : "2 to 6"));
+  out_.line(
+      fmt::format("layout.flop_per_target = {}{:#};", sum, targets::attention_flop_per_target(compiled_)));
 }
 
 std::string LayoutText::print() {

@@ -20,6 +20,7 @@ const std::vector<Group> kGroups = {
     {"Weights", "weights", "The parameters themselves."},
     {"Gradients", "grads", "Their gradients; micro-batches add to them."},
     {"Copies", "copies", "The parameters in the type that matmuls read; the optimizer writes them."},
+    {"Frozen", "frozen", "Parameters that do not train, in the type that is read."},
     {"Moments", "moments", "Of the optimizer."},
     {"State", "state", "Scalars that live on the device, and scratch memory of matmuls."},
     {"Activations", "act",
@@ -41,17 +42,19 @@ size_t group_of_role(ir::Role role, const std::string& function) {
       return kGradients;
     case ir::Role::working_copy:
       return kCopies;
-    case ir::Role::optimizer_state:
+    case ir::Role::frozen:
       return 5;
-    case ir::Role::state:
+    case ir::Role::optimizer_state:
       return 6;
+    case ir::Role::state:
+      return 7;
     case ir::Role::activation:
       break;
   }
-  if (function == "micro_step") return 7;
-  if (function == "evaluate") return 8;
-  if (function == "generate") return 9;
-  return 10;
+  if (function == "micro_step") return 8;
+  if (function == "evaluate") return 9;
+  if (function == "generate") return 10;
+  return 11;
 }
 
 std::string without(const std::string& text, const std::string& prefix, const std::string& suffix) {

@@ -7,8 +7,9 @@
 namespace hydrac::ir {
 
 std::string_view to_string(Role role) {
-  static constexpr std::string_view names[] = {"input",        "constant",        "parameter", "gradient",
-                                               "working_copy", "optimizer_state", "state",     "activation"};
+  static constexpr std::string_view names[] = {"input",           "constant", "parameter",
+                                               "frozen",          "gradient", "working_copy",
+                                               "optimizer_state", "state",    "activation"};
   return names[static_cast<int>(role)];
 }
 
@@ -164,6 +165,7 @@ std::string to_text(const Graph& graph) {
         text += region.reverse ? fmt::format(" for l = {}..0", region.layers - 1)
                                : fmt::format(" for l = 0..{}", region.layers - 1);
       }
+      if (region.first_layer > 0) text += fmt::format(", layers from {} on", region.first_layer);
       text += "\n";
       for (const Node& node : region.nodes) {
         text += "    " + to_text(graph, node) + "\n";

@@ -26,6 +26,7 @@ enum class Role {
   input,            // written by the host before the step: tokens, targets, ...
   constant,         // filled at start and never written again: rope tables
   parameter,        // trained
+  frozen,           // a parameter that does not train: read alone
   gradient,         // of a parameter; accumulated over micro-batches
   working_copy,     // of parameters, in the type that matmuls read; the update writes it
   optimizer_state,  // moments
@@ -53,7 +54,11 @@ struct CheckpointPart {
 
 struct ParameterInfo {
   Init init;
-  bool decay = false;  // takes weight decay
+  bool decay = false;   // takes weight decay
+  int first_layer = 0;  // of a parameter of some layers: the layer that slot 0 belongs to
+  // Of a token and a weight that is multiplied: 2 forward, 2 for the gradient of what it is multiplied by, 2
+  // for its own. A frozen one has less.
+  int flop = 6;
   std::vector<CheckpointPart> checkpoint;
 };
 
@@ -78,6 +83,8 @@ struct Value {
   bool exact = false;  // a statistic or a loss: stays f32 whatever the precision of activations
   std::optional<ParameterInfo> parameter;
   std::optional<View> view;
+
+  bool trains() const { return parameter && role == Role::parameter; }
 };
 
 struct Slot {
@@ -124,6 +131,7 @@ struct Region {
   bool reverse = false;
   bool backward = false;
   std::vector<Node> nodes;
+  int first_layer = 0;  // of the model, that iteration 0 is: what kernels count layers from
 };
 
 // An entry point: regions that run one after another. Values are shared between functions.

@@ -13,10 +13,14 @@ struct Build {
   ir::Dim batch;
   bool training = false;
   bool generates = false;
+  int first_layer = 0;  // of a loop region
 
-  // The parameter's slot of the layer a loop region is at, or `none` for one the model does not have.
-  Use layer(ir::ValueId parameter, int offset = 0) const { return {parameter, {true, offset}}; }
-  Use fixed(ir::ValueId value, int slot = 0) const { return {value, {false, slot}}; }
+  // The slot of the layer a loop region is at, and `offset` further on: of a parameter, or of a value with
+  // slots for all layers. `none` for a parameter the model does not have.
+  Use layer(ir::ValueId value, int offset = 0) const {
+    return model.parameters.at(value, {true, first_layer + offset});
+  }
+  Use fixed(ir::ValueId value, int slot = 0) const { return model.parameters.at(value, {false, slot}); }
   // No value where a sequence is one document.
   Use documents() const { return generates ? Use{} : fixed(model.interface.documents); }
   Use positions() const { return generates ? Use{} : fixed(model.interface.positions); }

@@ -1,6 +1,8 @@
 #include "models/declarer.h"
 
-#include "models/parameters.h"
+#include <algorithm>
+
+#include "models/freeze.h"
 
 namespace hydrac::models {
 
@@ -9,46 +11,88 @@ using ir::Init;
 using ir::ValueId;
 
 Declarer::Declarer(ir::Graph& graph, const spec::Spec& spec)
-    : graph_(graph), gpt2_(checkpoint_architecture(spec) == "gpt2") {}
+    : graph_(graph), freeze_(spec.train.freeze), gpt2_(checkpoint_architecture(spec) == "gpt2") {}
 
 ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
                          const std::vector<Names>& names, bool conv1d) {
-  return declare(name, std::move(shape), slots, {Init::Kind::normal, deviation}, true, names,
-                 conv1d && gpt2_);
+  ir::Value value = parameter(name, std::move(shape), slots, {Init::Kind::normal, deviation}, true);
+  value.parameter->checkpoint = parts(value, names, conv1d && gpt2_);
+  return add(std::move(value));
 }
 
 ValueId Declarer::vector(const std::string& name, ir::Dim size, int slots, Init init,
-                         const std::vector<Names>& names) {
-  return declare(name, {std::move(size)}, slots, init, false, names, false);
+                         const std::vector<Names>& names, const std::optional<Names>& of_last_slot) {
+  ir::Value value = parameter(name, {std::move(size)}, slots, init, false);
+  auto& checkpoint = value.parameter->checkpoint = parts(value, names, false);
+  if (of_last_slot) {
+    for (CheckpointPart& part : checkpoint) part.last_slot = slots - 2;
+    checkpoint.push_back({gpt2_ ? of_last_slot->gpt2 : of_last_slot->llama, 0, value.shape[0].size, false,
+                          slots - 1, slots - 1});
+  }
+  return add(std::move(value));
 }
 
-void Declarer::name_slot(ValueId id, int slot, const Names& names) {
-  auto& parts = graph_.value(id).parameter->checkpoint;
-  for (CheckpointPart& part : parts) part.last_slot = slot - 1;
-  parts.push_back({gpt2_ ? names.gpt2 : names.llama, 0, graph_.value(id).shape[0].size, false, slot, slot});
-}
-
-ValueId Declarer::declare(const std::string& name, ir::Shape shape, int slots, Init init, bool decay,
-                          const std::vector<Names>& names, bool transposed) {
+ir::Value Declarer::parameter(const std::string& name, ir::Shape shape, int slots, Init init,
+                              bool decay) const {
   ir::Value value;
   value.name = name;
   value.role = ir::Role::parameter;
   value.slots = slots;
-  value.parameter = ir::ParameterInfo{init, decay, {}};
+  value.shape = std::move(shape);
+  value.parameter = ir::ParameterInfo{.init = init, .decay = decay, .checkpoint = {}};
+  return value;
+}
+
+std::vector<CheckpointPart> Declarer::parts(const ir::Value& value, const std::vector<Names>& names,
+                                            bool transposed) const {
+  const int64_t rows = value.shape[0].size;
+  std::vector<CheckpointPart> parts;
   for (const Names& part : names) {
     if (gpt2_ && part.gpt2.empty()) continue;
-    value.parameter->checkpoint.push_back({gpt2_ ? part.gpt2 : part.llama, part.first_row,
-                                           part.rows ? part.rows : shape[0].size, transposed, 0, slots - 1});
+    parts.push_back({gpt2_ ? part.gpt2 : part.llama, part.first_row, part.rows ? part.rows : rows, transposed,
+                     0, value.slots - 1});
   }
   // GPT-2 keeps packed matrices whole.
   if (gpt2_ && names.size() > 1) {
-    CheckpointPart& whole = value.parameter->checkpoint.front();
-    whole.first_row = 0;
-    whole.rows = shape[0].size;
-    value.parameter->checkpoint.resize(1);
+    parts.resize(1);
+    parts[0].first_row = 0;
+    parts[0].rows = rows;
   }
-  value.shape = std::move(shape);
-  return graph_.add(std::move(value));
+  return parts;
+}
+
+namespace {
+
+// The slots of `run` as a parameter of their own.
+ir::Value part_of(const ir::Value& whole, const SlotRun& run, int slots) {
+  ir::Value part = whole;
+  if (run.first > 0) part.name += "." + std::to_string(run.first);
+  part.slots = slots;
+  part.parameter->first_layer = run.first;
+  part.parameter->checkpoint.clear();
+  for (CheckpointPart names : whole.parameter->checkpoint) {
+    names.first_slot = std::max(names.first_slot - run.first, 0);
+    names.last_slot = std::min(names.last_slot - run.first, slots - 1);
+    if (names.first_slot <= names.last_slot) part.parameter->checkpoint.push_back(std::move(names));
+  }
+  return part;
+}
+
+}  // namespace
+
+ValueId Declarer::add(ir::Value value) {
+  std::vector<bool> frozen;
+  for (int slot = 0; slot < value.slots; ++slot) frozen.push_back(is_frozen(freeze_, value, slot));
+  std::vector<SlotRun> runs;
+  for (int first = 0, end = 0; first < value.slots; first = end) {
+    while (end < value.slots && frozen[end] == frozen[first]) ++end;
+    ir::Value part = part_of(value, {first}, end - first);
+    if (frozen[first]) part.role = ir::Role::frozen;
+    runs.push_back({first, graph_.add(std::move(part))});
+  }
+  const ValueId id = runs[0].value;
+  if (runs.size() > 1) runs_[id] = std::move(runs);
+  return id;
 }
 
 }  // namespace hydrac::models

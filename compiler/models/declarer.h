@@ -1,10 +1,15 @@
 // Declares parameters one after another, with checkpoint names of one architecture. What the models' files
-// describe their parameters with.
+// describe their parameters with. Those that train.freeze names become values of their own: a parameter of
+// which some layers are frozen is one value for each run of layers that are alike.
 #pragma once
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
+#include "models/parameters.h"
 #include "spec/spec.h"
 
 namespace hydrac::models {
@@ -22,18 +27,23 @@ class Declarer {
   // [out, in], drawn from a normal distribution, with weight decay. `conv1d`: GPT-2 stores it [in, out].
   ir::ValueId matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
                      const std::vector<Names>& names, bool conv1d = true);
-  // Without weight decay.
+  // Without weight decay. `of_last_slot`: where the last slot has a name of its own.
   ir::ValueId vector(const std::string& name, ir::Dim size, int slots, ir::Init init,
-                     const std::vector<Names>& names);
-  // Names slot `slot` of a value differently from the others.
-  void name_slot(ir::ValueId id, int slot, const Names& names);
+                     const std::vector<Names>& names, const std::optional<Names>& of_last_slot = {});
+
+  // Of the parameters with frozen and trained layers, by the value of the first run.
+  std::map<ir::ValueId, std::vector<SlotRun>> take_runs() { return std::move(runs_); }
 
  private:
-  ir::ValueId declare(const std::string& name, ir::Shape shape, int slots, ir::Init init, bool decay,
-                      const std::vector<Names>& names, bool transposed);
+  ir::Value parameter(const std::string& name, ir::Shape shape, int slots, ir::Init init, bool decay) const;
+  std::vector<ir::CheckpointPart> parts(const ir::Value& value, const std::vector<Names>& names,
+                                        bool transposed) const;
+  ir::ValueId add(ir::Value value);
 
   ir::Graph& graph_;
+  const std::vector<std::string>& freeze_;
   bool gpt2_;
+  std::map<ir::ValueId, std::vector<SlotRun>> runs_;
 };
 
 }  // namespace hydrac::models

@@ -65,17 +65,15 @@ void declare_mlp(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int la
 void declare_norms(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int layers) {
   const bool bias = m.norm_bias;
   auto norm = [&](const std::string& name, int slots, const std::string& llama, const std::string& gpt2,
-                  bool is_bias) {
+                  bool is_bias, const std::optional<Declarer::Names>& of_last_slot = {}) {
     const std::string suffix = is_bias ? "bias" : "weight";
     return d.vector(name + "." + suffix, C, slots, {is_bias ? Init::Kind::zeros : Init::Kind::ones},
-                    {{llama + "." + suffix, gpt2 + "." + suffix}});
+                    {{llama + "." + suffix, gpt2 + "." + suffix}}, of_last_slot);
   };
   auto attn_norm = [&](bool is_bias) {
     const std::string suffix = is_bias ? "bias" : "weight";
-    const ValueId id =
-        norm("attn_norm", layers + 1, "model.layers.{}.input_layernorm", "transformer.h.{}.ln_1", is_bias);
-    d.name_slot(id, layers, {"model.norm." + suffix, "transformer.ln_f." + suffix});
-    return id;
+    return norm("attn_norm", layers + 1, "model.layers.{}.input_layernorm", "transformer.h.{}.ln_1", is_bias,
+                Declarer::Names{"model.norm." + suffix, "transformer.ln_f." + suffix});
   };
   p.attn_norm_weight = attn_norm(false);
   if (bias) p.attn_norm_bias = attn_norm(true);
@@ -168,7 +166,26 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
   declare_mlp(declarer, parameters, m, C, layers, residual_deviation);
   declare_norms(declarer, parameters, m, C, layers);
   declare_head(declarer, parameters, m, C, vocab);
+  parameters.runs = declarer.take_runs();
   return parameters;
+}
+
+ir::Use Parameters::at(ValueId value, ir::Slot slot) const {
+  const auto found = runs.find(value);
+  if (found == runs.end()) return {value, slot};
+  auto run = std::ranges::upper_bound(found->second, slot.index, {}, &SlotRun::first);
+  --run;
+  return {run->value, {slot.per_layer, slot.index - run->first}};
+}
+
+// A block reads the norm before attention of the layer behind it.
+std::vector<int> Parameters::first_layers() const {
+  std::set<int> layers = {0};
+  for (const auto& [value, parts] : runs) {
+    const int ahead = value == attn_norm_weight || value == attn_norm_bias ? 1 : 0;
+    for (const SlotRun& run : parts) layers.insert(std::max(run.first - ahead, 0));
+  }
+  return {layers.begin(), layers.end()};
 }
 
 int64_t vocab_rows(const spec::Spec& spec) {
@@ -271,6 +288,12 @@ class Packer {
     return section;
   }
 
+  // Those without gradients.
+  void place(const std::vector<ValueId>& members) {
+    for (const ValueId member : members) place(member);
+    end_ = round_to_row(end_);
+  }
+
  private:
   void place(ValueId id) {
     ir::Value& value = graph_.value(id);
@@ -286,6 +309,42 @@ class Packer {
   int64_t end_ = 0;  // of what is placed
 };
 
+// Whether matmuls and embeddings read the parameter: others compute in f32 with what they read.
+bool is_operand(const ir::Graph& graph, const ir::Value& parameter) {
+  if (parameter.shape.size() == 2) return true;
+  return std::ranges::any_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
+    return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
+      return node.op == "linear" &&
+             std::ranges::any_of(node.inputs, [&](ir::Use use) { return use.value == parameter.id; });
+    });
+  });
+}
+
+// Whether the gradient of what the matrix is multiplied by is wanted.
+bool passes_a_gradient(const ir::Graph& graph, ValueId matrix) {
+  return std::ranges::any_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
+    return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
+      return node.op == "gemm" && node.inputs[1].value == matrix;
+    });
+  });
+}
+
+void pack_frozen(ir::Graph& graph, const PackTypes& types) {
+  std::map<ir::DType, std::vector<ValueId>> by_type;
+  for (ir::Value& value : graph.values) {
+    if (!value.parameter || value.trains()) continue;
+    by_type[is_operand(graph, value) ? types.frozen : types.parameters].push_back(value.id);
+    value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
+  }
+  for (const auto& [dtype, members] : by_type) {
+    const std::string name = by_type.size() == 1 ? "frozen" : "frozen." + std::string(to_string(dtype));
+    const ValueId pack = graph.add(pack_value(name, ir::Role::frozen, dtype, pack_shape(0, name)));
+    Packer packer(graph, pack, dtype);
+    packer.place(members);
+    graph.value(pack).shape = pack_shape(packer.elements(), name);
+  }
+}
+
 }  // namespace
 
 PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
@@ -293,6 +352,7 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
   PackTypes types;
   if (o.weights == spec::WeightType::bf16) types.parameters = ir::DType::bf16;
   if (o.gradients == spec::GradientType::compute) types.gradients = activations;
+  types.frozen = types.parameters == ir::DType::f32 ? activations : types.parameters;
   types.head_in_parts = o.loss != spec::LossKernel::materialized;
   return types;
 }
@@ -302,17 +362,19 @@ Pack pack_parameters(ir::Graph& graph, const PackTypes& types) {
   if (types.gradients != ir::DType::f32) matmuls = written_by_one_matmul(graph, types.head_in_parts);
   std::vector<ValueId> narrow, others;
   for (const ir::Value& value : graph.values) {
-    if (!value.parameter) continue;
+    if (!value.trains()) continue;
     (matmuls.contains(gradient_of(graph, value)) ? narrow : others).push_back(value.id);
   }
   Pack pack;
   pack.parameters =
       graph.add(pack_value("parameters", ir::Role::parameter, types.parameters, pack_shape(0, "")));
   Packer packer(graph, pack.parameters, types.parameters);
-  if (!narrow.empty()) pack.sections.push_back(packer.add("matmuls", narrow, types.gradients));
-  pack.sections.push_back(packer.add(narrow.empty() ? "" : "sums", others, ir::DType::f32));
+  const bool two = !narrow.empty() && !others.empty();
+  if (!narrow.empty()) pack.sections.push_back(packer.add(two ? "matmuls" : "", narrow, types.gradients));
+  if (!others.empty()) pack.sections.push_back(packer.add(two ? "sums" : "", others, ir::DType::f32));
   graph.value(pack.parameters).shape = pack_shape(packer.elements(), "");
   for (PackSection& section : pack.sections) section.parameters = section_of(graph, section, pack.parameters);
+  pack_frozen(graph, types);
   return pack;
 }
 

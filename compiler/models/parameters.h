@@ -1,10 +1,14 @@
 // The trained tensors of a model: shapes, starting values, names in checkpoints, and their place in memory.
 //
-// All parameters lie in one packed value, "parameters", first those that take weight decay. So an optimizer
-// is one pointwise kernel over the pack, and a gradient, a moment and a parameter have the same offset in
-// their packs. Where gradients have two types the pack has two sections, each with a pack of gradients.
+// All trained parameters lie in one packed value, "parameters", first those that take weight decay. So an
+// optimizer is one pointwise kernel over the pack, and a gradient, a moment and a parameter have the same
+// offset in their packs. Where gradients have two types the pack has two sections, each with a pack of
+// gradients. Frozen parameters lie in packs of their own, which nothing writes.
 #pragma once
+#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "ir/graph.h"
 #include "spec/spec.h"
@@ -13,8 +17,15 @@ namespace hydrac::models {
 
 class Attention;
 
+// Slots of a parameter, from `first` to the next run, that are a value of their own: its slot 0 is `first`.
+struct SlotRun {
+  int first = 0;
+  ir::ValueId value = ir::kNoValue;
+};
+
 // Values of a transformer. A per-layer parameter is one value with a slot a layer; absent ones are kNoValue.
-// Matrices are [out, in].
+// Matrices are [out, in]. Of a parameter whose layers are not all frozen or all trained, it is the value of
+// the first run of layers that are alike; at() finds the others.
 struct Parameters {
   ir::ValueId token_embedding = ir::kNoValue;                          // [V,C]
   ir::ValueId position_embedding = ir::kNoValue;                       // [P,C]
@@ -28,6 +39,12 @@ struct Parameters {
   ir::ValueId down_weight = ir::kNoValue, down_bias = ir::kNoValue;  // [C, I]
   ir::ValueId head_weight = ir::kNoValue,
               head_bias = ir::kNoValue;  // [V, C], or the token embedding when tied
+  std::map<ir::ValueId, std::vector<SlotRun>> runs;
+
+  // `slot` counts those of the whole parameter; that of any other value stays as it is.
+  ir::Use at(ir::ValueId value, ir::Slot slot) const;
+  // The layers, counted from 0, with which a block's parameters become others, ascending and with 0 first.
+  std::vector<int> first_layers() const;
 };
 
 Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec);
@@ -52,6 +69,8 @@ struct PackTypes {
   // Of matrices whose gradient one matmul writes, in one piece. What is added up in memory (a tied
   // embedding, micro-batches), and the sums over rows that are vectors' gradients, stay f32.
   ir::DType gradients = ir::DType::f32;
+  ir::DType frozen =
+      ir::DType::f32;          // of frozen parameters that matmuls and embeddings read; others: `parameters`
   bool head_in_parts = false;  // the head's gradient is going to add up over parts: passes/chunk_head
 };
 
@@ -72,8 +91,8 @@ struct Pack {
   std::vector<PackSection> sections;      // one after another; one or two
 };
 
-// Needs "micro_step" differentiated, every parameter with its gradient "d_<parameter>". Gives parameters and
-// gradients their types and their places; their views lead into the packs.
+// Needs "micro_step" differentiated, every trained parameter with its gradient "d_<parameter>". Gives
+// parameters and gradients their types and their places; their views lead into the packs.
 Pack pack_parameters(ir::Graph& graph, const PackTypes& types = {});
 
 // A section's rows of a value that is shaped like the pack: the value itself where the section is the pack,

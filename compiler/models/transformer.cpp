@@ -62,7 +62,29 @@ ir::Region& add_region(ir::Function& function, const std::string& name, int laye
   return function.regions.back();
 }
 
-// From the inputs to the normed output of the last layer. The function's regions are "input" and "block".
+// One layer, of those that the region loops over: from slot l of the stream and of its norm to slot l + 1.
+void add_block(const Build& build, ir::Region& region, ValueId residual, ValueId normed) {
+  Model& model = build.model;
+  const Parameters& p = model.parameters;
+  ops::RegionBuilder block(model.graph, region);
+  const Use from_attention = attention_block(block, build, build.layer(normed));
+  block.enter("residual", "model.hidden_size");
+  const Use middle = ops::add(block, build.layer(residual), from_attention, "residual_mid");
+  if (model.graph.value(residual).exact) block.exact(middle);
+  block.enter("norm", "model.norm");
+  const Use mlp_input =
+      norm(block, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
+  const Use from_mlp = mlp_block(block, build, mlp_input);
+  block.enter("residual", "model.hidden_size");
+  block.into(build.layer(residual, 1));
+  const Use next = ops::add(block, middle, from_mlp, "residual");
+  block.enter("norm", "model.norm");
+  block.into(build.layer(normed, 1));
+  norm(block, build, next, build.layer(p.attn_norm_weight, 1), build.layer(p.attn_norm_bias, 1), "normed");
+}
+
+// From the inputs to the normed output of the last layer. The function's regions are "input" and
+// "block", or, where some layers' parameters are frozen, a loop for each run of layers that are alike.
 Use hidden_states(const Build& build, ir::Function& function) {
   Model& model = build.model;
   const Parameters& p = model.parameters;
@@ -87,21 +109,16 @@ Use hidden_states(const Build& build, ir::Function& function) {
   input.into(build.fixed(normed));
   norm(input, build, first, build.fixed(p.attn_norm_weight), build.fixed(p.attn_norm_bias), "normed");
 
-  ops::RegionBuilder block(model.graph, add_region(function, "block", layers));
-  const Use from_attention = attention_block(block, build, {normed, {true, 0}});
-  block.enter("residual", "model.hidden_size");
-  const Use middle = ops::add(block, {residual, {true, 0}}, from_attention, "residual_mid");
-  if (exact_residual) block.exact(middle);
-  block.enter("norm", "model.norm");
-  const Use mlp_input =
-      norm(block, build, middle, build.layer(p.mlp_norm_weight), build.layer(p.mlp_norm_bias), "mlp_normed");
-  const Use from_mlp = mlp_block(block, build, mlp_input);
-  block.enter("residual", "model.hidden_size");
-  block.into({residual, {true, 1}});
-  const Use next = ops::add(block, middle, from_mlp, "residual");
-  block.enter("norm", "model.norm");
-  block.into({normed, {true, 1}});
-  norm(block, build, next, build.layer(p.attn_norm_weight, 1), build.layer(p.attn_norm_bias, 1), "normed");
+  const std::vector<int> starts = p.first_layers();
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const int first = starts[i], end = i + 1 < starts.size() ? starts[i + 1] : layers;
+    const std::string name = starts.size() == 1 ? "block" : "block" + std::to_string(first);
+    Build part = build;
+    part.first_layer = first;
+    ir::Region& region = add_region(function, name, end - first);
+    region.first_layer = first;
+    add_block(part, region, residual, normed);
+  }
   return build.fixed(normed, layers);
 }
 

@@ -173,7 +173,7 @@ class MatmulFusion {
   // Whether no kernel of the function writes it, so that one may load it before the kernel before it ends.
   bool is_there_before(Use use) const {
     const ir::Role role = graph_.value(storage_of(graph_, use.value)).role;
-    return (role == ir::Role::parameter || role == ir::Role::working_copy) &&
+    return (role == ir::Role::parameter || role == ir::Role::frozen || role == ir::Role::working_copy) &&
            std::ranges::none_of(function_->regions, [&](const ir::Region& region) {
              return std::ranges::any_of(region.nodes,
                                         [&](const Node& node) { return touches(graph_, node.outputs, use); });

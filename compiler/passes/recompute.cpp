@@ -68,10 +68,24 @@ class Recomputer {
         if (output.value != use.value) continue;
         const bool carried_stream =
             output.slot.index != 0 && !is_norm(node);  // the residual stream between layers
-        return !carried_stream && is_dropped(choice_, node, output) ? &node : nullptr;
+        return !carried_stream && is_dropped(choice_, node, output) &&
+                       runs_at(node, use.slot.index - output.slot.index)
+                   ? &node
+                   : nullptr;
       }
     }
     return nullptr;
+  }
+
+  // Whether the node can run `shift` iterations on in every iteration: the norm before a loop's first layer
+  // is not the loop's where its weight is another value, frozen or not.
+  bool runs_at(const Node& node, int shift) const {
+    return std::ranges::all_of(node.inputs, [&](Use input) {
+      return input.value == ir::kNoValue || !input.slot.per_layer ||
+             graph_.value(input).parameter == std::nullopt ||
+             (input.slot.index + shift >= 0 &&
+              input.slot.index + shift + forward_.layers <= graph_.value(input).slots);
+    });
   }
 
   // Runs `node` for the iteration that computes `wanted`.

@@ -77,10 +77,11 @@ int slots_needed(const Life& life) {
     }
     return true;
   };
-  for (int count : {1, 2}) {
+  const int all = life.slots.rbegin()->first + 1;
+  for (int count = 1; count < all; ++count) {
     if (conflict_free(count)) return count;
   }
-  return life.slots.rbegin()->first + 1;
+  return all;
 }
 
 std::vector<Interval> merged_intervals(const Life& life) {

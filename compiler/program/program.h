@@ -115,6 +115,7 @@ struct Section {
   int layers = 0;
   bool reverse = false;
   std::vector<Call> calls;
+  int first_layer = 0;  // see ir::Region
 };
 
 struct Function {

@@ -206,7 +206,10 @@ Json graph_json(const ir::Graph& graph) {
       else
         append_node(graph, node, nodes);
     }
-    regions.push_back({{"name", region.name}, {"layers", region.layers}, {"nodes", nodes}});
+    regions.push_back({{"name", region.name},
+                       {"layers", region.layers},
+                       {"first_layer", region.first_layer},
+                       {"nodes", nodes}});
   }
   return {{"values", values}, {"regions", regions}};
 }
@@ -231,7 +234,7 @@ Json job_json(spec::Spec spec, int threads) {
   const auto& o = spec.train.optimizer;
   Json decay = Json::array();
   for (const ir::Value& value : graph.values) {
-    if (value.parameter && value.parameter->decay) decay.push_back(value.name);
+    if (value.trains() && value.parameter->decay) decay.push_back(value.name);
   }
   return {{"threads", threads},
           {"graph", graph_json(graph)},
@@ -254,7 +257,7 @@ Json job_json(spec::Spec spec, int threads) {
 Json rounding_json(const driver::Compiled& c) {
   Json places = Json::object();
   for (const ir::Value& value : c.graph.values) {
-    if (!value.parameter) continue;
+    if (!value.trains()) continue;
     const auto& sections = c.pack.sections;
     size_t section = sections.size() - 1;
     while (value.view->offset < sections[section].first_row * models::kPackRow) --section;

@@ -9,12 +9,12 @@ namespace hydrac::verify {
 
 namespace {
 
-// Every parameter's tensors, or with the prefix "d_" their gradients'.
-Tensors read_all(targets::Executable& program, const std::string& prefix) {
+// Every trained parameter's tensors, or with the prefix "d_" their gradients', or the frozen ones'.
+Tensors read_all(targets::Executable& program, const std::string& prefix, bool frozen = false) {
   Tensors tensors;
   const ir::Graph& graph = program.compiled().graph;
   for (const ir::Value& value : graph.values) {
-    if (!value.parameter) continue;
+    if (!value.parameter || value.trains() == frozen) continue;
     for (int slot = 0; slot < value.slots; ++slot)
       tensors[value.name].push_back(read_unpadded(program, graph.find(prefix + value.name), value, slot));
   }
@@ -56,6 +56,7 @@ void initialize(targets::Executable& program) {
 Training train(targets::Executable& program, const Batches& batches) {
   initialize(program);
   Training training;
+  training.frozen_before = read_all(program, "", true);
   for (const auto& step : batches) {
     const bool is_first = training.steps.empty();
     training.steps.push_back(take_step(program.steps(), step, [&] {
@@ -64,6 +65,7 @@ Training train(targets::Executable& program, const Batches& batches) {
   }
   if (const std::optional<float> scale = training.steps[0].loss_scale) divide(training.gradients, *scale);
   training.parameters = read_all(program, "");
+  training.frozen = read_all(program, "", true);
   return training;
 }
 

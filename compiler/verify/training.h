@@ -10,13 +10,14 @@
 
 namespace hydrac::verify {
 
-// Every parameter by name, a tensor a slot, without the rows that padding appended.
+// Parameters by name, a tensor a slot, without the rows that padding appended.
 using Tensors = std::map<std::string, std::vector<std::vector<float>>>;
 
 struct Training {
   std::vector<runtime::StepResult> steps;
   Tensors gradients;   // of the first step, before clipping, the loss scale divided out
-  Tensors parameters;  // after the last step
+  Tensors parameters;  // that train, after the last step
+  Tensors frozen_before, frozen;
 };
 
 // One optimizer step. In fp16 a step that overflows changes nothing but the loss scale, which is halved; as

@@ -92,6 +92,7 @@ class Comparison {
     std::ranges::stable_sort(differences_, {}, &Difference::name);  // by step, each with loss and norm
     for (const auto& [name, slots] : ours_.gradients) add_gradient(name, slots);
     for (const auto& [name, slots] : ours_.parameters) add_parameter(name, slots);
+    for (const auto& [name, slots] : ours_.frozen) add_frozen(name, slots);
     return std::move(differences_);
   }
 
@@ -191,6 +192,15 @@ class Comparison {
     }
     row.left_out = left_out;
     differences_.push_back(std::move(row));
+  }
+
+  void add_frozen(const std::string& name, const std::vector<std::vector<float>>& slots) {
+    Sums sums;
+    for (size_t slot = 0; slot < slots.size(); ++slot) {
+      const std::vector<float>& before = ours_.frozen_before.at(name)[slot];
+      add(sums, slots[slot], {before.begin(), before.end()});
+    }
+    differences_.push_back({"frozen", name, sums.relative(), 0, {}, 0});
   }
 
   // How far it is, relative to a tensor of this squared norm, when so many of its elements made each of their

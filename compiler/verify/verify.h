@@ -1,5 +1,5 @@
 // The comparison with the oracle: loss, every parameter's gradient, and the parameters after some optimizer
-// steps, each against float64.
+// steps, each against float64. Frozen parameters must be what they were, bit for bit.
 //
 // fp32 and tf32 have fixed tolerances. A 16-bit program is measured by what people would use instead: the
 // oracle trains the same model under PyTorch's autocast too, and on every tensor the program may be no
@@ -28,7 +28,7 @@ namespace hydrac::verify {
 
 // ||ours - reference|| / ||reference|| of one tensor, all its slots together.
 struct Difference {
-  std::string what;  // "loss", "grad_norm", "gradient", "parameter"
+  std::string what;  // "loss", "grad_norm", "gradient", "parameter", "frozen"
   std::string name;
   double relative = 0;
   double tolerance = 0;

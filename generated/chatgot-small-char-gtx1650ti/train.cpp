@@ -112,6 +112,7 @@ TrainSettings train_settings() {
       {"optimizations.residual", "\"fp32\""},
       {"optimizations.streams", "2"},
       {"optimizations.weights", "\"fp32\""},
+      {"train.freeze", "[]"},
       {"train.gradient_accumulation_steps", "8"},
       {"train.label_smoothing", "0.0"},
       {"train.loss", "\"cross_entropy\""},

@@ -110,6 +110,7 @@ TrainSettings train_settings() {
       {"optimizations.residual", "\"fp32\""},
       {"optimizations.streams", "1"},
       {"optimizations.weights", "\"fp32\""},
+      {"train.freeze", "[]"},
       {"train.gradient_accumulation_steps", "1"},
       {"train.label_smoothing", "0.0"},
       {"train.loss", "\"cross_entropy\""},

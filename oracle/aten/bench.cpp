@@ -41,6 +41,11 @@ class Training {
       parameter.tensor.set_requires_grad(true);
       sources_[{parameter.value, parameter.slot}] = parameter.tensor;
     }
+    for (int value = 0; value < static_cast<int>(job.graph.values.size()); ++value) {
+      if (job.graph.values[value].role != Role::frozen) continue;
+      for (int slot = 0; slot < job.graph.values[value].slots; ++slot)
+        sources_[{value, slot}] = data_.parameter(value);
+    }
   }
 
   std::int64_t positions() const { return data_.positions() * job_.accumulation; }
@@ -83,7 +88,7 @@ class Training {
   Runner runner_;  // first: it checks the graph
   RandomData data_;
   std::vector<Parameter> parameters_;
-  std::map<std::pair<int, int>, at::Tensor> sources_;  // (value, slot) of each parameter
+  std::map<std::pair<int, int>, at::Tensor> sources_;  // (value, slot) of each parameter, frozen ones too
   std::vector<Batch> batches_;
 };
 

@@ -12,7 +12,13 @@
 
 namespace hydrac::oracle {
 
-enum class Role { parameter, input, constant, activation };
+enum class Role {
+  parameter,
+  frozen,
+  input,
+  constant,
+  activation
+};  // frozen: a parameter that does not train
 enum class Dtype { f32, i32, u32 };
 
 struct Value {
@@ -45,6 +51,7 @@ struct Node {
 struct Region {
   std::string name;
   int layers = 0;
+  int first_layer = 0;  // of the model, that iteration 0 is: dropout and masks count layers so
   std::vector<Node> nodes;
 
   int iterations() const { return layers == 0 ? 1 : layers; }

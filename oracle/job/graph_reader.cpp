@@ -37,6 +37,7 @@ Value read_value(JsonReader& in) {
   value.slots = static_cast<int>(in.integer("slots", 1, kMaxSlots, 1));
   value.role = choose<Role>(in, "role",
                             {{"parameter", Role::parameter},
+                             {"frozen", Role::frozen},
                              {"input", Role::input},
                              {"constant", Role::constant},
                              {"activation", Role::activation}});
@@ -149,6 +150,7 @@ Region read_region(const json& object, const std::string& where, const IdMap& id
   Region region;
   region.name = in.text("name");
   region.layers = static_cast<int>(in.integer("layers", 0, kMaxSlots));
+  region.first_layer = static_cast<int>(in.integer("first_layer", 0, kMaxSlots, 0));
   for (const json& node : in.array("nodes"))
     region.nodes.push_back(read_node(node, fmt::format("{}.nodes[{}]", where, region.nodes.size()), ids));
   in.expect_no_more();

@@ -55,6 +55,7 @@ CallTable::CallTable(const std::string& text) {
       Section& section = functions_.back().sections.emplace_back();
       words >> section.layers >> word;
       section.down = word == "down";
+      words >> section.first_layer;  // left out where it is 0
     } else if (kind == "call") {
       Call& call = functions_.back().sections.back().calls.emplace_back();
       const std::string rest = rest_of(words);
@@ -111,7 +112,8 @@ std::vector<TracedCall> CallTable::of(std::string_view name) const {
     const int iterations = std::max(section.layers, 1);
     for (int i = 0; i < iterations; ++i) {
       const int layer = section.down ? iterations - 1 - i : i;
-      const std::string of_layer = section.layers > 0 ? fmt::format(" of layer {}", layer) : "";
+      const std::string of_layer =
+          section.layers > 0 ? fmt::format(" of layer {}", section.first_layer + layer) : "";
       for (const Call& call : section.calls)
         calls.push_back({fmt::format("{}{} ({})", call.name, of_layer, call.origin), views(call.reads, layer),
                          views(call.makes, layer)});

@@ -65,6 +65,7 @@ class CallTable {
   struct Section {
     int layers = 0;
     bool down = false;
+    int first_layer = 0;  // of the model, that the section's loop begins with
     std::vector<Call> calls;
   };
   struct Function {

@@ -73,7 +73,7 @@ struct ParameterStart {
   Place place;  // elements of `dtype`
   Kind kind = Kind::zeros;
   double number = 0;  // the constant, or the normal distribution's standard deviation
-  SafetensorsDtype dtype = SafetensorsDtype::f32;  // or bf16: the same numbers, rounded to nearest
+  SafetensorsDtype dtype = SafetensorsDtype::f32;  // or 16 bits: the same numbers, rounded to nearest
 };
 
 // Llama 3's; factor 1: none.

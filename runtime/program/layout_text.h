@@ -12,7 +12,8 @@
 
 namespace hydrac {
 struct bf16;  // of cuda/types.cuh
-}
+struct f16;
+}  // namespace hydrac
 
 namespace hydrac::runtime {
 
@@ -29,6 +30,7 @@ template <class T>
 constexpr SafetensorsDtype stored_type() {
   if constexpr (std::same_as<T, float>) return SafetensorsDtype::f32;
   if constexpr (std::same_as<T, bf16>) return SafetensorsDtype::bf16;
+  if constexpr (std::same_as<T, f16>) return SafetensorsDtype::f16;
   if constexpr (std::same_as<T, int32_t>) return SafetensorsDtype::i32;
   if constexpr (std::same_as<T, uint32_t>) return SafetensorsDtype::u32;
 }
@@ -81,6 +83,7 @@ NamedTensor named(std::string name, const T* tensor, std::vector<int64_t> shape)
 struct InMemory {
   int64_t offset = 0;
   bool transposed = false;
+  int first_layer = 0;  // of the slots
 };
 
 // Parameters under their names in a checkpoint, with their shapes there: one, or one a layer.
@@ -100,7 +103,8 @@ class CheckpointNames {
   void add_layers(int layers, const std::string& name, const Slots<T>& tensors,
                   const std::vector<int64_t>& shape, InMemory form = {}) {
     for (int l = 0; l < layers; ++l)
-      add(std::string(name).replace(name.find("{}"), 2, std::to_string(l)), tensors[l], shape, form);
+      add(std::string(name).replace(name.find("{}"), 2, std::to_string(form.first_layer + l)), tensors[l],
+          shape, form);
   }
   // Of a program with one layer.
   template <class T>

@@ -18,6 +18,12 @@ inline void embedding_forward(const std::int32_t* ids, const float* table, float
   }
 }
 
+// The gradient of a table that nothing was added to yet.
+inline void zero_gradient(float* d_table, std::int64_t elements) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < elements; ++i) d_table[i] = 0;
+}
+
 // d_table[ids[r], c] += d_out[r, c], for r = 0, 1, ... in this order. d_out [rows, width], d_table
 // [vocabulary, width], dense; d_table is added to, so it must hold zeros or an earlier gradient.
 // Each thread owns a range of columns and walks all rows: no two threads write the same element.

@@ -77,6 +77,40 @@ TEST(BadSpec, UnknownOverrideNamesTheNearestKey) {
               "  help: did you mean max_steps?\n");
 }
 
+TEST(BadSpec, FreezesWhatIsNotThere) {
+  const Workplace place;
+  expect_text(
+      place, run_with("train.freeze=[model.embed_tokens.weigth]"),
+      "<command line>:1:38: error: no parameter is named model.embed_tokens.weigth [freeze-matches-nothing]\n"
+      "  output.dir=runs/refused train.freeze=[model.embed_tokens.weigth]\n"
+      "                                       ^\n"
+      "  help: did you mean model.embed_tokens.weight?\n");
+  const auto help = [&](const std::string& pattern, const std::string& text) {
+    const Outcome outcome = place.run(run_with("train.freeze=" + pattern));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find("  help: " + text + "\n"), std::string::npos) << outcome.err;
+  };
+  help("model.layers.*.mpl.*", "model.layers.*.m* would match model.layers.0.mlp.gate_proj.weight");
+  help("model.layers.7.*", "model.layers.* would match model.layers.0.self_attn.q_proj.weight");
+  help("lm_head.*", "the head's matrix is the token embedding, model.embed_tokens.weight");
+  help("transformer.h.0.*",
+       "names are model.embed_tokens.weight to model.layers.1.post_attention_layernorm.weight; "
+       "* stands for any characters");
+}
+
+TEST(BadSpec, FreezesPartOfAMatrixOrEverything) {
+  const Workplace place;
+  const auto refused = [&](const std::string& patterns, const std::string& text) {
+    const Outcome outcome = place.run(run_with("train.freeze=" + patterns));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+  };
+  refused("*.q_proj.weight",
+          "error: train.freeze names model.layers.0.self_attn.q_proj.weight and not "
+          "model.layers.0.self_attn.v_proj.weight, and the two are parts of one matrix [freeze-part]\n");
+  refused("*", "error: train.freeze names every parameter, so that nothing trains [freeze-everything]\n");
+}
+
 TEST(BadSpec, IsNoFile) {
   const Workplace place;
   const Outcome outcome = place.run({"nowhere.yaml"});

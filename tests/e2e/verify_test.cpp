@@ -35,7 +35,9 @@ struct Case {
 };
 
 std::string spec_of(const Case& c) {
-  return std::string("name: ") + c.name + "\ntarget: cpu\nmodel: {hidden_size: 64, num_hidden_layers: 2, " +
+  return std::string("name: ") + c.name + "\ntarget: cpu\nmodel: {hidden_size: 64, " +
+         (std::string(c.model).find("num_hidden_layers") == std::string::npos ? "num_hidden_layers: 2, "
+                                                                              : "") +
          c.model + "}\ndata: {path: corpus.txt" + c.data + "}\ntrain: {max_steps: 12, " + c.train +
          "}\noptimizations: {threads: 1}\n";
 }
@@ -111,6 +113,21 @@ const Case kCases[] = {
      "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, max_position_embeddings: 80",
      "sequence_len: 70, micro_batch_size: 2, gradient_accumulation_steps: 2",
      ", document_mask: true"},
+    {"FrozenLayersEmbeddingAndPositionsAccumulated",
+     "num_hidden_layers: 4, num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu, "
+     "dropout: 0.2, attention_dropout: 0.2",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2, "
+     "freeze: ['transformer.w?e.weight', 'transformer.h.[01].*', 'transformer.h.3.ln_2.*']"},
+    {"FrozenMatricesLionWindows",
+     "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, qk_norm: true, sliding_window: 5, "
+     "sliding_window_pattern: 2, tie_word_embeddings: false",
+     "sequence_len: 16, micro_batch_size: 2, optimizer: {name: lion}, freeze: ['model.layers.[02].mlp.*', lm_head.weight]"},
+    {"FrozenButForTheHeadInParts",
+     "num_attention_heads: 2, vocab_size: 30011, tie_word_embeddings: false",
+     "sequence_len: 53, micro_batch_size: 15, freeze: 'model.*'"},
+    {"FrozenHeadInPartsTheBlockRecomputed",
+     "num_attention_heads: 2, vocab_size: 30011", "sequence_len: 53, micro_batch_size: 15, "
+     "freeze: [model.embed_tokens.weight, model.norm.weight]"},
     {"SeriesClassification",
      "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
      "sequence_len: 16, micro_batch_size: 3, label_smoothing: 0.1"},

@@ -2,6 +2,7 @@
 
 const roles = [
   ["parameter", colors[0]],
+  ["frozen", "var(--soft)"],
   ["working_copy", colors[7]],
   ["gradient", colors[1]],
   ["optimizer_state", colors[3]],

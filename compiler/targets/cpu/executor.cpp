@@ -77,7 +77,7 @@ void CpuProgram::resolve() {
     std::vector<Step>& steps = steps_[function.name];
     for_each_call(function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
       Step step;
-      step.layer = layer;
+      step.layer = section.first_layer + layer;
       step.section = &section;
       step.call = &call;
       if (call.kind == Call::Kind::launch)

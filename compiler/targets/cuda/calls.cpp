@@ -37,7 +37,7 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange
   for (const program::Function& function : compiled.program.functions) {
     std::vector<ResolvedCall>& calls = functions_[function.name];
     for_each_call(function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
-      ResolvedCall resolved{.section = &section, .call = &call, .layer = layer};
+      ResolvedCall resolved{.section = &section, .call = &call, .layer = section.first_layer + layer};
       resolved.accesses = driver::accesses(compiled, call, layer);
       for (const program::Access& access : resolved.accesses)
         resolved.arguments.push_back(arena.data + access.first);

@@ -123,7 +123,8 @@ std::string TableText::print() {
   for (const program::Function& function : compiled_.program.functions) {
     functions_ += fmt::format("function {}\n", function.name);
     for (const program::Section& section : function.sections) {
-      functions_ += fmt::format("section {} {}\n", section.layers, section.reverse ? "down" : "up");
+      functions_ += fmt::format("section {} {}", section.layers, section.reverse ? "down" : "up");
+      functions_ += section.first_layer > 0 ? fmt::format(" {}\n", section.first_layer) : "\n";
       for (const program::Call& call : section.calls) add_call(call);
     }
   }

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "models/freeze.h"
+
 namespace hydrac::targets {
 
 using runtime::NamedTensor;
@@ -31,11 +33,6 @@ uint64_t address_of(const driver::Compiled& compiled, ir::ValueId value, int slo
   return static_cast<uint64_t>(plan::address(compiled.graph, compiled.plan, {value, {false, slot}}, 0));
 }
 
-std::string layer_name(std::string name, int layer) {
-  if (const size_t at = name.find("{}"); at != std::string::npos) name.replace(at, 2, std::to_string(layer));
-  return name;
-}
-
 }  // namespace
 
 std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled) {
@@ -45,7 +42,7 @@ std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled) {
     const int64_t row = element_count(value.shape) / value.shape[0].size;
     for (const ir::CheckpointPart& part : value.parameter->checkpoint) {
       for (int slot = part.first_slot; slot <= part.last_slot; ++slot) {
-        NamedTensor tensor{.name = layer_name(part.name, slot),
+        NamedTensor tensor{.name = models::tensor_name(value, part, slot),
                            .shape = {part.rows},
                            .dtype = stored_type(value.dtype),
                            .transposed = part.transposed};

@@ -134,14 +134,14 @@ runtime::RopeTables LayoutMaker::rope() const {
           {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_position_embeddings}};
 }
 
-// 6 N, N weights of matmuls, and attention's.
+// 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
 double LayoutMaker::flop_per_target() const {
-  double weights = 0;
+  double flop = 0;
   for (const ir::Value& value : graph_.values) {
     if (value.parameter && is_multiplied_by(compiled_, value))
-      weights += static_cast<double>(element_count(value.shape) * value.slots);
+      flop += value.parameter->flop * static_cast<double>(element_count(value.shape) * value.slots);
   }
-  return 6 * weights + attention_flop_per_target(compiled_);
+  return flop + attention_flop_per_target(compiled_);
 }
 
 runtime::ProgramLayout LayoutMaker::make() const {
@@ -170,24 +170,42 @@ runtime::ProgramLayout LayoutMaker::make() const {
 }  // namespace
 
 double attention_flop_per_target(const driver::Compiled& compiled) {
+  const auto& regions =
+      compiled.graph.function(std::string(to_string(runtime::Function::micro_step))).regions;
+  const auto is_differentiated = [&](const ir::Region& region) {
+    return std::ranges::find(regions, region.name + "_backward", &ir::Region::name) != regions.end();
+  };
   double flop = 0;
-  for (const ir::Region& region :
-       compiled.graph.function(std::string(to_string(runtime::Function::micro_step))).regions) {
+  for (const ir::Region& region : regions) {
     for (const ir::Node& node : region.nodes) {
-      if (node.op == "attention" && !region.backward)
-        flop += ops::op_info(node.op).cost(compiled.graph, node).flop * std::max(region.layers, 1);
+      if (node.op != "attention" || region.backward) continue;
+      const int passes = is_differentiated(region) ? 3 : 1;
+      flop += passes * ops::op_info(node.op).cost(compiled.graph, node).flop * std::max(region.layers, 1);
     }
   }
   const spec::Train& t = compiled.spec.train;
-  return 3 * flop / static_cast<double>(t.micro_batch_size * t.sequence_len);
+  return flop / static_cast<double>(t.micro_batch_size * t.sequence_len);
 }
 
-int64_t parameter_count(const driver::Compiled& compiled) {
+namespace {
+
+template <class Counts>
+int64_t count_parameters(const driver::Compiled& compiled, const Counts& counts) {
   int64_t count = 0;
   for (const ir::Value& value : compiled.graph.values) {
-    if (value.parameter) count += element_count(value.shape) * value.slots;
+    if (value.parameter && counts(value)) count += element_count(value.shape) * value.slots;
   }
   return count;
+}
+
+}  // namespace
+
+int64_t parameter_count(const driver::Compiled& compiled) {
+  return count_parameters(compiled, [](const ir::Value&) { return true; });
+}
+
+int64_t trained_count(const driver::Compiled& compiled) {
+  return count_parameters(compiled, [](const ir::Value& value) { return value.trains(); });
 }
 
 bool is_multiplied_by(const driver::Compiled& compiled, const ir::Value& parameter) {

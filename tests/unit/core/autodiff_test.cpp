@@ -2,7 +2,9 @@
 // loss.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "own_functions.h"
 #include "small_models.h"
@@ -44,6 +46,10 @@ TEST_P(ModelGradient, EqualsFiniteDifferencesForEveryParameter) {
   ASSERT_TRUE(std::isfinite(done.read_scalar(small.model->interface.loss)));
   for (ir::ValueId id : small.parameters()) {
     const ir::Value& parameter = small.graph.value(id);
+    if (!parameter.trains()) {
+      EXPECT_EQ(small.gradient_of(id), ir::kNoValue) << parameter.name;
+      continue;
+    }
     double largest = 0;
     for (int slot = 0; slot < parameter.slots; ++slot) {
       const ir::Use use{id, {false, slot}};
@@ -79,6 +85,7 @@ constexpr const char* kSize =
   "hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4, vocab_size: 11, " \
   " intermediate_size: 6, attention_kind: ccgqa, num_key_value_heads: " kv_heads    \
   ", ccgqa: {compression: 2" more
+#define FROZEN(patterns) "sequence_len: 5, micro_batch_size: 2, freeze: ['" patterns "']"
 #define SERIES(more)                                                                                         \
   "input: series, num_features: 3, hidden_size: 8, num_hidden_layers: 2, num_attention_heads: 2, head_dim: " \
   "4, intermediate_size: 6, " more
@@ -142,6 +149,37 @@ INSTANTIATE_TEST_SUITE_P(
                MODEL("norm: rmsnorm, position: rope, num_key_value_heads: 2, attention_softcap: 0.5, "
                      "logit_softcap: 0.3, sliding_window: 3"),
                "sequence_len: 5, micro_batch_size: 2, label_smoothing: 0.1"},
+        Config{"FrozenTiedEmbedding", MODEL("num_key_value_heads: 2"), FROZEN("model.embed_tokens.weight")},
+        Config{
+            "FrozenUntiedEmbeddingAndPositions",
+            MODEL(
+                "norm: layernorm, position: learned, hidden_act: gelu, tie_word_embeddings: false, dropout: "
+                "0.3, max_position_embeddings: 7"),
+            FROZEN("model.embed_*.weight")},
+        Config{"FrozenLowerLayers",
+               MODEL("attention_dropout: 0.3, dropout: 0.2, sliding_window: 2, sliding_window_pattern: 2, "
+                     "qk_norm: "
+                     "true"),
+               FROZEN("model.embed_tokens.*', 'model.layers.[01].*")},
+        Config{"FrozenMiddleLayer",
+               MODEL("norm: layernorm, position: learned, hidden_act: gelu, dropout: 0.2, "
+                     "max_position_embeddings: 7"),
+               FROZEN("transformer.h.1.*")},
+        Config{"FrozenUpperLayer", MODEL("dropout: 0.2"), FROZEN("model.layers.2.*', 'model.norm.weight")},
+        Config{"FrozenMatrices", MODEL("attention_bias: true, mlp_bias: true, tie_word_embeddings: false"),
+               FROZEN("*_proj.weight', 'lm_head.*")},
+        Config{"FrozenBiasesAndNorms", MODEL("norm: layernorm, position: rope"),
+               FROZEN("*.bias', '*norm*', '*.ln_*")},
+        Config{"FrozenFinalNormAlone", MODEL("norm: rmsnorm"), FROZEN("model.norm.weight")},
+        Config{"FrozenButForTheHead", MODEL("tie_word_embeddings: false"), FROZEN("model.*")},
+        Config{"FrozenButForTheFinalNorm", MODEL("norm: rmsnorm"),
+               FROZEN("model.layers.*', 'model.embed_tokens.*")},
+        Config{"FrozenButForOneMlp", MODEL("norm: rmsnorm"),
+               FROZEN("model.[en]*', 'model.layers.[02].*', '*attn*', '*norm*")},
+        Config{"CcgqaFrozenButForTemperatures", CCGQA("2", "}"),
+               FROZEN("*_proj.*', '*_conv.*', '*norm*', '*embed*")},
+        Config{"CcgqaFrozenConvolutions", CCGQA("2", "}"), FROZEN("*_conv.weight")},
+        Config{"CcgqaFrozenKeyConvolution", CCGQA("1", "}"), FROZEN("*k_conv.weight")},
         Config{"OneLayerOneToken",
                "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 5, "
                "intermediate_size: 6",
@@ -158,6 +196,33 @@ INSTANTIATE_TEST_SUITE_P(
             SERIES("head: classification, num_labels: 3, norm: rmsnorm, hidden_act: swiglu, position: rope"),
             kTrain, "[y]"}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// Below the first layer with something that trains there is no backward pass, and above the frozen ones there
+// is no gradient of a weight.
+TEST(Autodiff, FrozenLayersHaveNoBackwardWork) {
+  const std::string model = std::string(kSize) + "num_key_value_heads: 2, tie_word_embeddings: false";
+  const auto backward = [&](const std::string& patterns) {
+    const SmallModel small(small_spec(model, std::string(kTrain) + ", freeze: [" + patterns + "]"), {});
+    std::map<std::string, size_t> matmuls;  // by region
+    for (const ir::Region& region : small.graph.function("micro_step").regions) {
+      if (region.backward)
+        matmuls[region.name] =
+            static_cast<size_t>(std::ranges::count(region.nodes, std::string("gemm"), &ir::Node::op));
+    }
+    return matmuls;
+  };
+  using Matmuls = std::map<std::string, size_t>;
+  EXPECT_EQ(backward(""), (Matmuls{{"block_backward", 8}, {"input_backward", 0}}));
+  EXPECT_EQ(backward("model.embed_tokens.weight"), (Matmuls{{"block_backward", 8}, {"input_backward", 0}}));
+  // Of the last frozen layer the norm at its end belongs to the next one, and trains.
+  EXPECT_EQ(backward("model.embed_tokens.weight, 'model.layers.[01].*'"),
+            (Matmuls{{"block1_backward", 0}, {"block2_backward", 8}}));
+  EXPECT_EQ(
+      backward("'model.layers.2.*'"),
+      (Matmuls{
+          {"block0_backward", 8}, {"block1_backward", 8}, {"block2_backward", 4}, {"input_backward", 0}}));
+  EXPECT_EQ(backward("'model.*'"), Matmuls{});
+}
 
 // k micro-batches that accumulate have the gradient of one batch with all their sequences.
 TEST(Autodiff, AccumulatesOverMicroBatches) {

@@ -77,6 +77,7 @@ Interpreter::Interpreter(const ir::Graph& graph) : graph_(graph) {
 void Interpreter::run(const std::string& name) {
   for (const ir::Region& region : graph_.function(name).regions) {
     const int iterations = std::max(region.layers, 1);
+    first_layer_ = region.first_layer;
     for (int i = 0; i < iterations; ++i) {
       const int layer = region.reverse ? iterations - 1 - i : i;
       for (const ir::Node& node : region.nodes) run(node, layer, i);
@@ -148,7 +149,7 @@ void Interpreter::run_fused(const ir::Node& node, int layer) {
     data[o] = read(use, layer);
     pointers[o] = &data[o];
   }
-  ir::evaluate(*node.body, pointers, layer);
+  ir::evaluate(*node.body, pointers, first_layer_ + layer);
   for (size_t o = 0; o < operands.size(); ++o) {
     if (operands[o].output >= 0) write(node.outputs[operands[o].output], data[o], layer);
   }
@@ -221,7 +222,8 @@ class Documents {
 void Interpreter::run_attention(const ir::Node& node, int layer) {
   const ops::Tensor64 q = tensor(node.inputs[0], layer), k = tensor(node.inputs[1], layer),
                       v = tensor(node.inputs[2], layer);
-  const AttentionDropout dropout(node, read(node.inputs[3])[0], read(node.inputs[4])[0], layer);
+  const AttentionDropout dropout(node, read(node.inputs[3])[0], read(node.inputs[4])[0],
+                                 first_layer_ + layer);
   const Documents documents(node, 5, [&](ir::Use use) { return read(use); });
   const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
   std::vector<double> out(q.data.size(), 0.0), lse(B * H * T);
@@ -232,7 +234,8 @@ void Interpreter::run_attention(const ir::Node& node, int layer) {
     std::vector<double> weight(T, 0.0);
     for (int64_t j = 0; j < T; ++j) {
       for (int64_t d = 0; d < D; ++d) weight[j] += q.data[query(d)] * k.data[key(j, d)];
-      weight[j] = documents.of(AttentionScore(node, layer, T, i, j, weight[j]).value, b * T + i, j);
+      weight[j] =
+          documents.of(AttentionScore(node, first_layer_ + layer, T, i, j, weight[j]).value, b * T + i, j);
     }
     const double largest = *std::ranges::max_element(weight);  // random scores may be large
     double sum = 0;
@@ -253,7 +256,8 @@ void Interpreter::run_attention_backward(const ir::Node& node, int layer) {
   const ops::Tensor64 d_out = tensor(node.inputs[0], layer), lse = tensor(node.inputs[2], layer);
   const ops::Tensor64 q = tensor(node.inputs[3], layer), k = tensor(node.inputs[4], layer),
                       v = tensor(node.inputs[5], layer);
-  const AttentionDropout dropout(node, read(node.inputs[6])[0], read(node.inputs[7])[0], layer);
+  const AttentionDropout dropout(node, read(node.inputs[6])[0], read(node.inputs[7])[0],
+                                 first_layer_ + layer);
   const Documents documents(node, 8, [&](ir::Use use) { return read(use); });
   const int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], K = k.shape[2];
   const double scale = node.number("scale");
@@ -267,7 +271,7 @@ void Interpreter::run_attention_backward(const ir::Node& node, int layer) {
     for (int64_t j = 0; j < T; ++j) {
       double matmul = 0;
       for (int64_t d = 0; d < D; ++d) matmul += q.data[query(d)] * k.data[key(j, d)];
-      const AttentionScore score(node, layer, T, i, j, matmul);
+      const AttentionScore score(node, first_layer_ + layer, T, i, j, matmul);
       p[j] = std::exp(documents.of(score.value, b * T + i, j) - lse.data[row]);
       derivative[j] = score.derivative;
       keep[j] = dropout.factor(b * H + h, T, i, j);

@@ -44,6 +44,7 @@ class Interpreter {
   int physical_slot(ir::Use use, int layer) const;
 
   const ir::Graph& graph_;
+  int first_layer_ = 0;                                               // of the region that runs
   std::map<ir::ValueId, std::vector<std::vector<double>>> storages_;  // by storage, then slot
 };
 

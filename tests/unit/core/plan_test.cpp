@@ -121,8 +121,14 @@ TEST(Slots, TwoWhenOnlyNeighboursOverlap) {
 TEST(Slots, AllWhenTheBackwardPassReadsThem) {
   EXPECT_EQ(plan::slots_needed(life({{0, {0, 9}}, {1, {1, 8}}, {2, {2, 7}}})), 3);
 }
-TEST(Slots, CountToTheLastOneUsed) {
-  EXPECT_EQ(plan::slots_needed(life({{3, {0, 9}}, {5, {1, 8}}})), 6);
+TEST(Slots, AsManyAsKeepThoseApartThatLiveTogether) {
+  EXPECT_EQ(plan::slots_needed(life({{3, {0, 9}}, {5, {1, 8}}})), 3);
+}
+// The stream below frozen layers is gone when what the backward pass reads is written.
+TEST(Slots, FewerWhenTheLowerOnesDieEarly) {
+  EXPECT_EQ(plan::slots_needed(
+                life({{0, {0, 2}}, {1, {1, 3}}, {2, {2, 4}}, {3, {3, 20}}, {4, {5, 18}}, {5, {7, 16}}})),
+            3);
 }
 TEST(Slots, ASingleOne) {
   EXPECT_EQ(plan::slots_needed(life({{7, {0, 9}}})), 1);
@@ -150,9 +156,12 @@ TEST(Plan, AddressesFollowLayersSlotsAndViews) {
         {"end", 0, false, false, {node({{half, {false, 3}}, {half, {false, 1}}}, {{y, {}}})}}}});
   const plan::Plan plan = plan::make_plan(graph);
   const int64_t base = plan.placements.at(stream).offset, slots = plan.placements.at(stream).slots;
-  EXPECT_EQ(slots, 4);  // slot 1 is read at the end, after slots 2 and 3 are written
-  EXPECT_EQ(address(graph, plan, {stream, {true, 1}}, 2), base + 3 * 256);
-  EXPECT_EQ(address(graph, plan, {half, {false, 3}}, 0), base + 3 * 256 + 128);
+  EXPECT_EQ(
+      slots,
+      3);  // slot 1 is read at the end, after slots 2 and 3 are written; slot 3 is where slot 0 would be
+  EXPECT_EQ(address(graph, plan, {stream, {true, 1}}, 1), base + 2 * 256);
+  EXPECT_EQ(address(graph, plan, {stream, {true, 1}}, 2), base);
+  EXPECT_EQ(address(graph, plan, {half, {false, 3}}, 0), base + 128);
   EXPECT_EQ(address(graph, plan, {w, {true, 0}}, 2), plan.placements.at(pack).offset + (100 + 2 * 64) * 4);
 }
 

@@ -139,6 +139,7 @@ const std::vector<Case> kCases = {
     {"train.gradient_accumulation_steps", "2", Shows::run},
     {"train.max_steps", "6", Shows::run},
     {"train.epochs", "0.5", Shows::run},
+    {"train.freeze", "model.embed_tokens.weight"},
     {"train.optimizer.name", "lion"},
     {"train.optimizer.learning_rate", "0.01"},
     {"train.optimizer.betas", "[0.8, 0.9]"},
