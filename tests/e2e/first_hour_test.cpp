@@ -66,7 +66,7 @@ std::optional<std::string> not_printed(const std::string& shown, const std::stri
 
 class Newcomer {
  public:
-  // Their `hydrac` is the one under test; quickstart's 400 steps are 20 here.
+  // Their `hydrac` is the one under test; quickstart's 700 steps are 20 here.
   Newcomer() {
     const std::string program = hydrac_program();
     fs::create_directories(place_ / "bin");
