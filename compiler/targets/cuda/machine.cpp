@@ -143,8 +143,8 @@ namespace {
 // (B64 H12 T1024: 0.34 ms, cuDNN 0.38; B16 H12 K4 T2048: 0.28 and 0.31), and about as fast at 4096 (B4 H32
 // K8: 0.76 and 0.75); without cuDNN a program also starts a second earlier. Of 128 numbers cuDNN's is up to a
 // tenth faster, but for short sequences, whose kernels take microseconds: a step of B64 T256 takes 3.64 ms
-// with ours and 3.71 with cuDNN's. cuDNN's are made for wide heads: of 16 numbers (B16 H12 K4 T2048) ours take
-// 0.23 ms and 0.68 backward, cuDNN's 0.32 and 1.06; of 32 numbers 0.35 and 0.91, cuDNN's 0.32 and 1.11.
+// with ours and 3.71 with cuDNN's. cuDNN's are made for wide heads: of 16 numbers (B16 H12 K4 T2048) ours
+// take 0.23 ms and 0.68 backward, cuDNN's 0.32 and 1.06; of 32 numbers 0.35 and 0.91, cuDNN's 0.32 and 1.11.
 // Measured on an H200.
 bool generated_is_faster(int capability, const program::AttentionCall& call) {
   cuda::AttentionProblem problem{};
