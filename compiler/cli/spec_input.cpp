@@ -66,6 +66,10 @@ runtime::DataSettings data_settings(const spec::Spec& spec) {
   settings.tokenizer = spec.data.tokenizer;
   settings.text_key = spec.data.text_key;
   settings.raw_uint16 = spec.data.format == spec::DataFormat::uint16;
+  settings.items = spec.data.format == spec::DataFormat::chat;
+  settings.chat_template = to_string(spec.data.chat_template);
+  settings.replies_only = spec.data.train_on == spec::TrainOn::replies;
+  settings.cut_long_items = spec.data.too_long == spec::TooLong::cut;
   settings.cache_dir = spec.data.cache_dir;
   settings.target = spec.data.target;
   settings.features = spec.data.features;

@@ -40,6 +40,7 @@ int verify_verb(const Arguments&);
 int bench_verb(const Arguments&);
 int tune_verb(const Arguments&);
 int report_verb(const Arguments&);
+int data_verb(const Arguments&);
 int sample_verb(const Arguments&);
 int export_verb(const Arguments&);
 int schema_verb(const Arguments&);

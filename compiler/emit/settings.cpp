@@ -107,6 +107,10 @@ void print_data(Writer& out, const runtime::DataSettings& d) {
   set.text("tokenizer", d.tokenizer, start.tokenizer);
   set.text("text_key", d.text_key, start.text_key);
   if (d.raw_uint16) out.line("data.raw_uint16 = true;");
+  set.boolean("items", d.items, start.items);
+  set.text("chat_template", d.chat_template, start.chat_template);
+  set.boolean("replies_only", d.replies_only, start.replies_only);
+  set.boolean("cut_long_items", d.cut_long_items, start.cut_long_items);
   set.text("cache_dir", d.cache_dir, start.cache_dir);
   set.list("target", d.target);
   set.list("features", d.features);

@@ -194,6 +194,12 @@ void check_columns(Draft& draft) {
 }
 
 void check_documents(Draft& draft) {
+  const auto& data = draft.spec.data;
+  if (draft.usable({"data.format", "data.tokenizer"}) && data.format == DataFormat::chat &&
+      data.tokenizer == "char")
+    draft.report(Kind::no_documents, {"data.tokenizer", "data.format"},
+                 "format: chat needs a token that ends a text, and the char tokenizer has none",
+                 "write tokenizer: byte, or the path of a tokenizer.json");
   if (!draft.usable({"data.document_mask", "data.tokenizer", "model.input"}) ||
       !draft.spec.data.document_mask)
     return;

@@ -75,6 +75,9 @@ std::vector<Vain> vain_data_keys(const SpecKeys& spec) {
   const bool no_validation = spec.data.val_fraction == 0 && spec.data.val_path.empty();
   return {
       {spec.data.format == DataFormat::uint16, "data.format is uint16", {"data.text_key"}},
+      {spec.data.format != DataFormat::chat,
+       "data.format is not chat",
+       {"data.train_on", "data.chat_template", "data.too_long"}},
       {none_of_the_files(spec, is_json), "data.path names no JSONL", {"data.text_key"}},
       {none_of_the_files(spec, is_no_shard), "token shards are read as they are", {"data.cache_dir"}},
       {!spec.data.val_path.empty(), "data.val_path is given", {"data.val_fraction"}},

@@ -21,6 +21,9 @@ using Json = nlohmann::ordered_json;
 // Applied already, so that what they brought in is printed instead; or not known before the data is.
 bool is_left_out(const KeyRow& row, const Spec& spec) {
   if (row.path == "extends" || row.path == "model.from") return true;
+  const bool of_items =
+      row.path == "data.train_on" || row.path == "data.chat_template" || row.path == "data.too_long";
+  if (of_items) return spec.data.format != DataFormat::chat;
   if (row.path == "model.weights") return !begins_with_weights(spec);
   // A program is the same whatever the tuner may try.
   if (row.section == "tune") return spec.tune == Tune{};

@@ -100,8 +100,9 @@ void Resolver::data() {
   derive("data.tokenizer", data.tokenizer, {}, [] { return "byte"; });
   derive("data.document_mask", data.document_mask,
          {"data.path", "data.format", "data.tokenizer", "model.input", "model.attention_kind"}, [&] {
-           return spec_.model.input == Input::tokens && data.format == DataFormat::auto_ &&
-                  data.tokenizer != "char" && !mixes_tokens(spec_) && std::ranges::all_of(data.path, is_json);
+           return spec_.model.input == Input::tokens && data.tokenizer != "char" && !mixes_tokens(spec_) &&
+                  (data.format == DataFormat::chat ||
+                   (data.format == DataFormat::auto_ && std::ranges::all_of(data.path, is_json)));
          });
 }
 

@@ -34,6 +34,12 @@ struct DataSettings {
   bool raw_uint16 = false;  // all files are ids of 16 bits without a header: see open_raw_tokens()
   std::string cache_dir;
 
+  // Tokens: records of JSONL and JSON as items, each packed whole (item_loader.h, text/item_encoder.h).
+  bool items = false;
+  std::string chat_template = "none";
+  bool replies_only = true;
+  bool cut_long_items = false;  // false: they are dropped
+
   std::vector<std::string> target, features;  // series: columns
   bool classification = false;
 

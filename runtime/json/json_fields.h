@@ -1,4 +1,4 @@
-// Typed access to fields of a parsed tokenizer.json; every surprise is an InputError that names the field.
+// Typed access to fields of parsed JSON; every surprise is an InputError that names the field.
 // Internal to the .cpp files that read JSON.
 #pragma once
 #include <fmt/core.h>
@@ -51,6 +51,18 @@ inline const nlohmann::json& json_container(const nlohmann::json& object, const 
   if (field.type() != type)
     throw InputError(fmt::format("{}: \"{}\" is not {} but {}", shown_as, key, wanted, field.type_name()));
   return field;
+}
+
+// The names of an object's fields, for a message: the first few.
+inline std::string json_keys(const nlohmann::json& object) {
+  constexpr size_t kMost = 8;
+  std::string keys;
+  size_t count = 0;
+  for (const auto& [key, value] : object.items()) {
+    if (++count > kMost) return keys + ", ...";
+    keys += fmt::format("{}\"{}\"", keys.empty() ? "" : ", ", key);
+  }
+  return keys.empty() ? "nothing" : keys;
 }
 
 }  // namespace hydrac::runtime

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,5 +28,20 @@ void for_each_document(const std::vector<InputFile>& files, const std::string& t
 // The same of one file's text, which is not compressed. `kind`: text, jsonl or json.
 void for_each_document_of(const std::string& name, SourceKind kind, std::string_view bytes,
                           const std::string& text_key, const DocumentVisitor& visit);
+
+// A line of a JSONL file, or an element of a JSON array, whatever it is.
+struct Record {
+  const nlohmann::json& value;  // valid during the visit
+  const std::string& file;      // InputFile::name
+  int64_t line;                 // or element, from 1
+  SourceKind kind;
+  int64_t bytes;  // that it takes of the file, or about that
+};
+// Visits the records of JSONL and JSON files in order. InputError as above, and for text files.
+using RecordVisitor = std::function<void(const Record&)>;
+void for_each_record(const std::vector<InputFile>& files, const RecordVisitor& visit);
+
+// "data.jsonl:3", "data.json: element 3", "text.txt": where a document or record is.
+std::string place_of(const std::string& file, SourceKind kind, int64_t line);
 
 }  // namespace hydrac::runtime

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <span>
 
+#include "runtime/data/hash.h"
+#include "runtime/data/item_loader.h"
 #include "runtime/log/output.h"
 #include "runtime/log/units.h"
+#include "runtime/text/load_items.h"
 #include "runtime/text/load_tokens.h"
 
 namespace hydrac::runtime {
@@ -30,6 +34,27 @@ CorpusOptions corpus_options(const DataSettings& settings, const std::vector<std
   return options;
 }
 
+// Its loader and fingerprint.
+void fill_item_corpus(Corpus& corpus, const DataSettings& settings, bool quiet) {
+  const ItemFormat format{settings.text_key, settings.chat_template, settings.replies_only};
+  const auto load = [&](const std::vector<std::string>& patterns) {
+    return load_items(corpus_options(settings, patterns, quiet), format, *corpus.tokenizer);
+  };
+  const std::shared_ptr<const ItemStore> train = load(settings.path);
+  const std::span<const MarkedToken> tokens = train->tokens();
+  const std::string_view bytes(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
+  corpus.fingerprint = fmt::format("{}, {} items of {} tokens, {:016x}", corpus.tokenizer->fingerprint(),
+                                   train->size(), tokens.size(), Hash64().add(bytes).value());
+  ItemDataset dataset = settings.val_path.empty() ? ItemDataset::split(train, settings.val_fraction)
+                                                  : ItemDataset::separate(train, load(settings.val_path));
+  const auto loader = std::make_shared<ItemLoader>(
+      std::move(dataset),
+      ItemLoaderOptions{settings.batch_size, settings.sequence_len, settings.seed, settings.shuffle,
+                        settings.cut_long_items, settings.document_mask});
+  if (!quiet) print_text(stdout, loader->description() + "\n");
+  corpus.loader = loader;
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> open_tokenizer(const DataSettings& settings) {
@@ -47,10 +72,14 @@ Corpus open_text(const DataSettings& settings, bool quiet) {
   corpus.tokenizer = open_tokenizer(settings);
   corpus.sizes = settings.sizes;
   complete_vocabulary(corpus.sizes, *corpus.tokenizer);
-  fill_token_corpus(corpus, settings, corpus.tokenizer->fingerprint(),
-                    [&](const std::vector<std::string>& patterns) {
-                      return load_tokens(corpus_options(settings, patterns, quiet), *corpus.tokenizer);
-                    });
+  if (settings.items) {
+    fill_item_corpus(corpus, settings, quiet);
+  } else {
+    fill_token_corpus(corpus, settings, corpus.tokenizer->fingerprint(),
+                      [&](const std::vector<std::string>& patterns) {
+                        return load_tokens(corpus_options(settings, patterns, quiet), *corpus.tokenizer);
+                      });
+  }
   if (settings.tokenizer != "byte" && settings.tokenizer != "char")
     corpus.files = files_beside_tokenizer(settings.tokenizer);
   corpus.files.merge(tokenizer_files(corpus.tokenizer->to_json(), corpus.tokenizer->end_of_text()));

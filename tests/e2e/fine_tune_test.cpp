@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/log/units.h"
 #include "tests/e2e/cli.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::e2e {
 namespace {
@@ -220,6 +222,91 @@ TEST_F(FineTuning, KeepsWhatStandsBesideTheTokenizer) {
   ASSERT_EQ(place_.run({"export", "-q", "runs/tuned", "-o", "out"}).code, 0);
   EXPECT_EQ(slurp(place_ / "out/tokenizer_config.json"), config);
   EXPECT_EQ(slurp(place_ / "out/generation_config.json"), R"({"eos_token_id": [0, 1]})");
+}
+
+// A model of a tokenizer with ChatML's tokens, and a few conversations.
+class Chat : public testing::Test {
+ protected:
+  Chat() {
+    std::string lines;
+    for (int i = 0; i < 12; ++i) {
+      const nlohmann::json messages = {{{"role", "user"}, {"content", fmt::format("What is {}?", i)}},
+                                       {{"role", "assistant"}, {"content", fmt::format("It is {}.", i + 1)}}};
+      lines += nlohmann::json{{"messages", messages}}.dump() + "\n";
+    }
+    spill(place_ / "chat.jsonl", lines + R"({"prompt": "a b", "completion": " c d"})" + "\n");
+    spill(place_ / "chat.yaml",
+          "name: chat\ntarget: cpu\n"
+          "model: {hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 4, intermediate_size: 64}\n"
+          "data: {path: chat.jsonl, format: chat, chat_template: chatml, val_fraction: 0.1, shuffle: false, "
+          "tokenizer: " +
+              test::source_dir() +
+              "/tests/unit/data/files/qwen2.tokenizer.json}\n"
+              "train: {sequence_len: 96, micro_batch_size: 2, max_steps: 12, eval_steps: 12, log_steps: 1, "
+              "optimizer: {learning_rate: 0.01}}\n"
+              "optimizations: {threads: 1}\nsample: {max_new_tokens: 0}\n");
+  }
+  const Workplace place_;
+};
+
+TEST_F(Chat, LearnsReplies) {
+  const Outcome outcome = place_.run({"chat.yaml"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("11 items in 4 sequences, "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("; 2 items validate\n"), std::string::npos) << outcome.out;
+  std::istringstream lines(slurp(place_ / "runs/chat/metrics.jsonl"));
+  std::vector<double> losses;
+  for (std::string line; std::getline(lines, line);) losses.push_back(nlohmann::json::parse(line)["loss"]);
+  ASSERT_EQ(losses.size(), 12u);
+  EXPECT_LT(losses.back(), 0.6 * losses.front());
+  // The same again from the cache.
+  const std::string metrics = without_timing(slurp(place_ / "runs/chat/metrics.jsonl"));
+  ASSERT_EQ(place_.run({"-q", "chat.yaml", "output.dir=again"}).code, 0);
+  EXPECT_EQ(without_timing(slurp(place_ / "again/metrics.jsonl")), metrics);
+  // What an emitted program is told about its data.
+  ASSERT_EQ(place_.run({"emit", "-q", "chat.yaml", "-o", "emitted"}).code, 0);
+  EXPECT_NE(
+      slurp(place_ / "emitted/train.cpp").find("data.items = true;\n  data.chat_template = \"chatml\";\n"),
+      std::string::npos);
+}
+
+TEST_F(Chat, IsShownAsItIsLearned) {
+  const Outcome shown = place_.run({"data", "show", "-q", "chat.yaml", "-n", "2"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  const std::string first = R"(sequence 1: 21 of 96 positions learned, 3 documents
+--- document 1
+<|im_start|>user
+What is 0?<|im_end|>
+<|im_start|>assistant
+«It is 1.<|im_end|>»
+--- document 2
+)";
+  EXPECT_EQ(shown.out.substr(0, first.size()), first) << shown.out;
+  const Outcome tokens =
+      place_.run({"data", "show", "-q", "chat.yaml", "--tokens", "data.chat_template=qwen"});
+  ASSERT_EQ(tokens.code, 0) << tokens.err;
+  EXPECT_NE(tokens.out.find("     0     701 0 \"<|im_start|>\"\n"), std::string::npos) << tokens.out;
+  EXPECT_NE(tokens.out.find(" 702 1 \"<|im_end|>\"\n"), std::string::npos) << tokens.out;
+}
+
+TEST_F(Chat, IsRefusedWithItsPlace) {
+  const auto refused = [&](const Words& words, const std::string& why) {
+    const Outcome outcome = place_.run(words);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err, "hydrac: error: " + why + "\n");
+  };
+  refused(
+      {"chat.yaml", "data.chat_template=none"},
+      "chat.jsonl:1: \"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
+      "data.chat_template is chatml, llama3, mistral or qwen, whichever writes the same");
+  refused({"chat.yaml", "data.chat_template=llama3"},
+          "data.chat_template: llama3 is made of <|begin_of_text|>, which is no token of the tokenizer");
+  refused({"-q", "chat.yaml", "data.format=auto"},
+          "chat.jsonl:1: the object has no \"text\" but \"messages\": data.text_key says which field is the "
+          "text, and "
+          "data.format: chat reads messages, and prompt with completion");
+  refused({"data"}, "data takes show: hydrac data show SPEC");
+  refused({"data", "show", "chat.yaml", "-n", "0"}, "-n takes a number of at least 1");
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 """Trains a tiny model of each kind that Hugging Face knows, loads its checkpoint with transformers, and compares; and
-begins a run with a tiny random model of each kind that transformers saved.
+begins a run with a tiny random model of each kind that transformers saved. Chat templates: the ids of conversations are
+those that apply_chat_template gives with the models' own.
 
 usage: hugging_face.py HYDRAC FOLDER TOKENIZER [CASE ...]
 
-A CASE is one of CASES or of PUBLISHED. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
+A CASE is one of CASES, of PUBLISHED, or of CHATS. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
 AutoModelForCausalLM the same logits behind every prompt (float32, to 1e-4), and the checkpoint's config.json, read as
 model.from, is the same model. Exit 1 where something differs, 77 where Python's packages are missing.
 """
@@ -87,6 +88,29 @@ PUBLISHED = {
     "from-qwen2": ("qwen2", {**SMALL, "tie_word_embeddings": True}, torch.bfloat16, None),
     "from-qwen3": ("qwen3", {**SMALL, "head_dim": 24}, torch.bfloat16, None),
 }
+
+
+# The templates that models are published with, without their parts for tools. name: (special tokens, Jinja)
+CHATS = {
+    "chatml": (["<|im_start|>", "<|im_end|>"],
+               "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
+               "{% endfor %}"),
+    "qwen": (["<|im_start|>", "<|im_end|>"],
+             "{%- if messages[0]['role'] == 'system' %}{{- '<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}"
+             "{%- else %}{{- '<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n' }}"
+             "{%- endif %}{%- for message in messages %}{%- if (message.role == \"user\") or (message.role == \"system\" and not "
+             "loop.first) or (message.role == \"assistant\" and not message.tool_calls) %}"
+             "{{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}{%- endif %}{%- endfor %}"),
+    "llama3": (["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+               "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + "
+               "message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}"
+               "{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}"),
+    "mistral": (["<s>", "</s>", "[INST]", "[/INST]"],
+                "{{- bos_token }}{%- for message in messages %}{%- if message['role'] == 'user' %}{{- '[INST]' + message['content'] + "
+                "'[/INST]' }}{%- elif message['role'] == 'assistant' %}{{- message['content'] + eos_token}}{%- endif %}{%- endfor %}"),
+}
+CONVERSATION = [{"role": "user", "content": "What is café?\n\nTell me."}, {"role": "assistant", "content": "A drink: 1, 2.\n"},
+                {"role": "user", "content": "  And\ttea?"}, {"role": "assistant", "content": "Too."}]
 
 
 class Mismatch(Exception):
@@ -228,6 +252,41 @@ def run_published(hydrac, name, tokenizer_json):
     print(f"{name}: {dtype_of(name)}, logits differ by up to {greatest:.2g}", flush=True)
 
 
+def run_chat(hydrac, name, tokenizer_json):
+    special, template = CHATS[name]
+    root = json.loads(pathlib.Path(tokenizer_json).read_text())
+    known = {token["content"] for token in root["added_tokens"]}
+    for token in special:
+        if token not in known:
+            root["added_tokens"].append({"id": 705 + special.index(token), "content": token, "special": True, "normalized": False,
+                                         "lstrip": False, "rstrip": False, "single_word": False})
+    folder = pathlib.Path(hydrac.folder, f"chat-{name}")
+    folder.mkdir(exist_ok=True)
+    (folder / "tokenizer.json").write_text(json.dumps(root))
+    (folder / "chat.jsonl").write_text(json.dumps({"messages": CONVERSATION}) + "\n")
+    spec = {
+        "name": name, "target": "cpu", "model": {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4},
+        "data": {"path": f"chat-{name}/chat.jsonl", "format": "chat", "chat_template": name, "val_fraction": 0,
+                 "tokenizer": f"chat-{name}/tokenizer.json"},
+        "train": {"sequence_len": 192, "micro_batch_size": 1, "max_steps": 1},
+    }
+    pathlib.Path(hydrac.folder, f"chat-{name}.yaml").write_text(json.dumps(spec))
+    shown = hydrac("data", "show", "-q", "--tokens", f"chat-{name}.yaml").splitlines()[1:]
+    ours = [(int(line.split()[1]), line.split()[2] == "1") for line in shown]
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), bos_token=special[0],
+                                                     eos_token=special[1], chat_template=template)
+    theirs = tokenizer.apply_chat_template(CONVERSATION, tokenize=True, return_dict=True)["input_ids"]
+    # What stands behind the last reply is no target, and not shown.
+    ids = [token for token, _ in ours]
+    require(ids == theirs[:len(ids)] and len(theirs) - len(ids) <= 1, f"ids {ids}, apply_chat_template's are {theirs}")
+    learned = tokenizer.decode([token for token, is_learned in ours if is_learned], clean_up_tokenization_spaces=False)
+    trim = str.strip if name == "llama3" else str
+    end = {"llama3": "<|eot_id|>", "mistral": "</s>"}.get(name, "<|im_end|>")
+    replies = "".join(trim(message["content"]) + end for message in CONVERSATION if message["role"] == "assistant")
+    require(learned == replies, f"{learned!r} is learned, not {replies!r}")
+    print(f"{name}: {len(ids)} ids are apply_chat_template's", flush=True)
+
+
 def main():
     program, folder, tokenizer_json, *names = sys.argv[1:]
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -236,9 +295,10 @@ def main():
     pathlib.Path(folder, "corpus.txt").write_text(TEXT)
     hydrac = Hydrac(program, folder)
     failed = 0
-    for name in names or [*CASES, *PUBLISHED]:
+    for name in names or [*CASES, *PUBLISHED, *CHATS]:
         try:
-            (run_published if name in PUBLISHED else run_case)(hydrac, name, tokenizer_json)
+            run = run_published if name in PUBLISHED else run_chat if name in CHATS else run_case
+            run(hydrac, name, tokenizer_json)
         except Mismatch as mismatch:
             failed += 1
             print(f"{name}: FAILED: {mismatch}", flush=True)

@@ -187,6 +187,13 @@ Bench::Bench() : before_(fs::current_path().string()) {
     lines += nlohmann::json{{"text", numbers(20, seed)}, {"other", numbers(20, seed + 50)}}.dump() + "\n";
   }
   spill("c.jsonl", lines);
+  lines.clear();
+  for (uint64_t line = 0; line < 20; ++line) {
+    const size_t length = line % 3 == 0 ? 40 : 4;  // some are longer than a sequence
+    lines +=
+        nlohmann::json{{"prompt", numbers(1, line)}, {"completion", std::string(length, 'x')}}.dump() + "\n";
+  }
+  spill("pairs.jsonl", lines);
   spill("series.csv", series());
   std::string ids;
   for (uint64_t id = 0; id < 400; ++id) ids += {static_cast<char>(runtime::mix64(id) % 256), '\0'};

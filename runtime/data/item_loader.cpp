@@ -1,0 +1,176 @@
+#include "runtime/data/item_loader.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+
+#include "runtime/data/epoch_windows.h"
+#include "runtime/error.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+constexpr uint64_t kShuffleItems = 0;  // the purpose of an epoch's key
+
+using Item = std::span<const MarkedToken>;
+
+// What of an item fits a sequence: all of it, or its beginning.
+Item fitting(Item item, int64_t sequence_len) {
+  return item.first(std::min(item.size(), static_cast<size_t>(sequence_len + 1)));
+}
+
+int64_t count_learned(Item item) {
+  return std::ranges::count_if(item.subspan(1), [](MarkedToken token) { return !token.is_context(); });
+}
+
+}  // namespace
+
+ItemDataset ItemDataset::split(std::shared_ptr<const ItemStore> store, double val_fraction) {
+  const int64_t size = store->size();
+  const auto val = static_cast<int64_t>(std::ceil(static_cast<double>(size) * val_fraction));
+  if (val >= size)
+    throw InputError(
+        fmt::format("data.path has {} item{}, too few to keep some for validation: write "
+                    "data.val_fraction: 0",
+                    size, size == 1 ? "" : "s"));
+  return {{store, 0, size - val}, {store, size - val, size}};
+}
+
+ItemDataset ItemDataset::separate(std::shared_ptr<const ItemStore> train,
+                                  std::shared_ptr<const ItemStore> val) {
+  const int64_t train_size = train->size(), val_size = val->size();
+  return {{std::move(train), 0, train_size}, {std::move(val), 0, val_size}};
+}
+
+PackedItems::PackedItems(const ItemRange& range, int64_t sequence_len, bool cut) {
+  std::multimap<int64_t, size_t> open;  // positions that are left of a sequence -> the sequence
+  for (int64_t index = range.begin; index < range.end; ++index) {
+    ++counts_.items;
+    const Item whole = range.store->item(index), item = fitting(whole, sequence_len);
+    const bool too_long = item.size() < whole.size();
+    counts_.too_long += too_long;
+    if (too_long && !cut) continue;
+    const int64_t learned = count_learned(item);
+    if (learned == 0) {
+      ++counts_.untaught;
+      continue;
+    }
+    const auto positions = static_cast<int64_t>(item.size()) - 1;
+    counts_.positions += positions;
+    counts_.targets += learned;
+    auto fullest = open.lower_bound(positions);
+    if (fullest == open.end()) {
+      sequences_.emplace_back();
+      fullest = open.emplace(sequence_len, sequences_.size() - 1);
+    }
+    const auto [room, sequence] = *fullest;
+    sequences_[sequence].push_back(index);
+    open.erase(fullest);
+    if (room > positions) open.emplace(room - positions, sequence);
+  }
+}
+
+ItemLoader::ItemLoader(ItemDataset dataset, ItemLoaderOptions options)
+    : dataset_(std::move(dataset)),
+      options_(options),
+      train_(dataset_.train, options.sequence_len, options.cut),
+      val_(dataset_.val.store ? PackedItems(dataset_.val, options.sequence_len, options.cut)
+                              : PackedItems()) {
+  const auto require = [&](const PackedItems& items, const char* purpose) {
+    const PackedItems::Counts& counts = items.counts();
+    if (items.sequences() > 0) return;
+    throw InputError(
+        fmt::format("of {} items to {} none is left: {} are longer than the {} tokens of a sequence and the "
+                    "one behind it, and "
+                    "{} teach nothing; a larger train.sequence_len, or data.too_long: cut, keeps more",
+                    counts.items, purpose, counts.too_long, options_.sequence_len, counts.untaught));
+  };
+  require(train_, "train on");
+  if (val_.counts().items > 0) require(val_, "validate with");
+}
+
+void ItemLoader::clear(Batch& out) const {
+  const auto count = static_cast<size_t>(options_.batch_size * options_.sequence_len);
+  out.tokens.assign(count, 0);
+  out.targets.assign(count, kIgnoredTarget);
+  out.target_count = 0;
+  if (!options_.with_documents) return;
+  out.documents.resize(2 * count);
+  out.positions.resize(count);
+}
+
+void ItemLoader::fill_row(const ItemRange& range, std::span<const int64_t> items, int64_t row,
+                          Batch& out) const {
+  const int64_t length = options_.sequence_len;
+  const auto at = [&](int64_t position) { return static_cast<size_t>(row * length + position); };
+  const auto add_document = [&](int64_t begin, int64_t end) {
+    if (!options_.with_documents) return;
+    for (int64_t i = begin; i < end; ++i) {
+      out.documents[2 * at(i)] = static_cast<int32_t>(begin);
+      out.documents[2 * at(i) + 1] = static_cast<int32_t>(end);
+      out.positions[at(i)] = static_cast<int32_t>(i - begin);
+    }
+  };
+  int64_t begin = 0;
+  for (const int64_t index : items) {
+    const Item item = fitting(range.store->item(index), length);
+    const auto positions = static_cast<int64_t>(item.size()) - 1;
+    for (int64_t i = 0; i < positions; ++i) {
+      const MarkedToken next = item[static_cast<size_t>(i) + 1];
+      out.tokens[at(begin + i)] = item[static_cast<size_t>(i)].id();
+      if (next.is_context()) continue;
+      out.targets[at(begin + i)] = next.id();
+      ++out.target_count;
+    }
+    add_document(begin, begin + positions);
+    begin += positions;
+  }
+  add_document(begin, length);  // empty: no target, and nobody sees it
+}
+
+void ItemLoader::fill_train(int64_t first_sample, Batch& out) const {
+  clear(out);
+  for (int64_t row = 0; row < options_.batch_size; ++row) {
+    const int64_t sample = first_sample + row, epoch = sample / train_.sequences(),
+                  index = sample % train_.sequences();
+    const KeyedPermutation shuffle(train_.sequences(), epoch_key(options_.seed, epoch, kShuffleItems));
+    fill_row(dataset_.train, train_.items_of(options_.shuffle ? shuffle(index) : index), row, out);
+  }
+}
+
+int64_t ItemLoader::eval_batches() const {
+  return (val_.sequences() + options_.batch_size - 1) / options_.batch_size;
+}
+
+void ItemLoader::fill_eval(int64_t index, Batch& out) const {
+  clear(out);
+  for (int64_t row = 0; row < options_.batch_size; ++row) {
+    const int64_t sequence = index * options_.batch_size + row;
+    const bool is_there = sequence < val_.sequences();
+    fill_row(dataset_.val, is_there ? val_.items_of(sequence) : std::span<const int64_t>(), row, out);
+  }
+}
+
+std::string ItemLoader::description() const {
+  const PackedItems::Counts &train = train_.counts(), &val = val_.counts();
+  const auto percent = [](int64_t part, int64_t whole) {
+    return 100 * static_cast<double>(part) / static_cast<double>(whole);
+  };
+  std::string text =
+      fmt::format("{} items in {} sequences, {:.1f}% full, {:.1f}% of tokens learned", train.items,
+                  train_.sequences(), percent(train.positions, train_.sequences() * options_.sequence_len),
+                  percent(train.targets, train.positions));
+  if (val.items > 0) text += fmt::format("; {} items validate", val.items);
+  if (const int64_t count = train.too_long + val.too_long; count > 0)
+    text += fmt::format("; {} longer than {} tokens {} {}", count, options_.sequence_len + 1,
+                        count == 1 ? "is" : "are", options_.cut ? "cut" : "dropped");
+  if (const int64_t count = train.untaught + val.untaught; count > 0)
+    text += fmt::format("; {} without a token to learn {} dropped", count, count == 1 ? "is" : "are");
+  return text;
+}
+
+}  // namespace hydrac::runtime

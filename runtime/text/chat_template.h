@@ -1,0 +1,38 @@
+// Conversations as the text that chat models were trained on. The templates are hydrac's own: the Jinja that
+// a tokenizer_config.json holds is a program, and hydrac runs none that comes with a model.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrac::runtime {
+
+struct ChatMessage {
+  std::string role, content;
+};
+
+// A stretch of a conversation's text, in order. `is_reply`: what the assistant says, with the token that ends
+// it.
+struct ChatPiece {
+  std::string text;
+  bool is_reply = false;
+};
+
+class ChatTemplate {
+ public:
+  // The names that data.chat_template takes but none: "chatml", "llama3", "mistral", "qwen". Another name is
+  // our own bug: std::logic_error.
+  static const ChatTemplate& named(std::string_view name);
+
+  virtual ~ChatTemplate() = default;
+
+  // The tokens that the text is made of beside words: each must be one token of the tokenizer.
+  virtual std::vector<std::string_view> special_tokens() const = 0;
+
+  // InputError for what the template has no place for: an unknown role, for mistral a system message or roles
+  // that do not take turns.
+  virtual std::vector<ChatPiece> render(std::span<const ChatMessage> messages) const = 0;
+};
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,102 @@
+#include "runtime/text/item_encoder.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/data/text_bytes.h"
+#include "runtime/error.h"
+#include "runtime/json/json_fields.h"
+#include "runtime/text/chat_template.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+using nlohmann::json;
+
+std::string text_in(const json& object, const std::string& key) {
+  const auto field = object.find(key);
+  if (field == object.end())
+    throw InputError(fmt::format("there is no \"{}\" but {}", key, json_keys(object)));
+  if (!field->is_string())
+    throw InputError(fmt::format("\"{}\" is not a string but {}", key, field->type_name()));
+  std::string text = field->get<std::string>();
+  require_text(text, fmt::format("\"{}\"", key), "UTF-8 text");
+  return text;
+}
+
+std::vector<ChatMessage> messages_of(const json& list) {
+  if (!list.is_array() || list.empty()) throw InputError("\"messages\" is no list of messages");
+  std::vector<ChatMessage> messages;
+  for (const json& entry : list) {
+    const std::string which = fmt::format("message {}", messages.size() + 1);
+    if (!entry.is_object())
+      throw InputError(fmt::format("{} is {}, not an object", which, entry.type_name()));
+    try {
+      messages.push_back({text_in(entry, "role"), text_in(entry, "content")});
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", which, error.what()));
+    }
+    if (messages.back().role == "assistant" &&
+        messages.back().content.find_first_not_of(" \t\r\n") == std::string::npos)
+      throw InputError(fmt::format("{}: the reply is empty", which));
+  }
+  return messages;
+}
+
+}  // namespace
+
+ItemEncoder::ItemEncoder(const Tokenizer& tokenizer, ItemFormat format)
+    : tokenizer_(tokenizer), format_(std::move(format)) {
+  if (!tokenizer_.end_of_text())
+    throw InputError(
+        "data.format: chat needs a tokenizer with a token that ends a text, and this one has none");
+  if (format_.chat_template == "none") return;
+  for (const std::string_view token : ChatTemplate::named(format_.chat_template).special_tokens()) {
+    if (tokenizer_.encode(token).size() != 1)
+      throw InputError(fmt::format("data.chat_template: {} is made of {}, which is no token of the tokenizer",
+                                   format_.chat_template, token));
+  }
+}
+
+void ItemEncoder::append(std::string_view text, bool is_context, std::vector<MarkedToken>& out) const {
+  for (const int32_t id : tokenizer_.encode(text))
+    out.push_back({static_cast<uint32_t>(id) | (is_context ? MarkedToken::kIsContext : 0)});
+}
+
+void ItemEncoder::encode_messages(const json& list, std::vector<MarkedToken>& out) const {
+  if (format_.chat_template == "none")
+    throw InputError(
+        "\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
+        "data.chat_template is "
+        "chatml, llama3, mistral or qwen, whichever writes the same");
+  for (const ChatPiece& piece : ChatTemplate::named(format_.chat_template).render(messages_of(list)))
+    append(piece.text, format_.replies_only && !piece.is_reply, out);
+}
+
+void ItemEncoder::encode(const json& record, std::vector<MarkedToken>& out) const {
+  if (!record.is_object()) throw InputError(fmt::format("this is {}, not a JSON object", record.type_name()));
+  const size_t begin = out.size();
+  const MarkedToken end{static_cast<uint32_t>(*tokenizer_.end_of_text())};
+  if (const auto messages = record.find("messages"); messages != record.end()) {
+    encode_messages(*messages, out);
+  } else if (record.contains("prompt") || record.contains("completion")) {
+    const std::string prompt = text_in(record, "prompt"), completion = text_in(record, "completion");
+    if (completion.empty()) throw InputError("the completion is empty");
+    append(prompt, format_.replies_only, out);
+    append(completion, false, out);
+    out.push_back(end);
+  } else if (record.contains(format_.text_key)) {
+    append(text_in(record, format_.text_key), false, out);
+    out.push_back(end);
+  } else {
+    throw InputError(fmt::format(
+        "there is neither \"messages\", nor \"prompt\" and \"completion\", nor \"{}\" (data.text_key), "
+        "but {}",
+        format_.text_key, json_keys(record)));
+  }
+  if (out.size() > begin) out[begin].bits |= MarkedToken::kBegins;
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,39 @@
+// One record of a JSONL file or JSON array as a training item.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "runtime/data/items.h"
+#include "runtime/data/tokenizer.h"
+
+namespace hydrac::runtime {
+
+struct ItemFormat {
+  std::string text_key = "text";
+  std::string chat_template = "none";  // or as ChatTemplate::named() takes it
+  bool replies_only = true;            // of conversations and completions; false: all tokens are learned
+};
+
+// A record has
+//   messages: [{role, content}, ...]   rendered by the chat template; replies are what the assistant says
+//   prompt, completion                 the completion is a reply, and ends with the tokenizer's end of text
+//   <text_key>                         all of it is learned, with the end of text
+class ItemEncoder {
+ public:
+  // InputError where the tokenizer has no token that ends a text, or not those of the chat template.
+  ItemEncoder(const Tokenizer& tokenizer, ItemFormat format);
+
+  // Appends the record's item to `out`. InputError, without the record's place, for a record that is none of
+  // these, an empty reply or completion, a role that the template does not know, text without ids.
+  void encode(const nlohmann::json& record, std::vector<MarkedToken>& out) const;
+
+ private:
+  void append(std::string_view text, bool is_context, std::vector<MarkedToken>& out) const;
+  void encode_messages(const nlohmann::json& messages, std::vector<MarkedToken>& out) const;
+
+  const Tokenizer& tokenizer_;
+  ItemFormat format_;
+};
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,55 @@
+#include "runtime/text/load_items.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/error.h"
+#include "runtime/text/cached_tokens.h"
+#include "runtime/text/documents.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+PackedTokens tokenize(const std::vector<InputFile>& files, const CorpusOptions& options,
+                      const ItemEncoder& encoder) {
+  PackedTokens packed(sizeof(MarkedToken));
+  TokenizeReport report(files, options);
+  std::vector<MarkedToken> item;
+  int64_t bytes_done = 0;
+  for_each_record(files, [&](const Record& record) {
+    item.clear();
+    try {
+      encoder.encode(record.value, item);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", place_of(record.file, record.kind, record.line), error.what()));
+    }
+    packed.append(item);
+    bytes_done += record.bytes;
+    report.at(bytes_done, packed.count());
+  });
+  report.end(packed.count());
+  return packed;
+}
+
+}  // namespace
+
+std::shared_ptr<const ItemStore> load_items(const CorpusOptions& options, const ItemFormat& format,
+                                            const Tokenizer& tokenizer) {
+  const ItemEncoder encoder(tokenizer, format);
+  const std::vector<InputFile> files =
+      text_files(options, "and data.format: chat reads records: JSONL, or JSON arrays");
+  const uint64_t key =
+      token_key(files, tokenizer,
+                {"items 1", format.text_key, format.chat_template, format.replies_only ? "replies" : "all"});
+  const TokenStore::Segment tokens =
+      cached_tokens(options, key, tokenizer, [&] { return tokenize(files, options, encoder); });
+  if (tokens.width != sizeof(MarkedToken)) throw InputError("the token cache holds tokens of another kind");
+  return std::make_shared<ItemStore>(
+      tokens.owner,
+      std::span(static_cast<const MarkedToken*>(tokens.data), static_cast<size_t>(tokens.count)),
+      tokenizer.vocab_size(), tokens.name);
+}
+
+}  // namespace hydrac::runtime
