@@ -29,6 +29,10 @@ class Tokenizer {
   using ByteProgress = std::function<void(size_t bytes_done)>;
   void encode_to(std::string_view text, std::vector<int32_t>& out, const ByteProgress& progress = {}) const;
 
+  // Appends the ids of `text` as one that goes on from `ids`, which a tokenizer that puts a space before a
+  // text needs to know. Empty `ids`: as encode().
+  void encode_more(std::string_view text, std::vector<int32_t>& ids) const { do_encode_more(text, ids); }
+
   // The concatenated token_bytes(). May be malformed UTF-8 where the ids cut a character in two.
   std::string decode(std::span<const int32_t> ids) const;
   // What one id stands for; valid as long as the tokenizer. Empty for ids in [0, vocab_size()) that no token
@@ -42,7 +46,7 @@ class Tokenizer {
   // True for control tokens such as <|endoftext|>, which sampled text leaves out.
   virtual bool is_special(int32_t id) const = 0;
 
-  // "byte", "char" or "bpe".
+  // "byte", "char", "bpe" (of bytes) or "sentencepiece" (BPE of characters, in which spaces are marks).
   virtual std::string_view name() const = 0;
   // Hugging Face's tokenizer.json, from which parse_tokenizer() makes an equal tokenizer.
   virtual std::string to_json() const = 0;
@@ -54,6 +58,9 @@ class Tokenizer {
   static constexpr size_t kProgressBytes = size_t{1} << 20;  // between two calls of progress
   virtual void do_encode(std::string_view text, std::vector<int32_t>& out,
                          const ByteProgress& progress) const = 0;
+  virtual void do_encode_more(std::string_view text, std::vector<int32_t>& ids) const {
+    do_encode(text, ids, {});
+  }
   virtual uint64_t fingerprint_bits() const = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "runtime/data/utf8.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
+#include "runtime/text/space_marks.h"
 
 namespace hydrac::runtime {
 
@@ -67,7 +68,10 @@ class Reader {
     if (!root_.is_object()) fail("it is not a JSON object");
     const json& model = json_container(root_, "model", json::value_t::object, shown_as_);
     check_model(model);
-    read_normalizer(json_field(root_, "normalizer"));
+    if (json_bool(model, "byte_fallback", false, shown_as_))
+      file_.space_marks = read_space_marks(root_, shown_as_);
+    else
+      read_normalizer(json_field(root_, "normalizer"));
     file_.ignore_merges = json_bool(model, "ignore_merges", false, shown_as_);
     const json& added = json_field(root_, "added_tokens");
     if (!added.is_null() && !added.is_array()) fail("\"added_tokens\" is not an array");
@@ -94,9 +98,6 @@ class Reader {
     const std::string type = json_string(model, "type", "BPE", shown_as_);
     if (type != "BPE") {
       fail(fmt::format("the tokenizer model \"{}\" is not supported; byte-level BPE is", type));
-    }
-    if (json_bool(model, "byte_fallback", false, shown_as_)) {
-      fail("BPE with byte_fallback is not supported; byte-level BPE is");
     }
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
       if (!json_string(model, key, "", shown_as_).empty())
@@ -156,6 +157,10 @@ class Reader {
     ids_.reserve(vocab.size());
     for (const auto& [content, value] : vocab.items()) {
       const int32_t id = checked_id(value, content);
+      if (file_.space_marks) {
+        place_characters(id, content);
+        continue;
+      }
       std::optional<std::string> bytes = alphabet_.decode(content);
       if (bytes && bytes->size() == 1) file_.byte_ids[static_cast<unsigned char>(bytes->front())] = id;
       const bool in_model = bytes && !bytes->empty();
@@ -166,6 +171,19 @@ class Reader {
     if (vocab.empty()) fail("the vocabulary is empty");
   }
 
+  // A token of SentencePiece's kind: <0x41> is a byte, others are characters with marks for spaces.
+  void place_characters(int32_t id, const std::string& content) {
+    ids_.emplace(content, id);
+    if (const std::optional<unsigned char> byte = byte_named(content)) {
+      file_.byte_ids[*byte] = id;
+      return place(id, content, std::string(1, static_cast<char>(*byte)));
+    }
+    size_t end = 0;
+    if (!content.empty() && (next_code_point(content, end), end == content.size()))
+      file_.characters.emplace(content, id);
+    place(id, content, without_space_marks(content));
+  }
+
   void read_added_token(const json& entry) {
     if (!entry.is_object()) fail("an entry of \"added_tokens\" is not an object");
     AddedToken token;
@@ -174,6 +192,11 @@ class Reader {
     token.id = checked_id(json_field(entry, "id"), token.content);
     token.special = json_bool(entry, "special", false, shown_as_);
     token.normalized = json_bool(entry, "normalized", !token.special, shown_as_);
+    if (token.normalized && file_.space_marks)
+      fail(
+          fmt::format("the added token {} is looked for in normalized text, which is not supported beside "
+                      "byte_fallback: write \"normalized\": false",
+                      quote_token(token.content)));
     token.single_word = json_bool(entry, "single_word", false, shown_as_);
     token.lstrip = json_bool(entry, "lstrip", false, shown_as_);
     token.rstrip = json_bool(entry, "rstrip", false, shown_as_);

@@ -1,6 +1,7 @@
-// The byte-level BPE tokenizer: added tokens are found, the rest is normalized, cut into pieces, and merged.
+// The BPE tokenizer: added tokens are found, the rest is normalized, cut into pieces, and merged.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "runtime/text/bpe_file.h"
 #include "runtime/text/bpe_merges.h"
 #include "runtime/text/pretokenizer.h"
+#include "runtime/text/space_marks.h"
 #include "runtime/text/tokenizer_kinds.h"
 #include "runtime/text/unicode.h"
 #include "runtime/text/word_cache.h"
@@ -58,12 +60,13 @@ class BpeTokenizer final : public Tokenizer {
     check_id(id);
     return file_.special[static_cast<size_t>(id)];
   }
-  std::string_view name() const override { return "bpe"; }
+  std::string_view name() const override { return file_.space_marks ? "sentencepiece" : "bpe"; }
   std::string to_json() const override { return text_; }
 
  protected:
   void do_encode(std::string_view text, std::vector<int32_t>& out,
                  const ByteProgress& progress) const override;
+  void do_encode_more(std::string_view text, std::vector<int32_t>& ids) const override;
   uint64_t fingerprint_bits() const override { return Hash64().add("bpe").add(text_).value(); }
 
  private:
@@ -100,7 +103,14 @@ class BpeTokenizer final : public Tokenizer {
           fmt::format("token {} is outside the vocabulary [0, {}) of {}", id, vocab_size(), shown_as_));
     }
   }
+  // Where a text begins: by itself, or behind others.
+  enum class Place { start, behind_added_token, within };
+  void encode_from(Place place, std::string_view text, std::vector<int32_t>& out,
+                   const ByteProgress& progress) const;
   void encode_stretch(std::string_view text, Run& run) const;
+  void encode_marked(std::string_view text, Run& run) const;
+  void append_characters(std::string_view piece, std::vector<int32_t>& ids) const;
+  void append_byte(char c, std::vector<int32_t>& ids) const;
   void encode_piece(std::string_view piece, Run& run) const;
   void merge_piece(std::string_view piece, Scratch& scratch) const;
 
@@ -117,14 +127,32 @@ class BpeTokenizer final : public Tokenizer {
 
 void BpeTokenizer::do_encode(std::string_view text, std::vector<int32_t>& out,
                              const ByteProgress& progress) const {
+  encode_from(Place::start, text, out, progress);
+}
+
+void BpeTokenizer::do_encode_more(std::string_view text, std::vector<int32_t>& ids) const {
+  const auto is_last = [&](const AddedToken& token) { return token.id == ids.back(); };
+  const Place place = ids.empty()                                 ? Place::start
+                      : std::ranges::any_of(file_.added, is_last) ? Place::behind_added_token
+                                                                  : Place::within;
+  encode_from(place, text, ids, {});
+}
+
+void BpeTokenizer::encode_from(Place place, std::string_view text, std::vector<int32_t>& out,
+                               const ByteProgress& progress) const {
   if (const auto bad = find_malformed_utf8(text)) {
     throw InputError(fmt::format("byte {} is not UTF-8; this tokenizer needs UTF-8 text", *bad));
   }
   std::unique_ptr<Scratch> scratch = borrow_scratch();
   Run run{*scratch, out, progress};
   raw_tokens_.for_each_stretch(text, [&](std::string_view stretch, const AddedToken* token) {
+    const Place here = stretch.data() == text.data() ? place : Place::behind_added_token;
     if (token != nullptr) {
       out.push_back(token->id);
+    } else if (file_.space_marks) {
+      const SpaceMarks::Prefix prefix =
+          here == Place::within ? SpaceMarks::Prefix::never : file_.space_marks->prefix;
+      encode_marked(with_space_marks(stretch, prefix, here == Place::start), run);
     } else if (file_.nfc) {
       encode_stretch(to_nfc(stretch), run);
     } else {
@@ -132,6 +160,17 @@ void BpeTokenizer::do_encode(std::string_view text, std::vector<int32_t>& out,
     }
   });
   return_scratch(std::move(scratch));
+}
+
+// `text` has marks for spaces, and is one piece unless they split it.
+void BpeTokenizer::encode_marked(std::string_view text, Run& run) const {
+  while (file_.space_marks->splits) {
+    const size_t next = text.find(kSpaceMark, 1);
+    if (next == std::string_view::npos) break;
+    encode_piece(text.substr(0, next), run);
+    text.remove_prefix(next);
+  }
+  encode_piece(text, run);
 }
 
 // `text` is normalized and holds no raw added token.
@@ -180,13 +219,34 @@ void BpeTokenizer::merge_piece(std::string_view piece, Scratch& scratch) const {
     throw InputError(
         fmt::format("a stretch of {} bytes without a break is too long to tokenize", piece.size()));
   }
-  for (const char c : piece) {
-    const auto byte = static_cast<unsigned char>(c);
-    const int32_t id = file_.byte_ids[byte];
-    if (id < 0) throw InputError(fmt::format("{} has no token for the byte 0x{:02X}", shown_as_, byte));
-    ids.push_back(id);
+  if (file_.space_marks) {
+    append_characters(piece, ids);
+  } else {
+    for (const char c : piece) append_byte(c, ids);
   }
   merge_ids(file_.merges, ids, scratch.merge);
+}
+
+void BpeTokenizer::append_byte(char c, std::vector<int32_t>& ids) const {
+  const auto byte = static_cast<unsigned char>(c);
+  const int32_t id = file_.byte_ids[byte];
+  if (id < 0) throw InputError(fmt::format("{} has no token for the byte 0x{:02X}", shown_as_, byte));
+  ids.push_back(id);
+}
+
+// A character that is no token is its bytes.
+void BpeTokenizer::append_characters(std::string_view piece, std::vector<int32_t>& ids) const {
+  std::string character;
+  for (size_t at = 0; at < piece.size();) {
+    const size_t begin = at;
+    next_code_point(piece, at);
+    character = piece.substr(begin, at - begin);
+    if (const auto known = file_.characters.find(character); known != file_.characters.end()) {
+      ids.push_back(known->second);
+    } else {
+      for (const char c : character) append_byte(c, ids);
+    }
+  }
 }
 
 }  // namespace
@@ -194,8 +254,9 @@ void BpeTokenizer::merge_piece(std::string_view piece, Scratch& scratch) const {
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(const nlohmann::json& root, std::string_view text,
                                               const std::string& shown_as) {
   BpeFile file = read_bpe_file(root, shown_as);
-  return std::make_unique<BpeTokenizer>(
-      std::move(file), PreTokenizer(json_field(root, "pre_tokenizer"), shown_as), text, shown_as);
+  PreTokenizer pre_tokenizer =
+      file.space_marks ? PreTokenizer() : PreTokenizer(json_field(root, "pre_tokenizer"), shown_as);
+  return std::make_unique<BpeTokenizer>(std::move(file), std::move(pre_tokenizer), text, shown_as);
 }
 
 }  // namespace hydrac::runtime

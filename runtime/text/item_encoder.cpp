@@ -53,6 +53,12 @@ ItemEncoder::ItemEncoder(const Tokenizer& tokenizer, ItemFormat format)
     throw InputError(
         "data.format: chat needs a tokenizer with a token that ends a text, and this one has none");
   if (format_.chat_template == "none") return;
+  // Of older Mistral models, whose spaces around [INST] come and go with the version.
+  if (format_.chat_template == "mistral" && tokenizer_.name() == "sentencepiece")
+    throw InputError(
+        "data.chat_template: mistral is that of Mistral Nemo, and the tokenizer is of a model before it: "
+        "write its text "
+        "as prompt and completion");
   for (const std::string_view token : ChatTemplate::named(format_.chat_template).special_tokens()) {
     if (tokenizer_.encode(token).size() != 1)
       throw InputError(fmt::format("data.chat_template: {} is made of {}, which is no token of the tokenizer",
@@ -60,43 +66,48 @@ ItemEncoder::ItemEncoder(const Tokenizer& tokenizer, ItemFormat format)
   }
 }
 
-void ItemEncoder::append(std::string_view text, bool is_context, std::vector<MarkedToken>& out) const {
-  for (const int32_t id : tokenizer_.encode(text))
-    out.push_back({static_cast<uint32_t>(id) | (is_context ? MarkedToken::kIsContext : 0)});
+void ItemEncoder::append(std::string_view text, bool is_context, Item& item) const {
+  tokenizer_.encode_more(text, item.ids);
+  item.is_context.resize(item.ids.size(), is_context);
 }
 
-void ItemEncoder::encode_messages(const json& list, std::vector<MarkedToken>& out) const {
+void ItemEncoder::encode_messages(const json& list, Item& item) const {
   if (format_.chat_template == "none")
     throw InputError(
         "\"messages\" need a template, and hydrac does not run the model's own, which is Jinja: "
         "data.chat_template is "
         "chatml, llama3, mistral or qwen, whichever writes the same");
   for (const ChatPiece& piece : ChatTemplate::named(format_.chat_template).render(messages_of(list)))
-    append(piece.text, format_.replies_only && !piece.is_reply, out);
+    append(piece.text, format_.replies_only && !piece.is_reply, item);
 }
 
 void ItemEncoder::encode(const json& record, std::vector<MarkedToken>& out) const {
   if (!record.is_object()) throw InputError(fmt::format("this is {}, not a JSON object", record.type_name()));
-  const size_t begin = out.size();
-  const MarkedToken end{static_cast<uint32_t>(*tokenizer_.end_of_text())};
+  Item item;
+  const auto end = [&] {
+    item.ids.push_back(*tokenizer_.end_of_text());
+    item.is_context.push_back(false);
+  };
   if (const auto messages = record.find("messages"); messages != record.end()) {
-    encode_messages(*messages, out);
+    encode_messages(*messages, item);
   } else if (record.contains("prompt") || record.contains("completion")) {
     const std::string prompt = text_in(record, "prompt"), completion = text_in(record, "completion");
     if (completion.empty()) throw InputError("the completion is empty");
-    append(prompt, format_.replies_only, out);
-    append(completion, false, out);
-    out.push_back(end);
+    append(prompt, format_.replies_only, item);
+    append(completion, false, item);
+    end();
   } else if (record.contains(format_.text_key)) {
-    append(text_in(record, format_.text_key), false, out);
-    out.push_back(end);
+    append(text_in(record, format_.text_key), false, item);
+    end();
   } else {
     throw InputError(fmt::format(
         "there is neither \"messages\", nor \"prompt\" and \"completion\", nor \"{}\" (data.text_key), "
         "but {}",
         format_.text_key, json_keys(record)));
   }
-  if (out.size() > begin) out[begin].bits |= MarkedToken::kBegins;
+  for (size_t i = 0; i < item.ids.size(); ++i)
+    out.push_back({static_cast<uint32_t>(item.ids[i]) | (i == 0 ? MarkedToken::kBegins : 0) |
+                   (item.is_context[i] ? MarkedToken::kIsContext : 0)});
 }
 
 }  // namespace hydrac::runtime

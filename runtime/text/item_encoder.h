@@ -29,8 +29,12 @@ class ItemEncoder {
   void encode(const nlohmann::json& record, std::vector<MarkedToken>& out) const;
 
  private:
-  void append(std::string_view text, bool is_context, std::vector<MarkedToken>& out) const;
-  void encode_messages(const nlohmann::json& messages, std::vector<MarkedToken>& out) const;
+  struct Item {
+    std::vector<int32_t> ids;
+    std::vector<bool> is_context;  // of each
+  };
+  void append(std::string_view text, bool is_context, Item& item) const;
+  void encode_messages(const nlohmann::json& messages, Item& item) const;
 
   const Tokenizer& tokenizer_;
   ItemFormat format_;

@@ -16,6 +16,7 @@ enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_
 
 class PreTokenizer {
  public:
+  PreTokenizer() = default;  // a text is one piece
   // `config`: the value of "pre_tokenizer": ByteLevel, or a Sequence of Split and Digits that ends with
   // ByteLevel. Throws InputError naming anything else.
   PreTokenizer(const nlohmann::json& config, const std::string& shown_as);

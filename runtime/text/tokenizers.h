@@ -17,9 +17,9 @@ using TextVisitor = std::function<void(std::string_view text)>;
 std::unique_ptr<Tokenizer> make_char_tokenizer(const std::function<void(const TextVisitor&)>& for_each_text);
 
 // Reads what to_json() wrote, or a Hugging Face tokenizer.json (byte-level BPE: GPT-2, Llama 3, Qwen 2 and 3,
-// ...). `shown_as` names the source in messages. Truncation, padding and post-processing stored in the file
-// are not applied: they shape single prompts, not corpora. Throws InputError for anything malformed or not
-// supported.
+// ...; BPE with byte_fallback: Llama 2, Mistral 7B). `shown_as` names the source in messages. Truncation,
+// padding and post-processing stored in the file are not applied: they shape single prompts, not corpora.
+// Throws InputError for anything malformed or not supported.
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& shown_as);
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& file);
 

@@ -256,9 +256,10 @@ def run_chat(hydrac, name, tokenizer_json):
     special, template = CHATS[name]
     root = json.loads(pathlib.Path(tokenizer_json).read_text())
     known = {token["content"] for token in root["added_tokens"]}
+    free = 1 + max([*root["model"]["vocab"].values(), *(token["id"] for token in root["added_tokens"])])
     for token in special:
         if token not in known:
-            root["added_tokens"].append({"id": 705 + special.index(token), "content": token, "special": True, "normalized": False,
+            root["added_tokens"].append({"id": free + special.index(token), "content": token, "special": True, "normalized": False,
                                          "lstrip": False, "rstrip": False, "single_word": False})
     folder = pathlib.Path(hydrac.folder, f"chat-{name}")
     folder.mkdir(exist_ok=True)

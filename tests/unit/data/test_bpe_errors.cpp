@@ -70,8 +70,30 @@ TEST(BpeFile, UnsupportedKindsAreNamed) {
             "t.json: the tokenizer model \"Unigram\" is not supported; byte-level BPE is");
   EXPECT_EQ(error_with(R"({"model": {"type": "WordPiece"}})"),
             "t.json: the tokenizer model \"WordPiece\" is not supported; byte-level BPE is");
-  EXPECT_EQ(error_with(R"({"model": {"byte_fallback": true}})"),
-            "t.json: BPE with byte_fallback is not supported; byte-level BPE is");
+  const std::string neither =
+      "t.json: BPE with byte_fallback is supported with a normalizer that marks spaces (Prepend and Replace, "
+      "as of Llama "
+      "2), or with Metaspace as pre_tokenizer, and this file has neither alone";
+  EXPECT_EQ(error_with(R"({"model": {"byte_fallback": true}})"), neither);
+  EXPECT_EQ(
+      error_with(
+          R"({"model": {"byte_fallback": true}, "pre_tokenizer": null, "normalizer": {"type": "NFC"}})"),
+      neither);
+  const auto metaspace = [](const std::string& more) {
+    return error_with(
+        (R"({"model": {"byte_fallback": true}, "pre_tokenizer": {"type": "Metaspace", )" + more + "}}")
+            .c_str());
+  };
+  EXPECT_EQ(metaspace(R"("replacement": "_")"),
+            "t.json: a Metaspace with another replacement than U+2581 is not supported");
+  EXPECT_EQ(metaspace(R"("replacement": "▁", "prepend_scheme": "last")"),
+            "t.json: the prepend_scheme \"last\" of Metaspace is unknown");
+  EXPECT_EQ(
+      error_with(
+          R"({"model": {"byte_fallback": true}, "pre_tokenizer": {"type": "Metaspace", "replacement": "▁"},
+                           "added_tokens": [{"id": 4, "content": "<s>", "normalized": true}]})"),
+      "t.json: the added token \"<s>\" is looked for in normalized text, which is not supported beside "
+      "byte_fallback: write \"normalized\": false");
   EXPECT_EQ(error_with(R"({"model": {"end_of_word_suffix": "</w>"}})"),
             "t.json: BPE with end_of_word_suffix is not supported");
   EXPECT_EQ(error_with(R"({"model": {"dropout": 0.1}})"),

@@ -93,6 +93,22 @@ TEST(ItemEncoder, LearnsRepliesCompletionsAndTexts) {
             "|<|im_start|>|us|er|\n|a|<|im_end|>|\n|<|im_start|>|as|s|is|t|ant|\n|<b>|<<|im_end|>>|\n");
 }
 
+// A completion goes on from its prompt: no space is put before it, as it is before a text.
+TEST(ItemEncoder, ContinuesTextWhereSpacesAreMarks) {
+  for (const char* name : {"llama2", "metaspace", "metaspace-split"}) {
+    const auto tokenizer = load_tokenizer(test_file(std::string(name) + ".tokenizer.json"));
+    EXPECT_EQ(encoded(*tokenizer, {}, {{"prompt", "a:"}, {"completion", " b"}}), "| |a|:|< >|<b>|<</s>>")
+        << name;
+    EXPECT_EQ(encoded(*tokenizer, {}, {{"prompt", "a"}, {"completion", "b"}}), "| |a|<b>|<</s>>") << name;
+    const bool again = std::string(name) != "metaspace";  // which puts one at the beginning only
+    EXPECT_EQ(encoded(*tokenizer, {}, {{"prompt", "<s>"}, {"completion", "b"}}),
+              again ? "|<s>|< >|<b>|<</s>>" : "|<s>|<b>|<</s>>")
+        << name;
+    EXPECT_EQ(input_error([&] { ItemEncoder(*tokenizer, {.chat_template = "qwen"}); }),
+              "data.chat_template: qwen is made of <|im_start|>, which is no token of the tokenizer");
+  }
+}
+
 TEST(ItemEncoder, RefusesRecordsThatTeachNothing) {
   const auto tokenizer = make_byte_tokenizer();
   const auto qwen = load_tokenizer(test_file("qwen2.tokenizer.json"));
