@@ -1,0 +1,28 @@
+// Learns the merges of byte-pair encoding (Sennrich et al. 2016, over bytes as GPT-2 does).
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "prepare/word_counts.h"
+
+namespace hydrac::prepare {
+
+// Ids are the places in `tokens`: the 256 bytes in GPT-2's order (those that print, then the others), then
+// what merges made.
+struct LearnedMerges {
+  std::vector<std::string> tokens;                  // the bytes of each id
+  std::vector<std::pair<int32_t, int32_t>> merges;  // ids, in the order in which they apply
+};
+
+// Joins again and again the two adjacent tokens that stand beside each other most often within words; of
+// pairs that are equally frequent the one with the lower first id, then with the lower second id (as Hugging
+// Face's trainer does). Ends with `num_tokens` tokens (at least 256), or earlier where no pair occurs twice.
+// Depends on the counts alone. `progress` hears now and then how many tokens there are. InputError for more
+// than 4 GiB of different words.
+LearnedMerges learn_merges(const WordCounts& words, int64_t num_tokens,
+                           const std::function<void(int64_t tokens)>& progress = {});
+
+}  // namespace hydrac::prepare
