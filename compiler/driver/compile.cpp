@@ -149,7 +149,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   // its gradients and its update
   autodiff::differentiate(c.graph, c.graph.function("micro_step"),
                           {spec.train.gradient_accumulation_steps > 1});
-  c.pack = models::pack_parameters(c.graph, models::pack_types(spec, precision_of(spec).activations));
+  c.pack = models::pack_parameters(c.graph, spec.train.optimizer.name,
+                                   models::pack_types(spec, precision_of(spec).activations));
   models::advance_randomness(model);
   c.metrics = optimizers::build_update(model, c.pack);
   after("autodiff");

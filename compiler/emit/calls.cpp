@@ -22,8 +22,9 @@ using program::Section;
 
 namespace {
 
+// A loop over layers, not over the head's parts.
 bool is_block(const Section& section) {
-  return section.name.starts_with("block");
+  return section.name != "head";
 }
 
 }  // namespace
@@ -40,6 +41,9 @@ std::string section_comment(std::string section) {
       {"block_backward", "The gradients of one layer, in the reverse order of its forward pass."},
       {"input_backward", "The gradients of the first norm and of the embeddings."},
       {"update", "Gradient norm, clipping, learning rate and optimizer, all on the device."},
+      {"orthogonalize",
+       "Muon: Newton-Schulz's iteration over the matrices of one layer, in place of their updates."},
+      {"apply_update", "What the orthogonal updates change."},
       {"load", "The copies that matmuls read, after parameters were loaded."},
   };
   const auto found = comments.find(section);

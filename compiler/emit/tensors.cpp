@@ -83,7 +83,9 @@ std::string_view c_type(ir::DType dtype) {
 }
 
 Tensors::Tensors(const driver::Compiled& compiled) : compiled_(compiled), groups_(kGroups) {
-  if (!is_packed(kGradients))
+  if (std::ranges::any_of(compiled.pack.groups, [&](const models::ParameterGroup& part) {
+        return compiled.graph.value(part.gradients).dtype != ir::DType::f32;
+      }))
     groups_[kGradients].comment = "Their gradients: of 16 bits where one matmul writes them.";
   for (const ir::Value& value : compiled.graph.values) {
     const bool placed = compiled.plan.placements.contains(storage_of(compiled.graph, value.id));
@@ -117,14 +119,14 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
 }
 
 bool Tensors::is_packed(size_t group) const {
-  if (group == kGradients) return compiled_.pack.sections.size() == 1;
+  if (group == kGradients) return compiled_.pack.groups.size() == 1;
   return group == kWeights || group == kCopies;
 }
 
 // All parameters, or a value for each of them, packed as they are.
 bool Tensors::is_whole_pack(const ir::Value& value) const {
   const models::Pack& pack = compiled_.pack;
-  return value.id == pack.parameters || (is_packed(kGradients) && value.id == pack.sections[0].gradients) ||
+  return value.id == pack.parameters || (is_packed(kGradients) && value.id == pack.groups[0].gradients) ||
          (value.role == ir::Role::working_copy &&
           value.name == "parameters." + std::string(to_string(value.dtype)));
 }
@@ -133,10 +135,9 @@ std::string Tensors::name_for(const ir::Value& value) const {
   const ir::Role role = compiled_.graph.value(storage_of(compiled_.graph, value.id)).role;
   std::string name = value.name;
   if (is_whole_pack(value)) return "all";
-  for (const models::PackSection& section : compiled_.pack.sections) {
+  for (const models::ParameterGroup& part : compiled_.pack.groups) {
     const bool of_parameters = value.view && is_whole_pack(compiled_.graph.value(value.view->base));
-    if (value.id == section.gradients || (of_parameters && name.ends_with("." + section.name)))
-      return section.name;
+    if (value.id == part.gradients || (of_parameters && name.ends_with("." + part.name))) return part.name;
   }
   if (role == ir::Role::gradient) name = without(name, "d_", "");
   if (role == ir::Role::working_copy) name = without(name, "", "." + std::string(to_string(value.dtype)));

@@ -52,6 +52,10 @@ struct CheckpointPart {
   int last_slot = 0;
 };
 
+struct RowRange {
+  int64_t first = 0, count = 0;
+};
+
 struct ParameterInfo {
   Init init;
   bool decay = false;   // takes weight decay
@@ -60,6 +64,9 @@ struct ParameterInfo {
   // for its own. A frozen one has less.
   int flop = 6;
   std::vector<CheckpointPart> checkpoint;
+  // The matrices of a layer that it is made of: queries, keys and values, gate and up. None of embeddings,
+  // the head, convolutions and vectors, which some optimizers treat differently.
+  std::vector<RowRange> matrices;
 };
 
 // A value that lives inside another one: element [i...] of slot s is element

@@ -83,12 +83,12 @@ void CompressedAttention::declare_convolutions(Declarer& d, const spec::Model& m
   };
   if (options_.head_conv)
     head_conv_weight_ = d.matrix("attn.head_conv.weight", {of_taps(both), head_dim_}, layers,
-                                 m.initializer_range, {{at + "head_conv.weight", ""}});
+                                 m.initializer_range, {{at + "head_conv.weight", ""}}, false);
   if (!options_.channel_conv) return;
   for (auto& [side, name] : {std::pair<Side&, const char*>{queries_, "q_conv"}, {keys_, "k_conv"}}) {
     side.channel_conv_weight =
         d.matrix(std::string("attn.") + name + ".weight", {of_taps(side.width), side.width}, layers,
-                 m.initializer_range, {{at + name + ".weight", ""}});
+                 m.initializer_range, {{at + name + ".weight", ""}}, false);
   }
 }
 

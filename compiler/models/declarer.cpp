@@ -14,9 +14,13 @@ Declarer::Declarer(ir::Graph& graph, const spec::Spec& spec)
     : graph_(graph), freeze_(spec.train.freeze), gpt2_(checkpoint_architecture(spec) == "gpt2") {}
 
 ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
-                         const std::vector<Names>& names, bool conv1d) {
+                         const std::vector<Names>& names, bool in_block) {
   ir::Value value = parameter(name, std::move(shape), slots, {Init::Kind::normal, deviation}, true);
-  value.parameter->checkpoint = parts(value, names, conv1d && gpt2_);
+  value.parameter->checkpoint = parts(value, names, in_block && gpt2_);
+  if (in_block) {
+    for (const Names& part : names)
+      value.parameter->matrices.push_back({part.first_row, part.rows ? part.rows : value.shape[0].size});
+  }
   return add(std::move(value));
 }
 

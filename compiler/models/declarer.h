@@ -24,9 +24,10 @@ class Declarer {
     int64_t first_row = 0, rows = 0;  // rows: 0 = all
   };
 
-  // [out, in], drawn from a normal distribution, with weight decay. `conv1d`: GPT-2 stores it [in, out].
+  // [out, in], drawn from a normal distribution, with weight decay. `in_block`: of a block's linear layers,
+  // which GPT-2 stores as [in, out].
   ir::ValueId matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
-                     const std::vector<Names>& names, bool conv1d = true);
+                     const std::vector<Names>& names, bool in_block = true);
   // Without weight decay. `of_last_slot`: where the last slot has a name of its own.
   ir::ValueId vector(const std::string& name, ir::Dim size, int slots, ir::Init init,
                      const std::vector<Names>& names, const std::optional<Names>& of_last_slot = {});

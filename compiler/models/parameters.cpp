@@ -29,7 +29,7 @@ void declare_inputs(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int
                  {{"model.embed_tokens.weight", "transformer.wte.weight", 0, m.vocab_size}}, false);
   } else {
     p.input_weight = d.matrix("input.weight", {C, {m.num_features, "N"}}, 1, m.initializer_range,
-                              {{"model.input_proj.weight", ""}});
+                              {{"model.input_proj.weight", ""}}, false);
     p.input_bias = d.vector("input.bias", C, 1, {Init::Kind::zeros}, {{"model.input_proj.bias", ""}});
   }
   if (m.position == spec::Position::learned) {
@@ -90,8 +90,8 @@ void declare_head(Declarer& d, Parameters& p, const spec::Model& m, Dim C, int64
                                    {{"lm_head.weight", "lm_head.weight", 0, m.vocab_size}}, false);
     return;
   }
-  p.head_weight =
-      d.matrix("head.weight", {{m.num_labels, "O"}, C}, 1, m.initializer_range, {{"score.weight", ""}});
+  p.head_weight = d.matrix("head.weight", {{m.num_labels, "O"}, C}, 1, m.initializer_range,
+                           {{"score.weight", ""}}, false);
   p.head_bias = d.vector("head.bias", {m.num_labels, "O"}, 1, {Init::Kind::zeros}, {{"score.bias", ""}});
 }
 
@@ -264,28 +264,30 @@ class Packer {
 
   int64_t elements() const { return end_; }
 
-  // `members`: parameters. Their gradients get places in a pack of their own, which is added.
-  PackSection add(const std::string& name, const std::vector<ValueId>& members, ir::DType gradients) {
-    PackSection section{.name = name, .first_row = end_ / kPackRow};
+  // `group`: its name, optimizer and members, whose gradients get places in a pack of their own, which is
+  // added.
+  ParameterGroup add(ParameterGroup group, ir::DType gradients) {
+    group.first_row = end_ / kPackRow;
     const int64_t start = end_;
     for (const bool decay : {true, false}) {
-      for (const ValueId member : members) {
+      for (const ValueId member : group.members) {
         if (graph_.value(member).parameter->decay == decay) place(member);
       }
       end_ = round_to_row(end_);
-      if (decay) section.decayed_rows = (end_ - start) / kPackRow;
+      if (decay) group.decayed_rows = (end_ - start) / kPackRow;
     }
-    section.gradients = graph_.add(pack_value(name.empty() ? "gradients" : "gradients." + name,
-                                              ir::Role::gradient, gradients, pack_shape(end_ - start, name)));
-    for (const ValueId member : members) {
+    group.gradients =
+        graph_.add(pack_value(group.name.empty() ? "gradients" : "gradients." + group.name,
+                              ir::Role::gradient, gradients, pack_shape(end_ - start, group.name)));
+    for (const ValueId member : group.members) {
       const ir::Value& parameter = graph_.value(member);
       ir::Value& gradient = graph_.value(gradient_of(graph_, parameter));
       gradient.dtype = gradients;
       gradient.view = parameter.view;
-      gradient.view->base = section.gradients;
+      gradient.view->base = group.gradients;
       gradient.view->offset -= start;
     }
-    return section;
+    return group;
   }
 
   // Those without gradients.
@@ -333,7 +335,7 @@ void pack_frozen(ir::Graph& graph, const PackTypes& types) {
   std::map<ir::DType, std::vector<ValueId>> by_type;
   for (ir::Value& value : graph.values) {
     if (!value.parameter || value.trains()) continue;
-    by_type[is_operand(graph, value) ? types.frozen : types.parameters].push_back(value.id);
+    by_type[is_operand(graph, value) ? types.matmuls : types.parameters].push_back(value.id);
     value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
   }
   for (const auto& [dtype, members] : by_type) {
@@ -352,38 +354,59 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
   PackTypes types;
   if (o.weights == spec::WeightType::bf16) types.parameters = ir::DType::bf16;
   if (o.gradients == spec::GradientType::compute) types.gradients = activations;
-  types.frozen = types.parameters == ir::DType::f32 ? activations : types.parameters;
+  types.matmuls = activations;
   types.head_in_parts = o.loss != spec::LossKernel::materialized;
   return types;
 }
 
-Pack pack_parameters(ir::Graph& graph, const PackTypes& types) {
-  std::set<ValueId> matmuls;
-  if (types.gradients != ir::DType::f32) matmuls = written_by_one_matmul(graph, types.head_in_parts);
-  std::vector<ValueId> narrow, others;
+namespace {
+
+// Muon's are the matrices of the blocks; the rest is AdamW's.
+std::vector<ParameterGroup> groups_of(const ir::Graph& graph, spec::Optimizer optimizer,
+                                      const std::set<ValueId>& narrow) {
+  std::vector<ParameterGroup> groups = {{.name = "hidden", .optimizer = spec::Optimizer::muon},
+                                        {.name = "matmuls", .optimizer = optimizer},
+                                        {.name = "sums", .optimizer = optimizer}};
+  const bool has_muon = optimizer == spec::Optimizer::muon;
+  if (has_muon) groups[1].optimizer = groups[2].optimizer = spec::Optimizer::adamw;
   for (const ir::Value& value : graph.values) {
     if (!value.trains()) continue;
-    (matmuls.contains(gradient_of(graph, value)) ? narrow : others).push_back(value.id);
+    const bool is_hidden = has_muon && !value.parameter->matrices.empty();
+    groups[is_hidden ? 0 : narrow.contains(gradient_of(graph, value)) ? 1 : 2].members.push_back(value.id);
   }
-  Pack pack;
+  std::erase_if(groups, [](const ParameterGroup& group) { return group.members.empty(); });
+  if (groups.size() == 1) groups[0].name.clear();
+  return groups;
+}
+
+}  // namespace
+
+Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackTypes& types) {
+  std::set<ValueId> narrow;
+  if (types.gradients != ir::DType::f32) narrow = written_by_one_matmul(graph, types.head_in_parts);
+  Pack pack{.matmuls = types.matmuls};
   pack.parameters =
       graph.add(pack_value("parameters", ir::Role::parameter, types.parameters, pack_shape(0, "")));
   Packer packer(graph, pack.parameters, types.parameters);
-  const bool two = !narrow.empty() && !others.empty();
-  if (!narrow.empty()) pack.sections.push_back(packer.add(two ? "matmuls" : "", narrow, types.gradients));
-  if (!others.empty()) pack.sections.push_back(packer.add(two ? "sums" : "", others, ir::DType::f32));
+  for (ParameterGroup& group : groups_of(graph, optimizer, narrow)) {
+    const bool is_narrow = std::ranges::all_of(group.members, [&](ValueId member) {
+      return narrow.contains(gradient_of(graph, graph.value(member)));
+    });
+    pack.groups.push_back(packer.add(std::move(group), is_narrow ? types.gradients : ir::DType::f32));
+  }
   graph.value(pack.parameters).shape = pack_shape(packer.elements(), "");
-  for (PackSection& section : pack.sections) section.parameters = section_of(graph, section, pack.parameters);
+  for (ParameterGroup& group : pack.groups) group.parameters = rows_of(graph, group, pack.parameters);
   pack_frozen(graph, types);
   return pack;
 }
 
-ValueId section_of(ir::Graph& graph, const PackSection& section, ValueId packed) {
-  if (section.name.empty()) return packed;
+ValueId rows_of(ir::Graph& graph, const ParameterGroup& group, ValueId packed, int64_t first_row) {
   ir::Value view = graph.value(packed);
-  view.name += "." + section.name;
-  view.shape = graph.value(section.gradients).shape;
-  view.view = ir::View{packed, section.first_row * kPackRow, 0, contiguous_strides(view.shape)};
+  const ir::Shape& shape = graph.value(group.gradients).shape;
+  if (view.shape[0].size == shape[0].size) return packed;
+  view.name += "." + group.name;
+  view.shape = shape;
+  view.view = ir::View{packed, (group.first_row - first_row) * kPackRow, 0, contiguous_strides(view.shape)};
   return graph.add(std::move(view));
 }
 

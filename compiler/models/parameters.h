@@ -2,8 +2,8 @@
 //
 // All trained parameters lie in one packed value, "parameters", first those that take weight decay. So an
 // optimizer is one pointwise kernel over the pack, and a gradient, a moment and a parameter have the same
-// offset in their packs. Where gradients have two types the pack has two sections, each with a pack of
-// gradients. Frozen parameters lie in packs of their own, which nothing writes.
+// offset in their packs. Where gradients have two types, or the optimizer is two, the pack has several
+// groups, each with a pack of gradients. Frozen parameters lie in packs of their own, which nothing writes.
 #pragma once
 #include <map>
 #include <memory>
@@ -60,7 +60,7 @@ int64_t checkpoint_rows(const ir::Value& parameter);
 // Elements a slot of a parameter takes in the pack: its own, rounded up so that every slot starts aligned.
 int64_t padded_elements(const ir::Shape& shape);
 
-// The pack is declared as [rows, kPackRow], and the decayed part of a section ends at a whole row.
+// The pack is declared as [rows, kPackRow], and the decayed part of a group ends at a whole row.
 inline constexpr int64_t kPackRow = 1024;
 
 // What a pack's elements are stored as.
@@ -69,35 +69,40 @@ struct PackTypes {
   // Of matrices whose gradient one matmul writes, in one piece. What is added up in memory (a tied
   // embedding, micro-batches), and the sums over rows that are vectors' gradients, stay f32.
   ir::DType gradients = ir::DType::f32;
-  ir::DType frozen =
-      ir::DType::f32;          // of frozen parameters that matmuls and embeddings read; others: `parameters`
+  // What matmuls and embeddings read; the frozen parameters that they read are stored so, others as
+  // `parameters`.
+  ir::DType matmuls = ir::DType::f32;
   bool head_in_parts = false;  // the head's gradient is going to add up over parts: passes/chunk_head
 };
 
 // As the spec asks for them, where activations are stored as `activations`.
 PackTypes pack_types(const spec::Spec& spec, ir::DType activations);
 
-// Rows of the pack whose gradients have one type: what one kernel updates.
-struct PackSection {
-  std::string name;                       // "matmuls", "sums"; empty where it is the whole pack
+// Trained parameters with one optimizer and one type of gradients: the rows of the pack that one kernel
+// updates.
+struct ParameterGroup {
+  std::string name;  // "hidden", "matmuls", "sums"; empty where it is the whole pack
+  spec::Optimizer optimizer = spec::Optimizer::adamw;
+  std::vector<ir::ValueId> members;
   ir::ValueId parameters = ir::kNoValue;  // [rows, kPackRow]: the pack, or a view of these rows
   ir::ValueId gradients = ir::kNoValue;   // [rows, kPackRow], packed the same way
   int64_t first_row = 0;                  // in the pack
-  int64_t decayed_rows = 0;               // of the section, at its start
+  int64_t decayed_rows = 0;               // of the group, at its start
 };
 
 struct Pack {
   ir::ValueId parameters = ir::kNoValue;  // [rows, kPackRow]
-  std::vector<PackSection> sections;      // one after another; one or two
+  std::vector<ParameterGroup> groups;     // one after another; those of one optimizer are neighbours
+  ir::DType matmuls = ir::DType::f32;     // what matmuls read
 };
 
 // Needs "micro_step" differentiated, every trained parameter with its gradient "d_<parameter>". Gives
 // parameters and gradients their types and their places; their views lead into the packs.
-Pack pack_parameters(ir::Graph& graph, const PackTypes& types = {});
+Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackTypes& types = {});
 
-// A section's rows of a value that is shaped like the pack: the value itself where the section is the pack,
-// else a new view.
-ir::ValueId section_of(ir::Graph& graph, const PackSection& section, ir::ValueId packed);
+// A group's rows of a value that is shaped like the pack's rows from `first_row` on: the value itself where
+// these are all of its rows, else a new view.
+ir::ValueId rows_of(ir::Graph& graph, const ParameterGroup& group, ir::ValueId packed, int64_t first_row = 0);
 
 // The names under which Hugging Face's config.json and safetensors know this architecture: "gpt2", "llama",
 // "qwen2", "qwen3", or "hydrac" for one that none of them can express (names then follow Llama's).

@@ -3,7 +3,7 @@
 //   p = p (1 - lr wd) - lr / (1-b1^t) * m / (sqrt(v / (1-b2^t)) + eps)
 #include <cmath>
 
-#include "optimizers/section_kernel.h"
+#include "optimizers/group_kernel.h"
 
 namespace hydrac::optimizers {
 
@@ -56,8 +56,9 @@ void adamw(Update& update) {
   const auto [beta1, beta2] = options.betas;
   const Corrections corrections = bias_corrections(update);
   const std::vector<Use> moments = {moment(update, "adam.m"), moment(update, "adam.v")};
-  for (const models::PackSection& section : update.pack.sections) {
-    SectionKernel kernel(update, section, moments, {corrections.step_size, corrections.root_factor});
+  for (const models::ParameterGroup* group : update.groups) {
+    GroupKernel kernel(update, *group,
+                       {.moments = moments, .scalars = {corrections.step_size, corrections.root_factor}});
     BodyBuilder& k = kernel.body();
     const auto number = [&](double value, const char* name) {
       return k.constant(value, ExprType::f32, name);

@@ -1,6 +1,6 @@
 // Lion (Chen et al., 2023), decoupled weight decay:
 //   p = p (1 - lr wd) - lr * sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g
-#include "optimizers/section_kernel.h"
+#include "optimizers/group_kernel.h"
 
 namespace hydrac::optimizers {
 
@@ -11,8 +11,8 @@ void lion(Update& update) {
   const auto& options = update.spec.train.optimizer;
   const auto [beta1, beta2] = options.betas;
   const std::vector<ir::Use> moments = {moment(update, "lion.m")};
-  for (const models::PackSection& section : update.pack.sections) {
-    SectionKernel kernel(update, section, moments);
+  for (const models::ParameterGroup* group : update.groups) {
+    GroupKernel kernel(update, *group, {.moments = moments});
     BodyBuilder& k = kernel.body();
     const Term zero = k.constant(0), rate = kernel.learning_rate(), m = kernel.moment(0);
     const Term gradient = kernel.gradient();

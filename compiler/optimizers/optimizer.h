@@ -17,11 +17,12 @@ struct Metrics {
   ir::ValueId skipped = ir::kNoValue;     // i32 []: 1 when the gradients overflowed and nothing was updated
 };
 
-// What one optimizer is given to write its kernels with: one for each section of the pack, by SectionKernel.
+// What one optimizer is given to write its kernels with: one for each of its groups, by GroupKernel.
 struct Update {
-  ops::RegionBuilder& builder;
+  ops::RegionBuilder& builder;  // of the region that its kernels go to
   const spec::Spec& spec;
   const models::Pack& pack;
+  std::vector<const models::ParameterGroup*> groups;  // the optimizer's, neighbours in the pack
   // Scalars: f32, f32, i32. `clip` is what gradients are multiplied by, the loss scale's inverse included;
   // `step` is 0 in the first step.
   ir::Use learning_rate, clip, step;
@@ -31,10 +32,19 @@ struct Update {
   bool zero_gradients = false;  // the next micro-batch adds to them
 };
 
-// One file each. They update pack.parameters in place.
+// One file each. They update the parameters of their groups in place.
 void adamw(Update&);
 void lion(Update&);
 void sgd(Update&);
+
+// Muon has loops over layers between its first kernels and its last ones: adds these loops to `loops`, and
+// gives what the last kernels read, by group.
+struct Orthogonalized {
+  const models::ParameterGroup* group = nullptr;
+  ir::Use update;  // packed as the group
+};
+std::vector<Orthogonalized> orthogonalize(Update&, std::vector<ir::Region>& loops);
+void muon(Update&, const std::vector<Orthogonalized>&);
 
 // The learning rate of step `step` (f64) as a body expression; warmup, then the schedule's curve.
 ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term step);

@@ -1,5 +1,5 @@
 // Stochastic gradient descent with momentum as in PyTorch: g += wd p;  buf = mu buf + g;  p -= lr buf
-#include "optimizers/section_kernel.h"
+#include "optimizers/group_kernel.h"
 
 namespace hydrac::optimizers {
 
@@ -9,8 +9,8 @@ using ir::Term;
 void sgd(Update& update) {
   const auto& options = update.spec.train.optimizer;
   const std::vector<ir::Use> moments = {moment(update, "sgd.momentum")};
-  for (const models::PackSection& section : update.pack.sections) {
-    SectionKernel kernel(update, section, moments);
+  for (const models::ParameterGroup* group : update.groups) {
+    GroupKernel kernel(update, *group, {.moments = moments});
     BodyBuilder& k = kernel.body();
     const Term parameter = kernel.parameter();
     const Term decay = kernel.row_decay(options.weight_decay);

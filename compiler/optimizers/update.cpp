@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
-#include <array>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "optimizers/optimizer.h"
 #include "optimizers/rounding.h"
@@ -23,14 +26,14 @@ Use gradient_square(ops::RegionBuilder& b, const models::Model& model, const mod
   const bool scaled = scale.value != ir::kNoValue;
   b.enter("optimizer", "train.max_grad_norm");
   const Use square = b.fresh("grad_square", {}, DType::f32, Role::state);
-  for (const models::PackSection& section : pack.sections) {
-    Node node{.inputs = {{section.gradients, {}}}, .outputs = {square}};
+  for (const models::ParameterGroup& group : pack.groups) {
+    Node node{.inputs = {{group.gradients, {}}}, .outputs = {square}};
     if (scaled) node.inputs.push_back(scale);
-    const ir::Shape& shape = b.graph().value(section.gradients).shape;
+    const ir::Shape& shape = b.graph().value(group.gradients).shape;
     BodyBuilder k(b.graph(), node, {shape[0]});
     k.columns({shape[1]});
     const Term g = scaled ? k.full(0) * (1 / k.scalar(1)) : k.full(0);
-    const bool adds = section.first_row > 0;
+    const bool adds = group.first_row > 0;
     k.row_sum(0, k.sum(g * g), adds);
     b.emit_body(node, "grad_square", k.take(),
                 fmt::format("grad_square {} sum of squares of the gradients", adds ? "+=" : "="));
@@ -108,21 +111,33 @@ void advance(ops::RegionBuilder& b, Use step) {
   b.emit_body(node, "advance_step", k.take(), "step += 1");
 }
 
-struct UpdateRow {
-  spec::Optimizer name;
-  void (*emit)(Update&);
-};
-constexpr auto kUpdates = std::to_array<UpdateRow>(
-    {{spec::Optimizer::adamw, adamw}, {spec::Optimizer::lion, lion}, {spec::Optimizer::sgd, sgd}});
-static_assert(spec::has_a_row_for_each_word(kUpdates), "an optimizer has no update, or another's");
+// All but Muon, which has no single function.
+void emit_update(spec::Optimizer optimizer, Update& update) {
+  switch (optimizer) {
+    case spec::Optimizer::lion:
+      return lion(update);
+    case spec::Optimizer::sgd:
+      return sgd(update);
+    case spec::Optimizer::adamw:
+    case spec::Optimizer::muon:
+      return adamw(update);
+  }
+}
+
+std::vector<const models::ParameterGroup*> groups_of(const models::Pack& pack, spec::Optimizer optimizer) {
+  std::vector<const models::ParameterGroup*> groups;
+  for (const models::ParameterGroup& group : pack.groups) {
+    if (group.optimizer == optimizer) groups.push_back(&group);
+  }
+  return groups;
+}
 
 }  // namespace
 
 Metrics build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling) {
-  model.graph.functions.push_back({"update", {}});
-  ir::Function& function = model.graph.functions.back();
-  function.regions.push_back({"update", 0, false, false, {}});
-  ops::RegionBuilder b(model.graph, function.regions.back());
+  ir::Region first{"update", 0, false, false, {}}, last{"apply_update", 0, false, false, {}};
+  std::vector<ir::Region> loops;
+  ops::RegionBuilder b(model.graph, first);
 
   const Use step = b.fresh("step", {}, DType::i32, Role::state);
   const Use square = gradient_square(b, model, pack);
@@ -130,19 +145,42 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   if (model.interface.loss_scale != ir::kNoValue)
     scaled = adjust_loss_scale(b, {model.interface.loss_scale, {}}, square, scaling);
   const Scalars scalars = prepare(b, model, step, square, scaled);
-  Update update{b,
-                model.spec,
-                pack,
-                scalars.learning_rate,
-                scalars.clip,
-                step,
-                scalars.skipped,
-                scalars.rounding_key,
-                scaled.has_value(),
-                model.spec.train.gradient_accumulation_steps > 1};
-  b.enter("optimizer", "train.optimizer");
-  kUpdates[static_cast<size_t>(model.spec.train.optimizer.name)].emit(update);
-  advance(b, step);
+  const auto update_by = [&](spec::Optimizer optimizer, ops::RegionBuilder& builder) {
+    builder.enter("optimizer", "train.optimizer");
+    return Update{builder,
+                  model.spec,
+                  pack,
+                  groups_of(pack, optimizer),
+                  scalars.learning_rate,
+                  scalars.clip,
+                  step,
+                  scalars.skipped,
+                  scalars.rounding_key,
+                  scaled.has_value(),
+                  model.spec.train.gradient_accumulation_steps > 1};
+  };
+  std::set<spec::Optimizer> optimizers;
+  for (const models::ParameterGroup& group : pack.groups) optimizers.insert(group.optimizer);
+  for (const spec::Optimizer optimizer : optimizers) {
+    if (optimizer == spec::Optimizer::muon) continue;
+    Update update = update_by(optimizer, b);
+    emit_update(optimizer, update);
+  }
+  if (!optimizers.contains(spec::Optimizer::muon)) {
+    advance(b, step);
+  } else {
+    Update before = update_by(spec::Optimizer::muon, b);
+    const std::vector<Orthogonalized> updates = orthogonalize(before, loops);
+    ops::RegionBuilder end(model.graph, last);
+    Update behind = update_by(spec::Optimizer::muon, end);
+    muon(behind, updates);
+    advance(end, step);
+  }
+  ir::Function& function = model.graph.functions.emplace_back();
+  function.name = "update";
+  function.regions.push_back(std::move(first));
+  for (ir::Region& loop : loops) function.regions.push_back(std::move(loop));
+  if (!last.nodes.empty()) function.regions.push_back(std::move(last));
   Metrics metrics{scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value};
   if (scaled) {
     metrics.loss_scale = scaled->scale.value;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,8 +43,8 @@ class Lowering {
       for (ir::Region& region : function.regions) lower(region);
     }
     if (!has_working_copies()) return;
-    for (const models::PackSection& section : pack_.sections)
-      section_copies_.push_back(section_of(graph_, section, working_pack_));
+    for (const models::ParameterGroup& group : pack_.groups)
+      group_copies_.push_back(rows_of(graph_, group, working_pack_));
     ir::Region& update = graph_.function("update").regions.back();
     rewrite_working_copy(update);
     graph_.functions.push_back({"load", {{"load", 0, false, false, {}}}});
@@ -113,8 +114,8 @@ class Lowering {
   void rewrite_working_copy(ir::Region& region) {
     ops::RegionBuilder b(graph_, region);
     b.enter("optimizer", "optimizations.precision");
-    for (size_t i = 0; i < pack_.sections.size(); ++i)
-      b.emit_node("cast", {{pack_.sections[i].parameters, {}}}, {{section_copies_[i], {}}});
+    for (size_t i = 0; i < pack_.groups.size(); ++i)
+      b.emit_node("cast", {{pack_.groups[i].parameters, {}}}, {{group_copies_[i], {}}});
   }
 
   std::string suffix() const { return fmt::format(".{}", to_string(storage_)); }
@@ -123,7 +124,7 @@ class Lowering {
   const models::Pack& pack_;
   ir::DType storage_;
   ValueId working_pack_ = ir::kNoValue;
-  std::vector<ValueId> section_copies_;  // the working pack by sections
+  std::vector<ValueId> group_copies_;  // the working pack by groups
   std::map<ValueId, ValueId> copies_;
   std::map<Use, Use> casts_;
 };
@@ -149,9 +150,13 @@ void precision(ir::Graph& graph, const models::Pack& pack, const Precision& prec
       {"precision", fmt::format("activations and matmuls in {}, {}", type,
                                 lowering.has_working_copies() ? type + " working copies of f32 parameters"
                                                               : "which parameters are stored in too")});
-  if (pack.sections.size() == 1) return;
+  const std::vector<std::string> wide = with_wide_gradients(graph);
+  if (std::ranges::all_of(pack.groups, [&](const models::ParameterGroup& group) {
+        return graph.value(group.gradients).dtype == ir::DType::f32;
+      }))
+    return;
   log.push_back({"precision", fmt::format("gradients in {} where one matmul writes them, in f32 those of {}",
-                                          type, fmt::join(with_wide_gradients(graph), ", "))});
+                                          type, fmt::join(wide, ", "))});
 }
 
 }  // namespace hydrac::passes

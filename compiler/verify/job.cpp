@@ -236,6 +236,12 @@ Json job_json(spec::Spec spec, int threads) {
   for (const ir::Value& value : graph.values) {
     if (value.trains() && value.parameter->decay) decay.push_back(value.name);
   }
+  Json matrices = Json::object();  // that are Muon's
+  for (const ir::Value& value : graph.values) {
+    if (o.name != spec::Optimizer::muon || !value.trains()) continue;
+    for (const ir::RowRange& rows : value.parameter->matrices)
+      matrices[value.name].push_back({rows.first, rows.count});
+  }
   return {{"threads", threads},
           {"graph", graph_json(graph)},
           {"loss", {{"value", model.interface.loss}}},
@@ -246,7 +252,8 @@ Json job_json(spec::Spec spec, int threads) {
             {"betas", {o.betas[0], o.betas[1]}},
             {"eps", o.eps},
             {"weight_decay", o.weight_decay},
-            {"momentum", o.momentum}}},
+            {"momentum", o.momentum},
+            {"matrices", matrices}}},
           {"lr_scheduler", schedule_json(spec)},
           {"max_grad_norm", spec.train.max_grad_norm},
           {"decay", decay},
@@ -258,11 +265,11 @@ Json rounding_json(const driver::Compiled& c) {
   Json places = Json::object();
   for (const ir::Value& value : c.graph.values) {
     if (!value.trains()) continue;
-    const auto& sections = c.pack.sections;
-    size_t section = sections.size() - 1;
-    while (value.view->offset < sections[section].first_row * models::kPackRow) --section;
-    places[value.name] = {{"stream", optimizers::rounding_stream(static_cast<int64_t>(section), 0)},
-                          {"first", value.view->offset - sections[section].first_row * models::kPackRow},
+    const auto& groups = c.pack.groups;
+    size_t group = groups.size() - 1;
+    while (value.view->offset < groups[group].first_row * models::kPackRow) --group;
+    places[value.name] = {{"stream", optimizers::rounding_stream(static_cast<int64_t>(group), 0)},
+                          {"first", value.view->offset - groups[group].first_row * models::kPackRow},
                           {"stride", value.view->slot_stride}};
   }
   return {{"site", optimizers::kRoundingSite},

@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "runtime/error.h"
+#include "spec/optimizer_table.h"
 
 namespace hydrac::verify {
 
@@ -83,8 +84,8 @@ class Comparison {
         reference_(reference),
         least_(tolerances(spec)),
         yardstick_(yardstick_of(spec)),
-        divides_by_gradient_(spec.train.optimizer.name != spec::Optimizer::sgd),
-        takes_signs_(spec.train.optimizer.name == spec::Optimizer::lion) {}
+        divides_by_gradient_(spec::row_of(spec.train.optimizer.name).divides_by_gradient),
+        takes_signs_(spec::row_of(spec.train.optimizer.name).takes_signs) {}
 
   std::vector<Difference> run() {
     add_numbers("loss", least_.loss, [](const runtime::StepResult& step) { return step.loss; });

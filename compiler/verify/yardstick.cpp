@@ -4,6 +4,7 @@
 
 #include "optimizers/rounding.h"
 #include "runtime/error.h"
+#include "spec/optimizer_table.h"
 
 namespace hydrac::verify {
 
@@ -52,8 +53,7 @@ std::string Yardstick::prefix() const {
 Yardstick yardstick_of(const spec::Spec& spec) {
   const spec::Precision precision = spec.optimizations.precision;
   if (is_narrow(precision)) return {std::string(to_string(precision)), 0};
-  const bool takes_signs = spec.train.optimizer.name == spec::Optimizer::lion;
-  return {"", takes_signs ? of_precision(precision).gradient : 0};
+  return {"", spec::row_of(spec.train.optimizer.name).takes_signs ? of_precision(precision).gradient : 0};
 }
 
 double allowed_beside(double relative, double elements) {

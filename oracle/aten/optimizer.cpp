@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/zeros_like.h>
@@ -41,14 +42,21 @@ void clip_gradients(const std::vector<Parameter>& parameters, double norm, doubl
 }
 
 Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& parameters, bool prefer_fused,
-                     const std::optional<RoundingSpec>& rounding, std::uint32_t seed)
-    : spec_(spec), parameters_(parameters), prefer_fused_(prefer_fused), rounding_(rounding), seed_(seed) {
+                     const std::optional<RoundingSpec>& rounding, std::uint32_t seed,
+                     std::optional<at::ScalarType> matmuls)
+    : spec_(spec),
+      parameters_(parameters),
+      prefer_fused_(prefer_fused),
+      rounding_(rounding),
+      seed_(seed),
+      matmuls_(matmuls) {
+  const bool has_adamw = spec.name == "adamw" || spec.name == "muon";
   std::int64_t largest = 0;
   for (const Parameter& parameter : parameters) {
     const at::Tensor tensor = parameter.tensor.detach();
     first_.push_back(at::zeros_like(tensor));
-    if (spec.name == "adamw") second_.push_back(at::zeros_like(tensor));
-    if (spec.name == "adamw") step_counts_.push_back(at::full({}, 0, tensor.options().dtype(at::kFloat)));
+    if (has_adamw) second_.push_back(at::zeros_like(tensor));
+    if (has_adamw) step_counts_.push_back(at::full({}, 0, tensor.options().dtype(at::kFloat)));
     largest = std::max(largest, tensor.numel());
   }
   if (!parameters.empty()) scratch_ = at::empty({largest}, parameters[0].tensor.detach().options());
@@ -66,7 +74,13 @@ void Optimizer::update(double learning_rate) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor known = parameters_[i].gradient();
     const at::Tensor gradient = known.defined() ? known : at::zeros_like(parameters_[i].tensor);
-    if (spec_.name == "adamw") adamw(i, gradient, learning_rate);
+    const std::string& name = parameters_[i].name;
+    const auto matrices = spec_.matrices.find(name.substr(0, name.rfind('.')));
+    if (matrices != spec_.matrices.end()) {
+      muon(i, matrices->second, gradient, learning_rate);
+      continue;
+    }
+    if (spec_.name == "adamw" || spec_.name == "muon") adamw(i, gradient, learning_rate);
     if (spec_.name == "lion") lion(i, gradient, learning_rate);
     if (spec_.name == "sgd") sgd(i, gradient, learning_rate);
   }
@@ -126,6 +140,40 @@ void Optimizer::lion(std::size_t i, const at::Tensor& gradient, double learning_
   if (parameters_[i].decays) p.mul_(1 - learning_rate * spec_.weight_decay);
   p.add_(direction, -learning_rate);
   first_[i].mul_(spec_.beta2).add_(gradient, 1 - spec_.beta2);
+}
+
+at::Tensor Optimizer::rounded(const at::Tensor& tensor) const {
+  return matmuls_ ? tensor.to(*matmuls_).to(tensor.scalar_type()) : tensor;
+}
+
+// Five steps of X = a X + (b A + c A A) X, A = X X^T, from X = u / |u|, on the side that makes A small.
+at::Tensor Optimizer::orthogonalized(const at::Tensor& matrix) const {
+  constexpr double a = 3.4445, b = -4.7750, c = 2.0315, eps = 1e-7;
+  const bool is_tall = matrix.size(0) > matrix.size(1);
+  at::Tensor x = is_tall ? matrix.t() : matrix;
+  x = rounded(x / (at::linalg_vector_norm(x, 2) + eps));
+  for (int step = 0; step < 5; ++step) {
+    const at::Tensor gram = rounded(at::mm(x, x.t()));
+    const at::Tensor bracket = rounded(gram * b + rounded(at::mm(gram, gram)) * c);
+    x = x * a + rounded(at::mm(bracket, x));
+    if (step < 4) x = rounded(x);  // the last one is rounded when it is scaled
+  }
+  return is_tall ? x.t() : x;
+}
+
+// m = mu * m + g; u = g + mu * m; p = p (1 - lr * wd) - lr * 0.2 * sqrt(max(rows, columns)) *
+// orthogonalized(u).
+void Optimizer::muon(std::size_t i, const std::vector<OptimizerSpec::Rows>& matrices,
+                     const at::Tensor& gradient, double learning_rate) {
+  const at::Tensor& p = parameters_[i].tensor;
+  first_[i].mul_(spec_.momentum).add_(gradient);
+  const at::Tensor update = rounded(gradient + first_[i] * spec_.momentum);
+  if (parameters_[i].decays) p.mul_(1 - learning_rate * spec_.weight_decay);
+  for (const OptimizerSpec::Rows& rows : matrices) {
+    const at::Tensor matrix = orthogonalized(update.narrow(0, rows.first, rows.count));
+    const double scale = 0.2 * std::sqrt(static_cast<double>(std::max(matrix.size(0), matrix.size(1))));
+    p.narrow(0, rows.first, rows.count).sub_(rounded(matrix * scale), learning_rate);
+  }
 }
 
 // g += wd * p; m = momentum * m + g; p -= lr * m.

@@ -21,9 +21,10 @@ class Optimizer {
  public:
   // rounding: what is stored in bf16 after each step, and the noise's seed. prefer_fused: let LibTorch's own
   // AdamW kernel do the update where it has one for the CPU (from 2.4 on). `parameters` must outlive the
-  // optimizer.
+  // optimizer. matmuls: the 16-bit type in which Muon's iteration runs, as programs for GPUs have it.
   Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& parameters, bool prefer_fused,
-            const std::optional<RoundingSpec>& rounding = std::nullopt, std::uint32_t seed = 0);
+            const std::optional<RoundingSpec>& rounding = std::nullopt, std::uint32_t seed = 0,
+            std::optional<at::ScalarType> matmuls = std::nullopt);
 
   // Updates every parameter from its gradient; a parameter without one is treated as if it were zero.
   void step(double learning_rate);
@@ -34,6 +35,10 @@ class Optimizer {
   void adamw(std::size_t i, const at::Tensor& gradient, double learning_rate);
   void lion(std::size_t i, const at::Tensor& gradient, double learning_rate);
   void sgd(std::size_t i, const at::Tensor& gradient, double learning_rate);
+  void muon(std::size_t i, const std::vector<OptimizerSpec::Rows>& matrices, const at::Tensor& gradient,
+            double learning_rate);
+  at::Tensor rounded(const at::Tensor& tensor) const;
+  at::Tensor orthogonalized(const at::Tensor& matrix) const;
   bool fused_adamw(double learning_rate);
   at::Tensor scratch_like(const at::Tensor& tensor) const;
 
@@ -42,6 +47,7 @@ class Optimizer {
   bool prefer_fused_;
   std::optional<RoundingSpec> rounding_;
   std::uint32_t seed_;
+  std::optional<at::ScalarType> matmuls_;
   std::int64_t steps_ = 0;
   std::vector<at::Tensor> first_, second_;  // momentum; adamw: squared-gradient average
   std::vector<at::Tensor> step_counts_;     // what the fused kernel wants them to be

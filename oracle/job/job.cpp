@@ -17,13 +17,28 @@ using nlohmann::json;
 
 constexpr std::int64_t kMaxSteps = std::int64_t{1} << 31;
 
-OptimizerSpec read_optimizer(JsonReader in) {
+std::vector<OptimizerSpec::Rows> read_rows(JsonReader& in, const std::string& key, const Value& parameter) {
+  std::vector<OptimizerSpec::Rows> rows;
+  for (const json& range : in.array(key)) {
+    if (!range.is_array() || range.size() != 2 || !range[0].is_number_integer() ||
+        !range[1].is_number_integer())
+      throw JobError(fmt::format("{} must hold pairs of integers", in.place(key)));
+    rows.push_back({range[0].get<std::int64_t>(), range[1].get<std::int64_t>()});
+    if (rows.back().first < 0 || rows.back().count < 1 || parameter.shape.size() != 2 ||
+        rows.back().first + rows.back().count > parameter.shape[0])
+      throw JobError(fmt::format("{}: the parameter has no such rows", in.place(key)));
+  }
+  return rows;
+}
+
+OptimizerSpec read_optimizer(JsonReader in, const Graph& graph) {
   OptimizerSpec spec;
   spec.name = in.text("name");
-  const bool adamw = spec.name == "adamw", lion = spec.name == "lion", sgd = spec.name == "sgd";
+  const bool muon = spec.name == "muon", adamw = spec.name == "adamw" || muon, lion = spec.name == "lion",
+             sgd = spec.name == "sgd" || muon;
   if (!adamw && !lion && !sgd)
     throw JobError(
-        fmt::format("{} is \"{}\"; it must be one of adamw, lion, sgd", in.place("name"), spec.name));
+        fmt::format("{} is \"{}\"; it must be one of adamw, lion, sgd, muon", in.place("name"), spec.name));
   spec.learning_rate = in.number("learning_rate");
   spec.weight_decay = in.number("weight_decay", 0);
   // A spec may state all members; each optimizer needs its own and ignores the others, as their formulas do.
@@ -35,6 +50,14 @@ OptimizerSpec read_optimizer(JsonReader in) {
       throw JobError(fmt::format("{} must be two numbers", in.place("betas")));
     spec.beta1 = betas[0].get<double>();
     spec.beta2 = betas[1].get<double>();
+  }
+  if (in.has("matrices")) {
+    JsonReader matrices = in.object("matrices");
+    for (const Value& value : graph.values) {
+      if (value.role == Role::parameter && matrices.has(value.name))
+        spec.matrices[value.name] = read_rows(matrices, value.name, value);
+    }
+    matrices.expect_no_more();
   }
   in.expect_no_more();
   return spec;
@@ -116,7 +139,7 @@ Job parse_job(const json& root) {
   job.steps = static_cast<int>(in.integer("steps", 1, 1'000'000, 1));
   job.accumulation = static_cast<int>(in.integer("accumulation", 1, 1'000'000, 1));
   job.bench_steps = static_cast<int>(in.integer("bench_steps", 1, 1'000'000, 20));
-  job.optimizer = read_optimizer(in.object("optimizer"));
+  job.optimizer = read_optimizer(in.object("optimizer"), job.graph);
   job.schedule = read_schedule(in.object("lr_scheduler"));
   job.max_grad_norm = in.number("max_grad_norm", 0);
   const std::vector<std::string> decay = read_names(in, "decay", job.graph);

@@ -13,12 +13,18 @@
 namespace hydrac::oracle {
 
 struct OptimizerSpec {
-  std::string name;  // adamw, lion, sgd
+  std::string name;  // adamw, lion, sgd, muon
   double learning_rate = 0;
-  double beta1 = 0, beta2 = 0;  // adamw, lion
-  double eps = 0;               // adamw
+  double beta1 = 0, beta2 = 0;  // adamw, lion, muon
+  double eps = 0;               // adamw, muon
   double weight_decay = 0;
-  double momentum = 0;  // sgd
+  double momentum = 0;  // sgd, muon
+  // Muon's parameters, by name: the rows [first, first + count) of each matrix that one is made of. It leaves
+  // the others to AdamW.
+  struct Rows {
+    std::int64_t first = 0, count = 0;
+  };
+  std::map<std::string, std::vector<Rows>> matrices;
 };
 
 struct ScheduleSpec {

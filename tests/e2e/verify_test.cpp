@@ -118,6 +118,10 @@ const Case kCases[] = {
      "dropout: 0.2, attention_dropout: 0.2",
      "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2, "
      "freeze: ['transformer.w?e.weight', 'transformer.h.[01].*', 'transformer.h.3.ln_2.*']"},
+    {"MuonOfPackedAndTallMatricesAccumulated",
+     "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, attention_bias: true, dropout: 0.1",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: muon, momentum: 0.9}, "
+     "freeze: 'model.layers.1.mlp.*'"},
     {"FrozenMatricesLionWindows",
      "num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, qk_norm: true, sliding_window: 5, "
      "sliding_window_pattern: 2, tie_word_embeddings: false",

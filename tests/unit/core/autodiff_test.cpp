@@ -250,8 +250,8 @@ TEST(Autodiff, AccumulatesOverMicroBatches) {
     two.run("micro_step");
   }
   EXPECT_NEAR(two.read_scalar(b.loss), one.read_scalar(a.loss), 1e-14);
-  const std::vector<double> expected = one.read({whole.pack.sections[0].gradients, {}}),
-                            found = two.read({parts.pack.sections[0].gradients, {}});
+  const std::vector<double> expected = one.read({whole.pack.groups[0].gradients, {}}),
+                            found = two.read({parts.pack.groups[0].gradients, {}});
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-14) << i;
 }

@@ -77,7 +77,7 @@ Outcome outcome_of(const SmallModel& small, int micro_batches) {
   for (int i = 0; i < micro_batches; ++i) interpreter.run("micro_step");
   Outcome outcome;
   outcome.loss = interpreter.read_scalar(io.loss);
-  outcome.gradients = interpreter.read({small.pack.sections[0].gradients, {}});
+  outcome.gradients = interpreter.read({small.pack.groups[0].gradients, {}});
   const auto d_hidden = std::ranges::find_if(small.graph.values, [](const ir::Value& value) {
     return value.name == "d_normed" && value.slots > 1;  // of every layer
   });

@@ -59,7 +59,7 @@ Results results_of(const SmallModel& small) {
   interpreter.run("micro_step");
   interpreter.run("micro_step");
   keep(small.model->interface.loss);
-  keep(small.pack.sections[0].gradients);
+  keep(small.pack.groups[0].gradients);
   interpreter.run("update");
   interpreter.run("evaluate");
   for (const ir::Value& value : small.graph.values) {

@@ -48,7 +48,8 @@ SmallModel::SmallModel(spec::Spec given, const Stages& stages) : spec(std::move(
   models::build_micro_step(*model);
   autodiff::differentiate(graph, graph.function("micro_step"), {stages.accumulate});
   models::advance_randomness(*model);
-  pack = models::pack_parameters(graph, models::pack_types(spec, stages.activations));
+  pack =
+      models::pack_parameters(graph, spec.train.optimizer.name, models::pack_types(spec, stages.activations));
   if (stages.all_functions) {
     metrics = optimizers::build_update(*model, pack, stages.loss_scaling);
     models::build_evaluate(*model);

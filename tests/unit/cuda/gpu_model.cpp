@@ -17,7 +17,8 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   models::build_evaluate(model);
   if (model.interface.logits != ir::kNoValue) models::build_generate(model);
   autodiff::differentiate(graph, graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});
-  const models::Pack pack = models::pack_parameters(graph, models::pack_types(spec, activations));
+  const models::Pack pack =
+      models::pack_parameters(graph, spec.train.optimizer.name, models::pack_types(spec, activations));
   models::advance_randomness(model);
   const optimizers::Metrics metrics = optimizers::build_update(model, pack);
   interface = model.interface;

@@ -57,7 +57,7 @@ class CpuProgramTest : public testing::Test {
   static StepResult step(CpuProgram& program, int64_t number, std::optional<float> bad = {}) {
     program.micro_step(batch_of(number), 1.0f / (kB * kT));
     if (bad) {
-      const ir::ValueId gradients = program.compiled().pack.sections[0].gradients;
+      const ir::ValueId gradients = program.compiled().pack.groups[0].gradients;
       std::vector<float> values = program.read(gradients, 0);
       values[100] = *bad;
       program.write(gradients, 0, values);

@@ -45,7 +45,7 @@ Trained micro_step(CpuProgram& program, const runtime::Batch& batch) {
   program.initialize();
   program.micro_step(batch, 1.0f / (2 * kTokens));
   return {program.read(program.compiled().interface.loss, 0)[0],
-          program.read(program.compiled().pack.sections[0].gradients, 0)};
+          program.read(program.compiled().pack.groups[0].gradients, 0)};
 }
 
 double norm(const std::vector<float>& x) {
