@@ -158,7 +158,13 @@ std::span<const float> CudaStepProgram::next_logits(std::span<const int32_t> pro
 std::optional<DeviceLoad> CudaStepProgram::device_load() {
   const std::optional<GpuSample> sample = monitor_.sample();
   if (!sample) return std::nullopt;
-  return DeviceLoad{sample->utilization_percent / 100.0, sample->memory_used_bytes};
+  const auto said = [](double value) { return value > 0 ? std::optional(value) : std::nullopt; };
+  return DeviceLoad{.utilization = sample->utilization_percent / 100.0,
+                    .memory_used_bytes = sample->memory_used_bytes,
+                    .power_watts = said(sample->power_watts),
+                    .temperature_celsius = said(sample->temperature_celsius),
+                    .sm_clock_mhz = said(sample->sm_clock_mhz),
+                    .energy_joules = monitor_.energy_joules()};
 }
 
 void CudaStepProgram::copy_out(int64_t offset, std::span<std::byte> to) {

@@ -42,20 +42,30 @@ std::string records_up_to(std::string_view text, int64_t last_step, const std::f
 
 }  // namespace
 
-const std::array<MetricField, 11>& metric_fields() {
-  static constexpr std::array<MetricField, 11> fields{{
+std::span<const MetricField> metric_fields() {
+  constexpr bool timing = true;
+  static constexpr MetricField fields[] = {
       {"loss", "train/loss", &MetricsRecord::loss},
       {"eval_loss", "eval/loss", &MetricsRecord::eval_loss},
       {"grad_norm", "train/grad_norm", &MetricsRecord::grad_norm},
       {"learning_rate", "train/learning_rate", &MetricsRecord::learning_rate},
       {"loss_scale", "train/loss_scale", &MetricsRecord::loss_scale},
       {"skipped_steps", "train/skipped_steps", &MetricsRecord::skipped_steps},
-      {"tokens_per_second", "speed/tokens_per_second", &MetricsRecord::tokens_per_second},
-      {"mfu", "speed/mfu", &MetricsRecord::mfu},
-      {"step_ms", "speed/step_ms", &MetricsRecord::step_ms},
+      {"tokens_per_second", "speed/tokens_per_second", &MetricsRecord::tokens_per_second, timing},
+      {"samples_per_second", "speed/samples_per_second", &MetricsRecord::samples_per_second, timing},
+      {"mfu", "speed/mfu", &MetricsRecord::mfu, timing},
+      {"step_ms", "speed/step_ms", &MetricsRecord::step_ms, timing},
+      {"step_ms_p50", "speed/step_ms_p50", &MetricsRecord::step_ms_p50, timing},
+      {"step_ms_p95", "speed/step_ms_p95", &MetricsRecord::step_ms_p95, timing},
+      {"step_ms_max", "speed/step_ms_max", &MetricsRecord::step_ms_max, timing},
+      {"data_wait_ms", "speed/data_wait_ms", &MetricsRecord::data_wait_ms, timing},
       {"memory_gib", "device/memory_gib", &MetricsRecord::memory_gib},
-      {"gpu_util", "device/gpu_util", &MetricsRecord::gpu_util},
-  }};
+      {"gpu_util", "device/gpu_util", &MetricsRecord::gpu_util, timing},
+      {"power_watts", "device/power_watts", &MetricsRecord::power_watts, timing},
+      {"temperature_celsius", "device/temperature_celsius", &MetricsRecord::temperature_celsius, timing},
+      {"sm_clock_mhz", "device/sm_clock_mhz", &MetricsRecord::sm_clock_mhz, timing},
+      {"joules_per_token", "device/joules_per_token", &MetricsRecord::joules_per_token, timing},
+  };
   return fields;
 }
 

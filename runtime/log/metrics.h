@@ -1,9 +1,9 @@
 // metrics.jsonl: one JSON object a line, for people with pandas and for resumes that leave no step twice.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace hydrac::runtime {
@@ -16,11 +16,16 @@ struct MetricsRecord {
   std::optional<double> learning_rate;
   // Dynamic loss scaling only: the scale of this step, and the steps of the run so far that were skipped.
   std::optional<double> loss_scale, skipped_steps;
-  std::optional<double> tokens_per_second;
-  std::optional<double> mfu;  // share of the target's peak, 0 to 1
-  std::optional<double> step_ms;
-  std::optional<double> memory_gib;  // in use on the device
-  std::optional<double> gpu_util;    // 0 to 1
+  std::optional<double> tokens_per_second, samples_per_second;
+  std::optional<double> mfu;      // share of the target's peak, 0 to 1
+  std::optional<double> step_ms;  // mean of the last log_steps steps
+  // Of the last kSpreadSteps steps: the median, what 95 of 100 take at most, the longest.
+  std::optional<double> step_ms_p50, step_ms_p95, step_ms_max;
+  std::optional<double> data_wait_ms;  // of step_ms: until the batches were there
+  std::optional<double> memory_gib;    // in use on the device
+  std::optional<double> gpu_util;      // 0 to 1
+  std::optional<double> power_watts, temperature_celsius, sm_clock_mhz;
+  std::optional<double> joules_per_token;  // since the record before
 };
 
 // The fields in the order of the file, with the tags TensorBoard shows them under.
@@ -28,8 +33,9 @@ struct MetricField {
   const char* key;
   const char* tag;
   std::optional<double> MetricsRecord::*value;
+  bool is_timing = false;  // differs between runs that compute the same bits
 };
-const std::array<MetricField, 11>& metric_fields();
+std::span<const MetricField> metric_fields();
 
 // The record's line without the newline: shortest numbers that read back exactly, null for NaN and
 // infinities.

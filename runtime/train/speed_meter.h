@@ -8,12 +8,23 @@ namespace hydrac::runtime {
 // Since some fixed moment; never goes backwards.
 double monotonic_seconds();
 
+// Of how many steps the spread is told.
+inline constexpr int64_t kSpreadSteps = 100;
+
+struct StepSpread {
+  double median = 0, percentile_95 = 0, longest = 0;  // seconds
+};
+
 class SpeedMeter {
  public:
-  void add(double seconds);
+  // `waited`: seconds of these in which the step waited for its batches.
+  void add(double seconds, double waited);
 
   // Mean over the last `steps` steps, or as many as there were; 0 before the first.
   double mean_seconds(int64_t steps) const;
+  double mean_waited(int64_t steps) const;
+  // Of the last kSpreadSteps steps, or as many as there were, the session's first left out as below.
+  StepSpread spread() const;
   // Median over the last kWindow steps, without the session's first, which warms up caches and threads,
   // unless it is the only one; 0 before the first.
   double median_seconds() const;
@@ -21,8 +32,11 @@ class SpeedMeter {
  private:
   static constexpr int64_t kWindow = 1024;  // bounds the memory of endless runs
 
-  std::vector<double> ring_;  // the seconds of step n of the session at n % kWindow
-  int64_t count_ = 0;         // steps of the session
+  // The last `steps` steps in order of time; the session's first is not among them unless it is the only one.
+  std::vector<double> sorted(int64_t steps) const;
+
+  std::vector<double> ring_, waited_;  // the seconds of step n of the session at n % kWindow
+  int64_t count_ = 0;                  // steps of the session
 };
 
 }  // namespace hydrac::runtime

@@ -23,6 +23,7 @@ void StepPipeline::begin() {
   const double began = monotonic_seconds();
   const int64_t first_sample = source_.samples_seen();
   const std::vector<Batch>& batches = source_.next();
+  const double waited = monotonic_seconds() - began;
   int64_t targets = 0;
   for (const Batch& batch : batches) targets += batch.target_count;
   if (targets == 0) {
@@ -38,12 +39,12 @@ void StepPipeline::begin() {
   } catch (const RunError& error) {
     fail(step_ + 1, error.what());
   }
-  pending_.push_back({++step_, targets, began});
+  pending_.push_back({++step_, targets, source_.samples_seen() - first_sample, began, waited});
 }
 
 FinishedStep StepPipeline::finish() {
   if (pending_.empty()) throw std::logic_error("no step is unfinished");
-  const auto [step, targets, began] = pending_.front();
+  const Pending pending = pending_.front();
   StepResult result;
   try {
     result = program_.finish_step();
@@ -52,9 +53,9 @@ FinishedStep StepPipeline::finish() {
   }
   pending_.pop_front();
   const double finished = monotonic_seconds();
-  const double seconds = finished - std::max(began, last_finish_);
+  const double seconds = finished - std::max(pending.began, last_finish_);
   last_finish_ = finished;
-  return {step, targets, result, seconds};
+  return {pending.step, pending.targets, pending.samples, result, seconds, pending.waited};
 }
 
 }  // namespace hydrac::runtime

@@ -12,10 +12,12 @@ namespace hydrac::runtime {
 struct FinishedStep {
   int64_t step = 0;     // its number, from 1
   int64_t targets = 0;  // of all its micro-batches
+  int64_t samples = 0;  // likewise
   StepResult result;
   // Since it was begun or, when that is later, since the step before it was finished. So steps that follow
   // one another without a break add up to the time they took, and pauses between steps are in none.
   double seconds = 0;
+  double waited = 0;  // seconds until its batches were there
 };
 
 class StepPipeline {
@@ -36,8 +38,8 @@ class StepPipeline {
 
  private:
   struct Pending {
-    int64_t step, targets;
-    double began;
+    int64_t step, targets, samples;
+    double began, waited;
   };
 
   [[noreturn]] void fail(int64_t newest, const char* message) const;

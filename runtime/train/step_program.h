@@ -54,6 +54,9 @@ struct Counters {
 struct DeviceLoad {
   double utilization = 0;         // 0 to 1
   int64_t memory_used_bytes = 0;  // by everything this process has allocated on it
+  // What it does not say is absent.
+  std::optional<double> power_watts, temperature_celsius, sm_clock_mhz;
+  std::optional<double> energy_joules;  // used so far
 };
 
 class StepProgram {

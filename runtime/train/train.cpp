@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
-#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -20,22 +18,12 @@
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/save_schedule.h"
-#include "runtime/train/speed_meter.h"
 #include "runtime/train/step_pipeline.h"
+#include "runtime/train/step_records.h"
 
 namespace hydrac::runtime {
 
 namespace {
-
-// The double whose shortest text is the float's: 0.001, not 0.0010000000474974513. Same float either way.
-double readable(float value) {
-  if (!std::isfinite(value)) return value;
-  char text[32];
-  const char* end = std::to_chars(text, text + sizeof text, value).ptr;
-  double number = 0;
-  std::from_chars(text, end, number);
-  return number;
-}
 
 bool due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
@@ -71,7 +59,6 @@ class Trainer {
   void finish_steps(int64_t unfinished);
   void finish_step();
   std::optional<double> validate();
-  MetricsRecord describe(const FinishedStep& step) const;
   void require_sound(const FinishedStep& step, const MetricsRecord& record);
   bool evaluation_due(int64_t step) const;
   bool is_stopping_place() const;
@@ -97,10 +84,10 @@ class Trainer {
   std::optional<TensorBoardWriter> tensorboard_;
   std::unique_ptr<BatchSource> source_;
   std::optional<StepPipeline> pipeline_;
-  SpeedMeter meter_;
-  int64_t first_step_ = 0;       // where this session began
-  int64_t step_ = 0;             // steps done
-  int64_t tokens_per_step_ = 0;  // of the last one
+  StepRecords records_;
+  int64_t first_step_ = 0;  // where this session began
+  int64_t step_ = 0;        // steps done
+  double evaluating_seconds_ = 0, saving_seconds_ = 0;
   SkippedSteps skipped_;
   std::optional<double> loss_, eval_loss_;
   SaveSchedule saving_;
@@ -115,6 +102,7 @@ Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader
       loader_(std::move(loader)),
       options_(options),
       console_(options.out, progress_options(options)),
+      records_(program, {options.log_steps, options.tokens_per_step, options.peak_flops}),
       saving_(options.save_steps, options.save_seconds, options.save_best) {
   check_options(options);
   if (wants_sample()) prompt_ids(*options_.tokenizer, options_.sample);  // an error now, not after the run
@@ -135,6 +123,8 @@ TrainReport Trainer::run() {
     if (checkpoint_.empty() || !std::filesystem::exists(checkpoint_, ignored)) throw;
     throw RunError(fmt::format("{}\nthe newest checkpoint is {}", error.what(), checkpoint_.string()));
   }
+  const std::string paused = pauses(monotonic_seconds() - start_, evaluating_seconds_, saving_seconds_);
+  if (!paused.empty()) console_.message("note: " + paused);
   const bool moved = place_ != options_.run_dir;
   if (moved && !finished()) {
     throw RunError(fmt::format(
@@ -261,10 +251,9 @@ void Trainer::finish_steps(int64_t unfinished) {
 void Trainer::finish_step() {
   const FinishedStep step = pipeline_->finish();
   step_ = step.step;
-  meter_.add(step.seconds);
-  tokens_per_step_ = options_.tokens_per_step > 0 ? options_.tokens_per_step : step.targets;
+  records_.add(step);
   skipped_.count(step.result.skipped);
-  MetricsRecord record = describe(step);
+  MetricsRecord record = records_.of(step, skipped_);
   require_sound(step, record);
   if (evaluation_due(step_)) record.eval_loss = validate();
   require_sound(step, record);
@@ -272,35 +261,19 @@ void Trainer::finish_step() {
   if (record.eval_loss) eval_loss_ = record.eval_loss;
   if (record.eval_loss) saving_.evaluated(step_, *record.eval_loss);
   console_.progress(record, monotonic_seconds());
+  if (const std::string stall = records_.data_stall(); !stall.empty()) console_.message("note: " + stall);
   if (due(step_, options_.log_steps) || record.eval_loss || finished()) keep(record);
 }
 
 std::optional<double> Trainer::validate() {
+  const double began = monotonic_seconds();
   try {
-    return evaluate(program_, *loader_, options_.eval_batches);
+    const std::optional<double> loss = evaluate(program_, *loader_, options_.eval_batches);
+    evaluating_seconds_ += monotonic_seconds() - began;
+    return loss;
   } catch (const RunError& error) {
     throw RunError(fmt::format("validation after step {}: {}", step_, error.what()));
   }
-}
-
-MetricsRecord Trainer::describe(const FinishedStep& step) const {
-  const StepResult& result = step.result;
-  const double seconds = meter_.mean_seconds(options_.log_steps);
-  MetricsRecord record;
-  record.step = step.step;
-  record.loss = readable(result.loss);
-  record.grad_norm = readable(result.grad_norm);
-  record.learning_rate = readable(result.learning_rate);
-  if (result.loss_scale) {
-    record.loss_scale = readable(*result.loss_scale);
-    record.skipped_steps = static_cast<double>(skipped_.total);
-  }
-  record.tokens_per_second = static_cast<double>(tokens_per_step_) / seconds;
-  record.step_ms = 1e3 * seconds;
-  record.memory_gib = static_cast<double>(program_.arena_bytes()) * 0x1p-30;
-  const double flop = program_.flop_per_target() * static_cast<double>(step.targets);
-  if (flop > 0 && options_.peak_flops > 0) record.mfu = flop / seconds / options_.peak_flops;
-  return record;
 }
 
 bool Trainer::evaluation_due(int64_t step) const {
@@ -317,10 +290,7 @@ void Trainer::require_sound(const FinishedStep& step, const MetricsRecord& recor
 }
 
 void Trainer::keep(MetricsRecord record) {
-  if (const std::optional<DeviceLoad> load = program_.device_load()) {
-    record.gpu_util = load->utilization;
-    record.memory_gib = static_cast<double>(load->memory_used_bytes) * 0x1p-30;
-  }
+  records_.complete(record);
   metrics_->append(record);
   tensorboard_->append(record);
   notice_move();
@@ -333,6 +303,7 @@ void Trainer::notice_move() {
 }
 
 void Trainer::save() {
+  const double began = monotonic_seconds();
   CheckpointContents contents{options_.identity, {}, options_.checkpoint_files, options_.zero_tensors};
   contents.position = {program_.counters(), source_->samples_seen(), skipped_, loss_,
                        eval_loss_,          saving_.best()};
@@ -346,6 +317,7 @@ void Trainer::save() {
   if (saving_.best_step() == step_) link_best(place_, step_);
   remove_old_checkpoints(place_, options_.save_total_limit, saving_.best_step());
   saving_.saved();
+  saving_seconds_ += monotonic_seconds() - began;
   console_.message(fmt::format("saved {}", checkpoint_.string()));
   if (first && !options_.checkpoint_note.empty()) console_.message(options_.checkpoint_note);
 }
@@ -377,9 +349,7 @@ TrainReport Trainer::report() const {
   report.last_step = step_;
   report.loss = loss_;
   report.eval_loss = eval_loss_;
-  if (const double seconds = meter_.median_seconds(); seconds > 0) {
-    report.tokens_per_second = static_cast<double>(tokens_per_step_) / seconds;
-  }
+  report.tokens_per_second = records_.tokens_per_second();
   report.seconds = monotonic_seconds() - start_;
   report.already_finished = finished() && first_step_ == step_;
   report.stopped = !finished();

@@ -60,7 +60,8 @@ std::set<std::string> keys_of(const Json& record) {
 
 void expect_metrics(const std::string& text) {
   const std::set<std::string> always = {
-      "step", "loss", "grad_norm", "learning_rate", "tokens_per_second", "step_ms", "memory_gib"};
+      "step",    "loss",        "grad_norm",   "learning_rate", "tokens_per_second", "samples_per_second",
+      "step_ms", "step_ms_p50", "step_ms_p95", "step_ms_max",   "data_wait_ms",      "memory_gib"};
   std::istringstream lines(text);
   std::string line;
   int step = 0;

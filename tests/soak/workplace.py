@@ -36,7 +36,11 @@ sample:
   max_new_tokens: 0
 """
 LIBRARIES = ["onednn", "openblas"]
-TIMINGS = ["tokens_per_second", "step_ms", "mfu", "gpu_util", "memory_gib"]
+TIMINGS = (
+    ["tokens_per_second", "samples_per_second", "mfu", "step_ms", "step_ms_p50", "step_ms_p95", "step_ms_max"]
+    + ["data_wait_ms", "memory_gib", "gpu_util", "power_watts", "temperature_celsius", "sm_clock_mhz"]
+    + ["joules_per_token"]
+)
 STOPPED = 4  # the exit code of a run that a signal stopped after it had saved
 # A run of this model takes a second; on a machine that does much else, several. What takes this long hangs.
 LONGEST = 300

@@ -14,6 +14,7 @@
 #include "emit/emit.h"
 #include "program/program.h"
 #include "runtime/error.h"
+#include "runtime/log/metrics.h"
 #include "runtime/program/initialize.h"
 #include "runtime/train/train.h"
 #include "spec/load.h"
@@ -133,7 +134,9 @@ std::string metrics(const fs::path& file) {
   std::istringstream lines(slurp(file));
   for (std::string line; std::getline(lines, line);) {
     nlohmann::json record = nlohmann::json::parse(line);
-    for (const char* timing : {"tokens_per_second", "step_ms", "mfu"}) record.erase(timing);
+    for (const runtime::MetricField& field : runtime::metric_fields()) {
+      if (field.is_timing) record.erase(field.key);
+    }
     text += record.dump() + "\n";
   }
   return text;

@@ -115,17 +115,5 @@ TEST(LossScaling, ABadValidationLossOfASkippedStepIsDivergenceAllTheSame) {
   EXPECT_EQ(message.substr(0, message.find(',')), "step 4: the validation loss is NaN");
 }
 
-TEST(DeviceLoadMetrics, TakeThePlaceOfThePlan) {
-  const TempDir dir;
-  FakeProgram program;
-  program.load = DeviceLoad{0.75, int64_t{3} << 28};
-  run(small_run(dir / "run"), std::move(program));
-  EXPECT_EQ(records(dir / "run")[0]["gpu_util"], 0.75);
-  EXPECT_EQ(records(dir / "run")[0]["memory_gib"], 0.75);
-  run(small_run(dir / "other"));
-  EXPECT_FALSE(records(dir / "other")[0].contains("gpu_util"));
-  EXPECT_EQ(records(dir / "other")[0]["memory_gib"], 0.5);
-}
-
 }  // namespace
 }  // namespace hydrac::runtime

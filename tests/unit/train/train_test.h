@@ -14,6 +14,7 @@
 #include "fake_program.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/error.h"
+#include "runtime/log/metrics.h"
 #include "runtime/train/train.h"
 #include "tests/unit/support/temp_dir.h"
 
@@ -64,13 +65,20 @@ inline TrainReport resume(TrainOptions options, FakeProgram&& program = {}) {
   return run(options, std::move(program));
 }
 
-// The records of metrics.jsonl without what depends on time.
-inline std::vector<nlohmann::ordered_json> records(const std::filesystem::path& run_dir) {
+inline std::vector<nlohmann::ordered_json> whole_records(const std::filesystem::path& run_dir) {
   std::vector<nlohmann::ordered_json> records;
   std::istringstream lines(test::slurp(run_dir / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    records.push_back(nlohmann::ordered_json::parse(line));
-    for (const char* timing : {"tokens_per_second", "step_ms", "mfu"}) records.back().erase(timing);
+  for (std::string line; std::getline(lines, line);) records.push_back(nlohmann::ordered_json::parse(line));
+  return records;
+}
+
+// The records of metrics.jsonl without what depends on time.
+inline std::vector<nlohmann::ordered_json> records(const std::filesystem::path& run_dir) {
+  std::vector<nlohmann::ordered_json> records = whole_records(run_dir);
+  for (nlohmann::ordered_json& record : records) {
+    for (const MetricField& field : metric_fields()) {
+      if (field.is_timing) record.erase(field.key);
+    }
   }
   return records;
 }

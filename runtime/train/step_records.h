@@ -1,0 +1,52 @@
+// What is told of steps: their results, their speed, and what the device says of itself.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/log/metrics.h"
+#include "runtime/train/divergence.h"
+#include "runtime/train/speed_meter.h"
+#include "runtime/train/step_pipeline.h"
+#include "runtime/train/step_program.h"
+
+namespace hydrac::runtime {
+
+class StepRecords {
+ public:
+  struct Options {
+    int64_t log_steps = 1;        // that means are of
+    int64_t tokens_per_step = 0;  // 0: the step's targets
+    double peak_flops = 0;        // a second, for mfu; 0: unknown
+  };
+  // `program` must outlive it.
+  StepRecords(StepProgram& program, const Options& options) : program_(program), options_(options) {}
+
+  void add(const FinishedStep& step);
+  // Of the step added last; cheap.
+  MetricsRecord of(const FinishedStep& step, const SkippedSteps& skipped) const;
+  // Adds what only records that are kept tell: the spread of step times, and the device's load since the
+  // record before.
+  void complete(MetricsRecord& record);
+
+  // Once, where steps wait long for their data: a sentence that says so. "" otherwise.
+  std::string data_stall();
+  // Median of this session's steps; 0: there were none.
+  double tokens_per_second() const;
+
+ private:
+  StepProgram& program_;
+  const Options options_;
+  SpeedMeter meter_;
+  int64_t steps_ = 0;            // of this session
+  int64_t tokens_per_step_ = 0;  // of the last one
+  int64_t tokens_since_record_ = 0;
+  std::optional<double> energy_joules_;  // of the device at the last record
+  bool said_stall_ = false;
+};
+
+// A sentence for the end of a run whose pauses between steps took a fifth of its time or more; "" otherwise.
+// All in seconds.
+std::string pauses(double all, double evaluating, double saving);
+
+}  // namespace hydrac::runtime
