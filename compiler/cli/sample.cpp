@@ -1,7 +1,10 @@
-// `hydrac sample RUN`: text from a run's newest checkpoint, or from one that is named.
+// `hydrac sample RUN`: text from a run's newest checkpoint, from one that is named, or from a model's folder
+// as Hugging Face publishes it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <span>
 
@@ -9,13 +12,19 @@
 #include "cli/checkpoint_source.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "models/parameters.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/error.h"
 #include "runtime/log/signal.h"
+#include "runtime/text/text_corpus.h"
 #include "runtime/text/tokenizers.h"
 #include "runtime/train/console.h"
 #include "runtime/train/generate.h"
+#include "runtime/train/initial_weights.h"
 #include "runtime/train/run_checkpoint.h"
 #include "runtime/train/run_folder.h"
+#include "spec/load.h"
+#include "targets/cuda/machine.h"
 
 namespace hydrac::cli {
 
@@ -25,24 +34,72 @@ using runtime::InputError;
 namespace {
 
 // Options of the verb are overrides of the spec's section `sample`.
-Arguments with_overrides(Arguments arguments, const std::string& run) {
+std::vector<std::string> overrides_of(const Arguments& arguments) {
   static const std::pair<const char*, const char*> keys[] = {{"--prompt", "prompt"},
                                                              {"--max-new-tokens", "max_new_tokens"},
                                                              {"--temperature", "temperature"},
                                                              {"--top-k", "top_k"},
                                                              {"--top-p", "top_p"},
                                                              {"--seed", "seed"}};
+  std::vector<std::string> overrides = arguments.overrides;
   for (const auto& [option, key] : keys) {
     const std::optional<std::string> value = arguments.value(option);
     if (!value) continue;
     const bool is_text = std::string(key) == "prompt";
     if (!is_text) require_option(option, fmt::format("sample.{}", key), *value);
-    arguments.overrides.push_back(fmt::format("sample.{}={}", key, is_text ? yaml_quoted(*value) : *value));
+    overrides.push_back(fmt::format("sample.{}={}", key, is_text ? yaml_quoted(*value) : *value));
   }
-  // The run's own spec names the folder it was written to; what is sampled is the folder that was asked for.
-  arguments.overrides.push_back("output.dir=" + yaml_quoted(run));
+  return overrides;
+}
+
+// The run's own spec names the folder it was written to; what is sampled is the folder that was asked for.
+std::optional<spec::Spec> spec_of_run(Arguments arguments, const fs::path& run) {
+  arguments.overrides = overrides_of(arguments);
+  arguments.overrides.push_back("output.dir=" + yaml_quoted(run.string()));
   arguments.positional[0] = runtime::spec_path(run).string();
-  return arguments;
+  return load(arguments);
+}
+
+// Whether the folder is no run's and no checkpoint, but a model's, as model.from takes it.
+bool is_model(const fs::path& folder) {
+  return fs::exists(folder / "config.json") && !fs::exists(runtime::metrics_path(folder)) &&
+         !fs::exists(folder / runtime::manifest_name);
+}
+
+// Patterns for train.freeze that leave the last norm: a program that only samples needs no gradients, moments
+// or 32-bit copies.
+std::vector<std::string> almost_everything(const spec::Spec& spec) {
+  std::vector<std::string> names = {"model.embed_*", "model.layers.*"};
+  if (models::checkpoint_architecture(spec) == "gpt2") names = {"transformer.w*", "transformer.h.*"};
+  if (!spec.model.tie_word_embeddings) names.emplace_back("lm_head.*");
+  return names;
+}
+
+// Its sequences are as long as prompt and text need, and no longer than the model reads; of few lengths,
+// since each is compiled.
+int64_t context_for(const spec::Spec& spec, const runtime::Tokenizer& tokenizer) {
+  constexpr uint64_t kLeast = 128;
+  const auto prompt =
+      runtime::prompt_ids(tokenizer, {.prompt = spec.sample.prompt, .sampling = sample_options(spec)});
+  const uint64_t needed = prompt.size() + static_cast<uint64_t>(spec.sample.max_new_tokens);
+  return std::min(spec.model.max_position_embeddings,
+                  static_cast<int64_t>(std::bit_ceil(std::max(needed, kLeast))));
+}
+
+std::optional<spec::Spec> spec_of_model(const Arguments& arguments, const fs::path& folder) {
+  std::vector<std::string> overrides = overrides_of(arguments);
+  overrides.push_back("model.from=" + yaml_quoted(folder.string()));
+  if (const auto threads = arguments.value("--threads")) {
+    require_option("--threads", "optimizations.threads", *threads);
+    overrides.push_back("optimizations.threads=" + *threads);
+  }
+  diag::Diagnostics diagnostics;
+  std::optional<spec::Spec> spec = spec::load_spec_text(
+      "sample.yaml",
+      "name: sample\ndata: {path: none}\ntrain: {sequence_len: 1, micro_batch_size: 1, max_steps: 1}\n",
+      overrides, diagnostics, targets::detected_gpu().value_or("cpu"));
+  if (!spec) print_diagnostics(arguments, diagnostics, false);
+  return spec;
 }
 
 // {"tokens": [ids of the prompt], "logits": [of each id as the next token]}, with as many digits as a float
@@ -57,15 +114,32 @@ void print_logits(runtime::StepProgram& program, const runtime::Tokenizer& token
   fmt::print("{{\"tokens\": [{}], \"logits\": [{}]}}\n", fmt::join(ids, ", "), fmt::join(logits, ", "));
 }
 
-}  // namespace
+int print_sample(const Arguments& arguments, const spec::Spec& spec, runtime::StepProgram& program,
+                 const runtime::Tokenizer& tokenizer) {
+  runtime::GenerateOptions options;
+  options.prompt = spec.sample.prompt;
+  options.max_new_tokens = spec.sample.max_new_tokens;
+  options.sampling = sample_options(spec);
+  if (arguments.has("--logits")) {
+    print_logits(program, tokenizer, options);
+    return kFine;
+  }
+  runtime::install_stop_handlers();
+  fmt::print("{}", runtime::printable(options.prompt));
+  runtime::generate(program, tokenizer, options, [](std::string_view text) {
+    fmt::print("{}", runtime::printable(text));
+    std::fflush(stdout);
+  });
+  fmt::print("\n");
+  return runtime::stop_requested() ? runtime::kExitInterrupted : kFine;
+}
 
-int sample_verb(const Arguments& given) {
-  if (given.positional.empty()) throw InputError("which run? Give its folder");
-  const auto [run, dir] = checkpoint_source(given.positional[0]);
-  std::optional<spec::Spec> spec = load(with_overrides(given, run));
+int sample_run(const Arguments& arguments) {
+  const auto [run, dir] = checkpoint_source(arguments.positional[0]);
+  std::optional<spec::Spec> spec = spec_of_run(arguments, run);
   if (!spec) return kBadInput;
   if (!fs::exists(dir / "tokenizer.json"))
-    throw InputError(given.positional[0] + " is no language model: there is no text to sample");
+    throw InputError(arguments.positional[0] + " is no language model: there is no text to sample");
   const auto tokenizer = runtime::load_tokenizer(dir / "tokenizer.json");
   complete_from_data(*spec, tokenizer.get());
   BuildOptions build;
@@ -74,22 +148,32 @@ int sample_verb(const Arguments& given) {
   runtime::StepProgram& program = built.program->steps();
   program.initialize();
   runtime::load_parameters(program, dir);
-  runtime::GenerateOptions options;
-  options.prompt = spec->sample.prompt;
-  options.max_new_tokens = spec->sample.max_new_tokens;
-  options.sampling = sample_options(*spec);
-  if (given.has("--logits")) {
-    print_logits(program, *tokenizer, options);
-    return kFine;
-  }
-  runtime::install_stop_handlers();
-  fmt::print("{}", runtime::printable(options.prompt));
-  runtime::generate(program, *tokenizer, options, [](std::string_view text) {
-    fmt::print("{}", runtime::printable(text));
-    std::fflush(stdout);
-  });
-  fmt::print("\n");
-  return runtime::stop_requested() ? runtime::kExitInterrupted : kFine;
+  return print_sample(arguments, *spec, program, *tokenizer);
+}
+
+int sample_model(const Arguments& arguments, const fs::path& folder) {
+  std::optional<spec::Spec> spec = spec_of_model(arguments, folder);
+  if (!spec) return kBadInput;
+  if (spec->model.head != spec::Head::language_model)
+    throw InputError(folder.string() + " is no language model: there is no text to sample");
+  const runtime::WeightFiles weights(spec->model.weights);  // what is damaged is said before time is spent
+  const auto tokenizer = runtime::open_tokenizer(data_settings(*spec));
+  complete_from_data(*spec, tokenizer.get());
+  spec->train.sequence_len = context_for(*spec, *tokenizer);
+  spec->train.freeze = almost_everything(*spec);
+  const BuiltProgram built = build_program(*spec);
+  runtime::StepProgram& program = built.program->steps();
+  program.initialize();
+  weights.fill(program);
+  return print_sample(arguments, *spec, program, *tokenizer);
+}
+
+}  // namespace
+
+int sample_verb(const Arguments& arguments) {
+  if (arguments.positional.empty()) throw InputError("which run? Give its folder");
+  const fs::path folder = arguments.positional[0];
+  return is_model(folder) ? sample_model(arguments, folder) : sample_run(arguments);
 }
 
 }  // namespace hydrac::cli

@@ -161,8 +161,9 @@ const std::vector<Verb>& verbs() {
         kQuiet},
        data_verb},
       {"sample",
-       "RUN|CHECKPOINT [key=value ...]",
-       "continue a prompt with a run's newest checkpoint, or with the given one (RUN/checkpoint-200)",
+       "RUN|CHECKPOINT|MODEL [key=value ...]",
+       "continue a prompt with a run's newest checkpoint, with the given one (RUN/checkpoint-200), or with a "
+       "folder as Hugging Face publishes models",
        {{"--prompt", "TEXT", "as sample.prompt=TEXT"},
         {"--max-new-tokens", "N", "as sample.max_new_tokens=N"},
         {"--temperature", "X", "as sample.temperature=X"},

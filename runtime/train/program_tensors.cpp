@@ -132,6 +132,8 @@ void upload_tensor(const SafetensorsReader& file, const TensorEntry& entry, Step
   if (is_float(tensor.dtype) && entry.dtype != tensor.dtype) {
     std::vector<float> floats(bytes / static_cast<size_t>(dtype_bytes(tensor.dtype)));
     read_tensor(file, {entry.name, tensor.shape, floats.data(), tensor.transposed});
+    if (tensor.dtype == SafetensorsDtype::f32)
+      return program.upload(tensor, std::as_bytes(std::span(floats)));
     Buffer buffer(bytes);
     encode_floats(floats, tensor.dtype, buffer.data());
     return program.upload(tensor, buffer);

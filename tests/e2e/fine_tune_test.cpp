@@ -224,6 +224,29 @@ TEST_F(FineTuning, KeepsWhatStandsBesideTheTokenizer) {
   EXPECT_EQ(slurp(place_ / "out/generation_config.json"), R"({"eos_token_id": [0, 1]})");
 }
 
+TEST_F(FineTuning, SamplesFromTheFolder) {
+  const auto logits = [&](const Words& words) {
+    const Outcome outcome =
+        place_.run(with({"sample", "--threads", "1", "--logits", "--prompt", "line 1"}, words));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out);
+  };
+  const nlohmann::json ours = logits({"model"}), of_run = logits({"runs/base"});
+  EXPECT_EQ(ours["tokens"], of_run["tokens"]);
+  ASSERT_EQ(ours["logits"].size(), of_run["logits"].size());
+  for (size_t i = 0; i < ours["logits"].size(); ++i)
+    EXPECT_NEAR(ours["logits"][i], of_run["logits"][i], 1e-5) << i;
+  // With context for more than the run had, and not more than the model has.
+  const Outcome longer =
+      place_.run({"sample", "model", "--prompt", "line", "--max-new-tokens", "30", "--threads", "1"});
+  EXPECT_EQ(longer.code, 0) << longer.err;
+  EXPECT_TRUE(longer.out.starts_with("line")) << longer.out;
+  fs::remove(place_ / "model/tokenizer.json");
+  const Outcome without = place_.run({"sample", "model"});
+  EXPECT_EQ(without.code, 2);
+  EXPECT_NE(without.err.find("model has no tokenizer.json"), std::string::npos) << without.err;
+}
+
 // A model of a tokenizer with ChatML's tokens, and a few conversations.
 class Chat : public testing::Test {
  protected:
