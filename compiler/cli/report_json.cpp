@@ -44,6 +44,7 @@ Json call_json(const driver::Compiled& c, const program::Call& call) {
     json["gemm"] = {{"m", call.gemm.m},
                     {"n", call.gemm.n},
                     {"k", call.gemm.k},
+                    {"batch", call.gemm.batch},
                     {"transpose_a", call.gemm.transpose_a},
                     {"transpose_b", call.gemm.transpose_b},
                     {"accumulate", call.gemm.accumulate}};

@@ -14,9 +14,10 @@ program::GemmShape matmul_shape(const ir::Graph& graph, const ir::Node& node) {
                            .a = a.dtype,
                            .b = b.dtype,
                            .c = c.dtype};
+  if (node.attributes.contains("batch")) shape.batch = node.integer("batch");
   shape.n = c.shape.back().size;
-  shape.m = element_count(c.shape) / shape.n;
-  shape.k = shape.transpose_a ? element_count(a.shape) / columns : columns;
+  shape.m = element_count(c.shape) / shape.n / shape.batch;
+  shape.k = shape.transpose_a ? element_count(a.shape) / columns / shape.batch : columns;
   return shape;
 }
 

@@ -41,8 +41,8 @@ std::string section_comment(std::string section) {
       {"block_backward", "The gradients of one layer, in the reverse order of its forward pass."},
       {"input_backward", "The gradients of the first norm and of the embeddings."},
       {"update", "Gradient norm, clipping, learning rate and optimizer, all on the device."},
-      {"orthogonalize",
-       "Muon: Newton-Schulz's iteration over the matrices of one layer, in place of their updates."},
+      {"normalize", "Muon: the next matrices of all layers, divided by their norms."},
+      {"newton_schulz", "A step of Newton-Schulz's iteration over these matrices."},
       {"apply_update", "What the orthogonal updates change."},
       {"load", "The copies that matmuls read, after parameters were loaded."},
   };
@@ -69,7 +69,9 @@ std::string CallText::layer_of(const Section& section) const {
 
 std::string CallText::count_of(const Section& section) const {
   if (!is_block(section)) return "kHeadParts";
-  return section.layers == compiled_.spec.model.num_hidden_layers ? "L" : std::to_string(section.layers);
+  const bool all_layers =
+      section.name.starts_with("block") && section.layers == compiled_.spec.model.num_hidden_layers;
+  return all_layers ? "L" : std::to_string(section.layers);
 }
 
 std::string CallText::arguments(const Section& section) const {
@@ -203,6 +205,7 @@ std::string CallText::gemm(const Section& section, const Call& call) const {
   if (g.bias) options.push_back(".bias = " + tensors_.text(call.arguments[4], layer));
   if (const std::string adds = accumulation(section, call); !adds.empty())
     options.push_back(".accumulate = " + adds);
+  if (g.batch > 1) options.push_back(fmt::format(".batch = {}", g.batch));
   return fmt::format("{}.gemm_{}({}, {}, {}, {}, {}, {}{});", queue(call), text.name,
                      tensors_.text(call.arguments[2], layer), tensors_.text(call.arguments[0], layer),
                      tensors_.text(call.arguments[1], layer), text.m, text.n, text.k,

@@ -174,6 +174,8 @@ void plan_matmuls(Writer& out, const driver::Compiled& compiled, const codegen::
                     if (shape.accumulate)
                       kind += kind.empty() ? ".accumulate = true" : ", .accumulate = true";
                     if (shape.beside) kind += kind.empty() ? ".beside = true" : ", .beside = true";
+                    if (shape.batch > 1)
+                      kind += fmt::format("{}.batch = {}", kind.empty() ? "" : ", ", shape.batch);
                     out.line(fmt::format("matmuls.plan_{}<{}>({}, {}, {}{});", text.name, matmul_types(shape),
                                          text.m, text.n, text.k, kind.empty() ? "" : ", {" + kind + "}"));
                   });

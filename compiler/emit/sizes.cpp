@@ -12,9 +12,9 @@ MatmulText matmul_text(const ir::Graph& graph, const codegen::Dimensions& dimens
   return {.name = g.transpose_a   ? "tn"
                   : g.transpose_b ? "nt"
                                   : "nn",
-          .m = elements_text(dimensions, {c.begin(), c.end() - 1}),
+          .m = elements_text(dimensions, {c.begin() + (g.batch > 1), c.end() - 1}),
           .n = size_text(dimensions, c.back()),
-          .k = g.transpose_a ? elements_text(dimensions, {a.begin(), a.end() - 1})
+          .k = g.transpose_a ? elements_text(dimensions, {a.begin() + (g.batch > 1), a.end() - 1})
                              : size_text(dimensions, a.back())};
 }
 

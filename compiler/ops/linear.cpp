@@ -52,7 +52,9 @@ void linear_reference(const ir::Node&, const std::vector<Tensor64>& in, std::vec
 Cost gemm_cost(const ir::Graph& graph, const ir::Node& node) {
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
                   &c = graph.value(node.outputs[0]);
-  const int64_t k = node.flag("transpose_a") ? element_count(leading(a.shape)) : a.shape.back().size;
+  const bool is_batch = node.attributes.contains("batch");
+  const int64_t rows = is_batch ? a.shape[1].size : element_count(leading(a.shape));
+  const int64_t k = node.flag("transpose_a") ? rows : a.shape.back().size;
   auto bytes = [](const ir::Value& v) { return element_count(v.shape) * size_of(v.dtype); };
   const int64_t touched = bytes(a) + bytes(b) + bytes(c) * (node.flag("accumulate") ? 2 : 1);
   return {2.0 * static_cast<double>(element_count(c.shape) * k), static_cast<double>(touched)};
@@ -64,7 +66,8 @@ extern const OpInfo kLinear{
     .name = "linear", .formula = "y = x W^T + b", .gradient = linear_gradient, .reference = linear_reference};
 // C (+)= op(A) op(B) (+ bias), where all dimensions but the last of A, B and C count as rows. A third input
 // is the bias, one number a column. Attribute first_overwrites, beside accumulate: in a loop's first
-// iteration C is not read.
+// iteration C is not read. Attribute batch: so many matmuls of matrices that lie side by side; A, B and C are
+// [batch, rows, columns] then, each matrix at a multiple of matmul_stride().
 extern const OpInfo kGemm{.name = "gemm", .formula = "C = op(A) op(B) + bias", .cost = gemm_cost};
 
 }  // namespace hydrac::ops

@@ -1,13 +1,13 @@
 // Muon (Jordan et al., 2024; scaled as in Moonlight, arXiv 2502.16982) for the matrices of the blocks: the
-// momentum is replaced by the nearest matrix whose singular values are about 1,
+// momentum is replaced by a matrix whose singular values are about 1,
 //   m = mu m + g;  u = g + mu m;  X = u / |u|;  five times: A = X X^T, X = a X + (b A + c A A) X
 //   p = p (1 - lr wd) - lr 0.2 sqrt(max(rows, columns)) X
 // so that an update is about as large as AdamW's and takes its learning rate. A matrix that is taller than
 // wide has A = X^T X, and X times the bracket. The other parameters are AdamW's.
 #include <cmath>
-#include <map>
 
 #include "optimizers/group_kernel.h"
+#include "runtime/batch_stride.h"
 
 namespace hydrac::optimizers {
 
@@ -39,120 +39,158 @@ Use nesterov(Update& update, const models::ParameterGroup& group) {
   return u;
 }
 
-// Newton-Schulz's iteration over one matrix of each layer, in a loop over the layers.
+// Newton-Schulz's iteration over a matrix of every layer at once.
 class Orthogonalizer {
  public:
-  // `u`: the matrix's place in the packed update, [rows, columns] with a slot a layer.
-  Orthogonalizer(ops::RegionBuilder& b, ValueId u)
-      : b_(b), u_{u, {true, 0}}, shape_(b.shape(u_)), is_tall_(shape_[0].size > shape_[1].size) {}
+  // `u`: the matrices' places in the packed update, [layers, rows, columns].
+  Orthogonalizer(ir::Graph& graph, ValueId u)
+      : graph_(graph),
+        u_{u, {}},
+        shape_(graph.value(u).shape),
+        is_tall_(shape_[1].size > shape_[2].size),
+        x_(matrices("x", shape_, kIterations + 1)) {}
 
-  // Puts the scaled result in u's place.
-  void run() {
-    Use x = normalized();
-    for (int i = 0; i < kIterations; ++i) x = iterate(x, i + 1 == kIterations);
+  // X = u / |u|, in the region before the iteration.
+  void normalize(ops::RegionBuilder& b) {
+    const ir::Dim layers = shape_[0], rows = shape_[1], columns = shape_[2];
+    const Use of_rows = b.exact(b.fresh("muon.row_squares", {layers, rows})),
+              squares = b.exact(b.fresh("muon.squares", {layers}));
+    sum(b, u_, of_rows, {layers, rows}, columns, true, "muon_row_squares", "row_squares = sums of u^2");
+    sum(b, of_rows, squares, {layers}, rows, false, "muon_squares", "squares = sums of row_squares");
+    const Node node{.inputs = {u_, squares}, .outputs = {{x_, {}}}};
+    BodyBuilder k = pointwise(node, shape_);
+    k.store(0, k.full(0) / (sqrt(k.load(1, {k.row(0)})) + kEpsilon));
+    b.emit_body(node, "muon_normalize", k.take(), "X = u / (sqrt(squares) + epsilon)");
+  }
+
+  // One iteration, in a loop over them.
+  void iterate(ops::RegionBuilder& b) {
+    const ir::Dim layers = shape_[0], side = shape_[is_tall_ ? 2 : 1];
+    const Use x{x_, {true, 0}}, next{x_, {true, 1}};
+    const auto fresh = [&](const std::string& name, const ir::Shape& shape) {
+      return Use{matrices(name, shape, kIterations), {true, 0}};
+    };
+    const Use a = fresh("a", {layers, side, side}), square = fresh("aa", {layers, side, side}),
+              bracket = fresh("b", {layers, side, side}), product = fresh("bx", shape_);
+    gemm(b, x, x, a, is_tall_, !is_tall_);
+    gemm(b, a, a, square, false, false);
+    add(b, a, kB, square, kC, bracket, "muon_polynomial", "B = b A + c A A");
+    gemm(b, is_tall_ ? x : bracket, is_tall_ ? bracket : x, product, false, false);
+    add(b, x, kA, product, 1, next, "muon_iterate", "X = a X + B X");
+  }
+
+  // Puts the scaled result in u's place, behind the iteration.
+  void finish(ops::RegionBuilder& b) {
+    const double scale =
+        kLikeAdamw * std::sqrt(static_cast<double>(std::max(shape_[1].size, shape_[2].size)));
+    const Node node{.inputs = {{x_, {false, kIterations}}}, .outputs = {u_}};
+    BodyBuilder k = pointwise(node, shape_);
+    k.store(0, k.full(0) * scale);
+    b.emit_body(node, "muon_scale", k.take(), "u = 0.2 sqrt(max(rows, columns)) X");
   }
 
  private:
-  Use fresh(const std::string& name, ir::Shape shape) {
-    return b_.fresh("muon." + name, std::move(shape), b_.value(u_).dtype);
+  // A value for matrices of all layers, as batched matmuls take them.
+  ValueId matrices(const std::string& name, const ir::Shape& shape, int slots) {
+    ir::Value value;
+    value.name = "muon." + name;
+    value.shape = shape;
+    value.dtype = graph_.value(u_).dtype;
+    value.slots = slots;
+    const int64_t stride = runtime::batch_stride(shape[1].size, shape[2].size);
+    if (stride == shape[1].size * shape[2].size) return graph_.add(std::move(value));
+    ir::Value padded = value;
+    padded.name += ".padded";
+    padded.shape = {shape[0], {stride, ""}};
+    value.view = ir::View{graph_.add(std::move(padded)), 0, 0, {stride, shape[2].size, 1}};
+    return graph_.add(std::move(value));
   }
 
   BodyBuilder pointwise(const Node& node, const ir::Shape& shape) {
-    BodyBuilder k(b_.graph(), node, {shape[0]});
-    k.columns({shape[1]});
+    BodyBuilder k(graph_, node, {shape[0], shape[1]});
+    k.columns({shape[2]});
     return k;
   }
 
-  Use normalized() {
-    const Use square = b_.exact(b_.fresh("muon.square", {}));
-    const Node sum{.inputs = {u_}, .outputs = {square}};
-    BodyBuilder s = pointwise(sum, shape_);
-    s.row_sum(0, s.sum(s.full(0) * s.full(0)), false);
-    b_.emit_body(sum, "muon_square", s.take(), "square = sum of u^2");
-    const Use x = fresh("x", shape_);
-    const Node node{.inputs = {u_, square}, .outputs = {x}};
-    BodyBuilder k = pointwise(node, shape_);
-    k.store(0, k.full(0) / (sqrt(k.scalar(1)) + kEpsilon));
-    b_.emit_body(node, "muon_normalize", k.take(), "X = u / (sqrt(square) + epsilon)");
-    return x;
+  // Over the last dimension.
+  void sum(ops::RegionBuilder& b, Use from, Use to, const ir::Shape& rows, const ir::Dim& columns,
+           bool squared, const std::string& name, const std::string& formula) {
+    const Node node{.inputs = {from}, .outputs = {to}};
+    BodyBuilder k(graph_, node, rows);
+    k.columns({columns});
+    const Term x = k.full(0);
+    k.store_row(0, k.sum(squared ? x * x : x));
+    b.emit_body(node, name, k.take(), formula);
   }
 
-  Use gemm(const std::string& name, Use a, Use b, ir::Shape shape, bool transpose_a, bool transpose_b) {
-    const Use c = fresh(name, std::move(shape));
-    b_.emit_node("gemm", {a, b}, {c},
-                 {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}, {"accumulate", false}});
-    return c;
+  void gemm(ops::RegionBuilder& b, Use a, Use c, Use to, bool transpose_a, bool transpose_b) {
+    b.emit_node("gemm", {a, c}, {to},
+                {{"transpose_a", transpose_a},
+                 {"transpose_b", transpose_b},
+                 {"accumulate", false},
+                 {"batch", shape_[0].size}});
   }
 
-  // factor_x x + factor_y y
-  Use sum(const std::string& name, Use x, double factor_x, Use y, double factor_y, Use into, double scale,
-          const std::string& formula) {
-    const Node node{.inputs = {x, y}, .outputs = {into}};
-    BodyBuilder k = pointwise(node, b_.shape(x));
-    k.store(0, (k.full(0) * factor_x + k.full(1) * factor_y) * scale);
-    b_.emit_body(node, name, k.take(), formula);
-    return into;
+  void add(ops::RegionBuilder& b, Use x, double factor_x, Use y, double factor_y, Use to,
+           const std::string& name, const std::string& formula) {
+    const Node node{.inputs = {x, y}, .outputs = {to}};
+    BodyBuilder k = pointwise(node, graph_.value(x).shape);
+    k.store(0, k.full(0) * factor_x + k.full(1) * factor_y);
+    b.emit_body(node, name, k.take(), formula);
   }
 
-  Use iterate(Use x, bool is_last) {
-    const ir::Dim side = shape_[is_tall_ ? 1 : 0];
-    const Use a = gemm("a", x, x, {side, {side.size, side.symbol}}, is_tall_, !is_tall_);
-    const Use square = gemm("aa", a, a, b_.shape(a), false, false);
-    const Use bracket =
-        sum("muon_polynomial", a, kB, square, kC, fresh("b", b_.shape(a)), 1, "B = b A + c A A");
-    const Use product = is_tall_ ? gemm("bx", x, bracket, shape_, false, false)
-                                 : gemm("bx", bracket, x, shape_, false, false);
-    if (!is_last) return sum("muon_iterate", x, kA, product, 1, fresh("x", shape_), 1, "X = a X + B X");
-    const double scale = kLikeAdamw * std::sqrt(std::max<double>(shape_[0].size, shape_[1].size));
-    return sum("muon_scale", x, kA, product, 1, u_, scale, "u = 0.2 sqrt(max(rows, columns)) (a X + B X)");
-  }
-
-  ops::RegionBuilder& b_;
+  ir::Graph& graph_;
   const Use u_;
   const ir::Shape shape_;
   const bool is_tall_;
+  const ValueId x_;  // with a slot for each iteration, and the start
 };
 
-// Where a matrix of the parameter lies in the group's packed update.
+// Where the matrices of a parameter's rows lie in the group's packed update.
 ValueId part_of(ir::Graph& graph, const models::ParameterGroup& group, const ir::Value& parameter,
                 const ir::RowRange& rows, Use u) {
   ir::Value part = graph.value(u);
-  const int64_t columns = parameter.shape[1].size;
-  part.name = "muon." + parameter.name;
-  part.shape = parameter.shape;
-  if (rows.count != parameter.shape[0].size) {
-    part.name += "." + std::to_string(rows.first);
-    part.shape[0] = {rows.count, ""};
-  }
-  part.slots = parameter.slots;
+  const ir::Dim columns = parameter.shape[1];
+  const bool is_whole = rows.count == parameter.shape[0].size;
+  part.name = "muon." + parameter.name + (is_whole ? "" : "." + std::to_string(rows.first));
+  part.shape = {{parameter.slots, ""}, is_whole ? parameter.shape[0] : ir::Dim{rows.count, ""}, columns};
   part.view =
-      ir::View{u.value, parameter.view->offset - group.first_row * models::kPackRow + rows.first * columns,
-               parameter.view->slot_stride, contiguous_strides(part.shape)};
+      ir::View{u.value,
+               parameter.view->offset - group.first_row * models::kPackRow + rows.first * columns.size,
+               0,
+               {parameter.view->slot_stride, columns.size, 1}};
   return graph.add(std::move(part));
 }
 
 }  // namespace
 
-std::vector<Orthogonalized> orthogonalize(Update& update, std::vector<ir::Region>& loops) {
+std::vector<Orthogonalized> orthogonalize(Update& update, std::vector<ir::Region>& loops, ir::Region& last) {
   ir::Graph& graph = update.builder.graph();
   std::vector<Orthogonalized> updates;
+  std::vector<Orthogonalizer> matrices;
   for (const models::ParameterGroup* group : update.groups) {
     const Use u = updates.emplace_back(group, nesterov(update, *group)).update;
-    std::map<int, std::vector<ValueId>> matrices;  // by the number of their layers
     for (const ValueId member : group->members) {
       const ir::Value parameter = graph.value(member);
       for (const ir::RowRange& rows : parameter.parameter->matrices)
-        matrices[parameter.slots].push_back(part_of(graph, *group, parameter, rows, u));
-    }
-    for (const auto& [layers, parts] : matrices) {
-      ir::Region& region = loops.emplace_back();
-      region.name = matrices.size() == 1 ? "orthogonalize" : "orthogonalize_" + std::to_string(layers);
-      region.layers = layers;
-      ops::RegionBuilder loop(graph, region);
-      loop.enter("optimizer", "train.optimizer");
-      for (const ValueId part : parts) Orthogonalizer(loop, part).run();
+        matrices.emplace_back(graph, part_of(graph, *group, parameter, rows, u));
     }
   }
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    ir::Region before{"normalize" + std::to_string(i), 0, false, false, {}};
+    ir::Region loop{"newton_schulz" + std::to_string(i), kIterations, false, false, {}};
+    ops::RegionBuilder once(graph, before), iteration(graph, loop);
+    once.enter("optimizer", "train.optimizer");
+    iteration.enter("optimizer", "train.optimizer");
+    if (i > 0) matrices[i - 1].finish(once);
+    matrices[i].normalize(once);
+    matrices[i].iterate(iteration);
+    loops.push_back(std::move(before));
+    loops.push_back(std::move(loop));
+  }
+  ops::RegionBuilder end(graph, last);
+  end.enter("optimizer", "train.optimizer");
+  matrices.back().finish(end);
   return updates;
 }
 

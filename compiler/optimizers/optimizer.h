@@ -37,13 +37,13 @@ void adamw(Update&);
 void lion(Update&);
 void sgd(Update&);
 
-// Muon has loops over layers between its first kernels and its last ones: adds these loops to `loops`, and
-// gives what the last kernels read, by group.
+// Muon has regions between its first kernels and its last ones: adds them to `regions`, what is left of the
+// last matrices to `last`, and gives what the last kernels read, by group.
 struct Orthogonalized {
   const models::ParameterGroup* group = nullptr;
   ir::Use update;  // packed as the group
 };
-std::vector<Orthogonalized> orthogonalize(Update&, std::vector<ir::Region>& loops);
+std::vector<Orthogonalized> orthogonalize(Update&, std::vector<ir::Region>& regions, ir::Region& last);
 void muon(Update&, const std::vector<Orthogonalized>&);
 
 // The learning rate of step `step` (f64) as a body expression; warmup, then the schedule's curve.

@@ -136,7 +136,7 @@ std::vector<const models::ParameterGroup*> groups_of(const models::Pack& pack, s
 
 Metrics build_update(models::Model& model, const models::Pack& pack, const LossScaling& scaling) {
   ir::Region first{"update", 0, false, false, {}}, last{"apply_update", 0, false, false, {}};
-  std::vector<ir::Region> loops;
+  std::vector<ir::Region> between;
   ops::RegionBuilder b(model.graph, first);
 
   const Use step = b.fresh("step", {}, DType::i32, Role::state);
@@ -170,7 +170,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
     advance(b, step);
   } else {
     Update before = update_by(spec::Optimizer::muon, b);
-    const std::vector<Orthogonalized> updates = orthogonalize(before, loops);
+    const std::vector<Orthogonalized> updates = orthogonalize(before, between, last);
     ops::RegionBuilder end(model.graph, last);
     Update behind = update_by(spec::Optimizer::muon, end);
     muon(behind, updates);
@@ -179,7 +179,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   ir::Function& function = model.graph.functions.emplace_back();
   function.name = "update";
   function.regions.push_back(std::move(first));
-  for (ir::Region& loop : loops) function.regions.push_back(std::move(loop));
+  for (ir::Region& region : between) function.regions.push_back(std::move(region));
   if (!last.nodes.empty()) function.regions.push_back(std::move(last));
   Metrics metrics{scalars.step_loss.value, scalars.grad_norm.value, scalars.learning_rate.value};
   if (scaled) {

@@ -26,7 +26,9 @@ bool lies_in(const ir::Graph& graph, Use use, Use storage) {
 
 // A plain matmul of two matrices of one 16-bit type, into a tensor of its own.
 bool can_have_epilogue(const ir::Graph& graph, const Node& node) {
-  if (node.op != "gemm" || node.flag("transpose_a") || node.flag("accumulate")) return false;
+  if (node.op != "gemm" || node.flag("transpose_a") || node.flag("accumulate") ||
+      node.attributes.contains("batch"))
+    return false;
   const ir::Value &a = graph.value(node.inputs[0]), &b = graph.value(node.inputs[1]),
                   &c = graph.value(node.outputs[0]);
   return size_of(a.dtype) == 2 && a.dtype == b.dtype && a.dtype == c.dtype && !c.view &&

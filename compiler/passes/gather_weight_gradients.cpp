@@ -20,8 +20,8 @@ using ir::Use;
 
 // d_w = d_y^T x, or += that, of two matrices of one 16-bit type into an f32 gradient.
 bool is_weight_gradient(const ir::Graph& graph, const Node& node) {
-  if (node.op != "gemm" || !node.flag("transpose_a") || node.flag("transpose_b") ||
-      node.optional_flag("first_overwrites") || node.inputs.size() > 2)
+  if (node.op != "gemm" || node.attributes.contains("batch") || !node.flag("transpose_a") ||
+      node.flag("transpose_b") || node.optional_flag("first_overwrites") || node.inputs.size() > 2)
     return false;
   const ir::Value &d_y = graph.value(node.inputs[0]), &x = graph.value(node.inputs[1]),
                   &d_w = graph.value(node.outputs[0]);

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
+
 #include <stdexcept>
+#include "runtime/batch_stride.h"
 
 #include "program/program.h"
 
@@ -12,8 +15,9 @@ std::string name_of(const Program& program, const Call& call) {
     case Call::Kind::launch:
       return program.kernels[call.kernel].name;
     case Call::Kind::gemm:
-      return fmt::format("gemm {}{} {}x{}x{}{}{}", call.gemm.transpose_a ? 'T' : 'N',
+      return fmt::format("gemm {}{} {}x{}x{}{}{}{}", call.gemm.transpose_a ? 'T' : 'N',
                          call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
+                         call.gemm.batch > 1 ? fmt::format(", {} of them", call.gemm.batch) : "",
                          call.gemm.bias ? " + bias" : "",
                          !call.gemm.accumulate        ? ""
                          : call.gemm.first_overwrites ? " +=, first ="
@@ -79,6 +83,23 @@ std::string definition_text(const Kernel& kernel) {
   return fmt::format("\n{}\n{}", comment, kernel.text);
 }
 
+namespace {
+
+// Whether the matrices of a batched matmul are where its call looks for them.
+bool lie_side_by_side(const ir::Graph& graph, const Call& gemm) {
+  if (gemm.gemm.batch == 1) return true;
+  return std::ranges::all_of(
+      std::vector<ir::Use>(gemm.arguments.begin(), gemm.arguments.begin() + 3), [&](ir::Use use) {
+        const ir::Shape& shape = graph.value(use).shape;
+        const std::vector<int64_t> strides = resolved_view(graph, use.value).strides;
+        return shape.size() == 3 &&
+               strides == std::vector<int64_t>{runtime::batch_stride(shape[1].size, shape[2].size),
+                                               shape[2].size, 1};
+      });
+}
+
+}  // namespace
+
 std::vector<std::string> verify(const ir::Graph& graph, const Program& program) {
   std::vector<std::string> problems;
   for (const Function& function : program.functions) {
@@ -105,7 +126,8 @@ std::vector<std::string> verify(const ir::Graph& graph, const Program& program) 
         if (call.kind != Call::Kind::gemm) continue;
         const auto elements = [&](int i) { return element_count(graph.value(call.arguments[i]).shape); };
         const GemmShape& g = call.gemm;
-        if (elements(0) != g.m * g.k || elements(1) != g.k * g.n || elements(2) != g.m * g.n) {
+        if (elements(0) != g.batch * g.m * g.k || elements(1) != g.batch * g.k * g.n ||
+            elements(2) != g.batch * g.m * g.n || !lie_side_by_side(graph, call)) {
           problems.push_back(fmt::format("{}: operands do not fit {}x{}x{}", where, g.m, g.n, g.k));
         }
       }

@@ -59,6 +59,7 @@ struct Kernel {
 // C[m,n] = op(A) op(B) (+ bias[n]) (+ C), row-major and dense, accumulated in float32.
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
+  int64_t batch = 1;  // matmuls of matrices that lie side by side, see runtime/batch_stride.h
   bool transpose_a = false, transpose_b = false;
   bool accumulate = false;        // adds to what C holds
   bool first_overwrites = false;  // but not in the first iteration of the call's section

@@ -155,8 +155,7 @@ at::Tensor Optimizer::orthogonalized(const at::Tensor& matrix) const {
   for (int step = 0; step < 5; ++step) {
     const at::Tensor gram = rounded(at::mm(x, x.t()));
     const at::Tensor bracket = rounded(gram * b + rounded(at::mm(gram, gram)) * c);
-    x = x * a + rounded(at::mm(bracket, x));
-    if (step < 4) x = rounded(x);  // the last one is rounded when it is scaled
+    x = rounded(x * a + rounded(at::mm(bracket, x)));
   }
   return is_tall ? x.t() : x;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/batch_stride.h"
 #include "runtime/cache/choice_file.h"
 #include "runtime/cpu/blas_choice.h"
 #include "runtime/cpu/blas_library.h"
@@ -138,9 +139,12 @@ Blas Blas::open(const BlasOptions& options) {
 void Blas::gemm(const Gemm& matmul, const float* a, const float* b, float* c) const {
   const Gemm p = with_strides(matmul);
   check(p);
-  if (const int status = impl_->library->gemm(p, a, b, c); status != 0) {
-    throw RunError(
-        fmt::format("{} refused a matmul with m {}, n {}, k {} (status {})", name(), p.m, p.n, p.k, status));
+  for (std::int64_t i = 0; i < p.batch; ++i) {
+    const int status = impl_->library->gemm(p, a + i * batch_stride(p.m, p.k), b + i * batch_stride(p.k, p.n),
+                                            c + i * batch_stride(p.m, p.n));
+    if (status != 0)
+      throw RunError(fmt::format("{} refused a matmul with m {}, n {}, k {} (status {})", name(), p.m, p.n,
+                                 p.k, status));
   }
   after_call();
 }

@@ -18,9 +18,11 @@ struct Gemm {
   bool trans_a = false, trans_b = false;
   std::int64_t lda = 0, ldb = 0, ldc = 0;
   float alpha = 1.0f, beta = 0.0f;
+  std::int64_t batch = 1;  // matmuls of dense matrices side by side: runtime/batch_stride.h
 
   double flop() const {
-    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    return 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) *
+           static_cast<double>(k);
   }
 };
 

@@ -13,6 +13,7 @@ Gemm matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bo
   gemm.trans_a = transpose_a;
   gemm.trans_b = transpose_b;
   gemm.beta = options.accumulate ? 1.0f : 0.0f;
+  gemm.batch = options.batch;
   return gemm;
 }
 

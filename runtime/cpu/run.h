@@ -10,6 +10,7 @@ namespace hydrac::runtime {
 
 struct MatmulOptions {
   bool accumulate = false;  // adds to what C holds
+  std::int64_t batch = 1;   // matmuls of matrices side by side: runtime/batch_stride.h
 };
 
 class Run {

@@ -29,9 +29,10 @@ struct GemmProblem {
   bool tf32 = false;        // f32 operands are rounded to tf32 (10 bits of mantissa): much faster
   bool accumulate = false;  // adds to what D holds
   bool bias = false;
-  bool beside = false;  // runs at the same time as other kernels
+  bool beside = false;     // runs at the same time as other kernels
+  std::int64_t batch = 1;  // matmuls of matrices side by side: runtime/batch_stride.h; without a bias
 
-  double flop() const { return 2.0 * double(m) * double(n) * double(k); }
+  double flop() const { return 2.0 * double(batch) * double(m) * double(n) * double(k); }
   // "512x768x3072 A^T bf16*bf16->f32 beta=1 C=f32 bias": all that the choice of an algorithm depends on.
   std::string text() const;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/batch_stride.h"
 #include "runtime/cuda/library.h"
 #include "runtime/error.h"
 
@@ -103,7 +104,15 @@ GemmDescriptors::Layout GemmDescriptors::layout_of(const StoredMatrix& matrix) {
                                             static_cast<std::uint64_t>(matrix.columns),
                                             static_cast<std::uint64_t>(matrix.rows), matrix.columns),
              "cublasLtMatrixLayoutCreate");
-  return Layout(made);
+  Layout layout(made);
+  if (matrix.batch == 1) return layout;
+  const auto set = [&](int attribute, const auto& value) {
+    check_blas(api.cublasLtMatrixLayoutSetAttribute(made, attribute, &value, sizeof value),
+               "cublasLtMatrixLayoutSetAttribute");
+  };
+  set(abi::kLayoutBatchCount, static_cast<std::int32_t>(matrix.batch));
+  set(abi::kLayoutBatchStride, batch_stride(matrix.rows, matrix.columns));
+  return layout;
 }
 
 GemmDescriptors::GemmDescriptors(const GemmProblem& problem, int sms) : problem_(problem) {

@@ -18,6 +18,7 @@ constexpr std::int64_t kOperandAlignment = 16;  // bytes, of every address
 struct StoredMatrix {
   ElementType type;
   std::int64_t rows = 0, columns = 0;
+  std::int64_t batch = 1;  // matrices
   std::int64_t bytes() const;
   bool operator==(const StoredMatrix&) const = default;
 };

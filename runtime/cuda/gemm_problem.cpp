@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "runtime/batch_stride.h"
 #include "runtime/cuda/gemm_descriptors.h"
 #include "runtime/error.h"
 
@@ -19,27 +20,32 @@ const char* name(ElementType type) {
 }
 
 std::int64_t StoredMatrix::bytes() const {
-  return rows * columns * element_bytes(type);
+  const std::int64_t elements = batch == 1 ? rows * columns : batch * batch_stride(rows, columns);
+  return elements * element_bytes(type);
 }
 
 StoredMatrix stored_a(const GemmProblem& p) {
-  return p.transpose_a ? StoredMatrix{p.operands, p.k, p.m} : StoredMatrix{p.operands, p.m, p.k};
+  return p.transpose_a ? StoredMatrix{p.operands, p.k, p.m, p.batch}
+                       : StoredMatrix{p.operands, p.m, p.k, p.batch};
 }
 
 StoredMatrix stored_b(const GemmProblem& p) {
-  return p.transpose_b ? StoredMatrix{p.operands, p.n, p.k} : StoredMatrix{p.operands, p.k, p.n};
+  return p.transpose_b ? StoredMatrix{p.operands, p.n, p.k, p.batch}
+                       : StoredMatrix{p.operands, p.k, p.n, p.batch};
 }
 
 StoredMatrix stored_d(const GemmProblem& p) {
-  return {p.result, p.m, p.n};
+  return {p.result, p.m, p.n, p.batch};
 }
 
 void check_problem(const GemmProblem& p) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  for (std::int64_t size : {p.m, p.n, p.k}) {
+  for (std::int64_t size : {p.m, p.n, p.k, p.batch}) {
     if (size < 1 || size > most)
       throw RunError(fmt::format("malformed matmul {}: sizes are 1 to {}", p.text(), most));
   }
+  if (p.batch > 1 && p.bias)
+    throw RunError(fmt::format("malformed matmul {}: a batch has no bias", p.text()));
 }
 
 // In the words of the choices that machines remember already.
@@ -50,6 +56,7 @@ std::string GemmProblem::text() const {
   if (tf32) text += " tf32";
   if (bias) text += " bias";
   if (beside) text += " beside";
+  if (batch > 1) text += fmt::format(" batch={}", batch);
   return text;
 }
 

@@ -15,6 +15,7 @@ struct MatmulKind {
   bool bias = false;        // adds a row of C's type to each row of C
   bool accumulate = false;  // adds to what C holds
   bool beside = false;      // runs on the second branch
+  std::int64_t batch = 1;   // matmuls of matrices side by side
 };
 
 template <class T>
@@ -47,6 +48,7 @@ GemmProblem matmul(bool transpose_a, bool transpose_b, std::int64_t m, std::int6
   problem.accumulate = kind.accumulate;
   problem.bias = kind.bias;
   problem.beside = kind.beside;
+  problem.batch = kind.batch;
   return problem;
 }
 

@@ -20,6 +20,7 @@ class Mark {
 struct MatmulOptions {
   const void* bias = nullptr;  // [n] of C's type; nullptr: none
   bool accumulate = false;     // adds to what C holds
+  std::int64_t batch = 1;      // matmuls of matrices side by side: runtime/batch_stride.h
 };
 
 class Queue {
@@ -67,7 +68,7 @@ class Queue {
 
  private:
   MatmulKind kind(const MatmulOptions& options) const {
-    return {options.bias != nullptr, options.accumulate, branch_ == Branch::second};
+    return {options.bias != nullptr, options.accumulate, branch_ == Branch::second, options.batch};
   }
   void run(const GemmProblem& problem, void* c, const void* a, const void* b,
            const MatmulOptions& options) const;

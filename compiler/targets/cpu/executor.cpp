@@ -29,6 +29,7 @@ runtime::Gemm matmul_of(const program::GemmShape& shape) {
   gemm.trans_a = shape.transpose_a;
   gemm.trans_b = shape.transpose_b;
   gemm.beta = shape.accumulate ? 1.0f : 0.0f;
+  gemm.batch = shape.batch;
   return gemm;
 }
 

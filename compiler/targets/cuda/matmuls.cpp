@@ -36,6 +36,7 @@ cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
   problem.accumulate = shape.accumulate;
   problem.bias = shape.bias;
   problem.beside = shape.beside;
+  problem.batch = shape.batch;
   return problem;
 }
 

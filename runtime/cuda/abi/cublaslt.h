@@ -34,6 +34,8 @@ constexpr int kType32F = 0, kType16F = 2, kType16BF = 14;
 constexpr int kCompute32F = 68, kCompute32FFastTF32 = 77;
 constexpr std::int32_t kOpN = 0, kOpT = 1;
 
+constexpr int kLayoutBatchCount = 5, kLayoutBatchStride = 6;
+
 constexpr int kDescTransA = 3, kDescTransB = 4;
 constexpr int kDescEpilogue = 7, kDescBiasPointer = 8;
 constexpr int kDescMultiprocessors = 15;
@@ -62,6 +64,8 @@ constexpr std::uint32_t kEpilogueDefault = 1, kEpilogueBias = 4;
     (cublasLtMatmulDesc_t desc, int attribute, const void* value, std::size_t bytes))                            \
   X(cublasStatus_t, cublasLtMatrixLayoutCreate,                                                                  \
     (cublasLtMatrixLayout_t* layout, int type, std::uint64_t rows, std::uint64_t columns, std::int64_t ld))      \
+  X(cublasStatus_t, cublasLtMatrixLayoutSetAttribute,                                                            \
+    (cublasLtMatrixLayout_t layout, int attribute, const void* value, std::size_t bytes))                        \
   X(cublasStatus_t, cublasLtMatrixLayoutDestroy, (cublasLtMatrixLayout_t layout))                                \
   X(cublasStatus_t, cublasLtMatmulPreferenceCreate, (cublasLtMatmulPreference_t* preference))                    \
   X(cublasStatus_t, cublasLtMatmulPreferenceDestroy, (cublasLtMatmulPreference_t preference))                    \

@@ -162,19 +162,22 @@ void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
       node.inputs.size() > 2 ? read(node.inputs[2], layer) : std::vector<double>();
   const bool ta = node.flag("transpose_a"), tb = node.flag("transpose_b");
   const int64_t columns_a = a.shape.back(), columns_b = b.shape.back(), n = c.shape.back();
-  const int64_t m = static_cast<int64_t>(c.data.size()) / n;
-  const int64_t k = ta ? static_cast<int64_t>(a.data.size()) / columns_a : columns_a;
+  const int64_t batch = node.attributes.contains("batch") ? node.integer("batch") : 1;
+  const int64_t m = static_cast<int64_t>(c.data.size()) / n / batch;
+  const int64_t k = ta ? static_cast<int64_t>(a.data.size()) / columns_a / batch : columns_a;
   const bool adds = node.flag("accumulate") && !(iteration == 0 && node.optional_flag("first_overwrites"));
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      double sum = 0;
-      for (int64_t x = 0; x < k; ++x) {
-        sum += a.data.at(ta ? x * columns_a + i : i * columns_a + x) *
-               b.data.at(tb ? j * columns_b + x : x * columns_b + j);
+  for (int64_t matrix = 0; matrix < batch; ++matrix) {
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t x = 0; x < k; ++x) {
+          sum += a.data.at(matrix * m * k + (ta ? x * columns_a + i : i * columns_a + x)) *
+                 b.data.at(matrix * k * n + (tb ? j * columns_b + x : x * columns_b + j));
+        }
+        if (!bias.empty()) sum += bias.at(j);
+        double& target = c.data[(matrix * m + i) * n + j];
+        target = adds ? target + sum : sum;
       }
-      if (!bias.empty()) sum += bias.at(j);
-      double& target = c.data[i * n + j];
-      target = adds ? target + sum : sum;
     }
   }
   write(node.outputs[0], c.data, layer);

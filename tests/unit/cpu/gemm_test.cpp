@@ -118,6 +118,21 @@ TEST_P(BlasLibraries, StridesOfZeroMeanDense) {
   EXPECT_EQ(c, (std::vector<float>{7, 11, 16, 23})) << "A [2,3] x (B [2,3])'";
 }
 
+TEST_P(BlasLibraries, ABatchMultipliesMatricesSideBySide) {
+  const Gemm one{.m = 5, .n = 9, .k = 7, .trans_b = true};
+  Gemm all = one;
+  all.batch = 3;
+  const std::int64_t stride = 64;  // of all three: each has fewer elements
+  const auto a = random_floats(3 * stride, 1), b = random_floats(3 * stride, 2);
+  std::vector<float> c(3 * stride, kPoison), each = c;
+  blas_->gemm(all, a.data(), b.data(), c.data());
+  for (std::int64_t i = 0; i < 3; ++i) {
+    blas_->gemm(one, &a[i * stride], &b[i * stride], &each[i * stride]);
+    for (std::int64_t at = 0; at < one.m * one.n; ++at)
+      EXPECT_EQ(c[i * stride + at], each[i * stride + at]) << "matrix " << i << " element " << at;
+  }
+}
+
 TEST_P(BlasLibraries, TheSameMatmulGivesTheSameBits) {
   const Gemm p{.m = 300, .n = 257, .k = 1500, .trans_a = true};
   const auto a = random_floats(p.m * p.k, 1), b = random_floats(p.k * p.n, 2);
