@@ -93,7 +93,8 @@ Arguments parse_arguments(const std::vector<std::string>& words, const std::vect
     } else {
       throw runtime::InputError(fmt::format("{} needs a value: {}", name, option->value));
     }
-    arguments.options[long_name(*option)] = value;
+    std::string& known = arguments.options[long_name(*option)];
+    known = option->repeats && !known.empty() ? known + "," + value : value;
   }
   return arguments;
 }

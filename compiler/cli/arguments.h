@@ -12,6 +12,7 @@ struct Option {
   std::string value;  // what it takes ("DIR"), empty for a switch
   std::string help;
   std::string word = "";  // the one value that a switch may be given: --resume auto
+  bool repeats = false;   // given several times: its values, with commas between them; else the last one
 };
 
 struct Arguments {

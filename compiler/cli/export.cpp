@@ -1,7 +1,6 @@
 // `hydrac export RUN -o FOLDER`: the model of a checkpoint as Hugging Face publishes models, without what
 // only training needs.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/checkpoint_source.h"
+#include "cli/new_folder.h"
 #include "cli/verb.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/quote.h"
@@ -52,46 +52,6 @@ std::optional<Format> format_option(const Arguments& arguments) {
   }
   throw InputError(fmt::format("--dtype takes fp32, bf16 or fp16, not \"{}\"", *word));
 }
-
-// A folder that has its name only once everything is in it.
-class NewFolder {
- public:
-  explicit NewFolder(const fs::path& folder) : folder_(folder.lexically_normal()) {
-    if (!folder_.has_filename()) folder_ = folder_.parent_path();  // "out/"
-    std::error_code error;
-    if (fs::exists(fs::symlink_status(folder_, error)))
-      throw InputError(
-          fmt::format("{} exists, and export overwrites nothing: name another folder", folder_.string()));
-    unfinished_ = folder_;
-    unfinished_ += fmt::format(".tmp-{}", ::getpid());
-    fs::remove_all(unfinished_, error);
-    if (fs::create_directories(unfinished_, error); error)
-      runtime::throw_run_error("create the folder", unfinished_, error.value());
-  }
-  ~NewFolder() {
-    std::error_code ignored;
-    fs::remove_all(unfinished_, ignored);
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-
-  void add(const std::string& name, const std::function<void(runtime::FileWriter&)>& write) const {
-    runtime::FileWriter file(unfinished_ / name);
-    write(file);
-    file.close_durably();
-  }
-  void publish() const {
-    std::error_code error;
-    runtime::sync_folder(unfinished_);
-    fs::rename(unfinished_, folder_, error);
-    if (error) runtime::throw_run_error("create the folder", folder_, error.value());
-    runtime::sync_folder(folder_.has_parent_path() ? folder_.parent_path() : fs::path("."));
-  }
-  const fs::path& name() const { return folder_; }
-
- private:
-  fs::path folder_, unfinished_;
-};
 
 // A tensor of the checkpoint in another format, a piece of it at a time in memory.
 void write_converted(runtime::FileWriter& out, const runtime::SafetensorsReader& file,
@@ -142,6 +102,10 @@ int export_verb(const Arguments& arguments) {
     throw InputError(fmt::format("{}: transformers has no name for this model; `hydrac check {}` says why",
                                  checkpoint.string(), runtime::spec_path(run).string()));
   if (format) config["torch_dtype"] = format->torch;
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(folder_name(*output), error)))
+    throw InputError(fmt::format("{} exists, and export overwrites nothing: name another folder",
+                                 folder_name(*output).string()));
   const NewFolder folder(*output);
   add_weights(folder, checkpoint / kWeights, format);
   for (const auto& entry : fs::directory_iterator(checkpoint)) {

@@ -16,7 +16,7 @@ struct Reported {
 };
 
 struct Verb {
-  std::string_view name;
+  std::string_view name;   // may be two words: "data show"
   std::string_view usage;  // what follows the name
   std::string_view help;
   std::vector<Option> options;
@@ -40,7 +40,8 @@ int verify_verb(const Arguments&);
 int bench_verb(const Arguments&);
 int tune_verb(const Arguments&);
 int report_verb(const Arguments&);
-int data_verb(const Arguments&);
+int data_prepare_verb(const Arguments&);
+int data_show_verb(const Arguments&);
 int sample_verb(const Arguments&);
 int export_verb(const Arguments&);
 int schema_verb(const Arguments&);

@@ -153,13 +153,28 @@ const std::vector<Verb>& verbs() {
        "a page for a browser: curves of runs; a spec's step, memory and decisions; a table of `bench --json`",
        {{"--output,-o", "FILE", "the page, which needs no other file; without: report.html"}, kMemory},
        report_verb},
-      {"data",
-       "show SPEC [key=value ...]",
+      {"data prepare",
+       "PATH ... -o FOLDER",
+       "learn a tokenizer from text, JSONL or JSON, and write the text as token shards that train fast",
+       {{"--output,-o", "FOLDER", "where to; a folder that is not there yet, or that it has made before"},
+        {"--vocab-size", "N", "tokens of the byte-level BPE that is learned; without: 32768"},
+        {"--tokenizer", "WHICH", "instead of learning one: byte, char, or the path of a tokenizer.json"},
+        {"--val-fraction", "F", "of each source's tokens, those that validate; without: 0.01"},
+        {"--weight", "NAME=W",
+         "a source's documents train W times: 2 twice, 0.5 half of them; for each source", "", true},
+        {"--dedupe", "WHAT", "lines or documents: drop those that are the same as an earlier one"},
+        {"--text-key", "KEY", "the field of JSON objects that holds the text; without: text"},
+        {"--seed", "N", "draws which documents validate, and their order; without: 1337"},
+        {"--threads", "N", "without: one a core; they change no byte"},
+        kQuiet},
+       data_prepare_verb},
+      {"data show",
+       "SPEC [key=value ...]",
        "training sequences as the model reads them, and which tokens it learns",
        {{"--sequences,-n", "N", "how many; without: 1"},
         {"--tokens", "", "a line a token: its place in its document, id, weight in the loss, text"},
         kQuiet},
-       data_verb},
+       data_show_verb},
       {"sample",
        "RUN|CHECKPOINT|MODEL [key=value ...]",
        "continue a prompt with a run's newest checkpoint, with the given one (RUN/checkpoint-200), or with a "
@@ -196,7 +211,7 @@ void print_help(std::FILE* out) {
   fmt::print(out,
              "hydrac compiles a YAML spec of a model into its training program, and runs it.\n\n"
              "usage: hydrac SPEC [key=value ...]\n       hydrac VERB ...\n\nverbs\n");
-  for (const Verb& verb : verbs()) fmt::print(out, "  {:<10} {}\n", verb.name, verb.help);
+  for (const Verb& verb : verbs()) fmt::print(out, "  {:<12} {}\n", verb.name, verb.help);
   fmt::print(
       out,
       "\n`hydrac --version`, with -v for the libraries that it finds; `hydrac VERB --help` lists a verb's "
@@ -215,11 +230,33 @@ void print_help(const Verb& verb) {
   }
 }
 
-const Verb* find_verb(const std::string& name) {
+const Verb* find_verb(std::string_view name) {
   for (const Verb& verb : verbs()) {
     if (verb.name == name) return &verb;
   }
   return nullptr;
+}
+
+// Takes the verb from the front of `words`: one word, or two. Null, and nothing is taken, where there is
+// none.
+const Verb* take_verb(std::vector<std::string>& words) {
+  for (const ptrdiff_t count : {1, 2}) {
+    if (static_cast<ptrdiff_t>(words.size()) < count) break;
+    const Verb* verb = find_verb(fmt::format("{}", fmt::join(words.begin(), words.begin() + count, " ")));
+    if (!verb) continue;
+    words.erase(words.begin(), words.begin() + count);
+    return verb;
+  }
+  return nullptr;
+}
+
+// The second words of the verbs that begin with `word`.
+std::vector<std::string> second_words(const std::string& word) {
+  std::vector<std::string> list;
+  for (const Verb& verb : verbs()) {
+    if (verb.name.starts_with(word + " ")) list.emplace_back(verb.name.substr(word.size() + 1));
+  }
+  return list;
 }
 
 bool looks_like_spec(const std::string& word) {
@@ -242,9 +279,17 @@ int run_words(std::vector<std::string> words) {
     if (arguments.has("--verbose")) fmt::print("{}", library_versions());
     return kFine;
   }
-  const Verb* verb = find_verb(words[0]);
+  const Verb* verb = take_verb(words);
   if (verb) {
-    words.erase(words.begin());
+    // its words are taken
+  } else if (const std::vector<std::string> seconds = second_words(words[0]); !seconds.empty()) {
+    if (words.size() == 1 || words[1] != "--help") {
+      throw runtime::InputError(fmt::format("{0} takes {1}: `hydrac {0} --help` says what they do", words[0],
+                                            diag::one_of(seconds)));
+    }
+    for (const std::string& second : seconds)
+      fmt::print("hydrac {0} {1}: {2}\n", words[0], second, find_verb(words[0] + " " + second)->help);
+    return kFine;
   } else if (looks_like_spec(words[0]) || words[0][0] == '-') {
     verb = find_verb("run");
   } else {

@@ -35,10 +35,9 @@ const std::string& text_of(const nlohmann::json& record, const std::string& key,
   return text;
 }
 
-void visit_jsonl(const std::string& name, std::string_view bytes, const RecordVisitor& visit) {
-  int64_t line = 0;
-  while (!bytes.empty()) {
-    ++line;
+void visit_jsonl(const std::string& name, std::string_view bytes, int64_t first_line,
+                 const RecordVisitor& visit) {
+  for (int64_t line = first_line; !bytes.empty(); ++line) {
     const size_t end = bytes.find('\n');
     const std::string_view text = bytes.substr(0, end);
     bytes.remove_prefix(end == std::string_view::npos ? bytes.size() : end + 1);
@@ -80,7 +79,7 @@ void visit_json(const std::string& name, std::string_view bytes, const RecordVis
 // A file of `kind`, jsonl or json.
 void visit_records(const std::string& name, SourceKind kind, std::string_view bytes,
                    const RecordVisitor& visit) {
-  kind == SourceKind::jsonl ? visit_jsonl(name, bytes, visit) : visit_json(name, bytes, visit);
+  kind == SourceKind::jsonl ? visit_jsonl(name, bytes, 1, visit) : visit_json(name, bytes, visit);
 }
 
 using FileVisitor = std::function<void(const InputFile& file, std::string_view bytes)>;
@@ -102,6 +101,15 @@ void check_contents(const std::string& name, std::string_view bytes) {
   require_text(bytes, name, "UTF-8 text");
 }
 
+// Visits the text of each record that has one.
+RecordVisitor visit_texts(const std::string& text_key, const DocumentVisitor& visit) {
+  return [&text_key, visit](const Record& record) {
+    const std::string& document =
+        text_of(record.value, text_key, place_of(record.file, record.kind, record.line));
+    if (!document.empty()) visit({document, record.file, record.line, record.kind});
+  };
+}
+
 }  // namespace
 
 std::string place_of(const std::string& file, SourceKind kind, int64_t line) {
@@ -120,13 +128,16 @@ void for_each_document_of(const std::string& name, SourceKind kind, std::string_
   check_contents(name, bytes);
   if (kind != SourceKind::jsonl && kind != SourceKind::json) return visit({bytes, name, 0, SourceKind::text});
   bool any = false;
-  visit_records(name, kind, bytes, [&](const Record& record) {
-    const std::string& document = text_of(record.value, text_key, place_of(name, kind, record.line));
-    if (document.empty()) return;
-    any = true;
-    visit({document, name, record.line, kind});
-  });
+  visit_records(name, kind, bytes, visit_texts(text_key, [&](const Document& document) {
+                  any = true;
+                  visit(document);
+                }));
   if (!any) throw InputError(fmt::format("{}: it holds no text", name));
+}
+
+void for_each_line_document(const std::string& name, std::string_view lines, int64_t first_line,
+                            const std::string& text_key, const DocumentVisitor& visit) {
+  visit_jsonl(name, lines, first_line, visit_texts(text_key, visit));
 }
 
 void for_each_document(const std::vector<InputFile>& files, const std::string& text_key,

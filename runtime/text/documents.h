@@ -29,6 +29,10 @@ void for_each_document(const std::vector<InputFile>& files, const std::string& t
 void for_each_document_of(const std::string& name, SourceKind kind, std::string_view bytes,
                           const std::string& text_key, const DocumentVisitor& visit);
 
+// The same of some lines of a JSONL file, which may hold no text. `first_line`: the first one's number.
+void for_each_line_document(const std::string& name, std::string_view lines, int64_t first_line,
+                            const std::string& text_key, const DocumentVisitor& visit);
+
 // A line of a JSONL file, or an element of a JSON array, whatever it is.
 struct Record {
   const nlohmann::json& value;  // valid during the visit

@@ -328,7 +328,7 @@ TEST_F(Chat, IsRefusedWithItsPlace) {
           "chat.jsonl:1: the object has no \"text\" but \"messages\": data.text_key says which field is the "
           "text, and "
           "data.format: chat reads messages, and prompt with completion");
-  refused({"data"}, "data takes show: hydrac data show SPEC");
+  refused({"data"}, "data takes prepare or show: `hydrac data --help` says what they do");
   refused({"data", "show", "chat.yaml", "-n", "0"}, "-n takes a number of at least 1");
 }
 

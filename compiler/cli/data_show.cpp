@@ -116,11 +116,7 @@ void show(const runtime::Corpus& corpus, const spec::Spec& spec, int64_t count, 
 
 }  // namespace
 
-int data_verb(const Arguments& given) {
-  Arguments arguments = given;
-  if (arguments.positional.empty() || arguments.positional[0] != "show")
-    throw InputError("data takes show: hydrac data show SPEC");
-  arguments.positional.erase(arguments.positional.begin());
+int data_show_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
   if (spec->model.input != spec::Input::tokens)

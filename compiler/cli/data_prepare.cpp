@@ -1,0 +1,179 @@
+// `hydrac data prepare PATH ... -o FOLDER`: a tokenizer and token shards from files of text.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "cli/new_folder.h"
+#include "cli/verb.h"
+#include "diag/suggest.h"
+#include "prepare/prepare.h"
+#include "runtime/error.h"
+#include "runtime/log/output.h"
+#include "runtime/log/units.h"
+
+namespace hydrac::cli {
+
+namespace fs = std::filesystem;
+using runtime::InputError;
+
+namespace {
+
+double fraction(const std::string& option, const std::string& text, double least, double most) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most))
+    throw InputError(fmt::format("{} takes a number of {} to {}, not \"{}\"", option, least, most, text));
+  return value;
+}
+
+// What a source is called: data/wiki.jsonl.gz and data/wiki/*.jsonl are wiki.
+std::string short_name(const std::string& path) {
+  fs::path name = fs::path(path).lexically_normal();
+  while (name.has_parent_path() && name.filename().string().find_first_of("*?[{") != std::string::npos)
+    name = name.parent_path();
+  const std::string last = name.filename().string();
+  const std::string stem = last.substr(0, last.find('.', 1));
+  return stem.empty() || stem.find_first_of("*?[{") != std::string::npos ? path : stem;
+}
+
+std::vector<prepare::Source> sources_of(const Arguments& arguments) {
+  std::vector<std::string> paths = arguments.positional;
+  paths.insert(paths.end(), arguments.overrides.begin(), arguments.overrides.end());  // folders as lang=en
+  if (paths.empty()) throw InputError("which text? Give files or patterns, as data/*.txt");
+  std::vector<prepare::Source> sources;
+  for (const std::string& path : paths) {
+    const std::string name = short_name(path);
+    const bool alone = std::ranges::count(paths, name, short_name) == 1;
+    sources.push_back({alone ? name : path, runtime::expand_patterns({path}, ".")});
+  }
+  return sources;
+}
+
+void read_weights(const std::string& text, std::vector<prepare::Source>& sources) {
+  std::istringstream list(text);
+  for (std::string entry; std::getline(list, entry, ',');) {
+    const size_t equals = entry.rfind('=');
+    if (equals == std::string::npos || equals == 0)
+      throw InputError(fmt::format("--weight takes NAME=W, as wiki=2, not \"{}\"", entry));
+    const std::string name = entry.substr(0, equals);
+    const auto source = std::ranges::find(sources, name, &prepare::Source::name);
+    if (source == sources.end()) {
+      std::vector<std::string> names;
+      for (const prepare::Source& known : sources) names.push_back(known.name);
+      throw InputError(
+          fmt::format("--weight {}: no source is called {}, but {}", entry, name, fmt::join(names, ", ")));
+    }
+    constexpr double kLeast = 0.001, kMost = 1000;
+    source->weight = fraction("--weight " + name, entry.substr(equals + 1), kLeast, kMost);
+  }
+}
+
+prepare::Dedupe dedupe_of(const std::string& word) {
+  if (word == "lines") return prepare::Dedupe::lines;
+  if (word == "documents") return prepare::Dedupe::documents;
+  throw InputError(fmt::format("--dedupe takes lines or documents, not \"{}\"", word));
+}
+
+prepare::PrepareOptions options_of(const Arguments& arguments) {
+  prepare::PrepareOptions options;
+  if (arguments.has("--tokenizer") && arguments.has("--vocab-size"))
+    throw InputError(
+        "--vocab-size is for a tokenizer that is learned, and --tokenizer names one: give one of them");
+  options.tokenizer = arguments.value("--tokenizer").value_or("");
+  if (arguments.has("--tokenizer") && options.tokenizer.empty())
+    throw InputError("--tokenizer takes byte, char, or the path of a tokenizer.json");
+  options.vocab_size = arguments.number("--vocab-size", options.vocab_size);
+  if (const auto text = arguments.value("--val-fraction"))
+    options.val_fraction = fraction("--val-fraction", *text, 0, 0.5);
+  if (const auto word = arguments.value("--dedupe")) options.dedupe = dedupe_of(*word);
+  options.text_key = arguments.value("--text-key").value_or(options.text_key);
+  options.seed = static_cast<uint64_t>(arguments.number("--seed", static_cast<int64_t>(options.seed)));
+  constexpr int64_t kMostThreads = 1024;
+  options.threads = static_cast<int>(std::clamp<int64_t>(
+      arguments.number("--threads", std::thread::hardware_concurrency()), 1, kMostThreads));
+  options.sources = sources_of(arguments);
+  read_weights(arguments.value("--weight").value_or(""), options.sources);
+  return options;
+}
+
+// Whether there is a folder, which must hold nothing but what an earlier preparation wrote.
+bool is_replaced(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(folder, error))) return false;
+  const fs::path report = folder / prepare::kReportFile;
+  const std::vector<std::string> made = fs::is_regular_file(report, error)
+                                            ? prepare::files_of_report(runtime::read_file(report))
+                                            : std::vector<std::string>();
+  if (made.empty()) {
+    throw InputError(
+        fmt::format("{} is there, and not made by data prepare: name another folder", folder.string()));
+  }
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (std::ranges::find(made, name) == made.end()) {
+      throw InputError(
+          fmt::format("{} would be replaced, but {} in it is not made by data prepare: move it, "
+                      "or name another folder",
+                      folder.string(), name));
+    }
+  }
+  return true;
+}
+
+// A line every other second.
+class Progress {
+ public:
+  void operator()(std::string_view phase, int64_t done, int64_t of) {
+    const auto now = Clock::now();
+    if (now - shown_ < std::chrono::seconds(2)) return;
+    shown_ = now;
+    const bool tokens = phase == "merging" || phase == "writing";
+    const auto amount = [&](int64_t count) {
+      return tokens ? runtime::human_count(static_cast<double>(count))
+                    : runtime::human_bytes(static_cast<uint64_t>(count));
+    };
+    runtime::print_text(
+        stdout, fmt::format("{}: {} of {}{}\n", phase, amount(done), amount(of), tokens ? " tokens" : ""));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point shown_ = Clock::now();
+};
+
+std::string yaml_of(const prepare::PrepareReport& report, const std::string& tokenizer,
+                    const fs::path& folder) {
+  const std::string in = folder.generic_string();
+  return fmt::format("data:\n  path: {0}/train-*.bin\n  {1}\n  tokenizer: {2}\n", in,
+                     report.val_files.empty() ? "val_fraction: 0" : fmt::format("val_path: {}/val-*.bin", in),
+                     tokenizer == "byte" ? tokenizer : in + "/tokenizer.json");
+}
+
+}  // namespace
+
+int data_prepare_verb(const Arguments& arguments) {
+  const std::optional<std::string> output = arguments.value("--output");
+  if (!output || output->empty()) throw InputError("where to? Give -o FOLDER");
+  prepare::PrepareOptions options = options_of(arguments);
+  const bool quiet = arguments.has("--quiet");
+  const bool replaced = is_replaced(folder_name(*output));
+  const NewFolder folder(*output);
+  options.folder = folder.unfinished();
+  if (!quiet) options.progress = Progress();
+  const prepare::PrepareReport report = prepare::prepare(options);
+  folder.publish(replaced);
+  if (!quiet) {
+    runtime::print_text(stdout, fmt::format("{}\nwrote {}; a spec reads it as\n{}", report_text(report),
+                                            folder.name().generic_string(),
+                                            yaml_of(report, options.tokenizer, folder.name())));
+  }
+  return kFine;
+}
+
+}  // namespace hydrac::cli

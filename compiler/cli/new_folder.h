@@ -1,0 +1,37 @@
+// A folder that has its name only once everything is in it.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "runtime/checkpoint/file_writer.h"
+
+namespace hydrac::cli {
+
+// `folder` as files of it are named: without a slash at its end.
+std::filesystem::path folder_name(const std::filesystem::path& folder);
+
+class NewFolder {
+ public:
+  // Makes FOLDER.hydrac-tmp, or empties the one that a killed process left. RunError where it cannot;
+  // InputError where another process is writing it.
+  explicit NewFolder(const std::filesystem::path& folder);
+  // Removes what was not published.
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  void add(const std::string& name, const std::function<void(runtime::FileWriter&)>& write) const;
+  // Gives it its name. A folder of that name is an error; with `replace` its place is taken, at once, and it
+  // is removed.
+  void publish(bool replace = false) const;
+
+  const std::filesystem::path& name() const { return folder_; }
+  const std::filesystem::path& unfinished() const { return unfinished_; }
+
+ private:
+  std::filesystem::path folder_, unfinished_;
+  int lock_ = -1;
+};
+
+}  // namespace hydrac::cli
