@@ -71,6 +71,15 @@ bool BodyNames::is_used(int operand) const {
   return false;
 }
 
+bool BodyNames::is_only_summed(int operand) const {
+  for (size_t i = 0; i < body_.exprs.size(); ++i) {
+    if (live_[i] && body_.exprs[i].op == ExprOp::load && body_.exprs[i].operand == operand) return false;
+  }
+  return is_used(operand) && std::ranges::all_of(body_.stores, [&](const Store& store) {
+           return store.operand != operand || store.kind != StoreKind::store;
+         });
+}
+
 ir::Use BodyNames::use_of(int operand) const {
   const ir::Operand& o = body_.operands[operand];
   return o.output >= 0 ? node_.outputs[o.output] : node_.inputs[o.input];

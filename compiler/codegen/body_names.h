@@ -31,6 +31,8 @@ class BodyNames {
   ~BodyNames() = default;
 
   bool is_used(int operand) const;
+  // Whether the body does nothing with it but to add over rows.
+  bool is_only_summed(int operand) const;
   ir::Use use_of(int operand) const;
   // Whether the operand is the matmul that an epilogue is given, and not loaded from memory.
   bool is_matmul(int operand) const;

@@ -120,6 +120,7 @@ std::string CudaBodyPrinter::parameters(CudaKernel& kernel) {
   for (size_t o = 0; o < body_.operands.size(); ++o) {
     const int operand = static_cast<int>(o);
     if (operand_names_[o].empty() || !is_used(operand)) continue;
+    if (kernel.takes_workspace && is_only_summed(operand)) continue;  // the finishing kernel's
     const bool is_written = body_.operands[o].output >= 0;
     const ir::ValueId memory = storage_of(graph_, use_of(operand).value);
     bool is_read_elsewhere = false;

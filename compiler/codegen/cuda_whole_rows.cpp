@@ -121,12 +121,7 @@ std::string CudaBodyPrinter::passes_members() const {
 
 std::string CudaBodyPrinter::apply_function(const std::vector<std::string>& matmuls) {
   const std::set<ExprId> between = values_between_passes();
-  Writer function(1);
-  function.line("template <int pass>");
-  function.open(
-      fmt::format("__device__ void apply(std::int64_t r, int {}, {}, const Operands& in, Kept& kept, "
-                  "const float (&totals)[reductions], float (&partial)[reductions]) {{",
-                  variables_[body_.spaces[epilogue_space()][0]], fmt::join(matmuls, ", ")));
+  Writer function(2);
   for (size_t pass = 0; pass < stages_.size(); ++pass) {
     const bool is_last = pass + 1 == stages_.size();
     const std::string condition = is_last ? "" : fmt::format("if constexpr (pass == {}) ", pass);
@@ -135,8 +130,20 @@ std::string CudaBodyPrinter::apply_function(const std::vector<std::string>& matm
     function.append(pass_text(static_cast<int>(pass), between));
   }
   function.close();
-  function.close();
-  return function.text();
+  // No pass need keep anything, nor read any operand.
+  const auto named = [&](const std::string& name) {
+    return ir::has_word(function.text(), name) ? name : "";
+  };
+  Writer whole(1);
+  whole.line("template <int pass>");
+  whole.line(
+      fmt::format("__device__ void apply(std::int64_t {}, int {}, {}, const Operands& {}, Kept& {}, "
+                  "const float (&{})[reductions], float (&{})[reductions]) {{",
+                  named("r"), variables_[body_.spaces[epilogue_space()][0]], fmt::join(matmuls, ", "),
+                  named("in"), named("kept"), named("totals"), named("partial")));
+  whole.append(function.text());
+  whole.line("}");
+  return whole.text();
 }
 
 }  // namespace hydrac::codegen

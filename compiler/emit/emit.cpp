@@ -70,6 +70,8 @@ class Emitter {
   void add_dims();
   void add_memory();
   void add_kernels();
+  std::vector<std::string> kernel_includes(const program::Kernel& first,
+                                           const std::string& definitions) const;
   Files template_group(const TemplateKernels& group) const;
   void add_functions();
   void add_program();
@@ -145,6 +147,32 @@ bool draws_random_numbers(const std::string& kernels) {
   return kernels.find("random_") != std::string::npos;
 }
 
+// What the kernels of a file that `first` is one of use of the runtime.
+std::vector<std::string> Emitter::kernel_includes(const program::Kernel& first,
+                                                  const std::string& definitions) const {
+  const bool is_generated = first.header.empty() || !first.maps.empty();  // or its epilogue is
+  std::set<std::string> own;
+  if (!first.header.empty()) own.insert(first.header);
+  if (cpu_) {
+    std::vector<std::string> names;
+    if (is_generated) names = {"<algorithm>", "<cmath>", ""};
+    if (definitions.find("std::fill_n") != std::string::npos && !is_generated) names = {"<algorithm>", ""};
+    if (is_generated) own.insert({"hydrac/math.h", "hydrac/random.h"});
+    for (const std::string& name : own) names.push_back("\"" + name + "\"");
+    return names;
+  }
+  if (first.waits_for_previous && definitions.find("wait_for_previous_kernel") != std::string::npos)
+    own.insert("cuda/previous_kernel.cuh");
+  if (first.header.empty()) own.insert("cuda/reduce.cuh");
+  if (is_generated) own.insert("cuda/vector.cuh");
+  if (draws_random_numbers(definitions)) own.insert("hydrac/random.h");
+  own.insert("runtime/cuda/launch.cuh");
+  if (!first.maps.empty()) own.insert("runtime/cuda/tensor_map.h");
+  std::vector<std::string> names;
+  for (const std::string& name : own) names.push_back("\"" + name + "\"");
+  return names;
+}
+
 void Emitter::add_kernels() {
   std::vector<std::string> includes = {"<cstdint>", ""};
   std::string usings;
@@ -165,20 +193,11 @@ void Emitter::add_kernels() {
     const std::string name = "kernels/" + file + (cpu_ ? ".cpp" : ".cu");
     const program::Kernel& first = compiled_.program.kernels[static_cast<size_t>(kernels.front())];
     if (cpu_ || !may_contract(first)) uncontracted_.push_back(name);
-    if (!first.header.empty()) continue;  // a template's, below
-    const std::string definitions = kernel_definitions(compiled_, kernels);
+    if (is_specialized(first)) continue;  // below
     SourceFile text{"Kernels: " + file + ".", {"\"kernels/kernels.h\"", ""}, "", ""};
-    if (cpu_) {
-      text.includes.insert(text.includes.end(),
-                           {"<algorithm>", "<cmath>", "", "\"hydrac/math.h\"", "\"hydrac/random.h\""});
-    } else {
-      text.includes.insert(text.includes.end(), {"\"cuda/reduce.cuh\"", "\"cuda/vector.cuh\""});
-      if (first.waits_for_previous)
-        text.includes.insert(text.includes.end() - 2, "\"cuda/previous_kernel.cuh\"");
-      if (draws_random_numbers(definitions)) text.includes.push_back("\"hydrac/random.h\"");
-      text.includes.push_back("\"runtime/cuda/launch.cuh\"");
-      text.body = launch_using(first);
-    }
+    const std::string definitions = kernel_definitions(compiled_, kernels);
+    for (const std::string& include : kernel_includes(first, definitions)) text.includes.push_back(include);
+    if (!cpu_) text.body = launch_using(first);
     text.body += definitions;
     source(name, text);
   }

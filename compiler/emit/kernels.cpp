@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -72,6 +73,10 @@ bool takes_rows(const program::Program& program, int kernel) {
   return std::ranges::any_of(grids, [&](const program::Grid& g) { return g.blocks != grids[0].blocks; });
 }
 
+bool is_specialized(const Kernel& kernel) {
+  return std::filesystem::path(kernel.header).filename().string().starts_with("attention.");
+}
+
 std::map<std::string, std::vector<int>> kernel_files(const program::Program& program) {
   std::map<std::string, std::vector<int>> files;
   std::set<int> seen;
@@ -82,7 +87,11 @@ std::map<std::string, std::vector<int>> kernel_files(const program::Program& pro
         const Kernel& kernel = program.kernels[static_cast<size_t>(call.kernel)];
         const bool of_step = function.name == "micro_step";
         std::string file = of_step ? section.name : function.name == "load" ? "update" : function.name;
-        if (!kernel.header.empty()) file = kernel.name;  // its template's code comes with it
+        if (is_specialized(kernel) || !kernel.maps.empty()) {
+          file = kernel.name;
+        } else if (!kernel.header.empty()) {
+          file = std::filesystem::path(kernel.header).stem().string();
+        }
         files[file].push_back(call.kernel);
       }
     }
@@ -200,9 +209,8 @@ std::string launcher(const driver::Compiled& compiled, int index, const std::str
 }
 
 std::string launch_using(const Kernel& kernel) {
-  return fmt::format("{}using hydrac::runtime::cuda::{};\n\n",
-                     kernel.maps.empty() ? "" : "using hydrac::runtime::cuda::tensor_map;\n",
-                     launch_function(kernel));
+  return fmt::format("using hydrac::runtime::cuda::{};\n{}\n", launch_function(kernel),
+                     kernel.maps.empty() ? "" : "using hydrac::runtime::cuda::tensor_map;\n");
 }
 
 std::string kernel_declarations(const driver::Compiled& compiled) {

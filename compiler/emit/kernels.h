@@ -22,8 +22,13 @@ std::vector<Parameter> parameters_of(const program::Kernel& kernel);
 // Whether calls differ in their rows: then the function that launches the kernel takes `rows`.
 bool takes_rows(const program::Program& program, int kernel);
 
+// Whether a kernel's template becomes source of the program: attention's. The others (matmuls, the
+// embedding's gradient) are headers of the runtime that a kernel instantiates: nothing in them depends on the
+// model but sizes.
+bool is_specialized(const program::Kernel& kernel);
+
 // Kernels by the file that holds them, "block" for kernels/block.cu: that of the part of the program which
-// calls them first. A kernel that is made of a template has a file of its own.
+// calls them first. One that is made of a template is in a file of its own, or in the template's.
 std::map<std::string, std::vector<int>> kernel_files(const program::Program& program);
 
 // kernels/kernels.h: a declaration of each, under its comment.

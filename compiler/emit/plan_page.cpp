@@ -87,7 +87,7 @@ void PlanPage::calls(const EmittedFunction& function) {
     line(fmt::format("| **{}**{} | | | | |", section.name,
                      section.layers > 0 ? fmt::format(", {} times", section.layers) : ""));
     for (const program::Call& call : section.calls) {
-      std::string makes;
+      std::string makes = call.results.empty() ? "scratch memory" : "";
       for (ir::Use use : call.results) {
         makes += fmt::format("{}{} {}", makes.empty() ? "" : ", ", tensors_.short_text(use),
                              symbols_of(compiled_.graph.value(use).shape));

@@ -36,19 +36,8 @@ const std::map<std::string, std::string, std::less<>> kQualified = {
     {"random_key", "hydrac::random_key"},
     {"wait_for_previous_kernel", "hydrac::wait_for_previous_kernel"}};
 
-// The same with a generated body, which uses more of namespace hydrac than a template's arguments do.
-std::string epilogue_entry_text(const Kernel& kernel) {
-  std::string includes;
-  for (const std::string& header : {std::string("cuda/vector.cuh"), std::string("hydrac/math.h"),
-                                    std::string("hydrac/random.h"), kernel.header, std::string("dims.h")})
-    includes += fmt::format("#include \"{}\"\n", header);
-  return fmt::format("{}\nnamespace hydrac {{\n\n{}\n}}  // namespace hydrac\n", includes,
-                     commented_definition(kernel, false));
-}
-
 // The kernel over its template, as the specializer is to see it: outside of all namespaces.
 std::string entry_text(const Kernel& kernel, bool cpu) {
-  if (!kernel.maps.empty()) return epilogue_entry_text(kernel);
   return fmt::format("{}#include \"{}\"\n#include \"dims.h\"\n\n{}",
                      kernel.waits_for_previous ? "#include \"cuda/previous_kernel.cuh\"\n" : "",
                      kernel.header, ir::with_words(commented_definition(kernel, cpu), kQualified));
@@ -56,8 +45,6 @@ std::string entry_text(const Kernel& kernel, bool cpu) {
 
 // The same in the program's namespace, where names need less.
 std::string unqualified(std::string text, const std::string& program) {
-  for (const char* border : {"namespace hydrac {\n\n", "}  // namespace hydrac\n\n"})
-    text = replaced(text, border, "");
   text = replaced(text, program + "::", "");
   for (const auto& [name, qualified] : kQualified) text = replaced(text, qualified, name);
   return text;
@@ -81,7 +68,7 @@ std::vector<TemplateKernels> template_kernels(const driver::Compiled& compiled) 
   std::map<std::tuple<std::string, bool, bool>, TemplateKernels> groups;
   for (const auto& [file, kernels] : kernel_files(compiled.program)) {
     const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(kernels.front())];
-    if (kernel.header.empty()) continue;
+    if (!is_specialized(kernel)) continue;
     const std::vector<Parameter> parameters = parameters_of(kernel);
     const auto takes = [&](const char* name) {
       return std::ranges::any_of(parameters, [&](const Parameter& p) { return p.name == name; });
@@ -143,8 +130,6 @@ std::map<std::string, SourceFile> template_files(const driver::Compiled& compile
       file.body += text;
     } else {
       file.includes.push_back("\"runtime/cuda/launch.cuh\"");
-      if (!compiled.program.kernels[static_cast<size_t>(index)].maps.empty())
-        file.includes.push_back("\"runtime/cuda/tensor_map.h\"");
       file.body += launch_using(compiled.program.kernels[static_cast<size_t>(index)]) + text + "\n" +
                    launcher(compiled, index, space);
     }

@@ -20,10 +20,10 @@ namespace {
 
 // Where the files of a request stand in the virtual file system. Messages and Ast::path_of name them without
 // it.
-constexpr llvm::StringLiteral kSources = "/source/", kStandIns = "/stand-in/";
+constexpr llvm::StringLiteral kSources = "/source/", kSystem = "/system/", kStandIns = "/stand-in/";
 
 std::string without_root(llvm::StringRef path) {
-  for (const llvm::StringRef root : {kSources, kStandIns}) {
+  for (const llvm::StringRef root : {kSources, kSystem, kStandIns}) {
     if (path.consume_front(root)) break;
   }
   return path.str();
@@ -58,13 +58,14 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> virtual_files(const Pars
   // The tree's places lead back into the texts, so they are the tree's own; the stand-ins are the binary's.
   for (const SourceFile& file : stand_in_headers())
     files->addFile(kStandIns + file.path, 0, llvm::MemoryBuffer::getMemBuffer(file.text, file.path));
-  const auto add = [&](const SourceFile& file) {
-    files->addFile(kSources + file.path, 0, llvm::MemoryBuffer::getMemBufferCopy(file.text, file.path));
+  const auto add = [&](llvm::StringRef root, const SourceFile& file) {
+    files->addFile(root + file.path, 0, llvm::MemoryBuffer::getMemBufferCopy(file.text, file.path));
   };
-  add(request.source);
+  add(kSources, request.source);
   for (const SourceFile& file : request.headers) {
-    if (file.path != request.source.path) add(file);
+    if (file.path != request.source.path) add(kSources, file);
   }
+  for (const SourceFile& file : request.system_headers) add(kSystem, file);
   return files;
 }
 
@@ -77,9 +78,9 @@ std::vector<std::string> arguments(const ParseRequest& request) {
                                     "-I",
                                     kSources.str(),
                                     "-internal-isystem",
+                                    kSystem.str(),
+                                    "-internal-isystem",
                                     (kStandIns + "std").str(),
-
-                                    "-w",
                                     "-ferror-limit",
                                     "100",
                                     "-fcxx-exceptions",
@@ -98,10 +99,18 @@ std::vector<std::string> arguments(const ParseRequest& request) {
          fmt::format("-D__CUDA_ARCH__={}0", request.capability), "-include", (kStandIns + "cuda.h").str()});
   } else {
     add({"-x", "c++", "-triple", "x86_64-unknown-linux-gnu", "-target-cpu", request.processor});
+    if (request.refuses_unused) add({"-fopenmp"});  // whose pragmas use variables too
   }
   for (const auto& [name, value] : request.macros) words.push_back(fmt::format("-D{}={}", name, value));
   words.push_back(kSources.str() + request.source.path);
   return words;
+}
+
+void refuse_unused(clang::DiagnosticsEngine& diagnostics) {
+  for (const char* kind :
+       {"unused-parameter", "unused-variable", "unused-but-set-variable", "unused-function",
+        "unused-private-field", "unused-local-typedef", "unused-lambda-capture"})
+    diagnostics.setSeverityForGroup(clang::diag::Flavor::WarningOrError, kind, clang::diag::Severity::Error);
 }
 
 }  // namespace
@@ -111,6 +120,7 @@ std::unique_ptr<Ast> Ast::parse(const ParseRequest& request,
   std::unique_ptr<Ast> ast(new Ast);
   clang::CompilerInstance& compiler = ast->compiler_;
   compiler.createDiagnostics(new Collector(ast->problems_));
+  if (request.refuses_unused) refuse_unused(compiler.getDiagnostics());
 
   std::vector<const char*> words;
   const std::vector<std::string> all = arguments(request);

@@ -21,7 +21,7 @@ bool is_code(const std::string& path) {
 }  // namespace
 
 void check_parses(const EmittedProgram& program) {
-  std::vector<SourceFile> headers = program.runtime_headers;
+  std::vector<SourceFile> headers;
   for (const SourceFile& file : program.files) {
     if (is_code(file.path)) headers.push_back(file);
   }
@@ -30,7 +30,8 @@ void check_parses(const EmittedProgram& program) {
   const auto check = [&](const SourceFile& file) {
     ParseRequest request{file, is_cuda(file.path) ? Dialect::cuda : Dialect::cpp, program.capability,
                          headers};
-    request.host_library = true;
+    request.host_library = request.refuses_unused = true;
+    request.system_headers = program.runtime_headers;
     ParseResult result = parse(request);
     parsed.insert(result.files.begin(), result.files.end());
     for (Problem& problem : result.problems) {
@@ -45,7 +46,9 @@ void check_parses(const EmittedProgram& program) {
     if (is_code(file.path) && !parsed.contains(file.path)) check(file);
   }
   if (problems.empty()) return;
-  std::string message = "hydrac would write code that does not parse, which is an error of hydrac:";
+  std::string message =
+      "hydrac would write code that does not parse or has a part that nothing uses, which is an error of "
+      "hydrac:";
   for (const Problem& problem : problems) message += "\n  " + text_of(problem);
   throw std::logic_error(message);
 }

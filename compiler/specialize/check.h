@@ -1,4 +1,5 @@
-// Emitted files are parsed before they are written: hydrac never writes code that does not parse.
+// Emitted files are parsed before they are written: hydrac never writes code that does not parse, nor a
+// parameter, variable or function that nothing uses.
 #pragma once
 #include <vector>
 

@@ -14,7 +14,7 @@ struct SourceFile {
 };
 
 enum class Dialect {
-  cpp,   // C++20 for `processor`, with GNU's extensions; OpenMP's pragmas are passed over
+  cpp,   // C++20 for `processor`, with GNU's extensions
   cuda,  // the same for device and host: kernels, PTX, launches <<<>>>
 };
 
@@ -32,6 +32,11 @@ struct ParseRequest {
   // Also what host code of emitted programs and the runtime's public headers use of the standard library, the
   // CUDA runtime and NVTX: headers/host.
   bool host_library = false;
+  // What #include finds of others: `refuses_unused` does not look at it.
+  std::vector<SourceFile> system_headers = {};
+  // Parameters, variables, functions, private members and types of a function that nothing uses are problems.
+  // Without it OpenMP's pragmas are passed over.
+  bool refuses_unused = false;
 };
 
 // What Clang finds wrong; line and column count from 1 and are 0 where a problem has no place.

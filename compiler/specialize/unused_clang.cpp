@@ -156,6 +156,8 @@ class UnusedFinder : public Visitor {
     if (isa<TypedefNameDecl>(decl)) return true;
     const auto* variable = dyn_cast<VarDecl>(decl);
     if (!variable || !variable->isLocalVarDecl() || variable->hasGlobalStorage()) return false;
+    const Type* element = variable->getType()->getBaseElementTypeUnsafe();
+    if (!variable->hasInit()) return element->isScalarType();
     return variable->isConstexpr() || (variable->getType().isConstQualified() &&
                                        variable->getType()->isScalarType() && is_pure(variable->getInit()));
   }

@@ -30,6 +30,17 @@ class ParameterFinder : public Visitor {
     const FunctionDecl* callee = call->getDirectCallee();
     if (const auto place = callee ? written_place(callee) : std::nullopt) calls_[*place].push_back(call);
   }
+  // Whoever calls a lambda may ask for its parameters: one that is not read only loses its name.
+  void on(LambdaExpr* lambda) {
+    const CXXMethodDecl* body = lambda->getCallOperator();
+    for (unsigned i = 0; i < body->getNumParams(); ++i) {
+      const ParmVarDecl* parameter = body->getParamDecl(i);
+      const auto place = places_.of(parameter->getLocation());
+      if (!place || parameter->getName().empty() || is_named(body, i)) continue;
+      const std::size_t end = place->offset + parameter->getName().size();
+      unused_[text_.find_last_not_of(' ', place->offset - 1) + 1] = {end, "", 0};
+    }
+  }
   void on(DeclRefExpr* expression) { count(expression->getDecl()); }
   void on(MemberExpr* expression) { count(expression->getMemberDecl()); }
   // Calls in templates that will be known when these are instantiated.
@@ -45,7 +56,7 @@ class ParameterFinder : public Visitor {
   void see(Decl* declaration) override { look<FunctionDecl>(*this, declaration); }
   void see(Stmt* statement) override {
     look<CallExpr, DeclRefExpr, MemberExpr, OverloadExpr, CXXDependentScopeMemberExpr,
-         DependentScopeDeclRefExpr>(*this, statement);
+         DependentScopeDeclRefExpr, LambdaExpr>(*this, statement);
   }
 
   std::optional<Place> written_place(const FunctionDecl* function) const {
@@ -59,7 +70,7 @@ class ParameterFinder : public Visitor {
   // Whether all that a change of its parameters asks for is to change its calls.
   bool may_change(const FunctionDecl* function) const {
     if (!function->doesThisDeclarationHaveABody() || function->isVariadic() || function->isExternC() ||
-        function->isOverloadedOperator() || roots_.contains(function->getNameAsString()) ||
+        function->isOverloadedOperator() ||
         isa<CXXConstructorDecl, CXXDestructorDecl, CXXConversionDecl>(function))
       return false;
     const auto* method = dyn_cast<CXXMethodDecl>(function);
@@ -72,6 +83,8 @@ class ParameterFinder : public Visitor {
 
   void consider(const Place& place, const FunctionDecl* function) {
     const std::vector<const CallExpr*>& calls = calls_[place];
+    // A template may have the name of a kernel, which is called from elsewhere.
+    if (calls.empty() && roots_.contains(function->getNameAsString())) return;
     if (static_cast<std::size_t>(uses_[place]) != calls.size() ||
         unresolved_.contains(function->getNameAsString()))
       return;

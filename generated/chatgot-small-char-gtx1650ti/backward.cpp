@@ -25,8 +25,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.wait(run.after_d_mlp_down_weight);
   layernorm_layernorm_backward_add_dropout(
       act.residual[l + 1], weights.attn_norm_weight[l + 1], act.normed_mean_again, act.normed_rstd_again,
-      act.d_normed, act.d_residual, act.d_residual_sum, grads.attn_norm_weight[l + 1],
-      grads.attn_norm_bias[l + 1], state.rng_step, state.rng_seed, act.d_mlp_out, grads.mlp_down_bias[l],
+      act.d_normed, act.d_residual, act.d_residual_sum, state.rng_step, state.rng_seed, act.d_mlp_out,
       act.layernorm_layernorm_backward_add_dropout_workspace, l, main.stream());
   main.mark(run.after_normed_mean_again);
 
@@ -63,7 +62,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.gemm_nt(act.mlp_up_again_matmul, act.mlp_normed_again, copies.mlp_up_weight[l], B * T, F, C);
 
   gelu_gelu_backward(act.mlp_up_again_matmul, copies.mlp_up_bias[l], act.mlp_act_again, act.d_mlp_act[l],
-                     act.d_mlp_up[l], grads.mlp_up_bias[l], act.gelu_gelu_backward_workspace, main.stream());
+                     act.d_mlp_up[l], act.gelu_gelu_backward_workspace, main.stream());
   main.mark(run.after_mlp_act_again);
 
   beside.wait(run.after_mlp_act_again);
@@ -85,8 +84,7 @@ void block_backward(const Memory& m, Run& run, int l) {
 
   layernorm_backward_add_dropout(act.d_mlp_normed, act.residual_mid_again, weights.mlp_norm_weight[l],
                                  act.mlp_normed_mean_again, act.mlp_normed_rstd_again, act.d_residual_sum,
-                                 act.d_residual, grads.mlp_norm_weight[l], grads.mlp_norm_bias[l],
-                                 state.rng_step, state.rng_seed, act.d_attn_out, grads.attn_out_bias[l],
+                                 act.d_residual, state.rng_step, state.rng_seed, act.d_attn_out,
                                  act.layernorm_backward_add_dropout_workspace, l, main.stream());
   main.mark(run.after_d_residual);
 
@@ -122,7 +120,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   beside.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed_again[l], 3 * H * D, C, B * T,
                  {.accumulate = true});
 
-  bias_gradient(act.d_attn_qkv, grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
+  bias_gradient(act.d_attn_qkv, act.bias_gradient_workspace, beside.stream());
   beside.mark(run.after_d_attn_qkv_bias);
 
   bias_gradient_sums(grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
@@ -140,10 +138,10 @@ void input_backward(const Memory& m, Run& run) {
   const nvtx3::scoped_range range{nvtx3::message{"input_backward"}};
 
   main.wait(run.after_d_mlp_down_weight);
-  layernorm_backward_add_dropout_input(
-      act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean[0], act.normed_rstd[0],
-      act.d_residual, grads.attn_norm_weight[0], grads.attn_norm_bias[0], state.rng_step, state.rng_seed,
-      act.d_embedding_positioned, act.layernorm_backward_add_dropout_workspace_2, 0, main.stream());
+  layernorm_backward_add_dropout_input(act.d_normed, act.residual[0], weights.attn_norm_weight[0],
+                                       act.normed_mean[0], act.normed_rstd[0], act.d_residual, state.rng_step,
+                                       state.rng_seed, act.d_embedding_positioned,
+                                       act.layernorm_backward_add_dropout_workspace_2, 0, main.stream());
   main.mark(run.after_d_attn_norm_weight);
 
   beside.wait(run.after_d_attn_norm_weight);

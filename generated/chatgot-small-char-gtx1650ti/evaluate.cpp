@@ -72,8 +72,7 @@ void head(const Memory& m, Run& run) {
   // logits = normed · token_embeddingᵀ    [B,T,C] x [V,C]ᵀ -> [B,T,V]
   main.gemm_nt(eval.logits, eval.normed, copies.token_embedding, B * T, V, C);
 
-  cross_entropy_loss(eval.logits, in.targets, in.inv_count, state.eval_loss,
-                     eval.cross_entropy_loss_workspace, main.stream());
+  cross_entropy_loss(eval.logits, in.targets, in.inv_count, eval.cross_entropy_loss_workspace, main.stream());
 
   cross_entropy_loss_sums(state.eval_loss, eval.cross_entropy_loss_workspace, main.stream());
 }

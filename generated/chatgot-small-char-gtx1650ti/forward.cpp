@@ -80,8 +80,8 @@ void head(const Memory& m, Run& run) {
   // logits = normed · token_embeddingᵀ    [B,T,C] x [V,C]ᵀ -> [B,T,V]
   main.gemm_nt(act.logits, act.normed[L], copies.token_embedding, B * T, V, C);
 
-  cross_entropy_loss_and_gradient(act.logits, in.targets, in.inv_count, state.loss, moments.loss_scale,
-                                  act.d_logits, act.cross_entropy_loss_and_gradient_workspace, main.stream());
+  cross_entropy_loss_and_gradient(act.logits, in.targets, in.inv_count, moments.loss_scale, act.d_logits,
+                                  act.cross_entropy_loss_and_gradient_workspace, main.stream());
   main.mark(run.after_loss);
 
   beside.wait(run.after_loss);

@@ -25,8 +25,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.wait(run.after_d_attn_qkv_bias);
   layernorm_backward_add(act.d_normed, act.residual[l + 1], weights.attn_norm_weight[l + 1],
                          act.normed_mean[l + 1], act.normed_rstd[l + 1], act.d_residual, act.d_residual_sum,
-                         grads.attn_norm_weight[l + 1], grads.attn_norm_bias[l + 1], act.d_residual_sum_bf16,
-                         grads.mlp_down_bias[l], act.layernorm_backward_add_workspace, main.stream());
+                         act.d_residual_sum_bf16, act.layernorm_backward_add_workspace, main.stream());
   main.mark(run.after_d_residual_sum);
 
   beside.wait(run.after_d_residual_sum);
@@ -64,8 +63,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   main.wait(run.after_d_mlp_up_weight);
   layernorm_backward_add(act.d_mlp_normed, act.residual_mid[l], weights.mlp_norm_weight[l],
                          act.mlp_normed_mean[l], act.mlp_normed_rstd[l], act.d_residual_sum, act.d_residual,
-                         grads.mlp_norm_weight[l], grads.mlp_norm_bias[l], act.d_residual_bf16,
-                         grads.attn_out_bias[l], act.layernorm_backward_add_workspace_2, main.stream());
+                         act.d_residual_bf16, act.layernorm_backward_add_workspace_2, main.stream());
   main.mark(run.after_d_residual);
 
   beside.wait(run.after_d_residual);
@@ -96,7 +94,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   beside.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed[l], 3 * H * D, C, B * T,
                  {.accumulate = true});
 
-  bias_gradient(act.d_attn_qkv, grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
+  bias_gradient(act.d_attn_qkv, act.bias_gradient_workspace, beside.stream());
   beside.mark(run.after_d_attn_qkv_bias);
 
   bias_gradient_sums(grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
@@ -115,7 +113,6 @@ void input_backward(const Memory& m, Run& run) {
 
   layernorm_backward_add_input(act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean[0],
                                act.normed_rstd[0], act.d_residual, act.d_residual_sum_2,
-                               grads.attn_norm_weight[0], grads.attn_norm_bias[0],
                                act.layernorm_backward_add_workspace_3, main.stream());
   main.mark(run.after_d_residual_sum_3);
 

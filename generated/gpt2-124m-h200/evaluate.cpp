@@ -82,8 +82,8 @@ void head(const Memory& m, Run& run, int part) {
   // logits = normed_part · token_embeddingᵀ    [R,C] x [V,C]ᵀ -> [R,V]
   main.gemm_nt(eval.logits, eval.normed_part[part], copies.token_embedding, R, V, C);
 
-  cross_entropy_loss(eval.logits, in.targets_part_2[part], in.inv_count, state.eval_loss,
-                     eval.cross_entropy_loss_workspace, main.stream());
+  cross_entropy_loss(eval.logits, in.targets_part_2[part], in.inv_count, eval.cross_entropy_loss_workspace,
+                     main.stream());
 
   cross_entropy_loss_and_gradient_sums(state.eval_loss, eval.cross_entropy_loss_workspace, main.stream());
 }

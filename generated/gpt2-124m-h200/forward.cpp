@@ -77,7 +77,7 @@ void head(const Memory& m, Run& run, int part) {
   main.wait(run.after_d_token_embedding);
   main.gemm_nt(act.logits, act.normed_part[part], copies.token_embedding, R, V, C);
 
-  cross_entropy_loss_and_gradient(act.logits, in.targets_part[part], in.inv_count, state.loss, act.d_logits,
+  cross_entropy_loss_and_gradient(act.logits, in.targets_part[part], in.inv_count, act.d_logits,
                                   act.cross_entropy_loss_and_gradient_workspace, main.stream());
   main.mark(run.after_loss);
 

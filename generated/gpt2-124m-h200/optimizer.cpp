@@ -20,7 +20,7 @@ void update_parameters(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"update_parameters"}};
 
-  grad_square(grads.all, state.grad_square, scratch.grad_square_workspace, main.stream());
+  grad_square(grads.all, scratch.grad_square_workspace, main.stream());
 
   grad_square_sums(state.grad_square, scratch.grad_square_workspace, main.stream());
 

@@ -324,7 +324,7 @@ TEST(Emit, AChangeOfPrecisionOrAttentionTouchesWhatComputesWithIt) {
   EXPECT_NE(precision.find("changed  kernels/block.cu\n"), std::string::npos) << precision;
 }
 
-// Each has a file for its epilogue, and what the template's code says the same for all is in one header.
+// Each has a file for its epilogue, over the template in the runtime.
 TEST(Emit, MatmulsWithEpiloguesReadLikeTheRest) {
   const Workplace place;
   const Outcome outcome =
@@ -332,7 +332,7 @@ TEST(Emit, MatmulsWithEpiloguesReadLikeTheRest) {
                  "optimizations.precision=bf16", "optimizations.fused_matmuls=all"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string kernel = slurp(place / "program/kernels/matmul_swiglu.cu");
-  EXPECT_NE(kernel.find("#include \"kernels/matmul.cuh\"\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("#include \"cuda/matmul/matmul.cuh\"\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("// gate_up = left right^T\n// y = act(gate) * up\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("struct matmul_swiglu_epilogue {\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("tensor_map(left, {B * T, C, "), std::string::npos) << kernel;
@@ -353,7 +353,7 @@ TEST(Emit, MatmulsOfOneTileReadLikeTheRest) {
                  "optimizations.precision=bf16", "train.sequence_len=64", "train.micro_batch_size=32"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string kernel = slurp(place / "program/kernels/plain_matmul.cu");
-  EXPECT_NE(kernel.find("#include \"kernels/matmul.cuh\"\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("#include \"cuda/matmul/matmul.cuh\"\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("// matmul = left right^T\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("    store(matmul + first, matmul_in);\n  }\n};\n"), std::string::npos) << kernel;
   EXPECT_EQ(kernel.find("for (int j"), std::string::npos) << kernel;
@@ -371,7 +371,7 @@ TEST(Emit, MatmulsWithNormsReadLikeTheRest) {
                  "optimizations.precision=bf16", "optimizations.fused_matmuls=all"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string kernel = slurp(place / "program/kernels/matmul_add_rmsnorm.cu");
-  EXPECT_NE(kernel.find("#include \"kernels/matmul.cuh\"\n"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("#include \"cuda/matmul/matmul.cuh\"\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("  template <int pass>\n  __device__ void apply(std::int64_t r, int c, "),
             std::string::npos)
       << kernel;

@@ -397,7 +397,7 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
                                          });
     return moved;
   };
-  const auto add_values = [&](int stage, bool add) {
+  const auto add_values = [&](int stage, bool) {
     MmaMatmul::accumulate<kColumns>(sums, place, weights, values + stage * column_bytes, 0);
   };
 

@@ -527,7 +527,7 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
     const bool moved = softmax.step(scores, scale2, rescale);
     return moved;
   };
-  const auto add_values = [&](int stage, bool add) {
+  const auto add_values = [&](int stage, bool) {
     MmaMatmul::accumulate(sums, place, weights, values + stage * column_bytes, 0);
   };
 

@@ -411,7 +411,7 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
   const int first_column = block.part == 0 ? 0 : kPaddedDim - part_dim;
   Fragment<kRowTiles, part_dim> key_sums, value_sums;
   int head = block.kv_head * group, query = first_query;
-  const auto compute = [&](int index, int stage) {
+  const auto compute = [&](int, int stage) {
     Fragment<kRowTiles, kAttentionTileColumns> scores, gradients;
     MmaMatmul::scores<kAttentionTileColumns>(scores, place, keys, queries + stage * column_bytes);
     MmaMatmul::scores<kAttentionTileColumns>(gradients, place, values, d_outs + stage * column_bytes);

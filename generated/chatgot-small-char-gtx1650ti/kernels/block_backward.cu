@@ -30,12 +30,9 @@ static __global__ void __launch_bounds__(576, 1)
                                                     const f16* __restrict__ d_normed,       // [B,T,C]
                                                     const float* __restrict__ d_residual,   // [B,T,C]
                                                     float* __restrict__ d_sum,              // [B,T,C]
-                                                    float* __restrict__ d_norm_weight,      // [C]
-                                                    float* __restrict__ d_norm_bias,        // [C]
                                                     const std::uint32_t* __restrict__ rng_step,
                                                     const std::uint32_t* __restrict__ rng_seed,
                                                     f16* __restrict__ d_x_2,        // [B,T,C]
-                                                    float* __restrict__ d_bias,     // [C]
                                                     float* __restrict__ workspace,  // [16,kSums]
                                                     int layer) {
   constexpr int kLanes = 96;             // threads of a row
@@ -143,13 +140,12 @@ static __global__ void __launch_bounds__(576, 1)
 
 void layernorm_layernorm_backward_add_dropout(const float* x, const float* norm_weight, float* mean,
                                               float* rstd, const f16* d_normed, const float* d_residual,
-                                              float* d_sum, float* d_norm_weight, float* d_norm_bias,
-                                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
-                                              f16* d_x_2, float* d_bias, float* workspace, int layer,
-                                              cudaStream_t stream) {
+                                              float* d_sum, const std::uint32_t* rng_step,
+                                              const std::uint32_t* rng_seed, f16* d_x_2, float* workspace,
+                                              int layer, cudaStream_t stream) {
   launch_kernel("layernorm_layernorm_backward_add_dropout", layernorm_layernorm_backward_add_dropout_kernel,
-                {16, 576}, stream, x, norm_weight, mean, rstd, d_normed, d_residual, d_sum, d_norm_weight,
-                d_norm_bias, rng_step, rng_seed, d_x_2, d_bias, workspace, layer);
+                {16, 576}, stream, x, norm_weight, mean, rstd, d_normed, d_residual, d_sum, rng_step,
+                rng_seed, d_x_2, workspace, layer);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
@@ -266,7 +262,6 @@ static __global__ void __launch_bounds__(256, 5)
                               f16* y,                           // [B,T,F]
                               const f16* d_y,                   // [B,T,F]
                               f16* d_x,                         // [B,T,F]
-                              float* __restrict__ d_bias,       // [F]
                               float* __restrict__ workspace) {  // [6,kSums]
   constexpr int kLanes = 32;                                    // threads of a row
   constexpr int kRows = 8;                                      // rows of a block, side by side
@@ -310,10 +305,10 @@ static __global__ void __launch_bounds__(256, 5)
   }
 }
 
-void gelu_gelu_backward(const f16* matmul, const f16* bias, f16* y, const f16* d_y, f16* d_x, float* d_bias,
+void gelu_gelu_backward(const f16* matmul, const f16* bias, f16* y, const f16* d_y, f16* d_x,
                         float* workspace, cudaStream_t stream) {
   launch_kernel("gelu_gelu_backward", gelu_gelu_backward_kernel, {72, 256}, stream, matmul, bias, y, d_y, d_x,
-                d_bias, workspace);
+                workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
@@ -352,12 +347,9 @@ static __global__ void __launch_bounds__(576, 1)
                                           const float* __restrict__ rstd,         // [B,T]
                                           const float* __restrict__ d_residual,   // [B,T,C]
                                           float* __restrict__ d_sum,              // [B,T,C]
-                                          float* __restrict__ d_norm_weight,      // [C]
-                                          float* __restrict__ d_norm_bias,        // [C]
                                           const std::uint32_t* __restrict__ rng_step,
                                           const std::uint32_t* __restrict__ rng_seed,
                                           f16* d_x_2,                     // [B,T,C]
-                                          float* __restrict__ d_bias,     // [C]
                                           float* __restrict__ workspace,  // [16,kSums]
                                           int layer) {
   constexpr int kLanes = 96;             // threads of a row
@@ -437,12 +429,12 @@ static __global__ void __launch_bounds__(576, 1)
 
 void layernorm_backward_add_dropout(const f16* d_normed, const float* x, const float* norm_weight,
                                     const float* mean, const float* rstd, const float* d_residual,
-                                    float* d_sum, float* d_norm_weight, float* d_norm_bias,
-                                    const std::uint32_t* rng_step, const std::uint32_t* rng_seed, f16* d_x_2,
-                                    float* d_bias, float* workspace, int layer, cudaStream_t stream) {
+                                    float* d_sum, const std::uint32_t* rng_step,
+                                    const std::uint32_t* rng_seed, f16* d_x_2, float* workspace, int layer,
+                                    cudaStream_t stream) {
   launch_kernel("layernorm_backward_add_dropout", layernorm_backward_add_dropout_kernel, {16, 576}, stream,
-                d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight, d_norm_bias, rng_step,
-                rng_seed, d_x_2, d_bias, workspace, layer);
+                d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, rng_step, rng_seed, d_x_2, workspace,
+                layer);
 }
 
 // d_bias = sum over rows of d_y
@@ -450,7 +442,6 @@ void layernorm_backward_add_dropout(const f16* d_normed, const float* x, const f
 // Spec: model.num_attention_heads.
 static __global__ void __launch_bounds__(256, 5)
     bias_gradient_kernel(const f16* __restrict__ d_y,      // [B,T,3HD]
-                         float* __restrict__ d_bias,       // [3HD]
                          float* __restrict__ workspace) {  // [8,kSums]
   constexpr int kLanes = 32;                               // threads of a row
   constexpr int kRows = 8;                                 // rows of a block, side by side
@@ -481,8 +472,8 @@ static __global__ void __launch_bounds__(256, 5)
   }
 }
 
-void bias_gradient(const f16* d_y, float* d_bias, float* workspace, cudaStream_t stream) {
-  launch_kernel("bias_gradient", bias_gradient_kernel, {72, 256}, stream, d_y, d_bias, workspace);
+void bias_gradient(const f16* d_y, float* workspace, cudaStream_t stream) {
+  launch_kernel("bias_gradient", bias_gradient_kernel, {72, 256}, stream, d_y, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.

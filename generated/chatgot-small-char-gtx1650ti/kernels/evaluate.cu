@@ -182,7 +182,7 @@ void add_layernorm(const f16* matmul, const f16* bias, const float* residual, fl
 static __global__ void __launch_bounds__(512, 2)
     cross_entropy_loss_kernel(const f16* __restrict__ logits,            // [B,T,V]
                               const std::int32_t* __restrict__ targets,  // [B,T]
-                              const float* __restrict__ inv_count, float* __restrict__ loss,
+                              const float* __restrict__ inv_count,
                               float* __restrict__ workspace) {  // [32,1]
   constexpr int kLanes = 16;                                    // threads of a row
   constexpr int kRows = 32;                                     // rows of a block, side by side
@@ -223,10 +223,10 @@ static __global__ void __launch_bounds__(512, 2)
   }
 }
 
-void cross_entropy_loss(const f16* logits, const std::int32_t* targets, const float* inv_count, float* loss,
+void cross_entropy_loss(const f16* logits, const std::int32_t* targets, const float* inv_count,
                         float* workspace, cudaStream_t stream) {
   launch_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {32, 512}, stream, logits, targets,
-                inv_count, loss, workspace);
+                inv_count, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.

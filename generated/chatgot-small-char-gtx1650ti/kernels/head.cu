@@ -22,7 +22,7 @@ using hydrac::runtime::cuda::launch_kernel;
 static __global__ void __launch_bounds__(512, 2)
     cross_entropy_loss_and_gradient_kernel(const f16* logits,                         // [B,T,V]
                                            const std::int32_t* __restrict__ targets,  // [B,T]
-                                           const float* __restrict__ inv_count, float* __restrict__ loss,
+                                           const float* __restrict__ inv_count,
                                            const float* __restrict__ gradient_scale,
                                            f16* d_logits,                    // [B,T,V]
                                            float* __restrict__ workspace) {  // [32,1]
@@ -82,10 +82,10 @@ static __global__ void __launch_bounds__(512, 2)
 }
 
 void cross_entropy_loss_and_gradient(const f16* logits, const std::int32_t* targets, const float* inv_count,
-                                     float* loss, const float* gradient_scale, f16* d_logits,
-                                     float* workspace, cudaStream_t stream) {
+                                     const float* gradient_scale, f16* d_logits, float* workspace,
+                                     cudaStream_t stream) {
   launch_kernel("cross_entropy_loss_and_gradient", cross_entropy_loss_and_gradient_kernel, {32, 512}, stream,
-                logits, targets, inv_count, loss, gradient_scale, d_logits, workspace);
+                logits, targets, inv_count, gradient_scale, d_logits, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.

@@ -27,8 +27,6 @@ static __global__ void __launch_bounds__(576, 1)
                                                 const float* __restrict__ mean,         // [B,T]
                                                 const float* __restrict__ rstd,         // [B,T]
                                                 const float* __restrict__ d_residual,   // [B,T,C]
-                                                float* __restrict__ d_norm_weight,      // [C]
-                                                float* __restrict__ d_norm_bias,        // [C]
                                                 const std::uint32_t* __restrict__ rng_step,
                                                 const std::uint32_t* __restrict__ rng_seed,
                                                 f16* __restrict__ d_x_2,        // [B,T,C]
@@ -103,12 +101,11 @@ static __global__ void __launch_bounds__(576, 1)
 
 void layernorm_backward_add_dropout_input(const f16* d_normed, const float* x, const float* norm_weight,
                                           const float* mean, const float* rstd, const float* d_residual,
-                                          float* d_norm_weight, float* d_norm_bias,
                                           const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                           f16* d_x_2, float* workspace, int layer, cudaStream_t stream) {
   launch_kernel("layernorm_backward_add_dropout_input", layernorm_backward_add_dropout_input_kernel,
-                {16, 576}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_norm_weight,
-                d_norm_bias, rng_step, rng_seed, d_x_2, workspace, layer);
+                {16, 576}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, rng_step, rng_seed,
+                d_x_2, workspace, layer);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.

@@ -97,11 +97,8 @@ void layernorm_layernorm_backward_add_dropout(const float* x,            // [B,T
                                               const f16* d_normed,       // [B,T,C]
                                               const float* d_residual,   // [B,T,C]
                                               float* d_sum,              // [B,T,C]
-                                              float* d_norm_weight,      // [C]
-                                              float* d_norm_bias,        // [C]
                                               const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                               f16* d_x_2,        // [B,T,C]
-                                              float* d_bias,     // [C]
                                               float* workspace,  // [16,kSums]
                                               int layer, cudaStream_t stream);
 
@@ -124,7 +121,6 @@ void gelu_gelu_backward(const f16* matmul,  // [B,T,F]
                         f16* y,             // [B,T,F]
                         const f16* d_y,     // [B,T,F]
                         f16* d_x,           // [B,T,F]
-                        float* d_bias,      // [F]
                         float* workspace,   // [6,kSums]
                         cudaStream_t stream);
 
@@ -139,16 +135,12 @@ void layernorm_backward_add_dropout(const f16* d_normed,       // [B,T,C]
                                     const float* rstd,         // [B,T]
                                     const float* d_residual,   // [B,T,C]
                                     float* d_sum,              // [B,T,C]
-                                    float* d_norm_weight,      // [C]
-                                    float* d_norm_bias,        // [C]
                                     const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                     f16* d_x_2,        // [B,T,C]
-                                    float* d_bias,     // [C]
                                     float* workspace,  // [16,kSums]
                                     int layer, cudaStream_t stream);
 
 void bias_gradient(const f16* d_y,    // [B,T,3HD]
-                   float* d_bias,     // [3HD]
                    float* workspace,  // [8,kSums]
                    cudaStream_t stream);
 
@@ -156,18 +148,16 @@ void bias_gradient_sums(float* d_bias,           // [3HD]
                         const float* workspace,  // [8,kSums]
                         cudaStream_t stream);
 
-// ---- embedding_gradient_borders.cu
-
-void embedding_gradient_borders(float* d_table,  // [V,C]
-                                float* workspace, cudaStream_t stream);
-
-// ---- embedding_gradient_runs.cu
+// ---- embedding_backward.cu
 
 void embedding_gradient_runs(const std::int32_t* ids,    // [B,T]
                              const std::int32_t* order,  // [BT]
                              const f16* d_y,             // [B,T,C]
                              float* d_table,             // [V,C]
                              float* workspace, cudaStream_t stream);
+
+void embedding_gradient_borders(float* d_table,  // [V,C]
+                                float* workspace, cudaStream_t stream);
 
 // ---- evaluate.cu
 
@@ -195,7 +185,7 @@ void add_layernorm(const f16* matmul,         // [B,T,C]
 
 void cross_entropy_loss(const f16* logits,            // [B,T,V]
                         const std::int32_t* targets,  // [B,T]
-                        const float* inv_count, float* loss,
+                        const float* inv_count,
                         float* workspace,  // [32,1]
                         cudaStream_t stream);
 
@@ -214,7 +204,7 @@ void select_token(const f16* x,  // [1,T,C]
 
 void cross_entropy_loss_and_gradient(const f16* logits,            // [B,T,V]
                                      const std::int32_t* targets,  // [B,T]
-                                     const float* inv_count, float* loss, const float* gradient_scale,
+                                     const float* inv_count, const float* gradient_scale,
                                      f16* d_logits,     // [B,T,V]
                                      float* workspace,  // [32,1]
                                      cudaStream_t stream);
@@ -245,8 +235,6 @@ void layernorm_backward_add_dropout_input(const f16* d_normed,       // [B,T,C]
                                           const float* mean,         // [B,T]
                                           const float* rstd,         // [B,T]
                                           const float* d_residual,   // [B,T,C]
-                                          float* d_norm_weight,      // [C]
-                                          float* d_norm_bias,        // [C]
                                           const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                           f16* d_x_2,        // [B,T,C]
                                           float* workspace,  // [16,kSums]
@@ -266,7 +254,7 @@ void advance_randomness(std::uint32_t* rng_step, cudaStream_t stream);
 // ---- update.cu
 
 void grad_square(const float* gradients,  // [Rows,Width]
-                 const float* loss_scale, float* grad_square,
+                 const float* loss_scale,
                  float* workspace,  // [16,1]
                  cudaStream_t stream);
 

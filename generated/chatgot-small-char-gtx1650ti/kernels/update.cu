@@ -17,7 +17,7 @@ using hydrac::runtime::cuda::launch_kernel;
 // Spec: train.max_grad_norm.
 static __global__ void __launch_bounds__(768, 1)
     grad_square_kernel(const float* __restrict__ gradients,  // [Rows,Width]
-                       const float* __restrict__ loss_scale, float* __restrict__ grad_square,
+                       const float* __restrict__ loss_scale,
                        float* __restrict__ workspace) {  // [16,1]
   constexpr int kLanes = 128;                            // threads of a row
   constexpr int kRows = 6;                               // rows of a block, side by side
@@ -50,10 +50,8 @@ static __global__ void __launch_bounds__(768, 1)
   }
 }
 
-void grad_square(const float* gradients, const float* loss_scale, float* grad_square, float* workspace,
-                 cudaStream_t stream) {
-  launch_kernel("grad_square", grad_square_kernel, {16, 768}, stream, gradients, loss_scale, grad_square,
-                workspace);
+void grad_square(const float* gradients, const float* loss_scale, float* workspace, cudaStream_t stream) {
+  launch_kernel("grad_square", grad_square_kernel, {16, 768}, stream, gradients, loss_scale, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.

@@ -48,14 +48,6 @@ struct AttentionShape : SequenceShape {
   int batch;  // sequences
 };
 
-// Dropout on the probabilities, after the softmax: element (b,h,i,j) is kept where
-// random_16_bits(key, score_index(b*H + h, T, i, j)) >= threshold, and then multiplied by keep_scale.
-struct AttentionDropout {
-  std::uint32_t key;
-  std::uint32_t threshold;  // p * 2^16
-  float keep_scale;         // 1 / (1 - p)
-};
-
 // The workspace of the backward pass is one of these for each query, [B,H,T].
 struct alignas(8) QueryTerms {
   float lse2;   // log2 of the softmax's denominator

@@ -535,8 +535,8 @@ struct TileInWork {
 class GradientWarpgroup {
  public:
   __device__ __forceinline__ GradientWarpgroup(const AttentionShape& shape, const GradientShared& shared,
-                                               const GradientOutputs& to, const AttentionDropout& dropout)
-      : shape_(shape), shared_(shared), to_(to), dropout_(dropout), own_(place_.warp / 4), in_group_(place_) {
+                                               const GradientOutputs& to)
+      : shape_(shape), shared_(shared), to_(to), own_(place_.warp / 4), in_group_(place_) {
     in_group_.warp = place_.warp % 4;
     WgmmaMatmul::round(weights_, Fragment<kAttentionTileColumns>{});
     WgmmaMatmul::round(d_weights_, Fragment<kAttentionTileColumns>{});
@@ -705,7 +705,6 @@ class GradientWarpgroup {
   const AttentionShape& shape_;
   const GradientShared& shared_;
   const GradientOutputs& to_;
-  const AttentionDropout& dropout_;
   Place place_;     // in the block's tile
   int own_;         // which of the two
   Place in_group_;  // in the warpgroup's
@@ -720,8 +719,7 @@ class GradientWarpgroup {
 __device__ __forceinline__ void attention_gradients(const AttentionShape& shape, Heads<const bf16> q,
                                                     Heads<const bf16> k, Heads<const bf16> v,
                                                     Heads<const bf16> d_out, Heads<bf16> d_q, Heads<bf16> d_k,
-                                                    Heads<bf16> d_v, void* memory,
-                                                    const AttentionDropout& dropout) {
+                                                    Heads<bf16> d_v, void* memory) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   const GradientShared shared{ptx::shared_address(shared_memory)};
   const GradientWorkspace workspace(shape, memory);
@@ -740,7 +738,7 @@ __device__ __forceinline__ void attention_gradients(const AttentionShape& shape,
   } else {
     ptx::grow_registers<232>();
     const GradientOutputs to{d_q, d_k, d_v, workspace.sums};
-    GradientWarpgroup(shape, shared, to, dropout).run();
+    GradientWarpgroup(shape, shared, to).run();
   }
 }
 
@@ -763,11 +761,10 @@ static __global__ void __launch_bounds__(384, 1) attention_gradients_kernel(cons
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
-  constexpr attention_code::AttentionDropout dropout{0, 0, 1.0f};
   attention_code::attention_gradients(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
       {v, T * 3 * H * D, 3 * H * D, D}, {d_out, T * H * D, H * D, D}, {d_q, T * 3 * H * D, 3 * H * D, D},
-      {d_k, T * 3 * H * D, 3 * H * D, D}, {d_v, T * 3 * H * D, 3 * H * D, D}, workspace, dropout);
+      {d_k, T * 3 * H * D, 3 * H * D, D}, {d_v, T * 3 * H * D, 3 * H * D, D}, workspace);
 }
 
 void attention_gradients(const bf16* q, const bf16* k, const bf16* v, const bf16* d_out, bf16* d_q, bf16* d_k,

@@ -22,18 +22,15 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
 // Spec: model.norm.
 static __global__ void __launch_bounds__(768, 1)
-    layernorm_backward_add_kernel(const bf16* d_normed,               // [B,T,C]
-                                  const float* x,                     // [B,T,C]
-                                  const float* norm_weight,           // [C]
-                                  const float* mean,                  // [B,T]
-                                  const float* rstd,                  // [B,T]
-                                  const float* d_residual,            // [B,T,C]
-                                  float* __restrict__ d_sum,          // [B,T,C]
-                                  float* __restrict__ d_norm_weight,  // [C]
-                                  float* __restrict__ d_norm_bias,    // [C]
-                                  bf16* __restrict__ copy,            // [B,T,C]
-                                  float* __restrict__ d_bias,         // [C]
-                                  float* __restrict__ workspace) {    // [132,kSums]
+    layernorm_backward_add_kernel(const bf16* d_normed,             // [B,T,C]
+                                  const float* x,                   // [B,T,C]
+                                  const float* norm_weight,         // [C]
+                                  const float* mean,                // [B,T]
+                                  const float* rstd,                // [B,T]
+                                  const float* d_residual,          // [B,T,C]
+                                  float* __restrict__ d_sum,        // [B,T,C]
+                                  bf16* __restrict__ copy,          // [B,T,C]
+                                  float* __restrict__ workspace) {  // [132,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr int kLanes = 96;                         // threads of a row
@@ -124,12 +121,10 @@ static __global__ void __launch_bounds__(768, 1)
 }
 
 void layernorm_backward_add(const bf16* d_normed, const float* x, const float* norm_weight, const float* mean,
-                            const float* rstd, const float* d_residual, float* d_sum, float* d_norm_weight,
-                            float* d_norm_bias, bf16* copy, float* d_bias, float* workspace,
-                            cudaStream_t stream) {
+                            const float* rstd, const float* d_residual, float* d_sum, bf16* copy,
+                            float* workspace, cudaStream_t stream) {
   launch_behind_kernel("layernorm_backward_add", layernorm_backward_add_kernel, {132, 768, 61440}, stream,
-                       d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight, d_norm_bias,
-                       copy, d_bias, workspace);
+                       d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, copy, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
@@ -188,7 +183,6 @@ void matmul_gelu_tanh_backward_sums(float* d_bias, const float* workspace, cudaS
 // Spec: model.num_attention_heads.
 static __global__ void __launch_bounds__(256, 5)
     bias_gradient_kernel(const bf16* d_y,                  // [B,T,3HD]
-                         float* __restrict__ d_bias,       // [3HD]
                          float* __restrict__ workspace) {  // [73,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
@@ -221,8 +215,8 @@ static __global__ void __launch_bounds__(256, 5)
   }
 }
 
-void bias_gradient(const bf16* d_y, float* d_bias, float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("bias_gradient", bias_gradient_kernel, {657, 256}, stream, d_y, d_bias, workspace);
+void bias_gradient(const bf16* d_y, float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("bias_gradient", bias_gradient_kernel, {657, 256}, stream, d_y, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.

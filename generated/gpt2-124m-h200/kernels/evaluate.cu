@@ -20,7 +20,7 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 static __global__ void __launch_bounds__(512, 2)
     cross_entropy_loss_kernel(const bf16* logits,           // [R,V]
                               const std::int32_t* targets,  // [R]
-                              const float* inv_count, float* __restrict__ loss,
+                              const float* inv_count,
                               float* __restrict__ workspace) {  // [264,1]
   wait_for_previous_kernel();
   launch_next_kernel();
@@ -119,10 +119,10 @@ static __global__ void __launch_bounds__(512, 2)
   if (lanes.lane == 0) workspace[blockIdx.x] = loss_sum;
 }
 
-void cross_entropy_loss(const bf16* logits, const std::int32_t* targets, const float* inv_count, float* loss,
+void cross_entropy_loss(const bf16* logits, const std::int32_t* targets, const float* inv_count,
                         float* workspace, cudaStream_t stream) {
   launch_behind_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {264, 512, 100608}, stream, logits,
-                       targets, inv_count, loss, workspace);
+                       targets, inv_count, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

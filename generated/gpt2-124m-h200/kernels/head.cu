@@ -23,7 +23,7 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 static __global__ void __launch_bounds__(512, 2)
     cross_entropy_loss_and_gradient_kernel(const bf16* logits,           // [R,V]
                                            const std::int32_t* targets,  // [R]
-                                           const float* inv_count, float* __restrict__ loss,
+                                           const float* inv_count,
                                            bf16* d_logits,                   // [R,V]
                                            float* __restrict__ workspace) {  // [264,1]
   wait_for_previous_kernel();
@@ -174,9 +174,9 @@ static __global__ void __launch_bounds__(512, 2)
 }
 
 void cross_entropy_loss_and_gradient(const bf16* logits, const std::int32_t* targets, const float* inv_count,
-                                     float* loss, bf16* d_logits, float* workspace, cudaStream_t stream) {
+                                     bf16* d_logits, float* workspace, cudaStream_t stream) {
   launch_behind_kernel("cross_entropy_loss_and_gradient", cross_entropy_loss_and_gradient_kernel,
-                       {264, 512, 100608}, stream, logits, targets, inv_count, loss, d_logits, workspace);
+                       {264, 512, 100608}, stream, logits, targets, inv_count, d_logits, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.

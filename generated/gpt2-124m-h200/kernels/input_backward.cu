@@ -20,16 +20,14 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 // Rows [B,T], columns [C]; reads 3 and writes 1 of [B,T,C].
 // Spec: model.norm.
 static __global__ void __launch_bounds__(768, 1)
-    layernorm_backward_add_input_kernel(const bf16* d_normed,               // [B,T,C]
-                                        const float* x,                     // [B,T,C]
-                                        const float* norm_weight,           // [C]
-                                        const float* mean,                  // [B,T]
-                                        const float* rstd,                  // [B,T]
-                                        const float* d_residual,            // [B,T,C]
-                                        float* __restrict__ d_sum,          // [B,T,C]
-                                        float* __restrict__ d_norm_weight,  // [C]
-                                        float* __restrict__ d_norm_bias,    // [C]
-                                        float* __restrict__ workspace) {    // [132,kSums]
+    layernorm_backward_add_input_kernel(const bf16* d_normed,             // [B,T,C]
+                                        const float* x,                   // [B,T,C]
+                                        const float* norm_weight,         // [C]
+                                        const float* mean,                // [B,T]
+                                        const float* rstd,                // [B,T]
+                                        const float* d_residual,          // [B,T,C]
+                                        float* __restrict__ d_sum,        // [B,T,C]
+                                        float* __restrict__ workspace) {  // [132,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr int kLanes = 96;                         // threads of a row
@@ -113,11 +111,9 @@ static __global__ void __launch_bounds__(768, 1)
 
 void layernorm_backward_add_input(const bf16* d_normed, const float* x, const float* norm_weight,
                                   const float* mean, const float* rstd, const float* d_residual, float* d_sum,
-                                  float* d_norm_weight, float* d_norm_bias, float* workspace,
-                                  cudaStream_t stream) {
+                                  float* workspace, cudaStream_t stream) {
   launch_behind_kernel("layernorm_backward_add_input", layernorm_backward_add_input_kernel, {132, 768, 61440},
-                       stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, d_norm_weight,
-                       d_norm_bias, workspace);
+                       stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.

@@ -64,10 +64,7 @@ void layernorm_backward_add(const bf16* d_normed,      // [B,T,C]
                             const float* rstd,         // [B,T]
                             const float* d_residual,   // [B,T,C]
                             float* d_sum,              // [B,T,C]
-                            float* d_norm_weight,      // [C]
-                            float* d_norm_bias,        // [C]
                             bf16* copy,                // [B,T,C]
-                            float* d_bias,             // [C]
                             float* workspace,          // [132,kSums]
                             cudaStream_t stream);
 
@@ -82,7 +79,6 @@ void matmul_gelu_tanh_backward_sums(float* d_bias,           // [F]
                                     cudaStream_t stream);
 
 void bias_gradient(const bf16* d_y,   // [B,T,3HD]
-                   float* d_bias,     // [3HD]
                    float* workspace,  // [73,kSums]
                    cudaStream_t stream);
 
@@ -90,12 +86,7 @@ void bias_gradient_sums(float* d_bias,           // [3HD]
                         const float* workspace,  // [73,kSums]
                         cudaStream_t stream);
 
-// ---- embedding_gradient_borders.cu
-
-void embedding_gradient_borders(float* d_table,  // [V,C]
-                                float* workspace, cudaStream_t stream);
-
-// ---- embedding_gradient_runs.cu
+// ---- embedding_backward.cu
 
 void embedding_gradient_runs(const std::int32_t* ids,    // [B,T]
                              const std::int32_t* order,  // [BT]
@@ -103,11 +94,14 @@ void embedding_gradient_runs(const std::int32_t* ids,    // [B,T]
                              float* d_table,             // [V,C]
                              float* workspace, cudaStream_t stream);
 
+void embedding_gradient_borders(float* d_table,  // [V,C]
+                                float* workspace, cudaStream_t stream);
+
 // ---- evaluate.cu
 
 void cross_entropy_loss(const bf16* logits,           // [R,V]
                         const std::int32_t* targets,  // [R]
-                        const float* inv_count, float* loss,
+                        const float* inv_count,
                         float* workspace,  // [264,1]
                         cudaStream_t stream);
 
@@ -127,7 +121,7 @@ void select_token(const bf16* x,  // [1,T,C]
 
 void cross_entropy_loss_and_gradient(const bf16* logits,           // [R,V]
                                      const std::int32_t* targets,  // [R]
-                                     const float* inv_count, float* loss,
+                                     const float* inv_count,
                                      bf16* d_logits,    // [R,V]
                                      float* workspace,  // [264,1]
                                      cudaStream_t stream);
@@ -158,8 +152,6 @@ void layernorm_backward_add_input(const bf16* d_normed,      // [B,T,C]
                                   const float* rstd,         // [B,T]
                                   const float* d_residual,   // [B,T,C]
                                   float* d_sum,              // [B,T,C]
-                                  float* d_norm_weight,      // [C]
-                                  float* d_norm_bias,        // [C]
                                   float* workspace,          // [132,kSums]
                                   cudaStream_t stream);
 
@@ -204,8 +196,7 @@ void matmul_gelu_tanh_backward(const bf16* left,    // [B,T,C]
 // ---- update.cu
 
 void grad_square(const float* gradients,  // [Rows,Width]
-                 float* grad_square,
-                 float* workspace,  // [132,1]
+                 float* workspace,        // [132,1]
                  cudaStream_t stream);
 
 void grad_square_sums(float* grad_square,

@@ -17,8 +17,7 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 // Rows [Rows], columns [Width]; reads 1 and writes 0 of [Rows,Width].
 // Spec: train.max_grad_norm.
 static __global__ void __launch_bounds__(768, 1)
-    grad_square_kernel(const float* gradients,  // [Rows,Width]
-                       float* __restrict__ grad_square,
+    grad_square_kernel(const float* gradients,           // [Rows,Width]
                        float* __restrict__ workspace) {  // [132,1]
   wait_for_previous_kernel();
   launch_next_kernel();
@@ -51,9 +50,8 @@ static __global__ void __launch_bounds__(768, 1)
   }
 }
 
-void grad_square(const float* gradients, float* grad_square, float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("grad_square", grad_square_kernel, {132, 768}, stream, gradients, grad_square,
-                       workspace);
+void grad_square(const float* gradients, float* workspace, cudaStream_t stream) {
+  launch_behind_kernel("grad_square", grad_square_kernel, {132, 768}, stream, gradients, workspace);
 }
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.

@@ -64,7 +64,7 @@ inline void softmax_gradient_tile(const AttentionShape& shape, const AttentionDr
     for (int key = 0; key < keys; ++key) {
       float* probabilities = scratch.probabilities + key * kQueryTile + v * kLanes;
       float* d_scores = scratch.d_scores + key * kQueryTile + v * kLanes;
-      alignas(64) float factors[kLanes];
+      float factors[kLanes];
       dropout_factors(shape, dropout, tile, v, key, factors);
 #pragma omp simd simdlen(kLanes)
       for (int lane = 0; lane < kLanes; ++lane) {

@@ -110,7 +110,7 @@ void layernorm_backward_add_dropout_mlp_norm(const float* d_normed,     // [B,T,
                                              float* workspace,  // [32,kSums]
                                              int layer);
 
-// ---- embedding_backward.cpp
+// ---- embedding.cpp
 
 void embedding_backward(const std::int32_t* ids,  // [B,T]
                         const float* d_y,         // [B,T,C]

@@ -35,9 +35,8 @@ class GradientWarpgroup {
 
   __device__ __forceinline__ GradientWarpgroup(const AttentionShape& shape,
                                                const GradientShared<Config>& shared,
-                                               const GradientOutputs<Storage>& to,
-                                               const AttentionDropout& dropout)
-      : shape_(shape), shared_(shared), to_(to), dropout_(dropout), own_(place_.warp / 4), in_group_(place_) {
+                                               const GradientOutputs<Storage>& to)
+      : shape_(shape), shared_(shared), to_(to), own_(place_.warp / 4), in_group_(place_) {
     in_group_.warp = place_.warp % 4;
     Matmul::round(weights_, Fragment<1, kColumns>{});
     Matmul::round(d_weights_, Fragment<1, kColumns>{});
@@ -45,7 +44,7 @@ class GradientWarpgroup {
 
   // Takes the tiles of all pieces. In round n the matmuls of three tiles run: scores of tile n, d_k and d_v
   // of the one before, d_q of the one before that.
-  __device__ __forceinline__ void run() {
+  __device__ __forceinline__ void run(const AttentionDropout& dropout) {
     TileInWork now{}, before{}, oldest{};
     int left = 0, piece = -1;
     bool more = true;
@@ -80,7 +79,7 @@ class GradientWarpgroup {
       Terms lse2;  // on their way while the matmuls run
       lse2.load(shared_.terms(count), in_group_);
       Matmul::template wait<2>();  // scores, value sums and gradients
-      make_d_scores(count, now, lse2);
+      make_d_scores(count, now, lse2, dropout);
       Matmul::template wait<1>();  // key sums: their operand's registers are needed
       Matmul::round(d_weights_, gradients_);
       store_d_scores(count);
@@ -90,7 +89,7 @@ class GradientWarpgroup {
         if (oldest.exists && oldest.is_last) barrier::arrive(shared_.piece_empty(oldest.piece));
       }
       if (oldest.exists) add_query_sum(count - 2, oldest.tile);
-      if (before.exists && before.is_last) store_key_sums(before.tile);
+      if (before.exists && before.is_last) store_key_sums(before.tile, dropout);
     }
   }
 
@@ -130,7 +129,8 @@ class GradientWarpgroup {
   // From scores and d_out v^T to probabilities, rounded, and d_s. Zeros where no query sees a key of the
   // warpgroup, such as the second one's last tile of a piece under the causal mask. Its matmuls run all the
   // same; left out by a branch, the kernel was as fast (-0.5% to +1.5% on an H200).
-  __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now, const Terms& lse2) {
+  __device__ __forceinline__ void make_d_scores(int count, const TileInWork& now, const Terms& lse2,
+                                                const AttentionDropout& dropout) {
     Matmul::fence_operands(scores_);
     Matmul::fence_operands(gradients_);
     const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
@@ -143,12 +143,12 @@ class GradientWarpgroup {
     }
     const TransposedTile<Config> tile{in_group_, now.tile.batch, now.tile.head, own_key, query};
     Fragment<1, kColumns> after_dropout;
-    tile.make_probabilities(scores_, after_dropout, lse2, shape_, dropout_,
+    tile.make_probabilities(scores_, after_dropout, lse2, shape_, dropout,
                             !sees_all<typename Config::Mask>(shape_, queries, keys));
     Matmul::round(weights_, after_dropout);
     Terms delta;
     delta.load(shared_.terms(count) + kColumns * 4, in_group_);
-    tile.make_d_scores(gradients_, scores_, delta, dropout_);
+    tile.make_d_scores(gradients_, scores_, delta, dropout);
   }
 
   // The warpgroup's panel of d_s, queries as rows.
@@ -194,12 +194,12 @@ class GradientWarpgroup {
   }
 
   // d_k and d_v of a piece's keys.
-  __device__ __forceinline__ void store_key_sums(const GradientTile& tile) {
+  __device__ __forceinline__ void store_key_sums(const GradientTile& tile, const AttentionDropout& dropout) {
     Matmul::fence_operands(key_sums_);
     Matmul::fence_operands(value_sums_);
     const int first = tile.first_key(), valid = valid_rows<Config::rows>(shape_.tokens, first);
     const float key_factor[1][2] = {{shape_.scale, shape_.scale}};
-    const float value_scale = Config::has_dropout ? dropout_.keep_scale : 1.0f;
+    const float value_scale = Config::has_dropout ? dropout.keep_scale : 1.0f;
     const float value_factor[1][2] = {{value_scale, value_scale}};
     store_rows<Config>(to_.d_k.at(tile.batch, first, tile.kv_head), to_.d_k.token_stride, valid, place_, 0,
                        key_sums_, key_factor);
@@ -210,7 +210,6 @@ class GradientWarpgroup {
   const AttentionShape& shape_;
   const GradientShared<Config>& shared_;
   const GradientOutputs<Storage>& to_;
-  const AttentionDropout& dropout_;
   Place place_;     // in the block's tile
   int own_;         // which of the two
   Place in_group_;  // in the warpgroup's
@@ -247,7 +246,7 @@ __device__ __forceinline__ void attention_gradients(
   } else {
     ptx::grow_registers<232>();
     const GradientOutputs<typename Config::Storage> to{d_q, d_k, d_v, workspace.sums};
-    GradientWarpgroup<Config>(shape, shared, to, dropout).run();
+    GradientWarpgroup<Config>(shape, shared, to).run(dropout);
   }
 }
 

@@ -23,21 +23,20 @@ class HeadWarpgroup {
   using Shared = HeadShared<Config>;
 
   __device__ __forceinline__ HeadWarpgroup(const AttentionShape& shape, const Shared& shared,
-                                           const HeadTensors<Storage>& tensors,
-                                           const AttentionDropout& dropout)
-      : shape_(shape), shared_(shared), tensors_(tensors), dropout_(dropout), own_(in_group_.warp / 4) {
+                                           const HeadTensors<Storage>& tensors)
+      : shape_(shape), shared_(shared), tensors_(tensors), own_(in_group_.warp / 4) {
     in_group_.warp %= 4;
   }
 
   // Makes the gradients of keys and values, of one head after another; of a single tile those of queries too.
-  __device__ __forceinline__ void run_keys() {
+  __device__ __forceinline__ void run_keys(const AttentionDropout& dropout) {
     const int rows = shape_.batch * shape_.heads, step = static_cast<int>(gridDim.x);
 #pragma unroll 1
     for (int row = static_cast<int>(blockIdx.x), count = 0; row < rows; row += step, ++count) {
       batch_ = row / shape_.heads, head_ = row % shape_.heads;
 #pragma unroll 1
       for (int i = kTiles - 1; i >= 0; --i) {
-        if (is_own(i)) make_key_gradients(i, count);
+        if (is_own(i)) make_key_gradients(i, count, dropout);
       }
       if constexpr (kTiles == 1) make_query_gradients(0, count);
       if constexpr (sums_tokens) {
@@ -89,7 +88,8 @@ class HeadWarpgroup {
   }
 
   // d_k and d_v of a tile of keys, and d_s of all queries that see it.
-  __device__ __forceinline__ void make_key_gradients(int key_tile, int count) {
+  __device__ __forceinline__ void make_key_gradients(int key_tile, int count,
+                                                     const AttentionDropout& dropout) {
     Fragment<1, kDim> key_sums, value_sums;
     const int key_number = Shared::number(count, key_tile);
     barrier::wait(shared_.full(key_number), Shared::phase(key_number));
@@ -115,7 +115,7 @@ class HeadWarpgroup {
       Fragment<1, kRows> after_dropout;
       const TokenRange queries{i * kRows, (i + 1) * kRows}, keys{key_tile * kRows, (key_tile + 1) * kRows};
       const bool masked = !sees_all<typename Config::Mask>(shape_, queries, keys);
-      tile.make_probabilities(scores, after_dropout, lse2, shape_, dropout_, masked);
+      tile.make_probabilities(scores, after_dropout, lse2, shape_, dropout, masked);
       typename Matmul::template Weights<kRows> weights, d_weights;
       Matmul::round(weights, after_dropout);
       Matmul::fence_operands(value_sums);
@@ -125,7 +125,7 @@ class HeadWarpgroup {
       Matmul::template wait<1>();
       Matmul::fence_operands(gradients);
       delta.load(shared_.terms(number) + kRows * 4, in_group_);
-      tile.make_d_scores(gradients, scores, delta, dropout_);
+      tile.make_d_scores(gradients, scores, delta, dropout);
       Matmul::round(d_weights, gradients);
       store_d_scores(i, key_tile, count, d_weights);
       Matmul::fence_operands(key_sums);
@@ -142,7 +142,7 @@ class HeadWarpgroup {
     Matmul::fence_operands(key_sums);
     Matmul::fence_operands(value_sums);
     store(tensors_.d_k, key_tile, key_sums, shape_.scale, totals_[1]);
-    store(tensors_.d_v, key_tile, value_sums, Config::has_dropout ? dropout_.keep_scale : 1.0f, totals_[2]);
+    store(tensors_.d_v, key_tile, value_sums, Config::has_dropout ? dropout.keep_scale : 1.0f, totals_[2]);
   }
 
   // Leaves d_s for those who multiply it with the keys.
@@ -214,7 +214,6 @@ class HeadWarpgroup {
   const AttentionShape& shape_;
   const Shared& shared_;
   const HeadTensors<Storage>& tensors_;
-  const AttentionDropout& dropout_;
   Place in_group_;  // in the warpgroup's tile
   int own_;         // which of the warpgroups
   int batch_ = 0, head_ = 0;
@@ -237,13 +236,13 @@ __device__ __forceinline__ void run_head_gradients(const AttentionShape& shape,
   const int warp = Place().warp;
   if (warp < Config::warps) {
     ptx::grow_registers<splits_work ? 192 : 200>();
-    HeadWarpgroup<Config, sums_tokens>(shape, shared, tensors, dropout).run_keys();
+    HeadWarpgroup<Config, sums_tokens>(shape, shared, tensors).run_keys(dropout);
   } else if (warp < Config::warps + 4) {
     ptx::shrink_registers<56>();
     HeadLoader<Config>(shape, shared, tensors, warp - Config::warps).run();
   } else if constexpr (splits_work) {
     ptx::shrink_registers<72>();
-    HeadWarpgroup<Config, sums_tokens>(shape, shared, tensors, dropout).run_queries();
+    HeadWarpgroup<Config, sums_tokens>(shape, shared, tensors).run_queries();
   }
 }
 

@@ -17,7 +17,9 @@ std::string refusal(const EmittedProgram& program) {
   return "";
 }
 
-const std::string kBegin = "hydrac would write code that does not parse, which is an error of hydrac:";
+const std::string kBegin =
+    "hydrac would write code that does not parse or has a part that nothing uses, which is an error of "
+    "hydrac:";
 
 TEST(Check, AProgramOfHostAndDeviceFilesThatIncludeEachOtherParses) {
   EXPECT_EQ(
@@ -56,6 +58,15 @@ TEST(Check, ACallThatTheRuntimeDoesNotTakeIsFound) {
   EXPECT_EQ(refusal({.files = {{"a.cpp", "#include \"runtime/x.h\"\nvoid g(float* p) { f(p, 1); }\n"}},
                      .runtime_headers = {{"runtime/x.h", "void f(float* x);\n"}}}),
             kBegin + "\n  a.cpp:2:20: no matching function for call to 'f'");
+}
+
+TEST(Check, WhatNothingUsesIsFoundButInTheRuntime) {
+  EXPECT_EQ(
+      refusal({.files = {{"k.cu",
+                          "#include \"cuda/x.cuh\"\n__global__ void k(float* x, float* y) {\n"
+                          "  const int z = 1;\n  *x = f(1, 2);\n}\n"}},
+               .runtime_headers = {{"cuda/x.cuh", "__device__ inline int f(int a, int b) { return a; }\n"}}}),
+      kBegin + "\n  k.cu:3:13: unused variable 'z'\n  k.cu:2:36: unused parameter 'y'");
 }
 
 TEST(Check, AnIncludeThatIsNotThereIsFound) {
