@@ -7,6 +7,7 @@
 #include "codegen/cuda_body_printer.h"
 #include "codegen/kernel_table.h"
 #include "codegen/parameter_list.h"
+#include "ir/words.h"
 #include "passes/matmul_epilogue.h"
 
 namespace hydrac::codegen {
@@ -79,6 +80,7 @@ CudaKernels CudaBodyPrinter::print() {
     }
     kernel.launch.block = static_cast<int>((threads + 31) / 32 * 32);
   }
+  block_threads_ = kernel.launch.block;
   const std::string head = fmt::format("extern \"C\" __global__ void {} {}{}", launch_bounds(),
                                        kNamePlaceholder, parameters(kernel));
   out_ = Writer(1);
@@ -90,9 +92,13 @@ CudaKernels CudaBodyPrinter::print() {
   } else {
     print_rows();
   }
-  const std::string constants = constants_text(out_.text());
-  kernel.text = head + opening_text(gpu_) + constants + out_.text() + "}\n";
   kernel.launch.shared_bytes = ahead_bytes_;
+  const bool has_rows = !kernel.launch.rows.empty();
+  for (const std::string& bound : bounds_)
+    kernel.launch.bounds.insert(has_rows ? bound : ir::with_words(bound, {{"rows", rows_size().text}}));
+  const std::string body = out_.text();
+  kernel.text = sizes_namespace(sizes_text(body, kernel.launch)) + head + opening_text(gpu_) + using_sizes() +
+                constants_text() + body + "}\n";
   const bool finishes = kernel.takes_workspace;
   if (finishes) kernels.workspace_bytes = layout_.blocks * sum_width_ * 4;
   kernels.kernels.push_back(std::move(kernel));
@@ -109,8 +115,8 @@ bool CudaBodyPrinter::takes_layer() const {
 
 // Registers for as many blocks of a multiprocessor as the layout counts on.
 std::string CudaBodyPrinter::launch_bounds() const {
-  if (!walks_rows_) return fmt::format("__launch_bounds__({})", layout_.threads());
-  return fmt::format("__launch_bounds__({}, {})", layout_.threads(), layout_.blocks_per_sm);
+  if (!walks_rows_) return fmt::format("__launch_bounds__({})", of_sizes("kThreads"));
+  return fmt::format("__launch_bounds__({}, {})", of_sizes("kThreads"), layout_.blocks_per_sm);
 }
 
 // Pointers that alias nothing which is written say so; of the others, a kernel loads first and stores then.

@@ -34,12 +34,13 @@ class CudaBodyPrinter : BodyNames {
     ColumnAccess access;
   };
 
-  // A constant at the kernel's top.
+  // A constant before the kernel.
   struct Constant {
     std::string type, name, value, comment;
   };
 
-  // cuda_constants.cpp: names for what the layout decided, declared at the kernel's top where it uses them.
+  // cuda_constants.cpp: names for what the layout decided, declared before the kernel where it or its launch
+  // uses them.
   Size lanes() const { return {layout_.lanes, "kLanes"}; }
   Size block_rows() const { return {layout_.rows, "kRows"}; }
   Size blocks() const { return {layout_.blocks, "kBlocks"}; }
@@ -54,7 +55,8 @@ class CudaBodyPrinter : BodyNames {
   std::set<int> walked_spaces() const;
   std::string of_space(const std::string& name, int space) const;
   std::vector<Constant> constants() const;
-  std::string constants_text(const std::string& body) const;
+  std::string sizes_text(const std::string& body, const CudaLaunch& launch) const;
+  std::string constants_text() const;
   Size grid(const Size& rows) const;
   void lay_out_grid(CudaLaunch& launch) const;
 
@@ -71,7 +73,7 @@ class CudaBodyPrinter : BodyNames {
   void print_row_values(int level);
   void print_row_store(const ir::Store& store);
   void print_row_variables(const std::string& named_by);
-  std::string row_pointers() const;
+  std::string row_pointers();
   void print_column_variables(int space, const std::string& column, const std::string& named_by);
   bool loads_shared_row_values(int level) const;
   void define(ir::ExprId id);
@@ -94,8 +96,8 @@ class CudaBodyPrinter : BodyNames {
   std::vector<ir::ExprId> take_loads(bool invariant, std::set<std::string>& fields);
   std::vector<ir::ExprId> take_row_loads(std::set<std::string>& fields);
   int epilogue_space() const;
-  std::string in_32_bits(int operand, const std::string& number) const;
-  std::string first_definition(int space) const;
+  std::string in_32_bits(int operand, const std::string& number);
+  std::string first_definition(int space);
   std::string begin_function(const std::vector<ir::ExprId>& loads);
   std::string load_function(const std::vector<ir::ExprId>& loads, const std::vector<ir::ExprId>& row_loads);
   std::string work_function(const std::vector<std::string>& matmuls);
@@ -246,6 +248,8 @@ class CudaBodyPrinter : BodyNames {
   std::map<ir::ExprId, std::pair<std::string, std::string>> exponentials_;  // logsumexp: its peak and sum
   std::map<ir::ExprId, std::string>
       ahead_;  // loads that fetch brings to shared memory, in the thread's places
+  int block_threads_ = 0;
+  std::set<std::string> bounds_;  // CudaLaunch::bounds
   int64_t ahead_bytes_ = 0;
   std::string ahead_offset_;          // ahead_bytes_ as an expression
   int64_t steps_ahead_ = 0;           // of a walked row, where not all of them come ahead

@@ -67,7 +67,7 @@ std::string CudaBodyPrinter::sums_text() const {
 std::vector<CudaBodyPrinter::Constant> CudaBodyPrinter::constants() const {
   std::vector<Constant> list;
   const bool is_flat = layout_.shape == Shape::flat;
-  if (is_flat) list.push_back({"int", "kThreads", std::to_string(layout_.threads()), "of a block"});
+  if (is_flat) list.push_back({"int", "kThreads", std::to_string(block_threads_), "of a block"});
   if (!is_flat) {
     list.push_back({"int", "kLanes", std::to_string(layout_.lanes), "threads of a row"});
     list.push_back({"int", "kRows", std::to_string(layout_.rows), "rows of a block, side by side"});
@@ -96,36 +96,46 @@ std::vector<CudaBodyPrinter::Constant> CudaBodyPrinter::constants() const {
       list.push_back({"int", "kTiles", ceiling_quotient(vectors(space), lanes()).text, "of kLanes vectors"});
   }
   if (!sums_.empty()) list.push_back({"std::int64_t", "kSums", sums_size().text, "partial sums of a block"});
+  if (ahead_bytes_ > 0)
+    list.push_back({"int", "kSharedBytes", ahead_offset_.substr(std::string(" + ").size()),
+                    "of a block: what comes ahead"});
   return list;
 }
 
-std::string CudaBodyPrinter::constants_text(const std::string& body) const {
+// Of `body` and of the launch.
+std::string CudaBodyPrinter::sizes_text(const std::string& body, const CudaLaunch& launch) const {
   const std::vector<Constant> all = constants();
   std::vector<std::string> lines;
-  std::string named_by = body;
+  std::string named_by = body + " kThreads kSharedBytes " + launch.grid_text + " " + launch.grid_of_rows;
   for (size_t i = all.size(); i-- > 0;) {
     const Constant& c = all[i];
     if (!ir::has_word(named_by, c.name)) continue;
     named_by += " " + c.value;
-    lines.push_back(fmt::format("  constexpr {} {} = {};  // {}\n", c.type, c.name, c.value, c.comment));
+    lines.push_back(fmt::format("constexpr {} {} = {};  // {}\n", c.type, c.name, c.value, c.comment));
   }
   std::ranges::reverse(lines);
   std::string text;
   for (const std::string& line : lines) text += line;
+  return text;
+}
+
+std::string CudaBodyPrinter::constants_text() const {
+  std::string text;
   for (const std::string& line : named_constants()) text += "  " + line + "\n";
   return text;
 }
 
 // The number of blocks. Those that share rows are as many as run at once on the GPU.
 Size CudaBodyPrinter::grid(const Size& rows) const {
-  if (layout_.shape == Shape::rows && !walks_rows_) return ceiling_quotient(rows, literal(layout_.rows));
-  if (layout_.shape != Shape::flat) return literal(layout_.blocks * layout_.tiles);
+  if (layout_.shape == Shape::rows && !walks_rows_) return ceiling_quotient(rows, block_rows());
+  if (layout_.shape == Shape::tiles && layout_.tiles > 1) return blocks() * tiles();
+  if (layout_.shape != Shape::flat) return blocks();
   Size threads = rows;
   for (const Stage& stage : stages_) {
     for (const Loop& loop : stage.loops)
-      threads = exact_quotient(rows * width_of(loop.space), literal(columns(loop.space).vector));
+      threads = exact_quotient(rows * width_of(loop.space), vector(loop.space));
   }
-  const Size blocks = ceiling_quotient(threads, literal(layout_.threads()));
+  const Size blocks = ceiling_quotient(threads, {layout_.threads(), "kThreads"});
   return blocks.value == 1 ? Size{} : blocks;
 }
 

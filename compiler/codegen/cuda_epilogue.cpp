@@ -122,16 +122,20 @@ std::string function_head(const std::string& result, const std::string& paramete
 
 // The number of an element of the operand, in 32 bits where these suffice: addresses are a good part of an
 // epilogue's work.
-std::string CudaBodyPrinter::in_32_bits(int operand, const std::string& number) const {
-  const int64_t elements = element_count(graph_.value(storage_of(graph_, use_of(operand).value)).shape);
-  return elements < (int64_t{1} << 32) ? fmt::format("static_cast<std::uint32_t>({})", number) : number;
+std::string CudaBodyPrinter::in_32_bits(int operand, const std::string& number) {
+  const Size elements = dimensions_.of(graph_.value(storage_of(graph_, use_of(operand).value)).shape);
+  if (elements.value >= int64_t{1} << 32) return number;
+  bounds_.insert(elements.text + " < std::int64_t{1} << 32");
+  return fmt::format("static_cast<std::uint32_t>({})", number);
 }
 
 // The number of the first element in tensors that lie as rows and columns count.
-std::string CudaBodyPrinter::first_definition(int space) const {
+std::string CudaBodyPrinter::first_definition(int space) {
   const Size width = width_of(space);
   const std::string number = fmt::format("r * {} + {}", as_factor(width), variables_[body_.spaces[space][0]]);
-  const bool is_small = body_.row_count() * width.value < (int64_t{1} << 32);
+  const Size elements = rows_size() * width;
+  const bool is_small = elements.value < (int64_t{1} << 32);
+  if (is_small) bounds_.insert(elements.text + " < std::int64_t{1} << 32");
   return is_small ? fmt::format("const auto first = static_cast<std::uint32_t>({});", number)
                   : fmt::format("const std::int64_t first = {};", number);
 }

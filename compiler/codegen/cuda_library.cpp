@@ -83,8 +83,7 @@ class CudaAttentionText {
     const cuda::AttentionLaunch launch = attention_launch(problem_, which);
     CudaKernel kernel;
     kernel.name = function;
-    kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes),
-                     std::to_string(launch.grid)};
+    kernel.launch = {launch.grid, launch.threads, static_cast<int64_t>(launch.shared_bytes), "kBlocks"};
     const bool computes_scores = which != AttentionKernel::query_terms,
                drops = computes_scores && this->drops();
     kernel.takes_layer = drops || (computes_scores && call().rules.varies_by_layer());
@@ -108,11 +107,15 @@ class CudaAttentionText {
     }
     if (kernel.takes_workspace) list.add(workspace);
     if (kernel.takes_layer) list.add("int layer");
+    if (which == AttentionKernel::forward) lay_out_forward_grid(kernel.launch);
+    const std::string sizes = which == AttentionKernel::forward ? forward_constants(kernel.launch)
+                                                                : launch_constants(kernel.launch);
     kernel.text = fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
+        "{}extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
         "{}{});\n}}\n",
-        launch.threads, launch.blocks_per_sm, kNamePlaceholder, list.text(), opening_text(gpu_), setup(which),
-        computes_scores ? dropout() : "", function, arguments, computes_scores ? ", dropout" : "");
+        sizes_namespace(sizes), of_sizes("kThreads"), launch.blocks_per_sm, kNamePlaceholder, list.text(),
+        opening_text(gpu_), setup(which), computes_scores ? dropout() : "", function, arguments,
+        computes_scores ? ", dropout" : "");
     return kernel;
   }
 
@@ -132,7 +135,7 @@ class CudaAttentionText {
   // it.
   void lay_out_forward_grid(CudaLaunch& launch) const {
     const Size tokens = dimensions_.of(query()[1]),
-               tile = literal(attention_tile(problem_, AttentionKernel::forward).rows());
+               tile = {attention_tile(problem_, AttentionKernel::forward).rows(), "kRows"};
     const auto blocks = [&](const Size& rows, const Size& sequences) {
       return tokens.value % tile.value == 0 ? exact_quotient(rows, tile)
                                             : sequences * ceiling_quotient(tokens, tile);
@@ -142,6 +145,13 @@ class CudaAttentionText {
     launch.grid_text = blocks(rows, sequences).text;
     launch.rows = rows.text;
     launch.grid_of_rows = blocks(any_rows, exact_quotient(any_rows, tokens)).text;
+  }
+  // What the launch of the forward kernel names in place of kBlocks.
+  std::string forward_constants(const CudaLaunch& launch) const {
+    const std::string all = launch_constants(launch);
+    return fmt::format("constexpr int kRows = {};  // queries of a block\n{}",
+                       attention_tile(problem_, AttentionKernel::forward).rows(),
+                       all.substr(all.find('\n') + 1));
   }
 
  private:
@@ -209,7 +219,6 @@ CudaKernels attention_forward(const ir::Graph& graph, const ir::Node& node, cons
                   fmt::format("{}, {}, {},\n      {}, lse", text.heads(q, a.q), text.heads(k, a.k),
                               text.heads(v, a.v), text.heads(out, a.out)));
   kernel.comment = fmt::format("out = {} v; lse is kept for the backward pass", softmax_formula(a.rules));
-  text.lay_out_forward_grid(kernel.launch);
   return {{std::move(kernel)}, 0};
 }
 
@@ -305,14 +314,16 @@ CudaKernels embedding_backward(const ir::Graph& graph, const ir::Node& node, con
   const auto y_type = c_type(d_y.dtype, kCudaDialect), table_type = c_type(table.dtype, kCudaDialect);
   const ir::Shape& tokens = graph.value(node.inputs[0]).shape;
   const std::string opening = opening_text(gpu);
-  const std::string constants = fmt::format(
-      "  constexpr cuda::EmbeddingGradient gradient{{.tokens = {}, .width = {}, .vocabulary = {},\n"
-      "      .d_y_bytes = sizeof({}), .table_bytes = sizeof({}), .accumulate = {}}};\n",
+  const std::string gradient = fmt::format(
+      "constexpr cuda::EmbeddingGradient kGradient{{.tokens = {}, .width = {}, .vocabulary = {},\n"
+      "    .d_y_bytes = sizeof({}), .table_bytes = sizeof({}), .accumulate = {}}};\n",
       dimensions.of(tokens).text, dimensions.of(table.shape[1]).text, dimensions.of(table.shape[0]).text,
       y_type, table_type, g.accumulate);
-  auto head = [](const cuda::EmbeddingLaunch& launch) {
-    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}", launch.threads,
-                       launch.blocks_per_sm, kNamePlaceholder);
+  const auto head = [&](const std::string& launch) {
+    return fmt::format("{}extern \"C\" __global__ void __launch_bounds__({}, {}) {}",
+                       sizes_namespace(gradient + "constexpr cuda::EmbeddingLaunch kLaunch = cuda::" +
+                                       launch + "(kGradient);\nconstexpr int kThreads = kLaunch.threads;\n"),
+                       of_sizes("kThreads"), of_sizes("kLaunch.blocks_per_sm"), kNamePlaceholder);
   };
   const cuda::EmbeddingLaunch runs = embedding_runs_launch(g), borders = embedding_borders_launch(g);
   CudaKernel first, second;
@@ -327,17 +338,18 @@ CudaKernels embedding_backward(const ir::Graph& graph, const ir::Node& node, con
   first.name = "embedding_gradient_runs";
   first.comment = "d_table[id] += d_y, tokens sorted by id in chunks: what lies within a chunk";
   first.text = fmt::format(
-      "{}{}{}{}  cuda::embedding_gradient_runs<{}, {}, gradient>(ids, order, d_y, d_table, workspace);\n}}\n",
-      head(runs), all.text(), opening, constants, y_type, table_type);
+      "{}{}{}{}  cuda::embedding_gradient_runs<{}, {}, kGradient>(ids, order, d_y, d_table, "
+      "workspace);\n}}\n",
+      head("embedding_runs_launch"), all.text(), opening, using_sizes(), y_type, table_type);
   first.arguments = {node.inputs[0], node.inputs[2], node.inputs[1], node.outputs[0]};
-  first.launch = {runs.grid, runs.threads, 0, std::to_string(runs.grid)};
+  first.launch = {runs.grid, runs.threads, 0, "kLaunch.grid"};
   second.name = "embedding_gradient_borders";
   second.comment = "d_table[id] += d_y: what crosses the borders of chunks";
   second.text =
-      fmt::format("{}{}{}{}  cuda::embedding_gradient_borders<{}, gradient>(workspace, d_table);\n}}\n",
-                  head(borders), only_table.text(), opening, constants, table_type);
+      fmt::format("{}{}{}{}  cuda::embedding_gradient_borders<{}, kGradient>(workspace, d_table);\n}}\n",
+                  head("embedding_borders_launch"), only_table.text(), opening, using_sizes(), table_type);
   second.arguments = {node.outputs[0]};
-  second.launch = {borders.grid, borders.threads, 0, std::to_string(borders.grid)};
+  second.launch = {borders.grid, borders.threads, 0, "kLaunch.grid"};
   first.takes_workspace = second.takes_workspace = true;
   first.header = second.header = "cuda/embedding_backward.cuh";
   return {{std::move(first), std::move(second)}, static_cast<int64_t>(embedding_workspace_bytes(g))};

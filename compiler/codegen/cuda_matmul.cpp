@@ -24,8 +24,8 @@ std::string CudaBodyPrinter::config_text() const {
   const auto [problem, tile] = plan_matmul(graph_, node_, gpu_);
   const ir::Value& matmul = graph_.value(node_.matmul);
   return fmt::format(
-      "  using Config = cuda::MatmulConfig<{}, {}, {}, /*b_transposed=*/{}, /*paired=*/{},\n"
-      "      cuda::MatmulTile{{.schedule = cuda::MatmulSchedule::{}, .rows = {}, .panels = {}, .stages = {}, "
+      "using Config = cuda::MatmulConfig<{}, {}, {}, /*b_transposed=*/{}, /*paired=*/{},\n"
+      "    cuda::MatmulTile{{.schedule = cuda::MatmulSchedule::{}, .rows = {}, .panels = {}, .stages = {}, "
       ".cluster = {}}}>;\n",
       codegen::c_type(matmul.dtype, kCudaDialect), dimensions_.of(matmul.shape.back()).text,
       dimensions_.of(graph_.value(node_.inputs[0]).shape.back()).text, problem.b_transposed, problem.paired,
@@ -54,13 +54,16 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
   kernel.launch = {.grid = launch.grid,
                    .block = launch.threads,
                    .shared_bytes = static_cast<int64_t>(launch.shared_bytes),
-                   .grid_text = std::to_string(launch.grid)};
+                   .grid_text = "kBlocks"};
   ParameterList list;
   std::vector<std::string> members;
   for (size_t i = 0; i < 2; ++i) {
     const ir::Value& matrix = graph_.value(node_.inputs[i]);
     const cuda::MatmulMap map = i == 0 ? matmul_map_a(problem, tile) : matmul_map_b(problem);
-    kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0]});
+    const char* box = i == 0                 ? "kBoxRows, kDepth"
+                      : problem.b_transposed ? "kPanel, kDepth"
+                                             : "kDepth, kPanel";
+    kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0], box});
     kernel.arguments.push_back(node_.inputs[i]);
     kernel.parameters.emplace_back(i == 0 ? "left" : "right");
     list.add("const __grid_constant__ TensorMap " + kernel.parameters.back(), matrix.shape);
@@ -80,13 +83,22 @@ CudaKernel CudaBodyPrinter::matmul_kernel() {
     members.insert(members.end() - (kernel.takes_workspace ? 1 : 0), ".layer = layer");
   }
   const std::string cluster =
-      launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", launch.cluster);
+      launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", of_sizes("Config::tile.cluster"));
   const std::string epilogue = epilogue_text();
+  const std::string sizes = fmt::format(
+      "{}constexpr int kBlocks = {};\nconstexpr int kThreads = Config::tile.threads();  // of a block\n"
+      "constexpr int kSharedBytes = Config::tile.shared_bytes();  // of a block\n"
+      "constexpr int kBoxRows = Config::a_box_rows;  // that are copied of the left matrix at once\n"
+      "constexpr int kPanel = Config::tile.panel_columns;  // columns of the result: what is copied of the "
+      "right one\n"
+      "constexpr int kDepth = Config::tile.depth;  // that both copies have\n",
+      config_text(), launch.grid);
+  kernel.launch.bounds = bounds_;
   kernel.text = fmt::format(
-      "{0}\nextern \"C\" __global__ void {1}__launch_bounds__({2}, 1) {3}{4}{5}  {3}_epilogue "
-      "epilogue{{{6}}};\n  cuda::matmul<Config>(left, right, {7}, epilogue);\n}}\n",
-      epilogue, cluster, launch.threads, kNamePlaceholder, list.text(), config_text(),
-      fmt::join(members, ", "), rows_size().text);
+      "{0}{1}\nextern \"C\" __global__ void {2}__launch_bounds__({3}, 1) {4}{5}{6}  {4}_epilogue "
+      "epilogue{{{7}}};\n  cuda::matmul<Config>(left, right, {8}, epilogue);\n}}\n",
+      sizes_namespace(sizes), epilogue, cluster, of_sizes("kThreads"), kNamePlaceholder, list.text(),
+      using_sizes(), fmt::join(members, ", "), rows_size().text);
   return kernel;
 }
 

@@ -181,6 +181,7 @@ class CudaProgramBuilder {
       added.block = {kernel.launch.block, kernel.launch.shared_bytes};
       added.maps = kernel.maps;
       added.blocks_of_rows = kernel.launch.grid_of_rows;
+      added.bounds = kernel.launch.bounds;
       call.grid = {kernel.launch.grid, kernel.launch.grid_text, kernel.launch.rows};
       if (node.op == "fused_matmul" && !kernel.maps.empty()) call.gemm = matmul_shape(graph_, node);
       const std::string label = graph_.value(node.outputs[0]).name;

@@ -47,7 +47,7 @@ void CudaBodyPrinter::print_row_variables(const std::string& named_by) {
   }
 }
 
-std::string CudaBodyPrinter::row_pointers() const {
+std::string CudaBodyPrinter::row_pointers() {
   Writer pointers(out_.indent());
   for (const auto& [key, name] : row_pointers_) {
     const bool is_written = body_.operands[key.first].output >= 0;

@@ -33,11 +33,16 @@ void CudaBodyPrinter::print_flat() {
   if (chunks == 1) {
     out_.line("if (threadIdx.x != 0) return;");
   } else {
-    const bool is_small = chunks < (int64_t{1} << 31);
+    const bool is_small = chunks < (int64_t{1} << 31), is_whole = chunks % layout_.threads() == 0;
+    const Size any_rows = {rows.value, "rows"},
+               any =
+                   space == kRowSpace ? any_rows : exact_quotient(any_rows * width_of(space), vector(space));
+    if (is_small) bounds_.insert(any.text + " < std::int64_t{1} << 31");
+    if (is_whole) bounds_.insert(any.text + " % kThreads == 0");
     out_.line(is_small ? "const unsigned i = blockIdx.x * kThreads + threadIdx.x;"
                        : "const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;");
     const Size all = space == kRowSpace ? rows : exact_quotient(rows * width_of(space), vector(space));
-    if (chunks % layout_.threads() != 0) out_.line(fmt::format("if (i >= {}) return;", all.text));
+    if (!is_whole) out_.line(fmt::format("if (i >= {}) return;", all.text));
   }
   const std::string index = chunks == 1 ? "0" : "i";
   if (ir::has_word(row, "first")) {

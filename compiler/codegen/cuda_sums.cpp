@@ -201,15 +201,17 @@ CudaKernel CudaBodyPrinter::finishing_kernel(int64_t partials) {
   }
   list.add(fmt::format("const float* {}workspace", waits_for_previous(gpu_) ? "" : "__restrict__ "),
            {{partials, ""}, {sum_width_, sum_width_ == 1 ? "1" : "kSums"}});
-  const int columns_a_block = sum_width_ < 16 ? 8 : 16;
+  const int columns_a_block = sum_width_ < 16 ? 8 : 16, threads = 256;
   kernel.comment = "The second kernel of the sums: adds the blocks' partial sums, in a fixed order.";
   kernel.takes_workspace = true;
-  const Size blocks = ceiling_quotient(sums_size(), literal(columns_a_block));
-  kernel.launch = {blocks.value, 256, 0, blocks.text};
+  const Size blocks = ceiling_quotient({sum_width_, "kSums"}, {columns_a_block, "kColumns"});
+  kernel.launch = {blocks.value, threads, 0, blocks.text};
+  Writer sizes;
+  sizes.line(fmt::format("constexpr int kColumns = {};  // of a block", columns_a_block));
+  sizes.line(fmt::format("constexpr int kPartials = {};  // rows of the workspace", partials));
+  sizes.line(fmt::format("constexpr int kSums = {};", sums_size().text));
+  sizes.line(fmt::format("constexpr int kThreads = {};  // of a block", threads));
   out_ = Writer(1);
-  out_.line(fmt::format("constexpr int kColumns = {};  // of a block", columns_a_block));
-  out_.line(fmt::format("constexpr int kPartials = {};  // rows of the workspace", partials));
-  out_.line(fmt::format("constexpr int kSums = {};", sums_size().text));
   out_.line("const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;");
   out_.line("const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);");
   out_.line("if (threadIdx.x >= kColumns || column >= kSums) return;");
@@ -242,8 +244,9 @@ CudaKernel CudaBodyPrinter::finishing_kernel(int64_t partials) {
     if (is_last && first > 0) out_.close();
     if (!is_last) out_.outdent();
   }
-  kernel.text = fmt::format("extern \"C\" __global__ void __launch_bounds__(256) {}{}{}{}}}\n",
-                            kNamePlaceholder, list.text(), opening_text(gpu_), out_.text());
+  kernel.text = fmt::format("{}extern \"C\" __global__ void __launch_bounds__({}) {}{}{}{}{}}}\n",
+                            sizes_namespace(sizes.text()), of_sizes("kThreads"), kNamePlaceholder,
+                            list.text(), opening_text(gpu_), using_sizes(), out_.text());
   return kernel;
 }
 

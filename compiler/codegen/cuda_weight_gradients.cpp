@@ -31,7 +31,7 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
   kernel.launch = {.grid = launch.grid,
                    .block = launch.threads,
                    .shared_bytes = static_cast<int64_t>(launch.shared_bytes),
-                   .grid_text = std::to_string(launch.grid)};
+                   .grid_text = "kBlocks"};
   ParameterList list;
   std::string gradients;
   for (int i = 0; i < problem.count; ++i) {
@@ -40,7 +40,8 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
       const ir::Value& matrix = graph.value(use);
       const cuda::MatmulMap map =
           cuda::weight_gradients_map(problem.rows, is_x ? problem.n[i] : problem.m[i]);
-      kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0]});
+      kernel.maps.push_back({matrix.dtype, map.size[1], map.size[0], map.box[1], map.box[0],
+                             fmt::format("{}, {}", map.box[1], map.box[0])});
       kernel.arguments.push_back(use);
       kernel.parameters.push_back(fmt::format("{}_{}", is_x ? "x" : "d_y", i + 1));
       list.add("const __grid_constant__ TensorMap " + kernel.parameters.back(), matrix.shape);
@@ -58,14 +59,16 @@ CudaKernels weight_gradients_kernel(const ir::Graph& graph, const ir::Node& node
   }
   const ir::Value& d_y = graph.value(node.inputs[0]);
   kernel.text = fmt::format(
-      "extern \"C\" __global__ void {}__launch_bounds__({}, 1) {}{}"
+      "{}extern \"C\" __global__ void {}__launch_bounds__({}, 1) {}{}"
       "  using Config = cuda::WeightGradientsConfig<{}, {}, /*accumulate=*/{},\n"
       "      cuda::WeightGradientTile{{.consumers = {}, .columns = {}, .stages = {}, .split = {}}}>;\n"
       "  const cuda::WeightGradient gradients[] = {{\n{}"
       "  cuda::weight_gradients<Config>(gradients);\n}}\n",
-      launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", launch.cluster), launch.threads,
-      kNamePlaceholder, list.text(), c_type(d_y.dtype, kCudaDialect), dimensions.of(rows_of(d_y)).text,
-      node.flag("accumulate"), tile.consumers, tile.columns, tile.stages, tile.split, gradients);
+      sizes_namespace(launch_constants(kernel.launch)),
+      launch.cluster == 1 ? "" : fmt::format("__cluster_dims__({}, 1, 1) ", launch.cluster),
+      of_sizes("kThreads"), kNamePlaceholder, list.text(), c_type(d_y.dtype, kCudaDialect),
+      dimensions.of(rows_of(d_y)).text, node.flag("accumulate"), tile.consumers, tile.columns, tile.stages,
+      tile.split, gradients);
   return {{std::move(kernel)}, 0};
 }
 

@@ -131,9 +131,7 @@ std::string CudaBodyPrinter::apply_function(const std::vector<std::string>& matm
   }
   function.close();
   // No pass need keep anything, nor read any operand.
-  const auto named = [&](const std::string& name) {
-    return ir::has_word(function.text(), name) ? name : "";
-  };
+  const auto named = [&](const std::string& name) { return ir::has_word(function.text(), name) ? name : ""; };
   Writer whole(1);
   whole.line("template <int pass>");
   whole.line(

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "emit/on_cpu.h"
+#include "ir/words.h"
 
 namespace hydrac::emit {
 
@@ -164,8 +165,8 @@ std::string map_text(const driver::Compiled& compiled, int index, size_t argumen
         if (call.kind != program::Call::Kind::launch || call.kernel != index) continue;
         const ir::Shape& shape = compiled.graph.value(call.arguments[argument]).shape;
         const ir::Shape rows(shape.begin(), shape.end() - 1);
-        return fmt::format("{{{}, {}, {}, {}}}", dimensions.of(rows).text, dimensions.of(shape.back()).text,
-                           map.box_rows, map.box_columns);
+        return fmt::format("{{{}, {}, {}}}", dimensions.of(rows).text, dimensions.of(shape.back()).text,
+                           map.box);
       }
     }
   }
@@ -183,8 +184,25 @@ std::string declared(const Kernel& kernel, bool cpu) {
 }  // namespace
 
 std::string commented_definition(const Kernel& kernel, bool cpu) {
-  return comment_of(kernel) + declared(kernel, cpu);
+  std::string text = declared(kernel, cpu);
+  const std::string sizes = fmt::format("}}  // namespace {}_sizes\n\n", kernel.name);
+  const size_t behind = text.find(sizes);
+  return text.insert(behind == std::string::npos ? 0 : behind + sizes.size(), comment_of(kernel));
 }
+
+namespace {
+
+// What the kernel's text relies on, for each number of rows that it is called with.
+std::string assertions(const driver::Compiled& compiled, int index) {
+  std::set<std::string> lines;
+  for (const std::string& bound : compiled.program.kernels[static_cast<size_t>(index)].bounds) {
+    for (const program::Grid& grid : grids_of(compiled.program, index))
+      lines.insert(fmt::format("  static_assert({});\n", ir::with_words(bound, {{"rows", grid.rows}})));
+  }
+  return fmt::format("{}", fmt::join(lines, ""));
+}
+
+}  // namespace
 
 std::string launcher(const driver::Compiled& compiled, int index, const std::string& space) {
   const Kernel& kernel = compiled.program.kernels[static_cast<size_t>(index)];
@@ -201,11 +219,11 @@ std::string launcher(const driver::Compiled& compiled, int index, const std::str
   const std::string blocks = takes_rows(compiled.program, index)
                                  ? kernel.blocks_of_rows
                                  : grids_of(compiled.program, index).at(0).text;
-  const std::string shared =
-      kernel.block.shared_bytes == 0 ? "" : fmt::format(", {}", kernel.block.shared_bytes);
-  return fmt::format("void {0}({1} {{\n  {2}(\"{0}\", {0}_kernel, {{{3}, {4}{5}}}, stream{6});\n}}\n",
-                     kernel.name, without_shapes(host_parameters(compiled, index)), launch_function(kernel),
-                     blocks, kernel.block.threads, shared, names);
+  return fmt::format(
+      "void {0}({1} {{\n  using namespace {0}_sizes;\n{2}  {3}(\"{0}\", {0}_kernel, {{{4}, kThreads{5}}}, "
+      "stream{6});\n}}\n",
+      kernel.name, without_shapes(host_parameters(compiled, index)), assertions(compiled, index),
+      launch_function(kernel), blocks, kernel.block.shared_bytes == 0 ? "" : ", kSharedBytes", names);
 }
 
 std::string launch_using(const Kernel& kernel) {

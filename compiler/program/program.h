@@ -1,6 +1,7 @@
 // The Program: what runs, call by call. The only truth that running and emitting share.
 #pragma once
 #include <compare>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct MatrixMap {
   ir::DType dtype = ir::DType::bf16;
   int64_t rows = 0, columns = 0;
   int box_rows = 0, box_columns = 0;
+  std::string box = {};  // both as the kernel's constants say them: "kBoxRows, kDepth"
   auto operator<=>(const MatrixMap&) const = default;
 };
 
@@ -54,6 +56,9 @@ struct Kernel {
   // How many blocks work on `rows` rows, as an expression of them: "rows / 4". Empty where the text itself
   // says the rows, so that all calls have the same grid.
   std::string blocks_of_rows;
+  // On a GPU: what its text relies on, as conditions on dimensions, on constants of the namespace NAME_sizes
+  // that it begins with, and on `rows`.
+  std::set<std::string> bounds = {};
 };
 
 // C[m,n] = op(A) op(B) (+ bias[n]) (+ C), row-major and dense, accumulated in float32.

@@ -11,6 +11,9 @@ namespace hydrac::cuda {
 template <class Storage_, std::int64_t n_, std::int64_t k_, bool b_transposed_, bool paired_,
           MatmulTile tile_>
 struct MatmulConfig {
+  static_assert(n_ % (paired_ ? 16 : 8) == 0 && k_ % 8 == 0, "16 bytes of each row that is accessed");
+  static_assert(tile_.shared_bytes() <= 227 << 10, "what a block of Hopper may have");
+
   using Storage = Storage_;
   static constexpr int n = static_cast<int>(n_);
   static constexpr int k = static_cast<int>(k_);
@@ -36,6 +39,8 @@ struct MatmulConfig {
   static constexpr int a_sharers =
       tile.is_persistent() && column_tiles % tile.cluster == 0 ? tile.cluster : 1;
   static constexpr int b_sharers = tile.cluster / a_sharers;
+  // A box that is copied of a: each of its sharers copies as many rows for all of them.
+  static constexpr int a_box_rows = tile.rows / a_sharers;
   // No other block reads the rows of a.
   static constexpr bool reads_a_once = tile.schedule == MatmulSchedule::whole_rows;
 };

@@ -74,10 +74,22 @@ std::string cuda_source_of(const ir::Graph& graph,
         text.replace(at, std::strlen(codegen::kNamePlaceholder), kernel_name(name, k));
       source += program::definition_text({.comment = kernels.kernels[k].comment, .text = text});
       const codegen::CudaLaunch& launch = kernels.kernels[k].launch;
-      source += fmt::format("static_assert({} == {});\n", launch.grid_text, launch.grid);
+      // What an emitted launch says.
+      source += fmt::format(
+          "static_assert([] {{\n  using namespace {}_sizes;\n  return {} == {} && kThreads == "
+          "{}{};\n}}());\n",
+          kernel_name(name, k), launch.grid_text, launch.grid, launch.block,
+          launch.shared_bytes > 0 ? fmt::format(" && kSharedBytes == {}", launch.shared_bytes) : "");
+      const std::string rows = launch.rows.empty() ? "0" : launch.rows;
+      for (const std::string& bound : launch.bounds)
+        source += fmt::format(
+            "static_assert([](std::int64_t rows) {{\n  using namespace {}_sizes;\n  return {};\n}}({}));\n",
+            kernel_name(name, k), bound, rows);
       if (!launch.rows.empty())
-        source += fmt::format("static_assert([](std::int64_t rows) {{ return {}; }}({}) == {});\n",
-                              launch.grid_of_rows, launch.rows, launch.grid);
+        source += fmt::format(
+            "static_assert([](std::int64_t rows) {{\n  using namespace {}_sizes;\n  return {};\n}}({}) == "
+            "{});\n",
+            kernel_name(name, k), launch.grid_of_rows, launch.rows, launch.grid);
     }
   }
   const std::string constants = codegen::dimension_constants(codegen::Dimensions(graph).all(), source);

@@ -94,10 +94,10 @@ TEST(SharedKernels, AttentionOfOneSequenceIsThatOfABatch) {
   EXPECT_EQ(evaluation.kernel, training.kernel);
   EXPECT_EQ(generation.kernel, training.kernel);
   // A tile has 64 queries, as many as a sequence here.
-  EXPECT_EQ(training.kernel->blocks_of_rows, "rows / 64");
-  EXPECT_EQ(training.grid, (program::Grid{16 * 2, "B * H * T / 64", "B * H * T"}));
+  EXPECT_EQ(training.kernel->blocks_of_rows, "rows / kRows");
+  EXPECT_EQ(training.grid, (program::Grid{16 * 2, "B * H * T / kRows", "B * H * T"}));
   EXPECT_EQ(evaluation.grid, training.grid);
-  EXPECT_EQ(generation.grid, (program::Grid{2, "H * T / 64", "H * T"}));
+  EXPECT_EQ(generation.grid, (program::Grid{2, "H * T / kRows", "H * T"}));
 }
 
 // The last tile of each sequence has fewer queries than the others.
@@ -106,9 +106,9 @@ TEST(SharedKernels, AttentionOfOneSequenceIsThatOfABatchAlsoWhereTilesAreNotFull
   const auto launches = attention_launches(compiled);
   const ForwardLaunch &training = launches.at("micro_step"), &generation = launches.at("generate");
   EXPECT_EQ(generation.kernel, training.kernel);
-  EXPECT_EQ(training.kernel->blocks_of_rows, "(rows / T) * ((T + 63) / 64)");
-  EXPECT_EQ(training.grid, (program::Grid{16 * 2 * 2, "B * H * ((T + 63) / 64)", "B * H * T"}));
-  EXPECT_EQ(generation.grid, (program::Grid{2 * 2, "H * ((T + 63) / 64)", "H * T"}));
+  EXPECT_EQ(training.kernel->blocks_of_rows, "(rows / T) * ((T + kRows - 1) / kRows)");
+  EXPECT_EQ(training.grid, (program::Grid{16 * 2 * 2, "B * H * ((T + kRows - 1) / kRows)", "B * H * T"}));
+  EXPECT_EQ(generation.grid, (program::Grid{2 * 2, "H * ((T + kRows - 1) / kRows)", "H * T"}));
 }
 
 // Training draws numbers; evaluation and generation do not.
