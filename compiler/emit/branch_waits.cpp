@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "codegen/operand_names.h"
 #include "driver/accesses.h"
+#include "emit/kernels.h"
 #include "program/branches.h"
 #include "program/for_each_call.h"
 
@@ -16,6 +19,7 @@ namespace {
 struct Unrolled {
   std::vector<program::BranchStep> steps;
   std::vector<CallPosition> positions;
+  std::vector<const program::Call*> calls;
 };
 
 Unrolled unroll(const driver::Compiled& compiled, const program::Function& function) {
@@ -25,8 +29,42 @@ Unrolled unroll(const driver::Compiled& compiled, const program::Function& funct
                            all.steps.push_back({driver::accesses(compiled, call, layer), call.branch});
                            all.positions.emplace_back(static_cast<int>(&section - function.sections.data()),
                                                       static_cast<int>(&call - section.calls.data()));
+                           all.calls.push_back(&call);
                          });
   return all;
+}
+
+// Whether a call writes an argument: scratch memory that it counts among what it makes it may only read.
+bool writes(const driver::Compiled& compiled, const program::Call& call, size_t argument) {
+  if (!call.writes[argument] || call.kind != program::Call::Kind::launch) return call.writes[argument];
+  const std::vector<Parameter> parameters =
+      parameters_of(compiled.program.kernels[static_cast<size_t>(call.kernel)]);
+  return !parameters.at(argument).type.starts_with("const ");
+}
+
+// That one reads what the other makes says more than that memory is used again.
+WaitReason reason_of(const driver::Compiled& compiled, const Unrolled& all, size_t waiting, size_t awaited) {
+  std::optional<WaitReason> reason;
+  const program::Call &call = *all.calls[waiting], &other_call = *all.calls[awaited];
+  const auto& own = all.steps[waiting].accesses;
+  const auto& other = all.steps[awaited].accesses;
+  for (size_t i = 0; i < own.size(); ++i) {
+    for (size_t j = 0; j < other.size(); ++j) {
+      const bool meet = own[i].first < other[j].last && other[j].first < own[i].last;
+      if (!meet || (!own[i].writes && !other[j].writes)) continue;
+      const bool own_writes = writes(compiled, call, i);
+      if (!reason || (!own_writes && reason->own_writes))
+        reason = {call.arguments[i], other_call.arguments[j], own_writes, writes(compiled, other_call, j)};
+    }
+  }
+  return reason.value();
+}
+
+// A kernel's name, or that of the tensor that a matmul makes.
+std::string name_of_call(const driver::Compiled& compiled, const program::Call& call) {
+  if (call.kind == program::Call::Kind::launch)
+    return compiled.program.kernels[static_cast<size_t>(call.kernel)].name;
+  return codegen::identifier(call.label);
 }
 
 }  // namespace
@@ -40,17 +78,25 @@ BranchWaits branch_waits(const driver::Compiled& compiled, const program::Functi
   const Unrolled all = unroll(compiled, function);
   const std::vector<int> waits = program::waits_between_branches(all.steps);
   for (size_t i = 0; i < waits.size(); ++i) {
-    if (waits[i] >= 0) result.waits[all.positions[i]].insert(all.positions[static_cast<size_t>(waits[i])]);
+    if (waits[i] < 0) continue;
+    const auto awaited = static_cast<size_t>(waits[i]);
+    result.waits[all.positions[i]].try_emplace(all.positions[awaited], reason_of(compiled, all, i, awaited));
   }
-  std::map<std::string, int> taken;
+  const auto call_at = [&](const CallPosition& position) -> const program::Call& {
+    return function.sections[static_cast<size_t>(position.first)].calls[static_cast<size_t>(position.second)];
+  };
+  std::map<std::string, std::set<CallPosition>> named;
   for (const auto& [waiting, awaited] : result.waits) {
-    for (const CallPosition& position : awaited) {
-      if (result.marks.contains(position)) continue;
-      const program::Section& section = function.sections[static_cast<size_t>(position.first)];
-      const std::string name =
-          "after_" + codegen::identifier(section.calls[static_cast<size_t>(position.second)].label);
-      const int count = ++taken[name];
-      result.marks[position] = count == 1 ? name : fmt::format("{}_{}", name, count);
+    for (const auto& [position, reason] : awaited)
+      named["after_" + name_of_call(compiled, call_at(position))].insert(position);
+  }
+  for (const auto& [name, positions] : named) {
+    std::map<std::string, int> taken;
+    for (const CallPosition& position : positions) {
+      const std::string own =
+          positions.size() == 1 ? name : name + "_of_" + codegen::identifier(call_at(position).label);
+      const int count = ++taken[own];
+      result.marks[position] = count == 1 ? own : fmt::format("{}_{}", own, count);
     }
   }
   return result;

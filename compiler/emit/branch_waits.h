@@ -1,7 +1,6 @@
 // Which calls of a function wait for which of its other branch, said once for every iteration of a loop.
 #pragma once
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -12,12 +11,19 @@ namespace hydrac::emit {
 // A call by its place: section and position there.
 using CallPosition = std::pair<int, int>;
 
+// Why a call waits for another: the first of its tensors that shares bytes with one of the other's, of which
+// one writes them.
+struct WaitReason {
+  ir::Use own, other;
+  bool own_writes = false, other_writes = false;
+};
+
 struct BranchWaits {
   bool has_two = false;  // some call runs beside the others
   // For each call that waits, those of the other branch whose latest run it waits for. In a loop that is what
-  // any of its iterations needs.
-  std::map<CallPosition, std::set<CallPosition>> waits;
-  // The calls that others wait for: the name of the point behind them.
+  // any of its iterations needs, and the reason is that of the first that waits.
+  std::map<CallPosition, std::map<CallPosition, WaitReason>> waits;
+  // The calls that others wait for: the name of the point behind them, "after_" and what the call is named.
   std::map<CallPosition, std::string> marks;
 };
 

@@ -125,8 +125,10 @@ std::string CallText::definition(int index, const std::string& name, const std::
     }
     for (const std::string& line : weight_gradients_comment(call)) body.line("// " + line);
     if (const auto found = waits_.waits.find(here); found != waits_.waits.end()) {
-      for (const CallPosition& awaited : found->second)
+      for (const auto& [awaited, reason] : found->second) {
+        body.line("// " + wait_comment(reason));
         body.line(fmt::format("{}.wait(run.{});", queue(call), waits_.marks.at(awaited)));
+      }
     }
     body.line(call_text(section, call));
     if (const auto found = waits_.marks.find(here); found != waits_.marks.end())
@@ -151,6 +153,17 @@ std::string CallText::definition(int index, const std::string& name, const std::
   out.append(body.text());
   out.close();
   return out.text();
+}
+
+// "It reads d_mlp_up." of what the awaited call makes, or which bytes are used again.
+std::string CallText::wait_comment(const WaitReason& reason) const {
+  const std::string own = tensors_.short_text(reason.own), other = tensors_.short_text(reason.other);
+  const bool same = own == other;
+  if (!reason.own_writes)
+    return same ? fmt::format("It reads {}.", own) : fmt::format("It reads {}, where {} lies.", own, other);
+  const char* does = reason.other_writes ? "writes" : "reads";
+  return same ? fmt::format("It writes {}, which the other branch {}.", own, does)
+              : fmt::format("It writes {} over {}, which the other branch {}.", own, other, does);
 }
 
 std::string CallText::queue(const Call& call) const {

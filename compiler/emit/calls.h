@@ -35,6 +35,7 @@ class CallText {
   std::vector<std::string> weight_gradients_comment(const program::Call& call) const;
   std::string attention(const program::Section& section, const program::Call& call) const;
   std::string accumulation(const program::Section& section, const program::Call& call) const;
+  std::string wait_comment(const WaitReason& reason) const;
   std::string queue(const program::Call& call) const;
   std::string layer_of(const program::Section& section) const;
   std::string count_of(const program::Section& section) const;

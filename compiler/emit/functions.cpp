@@ -45,6 +45,8 @@ void split_step(const driver::Compiled& compiled, const program::Function& step,
 }  // namespace
 
 std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled) {
+  const spec::Model& model = compiled.spec.model;
+  const bool drops = model.dropout > 0 || model.attention_dropout > 0;
   std::vector<EmittedFunction> functions;
   for (const program::Function& function : compiled.program.functions) {
     const std::vector<int> all = range(0, static_cast<int>(function.sections.size()));
@@ -53,8 +55,9 @@ std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled)
       functions.push_back(
           {"update_parameters", "optimizer.cpp", "The end of an optimizer step.", &function, all});
     if (function.name == "evaluate")
-      functions.push_back(
-          {"evaluate_batch", "evaluate.cpp", "Loss of one batch, without dropout.", &function, all});
+      functions.push_back({"evaluate_batch", "evaluate.cpp",
+                           drops ? "Loss of one batch, without dropout." : "Loss of one batch.", &function,
+                           all});
     if (function.name == "generate") {
       functions.push_back({"next_token_logits", "generate.cpp",
                            "Logits of the token after a prompt's position.", &function, all});
@@ -113,7 +116,7 @@ std::string step_declarations(const driver::Compiled& compiled) {
       for (const auto& [position, name] : branch_waits(compiled, function).marks) marks.insert(name);
     }
     if (!marks.empty())
-      out.line("// Points that the other branch waits for, named after what was just made.");
+      out.line("// Points that the other branch waits for, named after the call before them.");
     for (const std::string& mark : marks) out.line(fmt::format("Mark {} = {{}};", mark));
     out.close("};");
     out.line("");
