@@ -10,7 +10,7 @@ template <int head_dim>
 struct alignas(64) BackwardScratch {
   float queries[head_dim * kQueryTile];        // query_factor() * q, transposed: [head_dim, query]
   float d_out[head_dim * kQueryTile];          // dout, transposed
-  float probabilities[kKeyTile * kQueryTile];  // [key, query]; scores before, dropout applied after
+  float probabilities[kKeyTile * kQueryTile];  // [key, query]; scores before, what dv is made of after
   float d_scores[kKeyTile * kQueryTile];       // d probabilities before
   float lse[kQueryTile];
   float delta[kQueryTile];  // dout . out of each query: what the softmax's gradient subtracts
@@ -34,7 +34,7 @@ struct KeyGradients {
   std::int64_t dk_stride, dv_stride;
 };
 
-// From scores and d probabilities to probabilities (with dropout) and d scores.
+// From scores and d probabilities to what dv is made of and d scores.
 template <int head_dim, class Scores, bool has_dropout>
 inline void softmax_gradient_tile(const AttentionShape& shape, const AttentionDropout& dropout,
                                   const Tile& tile, BackwardScratch<head_dim>& scratch) {
@@ -200,7 +200,7 @@ constexpr std::size_t attention_backward_workspace(const AttentionShape& shape, 
 }
 
 // The gradients of q, k and v; all three are overwritten, and none may overlap an input. `out` and `lse` are
-// what the forward wrote; dropout must be the forward's.
+// what the forward wrote.
 template <int head_dim, class Mask, class Scores, bool has_dropout, class Shape>
 void attention_backward(const Shape& shape, ConstHeads q, ConstHeads k, ConstHeads v, ConstHeads out,
                         const float* lse, ConstHeads dout, MutableHeads dq, MutableHeads dk, MutableHeads dv,

@@ -1,4 +1,4 @@
-// The types that attention takes: views of tensors, its shape, its dropout, its scratch memory.
+// The types that attention takes: views of tensors, its shape, its scratch memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,4 @@
-// The forward of attention: out = dropout(softmax(scores of q k^T)) v and lse, the log of the softmax's
-// denominator.
+// The forward of attention: out = softmax(scores of q k^T) v, and lse, the log of the softmax's denominator.
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
 // a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
@@ -12,7 +11,7 @@
 
 namespace hydrac::cuda {
 
-// Launch: attention_launch(problem, AttentionKernel::forward). lse [B,H,T] float. shape.scale is positive.
+// lse [B,H,T] float. shape.scale is positive. How it is launched: cuda/attention/geometry.h.
 template <class Config>
 __device__ __forceinline__ void attention_forward(const typename Config::Sequence& shape,
                                                   Heads<const typename Config::Storage> q,
@@ -64,6 +63,7 @@ __device__ __forceinline__ void attention_forward(const typename Config::Sequenc
     }
     const bool moved = softmax.step(scores, scale2, rescale);
     if constexpr (Config::has_dropout) {
+      // Behind the softmax: its sum is of all probabilities.
       const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
       for_kept<false, row_tiles, columns>(dropout, dropout_index, place, block.first, tile * columns,
                                           shape.tokens, [&](int m, int n, int e, bool is_kept) {

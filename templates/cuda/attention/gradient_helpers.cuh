@@ -101,6 +101,8 @@ __device__ __forceinline__ void wait_for_turns(const AttentionShape& shape,
     const int free = takes_sum ? count + 2 : count;
     barrier::wait(shared.has_passed_on(free), free / 4 - 1);
     const std::int64_t index = tile.index(shape);
+    // Ends: pieces are taken in the order in which they add. So the one that is waited for was taken before,
+    // by a block that runs and waits for still earlier ones only.
     while (ptx::load_acquire(workspace.turns + index) != static_cast<unsigned>(turn)) {
     }
     if (takes_sum) {

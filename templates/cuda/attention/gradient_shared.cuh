@@ -72,14 +72,17 @@ struct GradientShared {
     return static_cast<int>(ptx::load_shared<1>(number(piece)).at[0]);
   }
 
+  // With the arrivals that end a phase of each: of threads where they copy, else of a warp's first lane. A
+  // barrier's phase is its count, or its piece, over the places that there are.
   __device__ __forceinline__ void init_barriers() const {
     for (int i = 0; i < kStages; ++i) {
       barrier::init(tile_full(i), 64);  // two warps load
       barrier::init(tile_empty(i), Config::warps);
     }
     for (int i = 0; i < 2; ++i) {
-      barrier::init(piece_full(i), 64 + 1);
-      barrier::init(piece_empty(i), Config::warps + 2);
+      barrier::init(piece_full(i), 64 + 1);  // and the one that takes it
+      barrier::init(piece_empty(i),
+                    Config::warps + 2);  // who computes, and who waits for turns and passes them on
     }
     for (int i = 0; i < 4; ++i) {
       barrier::init(has_turn(i), 1);

@@ -1,5 +1,6 @@
 // Attention's backward in one kernel on Hopper: d_q, d_k and d_v, with scores and d_out v^T computed once.
-// The formulas stand in query_gradients.cuh, the order of the work in gradient_order.cuh.
+// With P the probabilities, p = d_out v^T and delta = rowsum(d_out * out):
+//   d_v = P^T d_out,  d_s = P * (p - delta),  d_q = scale * d_s k,  d_k = scale * d_s^T q.
 //
 // A block has two warpgroups that compute, each with 64 of the block's keys, and four warps that serve them.
 // Matmuls are transposed (k q^T), so that what one leaves in registers is what the next takes; d_s goes
@@ -142,10 +143,10 @@ class GradientWarpgroup {
       return;
     }
     const TransposedTile<Config> tile{in_group_, now.tile.batch, now.tile.head, own_key, query};
-    Fragment<1, kColumns> after_dropout;
-    tile.make_probabilities(scores_, after_dropout, lse2, shape_, dropout,
+    Fragment<1, kColumns> value_weights;
+    tile.make_probabilities(scores_, value_weights, lse2, shape_, dropout,
                             !sees_all<typename Config::Mask>(shape_, queries, keys));
-    Matmul::round(weights_, after_dropout);
+    Matmul::round(weights_, value_weights);
     Terms delta;
     delta.load(shared_.terms(count) + kColumns * 4, in_group_);
     tile.make_d_scores(gradients_, scores_, delta, dropout);
@@ -219,8 +220,9 @@ class GradientWarpgroup {
   typename Matmul::template Weights<kColumns> weights_, d_weights_;
 };
 
-// Launch: attention_launch(problem, AttentionKernel::gradients), after query_terms with the same workspace of
-// attention_backward_workspace(problem) bytes. Writes all of d_q, d_k and d_v.
+// Runs behind attention_query_terms with the same workspace (cuda/attention/geometry.h has the launch and the
+// bytes). Writes all of d_q, d_k and d_v. A multiprocessor has one block: its 65536 registers are 256
+// computing threads of 232 and 128 serving ones of 40.
 template <class Config>
 __device__ __forceinline__ void attention_gradients(
     const AttentionShape& shape, Heads<const typename Config::Storage> q,

@@ -1,5 +1,5 @@
 // Attention's backward for short sequences on Hopper, in one kernel: a block of threads has a whole head of
-// one sequence in shared memory. The formulas stand in query_gradients.cuh.
+// one sequence in shared memory. The formulas: cuda/attention/query_gradients.cuh.
 //
 // One or two warpgroups take tiles of keys and go through the queries that see them, from the last ones on:
 // d_k and d_v are summed in registers, d_s is left in shared memory. As soon as all d_s of a tile of queries
@@ -14,7 +14,7 @@
 
 namespace hydrac::cuda {
 
-// One of the warpgroups that compute; `sums_tokens`: the sums of the gradients too.
+// One of the warpgroups that compute, with the sums of the gradients where they are wanted.
 template <class Config, bool sums_tokens>
 class HeadWarpgroup {
  public:
@@ -112,12 +112,12 @@ class HeadWarpgroup {
       const TransposedTile<Config> tile{in_group_, batch_, head_, key_tile * kRows, i * kRows};
       ColumnTerms<kRows> lse2, delta;
       lse2.load(shared_.terms(number), in_group_);
-      Fragment<1, kRows> after_dropout;
+      Fragment<1, kRows> value_weights;
       const TokenRange queries{i * kRows, (i + 1) * kRows}, keys{key_tile * kRows, (key_tile + 1) * kRows};
       const bool masked = !sees_all<typename Config::Mask>(shape_, queries, keys);
-      tile.make_probabilities(scores, after_dropout, lse2, shape_, dropout, masked);
+      tile.make_probabilities(scores, value_weights, lse2, shape_, dropout, masked);
       typename Matmul::template Weights<kRows> weights, d_weights;
-      Matmul::round(weights, after_dropout);
+      Matmul::round(weights, value_weights);
       Matmul::fence_operands(value_sums);
       Matmul::begin();
       Matmul::template accumulate<kRows>(value_sums, in_group_, weights, shared_.d_outs(number), 0, add);
@@ -246,8 +246,8 @@ __device__ __forceinline__ void run_head_gradients(const AttentionShape& shape,
   }
 }
 
-// Launch: attention_launch(problem, AttentionKernel::head_gradients). Writes all of d_q, d_k and d_v. out,
-// d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
+// Writes all of d_q, d_k and d_v (cuda/attention/geometry.h has the launch). out, d_out: [B,T,H*D] seen as
+// heads; lse [B,H,T] from the forward pass.
 template <class Config>
 __device__ __forceinline__ void attention_head_gradients(
     const AttentionShape& shape, Heads<const typename Config::Storage> q,

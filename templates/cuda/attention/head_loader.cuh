@@ -7,8 +7,9 @@
 
 namespace hydrac::cuda {
 
-// What head_gradients reads and writes, all of [B,T,H,D] but for lse [B,H,T] and what each warp of a block
-// finds as the sums of d_q, d_k and d_v over its tokens, [B,warps,3,H,D]: nullptr where nobody asks for them.
+// What attention_head_gradients reads and writes, all of [B,T,H,D] but for lse [B,H,T] and what each warp of
+// a block finds as the sums of d_q, d_k and d_v over its tokens, [B,warps,3,H,D]: nullptr where nobody asks
+// for them.
 template <class Storage>
 struct HeadTensors {
   Heads<const Storage> q, k, v, out;

@@ -1,5 +1,5 @@
-// The second half of attention's backward: d_k and d_v. The formulas stand in query_gradients.cuh;
-// d_v = (f P)^T d_out and d_k = scale * d_s^T q.
+// The second half of attention's backward: d_k and d_v. d_s is that of
+// cuda/attention/query_gradients.cuh; d_v = (f P)^T d_out and d_k = scale * d_s^T q.
 //
 // A block of threads owns rows of keys and goes through the queries that may see them, of every head that
 // shares the kv head, in one order: the gradients of grouped heads are summed in registers. Matmuls are
@@ -44,8 +44,8 @@ __device__ __forceinline__ int sequence_of_keys(const SequenceShape& shape) {
   return static_cast<int>(blockIdx.x) / Config::tile.parts / blocks / shape.kv_heads;
 }
 
-// Launch: attention_launch(problem, AttentionKernel::key_gradients), after query_gradients, which writes
-// `terms` [B,H,T]. Writes all of d_k and d_v.
+// Runs behind attention_query_gradients, which writes `terms` [B,H,T] (cuda/attention/geometry.h has the
+// launch). Writes all of d_k and d_v.
 template <class Config, class Shape>
 __device__ __forceinline__ void attention_key_gradients(
     const Shape& shape, Heads<const typename Config::Storage> q, Heads<const typename Config::Storage> k,
@@ -106,13 +106,13 @@ __device__ __forceinline__ void attention_key_gradients(
     ColumnTerms<columns> lse2, delta;
     Matmul::template wait<1>();  // probabilities are made while d_out v^T is computed
     Matmul::fence_operands(scores);
-    Fragment<row_tiles, columns> after_dropout;
+    Fragment<row_tiles, columns> value_weights;
     lse2.load(tile_terms, place);
-    tile.make_probabilities(scores, after_dropout, lse2, shape, dropout,
+    tile.make_probabilities(scores, value_weights, lse2, shape, dropout,
                             !sees_all<typename Config::Mask>(shape, {query, query + columns},
                                                              {block.first, block.first + Config::rows}));
     typename Matmul::template Weights<columns> weights;
-    Matmul::round(weights, after_dropout);
+    Matmul::round(weights, value_weights);
     Matmul::fence_operands(value_sums);
     Matmul::begin();
     Matmul::template accumulate<columns>(value_sums, place, weights, d_outs + stage * column_bytes,

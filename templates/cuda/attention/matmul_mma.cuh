@@ -7,9 +7,8 @@
 
 namespace hydrac::cuda {
 
-// A matmul is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
-// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and
-// fence_operands order matmuls that run on their own (matmul_wgmma.cuh); here they cost nothing.
+// A matmul is a policy of the kernels. Tiles are token rows in shared memory, padded and placed by offset().
+// clear() readies sums for a first accumulate() with `add` false.
 template <class Config>
 struct MmaMatmul : RoundedFragments<typename Config::Storage, Config::row_tiles> {
   using Storage = typename Config::Storage;

@@ -1,5 +1,5 @@
 // The matmuls of one warp with float multiply-adds, for float32 storage and for chips without a
-// fitting mma. Nothing is rounded but what memory holds. The policy is matmul_mma.cuh's.
+// fitting mma. Nothing is rounded but what memory holds.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/fragment.cuh"

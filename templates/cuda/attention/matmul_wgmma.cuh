@@ -1,6 +1,6 @@
-// The matmuls of one warpgroup with wgmma (sm_90a). The policy is matmul_mma.cuh's. They run on
-// their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
-// unfinished, and fence_operands() stands before sums are read or written.
+// The matmuls of one warpgroup with wgmma (sm_90a). They run on their own once begun: commit() closes a group
+// of them, wait<n>() returns when at most n groups are unfinished, and fence_operands() stands before sums
+// are read or written.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/rounded_fragment.cuh"

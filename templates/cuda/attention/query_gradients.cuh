@@ -1,7 +1,8 @@
 // The first half of attention's backward: d_q, and the query terms that the second half reads.
 //
-// Probabilities are recomputed from q, k and lse. With P the probabilities, f the dropout factors (0 or
-// keep_scale), s' the derivative of the scores and delta = rowsum(d_out * out):
+// Probabilities are recomputed from q, k and lse. With P the probabilities, f what each of them is
+// multiplied with behind the softmax (1 where nothing is dropped), s' the derivative of the scores and delta
+// = rowsum(d_out * out):
 //   d_s = s' * P * (f * (d_out v^T) - delta),  d_q = scale * d_s k.
 // The backward pass is two kernels, one that owns queries and one that owns keys: scores and d_out v^T are
 // computed twice, seven matmuls instead of five, but nothing is summed across blocks. So it is deterministic
@@ -12,8 +13,8 @@
 
 namespace hydrac::cuda {
 
-// Launch: attention_launch(problem, AttentionKernel::query_gradients), before key_gradients. Writes all of
-// d_q and of `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
+// Runs before attention_key_gradients (cuda/attention/geometry.h has the launch). Writes all of d_q and of
+// `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
 template <class Config, class Shape>
 __device__ __forceinline__ void attention_query_gradients(
     const Shape& shape, Heads<const typename Config::Storage> q, Heads<const typename Config::Storage> k,

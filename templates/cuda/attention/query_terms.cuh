@@ -42,9 +42,9 @@ __device__ __forceinline__ void query_terms(const float* lse, const typename Con
   }
 }
 
-// Launch: attention_launch(problem, AttentionKernel::query_terms), before gradients, whose workspace it
-// prepares: all terms, and no block has added to any tile of d_q. out, d_out: [B,T,H*D] seen as heads; lse
-// [B,H,T] from the forward pass.
+// Runs before attention_gradients, whose workspace it prepares (cuda/attention/geometry.h has the launch):
+// all terms, and no block has added to any tile of d_q. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from
+// the forward pass.
 template <class Config>
 __device__ __forceinline__ void attention_query_terms(const AttentionShape& shape,
                                                       Heads<const typename Config::Storage> out,

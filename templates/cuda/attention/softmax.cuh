@@ -1,4 +1,4 @@
-// What happens to a fragment of scores between two matmuls: masks, the running softmax, dropout.
+// What happens to a fragment of scores between two matmuls: masks, and the softmax.
 #pragma once
 #include "cuda/attention/config.cuh"
 #include "cuda/attention/fragment.cuh"
@@ -108,7 +108,7 @@ __device__ __forceinline__ void for_kept(const AttentionDropout& dropout, std::u
 // Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
 // calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
 // it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
-// own until finish(). Unless rows_begin_late, each row has a score that is not masked in the first tile.
+// own until finish().
 template <int row_tiles, bool rows_begin_late>
 struct RunningSoftmax {
   static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
@@ -144,7 +144,7 @@ struct RunningSoftmax {
         shift[m][half] = moves ? top : shift[m][half];
         moved = moved || moves;
         // A row that has seen no key yet: all its scores are -infinity, and so is its shift.
-        const bool is_empty = rows_begin_late && shift[m][half] == -kInfinity;
+        const bool is_empty = rows_begin_late && shift[m][half] == -kInfinity;  // all was masked so far
         const float base = is_empty ? 0.0f : shift[m][half];
         float total[2] = {};
 #pragma unroll

@@ -1,5 +1,5 @@
 // What stands between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
-// probabilities, and from v d_out^T to d_s. The formulas stand in query_gradients.cuh.
+// probabilities, and from v d_out^T to d_s. The formulas: cuda/attention/query_gradients.cuh.
 #pragma once
 #include "cuda/attention/column_terms.cuh"
 #include "cuda/attention/pipeline.cuh"
@@ -17,11 +17,10 @@ struct TransposedTile {
   Place place;  // of the thread in the rows from first_key on
   int batch, head, first_key, first_query;
 
-  // Matmuls become probabilities, times the derivative of their scores; dropped ones turn negative, which
-  // says so without another register. after_dropout: what d_v is made of but for keep_scale. `masked`: some
-  // query may not see some key.
+  // Matmuls become probabilities, times the derivative of their scores. value_weights: what d_v is made of,
+  // but for a factor. `masked`: some query may not see some key.
   template <class Shape>
-  __device__ __forceinline__ void make_probabilities(Scores& scores, Scores& after_dropout, const Terms& lse2,
+  __device__ __forceinline__ void make_probabilities(Scores& scores, Scores& value_weights, const Terms& lse2,
                                                      const Shape& shape, const AttentionDropout& dropout,
                                                      bool masked) const {
     using Rule = typename Config::Scores;
@@ -33,22 +32,23 @@ struct TransposedTile {
       if constexpr (Rule::is_linear) {
         x = probability;
       } else {
-        after_dropout.at[m][n][e] = probability;
+        value_weights.at[m][n][e] = probability;
         x = probability * Rule::derivative(x);
       }
     });
     if (masked) {
       mask<typename Config::Mask, true>(scores, place, first_key, first_query, shape, 0.0f);
       if constexpr (!Rule::is_linear)
-        mask<typename Config::Mask, true>(after_dropout, place, first_key, first_query, shape, 0.0f);
+        mask<typename Config::Mask, true>(value_weights, place, first_key, first_query, shape, 0.0f);
     }
-    if constexpr (Rule::is_linear) after_dropout = scores;
+    if constexpr (Rule::is_linear) value_weights = scores;
     if constexpr (Config::has_dropout) {
+      // Dropped ones turn negative, which says so without another register.
       for_kept<true, Config::row_tiles, kColumns>(
           dropout, dropout_base(shape, batch, head), place, first_key, first_query, shape.tokens,
           [&](int m, int n, int e, bool is_kept) {
             float& x = scores.at[m][n][e];
-            float& weight = after_dropout.at[m][n][e];
+            float& weight = value_weights.at[m][n][e];
             x = is_kept ? x : -x;
             weight = Rule::is_linear ? fmaxf(x, 0.0f) : is_kept ? weight : 0.0f;
           });

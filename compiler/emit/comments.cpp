@@ -1,0 +1,161 @@
+#include "emit/comments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emit/runtime_files.h"
+#include "emit/source_file.h"
+#include "specialize/parse.h"
+
+namespace hydrac::emit {
+
+namespace {
+
+bool is_of_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+// Of a text: identifiers of code, and comments line by line.
+struct Parts {
+  std::set<std::string, std::less<>> names;
+  std::vector<std::string> comments;
+};
+
+Parts parts_of(std::string_view text) {
+  Parts parts;
+  for (size_t at = 0; at < text.size();) {
+    if (text.compare(at, 2, "//") == 0) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      parts.comments.emplace_back(text.substr(at, end - at));
+      at = end;
+    } else if (text[at] == '"') {
+      for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\' ? 1 : 0;
+      ++at;
+    } else if (is_of_name(text[at])) {
+      size_t end = at;
+      while (end < text.size() && is_of_name(text[end])) ++end;
+      parts.names.emplace(text.substr(at, end - at));
+      at = end;
+    } else {
+      ++at;
+    }
+  }
+  return parts;
+}
+
+bool is_code(std::string_view name) {
+  for (const std::string_view end : {".cpp", ".cu", ".cuh", ".h"}) {
+    if (name.ends_with(end)) return true;
+  }
+  return false;
+}
+
+// What the program's own copy of it replaces.
+bool is_specialized_header(std::string_view path) {
+  return (path.starts_with("cuda/attention/") && !path.ends_with(".h")) || path.starts_with("cpu/attention");
+}
+
+constexpr const char* kInterface = "train.h";
+
+class Check {
+ public:
+  explicit Check(const Files& files) {
+    for (const auto& [name, text] : files) {
+      if (!is_code(name)) continue;
+      parts_[name] = parts_of(text);
+      names_.insert(parts_[name].names.begin(), parts_[name].names.end());
+      if (name.starts_with("kernels/"))
+        in_kernels_.insert(parts_[name].names.begin(), parts_[name].names.end());
+      paths_.insert(name);
+    }
+    for (const specialize::SourceFile& file : specialize::template_headers()) take(file.path, file.text);
+    for (const RuntimeFile& file : runtime_files()) take(std::string("runtime/") + file.path, file.text);
+  }
+
+  void run() {
+    for (const auto& [name, parts] : parts_) {
+      if (name == kInterface || name.starts_with("test/")) continue;  // of every program
+      for (const std::string& comment : parts.comments) look_at(name, comment);
+    }
+    if (problems_.empty()) return;
+    std::string message = "hydrac would write comments on what is not there, which is an error of hydrac:";
+    for (const std::string& problem : problems_) message += "\n  " + problem;
+    throw std::logic_error(message);
+  }
+
+ private:
+  void take(const std::string& path, std::string_view text) {
+    paths_.insert(path);
+    if (!is_code(path) || is_specialized_header(path)) return;
+    names_.merge(parts_of(text).names);
+  }
+
+  void look_at(const std::string& file, const std::string& comment) {
+    for (size_t at = 0; at < comment.size();) {
+      if (!is_of_name(comment[at])) {
+        ++at;
+        continue;
+      }
+      size_t end = at;  // a path, or a name
+      while (end < comment.size() && (is_of_name(comment[end]) || comment[end] == '/' || comment[end] == '.'))
+        ++end;
+      while (end > at && comment[end - 1] == '.') --end;
+      const std::string word = comment.substr(at, end - at);
+      if (is_code(word) && comment.find(kProvenance) == std::string::npos) {
+        if (!paths_.contains(word) && !paths_.contains("kernels/" + word)) note(file, comment, word);
+        at = end;
+        continue;
+      }
+      end = at;
+      while (end < comment.size() && is_of_name(comment[end])) ++end;
+      look_at_name(file, comment, comment.substr(at, end - at), end < comment.size() && comment[end] == '(');
+      at = end;
+    }
+  }
+
+  void look_at_name(const std::string& file, const std::string& comment, const std::string& name,
+                    bool is_called) {
+    constexpr size_t kLong = 10;  // shorter ones are a formula's: d_bias, lse2
+    const bool is_name = name.find('_') != std::string::npos && (is_called || name.size() >= kLong) &&
+                         std::islower(static_cast<unsigned char>(name[0])) != 0;
+    const bool is_specialized = file.starts_with("kernels/attention") && !comment.starts_with("// Spec: ");
+    if (is_name && is_specialized && !names_.contains(name)) note(file, comment, name);
+    for (const std::string_view feature : {"dropout", "document", "softcap"}) {
+      if (name.starts_with(feature) && !has(feature)) note(file, comment, name);
+    }
+  }
+
+  bool has(std::string_view feature) const {
+    for (const std::string& name : in_kernels_) {
+      std::string lower;
+      for (const char c : name) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (lower.find(feature) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+  void note(const std::string& file, const std::string& comment, const std::string& word) {
+    problems_.insert(fmt::format("{}: \"{}\" names {}", file, comment, word));
+  }
+
+  std::map<std::string, Parts> parts_;
+  std::set<std::string, std::less<>> names_, in_kernels_;
+  std::set<std::string, std::less<>> paths_;
+  std::set<std::string> problems_;
+};
+
+}  // namespace
+
+void check_comments(const Files& files) {
+  Check(files).run();
+}
+
+}  // namespace hydrac::emit
