@@ -18,10 +18,17 @@ constexpr const char* kCpuFlags =
     R"(# No contraction: a * b + c rounds twice wherever it stands, so that fusing kernels changes no result.
 set(kernel_options -O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math)
 # A compiler cache would take one machine's -march=native for another's.
-set_target_properties(train PROPERTIES CXX_COMPILER_LAUNCHER "")
+set_target_properties(program PROPERTIES CXX_COMPILER_LAUNCHER "")
 )";
 
+// @TEXT@: whether the data is text. @VERSION@: of hydrac.
 constexpr const char* kRuntime = R"(
+option(SANITIZE "AddressSanitizer and UndefinedBehaviorSanitizer in host code, lines of kernels for compute-sanitizer" OFF)
+if(SANITIZE)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined> $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
 # The runtime: carried along in runtime/ (hydrac emit --vendor-runtime), or installed. Of others it needs the headers
 # of fmt (text on the screen, messages) and nlohmann-json (metrics, checkpoints); OpenMP; and, only where the data is
 # text, PCRE2 and utf8proc (splitting text as a tokenizer.json says) and zlib (.gz). Token shards need none of the last three.
@@ -29,10 +36,37 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/runtime/CMakeLists.txt)
   set(HYDRAC_RUNTIME_TEXT @TEXT@)
   add_subdirectory(runtime EXCLUDE_FROM_ALL)
 else()
-  find_package(hydrac-runtime REQUIRED)
+  find_package(hydrac-runtime @VERSION@ REQUIRED)
 endif()
 
+# The program, and the two that use it: train, and libtrain.so with the functions of train.h.
 )";
+
+// @DATA@: what reads it.
+constexpr const char* kUsers = R"(
+add_executable(train train.cpp)
+target_link_libraries(train PRIVATE program @DATA@)
+
+add_library(library SHARED library.cpp)
+set_target_properties(library PROPERTIES OUTPUT_NAME train)
+target_link_libraries(library PRIVATE program $<LINK_LIBRARY:WHOLE_ARCHIVE,hydrac::c_interface>)
+
+include(CTest)
+if(BUILD_TESTING)
+  add_executable(smoke_test test/smoke_test.cpp)
+  target_include_directories(smoke_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(smoke_test PRIVATE library)
+  add_test(NAME smoke COMMAND smoke_test ${CMAKE_CURRENT_SOURCE_DIR}/test/expected.txt)
+endif()
+
+include(GNUInstallDirs)
+install(TARGETS train library)
+install(FILES train.h TYPE INCLUDE)
+)";
+
+std::string with(std::string text, const std::string& placeholder, const std::string& value) {
+  return text.replace(text.find(placeholder), placeholder.size(), value);
+}
 
 std::string data_target(DataKind data) {
   switch (data) {
@@ -54,9 +88,17 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
   const targets::Target& target = *targets::find(compiled.spec.target);
   const bool cpu = target.is_cpu();
   const std::string project = namespace_of(compiled.spec);
-  std::string text = provenance(origin, "# ");
-  text += fmt::format("cmake_minimum_required(VERSION 3.25)\nproject({} LANGUAGES CXX{})\n\n", project,
-                      cpu ? "" : " CUDA");
+  std::string text = provenance(origin, "# ") + "cmake_minimum_required(VERSION 3.25)\n";
+  if (!cpu) {
+    // Tensor cores' newest instructions are in no other GPU's code.
+    text += fmt::format(
+        "if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{{CUDAARCHS}})\n"
+        "  set(CMAKE_CUDA_ARCHITECTURES {}{})  # of the {}, whose instructions and sizes the kernels are "
+        "made for\n"
+        "endif()\n",
+        target.capability, target.capability >= 90 ? "a-real" : "", compiled.spec.target);
+  }
+  text += fmt::format("project({} LANGUAGES CXX{})\n\n", project, cpu ? "" : " CUDA");
   text += "if(NOT CMAKE_BUILD_TYPE)\n  set(CMAKE_BUILD_TYPE Release)\nendif()\n";
   text += "set(CMAKE_CXX_STANDARD 20)\nset(CMAKE_CXX_STANDARD_REQUIRED ON)\n";
   if (!cpu) {
@@ -65,31 +107,24 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
         "set(CMAKE_CUDA_STANDARD 20)\nset(CMAKE_CUDA_EXTENSIONS OFF)\nif(NOT "
         "CMAKE_CUDA20_STANDARD_COMPILE_OPTION)\n"
         "  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)\nendif()\n";
-    // Tensor cores' newest instructions are in no other GPU's code.
-    text += fmt::format("set(CMAKE_CUDA_ARCHITECTURES {}{})\n", target.capability,
-                        target.capability >= 90 ? "a-real" : "");
   }
-  std::string runtime = kRuntime;
-  const std::string placeholder = "@TEXT@";
-  text +=
-      runtime.replace(runtime.find(placeholder), placeholder.size(), data == DataKind::text ? "ON" : "OFF");
-  text += "add_executable(train";
-  for (const std::string& source : sources) text += "\n  " + source;
-  text += ")\n";
-  text += "target_include_directories(train PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})\n";
+  text += with(with(kRuntime, "@TEXT@", data == DataKind::text ? "ON" : "OFF"), "@VERSION@", HYDRAC_VERSION);
+  text += "add_library(program OBJECT";
   std::string kernels;
   for (const std::string& source : sources) {
+    if (source == "train.cpp" || source == "library.cpp") continue;
+    text += "\n  " + source;
     if (std::ranges::find(uncontracted, source) != uncontracted.end()) kernels += "\n  " + source;
   }
+  text += ")\nset_target_properties(program PROPERTIES POSITION_INDEPENDENT_CODE ON)\n";
+  text += "target_include_directories(program PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})\n";
   if (cpu) {
     text += std::string("\n") + kCpuFlags;
     text += fmt::format(
         "set_source_files_properties({}\n  PROPERTIES COMPILE_OPTIONS \"${{kernel_options}}\")\n", kernels);
     text += "\n# OpenMP runs kernels on all cores; the BLAS library is opened at run time.\n";
     text += "find_package(OpenMP REQUIRED)\n";
-    text +=
-        fmt::format("target_link_libraries(train PRIVATE hydrac::app {} hydrac::cpu OpenMP::OpenMP_CXX)\n",
-                    data_target(data));
+    text += "target_link_libraries(program PUBLIC hydrac::app hydrac::cpu OpenMP::OpenMP_CXX)\n";
   } else {
     text +=
         "\n# No contraction: a * b + c rounds twice wherever it stands, so that fusing kernels changes no "
@@ -100,11 +135,11 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
         "\n# The CUDA runtime launches kernels; NVTX, which is headers only, names ranges for profilers. The "
         "driver, "
         "cuBLASLt\n# and cuDNN are opened at run time.\nfind_package(CUDAToolkit REQUIRED)\n";
-    text += fmt::format(
-        "target_link_libraries(train PRIVATE hydrac::app {} hydrac::cuda{} CUDA::cudart_static)\n",
-        data_target(data), cudnn_attentions(compiled).empty() ? "" : " hydrac::cudnn");
+    text +=
+        fmt::format("target_link_libraries(program PUBLIC hydrac::app hydrac::cuda{} CUDA::cudart_static)\n",
+                    cudnn_attentions(compiled).empty() ? "" : " hydrac::cudnn");
   }
-  return text;
+  return text + with(kUsers, "@DATA@", data_target(data));
 }
 
 }  // namespace hydrac::emit

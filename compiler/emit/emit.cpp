@@ -7,6 +7,7 @@
 
 #include "codegen/writer.h"
 #include "emit/build_files.h"
+#include "emit/comments.h"
 #include "emit/functions.h"
 #include "emit/kernels.h"
 #include "emit/layout.h"
@@ -47,7 +48,8 @@ class Emitter {
     add_main();
     std::vector<std::string> sources;
     for (const auto& [name, text] : files_) {
-      if (name.ends_with(".cpp") || name.ends_with(".cu")) sources.push_back(name);
+      const bool is_source = name.ends_with(".cpp") || name.ends_with(".cu");
+      if (is_source && !name.starts_with("test/")) sources.push_back(name);
     }
     files_["CMakeLists.txt"] =
         cmake_lists(compiled_, data_kind(settings_.data, compiled_.spec), origin_, sources, uncontracted_);
@@ -141,6 +143,13 @@ void Emitter::add_memory() {
   }
   header("memory.h", {"Every tensor of the program: its place, its shape, and what it shares its bytes with.",
                       includes, usings + "\n" + memory_header(compiled_, dimensions_, tensors_), ""});
+}
+
+std::string runtime_file(std::string_view path) {
+  for (const RuntimeFile& file : runtime_files()) {
+    if (file.path == path) return file.text;
+  }
+  throw std::logic_error(fmt::format("the runtime has no {}", path));
 }
 
 bool draws_random_numbers(const std::string& kernels) {
@@ -246,23 +255,26 @@ void Emitter::add_program() {
   SourceFile declaration{"The program as the training loop drives it.", {"\"memory.h\""}, "", ""};
   SourceFile definition{"How the program runs its functions.", {"\"program.h\"", ""}, "", ""};
   if (cpu_) {
-    declaration.includes.insert(declaration.includes.end(),
-                                {"\"runtime/cpu/cpu_step_program.h\"", "\"runtime/cpu/run.h\""});
+    declaration.includes.insert(
+        declaration.includes.end(),
+        {"\"runtime/app/train_run.h\"", "\"runtime/cpu/cpu_step_program.h\"", "\"runtime/cpu/run.h\""});
     declaration.body =
         "using hydrac::runtime::CpuStepProgram;\nusing hydrac::runtime::Function;\n"
         "using hydrac::runtime::ProgramLayout;\nusing hydrac::runtime::RecordedChoices;\n"
-        "using hydrac::runtime::Run;\n\n";
+        "using hydrac::runtime::Run;\nusing hydrac::runtime::TrainSettings;\n\n";
     definition.includes.insert(definition.includes.end(), {"<omp.h>", "", "<stdexcept>", "<vector>", "",
                                                            "\"runtime/cache/cache_dir.h\"", "\"step.h\""});
     definition.body =
         "using hydrac::runtime::Blas;\nusing hydrac::runtime::BlasOptions;\n"
         "using hydrac::runtime::Gemm;\nusing hydrac::runtime::cache_dir;\n\n";
   } else {
-    declaration.includes.insert(declaration.includes.end(),
-                                {"\"runtime/cuda/cuda_step_program.h\"", "\"runtime/cuda/queue.h\""});
+    declaration.includes.insert(
+        declaration.includes.end(),
+        {"\"runtime/app/train_run.h\"", "\"runtime/cuda/cuda_step_program.h\"", "\"runtime/cuda/queue.h\""});
     declaration.body =
         "using hydrac::runtime::Function;\nusing hydrac::runtime::ProgramLayout;\n"
-        "using hydrac::runtime::RecordedChoices;\nusing hydrac::runtime::cuda::Context;\nusing "
+        "using hydrac::runtime::RecordedChoices;\nusing hydrac::runtime::TrainSettings;\nusing "
+        "hydrac::runtime::cuda::Context;\nusing "
         "hydrac::runtime::cuda::CudaStepProgram;\n"
         "using hydrac::runtime::cuda::Matmuls;\nusing hydrac::runtime::cuda::Queue;\n";
     definition.includes.insert(definition.includes.end(),
@@ -295,7 +307,9 @@ void Emitter::add_program() {
 // hydrac writes nothing that does not parse.
 void Emitter::check() const {
   specialize::EmittedProgram program;
-  for (const auto& [name, text] : files_) program.files.push_back({name, text});
+  for (const auto& [name, text] : files_) {
+    if (!name.starts_with("test/")) program.files.push_back({name, text});  // the same in every program
+  }
   program.runtime_headers = specialize::template_headers();
   for (const RuntimeFile& file : runtime_files()) {
     const std::string path = std::string("runtime/") + file.path;
@@ -303,18 +317,28 @@ void Emitter::check() const {
   }
   if (!cpu_) program.capability = targets::find(compiled_.spec.target)->capability;
   specialize::check_parses(program);
+  check_comments(files_);
 }
 
 void Emitter::add_main() {
   const DataKind kind = data_kind(settings_.data, compiled_.spec);
+  source("settings.cpp", {"What the spec says about a run.",
+                          {"\"program.h\""},
+                          "using hydrac::runtime::DataSettings;\nusing hydrac::runtime::TrainOptions;\n\n" +
+                              settings_source(settings_),
+                          ""});
   std::vector<std::string> includes = {"<memory>", "", "\"program.h\"", "\"runtime/app/train_main.h\"",
                                        "\"" + corpus_header(kind) + "\""};
   if (cpu_) includes.insert(includes.end() - 1, "\"runtime/cpu/idle_threads.h\"");
-  source("train.cpp", {"main(), and what the spec says about a run.", includes,
-                       "using hydrac::runtime::DataSettings;\nusing hydrac::runtime::TrainOptions;\n"
-                       "using hydrac::runtime::TrainSettings;\n\n" +
-                           settings_source(settings_),
-                       main_source(compiled_.spec, kind)});
+  source("train.cpp", {"main().", includes, "", main_source(compiled_.spec, kind)});
+  source("library.cpp",
+         {"libtrain.so: the program behind the functions of train.h, most of which are the runtime's.",
+          {"<memory>", "", "\"program.h\"", "\"runtime/c_interface/c_interface.h\""},
+          "",
+          library_source(compiled_.spec)});
+  files_["test/smoke_test.cpp"] =
+      provenance(origin_, "// ") + "//\n" + runtime_file("c_interface/test/smoke_test.cpp");
+  files_["train.h"] = provenance(origin_, "// ") + "//\n" + runtime_file("c_interface/train.h");
   files_["spec.inc"] = provenance(origin_, "// ") +
                        "//\n// The spec as it was resolved, for the run's folder.\n" +
                        string_literal(settings_.train.spec_text) + "\n";

@@ -282,6 +282,8 @@ std::string program_declaration(const driver::Compiled& compiled) {
   Writer out;
   out.line("// Where everything lies in memory, for the training loop; layout.cpp.");
   out.line("ProgramLayout program_layout();");
+  out.line("// What the spec says about a run, beside the program itself; settings.cpp.");
+  out.line("TrainSettings train_settings();");
   out.line("");
   if (on_cpu(compiled)) {
     out.open("class Program final : public CpuStepProgram {");

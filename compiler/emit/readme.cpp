@@ -12,8 +12,8 @@ namespace hydrac::emit {
 
 namespace {
 
-// {0}: the spec's file, {1}: the command line's overrides, each after a space, {2}: what compiles it, {3}:
-// the data.
+// {6}: what else a GPU's program has; {0}: the spec's file, {1}: the command line's overrides, each after a
+// space, {2}: what compiles it, {3}: the data.
 constexpr const char* kReadme = R"(
 One optimizer step is `forward.cpp`, `backward.cpp` and `optimizer.cpp`, each a list of calls from top to bottom. `memory.h` has one field for each tensor,
 `kernels/` the kernels under their formulas, `dims.h` the sizes that comments name by letters, `PLAN.md` the flop, bytes and floor of every call.
@@ -24,13 +24,24 @@ CMake 3.25, {2} and hydrac's runtime are needed. The runtime is a CMake package 
 
     cmake -S . -B build && cmake --build build --parallel
 
+`-DSANITIZE=ON` adds the sanitizers of the host compiler. `cmake --install build` installs `train`, `libtrain.so` and `train.h`.
+
+## Test
+
+    ctest --test-dir build --output-on-failure
+    build/smoke_test --record test/expected.txt
+
+The test takes three steps on fixed random numbers. The second command keeps their losses and gradient norms; from then on the test compares with them.
+
 ## Run
 
     build/train --data {3} --output runs/first
     build/train --data {3} --output runs/first --resume
     build/train --data {3} --output runs/smoke --steps 2 --check-kernels
 
-The last one looks for infinities after every call and names the kernel, tensor and line of the spec. `build/train --help` lists the options.
+The last one looks for infinities after every call and names the kernel, tensor and line of the spec. `build/train --help` lists the options{6}.
+
+`build/libtrain.so` has the same program for a loop of your own, in C, C++ or any language that calls C: `train.h` says how.
 
 ## Regenerate
 
@@ -59,7 +70,8 @@ std::string readme(const driver::Compiled& compiled, DataKind data, const Origin
                       targets::parameter_count(compiled));
   return text + fmt::format(fmt::runtime(kReadme), origin.spec, overrides_text(origin),
                             on_cpu(compiled) ? "g++ or Clang" : "the CUDA toolkit", files, kManifestFile,
-                            kKeepLine);
+                            kKeepLine,
+                            on_cpu(compiled) ? "" : ", such as `--no-graph` for debuggers and profilers");
 }
 
 std::string git_attributes(const Origin& origin) {

@@ -165,9 +165,7 @@ void print_choices(Writer& out, const runtime::RecordedChoices& choices) {
 
 std::string settings_source(const runtime::TrainSettings& settings) {
   Writer out;
-  out.line(
-      "// What the spec says about a run, beside the program itself. The command line may change some of "
-      "it.");
+  out.line("// The command line may change some of it.");
   out.open("TrainSettings train_settings() {");
   out.line("TrainSettings settings;");
   out.line(fmt::format("settings.name = {};", string_literal(settings.name)));
@@ -200,6 +198,15 @@ std::string corpus_header(DataKind kind) {
       return "runtime/series/series_corpus.h";
   }
   throw std::logic_error("no such kind of data");
+}
+
+std::string library_source(const spec::Spec& spec) {
+  return fmt::format(
+      "\ntrain_program* train_create() {{\n"
+      "  return hydrac::runtime::create_for_c(hydrac::{0}::train_settings(),\n"
+      "                                     [](const hydrac::runtime::RecordedChoices& recorded) {{ return "
+      "std::make_unique<hydrac::{0}::Program>(recorded); }});\n}}\n",
+      namespace_of(spec));
 }
 
 std::string main_source(const spec::Spec& spec, DataKind kind) {

@@ -1,4 +1,5 @@
-// train.cpp of an emitted program: main(), and what the spec says about a run.
+// settings.cpp, train.cpp and library.cpp of an emitted program: what the spec says about a run, and how it
+// begins.
 #pragma once
 #include <string>
 
@@ -7,15 +8,16 @@
 
 namespace hydrac::emit {
 
-// The body of train.cpp within the program's namespace: a function train_settings().
+// The body of settings.cpp within the program's namespace: a function train_settings().
 std::string settings_source(const runtime::TrainSettings& settings);
 // What reads the data, and therefore what the program links.
 enum class DataKind { shards, text, series };
 DataKind data_kind(const runtime::DataSettings& data, const spec::Spec& spec);
 std::string corpus_header(DataKind kind);  // "runtime/text/text_corpus.h"
 
-// What stands behind the namespace: main().
+// What stands in no namespace: main(), and train_create() of the library.
 std::string main_source(const spec::Spec& spec, DataKind kind);
+std::string library_source(const spec::Spec& spec);
 
 // A C++ string literal with these bytes, on several lines where the text has some. Nothing in it can end the
 // literal.

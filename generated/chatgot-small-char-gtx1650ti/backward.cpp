@@ -22,14 +22,16 @@ void block_backward(const Memory& m, Run& run, int l) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"block_backward"}, nvtx3::payload{l}};
 
+  // It writes normed_mean_again over mlp_act_again, which the other branch reads.
   main.wait(run.after_d_mlp_down_weight);
   layernorm_layernorm_backward_add_dropout(
       act.residual[l + 1], weights.attn_norm_weight[l + 1], act.normed_mean_again, act.normed_rstd_again,
       act.d_normed, act.d_residual, act.d_residual_sum, state.rng_step, state.rng_seed, act.d_mlp_out,
       act.layernorm_layernorm_backward_add_dropout_workspace, l, main.stream());
-  main.mark(run.after_normed_mean_again);
+  main.mark(run.after_layernorm_layernorm_backward_add_dropout);
 
-  beside.wait(run.after_normed_mean_again);
+  // It reads layernorm_layernorm_backward_add_dropout_workspace.
+  beside.wait(run.after_layernorm_layernorm_backward_add_dropout);
   layernorm_layernorm_backward_add_dropout_sums(
       grads.attn_norm_weight[l + 1], grads.attn_norm_bias[l + 1], grads.mlp_down_bias[l],
       act.layernorm_layernorm_backward_add_dropout_workspace, beside.stream());
@@ -48,6 +50,7 @@ void block_backward(const Memory& m, Run& run, int l) {
                     act.attn_mixed_lse_again, state.rng_step, state.rng_seed, l, main.stream());
 
   // attn_out_again_matmul = attn_mixed_again · attn_out_weightᵀ    [B,T,HD] x [C,C]ᵀ -> [B,T,C]
+  // It writes attn_out_again_matmul over mlp_normed_again, which the other branch reads.
   main.wait(run.after_d_mlp_up_weight);
   main.gemm_nt(act.attn_out_again_matmul, act.attn_mixed_again[l], copies.attn_out_weight[l], B * T, C,
                H * D);
@@ -58,14 +61,17 @@ void block_backward(const Memory& m, Run& run, int l) {
                         act.mlp_normed_rstd_again, l, main.stream());
 
   // mlp_up_again_matmul = mlp_normed_again · mlp_up_weightᵀ    [B,T,C] x [F,C]ᵀ -> [B,T,F]
-  main.wait(run.after_loss_2);
+  // It writes mlp_up_again_matmul over cross_entropy_loss_and_gradient_workspace, which the other branch
+  // reads.
+  main.wait(run.after_cross_entropy_loss_and_gradient_sums);
   main.gemm_nt(act.mlp_up_again_matmul, act.mlp_normed_again, copies.mlp_up_weight[l], B * T, F, C);
 
   gelu_gelu_backward(act.mlp_up_again_matmul, copies.mlp_up_bias[l], act.mlp_act_again, act.d_mlp_act[l],
                      act.d_mlp_up[l], act.gelu_gelu_backward_workspace, main.stream());
-  main.mark(run.after_mlp_act_again);
+  main.mark(run.after_gelu_gelu_backward);
 
-  beside.wait(run.after_mlp_act_again);
+  // It reads gelu_gelu_backward_workspace.
+  beside.wait(run.after_gelu_gelu_backward);
   gelu_gelu_backward_sums(grads.mlp_up_bias[l], act.gelu_gelu_backward_workspace, beside.stream());
 
   // mlp_down_weight += d_mlp_outᵀ · mlp_act_again    [B,T,C]ᵀ x [B,T,F] -> [C,F]
@@ -74,6 +80,7 @@ void block_backward(const Memory& m, Run& run, int l) {
   beside.mark(run.after_d_mlp_down_weight);
 
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
+  // It writes d_mlp_normed over d_attn_out, which the other branch reads.
   main.wait(run.after_d_attn_out_weight);
   main.gemm_nn(act.d_mlp_normed, act.d_mlp_up[l], copies.mlp_up_weight[l], B * T, C, F);
 
@@ -86,9 +93,10 @@ void block_backward(const Memory& m, Run& run, int l) {
                                  act.mlp_normed_mean_again, act.mlp_normed_rstd_again, act.d_residual_sum,
                                  act.d_residual, state.rng_step, state.rng_seed, act.d_attn_out,
                                  act.layernorm_backward_add_dropout_workspace, l, main.stream());
-  main.mark(run.after_d_residual);
+  main.mark(run.after_layernorm_backward_add_dropout);
 
-  beside.wait(run.after_d_residual);
+  // It reads layernorm_backward_add_dropout_workspace.
+  beside.wait(run.after_layernorm_backward_add_dropout);
   layernorm_layernorm_backward_add_dropout_sums(
       grads.mlp_norm_weight[l], grads.mlp_norm_bias[l], grads.attn_out_bias[l],
       act.layernorm_backward_add_dropout_workspace, beside.stream());
@@ -101,8 +109,10 @@ void block_backward(const Memory& m, Run& run, int l) {
                  {.accumulate = true});
   beside.mark(run.after_d_attn_out_weight);
 
+  // It writes d_attn_q over d_logits, which the other branch reads.
   main.wait(run.after_d_token_embedding);
-  main.wait(run.after_d_attn_qkv_bias);
+  // It writes d_attn_q over d_attn_qkv, which the other branch reads.
+  main.wait(run.after_bias_gradient);
   attention_query_gradients(act.attn_q_again, act.attn_k_again, act.attn_v_again, act.attn_mixed_again[l],
                             act.attn_mixed_lse_again, act.d_attn_mixed, act.d_attn_q, state.rng_step,
                             state.rng_seed, act.attention_query_gradients_workspace, l, main.stream());
@@ -110,18 +120,19 @@ void block_backward(const Memory& m, Run& run, int l) {
   attention_key_gradients(act.attn_q_again, act.attn_k_again, act.attn_v_again, act.d_attn_mixed,
                           act.d_attn_k, act.d_attn_v, state.rng_step, state.rng_seed,
                           act.attention_query_gradients_workspace, l, main.stream());
-  main.mark(run.after_d_attn_q);
+  main.mark(run.after_attention_key_gradients);
 
   // d_normed = d_attn_qkv · attn_qkv_weight    [B,T,3HD] x [3HD,C] -> [B,T,C]
   main.gemm_nn(act.d_normed, act.d_attn_qkv, copies.attn_qkv_weight[l], B * T, C, 3 * H * D);
 
   // attn_qkv_weight += d_attn_qkvᵀ · normed_again    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
-  beside.wait(run.after_d_attn_q);
+  // It reads d_attn_qkv, where d_attn_k lies.
+  beside.wait(run.after_attention_key_gradients);
   beside.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed_again[l], 3 * H * D, C, B * T,
                  {.accumulate = true});
 
   bias_gradient(act.d_attn_qkv, act.bias_gradient_workspace, beside.stream());
-  beside.mark(run.after_d_attn_qkv_bias);
+  beside.mark(run.after_bias_gradient);
 
   bias_gradient_sums(grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
 }
@@ -137,14 +148,16 @@ void input_backward(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"input_backward"}};
 
+  // It writes d_embedding_positioned over mlp_act_again, which the other branch reads.
   main.wait(run.after_d_mlp_down_weight);
   layernorm_backward_add_dropout_input(act.d_normed, act.residual[0], weights.attn_norm_weight[0],
                                        act.normed_mean[0], act.normed_rstd[0], act.d_residual, state.rng_step,
                                        state.rng_seed, act.d_embedding_positioned,
                                        act.layernorm_backward_add_dropout_workspace_2, 0, main.stream());
-  main.mark(run.after_d_attn_norm_weight);
+  main.mark(run.after_layernorm_backward_add_dropout_input);
 
-  beside.wait(run.after_d_attn_norm_weight);
+  // It reads layernorm_backward_add_dropout_workspace_2.
+  beside.wait(run.after_layernorm_backward_add_dropout_input);
   layernorm_backward_add_dropout_sums(grads.attn_norm_weight[0], grads.attn_norm_bias[0],
                                       act.layernorm_backward_add_dropout_workspace_2, beside.stream());
 

@@ -82,12 +82,13 @@ void head(const Memory& m, Run& run) {
 
   cross_entropy_loss_and_gradient(act.logits, in.targets, in.inv_count, moments.loss_scale, act.d_logits,
                                   act.cross_entropy_loss_and_gradient_workspace, main.stream());
-  main.mark(run.after_loss);
+  main.mark(run.after_cross_entropy_loss_and_gradient);
 
-  beside.wait(run.after_loss);
+  // It reads cross_entropy_loss_and_gradient_workspace.
+  beside.wait(run.after_cross_entropy_loss_and_gradient);
   cross_entropy_loss_and_gradient_sums(state.loss, act.cross_entropy_loss_and_gradient_workspace,
                                        beside.stream());
-  beside.mark(run.after_loss_2);
+  beside.mark(run.after_cross_entropy_loss_and_gradient_sums);
 
   // d_normed = d_logits · token_embedding    [B,T,V] x [V,C] -> [B,T,C]
   main.gemm_nn(act.d_normed, act.d_logits, copies.token_embedding, B * T, C, V);

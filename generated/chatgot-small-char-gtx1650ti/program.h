@@ -4,6 +4,7 @@
 // The program as the training loop drives it.
 #pragma once
 #include "memory.h"
+#include "runtime/app/train_run.h"
 #include "runtime/cuda/cuda_step_program.h"
 #include "runtime/cuda/queue.h"
 
@@ -12,6 +13,7 @@ namespace hydrac::chatgot_small_char_program {
 using hydrac::runtime::Function;
 using hydrac::runtime::ProgramLayout;
 using hydrac::runtime::RecordedChoices;
+using hydrac::runtime::TrainSettings;
 using hydrac::runtime::cuda::Context;
 using hydrac::runtime::cuda::CudaStepProgram;
 using hydrac::runtime::cuda::Matmuls;
@@ -19,6 +21,8 @@ using hydrac::runtime::cuda::Queue;
 
 // Where everything lies in memory, for the training loop; layout.cpp.
 ProgramLayout program_layout();
+// What the spec says about a run, beside the program itself; settings.cpp.
+TrainSettings train_settings();
 
 // The GPU's context, which must be there before the program and after it.
 struct OnGpu {

@@ -17,19 +17,19 @@ struct Run {
   // A second branch of the graph: what only makes gradients of parameters, which nobody reads before
   // the update, runs beside the rest.
   const Queue& beside;
-  // Points that the other branch waits for, named after what was just made.
-  Mark after_d_attn_norm_weight = {};
+  // Points that the other branch waits for, named after the call before them.
+  Mark after_attention_key_gradients = {};
+  Mark after_bias_gradient = {};
+  Mark after_cross_entropy_loss_and_gradient = {};
+  Mark after_cross_entropy_loss_and_gradient_sums = {};
   Mark after_d_attn_out_weight = {};
-  Mark after_d_attn_q = {};
-  Mark after_d_attn_qkv_bias = {};
   Mark after_d_mlp_down_weight = {};
   Mark after_d_mlp_up_weight = {};
-  Mark after_d_residual = {};
   Mark after_d_token_embedding = {};
-  Mark after_loss = {};
-  Mark after_loss_2 = {};
-  Mark after_mlp_act_again = {};
-  Mark after_normed_mean_again = {};
+  Mark after_gelu_gelu_backward = {};
+  Mark after_layernorm_backward_add_dropout = {};
+  Mark after_layernorm_backward_add_dropout_input = {};
+  Mark after_layernorm_layernorm_backward_add_dropout = {};
 };
 
 // Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.

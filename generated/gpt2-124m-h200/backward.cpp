@@ -21,17 +21,20 @@ void block_backward(const Memory& m, Run& run, int l) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"block_backward"}, nvtx3::payload{l}};
 
+  // It writes d_residual_sum_bf16 over d_logits, which the other branch reads.
   main.wait(run.after_d_token_embedding);
-  main.wait(run.after_d_attn_qkv_bias);
+  // It writes layernorm_backward_add_workspace over d_attn_qkv, which the other branch reads.
+  main.wait(run.after_bias_gradient);
   layernorm_backward_add(act.d_normed, act.residual[l + 1], weights.attn_norm_weight[l + 1],
                          act.normed_mean[l + 1], act.normed_rstd[l + 1], act.d_residual, act.d_residual_sum,
                          act.d_residual_sum_bf16, act.layernorm_backward_add_workspace, main.stream());
-  main.mark(run.after_d_residual_sum);
+  main.mark(run.after_layernorm_backward_add_of_d_residual_sum);
 
-  beside.wait(run.after_d_residual_sum);
+  // It reads layernorm_backward_add_workspace.
+  beside.wait(run.after_layernorm_backward_add_of_d_residual_sum);
   layernorm_backward_add_sums(grads.attn_norm_weight[l + 1], grads.attn_norm_bias[l + 1],
                               grads.mlp_down_bias[l], act.layernorm_backward_add_workspace, beside.stream());
-  beside.mark(run.after_d_residual_sum_2);
+  beside.mark(run.after_layernorm_backward_add_sums);
 
   // mlp_down_weight += d_residual_sum_bf16ᵀ · mlp_act    [B,T,C]ᵀ x [B,T,F] -> [C,F]
   beside.gemm_tn(grads.mlp_down_weight[l], act.d_residual_sum_bf16, act.mlp_act[l], C, F, B * T,
@@ -42,17 +45,20 @@ void block_backward(const Memory& m, Run& run, int l) {
   // x = matmul + bias
   // d_x = d_y * act'(x)
   // d_bias = sum over rows of d_x
-  main.wait(run.after_d_residual_sum_2);
+  // It writes d_mlp_up over layernorm_backward_add_workspace, which the other branch reads.
+  main.wait(run.after_layernorm_backward_add_sums);
   matmul_gelu_tanh_backward(act.d_residual_sum_bf16, copies.mlp_down_weight[l], act.mlp_up_matmul[l],
                             copies.mlp_up_bias[l], act.d_mlp_up, act.matmul_gelu_tanh_backward_workspace,
                             main.stream());
-  main.mark(run.after_d_mlp_up);
+  main.mark(run.after_matmul_gelu_tanh_backward);
 
-  beside.wait(run.after_d_mlp_up);
+  // It reads matmul_gelu_tanh_backward_workspace.
+  beside.wait(run.after_matmul_gelu_tanh_backward);
   matmul_gelu_tanh_backward_sums(grads.mlp_up_bias[l], act.matmul_gelu_tanh_backward_workspace,
                                  beside.stream());
 
   // d_mlp_normed = d_mlp_up · mlp_up_weight    [B,T,F] x [F,C] -> [B,T,C]
+  // It writes d_mlp_normed over d_residual_sum_bf16, which the other branch reads.
   main.wait(run.after_d_mlp_down_weight);
   main.gemm_nn(act.d_mlp_normed, act.d_mlp_up, copies.mlp_up_weight[l], B * T, C, F);
 
@@ -60,13 +66,15 @@ void block_backward(const Memory& m, Run& run, int l) {
   beside.gemm_tn(grads.mlp_up_weight[l], act.d_mlp_up, act.mlp_normed[l], F, C, B * T, {.accumulate = true});
   beside.mark(run.after_d_mlp_up_weight);
 
+  // It writes d_residual_bf16 over d_mlp_up, which the other branch reads.
   main.wait(run.after_d_mlp_up_weight);
   layernorm_backward_add(act.d_mlp_normed, act.residual_mid[l], weights.mlp_norm_weight[l],
                          act.mlp_normed_mean[l], act.mlp_normed_rstd[l], act.d_residual_sum, act.d_residual,
                          act.d_residual_bf16, act.layernorm_backward_add_workspace_2, main.stream());
-  main.mark(run.after_d_residual);
+  main.mark(run.after_layernorm_backward_add_of_d_residual);
 
-  beside.wait(run.after_d_residual);
+  // It reads layernorm_backward_add_workspace_2.
+  beside.wait(run.after_layernorm_backward_add_of_d_residual);
   layernorm_backward_add_sums(grads.mlp_norm_weight[l], grads.mlp_norm_bias[l], grads.attn_out_bias[l],
                               act.layernorm_backward_add_workspace_2, beside.stream());
 
@@ -81,21 +89,23 @@ void block_backward(const Memory& m, Run& run, int l) {
   attention_query_terms(act.attn_mixed[l], act.attn_mixed_lse[l], act.d_attn_mixed,
                         act.attention_gradients_workspace, main.stream());
 
+  // It writes d_attn_q over d_residual_bf16, which the other branch reads.
   main.wait(run.after_d_attn_out_weight);
   attention_gradients(act.attn_q[l], act.attn_k[l], act.attn_v[l], act.d_attn_mixed, act.d_attn_q,
                       act.d_attn_k, act.d_attn_v, act.attention_gradients_workspace, main.stream());
-  main.mark(run.after_d_attn_q);
+  main.mark(run.after_attention_gradients);
 
   // d_normed = d_attn_qkv · attn_qkv_weight    [B,T,3HD] x [3HD,C] -> [B,T,C]
   main.gemm_nn(act.d_normed, act.d_attn_qkv, copies.attn_qkv_weight[l], B * T, C, 3 * H * D);
 
   // attn_qkv_weight += d_attn_qkvᵀ · normed    [B,T,3HD]ᵀ x [B,T,C] -> [3HD,C]
-  beside.wait(run.after_d_attn_q);
+  // It reads d_attn_qkv, where d_attn_q lies.
+  beside.wait(run.after_attention_gradients);
   beside.gemm_tn(grads.attn_qkv_weight[l], act.d_attn_qkv, act.normed[l], 3 * H * D, C, B * T,
                  {.accumulate = true});
 
   bias_gradient(act.d_attn_qkv, act.bias_gradient_workspace, beside.stream());
-  beside.mark(run.after_d_attn_qkv_bias);
+  beside.mark(run.after_bias_gradient);
 
   bias_gradient_sums(grads.attn_qkv_bias[l], act.bias_gradient_workspace, beside.stream());
 }
@@ -114,16 +124,19 @@ void input_backward(const Memory& m, Run& run) {
   layernorm_backward_add_input(act.d_normed, act.residual[0], weights.attn_norm_weight[0], act.normed_mean[0],
                                act.normed_rstd[0], act.d_residual, act.d_residual_sum_2,
                                act.layernorm_backward_add_workspace_3, main.stream());
-  main.mark(run.after_d_residual_sum_3);
+  main.mark(run.after_layernorm_backward_add_input);
 
-  beside.wait(run.after_d_residual_sum_3);
+  // It reads layernorm_backward_add_workspace_3.
+  beside.wait(run.after_layernorm_backward_add_input);
   layernorm_backward_add_sums_input(grads.attn_norm_weight[0], grads.attn_norm_bias[0],
                                     act.layernorm_backward_add_workspace_3, beside.stream());
-  beside.mark(run.after_d_residual_sum_4);
+  beside.mark(run.after_layernorm_backward_add_sums_input);
 
   position_embedding_gradient(act.d_residual_sum_2, grads.position_embedding, beside.stream());
 
-  main.wait(run.after_d_residual_sum_4);
+  // It writes embedding_gradient_runs_workspace over layernorm_backward_add_workspace_3, which the other
+  // branch reads.
+  main.wait(run.after_layernorm_backward_add_sums_input);
   embedding_gradient_runs(in.tokens, in.token_order, act.d_residual_sum_2, grads.token_embedding,
                           act.embedding_gradient_runs_workspace, main.stream());
 

@@ -74,14 +74,16 @@ void head(const Memory& m, Run& run, int part) {
   const nvtx3::scoped_range range{nvtx3::message{"head"}, nvtx3::payload{part}};
 
   // logits = normed_part · token_embeddingᵀ    [R,C] x [V,C]ᵀ -> [R,V]
+  // It writes logits over d_logits, which the other branch reads.
   main.wait(run.after_d_token_embedding);
   main.gemm_nt(act.logits, act.normed_part[part], copies.token_embedding, R, V, C);
 
   cross_entropy_loss_and_gradient(act.logits, in.targets_part[part], in.inv_count, act.d_logits,
                                   act.cross_entropy_loss_and_gradient_workspace, main.stream());
-  main.mark(run.after_loss);
+  main.mark(run.after_cross_entropy_loss_and_gradient);
 
-  beside.wait(run.after_loss);
+  // It reads cross_entropy_loss_and_gradient_workspace.
+  beside.wait(run.after_cross_entropy_loss_and_gradient);
   cross_entropy_loss_and_gradient_sums(state.loss, act.cross_entropy_loss_and_gradient_workspace,
                                        beside.stream());
 

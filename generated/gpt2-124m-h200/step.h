@@ -17,27 +17,27 @@ struct Run {
   // A second branch of the graph: what only makes gradients of parameters, which nobody reads before
   // the update, runs beside the rest.
   const Queue& beside;
-  // Points that the other branch waits for, named after what was just made.
+  // Points that the other branch waits for, named after the call before them.
+  Mark after_attention_gradients = {};
+  Mark after_bias_gradient = {};
+  Mark after_cross_entropy_loss_and_gradient = {};
   Mark after_d_attn_out_weight = {};
-  Mark after_d_attn_q = {};
-  Mark after_d_attn_qkv_bias = {};
   Mark after_d_mlp_down_weight = {};
-  Mark after_d_mlp_up = {};
   Mark after_d_mlp_up_weight = {};
-  Mark after_d_residual = {};
-  Mark after_d_residual_sum = {};
-  Mark after_d_residual_sum_2 = {};
-  Mark after_d_residual_sum_3 = {};
-  Mark after_d_residual_sum_4 = {};
   Mark after_d_token_embedding = {};
-  Mark after_loss = {};
+  Mark after_layernorm_backward_add_input = {};
+  Mark after_layernorm_backward_add_of_d_residual = {};
+  Mark after_layernorm_backward_add_of_d_residual_sum = {};
+  Mark after_layernorm_backward_add_sums = {};
+  Mark after_layernorm_backward_add_sums_input = {};
+  Mark after_matmul_gelu_tanh_backward = {};
 };
 
 // Forward pass of one micro-batch, its loss, and the loss's gradient as far as the head.
 void forward(const Memory& m, Run& run);
 // Backward pass of one micro-batch: adds to the gradients of all parameters.
 void backward(const Memory& m, Run& run);
-// Loss of one batch, without dropout.
+// Loss of one batch.
 void evaluate_batch(const Memory& m, Run& run);
 // Logits of the token after a prompt's position.
 void next_token_logits(const Memory& m, Run& run);

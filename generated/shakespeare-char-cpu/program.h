@@ -4,6 +4,7 @@
 // The program as the training loop drives it.
 #pragma once
 #include "memory.h"
+#include "runtime/app/train_run.h"
 #include "runtime/cpu/cpu_step_program.h"
 #include "runtime/cpu/run.h"
 
@@ -14,9 +15,12 @@ using hydrac::runtime::Function;
 using hydrac::runtime::ProgramLayout;
 using hydrac::runtime::RecordedChoices;
 using hydrac::runtime::Run;
+using hydrac::runtime::TrainSettings;
 
 // Where everything lies in memory, for the training loop; layout.cpp.
 ProgramLayout program_layout();
+// What the spec says about a run, beside the program itself; settings.cpp.
+TrainSettings train_settings();
 
 class Program final : public CpuStepProgram {
  public:

@@ -18,13 +18,16 @@ namespace hydrac::runtime {
 
 namespace {
 
+// Memory is warm and algorithms are chosen by then.
+constexpr int64_t kStepsBeforeProfile = 10;
+
 // What the command line says. Absent options leave the settings as they are.
 struct CommandLine {
   std::vector<std::string> data, val_data;
   std::string tokenizer, output;
-  int64_t steps = 0;
+  int64_t steps = 0, profile = 0;
   Resume resume = Resume::never;
-  bool exact = false, quiet = false, check_kernels = false, help = false;
+  bool exact = false, quiet = false, check_kernels = false, no_graph = false, help = false;
 };
 
 struct Option {
@@ -66,6 +69,12 @@ constexpr Option kOptions[] = {
     {"--check-kernels", "",
      "wait for every kernel and name the first that fails or writes NaN or infinity; slow",
      [](CommandLine& line, const std::string&) { line.check_kernels = true; }},
+    {"--no-graph", "",
+     "put calls on the GPU's queue one by one, for debuggers and profilers; the same results",
+     [](CommandLine& line, const std::string&) { line.no_graph = true; }},
+    {"--profile", "N",
+     "let a profiler that waits for it (nsys profile -c cudaProfilerApi) record steps 11 to 10 + N",
+     [](CommandLine& line, const std::string& value) { line.profile = positive_number("--profile", value); }},
     {"--help", "", "print this", [](CommandLine& line, const std::string&) { line.help = true; }},
 };
 
@@ -164,6 +173,8 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
     return train_run(std::move(changed), corpus, [&](const RecordedChoices& recorded) -> StepProgram& {
       program = make_program(recorded);
       if (line.check_kernels) program->check_kernels();
+      if (line.no_graph) program->leave_graphs();
+      if (line.profile > 0) program->profile_steps(kStepsBeforeProfile, line.profile);
       return *program;
     });
   });

@@ -37,7 +37,8 @@ function(hydrac_runtime_library name)
   endforeach()
   target_link_libraries(${library} PUBLIC ${HYDRAC_FMT} ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
   # Several files are compiled as one, which takes a third of the time.
-  set_target_properties(${library} PROPERTIES EXPORT_NAME ${name} UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${name} UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12
+                        POSITION_INDEPENDENT_CODE ON)  # a program may be a shared library
   set_property(GLOBAL APPEND PROPERTY HYDRAC_RUNTIME_LIBRARIES ${library})
   install(TARGETS ${library} EXPORT hydrac-runtime ARCHIVE DESTINATION lib COMPONENT hydrac-runtime)
 endfunction()

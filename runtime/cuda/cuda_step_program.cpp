@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/cuda/library.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
 
@@ -99,8 +100,22 @@ LaidOutProgram::LastRun CudaStepProgram::last_run() const {
   return {staging_.finished_inputs(), staging_.later_steps() * layout().gradient_accumulation_steps};
 }
 
+void CudaStepProgram::leave_graphs() {
+  shut_down();
+  use_graphs(false);
+}
+
+void CudaStepProgram::profile_steps(int64_t first, int64_t count) {
+  profile_first_ = steps_begun_ + first;
+  profile_end_ = profile_first_ + count;
+}
+
 // A step of one micro-batch waits with its forward and backward pass for update().
 void CudaStepProgram::micro_step(const Batch& batch, float inv_count) {
+  if (std::exchange(between_steps_, false) && steps_begun_++ == profile_first_) {
+    wait();
+    check(driver().cuProfilerStart(), "cuProfilerStart");
+  }
   evaluated_ = false;
   flush();
   refresh_working_copies();
@@ -119,6 +134,11 @@ void CudaStepProgram::update() {
     launch({Function::update});
   }
   staging_.end_step(stream_);
+  between_steps_ = true;
+  if (steps_begun_ == profile_end_) {
+    wait();
+    check(driver().cuProfilerStop(), "cuProfilerStop");
+  }
 }
 
 void CudaStepProgram::flush() {

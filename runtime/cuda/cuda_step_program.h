@@ -33,6 +33,8 @@ class CudaStepProgram : public LaidOutProgram {
   std::span<const float> next_logits(std::span<const int32_t> prompt, int64_t position) override;
   std::optional<DeviceLoad> device_load() override;
   void check_kernels() override;
+  void leave_graphs() override;
+  void profile_steps(int64_t first, int64_t count) override;
 
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.
   std::vector<double> take_step_times() { return staging_.take_step_times(); }
@@ -91,6 +93,9 @@ class CudaStepProgram : public LaidOutProgram {
   GpuMonitor monitor_;
   bool graphs_in_use_ = true;
   bool evaluated_ = false;  // since the last micro_step()
+  int64_t steps_begun_ = 0;
+  bool between_steps_ = true;
+  int64_t profile_first_ = -1, profile_end_ = -1;  // of the steps that a profiler records
   std::map<Sequence, Graph> graphs_;
   // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
   // memory before that makes it run.

@@ -72,6 +72,15 @@ void LaidOutProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePie
   }
 }
 
+void LaidOutProgram::leave_graphs() {
+  throw InputError("--no-graph: a program for the cpu has no CUDA graphs");
+}
+
+void LaidOutProgram::profile_steps(int64_t, int64_t) {
+  throw InputError(
+      "--profile: a program for the cpu has no part of CUDA's profilers; perf records all of it");
+}
+
 void LaidOutProgram::refresh_working_copies() {
   if (!stale_) return;
   stale_ = false;

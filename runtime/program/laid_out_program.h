@@ -46,6 +46,13 @@ class LaidOutProgram : public StepProgram {
   // overflow belongs, only calls that fail. Slow.
   virtual void check_kernels() { checking_ = true; }
 
+  // Of a GPU, InputError elsewhere. From now on calls are put on its queue one by one, as a debugger or a
+  // profiler wants to see them, instead of as graphs; results are the same.
+  virtual void leave_graphs();
+  // What a profiler records that waits for cuProfilerStart: `count` steps behind the first `first` ones of
+  // this process.
+  virtual void profile_steps(int64_t first, int64_t count);
+
  protected:
   // Bytes of the arena in pieces of kPiece, the last one less: make(first, piece) writes those from byte
   // `first` of them on. What derives from this may copy one in while the next is made; a later copy waits for

@@ -71,6 +71,19 @@ bool all_finite_as(std::span<const std::byte> data, Widen widen) {
 
 }  // namespace
 
+std::vector<std::byte> tensor_bytes(StepProgram& program, const NamedTensor& tensor) {
+  Buffer buffer(static_cast<size_t>(tensor.bytes()));
+  program.download(tensor, buffer);
+  if (!tensor.transposed) return buffer;
+  return transposed(buffer, tensor.shape[1], tensor.shape[0], tensor.dtype);
+}
+
+void upload_bytes(StepProgram& program, const NamedTensor& tensor, std::span<const std::byte> bytes) {
+  if (tensor.transposed)
+    return program.upload(tensor, transposed(bytes, tensor.shape[0], tensor.shape[1], tensor.dtype));
+  program.upload(tensor, bytes);
+}
+
 bool adds_nothing(const SafetensorsReader& file, const TensorEntry& tensor) {
   const bool is_added = tensor.name.ends_with(".bias") || tensor.name.ends_with("wpe.weight");
   return is_added && std::ranges::all_of(file.bytes(tensor), [](std::byte b) { return b == std::byte{0}; });
@@ -138,10 +151,7 @@ void upload_tensor(const SafetensorsReader& file, const TensorEntry& entry, Step
     encode_floats(floats, tensor.dtype, buffer.data());
     return program.upload(tensor, buffer);
   }
-  const std::span<const std::byte> data = raw_tensor(file, entry.name, tensor.dtype, tensor.shape);
-  if (tensor.transposed)
-    return program.upload(tensor, transposed(data, tensor.shape[0], tensor.shape[1], tensor.dtype));
-  program.upload(tensor, data);
+  upload_bytes(program, tensor, raw_tensor(file, entry.name, tensor.dtype, tensor.shape));
 }
 
 }  // namespace hydrac::runtime

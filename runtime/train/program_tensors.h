@@ -31,6 +31,11 @@ void write_tensors(FileWriter& file, StepProgram& program, const std::vector<Nam
 void read_tensors(const std::filesystem::path& file, StepProgram& program,
                   const std::vector<NamedTensor>& tensors);
 
+// A tensor's elements as a file has them: not transposed.
+std::vector<std::byte> tensor_bytes(StepProgram& program, const NamedTensor& tensor);
+// The other way.
+void upload_bytes(StepProgram& program, const NamedTensor& tensor, std::span<const std::byte> bytes);
+
 // Copies `entry` of `file`, which has the shape of `tensor` (and is a floating-point tensor where that is
 // one), to the program, rounded to nearest even where it has another type. InputError where it cannot become
 // that.

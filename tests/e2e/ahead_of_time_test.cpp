@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "tests/e2e/cli.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::e2e {
 namespace {
@@ -103,6 +104,48 @@ TEST(AheadOfTime, ARunIsThatOfTheJitBitForBitAndEitherResumesTheOther) {
                 slurp(place / "runs/jit/checkpoint-50" / name))
           << folder << " " << name;
   }
+}
+
+// The examples' loops, which read the corpus as the trainer does where it does not shuffle.
+TEST(AheadOfTime, ALoopOfOnesOwnTrainsThroughTheCInterfaceAsTheTrainerDoes) {
+  const Workplace place;
+  build_program(place, {"data.shuffle=false", "train.max_steps=3", "train.save_steps=3"});
+  const Outcome run = shell(place.path(), "program/build/train --quiet --output runs/built");
+  ASSERT_EQ(run.code, 0) << run.out;
+  const std::string examples = hydrac::test::source_dir() + "/examples/own-loop";
+  const Outcome compiled = shell(place.path(), HYDRAC_COMPILER " -std=c++20 '" + examples +
+                                                   "/own_loop.cpp' -Iprogram -Lprogram/build -ltrain "
+                                                   "-Wl,-rpath,program/build -o own_loop");
+  ASSERT_EQ(compiled.code, 0) << compiled.out;
+  const Outcome by_cpp = shell(place.path(), "./own_loop corpus.txt 3 runs/cpp");
+  ASSERT_EQ(by_cpp.code, 0) << by_cpp.out;
+  const Outcome by_python =
+      shell(place.path(),
+            "python3 '" + examples + "/own_loop.py' program/build/libtrain.so corpus.txt 3 runs/python");
+  ASSERT_EQ(by_python.code, 0) << by_python.out;
+  EXPECT_EQ(by_cpp.out, by_python.out);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+    const std::string expected = slurp(place / "runs/built/checkpoint-3" / name);
+    EXPECT_EQ(slurp(place / "runs/cpp/checkpoint-3" / name), expected) << name;
+    EXPECT_EQ(slurp(place / "runs/python/checkpoint-3" / name), expected) << name;
+  }
+  const Outcome wrong = shell(place.path(), "python3 -c \"import sys; sys.path.append('" + examples +
+                                                "'); import own_loop, array; p = own_loop.Program("
+                                                "'program/build/libtrain.so'); p.step(array.array('i', "
+                                                "[-1] * 64), array.array('i', [0] * 64))\"");
+  EXPECT_NE(wrong.out.find("RuntimeError: the batch has the token -1; tokens are 0 to "), std::string::npos)
+      << wrong.out;
+  const Outcome recorded = shell(place.path(), "program/build/smoke_test --record program/test/expected.txt");
+  EXPECT_EQ(recorded.code, 0) << recorded.out;
+  EXPECT_EQ(shell(place.path(), "ctest --test-dir program/build").code, 0);
+  test::spill(place / "program/test/expected.txt", "5.5 1\n5.5 1\n5.5 1\n");
+  const Outcome other = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
+  EXPECT_NE(other.out.find("the gradients' norm "), std::string::npos) << other.out;
+  EXPECT_NE(other.code, 0);
+  const Outcome installed = shell(place.path(), "cmake --install program/build --prefix installed");
+  EXPECT_EQ(installed.code, 0) << installed.out;
+  for (const char* file : {"bin/train", "lib/libtrain.so", "include/train.h"})
+    EXPECT_TRUE(fs::exists(place / "installed" / file)) << file << installed.out;
 }
 
 TEST(AheadOfTime, AProgramWithUsersFunctionsIsBuiltToo) {

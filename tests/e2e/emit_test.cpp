@@ -28,10 +28,26 @@ TEST(Emit, WritesAProgramAndLeavesACurrentOneUntouched) {
   const Workplace place;
   const Outcome first = place.run({"emit", "base.yaml", "-o", "program"});
   ASSERT_EQ(first.code, 0) << first.err;
-  for (const char* name :
-       {"CMakeLists.txt", "PLAN.md", "backward.cpp", "calls.inc", "dims.h", "forward.cpp", "layout.cpp",
-        "memory.h", "optimizer.cpp", "program.cpp", "program.h", "spec.inc", "train.cpp", "kernels/kernels.h",
-        "kernels/block.cpp", "kernels/attention_forward.cpp"}) {
+  for (const char* name : {"CMakeLists.txt",
+                           "PLAN.md",
+                           "backward.cpp",
+                           "calls.inc",
+                           "dims.h",
+                           "forward.cpp",
+                           "layout.cpp",
+                           "memory.h",
+                           "optimizer.cpp",
+                           "program.cpp",
+                           "program.h",
+                           "settings.cpp",
+                           "spec.inc",
+                           "train.cpp",
+                           "train.h",
+                           "library.cpp",
+                           "test/smoke_test.cpp",
+                           "kernels/kernels.h",
+                           "kernels/block.cpp",
+                           "kernels/attention_forward.cpp"}) {
     EXPECT_TRUE(fs::exists(place / "program" / name)) << name;
     EXPECT_NE(first.out.find(std::string("new      ") + name + "\n"), std::string::npos) << name;
   }
@@ -263,29 +279,29 @@ TEST(Emit, AChangeOfAKeyTouchesFewFiles) {
   const Workplace place;
   ASSERT_EQ(place.run({"emit", "base.yaml", "-o", "program"}).code, 0);
   const std::map<std::string, std::string> touched = {
-      {"train.max_steps=24", "changed  kernels/update.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
-      {"train.save_steps=3", "changed  spec.inc\nchanged  train.cpp\n"},
-      {"train.seed=7", "changed  calls.inc\nchanged  layout.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
+      {"train.max_steps=24", "changed  kernels/update.cpp\nchanged  settings.cpp\nchanged  spec.inc\n"},
+      {"train.save_steps=3", "changed  settings.cpp\nchanged  spec.inc\n"},
+      {"train.seed=7", "changed  calls.inc\nchanged  layout.cpp\nchanged  settings.cpp\nchanged  spec.inc\n"},
       {"train.optimizer.learning_rate=1e-3",
-       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
+       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  settings.cpp\nchanged  spec.inc\n"},
       {"train.optimizer.weight_decay=0.05",
-       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
+       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  settings.cpp\nchanged  spec.inc\n"},
       {"train.max_grad_norm=0.5",
-       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
+       "changed  calls.inc\nchanged  kernels/update.cpp\nchanged  settings.cpp\nchanged  spec.inc\n"},
       {"train.optimizer.name=lion",
        "changed  PLAN.md\nchanged  calls.inc\nchanged  kernels/kernels.h\nchanged  "
        "kernels/update.cpp\nchanged  "
-       "layout.cpp\nchanged  memory.h\nchanged  optimizer.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
+       "layout.cpp\nchanged  memory.h\nchanged  optimizer.cpp\nchanged  settings.cpp\nchanged  spec.inc\n"},
       // The width of a head, in what attention's kernels share and in their scratch memory.
       {"model.hidden_size=128",
        "changed  PLAN.md\nchanged  calls.inc\nchanged  dims.h\nchanged  kernels/attention.h\nchanged  "
        "kernels/attention_backward.cpp\nchanged  kernels/attention_forward.cpp\nchanged  "
        "kernels/attention_forward_evaluate.cpp\nchanged  kernels/attention_forward_generate.cpp\nchanged  "
        "kernels/attention_without_dropout.h\nchanged  kernels/update.cpp\nchanged  layout.cpp\nchanged  "
-       "memory.h\nchanged  program.cpp\nchanged  spec.inc\nchanged  train.cpp\n"},
+       "memory.h\nchanged  program.cpp\nchanged  settings.cpp\nchanged  spec.inc\n"},
       {"model.num_hidden_layers=3",
        "changed  PLAN.md\nchanged  calls.inc\nchanged  dims.h\nchanged  kernels/update.cpp\n"
-       "changed  layout.cpp\nchanged  memory.h\nchanged  spec.inc\nchanged  train.cpp\n"},
+       "changed  layout.cpp\nchanged  memory.h\nchanged  settings.cpp\nchanged  spec.inc\n"},
   };
   for (const auto& [override, files] : touched) EXPECT_EQ(difference(place, {override}), files) << override;
 }
@@ -335,8 +351,12 @@ TEST(Emit, MatmulsWithEpiloguesReadLikeTheRest) {
   EXPECT_NE(kernel.find("#include \"cuda/matmul/matmul.cuh\"\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("// gate_up = left right^T\n// y = act(gate) * up\n"), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("struct matmul_swiglu_epilogue {\n"), std::string::npos) << kernel;
-  EXPECT_NE(kernel.find("tensor_map(left, {B * T, C, "), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("tensor_map(left, {B * T, C, kBoxRows, kDepth}"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("{kBlocks, kThreads, kSharedBytes}, stream"), std::string::npos) << kernel;
   EXPECT_EQ(kernel.find("namespace hydrac {"), std::string::npos) << kernel;
+  const std::string backward = slurp(place / "program/backward.cpp");
+  EXPECT_NE(backward.find("_sums_of_"), std::string::npos) << backward;
+  EXPECT_NE(backward.find("  // It reads "), std::string::npos) << backward;
   const std::string forward = slurp(place / "program/forward.cpp");
   EXPECT_NE(forward.find("  // gate_up = mlp_normed · mlp_up_weightᵀ    [B,T,C] x [2F,C]ᵀ\n"
                          "  // y = act(gate) * up\n"
@@ -417,7 +437,7 @@ TEST(Emit, NothingInASpecBecomesCode) {
       EXPECT_FALSE(line.ends_with("\\")) << name << ": " << line;
     }
   }
-  const std::string train = slurp(place / "program/train.cpp");
+  const std::string train = slurp(place / "program/settings.cpp");
   EXPECT_NE(train.find("corpus\\\"); std::system(\\\"touch owned\\\"); (\\\""), std::string::npos);
   EXPECT_EQ(place.run({"emit", "base.yaml", "-o", "program2", "name=a/../b"}).code, 2);
   EXPECT_FALSE(fs::exists(place / "program2"));

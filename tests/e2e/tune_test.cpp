@@ -139,12 +139,12 @@ TEST_F(Tuned, ThatIsHostileIsRefusedWithItsPlace) {
 
 TEST_F(Tuned, IsCarriedByAnEmittedProgram) {
   ASSERT_EQ(place_.run({"emit", "open.yaml", "-o", "program", "-q"}).code, 0);
-  EXPECT_NE(slurp(place_ / "program/train.cpp").find("settings.choices.set(\"blas\", \"library\", "),
+  EXPECT_NE(slurp(place_ / "program/settings.cpp").find("settings.choices.set(\"blas\", \"library\", "),
             std::string::npos);
   EXPECT_EQ(place_.run({"diff", "open.yaml", "program"}).code, 0);
   ASSERT_EQ(place_.run({"emit", "open.yaml", "-o", "plain", "-q", "--lock", "none", "--threads", "1"}).code,
             0);
-  EXPECT_EQ(slurp(place_ / "plain/train.cpp").find("settings.choices"), std::string::npos);
+  EXPECT_EQ(slurp(place_ / "plain/settings.cpp").find("settings.choices"), std::string::npos);
 }
 
 TEST_F(Tuned, ShowsItsChangesInADiff) {

@@ -196,7 +196,7 @@ __device__ __forceinline__ std::uint64_t dropout_base(const SequenceShape& shape
   return score_index(batch * shape.heads + head, shape.tokens, 0, 0);
 }
 
-// ---- What happens to a fragment of scores between two matmuls: masks, the running softmax, dropout
+// ---- What happens to a fragment of scores between two matmuls: masks, and the softmax
 
 constexpr float kLog2E = 1.44269504f;
 

@@ -51,9 +51,8 @@ struct LinearScores {
 
 namespace {
 
-// A matmul is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
-// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and
-// fence_operands order matmuls that run on their own (matmul_wgmma.cuh); here they cost nothing.
+// A matmul is a policy of the kernels. Tiles are token rows in shared memory, padded and placed by offset().
+// clear() readies sums for a first accumulate() with `add` false.
 struct MmaMatmul : RoundedFragments<kRowTiles> {
   template <int K>
   using Weights = RoundedFragments<kRowTiles>::Weights<K>;
@@ -278,7 +277,7 @@ __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& pla
 // Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
 // calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
 // it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
-// own until finish(). Unless rows_begin_late, each row has a score that is not masked in the first tile.
+// own until finish().
 struct RunningSoftmax {
   static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
 
@@ -338,8 +337,7 @@ struct RunningSoftmax {
 
 }  // namespace
 
-// The forward of attention: out = dropout(softmax(scores of q k^T)) v and lse, the log of the softmax's
-// denominator.
+// The forward of attention: out = softmax(scores of q k^T) v, and lse, the log of the softmax's denominator.
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
 // a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
@@ -349,7 +347,7 @@ struct RunningSoftmax {
 
 namespace {
 
-// Launch: attention_launch(problem, AttentionKernel::forward). lse [B,H,T] float. shape.scale is positive.
+// lse [B,H,T] float. shape.scale is positive. How it is launched: cuda/attention/geometry.h.
 __device__ __forceinline__ void attention_forward(const SequenceShape& shape, Heads<const f16> q,
                                                   Heads<const f16> k, Heads<const f16> v, Heads<f16> out,
                                                   float* lse, const AttentionDropout& dropout) {
@@ -390,6 +388,7 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
       mask<false>(scores, place, block.first, tile * kColumns, shape, -kInfinity);
     }
     const bool moved = softmax.step(scores, scale2, rescale);
+    // Behind the softmax: its sum is of all probabilities.
     const std::uint64_t dropout_index = dropout_base(shape, block.batch, block.head);
     for_kept<false, kRowTiles, kColumns>(dropout, dropout_index, place, block.first, tile * kColumns,
                                          shape.tokens, [&](int m, int n, int e, bool is_kept) {
@@ -437,9 +436,17 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace attention_forward_sizes {
+
+constexpr int kRows = 64;            // queries of a block
+constexpr int kThreads = 128;        // of a block
+constexpr int kSharedBytes = 46080;  // of a block
+
+}  // namespace attention_forward_sizes
+
 // out = softmax(scale q k^T, causal) v; lse is kept for the backward pass
 // Spec: optimizations.attention.
-static __global__ void __launch_bounds__(128, 2)
+static __global__ void __launch_bounds__(attention_forward_sizes::kThreads, 2)
     attention_forward_kernel(const f16* q,  // [B,T,H,D]
                              const f16* k,  // [B,T,H,D]
                              const f16* v,  // [B,T,H,D]
@@ -457,8 +464,9 @@ static __global__ void __launch_bounds__(128, 2)
 void attention_forward(const f16* q, const f16* k, const f16* v, f16* out, float* lse,
                        const std::uint32_t* rng_step, const std::uint32_t* rng_seed, int layer,
                        cudaStream_t stream) {
-  launch_kernel("attention_forward", attention_forward_kernel, {B * H * T / 64, 128, 46080}, stream, q, k, v,
-                out, lse, rng_step, rng_seed, layer);
+  using namespace attention_forward_sizes;
+  launch_kernel("attention_forward", attention_forward_kernel, {B * H * T / kRows, kThreads, kSharedBytes},
+                stream, q, k, v, out, lse, rng_step, rng_seed, layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

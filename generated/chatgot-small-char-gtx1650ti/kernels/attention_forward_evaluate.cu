@@ -168,9 +168,8 @@ struct RoundedFragments {
 // The matmuls of one warp with mma.sync: operands from shared memory through ldmatrix, sums in
 // registers.
 
-// A matmul is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
-// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and
-// fence_operands order matmuls that run on their own (matmul_wgmma.cuh); here they cost nothing.
+// A matmul is a policy of the kernels. Tiles are token rows in shared memory, padded and placed by offset().
+// clear() readies sums for a first accumulate() with `add` false.
 struct MmaMatmul : RoundedFragments {
   using Weights = RoundedFragments::Weights;
 
@@ -389,7 +388,7 @@ struct QueryBlock {
   __device__ __forceinline__ bool needs_mask(int tile) const { return tile >= unmasked.end; }
 };
 
-// ---- What happens to a fragment of scores between two matmuls: masks, the running softmax, dropout
+// ---- What happens to a fragment of scores between two matmuls: masks, and the softmax
 
 constexpr float kLog2E = 1.44269504f;
 constexpr float kLn2 = 0.693147181f;
@@ -420,7 +419,7 @@ __device__ __forceinline__ void mask(Fragment& c, const Place& place, int first_
 // Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
 // calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
 // it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
-// own until finish(). Unless rows_begin_late, each row has a score that is not masked in the first tile.
+// own until finish().
 struct RunningSoftmax {
   static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
 
@@ -477,8 +476,7 @@ struct RunningSoftmax {
   }
 };
 
-// The forward of attention: out = dropout(softmax(scores of q k^T)) v and lse, the log of the softmax's
-// denominator.
+// The forward of attention: out = softmax(scores of q k^T) v, and lse, the log of the softmax's denominator.
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
 // a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
@@ -486,7 +484,7 @@ struct RunningSoftmax {
 // asynchronously, so that one warpgroup's softmax hides behind another's matmuls (Shah et al.:
 // FlashAttention-3; 2024).
 
-// Launch: attention_launch(problem, AttentionKernel::forward). lse [B,H,T] float. shape.scale is positive.
+// lse [B,H,T] float. shape.scale is positive. How it is launched: cuda/attention/geometry.h.
 __device__ __forceinline__ void attention_forward(const SequenceShape& shape, Heads<const f16> q,
                                                   Heads<const f16> k, Heads<const f16> v, Heads<f16> out,
                                                   float* lse) {
@@ -565,13 +563,22 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace attention_forward_evaluate_sizes {
+
+constexpr int kRows = 128;           // queries of a block
+constexpr int kThreads = 128;        // of a block
+constexpr int kSharedBytes = 55296;  // of a block
+
+}  // namespace attention_forward_evaluate_sizes
+
 // out = softmax(scale q k^T, causal) v; lse is kept for the backward pass
 // Spec: optimizations.attention.
-static __global__ void __launch_bounds__(128, 2) attention_forward_evaluate_kernel(const f16* q,  // [B,T,H,D]
-                                                                                   const f16* k,  // [B,T,H,D]
-                                                                                   const f16* v,  // [B,T,H,D]
-                                                                                   f16* out,      // [B,T,HD]
-                                                                                   float* lse) {  // [B,H,T]
+static __global__ void __launch_bounds__(attention_forward_evaluate_sizes::kThreads, 2)
+    attention_forward_evaluate_kernel(const f16* q,  // [B,T,H,D]
+                                      const f16* k,  // [B,T,H,D]
+                                      const f16* v,  // [B,T,H,D]
+                                      f16* out,      // [B,T,HD]
+                                      float* lse) {  // [B,H,T]
   constexpr attention_without_dropout_code::SequenceShape shape{T, H, H, 0.125f};
   attention_without_dropout_code::attention_forward(
       shape, {q, T * 3 * H * D, 3 * H * D, D}, {k, T * 3 * H * D, 3 * H * D, D},
@@ -580,8 +587,9 @@ static __global__ void __launch_bounds__(128, 2) attention_forward_evaluate_kern
 
 void attention_forward_evaluate(const f16* q, const f16* k, const f16* v, f16* out, float* lse,
                                 std::int64_t rows, cudaStream_t stream) {
-  launch_kernel("attention_forward_evaluate", attention_forward_evaluate_kernel, {rows / 128, 128, 55296},
-                stream, q, k, v, out, lse);
+  using namespace attention_forward_evaluate_sizes;
+  launch_kernel("attention_forward_evaluate", attention_forward_evaluate_kernel,
+                {rows / kRows, kThreads, kSharedBytes}, stream, q, k, v, out, lse);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

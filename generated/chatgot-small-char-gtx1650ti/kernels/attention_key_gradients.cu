@@ -63,9 +63,8 @@ struct LinearScores {
 
 namespace {
 
-// A matmul is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
-// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and
-// fence_operands order matmuls that run on their own (matmul_wgmma.cuh); here they cost nothing.
+// A matmul is a policy of the kernels. Tiles are token rows in shared memory, padded and placed by offset().
+// clear() readies sums for a first accumulate() with `add` false.
 struct MmaMatmul : RoundedFragments<kRowTiles> {
   template <int K>
   using Weights = RoundedFragments<kRowTiles>::Weights<K>;
@@ -280,7 +279,7 @@ struct ColumnTerms {
 }  // namespace
 
 // What stands between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
-// probabilities, and from v d_out^T to d_s. The formulas stand in query_gradients.cuh.
+// probabilities, and from v d_out^T to d_s. The formulas: cuda/attention/query_gradients.cuh.
 
 namespace {
 
@@ -289,10 +288,9 @@ struct TransposedTile {
   Place place;  // of the thread in the rows from first_key on
   int batch, head, first_key, first_query;
 
-  // Matmuls become probabilities, times the derivative of their scores; dropped ones turn negative, which
-  // says so without another register. after_dropout: what d_v is made of but for keep_scale. `masked`: some
-  // query may not see some key.
-  __device__ __forceinline__ void make_probabilities(Fragment<1, 64>& scores, Fragment<1, 64>& after_dropout,
+  // Matmuls become probabilities, times the derivative of their scores. value_weights: what d_v is made of,
+  // but for a factor. `masked`: some query may not see some key.
+  __device__ __forceinline__ void make_probabilities(Fragment<1, 64>& scores, Fragment<1, 64>& value_weights,
                                                      const ColumnTerms& lse2, const AttentionShape& shape,
                                                      const AttentionDropout& dropout, bool masked) const {
     const float scale2 = LinearScores::factor(shape) * kLog2E;
@@ -304,12 +302,13 @@ struct TransposedTile {
     if (masked) {
       mask<true>(scores, place, first_key, first_query, shape, 0.0f);
     }
-    after_dropout = scores;
+    value_weights = scores;
+    // Dropped ones turn negative, which says so without another register.
     for_kept<true, kRowTiles, kAttentionTileColumns>(dropout, dropout_base(shape, batch, head), place,
                                                      first_key, first_query, shape.tokens,
                                                      [&](int m, int n, int e, bool is_kept) {
                                                        float& x = scores.at[m][n][e];
-                                                       float& weight = after_dropout.at[m][n][e];
+                                                       float& weight = value_weights.at[m][n][e];
                                                        x = is_kept ? x : -x;
                                                        weight = fmaxf(x, 0.0f);
                                                      });
@@ -331,8 +330,8 @@ struct TransposedTile {
 
 }  // namespace
 
-// The second half of attention's backward: d_k and d_v. The formulas stand in query_gradients.cuh;
-// d_v = (f P)^T d_out and d_k = scale * d_s^T q.
+// The second half of attention's backward: d_k and d_v. d_s is that of
+// cuda/attention/query_gradients.cuh; d_v = (f P)^T d_out and d_k = scale * d_s^T q.
 //
 // A block of threads owns rows of keys and goes through the queries that may see them, of every head that
 // shares the kv head, in one order: the gradients of grouped heads are summed in registers. Matmuls are
@@ -365,8 +364,8 @@ struct KeyBlock {
   }
 };
 
-// Launch: attention_launch(problem, AttentionKernel::key_gradients), after query_gradients, which writes
-// `terms` [B,H,T]. Writes all of d_k and d_v.
+// Runs behind attention_query_gradients, which writes `terms` [B,H,T] (cuda/attention/geometry.h has the
+// launch). Writes all of d_k and d_v.
 __device__ __forceinline__ void attention_key_gradients(const AttentionShape& shape, Heads<const f16> q,
                                                         Heads<const f16> k, Heads<const f16> v,
                                                         Heads<const f16> d_out, const QueryTerms* terms,
@@ -419,13 +418,13 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
     const std::uint32_t tile_terms =
         column_terms + stage * kAttentionTileColumns * static_cast<int>(sizeof(QueryTerms));
     ColumnTerms lse2, delta;
-    Fragment<kRowTiles, kAttentionTileColumns> after_dropout;
+    Fragment<kRowTiles, kAttentionTileColumns> value_weights;
     lse2.load(tile_terms, place);
     tile.make_probabilities(
-        scores, after_dropout, lse2, shape, dropout,
+        scores, value_weights, lse2, shape, dropout,
         !sees_all({query, query + kAttentionTileColumns}, {block.first, block.first + kAttentionTileRows}));
     MmaMatmul::Weights<kAttentionTileColumns> weights;
-    MmaMatmul::round(weights, after_dropout);
+    MmaMatmul::round(weights, value_weights);
     MmaMatmul::accumulate<kAttentionTileColumns>(value_sums, place, weights, d_outs + stage * column_bytes,
                                                  first_column);
     delta.load(tile_terms + kAttentionTileColumns * 4, place);
@@ -460,9 +459,17 @@ __device__ __forceinline__ void attention_key_gradients(const AttentionShape& sh
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace attention_key_gradients_sizes {
+
+constexpr int kBlocks = 384;
+constexpr int kThreads = 128;        // of a block
+constexpr int kSharedBytes = 56320;  // of a block
+
+}  // namespace attention_key_gradients_sizes
+
 // d_k and d_v, the probabilities again from q, k and lse
 // Spec: optimizations.attention.
-static __global__ void __launch_bounds__(128, 2)
+static __global__ void __launch_bounds__(attention_key_gradients_sizes::kThreads, 2)
     attention_key_gradients_kernel(const f16* q,      // [B,T,H,D]
                                    const f16* k,      // [B,T,H,D]
                                    const f16* v,      // [B,T,H,D]
@@ -483,8 +490,10 @@ static __global__ void __launch_bounds__(128, 2)
 void attention_key_gradients(const f16* q, const f16* k, const f16* v, const f16* d_out, f16* d_k, f16* d_v,
                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed, void* terms,
                              int layer, cudaStream_t stream) {
-  launch_kernel("attention_key_gradients", attention_key_gradients_kernel, {384, 128, 56320}, stream, q, k, v,
-                d_out, d_k, d_v, rng_step, rng_seed, static_cast<attention_code::QueryTerms*>(terms), layer);
+  using namespace attention_key_gradients_sizes;
+  launch_kernel("attention_key_gradients", attention_key_gradients_kernel, {kBlocks, kThreads, kSharedBytes},
+                stream, q, k, v, d_out, d_k, d_v, rng_step, rng_seed,
+                static_cast<attention_code::QueryTerms*>(terms), layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -51,9 +51,8 @@ struct LinearScores {
 
 namespace {
 
-// A matmul is a policy of the kernels. Tiles are token rows of padded_dim elements in shared memory, placed
-// by offset(). clear() readies sums for a first accumulate() with `add` false. begin, commit, wait and
-// fence_operands order matmuls that run on their own (matmul_wgmma.cuh); here they cost nothing.
+// A matmul is a policy of the kernels. Tiles are token rows in shared memory, padded and placed by offset().
+// clear() readies sums for a first accumulate() with `add` false.
 struct MmaMatmul : RoundedFragments<kRowTiles> {
   template <int K>
   using Weights = RoundedFragments<kRowTiles>::Weights<K>;
@@ -264,8 +263,9 @@ __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& pla
 
 // The first half of attention's backward: d_q, and the query terms that the second half reads.
 //
-// Probabilities are recomputed from q, k and lse. With P the probabilities, f the dropout factors (0 or
-// keep_scale), s' the derivative of the scores and delta = rowsum(d_out * out):
+// Probabilities are recomputed from q, k and lse. With P the probabilities, f what each of them is
+// multiplied with behind the softmax (1 where nothing is dropped), s' the derivative of the scores and delta
+// = rowsum(d_out * out):
 //   d_s = s' * P * (f * (d_out v^T) - delta),  d_q = scale * d_s k.
 // The backward pass is two kernels, one that owns queries and one that owns keys: scores and d_out v^T are
 // computed twice, seven matmuls instead of five, but nothing is summed across blocks. So it is deterministic
@@ -273,8 +273,8 @@ __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& pla
 
 namespace {
 
-// Launch: attention_launch(problem, AttentionKernel::query_gradients), before key_gradients. Writes all of
-// d_q and of `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
+// Runs before attention_key_gradients (cuda/attention/geometry.h has the launch). Writes all of d_q and of
+// `terms` [B,H,T]. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from the forward pass.
 __device__ __forceinline__ void attention_query_gradients(const AttentionShape& shape, Heads<const f16> q,
                                                           Heads<const f16> k, Heads<const f16> v,
                                                           Heads<const f16> out, const float* lse,
@@ -369,9 +369,17 @@ __device__ __forceinline__ void attention_query_gradients(const AttentionShape& 
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace attention_query_gradients_sizes {
+
+constexpr int kBlocks = 192;
+constexpr int kThreads = 128;        // of a block
+constexpr int kSharedBytes = 56320;  // of a block
+
+}  // namespace attention_query_gradients_sizes
+
 // d_q, and for each query its lse and d_out . out
 // Spec: optimizations.attention.
-static __global__ void __launch_bounds__(128, 2)
+static __global__ void __launch_bounds__(attention_query_gradients_sizes::kThreads, 2)
     attention_query_gradients_kernel(const f16* q,      // [B,T,H,D]
                                      const f16* k,      // [B,T,H,D]
                                      const f16* v,      // [B,T,H,D]
@@ -393,8 +401,9 @@ static __global__ void __launch_bounds__(128, 2)
 void attention_query_gradients(const f16* q, const f16* k, const f16* v, const f16* out, const float* lse,
                                const f16* d_out, f16* d_q, const std::uint32_t* rng_step,
                                const std::uint32_t* rng_seed, void* terms, int layer, cudaStream_t stream) {
-  launch_kernel("attention_query_gradients", attention_query_gradients_kernel, {192, 128, 56320}, stream, q,
-                k, v, out, lse, d_out, d_q, rng_step, rng_seed,
+  using namespace attention_query_gradients_sizes;
+  launch_kernel("attention_query_gradients", attention_query_gradients_kernel,
+                {kBlocks, kThreads, kSharedBytes}, stream, q, k, v, out, lse, d_out, d_q, rng_step, rng_seed,
                 static_cast<attention_code::QueryTerms*>(terms), layer);
 }
 

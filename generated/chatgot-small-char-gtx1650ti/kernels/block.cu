@@ -13,6 +13,14 @@ namespace hydrac::chatgot_small_char_program {
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace dropout_add_layernorm_sizes {
+constexpr int kLanes = 32;                       // threads of a row
+constexpr int kRows = 4;                         // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;         // of a block
+constexpr int kVector = 8;                       // columns that a thread moves at once
+constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+}  // namespace dropout_add_layernorm_sizes
+
 // x = matmul + bias
 // y = keep(seed, step, site, i) ? x / (1 - p) : 0
 // sum = residual + y
@@ -20,7 +28,7 @@ using hydrac::runtime::cuda::launch_kernel;
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where matmul lies.
 // Spec: model.dropout.
-static __global__ void __launch_bounds__(128)
+static __global__ void __launch_bounds__(dropout_add_layernorm_sizes::kThreads)
     dropout_add_layernorm_kernel(const f16* matmul,             // [B,T,C]
                                  const f16* __restrict__ bias,  // [C]
                                  const std::uint32_t* __restrict__ rng_step,
@@ -33,10 +41,7 @@ static __global__ void __launch_bounds__(128)
                                  float* __restrict__ mean,               // [B,T]
                                  float* __restrict__ rstd,               // [B,T]
                                  int layer) {
-  constexpr int kLanes = 32;                       // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+  using namespace dropout_add_layernorm_sizes;
   constexpr std::int32_t kSite = 131072;
   constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
@@ -104,21 +109,28 @@ void dropout_add_layernorm(const f16* matmul, const f16* bias, const std::uint32
                            const std::uint32_t* rng_seed, const float* residual, float* sum,
                            const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
                            float* rstd, int layer, cudaStream_t stream) {
-  launch_kernel("dropout_add_layernorm", dropout_add_layernorm_kernel, {B * T / 4, 128}, stream, matmul, bias,
-                rng_step, rng_seed, residual, sum, norm_weight, norm_bias, normed, mean, rstd, layer);
+  using namespace dropout_add_layernorm_sizes;
+  launch_kernel("dropout_add_layernorm", dropout_add_layernorm_kernel, {B * T / kRows, kThreads}, stream,
+                matmul, bias, rng_step, rng_seed, residual, sum, norm_weight, norm_bias, normed, mean, rstd,
+                layer);
 }
+
+namespace gelu_sizes {
+constexpr int kThreads = 256;               // of a block
+constexpr int kVector = 8;                  // columns that a thread moves at once
+constexpr unsigned kVectors = F / kVector;  // of a row
+}  // namespace gelu_sizes
 
 // x = matmul + bias
 // y = act(x)
 // Rows [B,T], columns [F]; reads 1 and writes 1 of [B,T,F].
 // y may lie where matmul lies.
 // Spec: model.hidden_act.
-static __global__ void __launch_bounds__(256) gelu_kernel(const f16* matmul,             // [B,T,F]
-                                                          const f16* __restrict__ bias,  // [F]
-                                                          f16* y) {                      // [B,T,F]
-  constexpr int kThreads = 256;                                                          // of a block
-  constexpr int kVector = 8;                  // columns that a thread moves at once
-  constexpr unsigned kVectors = F / kVector;  // of a row
+static __global__ void __launch_bounds__(gelu_sizes::kThreads)
+    gelu_kernel(const f16* matmul,             // [B,T,F]
+                const f16* __restrict__ bias,  // [F]
+                f16* y) {                      // [B,T,F]
+  using namespace gelu_sizes;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   const std::int64_t first = std::int64_t{i} * kVector;
   const int f = i % kVectors * kVector;
@@ -135,8 +147,21 @@ static __global__ void __launch_bounds__(256) gelu_kernel(const f16* matmul,    
 }
 
 void gelu(const f16* matmul, const f16* bias, f16* y, std::int64_t rows, cudaStream_t stream) {
-  launch_kernel("gelu", gelu_kernel, {rows * F / 8 / 256, 256}, stream, matmul, bias, y);
+  using namespace gelu_sizes;
+  static_assert(B * T * F / kVector % kThreads == 0);
+  static_assert(B * T * F / kVector < std::int64_t{1} << 31);
+  static_assert(T * F / kVector % kThreads == 0);
+  static_assert(T * F / kVector < std::int64_t{1} << 31);
+  launch_kernel("gelu", gelu_kernel, {rows * F / kVector / kThreads, kThreads}, stream, matmul, bias, y);
 }
+
+namespace dropout_add_layernorm_mlp_sizes {
+constexpr int kLanes = 32;                       // threads of a row
+constexpr int kRows = 4;                         // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;         // of a block
+constexpr int kVector = 8;                       // columns that a thread moves at once
+constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+}  // namespace dropout_add_layernorm_mlp_sizes
 
 // x = matmul + bias
 // y = keep(seed, step, site, i) ? x / (1 - p) : 0
@@ -144,7 +169,7 @@ void gelu(const f16* matmul, const f16* bias, f16* y, std::int64_t rows, cudaStr
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // Spec: model.dropout.
-static __global__ void __launch_bounds__(128)
+static __global__ void __launch_bounds__(dropout_add_layernorm_mlp_sizes::kThreads)
     dropout_add_layernorm_mlp_kernel(const f16* __restrict__ matmul,  // [B,T,C]
                                      const f16* __restrict__ bias,    // [C]
                                      const std::uint32_t* __restrict__ rng_step,
@@ -157,10 +182,7 @@ static __global__ void __launch_bounds__(128)
                                      float* __restrict__ mean,               // [B,T]
                                      float* __restrict__ rstd,               // [B,T]
                                      int layer) {
-  constexpr int kLanes = 32;                       // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+  using namespace dropout_add_layernorm_mlp_sizes;
   constexpr std::int32_t kSite = 196608;
   constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
@@ -228,9 +250,10 @@ void dropout_add_layernorm_mlp(const f16* matmul, const f16* bias, const std::ui
                                const std::uint32_t* rng_seed, const float* residual, float* sum,
                                const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
                                float* rstd, int layer, cudaStream_t stream) {
-  launch_kernel("dropout_add_layernorm_mlp", dropout_add_layernorm_mlp_kernel, {B * T / 4, 128}, stream,
-                matmul, bias, rng_step, rng_seed, residual, sum, norm_weight, norm_bias, normed, mean, rstd,
-                layer);
+  using namespace dropout_add_layernorm_mlp_sizes;
+  launch_kernel("dropout_add_layernorm_mlp", dropout_add_layernorm_mlp_kernel, {B * T / kRows, kThreads},
+                stream, matmul, bias, rng_step, rng_seed, residual, sum, norm_weight, norm_bias, normed, mean,
+                rstd, layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

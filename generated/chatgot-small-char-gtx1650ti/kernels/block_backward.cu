@@ -13,6 +13,15 @@ namespace hydrac::chatgot_small_char_program {
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace layernorm_layernorm_backward_add_dropout_sizes {
+constexpr int kLanes = 96;                // threads of a row
+constexpr int kRows = 6;                  // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;  // of a block
+constexpr int kBlocks = 16;               // that share the rows
+constexpr int kVector = 8;                // columns that a thread moves at once
+constexpr std::int64_t kSums = 3 * C;     // partial sums of a block
+}  // namespace layernorm_layernorm_backward_add_dropout_sizes
+
 // y = (x - mean) * rstd * w + b
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
 // d_sum = d_residual + d_x
@@ -22,7 +31,7 @@ using hydrac::runtime::cuda::launch_kernel;
 // d_bias = sum over rows of d_x_2
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
 // Spec: model.norm.
-static __global__ void __launch_bounds__(576, 1)
+static __global__ void __launch_bounds__(layernorm_layernorm_backward_add_dropout_sizes::kThreads, 1)
     layernorm_layernorm_backward_add_dropout_kernel(const float* __restrict__ x,            // [B,T,C]
                                                     const float* __restrict__ norm_weight,  // [C]
                                                     float* __restrict__ mean,               // [B,T]
@@ -35,11 +44,7 @@ static __global__ void __launch_bounds__(576, 1)
                                                     f16* __restrict__ d_x_2,        // [B,T,C]
                                                     float* __restrict__ workspace,  // [16,kSums]
                                                     int layer) {
-  constexpr int kLanes = 96;             // threads of a row
-  constexpr int kRows = 6;               // rows of a block, side by side
-  constexpr int kBlocks = 16;            // that share the rows
-  constexpr int kVector = 8;             // columns that a thread moves at once
-  constexpr std::int64_t kSums = 3 * C;  // partial sums of a block
+  using namespace layernorm_layernorm_backward_add_dropout_sizes;
   constexpr float kEpsilon = 1e-05f;
   constexpr std::int32_t kSite = 196608;
   constexpr std::uint32_t kDropBelow = 6553u;
@@ -143,21 +148,27 @@ void layernorm_layernorm_backward_add_dropout(const float* x, const float* norm_
                                               float* d_sum, const std::uint32_t* rng_step,
                                               const std::uint32_t* rng_seed, f16* d_x_2, float* workspace,
                                               int layer, cudaStream_t stream) {
+  using namespace layernorm_layernorm_backward_add_dropout_sizes;
   launch_kernel("layernorm_layernorm_backward_add_dropout", layernorm_layernorm_backward_add_dropout_kernel,
-                {16, 576}, stream, x, norm_weight, mean, rstd, d_normed, d_residual, d_sum, rng_step,
-                rng_seed, d_x_2, workspace, layer);
+                {kBlocks, kThreads}, stream, x, norm_weight, mean, rstd, d_normed, d_residual, d_sum,
+                rng_step, rng_seed, d_x_2, workspace, layer);
 }
+
+namespace layernorm_layernorm_backward_add_dropout_sums_sizes {
+constexpr int kColumns = 16;   // of a block
+constexpr int kPartials = 16;  // rows of the workspace
+constexpr int kSums = 3 * C;
+constexpr int kThreads = 256;  // of a block
+}  // namespace layernorm_layernorm_backward_add_dropout_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.norm.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(layernorm_layernorm_backward_add_dropout_sums_sizes::kThreads)
     layernorm_layernorm_backward_add_dropout_sums_kernel(float* __restrict__ d_norm_weight,      // [C]
                                                          float* __restrict__ d_norm_bias,        // [C]
                                                          float* __restrict__ d_bias,             // [C]
                                                          const float* __restrict__ workspace) {  // [16,kSums]
-  constexpr int kColumns = 16;                                                                   // of a block
-  constexpr int kPartials = 16;  // rows of the workspace
-  constexpr int kSums = 3 * C;
+  using namespace layernorm_layernorm_backward_add_dropout_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -172,24 +183,31 @@ static __global__ void __launch_bounds__(256)
 
 void layernorm_layernorm_backward_add_dropout_sums(float* d_norm_weight, float* d_norm_bias, float* d_bias,
                                                    const float* workspace, cudaStream_t stream) {
+  using namespace layernorm_layernorm_backward_add_dropout_sums_sizes;
   launch_kernel("layernorm_layernorm_backward_add_dropout_sums",
-                layernorm_layernorm_backward_add_dropout_sums_kernel, {3 * C / 16, 256}, stream,
+                layernorm_layernorm_backward_add_dropout_sums_kernel, {kSums / kColumns, kThreads}, stream,
                 d_norm_weight, d_norm_bias, d_bias, workspace);
 }
+
+namespace layernorm_sizes {
+constexpr int kLanes = 32;                       // threads of a row
+constexpr int kRows = 4;                         // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;         // of a block
+constexpr int kVector = 8;                       // columns that a thread moves at once
+constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+}  // namespace layernorm_sizes
 
 // y = (x - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 1 and writes 1 of [B,T,C].
 // Spec: model.norm.
-static __global__ void __launch_bounds__(128) layernorm_kernel(const float* __restrict__ x,  // [B,T,C]
-                                                               const float* __restrict__ norm_weight,  // [C]
-                                                               const float* __restrict__ norm_bias,    // [C]
-                                                               f16* __restrict__ normed,    // [B,T,C]
-                                                               float* __restrict__ mean,    // [B,T]
-                                                               float* __restrict__ rstd) {  // [B,T]
-  constexpr int kLanes = 32;                       // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+static __global__ void __launch_bounds__(layernorm_sizes::kThreads)
+    layernorm_kernel(const float* __restrict__ x,            // [B,T,C]
+                     const float* __restrict__ norm_weight,  // [C]
+                     const float* __restrict__ norm_bias,    // [C]
+                     f16* __restrict__ normed,               // [B,T,C]
+                     float* __restrict__ mean,               // [B,T]
+                     float* __restrict__ rstd) {             // [B,T]
+  using namespace layernorm_sizes;
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
@@ -244,9 +262,21 @@ static __global__ void __launch_bounds__(128) layernorm_kernel(const float* __re
 
 void layernorm(const float* x, const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
                float* rstd, cudaStream_t stream) {
-  launch_kernel("layernorm", layernorm_kernel, {B * T / 4, 128}, stream, x, norm_weight, norm_bias, normed,
-                mean, rstd);
+  using namespace layernorm_sizes;
+  launch_kernel("layernorm", layernorm_kernel, {B * T / kRows, kThreads}, stream, x, norm_weight, norm_bias,
+                normed, mean, rstd);
 }
+
+namespace gelu_gelu_backward_sizes {
+constexpr int kLanes = 32;                 // threads of a row
+constexpr int kRows = 8;                   // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;   // of a block
+constexpr int kBlocks = 6;                 // that share the rows of a tile
+constexpr int kVector = 8;                 // columns that a thread moves at once
+constexpr int kVectors = F / kVector;      // of a row
+constexpr int kTiles = kVectors / kLanes;  // of kLanes vectors
+constexpr std::int64_t kSums = F;          // partial sums of a block
+}  // namespace gelu_gelu_backward_sizes
 
 // x = matmul + bias
 // y = act(x)
@@ -256,20 +286,14 @@ void layernorm(const float* x, const float* norm_weight, const float* norm_bias,
 // y may lie where matmul lies.
 // d_x may lie where d_y lies.
 // Spec: model.hidden_act.
-static __global__ void __launch_bounds__(256, 5)
+static __global__ void __launch_bounds__(gelu_gelu_backward_sizes::kThreads, 5)
     gelu_gelu_backward_kernel(const f16* matmul,                // [B,T,F]
                               const f16* __restrict__ bias,     // [F]
                               f16* y,                           // [B,T,F]
                               const f16* d_y,                   // [B,T,F]
                               f16* d_x,                         // [B,T,F]
                               float* __restrict__ workspace) {  // [6,kSums]
-  constexpr int kLanes = 32;                                    // threads of a row
-  constexpr int kRows = 8;                                      // rows of a block, side by side
-  constexpr int kBlocks = 6;                                    // that share the rows of a tile
-  constexpr int kVector = 8;                                    // columns that a thread moves at once
-  constexpr int kVectors = F / kVector;                         // of a row
-  constexpr int kTiles = kVectors / kLanes;                     // of kLanes vectors
-  constexpr std::int64_t kSums = F;                             // partial sums of a block
+  using namespace gelu_gelu_backward_sizes;
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
   float d_bias_sum[kVector] = {};
@@ -307,18 +331,24 @@ static __global__ void __launch_bounds__(256, 5)
 
 void gelu_gelu_backward(const f16* matmul, const f16* bias, f16* y, const f16* d_y, f16* d_x,
                         float* workspace, cudaStream_t stream) {
-  launch_kernel("gelu_gelu_backward", gelu_gelu_backward_kernel, {72, 256}, stream, matmul, bias, y, d_y, d_x,
-                workspace);
+  using namespace gelu_gelu_backward_sizes;
+  launch_kernel("gelu_gelu_backward", gelu_gelu_backward_kernel, {kBlocks * kTiles, kThreads}, stream, matmul,
+                bias, y, d_y, d_x, workspace);
 }
+
+namespace gelu_gelu_backward_sums_sizes {
+constexpr int kColumns = 16;  // of a block
+constexpr int kPartials = 6;  // rows of the workspace
+constexpr int kSums = F;
+constexpr int kThreads = 256;  // of a block
+}  // namespace gelu_gelu_backward_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.hidden_act.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(gelu_gelu_backward_sums_sizes::kThreads)
     gelu_gelu_backward_sums_kernel(float* __restrict__ d_bias,             // [F]
                                    const float* __restrict__ workspace) {  // [6,kSums]
-  constexpr int kColumns = 16;                                             // of a block
-  constexpr int kPartials = 6;                                             // rows of the workspace
-  constexpr int kSums = F;
+  using namespace gelu_gelu_backward_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -326,9 +356,19 @@ static __global__ void __launch_bounds__(256)
 }
 
 void gelu_gelu_backward_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
-  launch_kernel("gelu_gelu_backward_sums", gelu_gelu_backward_sums_kernel, {F / 16, 256}, stream, d_bias,
-                workspace);
+  using namespace gelu_gelu_backward_sums_sizes;
+  launch_kernel("gelu_gelu_backward_sums", gelu_gelu_backward_sums_kernel, {kSums / kColumns, kThreads},
+                stream, d_bias, workspace);
 }
+
+namespace layernorm_backward_add_dropout_sizes {
+constexpr int kLanes = 96;                // threads of a row
+constexpr int kRows = 6;                  // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;  // of a block
+constexpr int kBlocks = 16;               // that share the rows
+constexpr int kVector = 8;                // columns that a thread moves at once
+constexpr std::int64_t kSums = 3 * C;     // partial sums of a block
+}  // namespace layernorm_backward_add_dropout_sizes
 
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
 // d_sum = d_residual + d_x
@@ -339,7 +379,7 @@ void gelu_gelu_backward_sums(float* d_bias, const float* workspace, cudaStream_t
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
 // d_x_2 may lie where d_normed lies.
 // Spec: model.norm.
-static __global__ void __launch_bounds__(576, 1)
+static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sizes::kThreads, 1)
     layernorm_backward_add_dropout_kernel(const f16* d_normed,                    // [B,T,C]
                                           const float* __restrict__ x,            // [B,T,C]
                                           const float* __restrict__ norm_weight,  // [C]
@@ -352,11 +392,7 @@ static __global__ void __launch_bounds__(576, 1)
                                           f16* d_x_2,                     // [B,T,C]
                                           float* __restrict__ workspace,  // [16,kSums]
                                           int layer) {
-  constexpr int kLanes = 96;             // threads of a row
-  constexpr int kRows = 6;               // rows of a block, side by side
-  constexpr int kBlocks = 16;            // that share the rows
-  constexpr int kVector = 8;             // columns that a thread moves at once
-  constexpr std::int64_t kSums = 3 * C;  // partial sums of a block
+  using namespace layernorm_backward_add_dropout_sizes;
   constexpr std::int32_t kSite = 131072;
   constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
@@ -432,24 +468,30 @@ void layernorm_backward_add_dropout(const f16* d_normed, const float* x, const f
                                     float* d_sum, const std::uint32_t* rng_step,
                                     const std::uint32_t* rng_seed, f16* d_x_2, float* workspace, int layer,
                                     cudaStream_t stream) {
-  launch_kernel("layernorm_backward_add_dropout", layernorm_backward_add_dropout_kernel, {16, 576}, stream,
-                d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, rng_step, rng_seed, d_x_2, workspace,
-                layer);
+  using namespace layernorm_backward_add_dropout_sizes;
+  launch_kernel("layernorm_backward_add_dropout", layernorm_backward_add_dropout_kernel, {kBlocks, kThreads},
+                stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, rng_step, rng_seed, d_x_2,
+                workspace, layer);
 }
+
+namespace bias_gradient_sizes {
+constexpr int kLanes = 32;                     // threads of a row
+constexpr int kRows = 8;                       // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;       // of a block
+constexpr int kBlocks = 8;                     // that share the rows of a tile
+constexpr int kVector = 8;                     // columns that a thread moves at once
+constexpr int kVectors = 3 * H * D / kVector;  // of a row
+constexpr int kTiles = kVectors / kLanes;      // of kLanes vectors
+constexpr std::int64_t kSums = 3 * H * D;      // partial sums of a block
+}  // namespace bias_gradient_sizes
 
 // d_bias = sum over rows of d_y
 // Rows [B,T], columns [3HD]; reads 1 and writes 0 of [B,T,3HD].
 // Spec: model.num_attention_heads.
-static __global__ void __launch_bounds__(256, 5)
+static __global__ void __launch_bounds__(bias_gradient_sizes::kThreads, 5)
     bias_gradient_kernel(const f16* __restrict__ d_y,      // [B,T,3HD]
                          float* __restrict__ workspace) {  // [8,kSums]
-  constexpr int kLanes = 32;                               // threads of a row
-  constexpr int kRows = 8;                                 // rows of a block, side by side
-  constexpr int kBlocks = 8;                               // that share the rows of a tile
-  constexpr int kVector = 8;                               // columns that a thread moves at once
-  constexpr int kVectors = 3 * H * D / kVector;            // of a row
-  constexpr int kTiles = kVectors / kLanes;                // of kLanes vectors
-  constexpr std::int64_t kSums = 3 * H * D;                // partial sums of a block
+  using namespace bias_gradient_sizes;
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
   float d_bias_sum[kVector] = {};
@@ -473,17 +515,23 @@ static __global__ void __launch_bounds__(256, 5)
 }
 
 void bias_gradient(const f16* d_y, float* workspace, cudaStream_t stream) {
-  launch_kernel("bias_gradient", bias_gradient_kernel, {72, 256}, stream, d_y, workspace);
+  using namespace bias_gradient_sizes;
+  launch_kernel("bias_gradient", bias_gradient_kernel, {kBlocks * kTiles, kThreads}, stream, d_y, workspace);
 }
+
+namespace bias_gradient_sums_sizes {
+constexpr int kColumns = 16;  // of a block
+constexpr int kPartials = 8;  // rows of the workspace
+constexpr int kSums = 3 * H * D;
+constexpr int kThreads = 256;  // of a block
+}  // namespace bias_gradient_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.num_attention_heads.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(bias_gradient_sums_sizes::kThreads)
     bias_gradient_sums_kernel(float* __restrict__ d_bias,             // [3HD]
                               const float* __restrict__ workspace) {  // [8,kSums]
-  constexpr int kColumns = 16;                                        // of a block
-  constexpr int kPartials = 8;                                        // rows of the workspace
-  constexpr int kSums = 3 * H * D;
+  using namespace bias_gradient_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -491,7 +539,8 @@ static __global__ void __launch_bounds__(256)
 }
 
 void bias_gradient_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
-  launch_kernel("bias_gradient_sums", bias_gradient_sums_kernel, {3 * H * D / 16, 256}, stream, d_bias,
+  using namespace bias_gradient_sums_sizes;
+  launch_kernel("bias_gradient_sums", bias_gradient_sums_kernel, {kSums / kColumns, kThreads}, stream, d_bias,
                 workspace);
 }
 

@@ -12,12 +12,20 @@ namespace hydrac::chatgot_small_char_program {
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace embeddings_layernorm_sizes {
+constexpr int kLanes = 32;                       // threads of a row
+constexpr int kRows = 4;                         // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;         // of a block
+constexpr int kVector = 8;                       // columns that a thread moves at once
+constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+}  // namespace embeddings_layernorm_sizes
+
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
 // y = (embedded - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
-static __global__ void __launch_bounds__(128)
+static __global__ void __launch_bounds__(embeddings_layernorm_sizes::kThreads)
     embeddings_layernorm_kernel(const std::int32_t* __restrict__ ids,    // [B,T]
                                 const f16* __restrict__ token_table,     // [V,C]
                                 const f16* __restrict__ position_table,  // [P,C]
@@ -27,10 +35,7 @@ static __global__ void __launch_bounds__(128)
                                 f16* __restrict__ normed,                // [B,T,C]
                                 float* __restrict__ mean,                // [B,T]
                                 float* __restrict__ rstd) {              // [B,T]
-  constexpr int kLanes = 32;                                             // threads of a row
-  constexpr int kRows = 4;                                               // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+  using namespace embeddings_layernorm_sizes;
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
@@ -89,9 +94,18 @@ static __global__ void __launch_bounds__(128)
 void embeddings_layernorm(const std::int32_t* ids, const f16* token_table, const f16* position_table,
                           float* embedded, const float* norm_weight, const float* norm_bias, f16* normed,
                           float* mean, float* rstd, std::int64_t rows, cudaStream_t stream) {
-  launch_kernel("embeddings_layernorm", embeddings_layernorm_kernel, {rows / 4, 128}, stream, ids,
+  using namespace embeddings_layernorm_sizes;
+  launch_kernel("embeddings_layernorm", embeddings_layernorm_kernel, {rows / kRows, kThreads}, stream, ids,
                 token_table, position_table, embedded, norm_weight, norm_bias, normed, mean, rstd);
 }
+
+namespace add_layernorm_sizes {
+constexpr int kLanes = 32;                       // threads of a row
+constexpr int kRows = 4;                         // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;         // of a block
+constexpr int kVector = 8;                       // columns that a thread moves at once
+constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+}  // namespace add_layernorm_sizes
 
 // x = matmul + bias
 // sum = residual + x
@@ -99,7 +113,7 @@ void embeddings_layernorm(const std::int32_t* ids, const f16* token_table, const
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where matmul lies.
 // Spec: model.hidden_size.
-static __global__ void __launch_bounds__(128)
+static __global__ void __launch_bounds__(add_layernorm_sizes::kThreads)
     add_layernorm_kernel(const f16* matmul,                      // [B,T,C]
                          const f16* __restrict__ bias,           // [C]
                          const float* __restrict__ residual,     // [B,T,C]
@@ -109,10 +123,7 @@ static __global__ void __launch_bounds__(128)
                          f16* normed,                            // [B,T,C]
                          float* __restrict__ mean,               // [B,T]
                          float* __restrict__ rstd) {             // [B,T]
-  constexpr int kLanes = 32;                                     // threads of a row
-  constexpr int kRows = 4;                                       // rows of a block, side by side
-  constexpr int kVector = 8;                                     // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);                // vectors of a thread
+  using namespace add_layernorm_sizes;
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
@@ -171,23 +182,29 @@ static __global__ void __launch_bounds__(128)
 void add_layernorm(const f16* matmul, const f16* bias, const float* residual, float* sum,
                    const float* norm_weight, const float* norm_bias, f16* normed, float* mean, float* rstd,
                    std::int64_t rows, cudaStream_t stream) {
-  launch_kernel("add_layernorm", add_layernorm_kernel, {rows / 4, 128}, stream, matmul, bias, residual, sum,
-                norm_weight, norm_bias, normed, mean, rstd);
+  using namespace add_layernorm_sizes;
+  launch_kernel("add_layernorm", add_layernorm_kernel, {rows / kRows, kThreads}, stream, matmul, bias,
+                residual, sum, norm_weight, norm_bias, normed, mean, rstd);
 }
+
+namespace cross_entropy_loss_sizes {
+constexpr int kLanes = 16;                // threads of a row
+constexpr int kRows = 32;                 // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;  // of a block
+constexpr int kBlocks = 32;               // that share the rows
+constexpr int kVector = 8;                // columns that a thread moves at once
+}  // namespace cross_entropy_loss_sizes
 
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
 // Rows [B,T], columns [V]; reads 1 and writes 0 of [B,T].
 // Spec: optimizations.loss.
-static __global__ void __launch_bounds__(512, 2)
+static __global__ void __launch_bounds__(cross_entropy_loss_sizes::kThreads, 2)
     cross_entropy_loss_kernel(const f16* __restrict__ logits,            // [B,T,V]
                               const std::int32_t* __restrict__ targets,  // [B,T]
                               const float* __restrict__ inv_count,
                               float* __restrict__ workspace) {  // [32,1]
-  constexpr int kLanes = 16;                                    // threads of a row
-  constexpr int kRows = 32;                                     // rows of a block, side by side
-  constexpr int kBlocks = 32;                                   // that share the rows
-  constexpr int kVector = 8;                                    // columns that a thread moves at once
+  using namespace cross_entropy_loss_sizes;
   const float inv_count_value = inv_count[0];
   RowLanes<kLanes, kRows> lanes;
   float loss_sum = 0.0f;
@@ -225,18 +242,24 @@ static __global__ void __launch_bounds__(512, 2)
 
 void cross_entropy_loss(const f16* logits, const std::int32_t* targets, const float* inv_count,
                         float* workspace, cudaStream_t stream) {
-  launch_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {32, 512}, stream, logits, targets,
+  using namespace cross_entropy_loss_sizes;
+  launch_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {kBlocks, kThreads}, stream, logits, targets,
                 inv_count, workspace);
 }
 
+namespace cross_entropy_loss_sums_sizes {
+constexpr int kColumns = 8;    // of a block
+constexpr int kPartials = 32;  // rows of the workspace
+constexpr int kSums = 1;
+constexpr int kThreads = 256;  // of a block
+}  // namespace cross_entropy_loss_sums_sizes
+
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: optimizations.loss.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(cross_entropy_loss_sums_sizes::kThreads)
     cross_entropy_loss_sums_kernel(float* __restrict__ loss,
                                    const float* __restrict__ workspace) {  // [32,1]
-  constexpr int kColumns = 8;                                              // of a block
-  constexpr int kPartials = 32;                                            // rows of the workspace
-  constexpr int kSums = 1;
+  using namespace cross_entropy_loss_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -244,8 +267,9 @@ static __global__ void __launch_bounds__(256)
 }
 
 void cross_entropy_loss_sums(float* loss, const float* workspace, cudaStream_t stream) {
-  launch_kernel("cross_entropy_loss_sums", cross_entropy_loss_sums_kernel, {(1 + 7) / 8, 256}, stream, loss,
-                workspace);
+  using namespace cross_entropy_loss_sums_sizes;
+  launch_kernel("cross_entropy_loss_sums", cross_entropy_loss_sums_kernel,
+                {(kSums + kColumns - 1) / kColumns, kThreads}, stream, loss, workspace);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -12,14 +12,19 @@ namespace hydrac::chatgot_small_char_program {
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace select_token_sizes {
+constexpr int kThreads = 96;  // of a block
+constexpr int kVector = 8;    // columns that a thread moves at once
+}  // namespace select_token_sizes
+
 // y = x[0, position]
 // Rows [1], columns [C]; reads 0 and writes 1 of [1,C].
 // Spec: sample.max_new_tokens.
-static __global__ void __launch_bounds__(256) select_token_kernel(const f16* __restrict__ x,  // [1,T,C]
-                                                                  const std::int32_t* __restrict__ position,
-                                                                  f16* __restrict__ y) {  // [1,C]
-  constexpr int kThreads = 256;                                                           // of a block
-  constexpr int kVector = 8;  // columns that a thread moves at once
+static __global__ void __launch_bounds__(select_token_sizes::kThreads)
+    select_token_kernel(const f16* __restrict__ x,  // [1,T,C]
+                        const std::int32_t* __restrict__ position,
+                        f16* __restrict__ y) {  // [1,C]
+  using namespace select_token_sizes;
   const std::int32_t position_value = position[0];
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= C / kVector) return;
@@ -35,7 +40,9 @@ static __global__ void __launch_bounds__(256) select_token_kernel(const f16* __r
 }
 
 void select_token(const f16* x, const std::int32_t* position, f16* y, cudaStream_t stream) {
-  launch_kernel("select_token", select_token_kernel, {1, 96}, stream, x, position, y);
+  using namespace select_token_sizes;
+  static_assert(C / kVector < std::int64_t{1} << 31);
+  launch_kernel("select_token", select_token_kernel, {1, kThreads}, stream, x, position, y);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -12,6 +12,14 @@ namespace hydrac::chatgot_small_char_program {
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace cross_entropy_loss_and_gradient_sizes {
+constexpr int kLanes = 16;                // threads of a row
+constexpr int kRows = 32;                 // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;  // of a block
+constexpr int kBlocks = 32;               // that share the rows
+constexpr int kVector = 8;                // columns that a thread moves at once
+}  // namespace cross_entropy_loss_and_gradient_sizes
+
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
 // d_losses = inv_count * gradient_scale
@@ -19,17 +27,14 @@ using hydrac::runtime::cuda::launch_kernel;
 // Rows [B,T], columns [V]; reads 1 and writes 1 of [B,T,V].
 // d_logits may lie where logits lies.
 // Spec: optimizations.loss.
-static __global__ void __launch_bounds__(512, 2)
+static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::kThreads, 2)
     cross_entropy_loss_and_gradient_kernel(const f16* logits,                         // [B,T,V]
                                            const std::int32_t* __restrict__ targets,  // [B,T]
                                            const float* __restrict__ inv_count,
                                            const float* __restrict__ gradient_scale,
                                            f16* d_logits,                    // [B,T,V]
                                            float* __restrict__ workspace) {  // [32,1]
-  constexpr int kLanes = 16;                                                 // threads of a row
-  constexpr int kRows = 32;                                                  // rows of a block, side by side
-  constexpr int kBlocks = 32;                                                // that share the rows
-  constexpr int kVector = 8;  // columns that a thread moves at once
+  using namespace cross_entropy_loss_and_gradient_sizes;
   const float inv_count_value = inv_count[0];
   const float gradient_scale_value = gradient_scale[0];
   RowLanes<kLanes, kRows> lanes;
@@ -84,18 +89,24 @@ static __global__ void __launch_bounds__(512, 2)
 void cross_entropy_loss_and_gradient(const f16* logits, const std::int32_t* targets, const float* inv_count,
                                      const float* gradient_scale, f16* d_logits, float* workspace,
                                      cudaStream_t stream) {
-  launch_kernel("cross_entropy_loss_and_gradient", cross_entropy_loss_and_gradient_kernel, {32, 512}, stream,
-                logits, targets, inv_count, gradient_scale, d_logits, workspace);
+  using namespace cross_entropy_loss_and_gradient_sizes;
+  launch_kernel("cross_entropy_loss_and_gradient", cross_entropy_loss_and_gradient_kernel,
+                {kBlocks, kThreads}, stream, logits, targets, inv_count, gradient_scale, d_logits, workspace);
 }
+
+namespace cross_entropy_loss_and_gradient_sums_sizes {
+constexpr int kColumns = 8;    // of a block
+constexpr int kPartials = 32;  // rows of the workspace
+constexpr int kSums = 1;
+constexpr int kThreads = 256;  // of a block
+}  // namespace cross_entropy_loss_and_gradient_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: optimizations.loss.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sums_sizes::kThreads)
     cross_entropy_loss_and_gradient_sums_kernel(float* __restrict__ loss,
                                                 const float* __restrict__ workspace) {  // [32,1]
-  constexpr int kColumns = 8;                                                           // of a block
-  constexpr int kPartials = 32;  // rows of the workspace
-  constexpr int kSums = 1;
+  using namespace cross_entropy_loss_and_gradient_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -103,8 +114,9 @@ static __global__ void __launch_bounds__(256)
 }
 
 void cross_entropy_loss_and_gradient_sums(float* loss, const float* workspace, cudaStream_t stream) {
+  using namespace cross_entropy_loss_and_gradient_sums_sizes;
   launch_kernel("cross_entropy_loss_and_gradient_sums", cross_entropy_loss_and_gradient_sums_kernel,
-                {(1 + 7) / 8, 256}, stream, loss, workspace);
+                {(kSums + kColumns - 1) / kColumns, kThreads}, stream, loss, workspace);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -13,13 +13,21 @@ namespace hydrac::chatgot_small_char_program {
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace embeddings_dropout_layernorm_sizes {
+constexpr int kLanes = 32;                       // threads of a row
+constexpr int kRows = 4;                         // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;         // of a block
+constexpr int kVector = 8;                       // columns that a thread moves at once
+constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+}  // namespace embeddings_dropout_layernorm_sizes
+
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
 // y = keep(seed, step, site, i) ? embedded / (1 - p) : 0
 // y = (y - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
-static __global__ void __launch_bounds__(128)
+static __global__ void __launch_bounds__(embeddings_dropout_layernorm_sizes::kThreads)
     embeddings_dropout_layernorm_kernel(const std::int32_t* __restrict__ ids,    // [B,T]
                                         const f16* __restrict__ token_table,     // [V,C]
                                         const f16* __restrict__ position_table,  // [P,C]
@@ -32,10 +40,7 @@ static __global__ void __launch_bounds__(128)
                                         float* __restrict__ mean,               // [B,T]
                                         float* __restrict__ rstd,               // [B,T]
                                         int layer) {
-  constexpr int kLanes = 32;                       // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+  using namespace embeddings_dropout_layernorm_sizes;
   constexpr std::int32_t kSite = 0;
   constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
@@ -106,9 +111,10 @@ void embeddings_dropout_layernorm(const std::int32_t* ids, const f16* token_tabl
                                   const std::uint32_t* rng_step, const std::uint32_t* rng_seed, float* y,
                                   const float* norm_weight, const float* norm_bias, f16* normed, float* mean,
                                   float* rstd, int layer, cudaStream_t stream) {
-  launch_kernel("embeddings_dropout_layernorm", embeddings_dropout_layernorm_kernel, {B * T / 4, 128}, stream,
-                ids, token_table, position_table, rng_step, rng_seed, y, norm_weight, norm_bias, normed, mean,
-                rstd, layer);
+  using namespace embeddings_dropout_layernorm_sizes;
+  launch_kernel("embeddings_dropout_layernorm", embeddings_dropout_layernorm_kernel,
+                {B * T / kRows, kThreads}, stream, ids, token_table, position_table, rng_step, rng_seed, y,
+                norm_weight, norm_bias, normed, mean, rstd, layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

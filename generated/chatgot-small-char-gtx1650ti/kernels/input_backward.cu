@@ -13,6 +13,15 @@ namespace hydrac::chatgot_small_char_program {
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace layernorm_backward_add_dropout_input_sizes {
+constexpr int kLanes = 96;                // threads of a row
+constexpr int kRows = 6;                  // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;  // of a block
+constexpr int kBlocks = 16;               // that share the rows
+constexpr int kVector = 8;                // columns that a thread moves at once
+constexpr std::int64_t kSums = 2 * C;     // partial sums of a block
+}  // namespace layernorm_backward_add_dropout_input_sizes
+
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
 // d_sum = d_residual + d_x
 // d_norm_weight = sum over rows of d_normed xhat
@@ -20,7 +29,7 @@ using hydrac::runtime::cuda::launch_kernel;
 // d_x_2 = keep(seed, step, site, i) ? d_sum / (1 - p) : 0
 // Rows [B,T], columns [C]; reads 3 and writes 1 of [B,T,C].
 // Spec: model.norm.
-static __global__ void __launch_bounds__(576, 1)
+static __global__ void __launch_bounds__(layernorm_backward_add_dropout_input_sizes::kThreads, 1)
     layernorm_backward_add_dropout_input_kernel(const f16* __restrict__ d_normed,       // [B,T,C]
                                                 const float* __restrict__ x,            // [B,T,C]
                                                 const float* __restrict__ norm_weight,  // [C]
@@ -32,11 +41,7 @@ static __global__ void __launch_bounds__(576, 1)
                                                 f16* __restrict__ d_x_2,        // [B,T,C]
                                                 float* __restrict__ workspace,  // [16,kSums]
                                                 int layer) {
-  constexpr int kLanes = 96;             // threads of a row
-  constexpr int kRows = 6;               // rows of a block, side by side
-  constexpr int kBlocks = 16;            // that share the rows
-  constexpr int kVector = 8;             // columns that a thread moves at once
-  constexpr std::int64_t kSums = 2 * C;  // partial sums of a block
+  using namespace layernorm_backward_add_dropout_input_sizes;
   constexpr std::int32_t kSite = 0;
   constexpr std::uint32_t kDropBelow = 6553u;
   constexpr float kKeepScale = 1.1111112f;
@@ -103,20 +108,26 @@ void layernorm_backward_add_dropout_input(const f16* d_normed, const float* x, c
                                           const float* mean, const float* rstd, const float* d_residual,
                                           const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                                           f16* d_x_2, float* workspace, int layer, cudaStream_t stream) {
+  using namespace layernorm_backward_add_dropout_input_sizes;
   launch_kernel("layernorm_backward_add_dropout_input", layernorm_backward_add_dropout_input_kernel,
-                {16, 576}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, rng_step, rng_seed,
-                d_x_2, workspace, layer);
+                {kBlocks, kThreads}, stream, d_normed, x, norm_weight, mean, rstd, d_residual, rng_step,
+                rng_seed, d_x_2, workspace, layer);
 }
+
+namespace layernorm_backward_add_dropout_sums_sizes {
+constexpr int kColumns = 16;   // of a block
+constexpr int kPartials = 16;  // rows of the workspace
+constexpr int kSums = 2 * C;
+constexpr int kThreads = 256;  // of a block
+}  // namespace layernorm_backward_add_dropout_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.norm.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(layernorm_backward_add_dropout_sums_sizes::kThreads)
     layernorm_backward_add_dropout_sums_kernel(float* __restrict__ d_norm_weight,      // [C]
                                                float* __restrict__ d_norm_bias,        // [C]
                                                const float* __restrict__ workspace) {  // [16,kSums]
-  constexpr int kColumns = 16;                                                         // of a block
-  constexpr int kPartials = 16;  // rows of the workspace
-  constexpr int kSums = 2 * C;
+  using namespace layernorm_backward_add_dropout_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -129,19 +140,27 @@ static __global__ void __launch_bounds__(256)
 
 void layernorm_backward_add_dropout_sums(float* d_norm_weight, float* d_norm_bias, const float* workspace,
                                          cudaStream_t stream) {
+  using namespace layernorm_backward_add_dropout_sums_sizes;
   launch_kernel("layernorm_backward_add_dropout_sums", layernorm_backward_add_dropout_sums_kernel,
-                {2 * C / 16, 256}, stream, d_norm_weight, d_norm_bias, workspace);
+                {kSums / kColumns, kThreads}, stream, d_norm_weight, d_norm_bias, workspace);
 }
+
+namespace position_embedding_gradient_sizes {
+constexpr int kLanes = 128;                // threads of a row
+constexpr int kRows = 1;                   // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;   // of a block
+constexpr int kVector = 8;                 // columns that a thread moves at once
+constexpr int kVectors = T * C / kVector;  // of a row
+constexpr int kTiles = kVectors / kLanes;  // of kLanes vectors
+}  // namespace position_embedding_gradient_sizes
 
 // d_position_table[t] = sum over b of d_embedded
 // Rows [B], columns [T,C]; reads 1 and writes 0 of [B,T,C].
 // Spec: model.position.
-static __global__ void __launch_bounds__(128, 1)
+static __global__ void __launch_bounds__(position_embedding_gradient_sizes::kThreads, 1)
     position_embedding_gradient_kernel(const f16* __restrict__ d_embedded,      // [B,T,C]
                                        float* __restrict__ d_position_table) {  // [P,C]
-  constexpr int kLanes = 128;                                                   // threads of a row
-  constexpr int kRows = 1;    // rows of a block, side by side
-  constexpr int kVector = 8;  // columns that a thread moves at once
+  using namespace position_embedding_gradient_sizes;
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x;
   float d_position_table_sum[kVector] = {};
@@ -167,21 +186,28 @@ static __global__ void __launch_bounds__(128, 1)
 }
 
 void position_embedding_gradient(const f16* d_embedded, float* d_position_table, cudaStream_t stream) {
-  launch_kernel("position_embedding_gradient", position_embedding_gradient_kernel, {192, 128}, stream,
+  using namespace position_embedding_gradient_sizes;
+  launch_kernel("position_embedding_gradient", position_embedding_gradient_kernel, {kTiles, kThreads}, stream,
                 d_embedded, d_position_table);
 }
 
+namespace advance_randomness_sizes {
+constexpr int kThreads = 32;  // of a block
+}  // namespace advance_randomness_sizes
+
 // Scalars.
 // Spec: train.seed.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(advance_randomness_sizes::kThreads)
     advance_randomness_kernel(std::uint32_t* __restrict__ rng_step) {
+  using namespace advance_randomness_sizes;
   const std::uint32_t rng_step_value = rng_step[0];
   if (threadIdx.x != 0) return;
   rng_step[0] = rng_step_value + 1u;
 }
 
 void advance_randomness(std::uint32_t* rng_step, cudaStream_t stream) {
-  launch_kernel("advance_randomness", advance_randomness_kernel, {1, 32}, stream, rng_step);
+  using namespace advance_randomness_sizes;
+  launch_kernel("advance_randomness", advance_randomness_kernel, {1, kThreads}, stream, rng_step);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -12,18 +12,23 @@ namespace hydrac::chatgot_small_char_program {
 
 using hydrac::runtime::cuda::launch_kernel;
 
+namespace grad_square_sizes {
+constexpr int kLanes = 128;                          // threads of a row
+constexpr int kRows = 6;                             // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;             // of a block
+constexpr int kBlocks = 16;                          // that share the rows
+constexpr int kVector = 4;                           // columns that a thread moves at once
+constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
+}  // namespace grad_square_sizes
+
 // grad_square = sum of squares of the gradients
 // Rows [Rows], columns [Width]; reads 1 and writes 0 of [Rows,Width].
 // Spec: train.max_grad_norm.
-static __global__ void __launch_bounds__(768, 1)
+static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 1)
     grad_square_kernel(const float* __restrict__ gradients,  // [Rows,Width]
                        const float* __restrict__ loss_scale,
                        float* __restrict__ workspace) {  // [16,1]
-  constexpr int kLanes = 128;                            // threads of a row
-  constexpr int kRows = 6;                               // rows of a block, side by side
-  constexpr int kBlocks = 16;                            // that share the rows
-  constexpr int kVector = 4;                             // columns that a thread moves at once
-  constexpr int kChunks = Width / (kLanes * kVector);    // vectors of a thread
+  using namespace grad_square_sizes;
   const float loss_scale_value = loss_scale[0];
   const float div_value = 1.0f / loss_scale_value;
   RowLanes<kLanes, kRows> lanes;
@@ -51,17 +56,24 @@ static __global__ void __launch_bounds__(768, 1)
 }
 
 void grad_square(const float* gradients, const float* loss_scale, float* workspace, cudaStream_t stream) {
-  launch_kernel("grad_square", grad_square_kernel, {16, 768}, stream, gradients, loss_scale, workspace);
+  using namespace grad_square_sizes;
+  launch_kernel("grad_square", grad_square_kernel, {kBlocks, kThreads}, stream, gradients, loss_scale,
+                workspace);
 }
+
+namespace grad_square_sums_sizes {
+constexpr int kColumns = 8;    // of a block
+constexpr int kPartials = 16;  // rows of the workspace
+constexpr int kSums = 1;
+constexpr int kThreads = 256;  // of a block
+}  // namespace grad_square_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: train.max_grad_norm.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(grad_square_sums_sizes::kThreads)
     grad_square_sums_kernel(float* __restrict__ grad_square,
                             const float* __restrict__ workspace) {  // [16,1]
-  constexpr int kColumns = 8;                                       // of a block
-  constexpr int kPartials = 16;                                     // rows of the workspace
-  constexpr int kSums = 1;
+  using namespace grad_square_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -69,9 +81,14 @@ static __global__ void __launch_bounds__(256)
 }
 
 void grad_square_sums(float* grad_square, const float* workspace, cudaStream_t stream) {
-  launch_kernel("grad_square_sums", grad_square_sums_kernel, {(1 + 7) / 8, 256}, stream, grad_square,
-                workspace);
+  using namespace grad_square_sums_sizes;
+  launch_kernel("grad_square_sums", grad_square_sums_kernel, {(kSums + kColumns - 1) / kColumns, kThreads},
+                stream, grad_square, workspace);
 }
+
+namespace adjust_loss_scale_prepare_update_sizes {
+constexpr int kThreads = 32;  // of a block
+}  // namespace adjust_loss_scale_prepare_update_sizes
 
 // A step whose gradients are not finite is skipped and lowers the loss scale; many good ones raise it
 // learning_rate of this step, and the clip factor min(1, max_norm / (norm + 1e-6)), norm = sqrt(grad_square)
@@ -79,13 +96,15 @@ void grad_square_sums(float* grad_square, const float* workspace, cudaStream_t s
 // step += 1
 // Scalars.
 // Spec: optimizations.precision.
-static __global__ void __launch_bounds__(256) adjust_loss_scale_prepare_update_kernel(
-    const float* __restrict__ grad_square, float* __restrict__ loss_scale,
-    std::int32_t* __restrict__ loss_scale_good_steps, float* __restrict__ step_loss_scale,
-    std::int32_t* __restrict__ skipped, std::int32_t* __restrict__ step, float* __restrict__ loss,
-    float* __restrict__ learning_rate, float* __restrict__ clip, float* __restrict__ grad_norm,
-    float* __restrict__ step_loss, std::int32_t* __restrict__ adam_step, float* __restrict__ adam_step_size,
-    float* __restrict__ adam_root_factor) {
+static __global__ void __launch_bounds__(adjust_loss_scale_prepare_update_sizes::kThreads)
+    adjust_loss_scale_prepare_update_kernel(
+        const float* __restrict__ grad_square, float* __restrict__ loss_scale,
+        std::int32_t* __restrict__ loss_scale_good_steps, float* __restrict__ step_loss_scale,
+        std::int32_t* __restrict__ skipped, std::int32_t* __restrict__ step, float* __restrict__ loss,
+        float* __restrict__ learning_rate, float* __restrict__ clip, float* __restrict__ grad_norm,
+        float* __restrict__ step_loss, std::int32_t* __restrict__ adam_step,
+        float* __restrict__ adam_step_size, float* __restrict__ adam_root_factor) {
+  using namespace adjust_loss_scale_prepare_update_sizes;
   constexpr std::int32_t kGrowthInterval = 2000;
   constexpr double kDecaySteps = 19600.0;
   constexpr double kWarmupSteps = 400.0;
@@ -131,17 +150,24 @@ void adjust_loss_scale_prepare_update(const float* grad_square, float* loss_scal
                                       float* learning_rate, float* clip, float* grad_norm, float* step_loss,
                                       std::int32_t* adam_step, float* adam_step_size, float* adam_root_factor,
                                       cudaStream_t stream) {
-  launch_kernel("adjust_loss_scale_prepare_update", adjust_loss_scale_prepare_update_kernel, {1, 32}, stream,
-                grad_square, loss_scale, loss_scale_good_steps, step_loss_scale, skipped, step, loss,
+  using namespace adjust_loss_scale_prepare_update_sizes;
+  launch_kernel("adjust_loss_scale_prepare_update", adjust_loss_scale_prepare_update_kernel, {1, kThreads},
+                stream, grad_square, loss_scale, loss_scale_good_steps, step_loss_scale, skipped, step, loss,
                 learning_rate, clip, grad_norm, step_loss, adam_step, adam_step_size, adam_root_factor);
 }
+
+namespace adamw_sizes {
+constexpr int kThreads = 256;                   // of a block
+constexpr int kVector = 4;                      // columns that a thread moves at once
+constexpr unsigned kVectors = Width / kVector;  // of a row
+}  // namespace adamw_sizes
 
 // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients
 // p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)
 // copy = x
 // Rows [Rows], columns [Width]; reads 4 and writes 5 of [Rows,Width].
 // Spec: train.optimizer.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(adamw_sizes::kThreads)
     adamw_kernel(float* __restrict__ parameters,  // [Rows,Width]
                  float* __restrict__ gradients,   // [Rows,Width]
                  float* __restrict__ adam_m,      // [Rows,Width]
@@ -149,10 +175,8 @@ static __global__ void __launch_bounds__(256)
                  const float* __restrict__ learning_rate, const float* __restrict__ clip,
                  const float* __restrict__ adam_step_size, const float* __restrict__ adam_root_factor,
                  const std::int32_t* __restrict__ skipped,
-                 f16* __restrict__ copy) {        // [Rows,Width]
-  constexpr int kThreads = 256;                   // of a block
-  constexpr int kVector = 4;                      // columns that a thread moves at once
-  constexpr unsigned kVectors = Width / kVector;  // of a row
+                 f16* __restrict__ copy) {  // [Rows,Width]
+  using namespace adamw_sizes;
   constexpr float kShare1 = 0.1f;
   constexpr float kBeta1 = 0.9f;
   constexpr float kShare2 = 0.05f;
@@ -206,17 +230,26 @@ static __global__ void __launch_bounds__(256)
 void adamw(float* parameters, float* gradients, float* adam_m, float* adam_v, const float* learning_rate,
            const float* clip, const float* adam_step_size, const float* adam_root_factor,
            const std::int32_t* skipped, f16* copy, cudaStream_t stream) {
-  launch_kernel("adamw", adamw_kernel, {Rows * Width / 4 / 256, 256}, stream, parameters, gradients, adam_m,
-                adam_v, learning_rate, clip, adam_step_size, adam_root_factor, skipped, copy);
+  using namespace adamw_sizes;
+  static_assert(Rows * Width / kVector % kThreads == 0);
+  static_assert(Rows * Width / kVector < std::int64_t{1} << 31);
+  launch_kernel("adamw", adamw_kernel, {Rows * Width / kVector / kThreads, kThreads}, stream, parameters,
+                gradients, adam_m, adam_v, learning_rate, clip, adam_step_size, adam_root_factor, skipped,
+                copy);
 }
+
+namespace cast_sizes {
+constexpr int kThreads = 256;  // of a block
+constexpr int kVector = 8;     // columns that a thread moves at once
+}  // namespace cast_sizes
 
 // copy = x
 // Rows [Rows], columns [Width]; reads 1 and writes 1 of [Rows,Width].
 // Spec: optimizations.precision.
-static __global__ void __launch_bounds__(256) cast_kernel(const float* __restrict__ x,  // [Rows,Width]
-                                                          f16* __restrict__ copy) {     // [Rows,Width]
-  constexpr int kThreads = 256;                                                         // of a block
-  constexpr int kVector = 8;  // columns that a thread moves at once
+static __global__ void __launch_bounds__(cast_sizes::kThreads)
+    cast_kernel(const float* __restrict__ x,  // [Rows,Width]
+                f16* __restrict__ copy) {     // [Rows,Width]
+  using namespace cast_sizes;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= Rows * Width / kVector) return;
   const std::int64_t first = std::int64_t{i} * kVector;
@@ -230,7 +263,10 @@ static __global__ void __launch_bounds__(256) cast_kernel(const float* __restric
 }
 
 void cast(const float* x, f16* copy, cudaStream_t stream) {
-  launch_kernel("cast", cast_kernel, {(Rows * Width / 8 + 255) / 256, 256}, stream, x, copy);
+  using namespace cast_sizes;
+  static_assert(Rows * Width / kVector < std::int64_t{1} << 31);
+  launch_kernel("cast", cast_kernel, {(Rows * Width / kVector + kThreads - 1) / kThreads, kThreads}, stream,
+                x, copy);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

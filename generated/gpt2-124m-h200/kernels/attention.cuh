@@ -224,7 +224,7 @@ __device__ __forceinline__ int valid_rows(int tokens, int first) {
   return tokens % rows == 0 ? rows : min(tokens - first, rows);
 }
 
-// ---- What happens to a fragment of scores between two matmuls: masks, the running softmax, dropout
+// ---- What happens to a fragment of scores between two matmuls: masks, and the softmax
 
 constexpr float kLog2E = 1.44269504f;
 

@@ -51,9 +51,9 @@ struct LinearScores {
 
 }  // namespace
 
-// The matmuls of one warpgroup with wgmma (sm_90a). The policy is matmul_mma.cuh's. They run on
-// their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
-// unfinished, and fence_operands() stands before sums are read or written.
+// The matmuls of one warpgroup with wgmma (sm_90a). They run on their own once begun: commit() closes a group
+// of them, wait<n>() returns when at most n groups are unfinished, and fence_operands() stands before sums
+// are read or written.
 
 namespace {
 
@@ -229,7 +229,7 @@ __device__ __forceinline__ void mask(Fragment<64>& c, const Place& place, int fi
 // Running shift and sum of each row, of 2^(scale2 * score - shift) (Milakov, Gimelshein: Online normalizer
 // calculation for softmax; 2018). The shift need not be the maximum: it follows only when the maximum passes
 // it by kSlack, so that earlier sums are rarely rescaled (FlashAttention-4's idea). Sums stay each thread's
-// own until finish(). Unless rows_begin_late, each row has a score that is not masked in the first tile.
+// own until finish().
 struct RunningSoftmax {
   static constexpr float kSlack = 8.0f;  // probabilities stay below 2^8, which float16 holds too
 
@@ -288,8 +288,7 @@ struct RunningSoftmax {
 
 }  // namespace
 
-// The forward of attention: out = dropout(softmax(scores of q k^T)) v and lse, the log of the softmax's
-// denominator.
+// The forward of attention: out = softmax(scores of q k^T) v, and lse, the log of the softmax's denominator.
 //
 // A block of threads owns rows of queries and goes through the keys that they may see, a tile at a time, with
 // a running maximum and sum (Dao: FlashAttention-2; 2023). Scores and probabilities stay in registers: the
@@ -299,7 +298,7 @@ struct RunningSoftmax {
 
 namespace {
 
-// Launch: attention_launch(problem, AttentionKernel::forward). lse [B,H,T] float. shape.scale is positive.
+// lse [B,H,T] float. shape.scale is positive. How it is launched: cuda/attention/geometry.h.
 __device__ __forceinline__ void attention_forward(const SequenceShape& shape, Heads<const bf16> q,
                                                   Heads<const bf16> k, Heads<const bf16> v, Heads<bf16> out,
                                                   float* lse) {
@@ -404,13 +403,22 @@ __device__ __forceinline__ void attention_forward(const SequenceShape& shape, He
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace attention_forward_sizes {
+
+constexpr int kRows = 64;            // queries of a block
+constexpr int kThreads = 128;        // of a block
+constexpr int kSharedBytes = 57344;  // of a block
+
+}  // namespace attention_forward_sizes
+
 // out = softmax(scale q k^T, causal) v; lse is kept for the backward pass
 // Spec: optimizations.attention.
-static __global__ void __launch_bounds__(128, 4) attention_forward_kernel(const bf16* q,  // [B,T,H,D]
-                                                                          const bf16* k,  // [B,T,H,D]
-                                                                          const bf16* v,  // [B,T,H,D]
-                                                                          bf16* out,      // [B,T,HD]
-                                                                          float* lse) {   // [B,H,T]
+static __global__ void __launch_bounds__(attention_forward_sizes::kThreads, 4)
+    attention_forward_kernel(const bf16* q,  // [B,T,H,D]
+                             const bf16* k,  // [B,T,H,D]
+                             const bf16* v,  // [B,T,H,D]
+                             bf16* out,      // [B,T,HD]
+                             float* lse) {   // [B,H,T]
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr attention_code::SequenceShape shape{T, H, H, 0.125f};
@@ -420,8 +428,9 @@ static __global__ void __launch_bounds__(128, 4) attention_forward_kernel(const 
 
 void attention_forward(const bf16* q, const bf16* k, const bf16* v, bf16* out, float* lse, std::int64_t rows,
                        cudaStream_t stream) {
-  launch_behind_kernel("attention_forward", attention_forward_kernel, {rows / 64, 128, 57344}, stream, q, k,
-                       v, out, lse);
+  using namespace attention_forward_sizes;
+  launch_behind_kernel("attention_forward", attention_forward_kernel, {rows / kRows, kThreads, kSharedBytes},
+                       stream, q, k, v, out, lse);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -82,9 +82,9 @@ struct LinearScores {
 
 }  // namespace
 
-// The matmuls of one warpgroup with wgmma (sm_90a). The policy is matmul_mma.cuh's. They run on
-// their own once begun: commit() closes a group of them, wait<n>() returns when at most n groups are
-// unfinished, and fence_operands() stands before sums are read or written.
+// The matmuls of one warpgroup with wgmma (sm_90a). They run on their own once begun: commit() closes a group
+// of them, wait<n>() returns when at most n groups are unfinished, and fence_operands() stands before sums
+// are read or written.
 
 namespace {
 
@@ -289,14 +289,17 @@ struct GradientShared {
     return static_cast<int>(ptx::load_shared<1>(number(piece)).at[0]);
   }
 
+  // With the arrivals that end a phase of each: of threads where they copy, else of a warp's first lane. A
+  // barrier's phase is its count, or its piece, over the places that there are.
   __device__ __forceinline__ void init_barriers() const {
     for (int i = 0; i < kAttentionTileStages; ++i) {
       barrier::init(tile_full(i), 64);  // two warps load
       barrier::init(tile_empty(i), kWarps);
     }
     for (int i = 0; i < 2; ++i) {
-      barrier::init(piece_full(i), 64 + 1);
-      barrier::init(piece_empty(i), kWarps + 2);
+      barrier::init(piece_full(i), 64 + 1);  // and the one that takes it
+      barrier::init(piece_empty(i),
+                    kWarps + 2);  // who computes, and who waits for turns and passes them on
     }
     for (int i = 0; i < 4; ++i) {
       barrier::init(has_turn(i), 1);
@@ -412,6 +415,8 @@ __device__ __forceinline__ void wait_for_turns(const AttentionShape& shape, cons
     const int free = takes_sum ? count + 2 : count;
     barrier::wait(shared.has_passed_on(free), free / 4 - 1);
     const std::int64_t index = tile.index(shape);
+    // Ends: pieces are taken in the order in which they add. So the one that is waited for was taken before,
+    // by a block that runs and waits for still earlier ones only.
     while (ptx::load_acquire(workspace.turns + index) != static_cast<unsigned>(turn)) {
     }
     if (takes_sum) {
@@ -458,7 +463,7 @@ struct ColumnTerms {
 }  // namespace
 
 // What stands between the matmuls of attention's backward where keys are a matmul's rows: from k q^T to
-// probabilities, and from v d_out^T to d_s. The formulas stand in query_gradients.cuh.
+// probabilities, and from v d_out^T to d_s. The formulas: cuda/attention/query_gradients.cuh.
 
 namespace {
 
@@ -467,10 +472,9 @@ struct TransposedTile {
   Place place;  // of the thread in the rows from first_key on
   int batch, head, first_key, first_query;
 
-  // Matmuls become probabilities, times the derivative of their scores; dropped ones turn negative, which
-  // says so without another register. after_dropout: what d_v is made of but for keep_scale. `masked`: some
-  // query may not see some key.
-  __device__ __forceinline__ void make_probabilities(Fragment<64>& scores, Fragment<64>& after_dropout,
+  // Matmuls become probabilities, times the derivative of their scores. value_weights: what d_v is made of,
+  // but for a factor. `masked`: some query may not see some key.
+  __device__ __forceinline__ void make_probabilities(Fragment<64>& scores, Fragment<64>& value_weights,
                                                      const ColumnTerms& lse2, const AttentionShape& shape,
                                                      bool masked) const {
     const float scale2 = LinearScores::factor(shape) * kLog2E;
@@ -482,7 +486,7 @@ struct TransposedTile {
     if (masked) {
       mask<true>(scores, place, first_key, first_query, shape, 0.0f);
     }
-    after_dropout = scores;
+    value_weights = scores;
   }
 
   // v d_out^T becomes d_s.
@@ -509,7 +513,8 @@ __device__ __forceinline__ void store_transposed(std::uint32_t panel, const Plac
 }  // namespace
 
 // Attention's backward in one kernel on Hopper: d_q, d_k and d_v, with scores and d_out v^T computed once.
-// The formulas stand in query_gradients.cuh, the order of the work in gradient_order.cuh.
+// With P the probabilities, p = d_out v^T and delta = rowsum(d_out * out):
+//   d_v = P^T d_out,  d_s = P * (p - delta),  d_q = scale * d_s k,  d_k = scale * d_s^T q.
 //
 // A block has two warpgroups that compute, each with 64 of the block's keys, and four warps that serve them.
 // Matmuls are transposed (k q^T), so that what one leaves in registers is what the next takes; d_s goes
@@ -636,9 +641,9 @@ class GradientWarpgroup {
       return;
     }
     const TransposedTile tile{in_group_, now.tile.batch, now.tile.head, own_key, query};
-    Fragment<kAttentionTileColumns> after_dropout;
-    tile.make_probabilities(scores_, after_dropout, lse2, shape_, !sees_all(queries, keys));
-    WgmmaMatmul::round(weights_, after_dropout);
+    Fragment<kAttentionTileColumns> value_weights;
+    tile.make_probabilities(scores_, value_weights, lse2, shape_, !sees_all(queries, keys));
+    WgmmaMatmul::round(weights_, value_weights);
     ColumnTerms delta;
     delta.load(shared_.terms(count) + kAttentionTileColumns * 4, in_group_);
     tile.make_d_scores(gradients_, scores_, delta);
@@ -714,8 +719,9 @@ class GradientWarpgroup {
   WgmmaMatmul::Weights weights_, d_weights_;
 };
 
-// Launch: attention_launch(problem, AttentionKernel::gradients), after query_terms with the same workspace of
-// attention_backward_workspace(problem) bytes. Writes all of d_q, d_k and d_v.
+// Runs behind attention_query_terms with the same workspace (cuda/attention/geometry.h has the launch and the
+// bytes). Writes all of d_q, d_k and d_v. A multiprocessor has one block: its 65536 registers are 256
+// computing threads of 232 and 128 serving ones of 40.
 __device__ __forceinline__ void attention_gradients(const AttentionShape& shape, Heads<const bf16> q,
                                                     Heads<const bf16> k, Heads<const bf16> v,
                                                     Heads<const bf16> d_out, Heads<bf16> d_q, Heads<bf16> d_k,
@@ -748,16 +754,25 @@ __device__ __forceinline__ void attention_gradients(const AttentionShape& shape,
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace attention_gradients_sizes {
+
+constexpr int kBlocks = 132;
+constexpr int kThreads = 384;         // of a block
+constexpr int kSharedBytes = 231624;  // of a block
+
+}  // namespace attention_gradients_sizes
+
 // d_q, d_k and d_v, the probabilities again from q, k and lse
 // Spec: optimizations.attention.
-static __global__ void __launch_bounds__(384, 1) attention_gradients_kernel(const bf16* q,      // [B,T,H,D]
-                                                                            const bf16* k,      // [B,T,H,D]
-                                                                            const bf16* v,      // [B,T,H,D]
-                                                                            const bf16* d_out,  // [B,T,HD]
-                                                                            bf16* d_q,          // [B,T,H,D]
-                                                                            bf16* d_k,          // [B,T,H,D]
-                                                                            bf16* d_v,          // [B,T,H,D]
-                                                                            float* workspace) {
+static __global__ void __launch_bounds__(attention_gradients_sizes::kThreads, 1)
+    attention_gradients_kernel(const bf16* q,      // [B,T,H,D]
+                               const bf16* k,      // [B,T,H,D]
+                               const bf16* v,      // [B,T,H,D]
+                               const bf16* d_out,  // [B,T,HD]
+                               bf16* d_q,          // [B,T,H,D]
+                               bf16* d_k,          // [B,T,H,D]
+                               bf16* d_v,          // [B,T,H,D]
+                               float* workspace) {
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
@@ -769,8 +784,9 @@ static __global__ void __launch_bounds__(384, 1) attention_gradients_kernel(cons
 
 void attention_gradients(const bf16* q, const bf16* k, const bf16* v, const bf16* d_out, bf16* d_q, bf16* d_k,
                          bf16* d_v, float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("attention_gradients", attention_gradients_kernel, {132, 384, 231624}, stream, q, k, v,
-                       d_out, d_q, d_k, d_v, workspace);
+  using namespace attention_gradients_sizes;
+  launch_behind_kernel("attention_gradients", attention_gradients_kernel, {kBlocks, kThreads, kSharedBytes},
+                       stream, q, k, v, d_out, d_q, d_k, d_v, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -12,9 +12,9 @@ namespace attention_code {
 
 namespace {
 
-// Launch: attention_launch(problem, AttentionKernel::query_terms), before gradients, whose workspace it
-// prepares: all terms, and no block has added to any tile of d_q. out, d_out: [B,T,H*D] seen as heads; lse
-// [B,H,T] from the forward pass.
+// Runs before attention_gradients, whose workspace it prepares (cuda/attention/geometry.h has the launch):
+// all terms, and no block has added to any tile of d_q. out, d_out: [B,T,H*D] seen as heads; lse [B,H,T] from
+// the forward pass.
 __device__ __forceinline__ void attention_query_terms(const AttentionShape& shape, Heads<const bf16> out,
                                                       const float* lse, Heads<const bf16> d_out,
                                                       void* memory) {
@@ -39,12 +39,20 @@ __device__ __forceinline__ void attention_query_terms(const AttentionShape& shap
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace attention_query_terms_sizes {
+
+constexpr int kBlocks = 6144;
+constexpr int kThreads = 256;  // of a block
+
+}  // namespace attention_query_terms_sizes
+
 // For each query its lse and d_out . out; the workspace of attention_gradients made ready
 // Spec: optimizations.attention.
-static __global__ void __launch_bounds__(256, 6) attention_query_terms_kernel(const bf16* out,    // [B,T,HD]
-                                                                              const float* lse,   // [B,H,T]
-                                                                              const bf16* d_out,  // [B,T,HD]
-                                                                              float* workspace) {
+static __global__ void __launch_bounds__(attention_query_terms_sizes::kThreads, 6)
+    attention_query_terms_kernel(const bf16* out,    // [B,T,HD]
+                                 const float* lse,   // [B,H,T]
+                                 const bf16* d_out,  // [B,T,HD]
+                                 float* workspace) {
   wait_for_previous_kernel();
   launch_next_kernel();
   constexpr attention_code::AttentionShape shape{{T, H, H, 0.125f}, B};
@@ -54,8 +62,9 @@ static __global__ void __launch_bounds__(256, 6) attention_query_terms_kernel(co
 
 void attention_query_terms(const bf16* out, const float* lse, const bf16* d_out, float* workspace,
                            cudaStream_t stream) {
-  launch_behind_kernel("attention_query_terms", attention_query_terms_kernel, {6144, 256}, stream, out, lse,
-                       d_out, workspace);
+  using namespace attention_query_terms_sizes;
+  launch_behind_kernel("attention_query_terms", attention_query_terms_kernel, {kBlocks, kThreads}, stream,
+                       out, lse, d_out, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

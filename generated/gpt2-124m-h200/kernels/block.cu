@@ -13,27 +13,33 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace add_layernorm_sizes {
+constexpr int kLanes = 32;                       // threads of a row
+constexpr int kRows = 4;                         // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;         // of a block
+constexpr int kVector = 8;                       // columns that a thread moves at once
+constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+}  // namespace add_layernorm_sizes
+
 // x = matmul + bias
 // sum = residual + x
 // y = (sum - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 2 and writes 2 of [B,T,C].
 // normed may lie where matmul lies.
 // Spec: model.hidden_size.
-static __global__ void __launch_bounds__(128) add_layernorm_kernel(const bf16* matmul,          // [B,T,C]
-                                                                   const bf16* bias,            // [C]
-                                                                   const float* residual,       // [B,T,C]
-                                                                   float* __restrict__ sum,     // [B,T,C]
-                                                                   const float* norm_weight,    // [C]
-                                                                   const float* norm_bias,      // [C]
-                                                                   bf16* normed,                // [B,T,C]
-                                                                   float* __restrict__ mean,    // [B,T]
-                                                                   float* __restrict__ rstd) {  // [B,T]
+static __global__ void __launch_bounds__(add_layernorm_sizes::kThreads)
+    add_layernorm_kernel(const bf16* matmul,          // [B,T,C]
+                         const bf16* bias,            // [C]
+                         const float* residual,       // [B,T,C]
+                         float* __restrict__ sum,     // [B,T,C]
+                         const float* norm_weight,    // [C]
+                         const float* norm_bias,      // [C]
+                         bf16* normed,                // [B,T,C]
+                         float* __restrict__ mean,    // [B,T]
+                         float* __restrict__ rstd) {  // [B,T]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kLanes = 32;                       // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+  using namespace add_layernorm_sizes;
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
@@ -92,8 +98,9 @@ static __global__ void __launch_bounds__(128) add_layernorm_kernel(const bf16* m
 void add_layernorm(const bf16* matmul, const bf16* bias, const float* residual, float* sum,
                    const float* norm_weight, const float* norm_bias, bf16* normed, float* mean, float* rstd,
                    std::int64_t rows, cudaStream_t stream) {
-  launch_behind_kernel("add_layernorm", add_layernorm_kernel, {rows / 4, 128}, stream, matmul, bias, residual,
-                       sum, norm_weight, norm_bias, normed, mean, rstd);
+  using namespace add_layernorm_sizes;
+  launch_behind_kernel("add_layernorm", add_layernorm_kernel, {rows / kRows, kThreads}, stream, matmul, bias,
+                       residual, sum, norm_weight, norm_bias, normed, mean, rstd);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -13,6 +13,19 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace layernorm_backward_add_sizes {
+constexpr int kLanes = 96;                         // threads of a row
+constexpr int kRows = 8;                           // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;           // of a block
+constexpr int kBlocks = 132;                       // that share the rows
+constexpr int kVector = 8;                         // columns that a thread moves at once
+constexpr int kChunks = C / (kLanes * kVector);    // vectors of a thread
+constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
+constexpr std::int64_t kSums = 3 * C;              // partial sums of a block
+constexpr int kSharedBytes = kStep * kRows * sizeof(float) + kStep * kRows * sizeof(bf16) +
+                             kStep * kRows * sizeof(float);  // of a block: what comes ahead
+}  // namespace layernorm_backward_add_sizes
+
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
 // d_sum = d_residual + d_x
 // d_norm_weight = sum over rows of d_normed xhat
@@ -21,7 +34,7 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 // d_bias = sum over rows of d_sum
 // Rows [B,T], columns [C]; reads 3 and writes 2 of [B,T,C].
 // Spec: model.norm.
-static __global__ void __launch_bounds__(768, 1)
+static __global__ void __launch_bounds__(layernorm_backward_add_sizes::kThreads, 1)
     layernorm_backward_add_kernel(const bf16* d_normed,             // [B,T,C]
                                   const float* x,                   // [B,T,C]
                                   const float* norm_weight,         // [C]
@@ -33,13 +46,7 @@ static __global__ void __launch_bounds__(768, 1)
                                   float* __restrict__ workspace) {  // [132,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kLanes = 96;                         // threads of a row
-  constexpr int kRows = 8;                           // rows of a block, side by side
-  constexpr int kBlocks = 132;                       // that share the rows
-  constexpr int kVector = 8;                         // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);    // vectors of a thread
-  constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
-  constexpr std::int64_t kSums = 3 * C;              // partial sums of a block
+  using namespace layernorm_backward_add_sizes;
   RowLanes<kLanes, kRows> lanes;
   float d_norm_weight_sum[kVector] = {};
   float d_norm_bias_sum[kVector] = {};
@@ -123,22 +130,29 @@ static __global__ void __launch_bounds__(768, 1)
 void layernorm_backward_add(const bf16* d_normed, const float* x, const float* norm_weight, const float* mean,
                             const float* rstd, const float* d_residual, float* d_sum, bf16* copy,
                             float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("layernorm_backward_add", layernorm_backward_add_kernel, {132, 768, 61440}, stream,
-                       d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, copy, workspace);
+  using namespace layernorm_backward_add_sizes;
+  launch_behind_kernel("layernorm_backward_add", layernorm_backward_add_kernel,
+                       {kBlocks, kThreads, kSharedBytes}, stream, d_normed, x, norm_weight, mean, rstd,
+                       d_residual, d_sum, copy, workspace);
 }
+
+namespace layernorm_backward_add_sums_sizes {
+constexpr int kColumns = 16;    // of a block
+constexpr int kPartials = 132;  // rows of the workspace
+constexpr int kSums = 3 * C;
+constexpr int kThreads = 256;  // of a block
+}  // namespace layernorm_backward_add_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.norm.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(layernorm_backward_add_sums_sizes::kThreads)
     layernorm_backward_add_sums_kernel(float* __restrict__ d_norm_weight,  // [C]
                                        float* __restrict__ d_norm_bias,    // [C]
                                        float* __restrict__ d_bias,         // [C]
                                        const float* workspace) {           // [132,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kColumns = 16;    // of a block
-  constexpr int kPartials = 132;  // rows of the workspace
-  constexpr int kSums = 3 * C;
+  using namespace layernorm_backward_add_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -153,20 +167,26 @@ static __global__ void __launch_bounds__(256)
 
 void layernorm_backward_add_sums(float* d_norm_weight, float* d_norm_bias, float* d_bias,
                                  const float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("layernorm_backward_add_sums", layernorm_backward_add_sums_kernel, {3 * C / 16, 256},
-                       stream, d_norm_weight, d_norm_bias, d_bias, workspace);
+  using namespace layernorm_backward_add_sums_sizes;
+  launch_behind_kernel("layernorm_backward_add_sums", layernorm_backward_add_sums_kernel,
+                       {kSums / kColumns, kThreads}, stream, d_norm_weight, d_norm_bias, d_bias, workspace);
 }
+
+namespace matmul_gelu_tanh_backward_sums_sizes {
+constexpr int kColumns = 16;    // of a block
+constexpr int kPartials = 342;  // rows of the workspace
+constexpr int kSums = F;
+constexpr int kThreads = 256;  // of a block
+}  // namespace matmul_gelu_tanh_backward_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.hidden_act.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(matmul_gelu_tanh_backward_sums_sizes::kThreads)
     matmul_gelu_tanh_backward_sums_kernel(float* __restrict__ d_bias,  // [F]
                                           const float* workspace) {    // [342,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kColumns = 16;    // of a block
-  constexpr int kPartials = 342;  // rows of the workspace
-  constexpr int kSums = F;
+  using namespace matmul_gelu_tanh_backward_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -174,25 +194,31 @@ static __global__ void __launch_bounds__(256)
 }
 
 void matmul_gelu_tanh_backward_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("matmul_gelu_tanh_backward_sums", matmul_gelu_tanh_backward_sums_kernel, {F / 16, 256},
-                       stream, d_bias, workspace);
+  using namespace matmul_gelu_tanh_backward_sums_sizes;
+  launch_behind_kernel("matmul_gelu_tanh_backward_sums", matmul_gelu_tanh_backward_sums_kernel,
+                       {kSums / kColumns, kThreads}, stream, d_bias, workspace);
 }
+
+namespace bias_gradient_sizes {
+constexpr int kLanes = 32;                     // threads of a row
+constexpr int kRows = 8;                       // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;       // of a block
+constexpr int kBlocks = 73;                    // that share the rows of a tile
+constexpr int kVector = 8;                     // columns that a thread moves at once
+constexpr int kVectors = 3 * H * D / kVector;  // of a row
+constexpr int kTiles = kVectors / kLanes;      // of kLanes vectors
+constexpr std::int64_t kSums = 3 * H * D;      // partial sums of a block
+}  // namespace bias_gradient_sizes
 
 // d_bias = sum over rows of d_y
 // Rows [B,T], columns [3HD]; reads 1 and writes 0 of [B,T,3HD].
 // Spec: model.num_attention_heads.
-static __global__ void __launch_bounds__(256, 5)
+static __global__ void __launch_bounds__(bias_gradient_sizes::kThreads, 5)
     bias_gradient_kernel(const bf16* d_y,                  // [B,T,3HD]
                          float* __restrict__ workspace) {  // [73,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kLanes = 32;                     // threads of a row
-  constexpr int kRows = 8;                       // rows of a block, side by side
-  constexpr int kBlocks = 73;                    // that share the rows of a tile
-  constexpr int kVector = 8;                     // columns that a thread moves at once
-  constexpr int kVectors = 3 * H * D / kVector;  // of a row
-  constexpr int kTiles = kVectors / kLanes;      // of kLanes vectors
-  constexpr std::int64_t kSums = 3 * H * D;      // partial sums of a block
+  using namespace bias_gradient_sizes;
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x % kTiles, share = blockIdx.x / kTiles;
   float d_bias_sum[kVector] = {};
@@ -216,19 +242,26 @@ static __global__ void __launch_bounds__(256, 5)
 }
 
 void bias_gradient(const bf16* d_y, float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("bias_gradient", bias_gradient_kernel, {657, 256}, stream, d_y, workspace);
+  using namespace bias_gradient_sizes;
+  launch_behind_kernel("bias_gradient", bias_gradient_kernel, {kBlocks * kTiles, kThreads}, stream, d_y,
+                       workspace);
 }
+
+namespace bias_gradient_sums_sizes {
+constexpr int kColumns = 16;   // of a block
+constexpr int kPartials = 73;  // rows of the workspace
+constexpr int kSums = 3 * H * D;
+constexpr int kThreads = 256;  // of a block
+}  // namespace bias_gradient_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.num_attention_heads.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(bias_gradient_sums_sizes::kThreads)
     bias_gradient_sums_kernel(float* __restrict__ d_bias,  // [3HD]
                               const float* workspace) {    // [73,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kColumns = 16;   // of a block
-  constexpr int kPartials = 73;  // rows of the workspace
-  constexpr int kSums = 3 * H * D;
+  using namespace bias_gradient_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -236,8 +269,9 @@ static __global__ void __launch_bounds__(256)
 }
 
 void bias_gradient_sums(float* d_bias, const float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("bias_gradient_sums", bias_gradient_sums_kernel, {3 * H * D / 16, 256}, stream, d_bias,
-                       workspace);
+  using namespace bias_gradient_sums_sizes;
+  launch_behind_kernel("bias_gradient_sums", bias_gradient_sums_kernel, {kSums / kColumns, kThreads}, stream,
+                       d_bias, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -12,9 +12,21 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace embedding_gradient_runs_sizes {
+constexpr cuda::EmbeddingGradient kGradient{.tokens = B * T,
+                                            .width = C,
+                                            .vocabulary = V,
+                                            .d_y_bytes = sizeof(float),
+                                            .table_bytes = sizeof(float),
+                                            .accumulate = true};
+constexpr cuda::EmbeddingLaunch kLaunch = cuda::embedding_runs_launch(kGradient);
+constexpr int kThreads = kLaunch.threads;
+}  // namespace embedding_gradient_runs_sizes
+
 // d_table[id] += d_y, tokens sorted by id in chunks: what lies within a chunk
 // Spec: model.hidden_size.
-static __global__ void __launch_bounds__(192, 3)
+static __global__ void __launch_bounds__(embedding_gradient_runs_sizes::kThreads,
+                                         embedding_gradient_runs_sizes::kLaunch.blocks_per_sm)
     embedding_gradient_runs_kernel(const std::int32_t* ids,    // [B,T]
                                    const std::int32_t* order,  // [BT]
                                    const float* d_y,           // [B,T,C]
@@ -22,39 +34,44 @@ static __global__ void __launch_bounds__(192, 3)
                                    float* workspace) {
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr cuda::EmbeddingGradient gradient{.tokens = B * T,
-                                             .width = C,
-                                             .vocabulary = V,
-                                             .d_y_bytes = sizeof(float),
-                                             .table_bytes = sizeof(float),
-                                             .accumulate = true};
-  cuda::embedding_gradient_runs<float, float, gradient>(ids, order, d_y, d_table, workspace);
+  using namespace embedding_gradient_runs_sizes;
+  cuda::embedding_gradient_runs<float, float, kGradient>(ids, order, d_y, d_table, workspace);
 }
 
 void embedding_gradient_runs(const std::int32_t* ids, const std::int32_t* order, const float* d_y,
                              float* d_table, float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("embedding_gradient_runs", embedding_gradient_runs_kernel, {1024, 192}, stream, ids,
-                       order, d_y, d_table, workspace);
+  using namespace embedding_gradient_runs_sizes;
+  launch_behind_kernel("embedding_gradient_runs", embedding_gradient_runs_kernel, {kLaunch.grid, kThreads},
+                       stream, ids, order, d_y, d_table, workspace);
 }
+
+namespace embedding_gradient_borders_sizes {
+constexpr cuda::EmbeddingGradient kGradient{.tokens = B * T,
+                                            .width = C,
+                                            .vocabulary = V,
+                                            .d_y_bytes = sizeof(float),
+                                            .table_bytes = sizeof(float),
+                                            .accumulate = true};
+constexpr cuda::EmbeddingLaunch kLaunch = cuda::embedding_borders_launch(kGradient);
+constexpr int kThreads = kLaunch.threads;
+}  // namespace embedding_gradient_borders_sizes
 
 // d_table[id] += d_y: what crosses the borders of chunks
 // Spec: model.hidden_size.
-static __global__ void __launch_bounds__(256, 4) embedding_gradient_borders_kernel(float* d_table,  // [V,C]
-                                                                                   float* workspace) {
+static __global__ void __launch_bounds__(embedding_gradient_borders_sizes::kThreads,
+                                         embedding_gradient_borders_sizes::kLaunch.blocks_per_sm)
+    embedding_gradient_borders_kernel(float* d_table,  // [V,C]
+                                      float* workspace) {
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr cuda::EmbeddingGradient gradient{.tokens = B * T,
-                                             .width = C,
-                                             .vocabulary = V,
-                                             .d_y_bytes = sizeof(float),
-                                             .table_bytes = sizeof(float),
-                                             .accumulate = true};
-  cuda::embedding_gradient_borders<float, gradient>(workspace, d_table);
+  using namespace embedding_gradient_borders_sizes;
+  cuda::embedding_gradient_borders<float, kGradient>(workspace, d_table);
 }
 
 void embedding_gradient_borders(float* d_table, float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("embedding_gradient_borders", embedding_gradient_borders_kernel, {1536, 256}, stream,
-                       d_table, workspace);
+  using namespace embedding_gradient_borders_sizes;
+  launch_behind_kernel("embedding_gradient_borders", embedding_gradient_borders_kernel,
+                       {kLaunch.grid, kThreads}, stream, d_table, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

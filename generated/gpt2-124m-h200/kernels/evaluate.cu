@@ -13,25 +13,30 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace cross_entropy_loss_sizes {
+constexpr int kLanes = 512;                        // threads of a row
+constexpr int kRows = 1;                           // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;           // of a block
+constexpr int kBlocks = 264;                       // that share the rows
+constexpr int kVector = 8;                         // columns that a thread moves at once
+constexpr int kChunks = 2;                         // vectors of a thread
+constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
+constexpr int kSteps = (V + kStep - 1) / kStep;    // of a row
+constexpr int kSharedBytes = V * sizeof(bf16);     // of a block: what comes ahead
+}  // namespace cross_entropy_loss_sizes
+
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
 // Rows [R], columns [V]; reads 1 and writes 0 of [R].
 // Spec: optimizations.loss.
-static __global__ void __launch_bounds__(512, 2)
+static __global__ void __launch_bounds__(cross_entropy_loss_sizes::kThreads, 2)
     cross_entropy_loss_kernel(const bf16* logits,           // [R,V]
                               const std::int32_t* targets,  // [R]
                               const float* inv_count,
                               float* __restrict__ workspace) {  // [264,1]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kLanes = 512;                        // threads of a row
-  constexpr int kRows = 1;                           // rows of a block, side by side
-  constexpr int kThreads = kLanes * kRows;           // of a block
-  constexpr int kBlocks = 264;                       // that share the rows
-  constexpr int kVector = 8;                         // columns that a thread moves at once
-  constexpr int kChunks = 2;                         // vectors of a thread
-  constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
-  constexpr int kSteps = (V + kStep - 1) / kStep;    // of a row
+  using namespace cross_entropy_loss_sizes;
   constexpr std::int64_t kClasses = 50257;
   const float inv_count_value = inv_count[0];
   RowLanes<kLanes, kRows> lanes;
@@ -121,8 +126,9 @@ static __global__ void __launch_bounds__(512, 2)
 
 void cross_entropy_loss(const bf16* logits, const std::int32_t* targets, const float* inv_count,
                         float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {264, 512, 100608}, stream, logits,
-                       targets, inv_count, workspace);
+  using namespace cross_entropy_loss_sizes;
+  launch_behind_kernel("cross_entropy_loss", cross_entropy_loss_kernel, {kBlocks, kThreads, kSharedBytes},
+                       stream, logits, targets, inv_count, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -13,19 +13,24 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace gelu_tanh_sizes {
+constexpr int kThreads = 256;               // of a block
+constexpr int kVector = 8;                  // columns that a thread moves at once
+constexpr unsigned kVectors = F / kVector;  // of a row
+}  // namespace gelu_tanh_sizes
+
 // x = matmul + bias
 // y = act(x)
 // Rows [1,T], columns [F]; reads 1 and writes 1 of [1,T,F].
 // y may lie where matmul lies.
 // Spec: model.hidden_act.
-static __global__ void __launch_bounds__(256) gelu_tanh_kernel(const bf16* matmul,  // [1,T,F]
-                                                               const bf16* bias,    // [F]
-                                                               bf16* y) {           // [1,T,F]
+static __global__ void __launch_bounds__(gelu_tanh_sizes::kThreads)
+    gelu_tanh_kernel(const bf16* matmul,  // [1,T,F]
+                     const bf16* bias,    // [F]
+                     bf16* y) {           // [1,T,F]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kThreads = 256;               // of a block
-  constexpr int kVector = 8;                  // columns that a thread moves at once
-  constexpr unsigned kVectors = F / kVector;  // of a row
+  using namespace gelu_tanh_sizes;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   const std::int64_t first = std::int64_t{i} * kVector;
   const int f = i % kVectors * kVector;
@@ -42,19 +47,28 @@ static __global__ void __launch_bounds__(256) gelu_tanh_kernel(const bf16* matmu
 }
 
 void gelu_tanh(const bf16* matmul, const bf16* bias, bf16* y, cudaStream_t stream) {
-  launch_behind_kernel("gelu_tanh", gelu_tanh_kernel, {T * F / 8 / 256, 256}, stream, matmul, bias, y);
+  using namespace gelu_tanh_sizes;
+  static_assert(T * F / kVector % kThreads == 0);
+  static_assert(T * F / kVector < std::int64_t{1} << 31);
+  launch_behind_kernel("gelu_tanh", gelu_tanh_kernel, {T * F / kVector / kThreads, kThreads}, stream, matmul,
+                       bias, y);
 }
+
+namespace select_token_sizes {
+constexpr int kThreads = 96;  // of a block
+constexpr int kVector = 8;    // columns that a thread moves at once
+}  // namespace select_token_sizes
 
 // y = x[0, position]
 // Rows [1], columns [C]; reads 0 and writes 1 of [1,C].
 // Spec: sample.max_new_tokens.
-static __global__ void __launch_bounds__(256) select_token_kernel(const bf16* x,  // [1,T,C]
-                                                                  const std::int32_t* position,
-                                                                  bf16* __restrict__ y) {  // [1,C]
+static __global__ void __launch_bounds__(select_token_sizes::kThreads)
+    select_token_kernel(const bf16* x,  // [1,T,C]
+                        const std::int32_t* position,
+                        bf16* __restrict__ y) {  // [1,C]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kThreads = 256;  // of a block
-  constexpr int kVector = 8;     // columns that a thread moves at once
+  using namespace select_token_sizes;
   const std::int32_t position_value = position[0];
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= C / kVector) return;
@@ -70,7 +84,9 @@ static __global__ void __launch_bounds__(256) select_token_kernel(const bf16* x,
 }
 
 void select_token(const bf16* x, const std::int32_t* position, bf16* y, cudaStream_t stream) {
-  launch_behind_kernel("select_token", select_token_kernel, {1, 96}, stream, x, position, y);
+  using namespace select_token_sizes;
+  static_assert(C / kVector < std::int64_t{1} << 31);
+  launch_behind_kernel("select_token", select_token_kernel, {1, kThreads}, stream, x, position, y);
 }
 
 }  // namespace hydrac::gpt2_124m_program

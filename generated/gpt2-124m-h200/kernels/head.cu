@@ -13,6 +13,18 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace cross_entropy_loss_and_gradient_sizes {
+constexpr int kLanes = 512;                        // threads of a row
+constexpr int kRows = 1;                           // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;           // of a block
+constexpr int kBlocks = 264;                       // that share the rows
+constexpr int kVector = 8;                         // columns that a thread moves at once
+constexpr int kChunks = 2;                         // vectors of a thread
+constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
+constexpr int kSteps = (V + kStep - 1) / kStep;    // of a row
+constexpr int kSharedBytes = V * sizeof(bf16);     // of a block: what comes ahead
+}  // namespace cross_entropy_loss_and_gradient_sizes
+
 // lse = logsumexp(logits), losses = lse - (1 - e) logits[target] - e mean(logits)
 // loss += inv_count * sum of losses
 // d_losses = inv_count * gradient_scale
@@ -20,7 +32,7 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 // Rows [R], columns [V]; reads 1 and writes 1 of [R,V].
 // d_logits may lie where logits lies.
 // Spec: optimizations.loss.
-static __global__ void __launch_bounds__(512, 2)
+static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sizes::kThreads, 2)
     cross_entropy_loss_and_gradient_kernel(const bf16* logits,           // [R,V]
                                            const std::int32_t* targets,  // [R]
                                            const float* inv_count,
@@ -28,14 +40,7 @@ static __global__ void __launch_bounds__(512, 2)
                                            float* __restrict__ workspace) {  // [264,1]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kLanes = 512;                        // threads of a row
-  constexpr int kRows = 1;                           // rows of a block, side by side
-  constexpr int kThreads = kLanes * kRows;           // of a block
-  constexpr int kBlocks = 264;                       // that share the rows
-  constexpr int kVector = 8;                         // columns that a thread moves at once
-  constexpr int kChunks = 2;                         // vectors of a thread
-  constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
-  constexpr int kSteps = (V + kStep - 1) / kStep;    // of a row
+  using namespace cross_entropy_loss_and_gradient_sizes;
   constexpr std::int64_t kClasses = 50257;
   const float inv_count_value = inv_count[0];
   RowLanes<kLanes, kRows> lanes;
@@ -175,20 +180,27 @@ static __global__ void __launch_bounds__(512, 2)
 
 void cross_entropy_loss_and_gradient(const bf16* logits, const std::int32_t* targets, const float* inv_count,
                                      bf16* d_logits, float* workspace, cudaStream_t stream) {
+  using namespace cross_entropy_loss_and_gradient_sizes;
   launch_behind_kernel("cross_entropy_loss_and_gradient", cross_entropy_loss_and_gradient_kernel,
-                       {264, 512, 100608}, stream, logits, targets, inv_count, d_logits, workspace);
+                       {kBlocks, kThreads, kSharedBytes}, stream, logits, targets, inv_count, d_logits,
+                       workspace);
 }
+
+namespace cross_entropy_loss_and_gradient_sums_sizes {
+constexpr int kColumns = 8;     // of a block
+constexpr int kPartials = 264;  // rows of the workspace
+constexpr int kSums = 1;
+constexpr int kThreads = 256;  // of a block
+}  // namespace cross_entropy_loss_and_gradient_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: optimizations.loss.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(cross_entropy_loss_and_gradient_sums_sizes::kThreads)
     cross_entropy_loss_and_gradient_sums_kernel(float* __restrict__ loss,
                                                 const float* workspace) {  // [264,1]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kColumns = 8;     // of a block
-  constexpr int kPartials = 264;  // rows of the workspace
-  constexpr int kSums = 1;
+  using namespace cross_entropy_loss_and_gradient_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -196,8 +208,9 @@ static __global__ void __launch_bounds__(256)
 }
 
 void cross_entropy_loss_and_gradient_sums(float* loss, const float* workspace, cudaStream_t stream) {
+  using namespace cross_entropy_loss_and_gradient_sums_sizes;
   launch_behind_kernel("cross_entropy_loss_and_gradient_sums", cross_entropy_loss_and_gradient_sums_kernel,
-                       {(1 + 7) / 8, 256}, stream, loss, workspace);
+                       {(kSums + kColumns - 1) / kColumns, kThreads}, stream, loss, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

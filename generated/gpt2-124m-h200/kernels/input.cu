@@ -13,12 +13,20 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace embeddings_layernorm_sizes {
+constexpr int kLanes = 32;                       // threads of a row
+constexpr int kRows = 4;                         // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;         // of a block
+constexpr int kVector = 8;                       // columns that a thread moves at once
+constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+}  // namespace embeddings_layernorm_sizes
+
 // embedding = token_table[ids]
 // embedded = embedding + position_table[t]
 // y = (embedded - mean) * rstd * w + b
 // Rows [B,T], columns [C]; reads 0 and writes 2 of [B,T,C].
 // Spec: model.hidden_size.
-static __global__ void __launch_bounds__(128)
+static __global__ void __launch_bounds__(embeddings_layernorm_sizes::kThreads)
     embeddings_layernorm_kernel(const std::int32_t* ids,       // [B,T]
                                 const bf16* token_table,       // [V,C]
                                 const bf16* position_table,    // [P,C]
@@ -30,10 +38,7 @@ static __global__ void __launch_bounds__(128)
                                 float* __restrict__ rstd) {    // [B,T]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kLanes = 32;                       // threads of a row
-  constexpr int kRows = 4;                         // rows of a block, side by side
-  constexpr int kVector = 8;                       // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);  // vectors of a thread
+  using namespace embeddings_layernorm_sizes;
   constexpr float kEpsilon = 1e-05f;
   RowLanes<kLanes, kRows> lanes;
   const std::int64_t r = blockIdx.x * kRows + lanes.row;
@@ -92,8 +97,10 @@ static __global__ void __launch_bounds__(128)
 void embeddings_layernorm(const std::int32_t* ids, const bf16* token_table, const bf16* position_table,
                           float* embedded, const float* norm_weight, const float* norm_bias, bf16* normed,
                           float* mean, float* rstd, std::int64_t rows, cudaStream_t stream) {
-  launch_behind_kernel("embeddings_layernorm", embeddings_layernorm_kernel, {rows / 4, 128}, stream, ids,
-                       token_table, position_table, embedded, norm_weight, norm_bias, normed, mean, rstd);
+  using namespace embeddings_layernorm_sizes;
+  launch_behind_kernel("embeddings_layernorm", embeddings_layernorm_kernel, {rows / kRows, kThreads}, stream,
+                       ids, token_table, position_table, embedded, norm_weight, norm_bias, normed, mean,
+                       rstd);
 }
 
 }  // namespace hydrac::gpt2_124m_program

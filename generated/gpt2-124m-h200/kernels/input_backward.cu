@@ -13,13 +13,26 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace layernorm_backward_add_input_sizes {
+constexpr int kLanes = 96;                         // threads of a row
+constexpr int kRows = 8;                           // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;           // of a block
+constexpr int kBlocks = 132;                       // that share the rows
+constexpr int kVector = 8;                         // columns that a thread moves at once
+constexpr int kChunks = C / (kLanes * kVector);    // vectors of a thread
+constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
+constexpr std::int64_t kSums = 2 * C;              // partial sums of a block
+constexpr int kSharedBytes = kStep * kRows * sizeof(float) + kStep * kRows * sizeof(bf16) +
+                             kStep * kRows * sizeof(float);  // of a block: what comes ahead
+}  // namespace layernorm_backward_add_input_sizes
+
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)), xhat = (x - mean) rstd, g = d_normed norm_weight
 // d_sum = d_residual + d_x
 // d_norm_weight = sum over rows of d_normed xhat
 // d_norm_bias = sum over rows of d_normed
 // Rows [B,T], columns [C]; reads 3 and writes 1 of [B,T,C].
 // Spec: model.norm.
-static __global__ void __launch_bounds__(768, 1)
+static __global__ void __launch_bounds__(layernorm_backward_add_input_sizes::kThreads, 1)
     layernorm_backward_add_input_kernel(const bf16* d_normed,             // [B,T,C]
                                         const float* x,                   // [B,T,C]
                                         const float* norm_weight,         // [C]
@@ -30,13 +43,7 @@ static __global__ void __launch_bounds__(768, 1)
                                         float* __restrict__ workspace) {  // [132,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kLanes = 96;                         // threads of a row
-  constexpr int kRows = 8;                           // rows of a block, side by side
-  constexpr int kBlocks = 132;                       // that share the rows
-  constexpr int kVector = 8;                         // columns that a thread moves at once
-  constexpr int kChunks = C / (kLanes * kVector);    // vectors of a thread
-  constexpr int kStep = kLanes * kChunks * kVector;  // columns at a time
-  constexpr std::int64_t kSums = 2 * C;              // partial sums of a block
+  using namespace layernorm_backward_add_input_sizes;
   RowLanes<kLanes, kRows> lanes;
   float d_norm_weight_sum[kVector] = {};
   float d_norm_bias_sum[kVector] = {};
@@ -112,21 +119,28 @@ static __global__ void __launch_bounds__(768, 1)
 void layernorm_backward_add_input(const bf16* d_normed, const float* x, const float* norm_weight,
                                   const float* mean, const float* rstd, const float* d_residual, float* d_sum,
                                   float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("layernorm_backward_add_input", layernorm_backward_add_input_kernel, {132, 768, 61440},
-                       stream, d_normed, x, norm_weight, mean, rstd, d_residual, d_sum, workspace);
+  using namespace layernorm_backward_add_input_sizes;
+  launch_behind_kernel("layernorm_backward_add_input", layernorm_backward_add_input_kernel,
+                       {kBlocks, kThreads, kSharedBytes}, stream, d_normed, x, norm_weight, mean, rstd,
+                       d_residual, d_sum, workspace);
 }
+
+namespace layernorm_backward_add_sums_input_sizes {
+constexpr int kColumns = 16;    // of a block
+constexpr int kPartials = 132;  // rows of the workspace
+constexpr int kSums = 2 * C;
+constexpr int kThreads = 256;  // of a block
+}  // namespace layernorm_backward_add_sums_input_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: model.norm.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(layernorm_backward_add_sums_input_sizes::kThreads)
     layernorm_backward_add_sums_input_kernel(float* __restrict__ d_norm_weight,  // [C]
                                              float* __restrict__ d_norm_bias,    // [C]
                                              const float* workspace) {           // [132,kSums]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kColumns = 16;    // of a block
-  constexpr int kPartials = 132;  // rows of the workspace
-  constexpr int kSums = 2 * C;
+  using namespace layernorm_backward_add_sums_input_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -139,21 +153,29 @@ static __global__ void __launch_bounds__(256)
 
 void layernorm_backward_add_sums_input(float* d_norm_weight, float* d_norm_bias, const float* workspace,
                                        cudaStream_t stream) {
+  using namespace layernorm_backward_add_sums_input_sizes;
   launch_behind_kernel("layernorm_backward_add_sums_input", layernorm_backward_add_sums_input_kernel,
-                       {2 * C / 16, 256}, stream, d_norm_weight, d_norm_bias, workspace);
+                       {kSums / kColumns, kThreads}, stream, d_norm_weight, d_norm_bias, workspace);
 }
+
+namespace position_embedding_gradient_sizes {
+constexpr int kLanes = 128;                // threads of a row
+constexpr int kRows = 1;                   // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;   // of a block
+constexpr int kVector = 4;                 // columns that a thread moves at once
+constexpr int kVectors = T * C / kVector;  // of a row
+constexpr int kTiles = kVectors / kLanes;  // of kLanes vectors
+}  // namespace position_embedding_gradient_sizes
 
 // d_position_table[t] = sum over b of d_embedded
 // Rows [B], columns [T,C]; reads 1 and writes 0 of [B,T,C].
 // Spec: model.position.
-static __global__ void __launch_bounds__(128, 1)
+static __global__ void __launch_bounds__(position_embedding_gradient_sizes::kThreads, 1)
     position_embedding_gradient_kernel(const float* d_embedded,                 // [B,T,C]
                                        float* __restrict__ d_position_table) {  // [P,C]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kLanes = 128;  // threads of a row
-  constexpr int kRows = 1;     // rows of a block, side by side
-  constexpr int kVector = 4;   // columns that a thread moves at once
+  using namespace position_embedding_gradient_sizes;
   RowLanes<kLanes, kRows> lanes;
   const int tile = blockIdx.x;
   float d_position_table_sum[kVector] = {};
@@ -179,23 +201,30 @@ static __global__ void __launch_bounds__(128, 1)
 }
 
 void position_embedding_gradient(const float* d_embedded, float* d_position_table, cudaStream_t stream) {
-  launch_behind_kernel("position_embedding_gradient", position_embedding_gradient_kernel, {1536, 128}, stream,
-                       d_embedded, d_position_table);
+  using namespace position_embedding_gradient_sizes;
+  launch_behind_kernel("position_embedding_gradient", position_embedding_gradient_kernel, {kTiles, kThreads},
+                       stream, d_embedded, d_position_table);
 }
+
+namespace advance_randomness_sizes {
+constexpr int kThreads = 32;  // of a block
+}  // namespace advance_randomness_sizes
 
 // Scalars.
 // Spec: train.seed.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(advance_randomness_sizes::kThreads)
     advance_randomness_kernel(std::uint32_t* __restrict__ rng_step) {
   wait_for_previous_kernel();
   launch_next_kernel();
+  using namespace advance_randomness_sizes;
   const std::uint32_t rng_step_value = rng_step[0];
   if (threadIdx.x != 0) return;
   rng_step[0] = rng_step_value + 1u;
 }
 
 void advance_randomness(std::uint32_t* rng_step, cudaStream_t stream) {
-  launch_behind_kernel("advance_randomness", advance_randomness_kernel, {1, 32}, stream, rng_step);
+  using namespace advance_randomness_sizes;
+  launch_behind_kernel("advance_randomness", advance_randomness_kernel, {1, kThreads}, stream, rng_step);
 }
 
 }  // namespace hydrac::gpt2_124m_program

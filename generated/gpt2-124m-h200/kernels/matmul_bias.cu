@@ -14,6 +14,19 @@ namespace hydrac::gpt2_124m_program {
 using hydrac::runtime::cuda::launch_behind_kernel;
 using hydrac::runtime::cuda::tensor_map;
 
+namespace matmul_bias_sizes {
+using Config = cuda::MatmulConfig<
+    bf16, 3 * H * D, C, /*b_transposed=*/true, /*paired=*/false,
+    cuda::MatmulTile{
+        .schedule = cuda::MatmulSchedule::persistent, .rows = 192, .panels = 2, .stages = 4, .cluster = 2}>;
+constexpr int kBlocks = 132;
+constexpr int kThreads = Config::tile.threads();           // of a block
+constexpr int kSharedBytes = Config::tile.shared_bytes();  // of a block
+constexpr int kBoxRows = Config::a_box_rows;               // that are copied of the left matrix at once
+constexpr int kPanel = Config::tile.panel_columns;  // columns of the result: what is copied of the right one
+constexpr int kDepth = Config::tile.depth;          // that both copies have
+}  // namespace matmul_bias_sizes
+
 // matmul = left right^T
 // y = matmul + bias
 // Rows [B,T], columns [3HD]; reads 0 and writes 1 of [B,T,3HD].
@@ -38,23 +51,23 @@ struct matmul_bias_epilogue {
   }
 };
 
-static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
-    matmul_bias_kernel(const __grid_constant__ TensorMap left,   // [B,T,C]
-                       const __grid_constant__ TensorMap right,  // [3HD,C]
-                       const bf16* bias,                         // [3HD]
-                       bf16* y) {                                // [B,T,3HD]
-  using Config = cuda::MatmulConfig<
-      bf16, 3 * H * D, C, /*b_transposed=*/true, /*paired=*/false,
-      cuda::MatmulTile{
-          .schedule = cuda::MatmulSchedule::persistent, .rows = 192, .panels = 2, .stages = 4, .cluster = 2}>;
+static __global__ void __cluster_dims__(matmul_bias_sizes::Config::tile.cluster, 1, 1)
+    __launch_bounds__(matmul_bias_sizes::kThreads, 1)
+        matmul_bias_kernel(const __grid_constant__ TensorMap left,   // [B,T,C]
+                           const __grid_constant__ TensorMap right,  // [3HD,C]
+                           const bf16* bias,                         // [3HD]
+                           bf16* y) {                                // [B,T,3HD]
+  using namespace matmul_bias_sizes;
   matmul_bias_epilogue epilogue{.bias = bias, .y = y};
   cuda::matmul<Config>(left, right, B * T, epilogue);
 }
 
 void matmul_bias(const bf16* left, const bf16* right, const bf16* bias, bf16* y, cudaStream_t stream) {
-  launch_behind_kernel("matmul_bias", matmul_bias_kernel, {132, 384, 213248}, stream,
-                       tensor_map(left, {B * T, C, 96, 64}), tensor_map(right, {3 * H * D, C, 64, 64}), bias,
-                       y);
+  using namespace matmul_bias_sizes;
+  static_assert(B * T * 3 * H * D < std::int64_t{1} << 32);
+  launch_behind_kernel("matmul_bias", matmul_bias_kernel, {kBlocks, kThreads, kSharedBytes}, stream,
+                       tensor_map(left, {B * T, C, kBoxRows, kDepth}),
+                       tensor_map(right, {3 * H * D, C, kPanel, kDepth}), bias, y);
 }
 
 }  // namespace hydrac::gpt2_124m_program

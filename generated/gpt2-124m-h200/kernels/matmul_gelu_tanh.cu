@@ -14,6 +14,19 @@ namespace hydrac::gpt2_124m_program {
 using hydrac::runtime::cuda::launch_behind_kernel;
 using hydrac::runtime::cuda::tensor_map;
 
+namespace matmul_gelu_tanh_sizes {
+using Config = cuda::MatmulConfig<
+    bf16, F, C, /*b_transposed=*/true, /*paired=*/false,
+    cuda::MatmulTile{
+        .schedule = cuda::MatmulSchedule::persistent, .rows = 192, .panels = 2, .stages = 4, .cluster = 2}>;
+constexpr int kBlocks = 132;
+constexpr int kThreads = Config::tile.threads();           // of a block
+constexpr int kSharedBytes = Config::tile.shared_bytes();  // of a block
+constexpr int kBoxRows = Config::a_box_rows;               // that are copied of the left matrix at once
+constexpr int kPanel = Config::tile.panel_columns;  // columns of the result: what is copied of the right one
+constexpr int kDepth = Config::tile.depth;          // that both copies have
+}  // namespace matmul_gelu_tanh_sizes
+
 // matmul = left right^T
 // x = matmul + bias
 // y = act(x)
@@ -44,25 +57,25 @@ struct matmul_gelu_tanh_epilogue {
   }
 };
 
-static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
-    matmul_gelu_tanh_kernel(const __grid_constant__ TensorMap left,   // [B,T,C]
-                            const __grid_constant__ TensorMap right,  // [F,C]
-                            bf16* matmul,                             // [B,T,F]
-                            const bf16* bias,                         // [F]
-                            bf16* y) {                                // [B,T,F]
-  using Config = cuda::MatmulConfig<
-      bf16, F, C, /*b_transposed=*/true, /*paired=*/false,
-      cuda::MatmulTile{
-          .schedule = cuda::MatmulSchedule::persistent, .rows = 192, .panels = 2, .stages = 4, .cluster = 2}>;
+static __global__ void __cluster_dims__(matmul_gelu_tanh_sizes::Config::tile.cluster, 1, 1)
+    __launch_bounds__(matmul_gelu_tanh_sizes::kThreads, 1)
+        matmul_gelu_tanh_kernel(const __grid_constant__ TensorMap left,   // [B,T,C]
+                                const __grid_constant__ TensorMap right,  // [F,C]
+                                bf16* matmul,                             // [B,T,F]
+                                const bf16* bias,                         // [F]
+                                bf16* y) {                                // [B,T,F]
+  using namespace matmul_gelu_tanh_sizes;
   matmul_gelu_tanh_epilogue epilogue{.matmul = matmul, .bias = bias, .y = y};
   cuda::matmul<Config>(left, right, B * T, epilogue);
 }
 
 void matmul_gelu_tanh(const bf16* left, const bf16* right, bf16* matmul, const bf16* bias, bf16* y,
                       cudaStream_t stream) {
-  launch_behind_kernel("matmul_gelu_tanh", matmul_gelu_tanh_kernel, {132, 384, 213248}, stream,
-                       tensor_map(left, {B * T, C, 96, 64}), tensor_map(right, {F, C, 64, 64}), matmul, bias,
-                       y);
+  using namespace matmul_gelu_tanh_sizes;
+  static_assert(B * T * F < std::int64_t{1} << 32);
+  launch_behind_kernel("matmul_gelu_tanh", matmul_gelu_tanh_kernel, {kBlocks, kThreads, kSharedBytes}, stream,
+                       tensor_map(left, {B * T, C, kBoxRows, kDepth}),
+                       tensor_map(right, {F, C, kPanel, kDepth}), matmul, bias, y);
 }
 
 }  // namespace hydrac::gpt2_124m_program

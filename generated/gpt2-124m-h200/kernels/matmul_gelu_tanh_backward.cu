@@ -14,6 +14,19 @@ namespace hydrac::gpt2_124m_program {
 using hydrac::runtime::cuda::launch_behind_kernel;
 using hydrac::runtime::cuda::tensor_map;
 
+namespace matmul_gelu_tanh_backward_sizes {
+using Config = cuda::MatmulConfig<
+    bf16, F, C, /*b_transposed=*/false, /*paired=*/false,
+    cuda::MatmulTile{
+        .schedule = cuda::MatmulSchedule::persistent, .rows = 192, .panels = 2, .stages = 4, .cluster = 2}>;
+constexpr int kBlocks = 132;
+constexpr int kThreads = Config::tile.threads();           // of a block
+constexpr int kSharedBytes = Config::tile.shared_bytes();  // of a block
+constexpr int kBoxRows = Config::a_box_rows;               // that are copied of the left matrix at once
+constexpr int kPanel = Config::tile.panel_columns;  // columns of the result: what is copied of the right one
+constexpr int kDepth = Config::tile.depth;          // that both copies have
+}  // namespace matmul_gelu_tanh_backward_sizes
+
 // d_y = left right
 // x = matmul + bias
 // d_x = d_y * act'(x)
@@ -57,17 +70,15 @@ struct matmul_gelu_tanh_backward_epilogue {
   }
 };
 
-static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
-    matmul_gelu_tanh_backward_kernel(const __grid_constant__ TensorMap left,   // [B,T,C]
-                                     const __grid_constant__ TensorMap right,  // [C,F]
-                                     const bf16* matmul,                       // [B,T,F]
-                                     const bf16* bias,                         // [F]
-                                     bf16* d_x,                                // [B,T,F]
-                                     float* workspace) {                       // [342,F]
-  using Config = cuda::MatmulConfig<
-      bf16, F, C, /*b_transposed=*/false, /*paired=*/false,
-      cuda::MatmulTile{
-          .schedule = cuda::MatmulSchedule::persistent, .rows = 192, .panels = 2, .stages = 4, .cluster = 2}>;
+static __global__ void __cluster_dims__(matmul_gelu_tanh_backward_sizes::Config::tile.cluster, 1, 1)
+    __launch_bounds__(matmul_gelu_tanh_backward_sizes::kThreads, 1)
+        matmul_gelu_tanh_backward_kernel(const __grid_constant__ TensorMap left,   // [B,T,C]
+                                         const __grid_constant__ TensorMap right,  // [C,F]
+                                         const bf16* matmul,                       // [B,T,F]
+                                         const bf16* bias,                         // [F]
+                                         bf16* d_x,                                // [B,T,F]
+                                         float* workspace) {                       // [342,F]
+  using namespace matmul_gelu_tanh_backward_sizes;
   matmul_gelu_tanh_backward_epilogue epilogue{
       .matmul = matmul, .bias = bias, .d_x = d_x, .partials = {workspace}};
   cuda::matmul<Config>(left, right, B * T, epilogue);
@@ -75,9 +86,12 @@ static __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 
 void matmul_gelu_tanh_backward(const bf16* left, const bf16* right, const bf16* matmul, const bf16* bias,
                                bf16* d_x, float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("matmul_gelu_tanh_backward", matmul_gelu_tanh_backward_kernel, {132, 384, 213248},
-                       stream, tensor_map(left, {B * T, C, 96, 64}), tensor_map(right, {C, F, 64, 64}),
-                       matmul, bias, d_x, workspace);
+  using namespace matmul_gelu_tanh_backward_sizes;
+  static_assert(B * T * F < std::int64_t{1} << 32);
+  launch_behind_kernel("matmul_gelu_tanh_backward", matmul_gelu_tanh_backward_kernel,
+                       {kBlocks, kThreads, kSharedBytes}, stream,
+                       tensor_map(left, {B * T, C, kBoxRows, kDepth}),
+                       tensor_map(right, {C, F, kDepth, kPanel}), matmul, bias, d_x, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -13,19 +13,24 @@ namespace hydrac::gpt2_124m_program {
 
 using hydrac::runtime::cuda::launch_behind_kernel;
 
+namespace grad_square_sizes {
+constexpr int kLanes = 128;                          // threads of a row
+constexpr int kRows = 6;                             // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;             // of a block
+constexpr int kBlocks = 132;                         // that share the rows
+constexpr int kVector = 4;                           // columns that a thread moves at once
+constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
+}  // namespace grad_square_sizes
+
 // grad_square = sum of squares of the gradients
 // Rows [Rows], columns [Width]; reads 1 and writes 0 of [Rows,Width].
 // Spec: train.max_grad_norm.
-static __global__ void __launch_bounds__(768, 1)
+static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 1)
     grad_square_kernel(const float* gradients,           // [Rows,Width]
                        float* __restrict__ workspace) {  // [132,1]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kLanes = 128;                          // threads of a row
-  constexpr int kRows = 6;                             // rows of a block, side by side
-  constexpr int kBlocks = 132;                         // that share the rows
-  constexpr int kVector = 4;                           // columns that a thread moves at once
-  constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
+  using namespace grad_square_sizes;
   RowLanes<kLanes, kRows> lanes;
   float grad_square_sum = 0.0f;
 
@@ -51,18 +56,25 @@ static __global__ void __launch_bounds__(768, 1)
 }
 
 void grad_square(const float* gradients, float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("grad_square", grad_square_kernel, {132, 768}, stream, gradients, workspace);
+  using namespace grad_square_sizes;
+  launch_behind_kernel("grad_square", grad_square_kernel, {kBlocks, kThreads}, stream, gradients, workspace);
 }
+
+namespace grad_square_sums_sizes {
+constexpr int kColumns = 8;     // of a block
+constexpr int kPartials = 132;  // rows of the workspace
+constexpr int kSums = 1;
+constexpr int kThreads = 256;  // of a block
+}  // namespace grad_square_sums_sizes
 
 // The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
 // Spec: train.max_grad_norm.
-static __global__ void __launch_bounds__(256) grad_square_sums_kernel(float* __restrict__ grad_square,
-                                                                      const float* workspace) {  // [132,1]
+static __global__ void __launch_bounds__(grad_square_sums_sizes::kThreads)
+    grad_square_sums_kernel(float* __restrict__ grad_square,
+                            const float* workspace) {  // [132,1]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kColumns = 8;     // of a block
-  constexpr int kPartials = 132;  // rows of the workspace
-  constexpr int kSums = 1;
+  using namespace grad_square_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
   if (threadIdx.x >= kColumns || column >= kSums) return;
@@ -70,16 +82,21 @@ static __global__ void __launch_bounds__(256) grad_square_sums_kernel(float* __r
 }
 
 void grad_square_sums(float* grad_square, const float* workspace, cudaStream_t stream) {
-  launch_behind_kernel("grad_square_sums", grad_square_sums_kernel, {(1 + 7) / 8, 256}, stream, grad_square,
-                       workspace);
+  using namespace grad_square_sums_sizes;
+  launch_behind_kernel("grad_square_sums", grad_square_sums_kernel,
+                       {(kSums + kColumns - 1) / kColumns, kThreads}, stream, grad_square, workspace);
 }
+
+namespace prepare_update_sizes {
+constexpr int kThreads = 32;  // of a block
+}  // namespace prepare_update_sizes
 
 // learning_rate of this step, and the clip factor min(1, max_norm / (norm + 1e-6)), norm = sqrt(grad_square)
 // t = step + 1, step_size = learning_rate / (1 - beta1^t), root_factor = 1 / sqrt(1 - beta2^t)
 // step += 1
 // Scalars.
 // Spec: train.lr_scheduler.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(prepare_update_sizes::kThreads)
     prepare_update_kernel(std::int32_t* __restrict__ step, const float* grad_square, float* __restrict__ loss,
                           std::int32_t* __restrict__ diverged, float* __restrict__ learning_rate,
                           float* __restrict__ clip, float* __restrict__ grad_norm,
@@ -87,6 +104,7 @@ static __global__ void __launch_bounds__(256)
                           float* __restrict__ adam_root_factor) {
   wait_for_previous_kernel();
   launch_next_kernel();
+  using namespace prepare_update_sizes;
   constexpr double kDecaySteps = 18300.0;
   constexpr double kWarmupSteps = 700.0;
   constexpr double kLearningRate = 0.0006;
@@ -117,16 +135,24 @@ static __global__ void __launch_bounds__(256)
 void prepare_update(std::int32_t* step, const float* grad_square, float* loss, std::int32_t* diverged,
                     float* learning_rate, float* clip, float* grad_norm, float* step_loss,
                     float* adam_step_size, float* adam_root_factor, cudaStream_t stream) {
-  launch_behind_kernel("prepare_update", prepare_update_kernel, {1, 32}, stream, step, grad_square, loss,
-                       diverged, learning_rate, clip, grad_norm, step_loss, adam_step_size, adam_root_factor);
+  using namespace prepare_update_sizes;
+  launch_behind_kernel("prepare_update", prepare_update_kernel, {1, kThreads}, stream, step, grad_square,
+                       loss, diverged, learning_rate, clip, grad_norm, step_loss, adam_step_size,
+                       adam_root_factor);
 }
+
+namespace adamw_sizes {
+constexpr int kThreads = 256;                   // of a block
+constexpr int kVector = 4;                      // columns that a thread moves at once
+constexpr unsigned kVectors = Width / kVector;  // of a row
+}  // namespace adamw_sizes
 
 // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients
 // p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)
 // copy = x
 // Rows [Rows], columns [Width]; reads 4 and writes 5 of [Rows,Width].
 // Spec: train.optimizer.
-static __global__ void __launch_bounds__(256)
+static __global__ void __launch_bounds__(adamw_sizes::kThreads)
     adamw_kernel(float* __restrict__ parameters,  // [Rows,Width]
                  float* __restrict__ gradients,   // [Rows,Width]
                  float* __restrict__ adam_m,      // [Rows,Width]
@@ -136,9 +162,7 @@ static __global__ void __launch_bounds__(256)
                  bf16* __restrict__ copy) {  // [Rows,Width]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kThreads = 256;                   // of a block
-  constexpr int kVector = 4;                      // columns that a thread moves at once
-  constexpr unsigned kVectors = Width / kVector;  // of a row
+  using namespace adamw_sizes;
   constexpr float kShare1 = 0.1f;
   constexpr float kBeta1 = 0.9f;
   constexpr float kShare2 = 0.05f;
@@ -192,19 +216,28 @@ static __global__ void __launch_bounds__(256)
 void adamw(float* parameters, float* gradients, float* adam_m, float* adam_v, const float* learning_rate,
            const float* clip, const float* adam_step_size, const float* adam_root_factor,
            const std::int32_t* diverged, bf16* copy, cudaStream_t stream) {
-  launch_behind_kernel("adamw", adamw_kernel, {Rows * Width / 4 / 256, 256}, stream, parameters, gradients,
-                       adam_m, adam_v, learning_rate, clip, adam_step_size, adam_root_factor, diverged, copy);
+  using namespace adamw_sizes;
+  static_assert(Rows * Width / kVector % kThreads == 0);
+  static_assert(Rows * Width / kVector < std::int64_t{1} << 31);
+  launch_behind_kernel("adamw", adamw_kernel, {Rows * Width / kVector / kThreads, kThreads}, stream,
+                       parameters, gradients, adam_m, adam_v, learning_rate, clip, adam_step_size,
+                       adam_root_factor, diverged, copy);
 }
+
+namespace cast_sizes {
+constexpr int kThreads = 256;  // of a block
+constexpr int kVector = 8;     // columns that a thread moves at once
+}  // namespace cast_sizes
 
 // copy = x
 // Rows [Rows], columns [Width]; reads 1 and writes 1 of [Rows,Width].
 // Spec: optimizations.precision.
-static __global__ void __launch_bounds__(256) cast_kernel(const float* x,             // [Rows,Width]
-                                                          bf16* __restrict__ copy) {  // [Rows,Width]
+static __global__ void __launch_bounds__(cast_sizes::kThreads)
+    cast_kernel(const float* x,             // [Rows,Width]
+                bf16* __restrict__ copy) {  // [Rows,Width]
   wait_for_previous_kernel();
   launch_next_kernel();
-  constexpr int kThreads = 256;  // of a block
-  constexpr int kVector = 8;     // columns that a thread moves at once
+  using namespace cast_sizes;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= Rows * Width / kVector) return;
   const std::int64_t first = std::int64_t{i} * kVector;
@@ -218,7 +251,10 @@ static __global__ void __launch_bounds__(256) cast_kernel(const float* x,       
 }
 
 void cast(const float* x, bf16* copy, cudaStream_t stream) {
-  launch_behind_kernel("cast", cast_kernel, {(Rows * Width / 8 + 255) / 256, 256}, stream, x, copy);
+  using namespace cast_sizes;
+  static_assert(Rows * Width / kVector < std::int64_t{1} << 31);
+  launch_behind_kernel("cast", cast_kernel, {(Rows * Width / kVector + kThreads - 1) / kThreads, kThreads},
+                       stream, x, copy);
 }
 
 }  // namespace hydrac::gpt2_124m_program

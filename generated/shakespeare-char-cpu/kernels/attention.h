@@ -18,7 +18,7 @@ namespace attention_code {
 constexpr int kColumns = 64;
 constexpr int kHeadDim = 64;
 
-// ---- The types that attention takes: views of tensors, its shape, its dropout, its scratch memory
+// ---- The types that attention takes: views of tensors, its shape, its scratch memory
 
 // A [B,T,heads,D] tensor. Strides count floats; the D elements of one head are contiguous.
 template <class Float>

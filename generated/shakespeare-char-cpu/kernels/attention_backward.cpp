@@ -30,7 +30,7 @@ namespace detail {
 struct alignas(64) BackwardScratch {
   float queries[kHeadDim * kQueryTile];        // query_factor() * q, transposed: [head_dim, query]
   float d_out[kHeadDim * kQueryTile];          // dout, transposed
-  float probabilities[kKeyTile * kQueryTile];  // [key, query]; scores before, dropout applied after
+  float probabilities[kKeyTile * kQueryTile];  // [key, query]; scores before, what dv is made of after
   float d_scores[kKeyTile * kQueryTile];       // d probabilities before
   float lse[kQueryTile];
   float delta[kQueryTile];  // dout . out of each query: what the softmax's gradient subtracts
@@ -54,7 +54,7 @@ struct KeyGradients {
   std::int64_t dk_stride, dv_stride;
 };
 
-// From scores and d probabilities to probabilities (with dropout) and d scores.
+// From scores and d probabilities to what dv is made of and d scores.
 inline void softmax_gradient_tile(const AttentionShape& shape, const AttentionDropout& dropout,
                                   const Tile& tile, BackwardScratch& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {
@@ -206,7 +206,7 @@ constexpr std::size_t attention_backward_workspace(const AttentionShape& shape, 
 }
 
 // The gradients of q, k and v; all three are overwritten, and none may overlap an input. `out` and `lse` are
-// what the forward wrote; dropout must be the forward's.
+// what the forward wrote.
 inline void attention_backward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
                                ConstHeads out, const float* lse, ConstHeads dout, MutableHeads dq,
                                MutableHeads dk, MutableHeads dv, const AttentionDropout& dropout,

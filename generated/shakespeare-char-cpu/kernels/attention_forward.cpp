@@ -23,7 +23,7 @@ struct alignas(64) ForwardScratch {
 };
 
 // Turns a tile of scores into exp(score - running maximum), and brings maximum and sum up to date.
-// rows_begin_late: a query may see no key of the first tiles that are visited.
+// A query that sees no key of the first tiles that are visited has no maximum yet.
 inline void softmax_tile(const Tile& tile, ForwardScratch& scratch) {
   for (int v = 0; v < tile.vectors(); ++v) {
     const int first = v * kLanes;
@@ -121,7 +121,7 @@ constexpr std::size_t attention_forward_workspace(int threads) {
 
 // out = softmax(scores of q k^T) v; Mask and Scores are policies of attention/mask.h and attention/scores.h.
 // lse [B,H,T], dense, receives the logarithm of the sum of exp of each row's scores: the backward needs it.
-// head_dim is a multiple of 8. `dropout` is read only when has_dropout. out must overlap no input.
+// Heads are a multiple of 8 wide. out must overlap no input.
 inline void attention_forward(const AttentionShape& shape, ConstHeads q, ConstHeads k, ConstHeads v,
                               MutableHeads out, float* lse, const AttentionDropout& dropout,
                               AttentionWorkspace workspace) {

@@ -149,6 +149,8 @@ struct CUlaunchConfig {
     (CUtensorMap * map, int type, unsigned rank, void* address, const unsigned long long* sizes,                 \
      const unsigned long long* strides, const unsigned* box, const unsigned* element_strides, int interleave,    \
      int swizzle, int l2_promotion, int fill))                                                                   \
+  X(cuProfilerStart, ())                                                                                         \
+  X(cuProfilerStop, ())                                                                                          \
   X(cuLaunchKernelEx, (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra))
 // clang-format on
 

@@ -160,6 +160,12 @@ TEST_F(TrainMain, HelpListsItsOptions) {
           "  --check-kernels    wait for every kernel and name the first that fails or writes NaN or "
           "infinity; "
           "slow\n"
+          "  --no-graph         put calls on the GPU's queue one by one, for debuggers and profilers; the "
+          "same "
+          "results\n"
+          "  --profile N        let a profiler that waits for it (nsys profile -c cudaProfilerApi) record "
+          "steps 11 to "
+          "10 + N\n"
           "  --help             print this\n\n"
           "Exit codes: 0 fine, 2 bad input, 3 the run failed, 4 stopped by a signal\n"
           "before the end: saved, continue with --resume; 130 stopped at once by a second signal.\n");
@@ -169,6 +175,7 @@ TEST_F(TrainMain, HelpListsItsOptions) {
 TEST_F(TrainMain, WrongWordsAreBadInput) {
   const std::vector<std::pair<std::vector<const char*>, std::string>> cases = {
       {{"--stepz"}, "unknown option --stepz; --help lists them"},
+      {{"--profile", "0"}, "--profile takes a whole number of at least 1, not \"0\""},
       {{"tokens.bin"}, "unknown option tokens.bin; --help lists them"},
       {{"--steps"}, "--steps needs a value: N"},
       {{"--steps", "0"}, "--steps takes a whole number of at least 1, not \"0\""},
@@ -183,6 +190,13 @@ TEST_F(TrainMain, WrongWordsAreBadInput) {
     EXPECT_EQ(outcome.err, "train: error: " + message + "\n");
   }
   EXPECT_EQ(made_, 0);
+}
+
+TEST_F(TrainMain, WhatIsOfAGpuIsRefusedElsewhere) {
+  EXPECT_EQ(run({"--no-graph"}).err, "train: error: --no-graph: a program for the cpu has no CUDA graphs\n");
+  const Outcome profile = run({"--profile=3"});
+  EXPECT_EQ(profile.code, 2);
+  EXPECT_EQ(profile.err.substr(0, 40), "train: error: --profile: a program for t");
 }
 
 TEST_F(TrainMain, AFailedRunIsTold) {

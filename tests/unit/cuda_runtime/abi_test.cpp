@@ -14,6 +14,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cublasLt.h>
 #include <cuda.h>
+#include <cudaProfiler.h>
 #include <nvrtc.h>
 #if __has_include(<nvml.h>)
 #include <nvml.h>
