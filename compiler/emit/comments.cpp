@@ -110,7 +110,7 @@ class Check {
       while (end > at && comment[end - 1] == '.') --end;
       const std::string word = comment.substr(at, end - at);
       if (is_code(word) && comment.find(kProvenance) == std::string::npos) {
-        if (!paths_.contains(word) && !paths_.contains("kernels/" + word)) note(file, comment, word);
+        if (!has_file(word)) note(file, comment, word);
         at = end;
         continue;
       }
@@ -131,6 +131,12 @@ class Check {
     for (const std::string_view feature : {"dropout", "document", "softcap"}) {
       if (name.starts_with(feature) && !has(feature)) note(file, comment, name);
     }
+  }
+
+  // By its path, or by its name alone.
+  bool has_file(const std::string& word) const {
+    return paths_.contains(word) ||
+           std::ranges::any_of(paths_, [&](const std::string& path) { return path.ends_with("/" + word); });
   }
 
   bool has(std::string_view feature) const {

@@ -31,10 +31,10 @@ TEST(Comments, NameWhatTheProgramOrTheRuntimeHas) {
 }
 
 TEST(Comments, FilesAndFunctionsThatAreNowhereAreRefused) {
-  EXPECT_EQ(refusal({{"kernels/attention.cuh", "// The formulas stand in query_gradients.cuh.\nint a;\n"}}),
+  EXPECT_EQ(refusal({{"kernels/attention.cuh", "// The formulas stand in no_formulas.cuh.\nint a;\n"}}),
             kBegin +
-                "kernels/attention.cuh: \"// The formulas stand in query_gradients.cuh.\" names "
-                "query_gradients.cuh");
+                "kernels/attention.cuh: \"// The formulas stand in no_formulas.cuh.\" names "
+                "no_formulas.cuh");
   EXPECT_EQ(
       refusal({{"kernels/attention.cuh", "// Launch: attention_relaunch(problem)\nint a;\n"}}),
       kBegin + "kernels/attention.cuh: \"// Launch: attention_relaunch(problem)\" names attention_relaunch");
