@@ -5,6 +5,7 @@
 #include <limits>
 #include <queue>
 #include <unordered_map>
+#include <utility>
 
 #include "prepare/byte_letters.h"
 #include "runtime/data/hash.h"

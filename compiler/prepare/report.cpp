@@ -1,6 +1,7 @@
 // What a preparation did, for people and for programs.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "prepare/prepare.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "prepare/duplicates.h"
 #include "prepare/ordered_work.h"
