@@ -81,12 +81,26 @@ std::vector<fs::path> toolkit_folders() {
   return folders;
 }
 
+// NVRTC opens its builtins by their name alone, which finds what the loader's path has, and what is open
+// already. Without this the NVRTC of a Python package, whose folder is in no such path, compiles nothing.
+void open_builtins_beside(const fs::path& nvrtc) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(nvrtc.parent_path(), error)) {
+    if (entry.path().filename().string().starts_with("libnvrtc-builtins.so"))
+      dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+}
+
 // The library's handle; or nullptr, and the loader's words added to `refusals` when the file is there.
 void* try_open(const fs::path& file, std::vector<std::string>& refusals) {
   std::error_code error;
   if (file.has_parent_path() && !fs::exists(file, error)) return nullptr;
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) return library;
+  if (library != nullptr) {
+    if (file.has_parent_path() && file.filename().string().starts_with("libnvrtc.so"))
+      open_builtins_beside(file);
+    return library;
+  }
   const std::string words = dlerror();
   // A name that the loader's path has not is no refusal; a file whose own needs are missing is one.
   if (!words.starts_with(file.string() + ": cannot open shared object file: No such file"))

@@ -162,7 +162,8 @@ TEST_F(Errors, MembersOfTheJob) {
   expect_with("/decay", {"w"}, "decay: there is no value \"w\"");
   expect_with("/dump", {1}, "dump must hold strings");
   expect_with("/loss/value", 99, "loss.value: there is no value 99");
-  expect_with("/optimizer/name", "muon", "optimizer.name is \"muon\"; it must be one of adamw, lion, sgd");
+  expect_with("/optimizer/name", "adam",
+              "optimizer.name is \"adam\"; it must be one of adamw, lion, sgd, muon");
   expect_with("/optimizer/name", "adamw", "optimizer.eps is missing");
   expect_with("/optimizer/nesterov", true, "optimizer.nesterov is not a member that the oracle knows");
   expect_with("/lr_scheduler/name", "step",
@@ -171,8 +172,9 @@ TEST_F(Errors, MembersOfTheJob) {
   expect_with("/graph/values/0/shape", {0}, "graph.values[0].shape must hold positive integers");
   expect_with("/graph/values/1/id", 0, "graph.values[1].id 0 is taken by an earlier value");
   expect_with("/graph/values/1/name", "x", "graph.values[1].name \"x\" is taken by an earlier value");
-  expect_with("/graph/values/0/role", "weight",
-              "graph.values[0].role is \"weight\"; it must be one of parameter, input, constant, activation");
+  expect_with(
+      "/graph/values/0/role", "weight",
+      "graph.values[0].role is \"weight\"; it must be one of parameter, frozen, input, constant, activation");
   expect_with("/graph/regions/0/nodes/0/outputs", json::array(),
               "graph.regions[0].nodes[0].outputs must name exactly one value");
   expect_with("/graph/regions/0/nodes/0/inputs/0/slot", "all",
