@@ -289,7 +289,7 @@ TEST_F(Chat, LearnsReplies) {
   // What an emitted program is told about its data.
   ASSERT_EQ(place_.run({"emit", "-q", "chat.yaml", "-o", "emitted"}).code, 0);
   EXPECT_NE(
-      slurp(place_ / "emitted/train.cpp").find("data.items = true;\n  data.chat_template = \"chatml\";\n"),
+      slurp(place_ / "emitted/settings.cpp").find("data.items = true;\n  data.chat_template = \"chatml\";\n"),
       std::string::npos);
 }
 
