@@ -146,12 +146,14 @@ class CudaAttentionText {
     launch.rows = rows.text;
     launch.grid_of_rows = blocks(any_rows, exact_quotient(any_rows, tokens)).text;
   }
-  // What the launch of the forward kernel names in place of kBlocks.
+  // What the launch of the forward kernel names in place of kBlocks. A sequence shorter than a block's rows
+  // is one block, and no grid names them.
   std::string forward_constants(const CudaLaunch& launch) const {
     const std::string all = launch_constants(launch);
-    return fmt::format("constexpr int kRows = {};  // queries of a block\n{}",
-                       attention_tile(problem_, AttentionKernel::forward).rows(),
-                       all.substr(all.find('\n') + 1));
+    const int rows = attention_tile(problem_, AttentionKernel::forward).rows();
+    const std::string constant =
+        problem_.tokens < rows ? "" : fmt::format("constexpr int kRows = {};  // queries of a block\n", rows);
+    return constant + all.substr(all.find('\n') + 1);
   }
 
  private:

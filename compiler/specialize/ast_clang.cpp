@@ -106,11 +106,10 @@ std::vector<std::string> arguments(const ParseRequest& request) {
   return words;
 }
 
-// Not unused variables: the constant that a template's argument became may be left where nothing reads it any
-// more, at no cost.
 void refuse_unused(clang::DiagnosticsEngine& diagnostics) {
-  for (const char* kind : {"unused-parameter", "unused-but-set-variable", "unused-function",
-                           "unused-private-field", "unused-local-typedef", "unused-lambda-capture"})
+  for (const char* kind :
+       {"unused-parameter", "unused-variable", "unused-but-set-variable", "unused-function",
+        "unused-private-field", "unused-local-typedef", "unused-lambda-capture"})
     diagnostics.setSeverityForGroup(clang::diag::Flavor::WarningOrError, kind, clang::diag::Severity::Error);
 }
 

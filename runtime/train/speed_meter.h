@@ -20,6 +20,7 @@ class SpeedMeter {
   // `waited`: seconds of these in which the step waited for its batches.
   void add(double seconds, double waited);
 
+  int64_t steps() const { return count_; }  // of the session
   // Mean over the last `steps` steps, or as many as there were; 0 before the first.
   double mean_seconds(int64_t steps) const;
   double mean_waited(int64_t steps) const;

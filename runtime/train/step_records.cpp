@@ -23,7 +23,6 @@ double readable(float value) {
 
 void StepRecords::add(const FinishedStep& step) {
   meter_.add(step.seconds, step.waited);
-  ++steps_;
   tokens_per_step_ = options_.tokens_per_step > 0 ? options_.tokens_per_step : step.targets;
   tokens_since_record_ += tokens_per_step_;
 }
@@ -75,7 +74,7 @@ void StepRecords::complete(MetricsRecord& record) {
 // that.
 std::string StepRecords::data_stall() {
   constexpr int64_t window = 50;
-  if (said_stall_ || steps_ <= window) return "";
+  if (said_stall_ || meter_.steps() <= window) return "";
   const double step = meter_.mean_seconds(window), waited = meter_.mean_waited(window);
   if (waited < (program_.steps_in_flight() > 1 ? 0.5 : 0.1) * step) return "";
   said_stall_ = true;

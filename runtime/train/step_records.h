@@ -38,7 +38,6 @@ class StepRecords {
   StepProgram& program_;
   const Options options_;
   SpeedMeter meter_;
-  int64_t steps_ = 0;            // of this session
   int64_t tokens_per_step_ = 0;  // of the last one
   int64_t tokens_since_record_ = 0;
   std::optional<double> energy_joules_;  // of the device at the last record

@@ -64,9 +64,9 @@ TEST(Check, WhatNothingUsesIsFoundButInTheRuntime) {
   EXPECT_EQ(
       refusal({.files = {{"k.cu",
                           "#include \"cuda/x.cuh\"\n__global__ void k(float* x, float* y) {\n"
-                          "  const int z = 1;  // may stay\n  *x = f(1, 2);\n}\n"}},
+                          "  const int z = 1;\n  *x = f(1, 2);\n}\n"}},
                .runtime_headers = {{"cuda/x.cuh", "__device__ inline int f(int a, int b) { return a; }\n"}}}),
-      kBegin + "\n  k.cu:2:36: unused parameter 'y'");
+      kBegin + "\n  k.cu:3:13: unused variable 'z'\n  k.cu:2:36: unused parameter 'y'");
 }
 
 TEST(Check, AnIncludeThatIsNotThereIsFound) {
