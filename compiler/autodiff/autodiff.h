@@ -12,7 +12,7 @@
 namespace hydrac::autodiff {
 
 struct Options {
-  // Gradients keep what earlier micro-batches put there; the update zeroes them.
+  // Gradients keep what earlier micro-batches put there, and each node adds to it; the update zeroes them.
   bool accumulate_micro_batches = false;
 };
 

@@ -147,8 +147,11 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("graph");
 
   // its gradients and its update
-  autodiff::differentiate(c.graph, c.graph.function("micro_step"),
-                          {spec.train.gradient_accumulation_steps > 1});
+  const bool accumulates = spec.train.gradient_accumulation_steps > 1;
+  autodiff::differentiate(c.graph, c.graph.function("micro_step"), {accumulates && !target.is_cpu()});
+  if (accumulates && target.is_cpu())
+    passes::sum_micro_batches(c.graph, c.interface.loss,
+                              spec.optimizations.loss != spec::LossKernel::materialized);
   c.pack = models::pack_parameters(c.graph, spec.train.optimizer.name,
                                    models::pack_types(spec, precision_of(spec).activations));
   models::advance_randomness(model);

@@ -28,6 +28,13 @@ std::string to_string(const RecomputeChoice& choice);
 // outputs are not kept, and read those copies.
 void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log);
 
+// Needs op-level nodes of "micro_step", differentiated as if a step were one micro-batch, parameters not yet
+// packed. Gradients and the loss become sums over micro-batches, to which each adds its own as a whole: a
+// gradient that is more than one sum over rows is computed in memory of its own first. So the sum is that of
+// the micro-batches' gradients in their order, to the bit, whoever computes them: one process, or
+// several that add theirs. `head_in_parts`: chunk_head may follow.
+void sum_micro_batches(ir::Graph& graph, ir::ValueId loss, bool head_in_parts);
+
 // What a target computes in. `activations`: the storage type of activations and of what matmuls read.
 struct Precision {
   ir::DType activations = ir::DType::f32;
