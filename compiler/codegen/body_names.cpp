@@ -31,6 +31,8 @@ bool is_expensive(ExprOp op) {
     case ExprOp::sin:
     case ExprOp::cos:
     case ExprOp::random_16_bits:
+    case ExprOp::dynamic_value:
+    case ExprOp::signed_dynamic_value:
       return true;
     default:
       return false;

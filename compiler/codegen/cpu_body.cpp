@@ -75,6 +75,12 @@ std::string CpuBodyPrinter::element(int operand, const ir::Index& index) {
   return fmt::format("{}[{}]", operand_names_[operand], inside.empty() ? "0" : inside);
 }
 
+std::string CpuBodyPrinter::stored_text(const Store& store) const {
+  const std::string text = text_.of(store.value);
+  const ir::DType dtype = body_.operands[store.operand].dtype;
+  return dtype == ir::DType::u8 ? fmt::format("static_cast<{}>({})", c_type(dtype), text) : text;
+}
+
 std::string CpuBodyPrinter::row_pointer(int operand, const std::string& rows) {
   auto [found, is_new] = row_pointers_.try_emplace({operand, rows});
   if (is_new) found->second = unique(operand_names_[operand] + "_row");
@@ -272,7 +278,7 @@ void CpuBodyPrinter::print_row_values(int level) {
 
 void CpuBodyPrinter::print_row_store(const Store& store) {
   if (store.kind == StoreKind::store) {
-    out_.line(fmt::format("{} = {};", element(store.operand, store.index), text_.of(store.value)));
+    out_.line(fmt::format("{} = {};", element(store.operand, store.index), stored_text(store)));
     return;
   }
   out_.line(fmt::format("sums[{}] += {};", sum_offset_size(store).text, text_.of(store.value)));

@@ -26,6 +26,7 @@ class CpuBodyPrinter : BodyNames {
   // Declares a variable for the expression.
   void define(ir::ExprId id);
   std::string element(int operand, const ir::Index& index);
+  std::string stored_text(const ir::Store& store) const;
   std::string row_pointer(int operand, const std::string& rows);
   std::string load_text(const ir::Expr& expr) const;
   std::string parameters(KernelSource& source);

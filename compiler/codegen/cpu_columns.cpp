@@ -175,7 +175,7 @@ void CpuBodyPrinter::print_columns(const Loop& loop, int level, const std::vecto
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];
     if (store.kind == StoreKind::store) {
-      out_.line(fmt::format("{} = {};", element(store.operand, store.index), text_.of(store.value)));
+      out_.line(fmt::format("{} = {};", element(store.operand, store.index), stored_text(store)));
     } else {
       Affine column = sum_position(store);
       column.constant = 0;

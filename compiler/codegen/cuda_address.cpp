@@ -67,6 +67,7 @@ std::string CudaBodyPrinter::widened(int operand, const std::string& text) const
 
 std::string CudaBodyPrinter::narrowed(int operand, const std::string& text) const {
   const ir::DType dtype = body_.operands[operand].dtype;
+  if (dtype == ir::DType::u8) return fmt::format("static_cast<{}>({})", c_type(operand), text);
   return size_of(dtype) == 2 ? fmt::format("from_float<{}>({})", to_string(dtype), text) : text;
 }
 

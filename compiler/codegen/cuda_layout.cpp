@@ -141,13 +141,15 @@ class Planner {
     return false;
   }
 
-  // The widest vector that the operands which differ from row to row can use.
+  // The widest vector that the operands which differ from row to row can use. 8-bit ones ask for none of
+  // sixteen elements: they stand beside wider ones, of which threads would leave gaps.
   ColumnLayout columns_of(int space) const {
     int64_t smallest = 4, widest = 1;
     auto see = [&](int operand, const ir::Index& index) {
       const ColumnAccess access = column_access(graph_, node_, operand, index, space, deps_);
       if (access.kind != ColumnAccess::Kind::consecutive) return;
-      smallest = std::min(smallest, size_of(graph_.value(use_of(node_, operand)).dtype));
+      smallest =
+          std::min(smallest, std::max<int64_t>(2, size_of(graph_.value(use_of(node_, operand)).dtype)));
       widest = std::max<int64_t>(widest, access.width);
     };
     for (size_t i = 0; i < body_.exprs.size(); ++i) {

@@ -45,7 +45,8 @@ std::string_view c_type(ExprType type) {
 std::string_view c_type(ir::DType dtype, const Dialect& dialect) {
   if (size_of(dtype) == 2 && !dialect.has_16_bits)
     throw std::logic_error("no C++ type for this storage type on this target");
-  static constexpr std::string_view names[] = {"float", "bf16", "f16", "std::int32_t", "std::uint32_t"};
+  static constexpr std::string_view names[] = {"float",        "bf16",          "f16",
+                                               "std::int32_t", "std::uint32_t", "std::uint8_t"};
   return names[static_cast<int>(dtype)];
 }
 
@@ -148,6 +149,10 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
       return {call(library + std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::rsqrt:
     case ExprOp::sigmoid:
+    case ExprOp::dynamic_code:
+    case ExprOp::dynamic_value:
+    case ExprOp::signed_dynamic_code:
+    case ExprOp::signed_dynamic_value:
       return {call(std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::sqrt:
     case ExprOp::floor:

@@ -156,12 +156,17 @@ bool draws_random_numbers(const std::string& kernels) {
   return kernels.find("random_") != std::string::npos;
 }
 
+bool has_dynamic_codes(const std::string& kernels) {
+  return kernels.find("dynamic_") != std::string::npos;
+}
+
 // What the kernels of a file that `first` is one of use of the runtime.
 std::vector<std::string> Emitter::kernel_includes(const program::Kernel& first,
                                                   const std::string& definitions) const {
   const bool is_generated = first.header.empty() || !first.maps.empty();  // or its epilogue is
   std::set<std::string> own;
   if (!first.header.empty()) own.insert(first.header);
+  if (has_dynamic_codes(definitions)) own.insert("hydrac/dynamic_code.h");
   if (cpu_) {
     std::vector<std::string> names;
     if (is_generated) names = {"<algorithm>", "<cmath>", ""};

@@ -78,6 +78,8 @@ std::string_view c_type(ir::DType dtype) {
       return "std::int32_t";
     case ir::DType::u32:
       return "std::uint32_t";
+    case ir::DType::u8:
+      return "std::uint8_t";
   }
   throw std::logic_error("an element type without a name in C++");
 }

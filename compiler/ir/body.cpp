@@ -180,7 +180,11 @@ std::string_view to_string(ExprOp op) {
                                                "logsumexp",
                                                "random_key",
                                                "random_16_bits",
-                                               "round_stochastically"};
+                                               "round_stochastically",
+                                               "dynamic_code",
+                                               "dynamic_value",
+                                               "signed_dynamic_code",
+                                               "signed_dynamic_value"};
   return names[static_cast<int>(op)];
 }
 

@@ -85,6 +85,11 @@ enum class ExprOp {
   random_key,            // args: seed u32, step u32, site i32; see templates/include/hydrac/random.h
   random_16_bits,        // args: key u32, element index i64
   round_stochastically,  // an f32 to `dtype` (bf16) and back; args: the number, 16 random bits u32
+  // Of templates/include/hydrac/dynamic_code.h: an f32 from 0 or -1 to 1 to a u32 below 256, and back.
+  dynamic_code,
+  dynamic_value,
+  signed_dynamic_code,
+  signed_dynamic_value,
 };
 
 // The type of a value in registers. Storage types narrower than f32 widen on load and round on store.

@@ -46,7 +46,7 @@ Index to_index(const std::vector<Affine>& affines) {
 
 ExprType register_type(DType dtype) {
   if (dtype == DType::i32) return ExprType::i32;
-  if (dtype == DType::u32) return ExprType::u32;
+  if (dtype == DType::u32 || dtype == DType::u8) return ExprType::u32;
   return ExprType::f32;
 }
 
@@ -303,6 +303,16 @@ Term random_key(Term seed, Term step, Term site) {
 
 Term random_16_bits(Term key, Term element) {
   return key.builder->apply(ExprOp::random_16_bits, {key, element}, ExprType::u32);
+}
+
+Term dynamic_code(Term number, bool is_signed) {
+  return number.builder->apply(is_signed ? ExprOp::signed_dynamic_code : ExprOp::dynamic_code, {number},
+                               ExprType::u32);
+}
+
+Term dynamic_value(Term code, bool is_signed) {
+  return code.builder->apply(is_signed ? ExprOp::signed_dynamic_value : ExprOp::dynamic_value, {code},
+                             ExprType::f32);
 }
 
 }  // namespace hydrac::ir

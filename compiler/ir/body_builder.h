@@ -112,5 +112,8 @@ Term select(Term condition, Term if_true, Term if_false);
 Term convert(Term a, ExprType type);
 Term random_key(Term seed, Term step, Term site);
 Term random_16_bits(Term key, Term element);
+// 8-bit codes of numbers from 0, or signed from -1, to 1: hydrac/dynamic_code.h.
+Term dynamic_code(Term number, bool is_signed);
+Term dynamic_value(Term code, bool is_signed);
 
 }  // namespace hydrac::ir

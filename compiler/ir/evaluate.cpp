@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "hydrac/dynamic_code.h"
 #include "hydrac/random.h"
 
 namespace hydrac::ir {
@@ -243,6 +244,14 @@ class Evaluation {
         return hydrac::random_16_bits(word(0), static_cast<uint64_t>(arg(1)));
       case ExprOp::round_stochastically:
         return hydrac::round_stochastically(static_cast<float>(arg(0)), word(1));
+      case ExprOp::dynamic_code:
+        return hydrac::dynamic_code(static_cast<float>(arg(0)));
+      case ExprOp::dynamic_value:
+        return hydrac::dynamic_value(word(0));
+      case ExprOp::signed_dynamic_code:
+        return hydrac::signed_dynamic_code(static_cast<float>(arg(0)));
+      case ExprOp::signed_dynamic_value:
+        return hydrac::signed_dynamic_value(word(0));
     }
     throw std::logic_error("an expression of no kind");
   }

@@ -6,7 +6,15 @@
 namespace hydrac::ir {
 
 int64_t size_of(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::f16 ? 2 : 4;
+  switch (dtype) {
+    case DType::u8:
+      return 1;
+    case DType::bf16:
+    case DType::f16:
+      return 2;
+    default:
+      return 4;
+  }
 }
 
 std::string_view to_string(DType dtype) {
@@ -21,6 +29,8 @@ std::string_view to_string(DType dtype) {
       return "i32";
     case DType::u32:
       return "u32";
+    case DType::u8:
+      return "u8";
   }
   return "?";
 }

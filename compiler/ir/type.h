@@ -7,7 +7,7 @@
 
 namespace hydrac::ir {
 
-enum class DType { f32, bf16, f16, i32, u32 };
+enum class DType { f32, bf16, f16, i32, u32, u8 };
 
 int64_t size_of(DType dtype);  // bytes of one element
 std::string_view to_string(DType dtype);

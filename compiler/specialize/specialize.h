@@ -14,10 +14,10 @@ struct SpecializeRequest {
   std::vector<SourceFile> entries;
   std::vector<SourceFile> headers = template_headers();
   // Those of `headers` that stay #include lines; the others are specialized into the text.
-  std::vector<std::string> library = {"cuda/barrier.cuh", "cuda/previous_kernel.cuh", "cuda/ptx.cuh",
-                                      "cuda/reduce.cuh",  "cuda/tensor_copy.cuh",     "cuda/tensor_map.h",
-                                      "cuda/types.cuh",   "cuda/vector.cuh",          "cuda/wgmma.cuh",
-                                      "hydrac/math.h",    "hydrac/random.h"};
+  std::vector<std::string> library = {
+      "cuda/barrier.cuh",     "cuda/previous_kernel.cuh", "cuda/ptx.cuh",   "cuda/reduce.cuh",
+      "cuda/tensor_copy.cuh", "cuda/tensor_map.h",        "cuda/types.cuh", "cuda/vector.cuh",
+      "cuda/wgmma.cuh",       "hydrac/dynamic_code.h",    "hydrac/math.h",  "hydrac/random.h"};
   Dialect dialect = Dialect::cuda;
   // For cuda: code for other architectures is left out. For cpp the text serves every processor.
   int capability = 90;

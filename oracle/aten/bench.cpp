@@ -105,7 +105,7 @@ BenchResult bench(const Job& job) {
   use_threads(job.threads);
   at::manual_seed(job.seed);
   Training training(job);
-  Optimizer optimizer(job.optimizer, training.parameters(), /*prefer_fused=*/true);
+  Optimizer optimizer(job, training.parameters(), /*prefer_fused=*/true);
 
   BenchResult result;
   std::vector<double> times;

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <string>
 
+#include "oracle/job/quantize.h"
 #include "oracle/job/random.h"
 
 #define HYDRAC_HAS_FUSED_ADAMW \
@@ -41,16 +42,22 @@ void clip_gradients(const std::vector<Parameter>& parameters, double norm, doubl
     if (parameter.gradient().defined()) parameter.gradient().mul_(factor);
 }
 
-Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& parameters, bool prefer_fused,
-                     const std::optional<RoundingSpec>& rounding, std::uint32_t seed,
+namespace {
+
+std::string name_of_value(const Parameter& parameter) {
+  return parameter.name.substr(0, parameter.name.rfind('.'));
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const Job& job, const std::vector<Parameter>& parameters, bool prefer_fused,
                      std::optional<at::ScalarType> matmuls)
-    : spec_(spec),
+    : job_(job),
+      spec_(job.optimizer),
       parameters_(parameters),
       prefer_fused_(prefer_fused),
-      rounding_(rounding),
-      seed_(seed),
       matmuls_(matmuls) {
-  const bool has_adamw = spec.name == "adamw" || spec.name == "muon";
+  const bool has_adamw = spec_.name == "adamw" || spec_.name == "muon";
   std::int64_t largest = 0;
   for (const Parameter& parameter : parameters) {
     const at::Tensor tensor = parameter.tensor.detach();
@@ -66,7 +73,8 @@ void Optimizer::step(double learning_rate) {
   const at::NoGradGuard no_grad;
   ++steps_;
   update(learning_rate);
-  if (rounding_) round();
+  if (job_.rounding) round();
+  if (job_.quantized_state) quantize();
 }
 
 void Optimizer::update(double learning_rate) {
@@ -74,8 +82,7 @@ void Optimizer::update(double learning_rate) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor known = parameters_[i].gradient();
     const at::Tensor gradient = known.defined() ? known : at::zeros_like(parameters_[i].tensor);
-    const std::string& name = parameters_[i].name;
-    const auto matrices = spec_.matrices.find(name.substr(0, name.rfind('.')));
+    const auto matrices = spec_.matrices.find(name_of_value(parameters_[i]));
     if (matrices != spec_.matrices.end()) {
       muon(i, matrices->second, gradient, learning_rate);
       continue;
@@ -98,19 +105,36 @@ void round_elements(const at::Tensor& tensor, std::uint32_t key, std::int64_t fi
   tensor.copy_(numbers);
 }
 
+void quantize_blocks(const at::Tensor& tensor, std::int64_t block, bool is_signed) {
+  const at::Tensor numbers = tensor.to(at::kCPU, at::kDouble).contiguous();
+  double* elements = numbers.data_ptr<double>();
+  for (std::int64_t first = 0; first < numbers.numel(); first += block)
+    quantize_block(elements + first, std::min(block, numbers.numel() - first), is_signed);
+  tensor.copy_(numbers);
+}
+
 }  // namespace
 
 void Optimizer::round() {
-  const std::uint32_t key = random_key(seed_, static_cast<std::uint32_t>(steps_ - 1), rounding_->site);
+  const RoundingSpec& rounding = *job_.rounding;
+  const std::uint32_t key = random_key(job_.seed, static_cast<std::uint32_t>(steps_ - 1), rounding.site);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
-    const std::string value = parameter.name.substr(0, parameter.name.rfind('.'));
-    const RoundingSpec::Place& place = rounding_->places.at(value);
+    const RoundingSpec::Place& place = rounding.places.at(name_of_value(parameter));
     const std::int64_t first = place.first + parameter.slot * place.stride;
-    if (rounding_->weights) round_elements(parameter.tensor, key + place.stream, first);
-    if (!rounding_->moments) continue;
+    if (rounding.weights) round_elements(parameter.tensor, key + place.stream, first);
+    if (!rounding.moments) continue;
     round_elements(first_[i], key + place.stream + 1, first);
     if (!second_.empty()) round_elements(second_[i], key + place.stream + 2, first);
+  }
+}
+
+void Optimizer::quantize() {
+  const QuantizedState& state = *job_.quantized_state;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!state.parameters.count(name_of_value(parameters_[i]))) continue;
+    quantize_blocks(first_[i], state.block, /*is_signed=*/true);
+    if (!second_.empty()) quantize_blocks(second_[i], state.block, /*is_signed=*/false);
   }
 }
 

@@ -19,11 +19,11 @@ void clip_gradients(const std::vector<Parameter>& parameters, double norm, doubl
 
 class Optimizer {
  public:
-  // rounding: what is stored in bf16 after each step, and the noise's seed. prefer_fused: let LibTorch's own
-  // AdamW kernel do the update where it has one for the CPU (from 2.4 on). `parameters` must outlive the
-  // optimizer. matmuls: the 16-bit type in which Muon's iteration runs, as programs for GPUs have it.
-  Optimizer(const OptimizerSpec& spec, const std::vector<Parameter>& parameters, bool prefer_fused,
-            const std::optional<RoundingSpec>& rounding = std::nullopt, std::uint32_t seed = 0,
+  // As the job says, which is also what is stored in bf16 or 8 bits after each step. prefer_fused: let
+  // LibTorch's own AdamW kernel do the update where it has one for the CPU (from 2.4 on). `job` and
+  // `parameters` must outlive the optimizer. matmuls: the 16-bit type in which Muon's iteration runs, as
+  // programs for GPUs have it.
+  Optimizer(const Job& job, const std::vector<Parameter>& parameters, bool prefer_fused,
             std::optional<at::ScalarType> matmuls = std::nullopt);
 
   // Updates every parameter from its gradient; a parameter without one is treated as if it were zero.
@@ -32,6 +32,7 @@ class Optimizer {
  private:
   void update(double learning_rate);
   void round();
+  void quantize();
   void adamw(std::size_t i, const at::Tensor& gradient, double learning_rate);
   void lion(std::size_t i, const at::Tensor& gradient, double learning_rate);
   void sgd(std::size_t i, const at::Tensor& gradient, double learning_rate);
@@ -42,11 +43,10 @@ class Optimizer {
   bool fused_adamw(double learning_rate);
   at::Tensor scratch_like(const at::Tensor& tensor) const;
 
-  OptimizerSpec spec_;
+  const Job& job_;
+  const OptimizerSpec& spec_;
   const std::vector<Parameter>& parameters_;
   bool prefer_fused_;
-  std::optional<RoundingSpec> rounding_;
-  std::uint32_t seed_;
   std::optional<at::ScalarType> matmuls_;
   std::int64_t steps_ = 0;
   std::vector<at::Tensor> first_, second_;  // momentum; adamw: squared-gradient average

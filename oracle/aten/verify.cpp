@@ -60,8 +60,7 @@ class Verification {
   }
 
   void run() {
-    Optimizer optimizer(job_.optimizer, parameters_, /*prefer_fused=*/job_.peer_ops, job_.rounding, job_.seed,
-                        arithmetic_.autocast);
+    Optimizer optimizer(job_, parameters_, /*prefer_fused=*/job_.peer_ops, arithmetic_.autocast);
     for (int step = 0; step < job_.steps; ++step) {
       find_gradients(step);
       if (arithmetic_.gradient_noise > 0)

@@ -127,6 +127,15 @@ RoundingSpec read_rounding(JsonReader in, const Graph& graph) {
   return spec;
 }
 
+QuantizedState read_quantized_state(JsonReader in, const Graph& graph) {
+  QuantizedState state;
+  state.block = in.integer("block", 1, INT64_MAX);
+  const std::vector<std::string> names = read_names(in, "parameters", graph);
+  state.parameters = {names.begin(), names.end()};
+  in.expect_no_more();
+  return state;
+}
+
 Job parse_job(const json& root) {
   JsonReader in(root, "");
   Job job;
@@ -147,6 +156,8 @@ Job parse_job(const json& root) {
   job.dump = read_names(in, "dump", job.graph);
   job.seed = static_cast<std::uint32_t>(in.integer("seed", 0, UINT32_MAX, 0));
   if (in.has("rounding")) job.rounding = read_rounding(in.object("rounding"), job.graph);
+  if (in.has("quantized_state"))
+    job.quantized_state = read_quantized_state(in.object("quantized_state"), job.graph);
   in.expect_no_more();
   if (job.autocast && job.peer_ops)
     throw JobError("autocast casts around the reference's ops, not the peer's");

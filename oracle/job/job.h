@@ -49,6 +49,13 @@ struct RoundingSpec {
   std::map<std::string, Place> places;  // of every parameter, by name
 };
 
+// After each step, the moments of these parameters are stored in 8 bits: quantize_block() (quantize.h) for
+// each `block` elements of each slot, row-major, the last one shorter. The second moment has no sign.
+struct QuantizedState {
+  std::int64_t block = 0;
+  std::set<std::string> parameters;
+};
+
 enum class Float16 { bf16, fp16 };
 
 struct Job {
@@ -67,6 +74,7 @@ struct Job {
   std::set<std::string> decay;    // parameters that get weight decay
   std::vector<std::string> dump;  // values whose tensors of step 0, micro-batch 0 are wanted
   std::optional<RoundingSpec> rounding;
+  std::optional<QuantizedState> quantized_state;
   std::uint32_t seed = 0;
 };
 

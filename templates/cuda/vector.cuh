@@ -20,7 +20,7 @@ HYDRAC_FN T narrow(X x) {
   if constexpr (sizeof(T) == 2) {
     return from_float<T>(x);
   } else {
-    return x;
+    return static_cast<T>(x);
   }
 }
 

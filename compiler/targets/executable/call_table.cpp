@@ -49,6 +49,7 @@ std::string_view type_name(ir::DType dtype) {
       return dtype_name(runtime::SafetensorsDtype::f16);
     case ir::DType::i32:
     case ir::DType::u32:
+    case ir::DType::u8:
       return "";
   }
   throw std::logic_error("an element type that the table has no name for");

@@ -23,6 +23,8 @@ SafetensorsDtype stored_type(ir::DType dtype) {
       return SafetensorsDtype::i32;
     case ir::DType::u32:
       return SafetensorsDtype::u32;
+    case ir::DType::u8:
+      return SafetensorsDtype::u8;
   }
   throw std::logic_error("an element type that no checkpoint has");
 }

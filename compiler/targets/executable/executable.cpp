@@ -39,6 +39,12 @@ std::vector<float> Executable::read(ir::ValueId id, int slot) {
   const ir::Value& value = compiled_.graph.value(id);
   const auto elements = static_cast<size_t>(element_count(value.shape));
   std::vector<float> result(elements);
+  if (value.dtype == ir::DType::u8) {
+    std::vector<uint8_t> stored(elements);
+    steps().copy_out(offset(id, slot), std::as_writable_bytes(std::span(stored)));
+    result.assign(stored.begin(), stored.end());
+    return result;
+  }
   if (!is_16_bit(value.dtype)) {
     steps().copy_out(offset(id, slot), std::as_writable_bytes(std::span(result)));
     return result;
@@ -53,6 +59,11 @@ void Executable::write(ir::ValueId id, int slot, std::span<const float> data) {
   require_dense(compiled_.graph, id);
   const ir::DType dtype = compiled_.graph.value(id).dtype;
   if (compiled_.graph.value(id).parameter) steps().parameters_changed();
+  if (dtype == ir::DType::u8) {
+    std::vector<uint8_t> stored(data.size());
+    std::ranges::transform(data, stored.begin(), [](float x) { return static_cast<uint8_t>(x); });
+    return steps().copy_in(offset(id, slot), std::as_bytes(std::span(stored)));
+  }
   if (!is_16_bit(dtype)) return steps().copy_in(offset(id, slot), std::as_bytes(data));
   std::vector<uint16_t> stored(data.size());
   std::ranges::transform(data, stored.begin(), [&](float x) { return narrow(x, dtype); });

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 
 #include "../support/temp_dir.h"
@@ -44,7 +45,9 @@ uint32_t word_of(ir::DType dtype, double x) {
 
 namespace {
 
-double number_of(ir::DType dtype, uint32_t word) {
+double number_of(ir::DType dtype, const std::byte* from) {
+  uint32_t word = 0;
+  std::memcpy(&word, from, static_cast<size_t>(size_of(dtype)));
   if (dtype == ir::DType::f32) return std::bit_cast<float>(word);
   return dtype == ir::DType::i32 ? static_cast<double>(static_cast<int32_t>(word))
                                  : static_cast<double>(word);
@@ -57,14 +60,18 @@ KernelMemory::KernelMemory(const ir::Graph& graph, Interpreter& state, const pro
   for (ir::Use use : call.arguments) {
     const std::vector<double>& values = state.storage(use, layer);
     auto [found, is_new] = buffers_.try_emplace(&values);
-    std::vector<uint32_t>& words = found->second.words;
+    std::vector<std::byte>& bytes = found->second.bytes;
+    const ir::DType dtype = graph.value(use).dtype;
+    const auto size = static_cast<size_t>(size_of(dtype));
     if (is_new) {
       found->second.use = use;
-      words.assign(kGuard, kGuardWord);
-      for (double x : values) words.push_back(word_of(graph.value(use).dtype, x));
-      words.insert(words.end(), kGuard, kGuardWord);
+      bytes.assign(values.size() * size + 2 * kGuard, kGuardByte);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const uint32_t word = word_of(dtype, values[i]);
+        std::memcpy(bytes.data() + kGuard + i * size, &word, size);
+      }
     }
-    arguments_.push_back(words.data() + kGuard + state.first_element(use, layer));
+    arguments_.push_back(bytes.data() + kGuard + static_cast<size_t>(state.first_element(use, layer)) * size);
   }
 }
 
@@ -81,18 +88,20 @@ std::vector<std::string> KernelMemory::compare(Interpreter& state) const {
     double square = 0;
     for (double x : expected) square += std::isfinite(x) ? x * x : 0;
     const double scale = std::sqrt(square / static_cast<double>(expected.size()));
-    for (size_t i = 0; i < buffer.words.size(); ++i) {
-      const bool guard = i < kGuard || i >= kGuard + expected.size();
-      if (guard && buffer.words[i] != kGuardWord)
+    const auto size = static_cast<size_t>(size_of(value.dtype)), end = kGuard + expected.size() * size;
+    for (size_t i = 0; i < buffer.bytes.size(); ++i) {
+      if ((i < kGuard || i >= end) && buffer.bytes[i] != kGuardByte)
         differences.push_back(
-            fmt::format("{}: written outside, at {}", value.name, static_cast<int64_t>(i - kGuard)));
-      if (guard) continue;
-      const double found = number_of(value.dtype, buffer.words[i]), wanted = expected[i - kGuard];
+            fmt::format("{}: written outside, at byte {}", value.name, static_cast<int64_t>(i - kGuard)));
+      if (differences.size() > 5) return differences;
+    }
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double found = number_of(value.dtype, buffer.bytes.data() + kGuard + i * size),
+                   wanted = expected[i];
       const bool same = std::isnan(wanted)
                             ? std::isnan(found)
                             : std::abs(found - wanted) <= 1e-5 * std::abs(wanted) + 3e-6 * scale;
-      if (!same)
-        differences.push_back(fmt::format("{}[{}]: {} instead of {}", value.name, i - kGuard, found, wanted));
+      if (!same) differences.push_back(fmt::format("{}[{}]: {} instead of {}", value.name, i, found, wanted));
       if (differences.size() > 5) return differences;
     }
   }
@@ -102,7 +111,7 @@ std::vector<std::string> KernelMemory::compare(Interpreter& state) const {
 std::string KernelMemory::bytes() const {
   std::string all;
   for (const auto& [values, buffer] : buffers_) {
-    all.append(reinterpret_cast<const char*>(buffer.words.data()), buffer.words.size() * sizeof(uint32_t));
+    all.append(reinterpret_cast<const char*>(buffer.bytes.data()), buffer.bytes.size());
   }
   return all;
 }

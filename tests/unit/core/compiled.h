@@ -29,7 +29,7 @@ class CompiledKernels {
   void* library_ = nullptr;
 };
 
-// The tensors of one kernel call as float32 (or 32-bit integer) memory of its own: one buffer a storage and
+// The tensors of one kernel call as memory of its own, float32 or integers: one buffer a storage and
 // slot, so that what shares memory in the program shares it here, with guards before and behind.
 class KernelMemory {
  public:
@@ -47,10 +47,10 @@ class KernelMemory {
  private:
   struct Buffer {
     ir::Use use;  // the storage's slot, by one of its uses
-    std::vector<uint32_t> words;
+    std::vector<std::byte> bytes;
   };
-  static constexpr size_t kGuard = 64;
-  static constexpr uint32_t kGuardWord = 0x7FC0DEAD;  // a NaN
+  static constexpr size_t kGuard = 256;                // bytes
+  static constexpr auto kGuardByte = std::byte{0xFF};  // four of them are a NaN
 
   const ir::Graph& graph_;
   int layer_;

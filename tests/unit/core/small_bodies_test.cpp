@@ -7,6 +7,7 @@
 #include "compiled.h"
 #include "ops/builder.h"
 #include "passes/passes.h"
+#include "quantized_state.h"
 
 namespace hydrac::test {
 namespace {
@@ -126,6 +127,25 @@ TEST(CompiledExpression, KnowsWhatIsFinite) {
       shares);
   EXPECT_EQ(differences, "");
 }
+
+class QuantizedKernel : public testing::TestWithParam<int64_t> {};
+
+TEST_P(QuantizedKernel, KeepsCodesAndAScaleOfEachRow) {
+  for (const bool is_signed : {true, false}) {
+    QuantizedState model(3, GetParam(), is_signed);
+    const program::Program program = codegen::build_cpu_program(model.graph, 2);
+    const CompiledKernels compiled(codegen::cpu_source(model.graph, program));
+    Interpreter state(model.graph);
+    model.fill(state, is_signed);
+    const program::Call& call = program.functions[0].sections[0].calls[0];
+    KernelMemory memory(model.graph, state, call, 0);
+    memory.run(compiled.find(program.kernels[call.kernel].name), 0);
+    state.run(model.node(), 0);
+    EXPECT_EQ(memory.compare(state), std::vector<std::string>{}) << is_signed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Columns, QuantizedKernel, testing::Values(1, 37, 256));
 
 }  // namespace
 }  // namespace hydrac::test

@@ -71,6 +71,18 @@ INSTANTIATE_TEST_SUITE_P(Math, Vectorize,
                                            "sin", "cos"),
                          [](const auto& info) { return std::string(info.param); });
 
+TEST_F(Vectorize, CodesOfEightBitsHaveNoScalarArithmeticInASimdLoop) {
+  const std::string text = assembly_of(
+      "#include \"hydrac/dynamic_code.h\"\n"
+      "void loop(unsigned char* __restrict codes, float before, float after) {\n"
+      "#pragma omp simd\n"
+      "  for (int i = 0; i < 1024; ++i)\n"
+      "    codes[i] = static_cast<unsigned char>(\n"
+      "        hydrac::signed_dynamic_code(hydrac::signed_dynamic_value(codes[i]) * before * after));\n}\n");
+  EXPECT_EQ(count(text, R"(\n\s+v(add|sub|fn?m\w+)ss\s)"), 0) << text;
+  EXPECT_GT(count(text, R"(\n\s+v(add|sub|mul|fn?m\w+)ps\s[^\n]*%ymm)"), 0) << text;
+}
+
 // With AVX2's 16 registers.
 constexpr int kRowsTimesVectors = 4 * 2;
 

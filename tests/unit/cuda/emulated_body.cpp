@@ -26,6 +26,8 @@ void put(ir::DType dtype, std::byte* to, double x) {
       return copy(from_float<bf16>(static_cast<float>(x)));
     case ir::DType::f16:
       return copy(from_float<f16>(static_cast<float>(x)));
+    case ir::DType::u8:
+      return copy(static_cast<uint8_t>(x));
     default:
       return copy(static_cast<uint32_t>(static_cast<int64_t>(x)));
   }
@@ -48,6 +50,8 @@ double get(ir::DType dtype, const std::byte* from) {
       return to_float(read_as<f16>(from));
     case ir::DType::i32:
       return read_as<int32_t>(from);
+    case ir::DType::u8:
+      return read_as<uint8_t>(from);
     default:
       return read_as<uint32_t>(from);
   }
@@ -63,8 +67,8 @@ std::string cuda_source_of(const ir::Graph& graph,
                            const std::vector<std::pair<std::string, codegen::CudaKernels>>& all) {
   std::string includes;
   for (const char* header :
-       {"cuda/previous_kernel.cuh", "cuda/reduce.cuh", "cuda/vector.cuh", "hydrac/math.h", "hydrac/random.h",
-        "cuda/matmul/matmul.cuh", "cuda/matmul/weight_gradients.cuh"})
+       {"cuda/previous_kernel.cuh", "cuda/reduce.cuh", "cuda/vector.cuh", "hydrac/dynamic_code.h",
+        "hydrac/math.h", "hydrac/random.h", "cuda/matmul/matmul.cuh", "cuda/matmul/weight_gradients.cuh"})
     includes += fmt::format("#include \"{}\"\n", header);
   std::string source;
   for (const auto& [name, kernels] : all) {

@@ -10,6 +10,7 @@
 #include "emulated_body.h"
 #include "ops/builder.h"
 #include "passes/passes.h"
+#include "tests/unit/core/quantized_state.h"
 
 namespace hydrac::test {
 namespace {
@@ -285,6 +286,26 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CudaSums,
                          testing::Values(std::pair{1, 8}, std::pair{600, 5}, std::pair{70, 37},
                                          std::pair{40, 96}, std::pair{9, 260}, std::pair{20, 768},
                                          std::pair{3, 4100}, std::pair{5, 40000}));
+
+class CudaQuantized : public testing::TestWithParam<int64_t> {};
+
+TEST_P(CudaQuantized, KeepsCodesAndAScaleOfEachRow) {
+  for (const bool is_signed : {true, false}) {
+    const QuantizedState model(3, GetParam(), is_signed);
+    const codegen::CudaKernels kernels =
+        codegen::cuda_body_kernels(model.graph, model.node(), *targets::find("sm_90"));
+    emulation::EmulatedKernels compiled(cuda_source_of(model.graph, {{"body", kernels}}), {"body_0"});
+    Interpreter state(model.graph);
+    model.fill(state, is_signed);
+    BodyMemory memory(model.graph, state, kernels, 0);
+    memory.run(compiled, "body");
+    state.run(model.node(), 0);
+    EXPECT_EQ(memory.compare(state, 1e-6, 0), std::vector<std::string>{}) << kernels.kernels[0].text;
+  }
+}
+
+// Some with a row of several chunks a lane, some with chunks that do not fill the row.
+INSTANTIATE_TEST_SUITE_P(Columns, CudaQuantized, testing::Values(1, 37, 40, 256, 1000));
 
 }  // namespace
 }  // namespace hydrac::test

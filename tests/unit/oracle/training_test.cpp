@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "job_folder.h"
+#include "oracle/job/quantize.h"
 #include "oracle/job/random.h"
 #include "small_model.h"
 
@@ -115,6 +116,24 @@ TEST_F(Training, RoundsWeightsAndMomentsStochastically) {
   expect_parameters(p);
   job.root()["rounding"]["places"] = nlohmann::json::object();
   EXPECT_EQ(job.write_and_run().exit_code, 1);  // a parameter without a place
+}
+
+TEST_F(Training, QuantizesMomentsInBlocks) {
+  job.root()["optimizer"] = {{"name", "sgd"}, {"learning_rate", 0.1}, {"momentum", 0.9}};
+  for (const std::int64_t block : {1, 2}) {
+    job.root()["quantized_state"] = {{"block", block}, {"parameters", {"p"}}};
+    Numbers p = start, m = {0, 0};
+    for (const Numbers& g : gradients) {
+      for (int i = 0; i < 2; ++i) {
+        m[i] = 0.9 * m[i] + g[i];
+        p[i] -= 0.1 * m[i];
+      }
+      for (std::int64_t i = 0; i < 2; i += block) quantize_block(&m[i], block, true);
+    }
+    expect_parameters(p);
+  }
+  job.root()["quantized_state"] = {{"block", 2}, {"parameters", {"q"}}};
+  EXPECT_EQ(job.write_and_run().exit_code, 1);
 }
 
 TEST_F(Training, LionFollowsItsFormula) {
