@@ -29,16 +29,16 @@ function(hydrac_library name)
   target_link_libraries(${name} PUBLIC ${HYDRAC_FMT} ${ARG_DEPENDS})
 endfunction()
 
-# hydrac_test(NAME DEPENDS lib... [SOURCES file...] [UNITY]): a GoogleTest program, by default from every .cpp here.
-# UNITY: its files share no names of their own, so several are compiled as one, as a library's are.
+# hydrac_test(NAME DEPENDS lib... [SOURCES file...] [SEPARATE]): a GoogleTest program, by default from every .cpp here.
+# SEPARATE as for a library.
 # It is registered under its own name; `./dev test` runs the program and adds up GoogleTest's own counts.
 function(hydrac_test name)
-  cmake_parse_arguments(ARG "UNITY" "" "DEPENDS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE" "" "DEPENDS;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS *.cpp)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  if(HYDRAC_UNITY AND ARG_UNITY)
+  if(HYDRAC_UNITY AND NOT ARG_SEPARATE)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HYDRAC_UNITY_FILES})
   endif()
   target_compile_options(${name} PRIVATE ${HYDRAC_WARNINGS} ${HYDRAC_OPTIMIZE_LESS})

@@ -72,21 +72,21 @@ inline void add_to_keys(const Tile& tile, const float* scores, const float* rows
   constexpr int lanes = lanes_for(head_dim);
   for_row_groups(tile.keys, [&](auto count, int key) {
     const int first = tile.first_query_of(key) > 0 ? tile.first_query_of(key) : 0;
-    matmul_rows<Start::add, lanes, count>(
-        head_dim / lanes, tile.queries - first, {scores + key * kQueryTile + first, kQueryTile, 1},
-        rows + first * row_stride, row_stride, rows_out + key * out_stride, out_stride);
+    matmul_rows<lanes, count>(Start::add, head_dim / lanes, tile.queries - first,
+                              {scores + key * kQueryTile + first, kQueryTile, 1}, rows + first * row_stride,
+                              row_stride, rows_out + key * out_stride, out_stride);
   });
 }
 
 // dq[query] = start(dq[query]) + d_scores[:, query] . keys
-template <Start start, int head_dim>
-inline void add_to_queries(const Tile& tile, const float* d_scores, const float* keys,
+template <int head_dim>
+inline void add_to_queries(Start start, const Tile& tile, const float* d_scores, const float* keys,
                            std::int64_t key_stride, float* dq, std::int64_t dq_stride) {
   constexpr int lanes = lanes_for(head_dim);
   for_row_groups(tile.queries, [&](auto count, int query) {
-    matmul_rows<start, lanes, count>(head_dim / lanes, tile.keys_of(query + count),
-                                     {d_scores + query, 1, kQueryTile}, keys, key_stride,
-                                     dq + query * dq_stride, dq_stride);
+    matmul_rows<lanes, count>(start, head_dim / lanes, tile.keys_of(query + count),
+                              {d_scores + query, 1, kQueryTile}, keys, key_stride, dq + query * dq_stride,
+                              dq_stride);
   });
 }
 
@@ -137,13 +137,8 @@ inline void backward_block(const Shape& shape, Tile tile, const ConstHeads& q, c
                           sums.dv + tile.first_key * sums.dv_stride, sums.dv_stride);
     add_to_keys<head_dim>(tile, scratch.d_scores, q_rows, q.token_stride,
                           sums.dk + tile.first_key * sums.dk_stride, sums.dk_stride);
-    if (is_first) {
-      add_to_queries<Start::zero, head_dim>(tile, scratch.d_scores, keys, k.token_stride, dq_rows,
-                                            dq.token_stride);
-    } else {
-      add_to_queries<Start::add, head_dim>(tile, scratch.d_scores, keys, k.token_stride, dq_rows,
-                                           dq.token_stride);
-    }
+    add_to_queries<head_dim>(is_first ? Start::zero : Start::add, tile, scratch.d_scores, keys,
+                             k.token_stride, dq_rows, dq.token_stride);
   });
 }
 

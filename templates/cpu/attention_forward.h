@@ -66,14 +66,14 @@ inline void drop_probabilities(const AttentionShape& shape, const AttentionDropo
 }
 
 // out[query] = start(out[query]) + probabilities[:, query] . values
-template <Start start, int head_dim>
-inline void add_values(const Tile& tile, const ForwardScratch<head_dim>& scratch, const ConstHeads& v,
-                       const float* values, const MutableHeads& out, float* out_rows) {
+template <int head_dim>
+inline void add_values(Start start, const Tile& tile, const ForwardScratch<head_dim>& scratch,
+                       const ConstHeads& v, const float* values, const MutableHeads& out, float* out_rows) {
   constexpr int lanes = lanes_for(head_dim);
   for_row_groups(tile.queries, [&](auto count, int query) {
-    matmul_rows<start, lanes, count>(
-        head_dim / lanes, tile.keys_of(query + count), {scratch.scores + query, 1, kQueryTile}, values,
-        v.token_stride, out_rows + query * out.token_stride, out.token_stride, scratch.rescale + query);
+    matmul_rows<lanes, count>(start, head_dim / lanes, tile.keys_of(query + count),
+                              {scratch.scores + query, 1, kQueryTile}, values, v.token_stride,
+                              out_rows + query * out.token_stride, out.token_stride, scratch.rescale + query);
   });
 }
 
@@ -96,11 +96,7 @@ inline void forward_block(const Shape& shape, Tile tile, const ConstHeads& q, co
     softmax_tile<head_dim, Mask::hides_earlier>(tile, scratch);
     if constexpr (has_dropout) drop_probabilities(shape, dropout, tile, scratch.scores);
     const float* values = v.at(tile.batch, tile.first_key, kv_head);
-    if (is_first) {
-      add_values<Start::zero>(tile, scratch, v, values, out, out_rows);
-    } else {
-      add_values<Start::scale>(tile, scratch, v, values, out, out_rows);
-    }
+    add_values(is_first ? Start::zero : Start::scale, tile, scratch, v, values, out, out_rows);
   });
 
   float* lse_row = lse + (tile.batch * shape.heads + tile.head) * shape.tokens + tile.first_query;

@@ -55,9 +55,9 @@ inline void score_matmul(const Tile& tile, const float* rows, std::int64_t row_s
   for_row_groups(tile.keys, [&](auto count, int key) {
     const int first_vector = tile.first_query_of(key) > 0 ? tile.first_query_of(key) / kLanes : 0;
     const int offset = first_vector * kLanes;
-    matmul_rows<Start::zero, kLanes, count>(tile.vectors() - first_vector, head_dim,
-                                            {rows + key * row_stride, row_stride, 1}, columns + offset,
-                                            kQueryTile, scores + key * kQueryTile + offset, kQueryTile);
+    matmul_rows<kLanes, count>(Start::zero, tile.vectors() - first_vector, head_dim,
+                               {rows + key * row_stride, row_stride, 1}, columns + offset, kQueryTile,
+                               scores + key * kQueryTile + offset, kQueryTile);
   });
 }
 

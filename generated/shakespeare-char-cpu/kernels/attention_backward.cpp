@@ -88,21 +88,20 @@ inline void add_to_keys(const Tile& tile, const float* scores, const float* rows
   constexpr int lanes = lanes_for(kHeadDim);
   for_row_groups(tile.keys, [&](auto count, int key) {
     const int first = tile.first_query_of(key) > 0 ? tile.first_query_of(key) : 0;
-    matmul_rows<Start::add, lanes, count>(
-        kHeadDim / lanes, tile.queries - first, {scores + key * kQueryTile + first, kQueryTile, 1},
-        rows + first * row_stride, row_stride, rows_out + key * out_stride, out_stride);
+    matmul_rows<lanes, count>(Start::add, kHeadDim / lanes, tile.queries - first,
+                              {scores + key * kQueryTile + first, kQueryTile, 1}, rows + first * row_stride,
+                              row_stride, rows_out + key * out_stride, out_stride);
   });
 }
 
 // dq[query] = start(dq[query]) + d_scores[:, query] . keys
-template <Start start>
-inline void add_to_queries(const Tile& tile, const float* d_scores, const float* keys,
+inline void add_to_queries(Start start, const Tile& tile, const float* d_scores, const float* keys,
                            std::int64_t key_stride, float* dq, std::int64_t dq_stride) {
   constexpr int lanes = lanes_for(kHeadDim);
   for_row_groups(tile.queries, [&](auto count, int query) {
-    matmul_rows<start, lanes, count>(kHeadDim / lanes, tile.keys_of(query + count),
-                                     {d_scores + query, 1, kQueryTile}, keys, key_stride,
-                                     dq + query * dq_stride, dq_stride);
+    matmul_rows<lanes, count>(start, kHeadDim / lanes, tile.keys_of(query + count),
+                              {d_scores + query, 1, kQueryTile}, keys, key_stride, dq + query * dq_stride,
+                              dq_stride);
   });
 }
 
@@ -149,11 +148,8 @@ inline void backward_block(const AttentionShape& shape, Tile tile, const ConstHe
                 sums.dv + tile.first_key * sums.dv_stride, sums.dv_stride);
     add_to_keys(tile, scratch.d_scores, q_rows, q.token_stride, sums.dk + tile.first_key * sums.dk_stride,
                 sums.dk_stride);
-    if (is_first) {
-      add_to_queries<Start::zero>(tile, scratch.d_scores, keys, k.token_stride, dq_rows, dq.token_stride);
-    } else {
-      add_to_queries<Start::add>(tile, scratch.d_scores, keys, k.token_stride, dq_rows, dq.token_stride);
-    }
+    add_to_queries(is_first ? Start::zero : Start::add, tile, scratch.d_scores, keys, k.token_stride, dq_rows,
+                   dq.token_stride);
   });
 }
 

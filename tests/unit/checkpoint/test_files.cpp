@@ -7,6 +7,7 @@
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/checkpoint/quote.h"
 #include "runtime/error.h"
+#include "tests/unit/checkpoint/fixtures.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::runtime {
@@ -16,10 +17,6 @@ using test::message_of;
 using test::slurp;
 using test::spill;
 using test::TempDir;
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
 
 // The vectors of RFC 3720 (iSCSI), B.4, and the usual check value.
 TEST(Crc32c, KnownValues) {

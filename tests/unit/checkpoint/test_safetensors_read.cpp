@@ -5,7 +5,7 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/error.h"
-#include "tests/unit/support/source_dir.h"
+#include "tests/unit/checkpoint/fixtures.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::runtime {
@@ -14,17 +14,11 @@ namespace {
 using test::message_of;
 using test::TempDir;
 
-const std::string fixtures = hydrac::test::source_dir() + "/tests/unit/checkpoint/data/";
-
 std::string file_of(const std::string& header, size_t data_bytes) {
   const uint64_t length = header.size();
   std::string file(8, '\0');
   std::memcpy(file.data(), &length, 8);
   return file + header + std::string(data_bytes, 'x');
-}
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
 }
 
 // What reading such a file says.
@@ -46,7 +40,7 @@ Number first_number(const SafetensorsReader& reader, const char* name) {
 }
 
 TEST(SafetensorsRead, FileOfThePythonPackage) {
-  const SafetensorsReader reader(fixtures + "python_package.safetensors");
+  const SafetensorsReader reader(fixture("python_package.safetensors"));
   ASSERT_EQ(reader.tensors().size(), 8U);
   EXPECT_EQ(reader.metadata(), (SafetensorsMetadata{{"format", "pt"}}));
   EXPECT_EQ(reader.at("wte.weight").shape, (std::vector<int64_t>{2, 3}));
@@ -63,7 +57,7 @@ TEST(SafetensorsRead, FileOfThePythonPackage) {
 }
 
 TEST(SafetensorsRead, TensorsComeSortedByName) {
-  const SafetensorsReader reader(fixtures + "python_dtypes.safetensors");
+  const SafetensorsReader reader(fixture("python_dtypes.safetensors"));
   ASSERT_EQ(reader.tensors().size(), 16U);
   EXPECT_EQ(reader.tensors().front().name, "t00");
   EXPECT_EQ(reader.tensors().back().name, "t15");
@@ -230,7 +224,7 @@ TEST(SafetensorsRead, GapsAndOverlaps) {
 // A small stand-in for the fuzzer where there is none: whatever is done to a good file, it is read or refused
 // cleanly.
 TEST(SafetensorsRead, EveryTruncationAndManyMutationsAreReadOrRefused) {
-  const std::string good = test::slurp(fixtures + "python_package.safetensors");
+  const std::string good = test::slurp(fixture("python_package.safetensors"));
   for (size_t size = 0; size < good.size(); ++size)
     EXPECT_NE(reading(good.substr(0, size)), "no exception") << size;
   EXPECT_NE(reading(good + "x"), "no exception");

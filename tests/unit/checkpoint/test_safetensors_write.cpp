@@ -5,7 +5,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
-#include "tests/unit/support/source_dir.h"
+#include "tests/unit/checkpoint/fixtures.h"
 #include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::runtime {
@@ -15,8 +15,6 @@ using test::message_of;
 using test::slurp;
 using test::TempDir;
 using Dtype = SafetensorsDtype;
-
-const std::string fixtures = hydrac::test::source_dir() + "/tests/unit/checkpoint/data/";
 
 std::string written(std::vector<TensorToWrite> tensors,
                     const SafetensorsMetadata& metadata = {{"format", "pt"}}) {
@@ -47,7 +45,7 @@ TEST(SafetensorsWrite, EqualsThePythonPackageByteForByte) {
                 raw_tensor_to_write("i32", Dtype::i32, {1, 2}, i32.data()),
                 raw_tensor_to_write("flag", Dtype::boolean, {2}, flag.data()),
             }),
-            slurp(fixtures + "python_package.safetensors"));
+            slurp(fixture("python_package.safetensors")));
 }
 
 TEST(SafetensorsWrite, EveryDtypeStandsWhereThePythonPackagePutsIt) {
@@ -58,7 +56,7 @@ TEST(SafetensorsWrite, EveryDtypeStandsWhereThePythonPackagePutsIt) {
     tensors.push_back(raw_tensor_to_write((i < 10 ? "t0" : "t") + std::to_string(i), static_cast<Dtype>(i),
                                           {2}, bytes.data()));
   }
-  EXPECT_EQ(written(std::move(tensors), {}), slurp(fixtures + "python_dtypes.safetensors"));
+  EXPECT_EQ(written(std::move(tensors), {}), slurp(fixture("python_dtypes.safetensors")));
 }
 
 TEST(SafetensorsWrite, NoTensorsAtAll) {

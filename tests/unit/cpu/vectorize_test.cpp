@@ -15,16 +15,16 @@
 
 namespace {
 
-// The assembly of `source` for a processor with AVX2 and fused multiply-add.
-std::string assembly_of(const std::string& source) {
+// The assembly of `source` for `processor`, as -march names it: haswell has AVX2 and fused multiply-add.
+std::string assembly_of(const std::string& source, const std::string& processor = "haswell") {
   const auto folder =
       std::filesystem::temp_directory_path() / ("hydrac-vectorize-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "loop.cpp") << source;
   const std::string templates = hydrac::test::source_dir() + "/templates";
-  const std::string command = std::string(HYDRAC_CXX) +
-                              " -std=c++20 -O3 -march=haswell -fopenmp-simd -ffp-contract=off -fno-math-errno"
-                              " -fno-trapping-math -fno-asynchronous-unwind-tables -S -I " +
+  const std::string command = std::string(HYDRAC_CXX) + " -std=c++20 -O3 -march=" + processor +
+                              " -fopenmp-simd -ffp-contract=off -fno-math-errno -fno-trapping-math "
+                              "-fno-asynchronous-unwind-tables -S -I " +
                               templates + " -I " + templates + "/include -o " + (folder / "loop.s").string() +
                               " " + (folder / "loop.cpp").string();
   const int status = std::system(command.c_str());
@@ -83,24 +83,41 @@ TEST_F(Vectorize, CodesOfEightBitsHaveNoScalarArithmeticInASimdLoop) {
   EXPECT_GT(count(text, R"(\n\s+v(add|sub|mul|fn?m\w+)ps\s[^\n]*%ymm)"), 0) << text;
 }
 
-// With AVX2's 16 registers.
-constexpr int kRowsTimesVectors = 4 * 2;
+struct Processor {
+  const char *name, *registers;
+  int rows_times_vectors;  // of a block: as many sums as registers allow
+};
 
-TEST(VectorizeTile, MatmulKeepsItsSumsInRegisters) {
+class VectorizeTile : public ::testing::TestWithParam<Processor> {};
+
+TEST_P(VectorizeTile, MatmulKeepsItsSumsInRegisters) {
   if (!kReadsThisAssembly) {
     std::puts("SKIPPED: this test reads x86-64 assembly only");
     GTEST_SKIP();
   }
+  const auto& [name, registers, sums] = GetParam();
   const std::string text = assembly_of(
       "#include \"cpu/tile.h\"\n"
       "using namespace hydrac::cpu::detail;\n"
       "void matmul(long depth, Left a, const float* b, long b_stride, float* c, long c_stride) {\n"
-      "  matmul_block<Start::add, kLanes, kRowsAtOnce, kVectorsAtOnce>(depth, a, b, b_stride, c, c_stride, "
+      "  matmul_block<kLanes, kRowsAtOnce, kVectorsAtOnce>(Start::add, depth, a, b, b_stride, c, c_stride, "
       "nullptr);\n"
-      "}\n");
-  // One instruction a sum and step, and as many stores as sums: nothing is spilled.
-  EXPECT_EQ(count(text, R"(\n\s+vfmadd\w+ps\s[^\n]*%ymm)"), kRowsTimesVectors) << text;
-  EXPECT_EQ(count(text, R"(\n\s+vmov[au]ps\s+%ymm\d+, [^\n]*\()"), kRowsTimesVectors) << text;
+      "}\n",
+      name);
+  // One instruction a sum and step (the loop may be there twice, for sums that start at zero), and as many
+  // stores as sums: nothing is spilled.
+  const auto lines = [&](const std::string& pattern) {
+    return count(text, std::regex_replace(pattern, std::regex("REGISTER"), registers).c_str());
+  };
+  const int multiplications = lines(R"(\n\s+vfmadd\w+ps\s[^\n]*%REGISTER)");
+  EXPECT_TRUE(multiplications == sums || multiplications == 2 * sums) << text;
+  EXPECT_EQ(lines(R"(\n\s+vmov[au]ps\s+%REGISTER\d+, [^\n]*\()"), sums) << text;
+  EXPECT_EQ(lines(R"(\n\s+vfmadd\w+ss\s)"), 0) << text;
 }
+
+INSTANTIATE_TEST_SUITE_P(X86, VectorizeTile,
+                         ::testing::Values(Processor{"haswell", "ymm", 4 * 2},
+                                           Processor{"skylake-avx512", "zmm", 6 * 4}),
+                         [](const auto& info) { return std::string(info.param.registers); });
 
 }  // namespace

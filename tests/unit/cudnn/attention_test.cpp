@@ -15,9 +15,12 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::runtime::cudnn {
 namespace {
+
+using test::message_of;
 
 namespace fs = std::filesystem;
 
@@ -51,16 +54,6 @@ class CudnnPlan : public testing::Test {
  private:
   std::string file_;
 };
-
-template <class Error, class Action>
-std::string message_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(CudnnSupport, WhatHopperRunsIsNotRefused) {
   for (const std::int64_t head_dim : {8, 40, 64, 96, 128, 256}) {

@@ -7,22 +7,15 @@
 #include <string>
 
 #include "runtime/cudnn/graph.h"
+#include "tests/unit/support/temp_dir.h"
 
 namespace hydrac::runtime::cudnn {
 namespace {
 
+using test::message_of;
+
 void use_fake(const std::string& folder) {
   setenv("HYDRAC_CUDA_LIBRARIES", (std::string(FAKE_CUDNN_FOLDER "/") + folder).c_str(), 1);
-}
-
-template <class Error, class Action>
-std::string message_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 const std::string kInstall =

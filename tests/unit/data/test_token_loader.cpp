@@ -54,7 +54,7 @@ TEST(KeyedPermutation, DependsOnItsKeyAndMixesWell) {
   EXPECT_LT(neighbours, 12);
 }
 
-std::shared_ptr<const TokenStore> store_of(const std::vector<uint32_t>& tokens) {
+std::shared_ptr<const TokenStore> token_store(const std::vector<uint32_t>& tokens) {
   const auto ids = std::make_shared<std::vector<uint32_t>>(tokens);
   return std::make_shared<TokenStore>(
       std::vector<TokenStore::Segment>{{ids, ids->data(), 4, static_cast<int64_t>(ids->size()), "ids"}}, 100);
@@ -63,7 +63,7 @@ std::shared_ptr<const TokenStore> store_of(const std::vector<uint32_t>& tokens) 
 TEST(TokenLoader, DocumentsEndBehindTheirLastToken) {
   // 9 ends a document.
   const TokenLoader loader(
-      TokenDataset::split(store_of({1, 2, 9, 3, 9, 9, 4, 5, 6, 7, 9, 8, 1}), 0),
+      TokenDataset::split(token_store({1, 2, 9, 3, 9, 9, 4, 5, 6, 7, 9, 8, 1}), 0),
       {.batch_size = 2, .sequence_len = 6, .seed = 7, .shuffle = false, .document_end = 9});
   Batch batch;
   loader.fill_train(0, batch);
@@ -77,7 +77,7 @@ TEST(TokenLoader, DocumentsEndBehindTheirLastToken) {
 }
 
 TEST(TokenLoader, WithoutAnEndThereAreNoDocuments) {
-  const TokenLoader loader(TokenDataset::split(store_of({1, 2, 9, 3, 9, 9, 4}), 0),
+  const TokenLoader loader(TokenDataset::split(token_store({1, 2, 9, 3, 9, 9, 4}), 0),
                            {.batch_size = 1, .sequence_len = 6, .seed = 7});
   Batch batch;
   loader.fill_train(0, batch);
@@ -90,7 +90,7 @@ TEST(TokenLoader, AResumedSourceFindsTheSameDocuments) {
   std::vector<uint32_t> tokens;
   for (uint32_t i = 0; i < 400; ++i) tokens.push_back(i * i % 10);
   const auto loader = std::make_shared<const TokenLoader>(
-      TokenDataset::split(store_of(tokens), 0),
+      TokenDataset::split(token_store(tokens), 0),
       TokenLoaderOptions{.batch_size = 2, .sequence_len = 16, .seed = 7, .document_end = 9});
   const auto whole = make_batch_source(loader, 2), resumed = make_batch_source(loader, 2);
   for (int step = 0; step < 5; ++step) whole->next();
@@ -105,8 +105,9 @@ TEST(TokenLoader, AResumedSourceFindsTheSameDocuments) {
 
 // Rows that a last batch does not need have documents too, as the program reads them.
 TEST(TokenLoader, ValidationHasDocumentsInEveryRow) {
-  const TokenLoader loader(TokenDataset::separate(store_of({1, 9, 2, 3, 4}), store_of({1, 2, 9, 3, 4, 9, 5})),
-                           {.batch_size = 3, .sequence_len = 4, .seed = 7, .document_end = 9});
+  const TokenLoader loader(
+      TokenDataset::separate(token_store({1, 9, 2, 3, 4}), token_store({1, 2, 9, 3, 4, 9, 5})),
+      {.batch_size = 3, .sequence_len = 4, .seed = 7, .document_end = 9});
   ASSERT_EQ(loader.eval_batches(), 1);
   Batch batch;
   loader.fill_eval(0, batch);

@@ -12,7 +12,6 @@ namespace hydrac::oracle {
 namespace {
 
 using nlohmann::json;
-const json kNone = json::object();
 
 // To `bits` significant bits, ties to even: 8 for bf16, 11 for fp16 in its normal range.
 double rounded(double x, int bits) {

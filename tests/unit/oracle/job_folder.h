@@ -10,7 +10,8 @@ namespace hydrac::oracle {
 
 using Shape = std::vector<std::int64_t>;
 using Numbers = std::vector<double>;
-constexpr int kLeftOut = -1;  // as the id of an input
+inline const nlohmann::json kNone = nlohmann::json::object();  // no attributes
+constexpr int kLeftOut = -1;                                   // as the id of an input
 
 // What a run of hydrac-oracle left behind.
 struct Outcome {

@@ -11,7 +11,6 @@ namespace hydrac::oracle {
 namespace {
 
 using nlohmann::json;
-const json kNone = json::object();
 
 void expect_near(const Numbers& actual, const Numbers& expected) {
   ASSERT_EQ(actual.size(), expected.size());

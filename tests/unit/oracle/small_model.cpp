@@ -6,7 +6,6 @@ namespace hydrac::oracle {
 namespace {
 
 using nlohmann::json;
-const json kNone = json::object();
 
 // Values of a block: one slot a layer.
 struct BlockWriter {

@@ -3,13 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "specialize/lift_function.h"
+#include "tests/unit/specialize/wanted.h"
 
 namespace hydrac::specialize {
 namespace {
-
-const WantedFunction kActivation{.signatures = {"float f(float x)", "float f(float gate, float up)"},
-                                 .differentiated = 2};
-const WantedFunction kCurve{.signatures = {"float f(float step, float max_steps)"}, .may_be_double = true};
 
 std::string errors_of(const std::string& text, const WantedFunction& wanted = kActivation,
                       const std::string& name = "f") {

@@ -15,6 +15,7 @@
 #include "examples/ops/quick_gelu.h"
 #include "examples/ops/step_decay.h"
 #include "specialize/lift_function.h"
+#include "tests/unit/specialize/wanted.h"
 #include "tests/unit/support/source_dir.h"
 
 namespace hydrac::specialize {
@@ -27,10 +28,6 @@ std::string read(const std::string& path) {
   std::ifstream stream(hydrac::test::source_dir() + "/" + path, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
 }
-
-const WantedFunction kActivation{.signatures = {"float f(float x)", "float f(float gate, float up)"},
-                                 .differentiated = 2};
-const WantedFunction kCurve{.signatures = {"float f(float step, float max_steps)"}, .may_be_double = true};
 
 Function lifted(const std::string& path, const std::string& name,
                 const WantedFunction& wanted = kActivation) {
