@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "models/adapter.h"
 #include "models/parameters.h"
 #include "runtime/data/hash.h"
 #include "spec/key_table.h"
@@ -185,6 +187,27 @@ std::string config_json(const spec::Spec& spec) {
   return config.dump(2) + "\n";
 }
 
+// PEFT takes target_modules as hydrac does, but for "all-linear", which it expands where an adapter is made.
+std::string adapter_config_json(const spec::Spec& spec) {
+  const auto& a = spec.adapter;
+  const bool is_whole = std::floor(a.alpha) == a.alpha;
+  Json config = {{"peft_type", "LORA"},
+                 {"task_type", "CAUSAL_LM"},
+                 {"base_model_name_or_path", nullptr},
+                 {"r", a.r},
+                 {"lora_alpha", is_whole ? Json(static_cast<int64_t>(a.alpha)) : Json(a.alpha)},
+                 {"use_rslora", a.rslora},
+                 {"lora_dropout", a.dropout},
+                 {"target_modules", models::target_modules(spec)},
+                 {"fan_in_fan_out", models::checkpoint_architecture(spec) == "gpt2"},
+                 {"bias", "none"},
+                 {"init_lora_weights", true},
+                 {"inference_mode", true},
+                 {"modules_to_save", nullptr}};
+  if (spec::begins_with_weights(spec)) config["base_model_name_or_path"] = spec.model.weights;
+  return config.dump(2) + "\n";
+}
+
 std::map<std::string, std::string> all_keys(const spec::Spec& spec) {
   std::map<std::string, std::string> keys;
   flatten(Json::parse(spec::to_json(spec)), "", keys);
@@ -194,7 +217,10 @@ std::map<std::string, std::string> all_keys(const spec::Spec& spec) {
 
 std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
   std::map<std::string, std::string> keys = all_keys(spec);
-  std::erase_if(keys, [](const auto& entry) { return !decides_results(entry.first); });
+  const bool adapts = models::has_adapters(spec);
+  std::erase_if(keys, [&](const auto& entry) {
+    return !decides_results(entry.first) || (entry.first.starts_with("adapter.") && !adapts);
+  });
   return keys;
 }
 

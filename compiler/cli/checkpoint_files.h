@@ -10,6 +10,9 @@ namespace hydrac::cli {
 // Hugging Face's config.json of the architecture (see models::checkpoint_architecture).
 std::string config_json(const spec::Spec& spec);
 
+// PEFT's adapter_config.json of a spec with an adapter.
+std::string adapter_config_json(const spec::Spec& spec);
+
 // Every key of a resolved spec, as "train.seed" -> "1337"; of a user's function what it computes.
 std::map<std::string, std::string> all_keys(const spec::Spec& spec);
 

@@ -10,9 +10,9 @@
 
 #include "cli/build_program.h"
 #include "cli/checkpoint_source.h"
+#include "cli/inference.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
-#include "models/parameters.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/error.h"
 #include "runtime/log/signal.h"
@@ -64,15 +64,6 @@ std::optional<spec::Spec> spec_of_run(Arguments arguments, const fs::path& run) 
 bool is_model(const fs::path& folder) {
   return fs::exists(folder / "config.json") && !fs::exists(runtime::metrics_path(folder)) &&
          !fs::exists(folder / runtime::manifest_name);
-}
-
-// Patterns for train.freeze that leave the last norm: a program that only samples needs no gradients, moments
-// or 32-bit copies.
-std::vector<std::string> almost_everything(const spec::Spec& spec) {
-  std::vector<std::string> names = {"model.embed_*", "model.layers.*"};
-  if (models::checkpoint_architecture(spec) == "gpt2") names = {"transformer.w*", "transformer.h.*"};
-  if (!spec.model.tie_word_embeddings) names.emplace_back("lm_head.*");
-  return names;
 }
 
 // Its sequences are as long as prompt and text need, and no longer than the model reads; of few lengths,
@@ -146,8 +137,7 @@ int sample_run(const Arguments& arguments) {
   build.recorded = runtime::read_choices(dir).value_or(runtime::RecordedChoices());
   const BuiltProgram built = build_program(*spec, build);
   runtime::StepProgram& program = built.program->steps();
-  program.initialize();
-  runtime::load_parameters(program, dir);
+  fill_from_checkpoint(program, *spec, dir);
   return print_sample(arguments, *spec, program, *tokenizer);
 }
 
@@ -160,7 +150,7 @@ int sample_model(const Arguments& arguments, const fs::path& folder) {
   const auto tokenizer = runtime::open_tokenizer(data_settings(*spec));
   complete_from_data(*spec, tokenizer.get());
   spec->train.sequence_len = context_for(*spec, *tokenizer);
-  spec->train.freeze = almost_everything(*spec);
+  freeze_for_inference(*spec);
   const BuiltProgram built = build_program(*spec);
   runtime::StepProgram& program = built.program->steps();
   program.initialize();

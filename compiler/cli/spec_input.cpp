@@ -8,6 +8,7 @@
 #include "cli/choose_batch.h"
 #include "cli/verb.h"
 #include "diag/diagnostic.h"
+#include "models/adapter.h"
 #include "models/freeze.h"
 #include "runtime/error.h"
 #include "runtime/series/series_corpus.h"
@@ -50,6 +51,7 @@ std::optional<spec::Spec> load_over(const Arguments& arguments, const spec::Node
   std::optional<spec::Spec> spec = spec::load_spec(arguments.positional[0], overrides, diagnostics,
                                                    targets::detected_gpu().value_or("cpu"), laid_over);
   if (spec) models::check_freeze(*spec, diagnostics);
+  if (spec) models::check_adapter(*spec, diagnostics);
   return diagnostics.has_errors() ? std::nullopt : std::move(spec);
 }
 

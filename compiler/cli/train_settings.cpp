@@ -16,6 +16,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   const spec::Train& t = spec.train;
   options.run_dir = spec.output.dir;
   if (spec::begins_with_weights(spec)) options.weights = spec.model.weights;
+  options.adapters = models::has_adapters(spec);
   options.max_steps = t.max_steps;
   options.gradient_accumulation_steps = t.gradient_accumulation_steps;
   options.eval_steps = t.eval_steps;
@@ -29,9 +30,13 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   options.peak_flops = driver::peaks_of(*targets::find(spec.target), spec.optimizations.precision).flops;
   options.spec_text = spec::to_yaml(spec);
   options.identity = result_keys(spec);
-  options.checkpoint_files["config.json"] = config_json(spec);
-  for (models::ZeroTensor& tensor : models::checkpoint_zeros(spec))
-    options.zero_tensors.push_back({std::move(tensor.name), std::move(tensor.shape)});
+  if (options.adapters) {
+    options.checkpoint_files["adapter_config.json"] = adapter_config_json(spec);
+  } else {
+    options.checkpoint_files["config.json"] = config_json(spec);
+    for (models::ZeroTensor& tensor : models::checkpoint_zeros(spec))
+      options.zero_tensors.push_back({std::move(tensor.name), std::move(tensor.shape)});
+  }
   const spec::HuggingFaceModel there = spec::hugging_face_model(spec);
   if (there.family.empty() && spec.model.input == spec::Input::tokens)
     options.checkpoint_note = describe(there);

@@ -44,6 +44,7 @@ int data_prepare_verb(const Arguments&);
 int data_show_verb(const Arguments&);
 int sample_verb(const Arguments&);
 int export_verb(const Arguments&);
+int merge_verb(const Arguments&);
 int schema_verb(const Arguments&);
 int keys_verb(const Arguments&);
 

@@ -11,6 +11,7 @@
 #include "codegen/cuda_program.h"
 #include "driver/dump.h"
 #include "driver/fit_memory.h"
+#include "models/adapter.h"
 #include "models/freeze.h"
 #include "targets/target.h"
 
@@ -136,7 +137,8 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
 
   diag::Diagnostics diagnostics;
   models::check_freeze(c.spec, diagnostics);
-  demand("freeze", diagnostics.has_errors() ? std::vector{diagnostics.render()} : std::vector<std::string>());
+  models::check_adapter(c.spec, diagnostics);
+  demand("spec", diagnostics.has_errors() ? std::vector{diagnostics.render()} : std::vector<std::string>());
 
   // spec -> graph
   models::Model model = models::declare_model(c.graph, c.spec);

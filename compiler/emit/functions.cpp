@@ -10,6 +10,7 @@
 #include "emit/calls.h"
 #include "emit/kernels.h"
 #include "emit/on_cpu.h"
+#include "models/adapter.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -46,7 +47,8 @@ void split_step(const driver::Compiled& compiled, const program::Function& step,
 
 std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled) {
   const spec::Model& model = compiled.spec.model;
-  const bool drops = model.dropout > 0 || model.attention_dropout > 0;
+  const bool drops = model.dropout > 0 || model.attention_dropout > 0 ||
+                     (models::has_adapters(compiled.spec) && compiled.spec.adapter.dropout > 0);
   std::vector<EmittedFunction> functions;
   for (const program::Function& function : compiled.program.functions) {
     const std::vector<int> all = range(0, static_cast<int>(function.sections.size()));

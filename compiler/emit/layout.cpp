@@ -10,8 +10,10 @@
 #include <stdexcept>
 
 #include "codegen/writer.h"
+#include "models/adapter.h"
 #include "models/parameters.h"
 #include "optimizers/loss_scale.h"
+#include "targets/executable/checkpoint_tensors.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::emit {
@@ -38,7 +40,8 @@ class LayoutText {
   void starts();
   void rope();
   void checkpoint();
-  void checkpoint_part(const ir::Value& parameter, const ir::CheckpointPart& part);
+  void checkpoint_part(const std::string& list, const ir::Value& parameter, const ir::CheckpointPart& part);
+  void checkpoint_names(const std::string& list, bool base);
   void optimizer_state();
   void flop();
 
@@ -124,6 +127,8 @@ std::string start_name(ir::Init::Kind kind) {
       return "constant";
     case ir::Init::Kind::normal:
       return "normal";
+    case ir::Init::Kind::uniform:
+      return "uniform";
   }
   throw std::logic_error("a start that no parameter has");
 }
@@ -135,7 +140,7 @@ void LayoutText::starts() {
     if (!parameter.parameter) continue;
     const ir::Init& init = parameter.parameter->init;
     const std::string kind = start_name(init.kind);
-    const bool has_number = init.kind == ir::Init::Kind::constant || init.kind == ir::Init::Kind::normal;
+    const bool has_number = init.kind != ir::Init::Kind::zeros && init.kind != ir::Init::Kind::ones;
     std::string elements = rows(parameter, models::checkpoint_rows(parameter));
     if (parameter.shape.size() == 2) elements += " * " + size_text(dimensions_, parameter.shape[1]);
     out_.line(fmt::format("starts.{}({}, {}{});", kind, field(parameter), elements,
@@ -163,7 +168,8 @@ void LayoutText::rope() {
   out_.line("");
 }
 
-void LayoutText::checkpoint_part(const ir::Value& parameter, const ir::CheckpointPart& part) {
+void LayoutText::checkpoint_part(const std::string& list, const ir::Value& parameter,
+                                 const ir::CheckpointPart& part) {
   const bool a_layer = part.name.find("{}") != std::string::npos;
   const bool matrix = parameter.shape.size() == 2;
   const std::string columns = matrix ? size_text(dimensions_, parameter.shape[1]) : "";
@@ -184,16 +190,24 @@ void LayoutText::checkpoint_part(const ir::Value& parameter, const ir::Checkpoin
   } else {
     tensor = "m." + tensors_.text({parameter.id, {false, part.first_slot}}, "");
   }
-  out_.line(fmt::format("parameters.{}, {}, {{{}}}{});", name, tensor, fmt::join(shape, ", "),
+  out_.line(fmt::format("{}.{}, {}, {{{}}}{});", list, name, tensor, fmt::join(shape, ", "),
                         form.empty() ? "" : fmt::format(", {{{}}}", fmt::join(form, ", "))));
 }
 
 void LayoutText::checkpoint() {
   out_.line("// Under the names that Hugging Face's checkpoints have.");
-  out_.line("CheckpointNames parameters(layout.parameters);");
+  checkpoint_names("parameters", false);
+  if (!models::has_adapters(compiled_.spec)) return;
+  out_.line("// The model's own, which no checkpoint of adapters holds.");
+  checkpoint_names("base_parameters", true);
+}
+
+void LayoutText::checkpoint_names(const std::string& list, bool base) {
+  out_.line(fmt::format("CheckpointNames {0}(layout.{0});", list));
   for (const ir::Value& parameter : compiled_.graph.values) {
-    if (!parameter.parameter) continue;
-    for (const ir::CheckpointPart& part : parameter.parameter->checkpoint) checkpoint_part(parameter, part);
+    if (!parameter.parameter || targets::is_base(compiled_, parameter) != base) continue;
+    for (const ir::CheckpointPart& part : parameter.parameter->checkpoint)
+      checkpoint_part(list, parameter, part);
   }
   out_.line("");
 }

@@ -73,6 +73,7 @@ void print_train(Writer& out, const runtime::TrainOptions& t) {
   Assignments set(out, "train");
   set.text("run_dir", t.run_dir.generic_string());
   set.text("weights", t.weights.generic_string());
+  set.boolean("adapters", t.adapters, start.adapters);
   set.integer("max_steps", t.max_steps, start.max_steps);
   set.integer("gradient_accumulation_steps", t.gradient_accumulation_steps,
               start.gradient_accumulation_steps);

@@ -37,8 +37,8 @@ std::string_view to_string(Role role);
 
 // How a parameter starts.
 struct Init {
-  enum class Kind { zeros, ones, constant, normal } kind = Kind::zeros;
-  double number = 0;  // the constant, or the normal distribution's standard deviation
+  enum class Kind { zeros, ones, constant, normal, uniform } kind = Kind::zeros;
+  double number = 0;  // the constant, the normal distribution's standard deviation, the uniform one's bound
 };
 
 // A checkpoint tensor that holds rows [first_row, first_row + rows) of a parameter's slot, under a Hugging

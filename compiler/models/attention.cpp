@@ -95,7 +95,7 @@ OutputProjection declare_output(Declarer& d, const spec::Model& m, double residu
 
 Use OutputProjection::apply(ops::RegionBuilder& b, const Build& build, Use mixed) const {
   b.enter("attn_out", "model.hidden_size");
-  return ops::linear(b, mixed, build.layer(weight), optional(build.layer(bias)), "attn.out");
+  return projected(b, build, mixed, weight, bias, "attn.out");
 }
 
 }  // namespace hydrac::models

@@ -154,7 +154,7 @@ QueriesAndKeys CompressedAttention::normalize(ops::RegionBuilder& b, const Build
 
 Use CompressedAttention::mix(ops::RegionBuilder& b, const Build& build, Use x) const {
   b.enter("qkv", "model.ccgqa.compression");
-  const Use qkv = ops::linear(b, x, build.layer(qkv_weight_), {}, "attn.qkv");
+  const Use qkv = projected(b, build, x, qkv_weight_, ir::kNoValue, "attn.qkv");
   const std::vector<Use> parts =
       ops::split_qkv(b, qkv, queries_.heads.size, keys_.heads.size, head_dim_.size, "attn");
   const QueriesAndKeys projected{parts[0], parts[1]};

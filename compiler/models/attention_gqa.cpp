@@ -55,7 +55,7 @@ Use positioned(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId nor
 Use GroupedQueryAttention::mix(ops::RegionBuilder& b, const Build& build, Use x) const {
   const spec::Model& m = build.model.spec.model;
   b.enter("qkv", "model.num_attention_heads");
-  const Use qkv = ops::linear(b, x, build.layer(qkv_weight_), optional(build.layer(qkv_bias_)), "attn.qkv");
+  const Use qkv = projected(b, build, x, qkv_weight_, qkv_bias_, "attn.qkv");
   const std::vector<Use> parts =
       ops::split_qkv(b, qkv, m.num_attention_heads, m.num_key_value_heads, m.head_dim, "attn");
   const Use q = positioned(b, build, parts[0], q_norm_weight_, "attn.q");

@@ -1,4 +1,4 @@
-// Norm and residual dropout: what all blocks share.
+// Linear layers with their adapters, norm and residual dropout: what all blocks share.
 #include "models/blocks.h"
 
 namespace hydrac::models {
@@ -17,6 +17,29 @@ Use residual_dropout(ops::RegionBuilder& b, const Build& build, Use x, Site site
   const double p = build.model.spec.model.dropout;
   if (!build.training || p == 0) return x;
   return ops::dropout(b, x, p, build.randomness(), site, name);
+}
+
+// The sum is one kernel with what reads it, or the end of the adapter's second matmul.
+Use projected(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weight, ir::ValueId bias,
+              const std::string& name) {
+  const auto& adapters = build.model.parameters.adapters;
+  const auto found = adapters.find(weight);
+  if (found == adapters.end())
+    return ops::linear(b, x, build.layer(weight), optional(build.layer(bias)), name);
+  const Adapter& adapter = found->second;
+  const spec::Spec& spec = build.model.spec;
+  const Use base = ops::linear(b, x, build.layer(weight), optional(build.layer(bias)), name + ".base");
+  if (build.training && spec.adapter.dropout > 0) {
+    b.asked_for_by(kAdapterDropout);
+    x = ops::dropout(b, x, spec.adapter.dropout, build.randomness(), kAdapterSite + adapter.site,
+                     name + ".adapter_input");
+  }
+  b.asked_for_by("adapter.r");
+  const Use low = ops::linear(b, x, build.layer(adapter.a), {}, name + ".low");
+  const Use matrix = ops::adapter_matrix(b, build.layer(adapter.b), adapter.targets, b.shape(low).back(),
+                                         adapter_scale(spec), name + ".adapter_matrix");
+  const Use change = ops::linear(b, low, matrix, {}, name + ".change");
+  return ops::add(b, base, change, name);
 }
 
 }  // namespace hydrac::models

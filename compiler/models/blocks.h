@@ -30,9 +30,22 @@ struct Build {
 };
 
 // Places in the model that drop out; each has random bits of its own.
-enum Site : int64_t { kEmbeddingSite, kAttentionSite, kAttentionResidualSite, kMlpResidualSite };
+enum Site : int64_t {
+  kEmbeddingSite,
+  kAttentionSite,
+  kAttentionResidualSite,
+  kMlpResidualSite,
+  kAdapterSite  // and behind it
+};
 
 Use optional(Use use);  // with value kNoValue: no operand
+
+// The origin of what drops out of an adapter's input.
+inline constexpr const char* kAdapterDropout = "adapter.dropout";
+
+// A linear layer of a block, or several side by side, with its adapters: x [..,in] -> [..,out].
+Use projected(ops::RegionBuilder&, const Build&, Use x, ir::ValueId weight, ir::ValueId bias,
+              const std::string& name);
 Use norm(ops::RegionBuilder&, const Build&, Use x, Use weight, Use bias, const std::string& name);
 Use residual_dropout(ops::RegionBuilder&, const Build&, Use x, Site site, const std::string& name);
 

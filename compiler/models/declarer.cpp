@@ -1,6 +1,7 @@
 #include "models/declarer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/freeze.h"
 
@@ -11,7 +12,7 @@ using ir::Init;
 using ir::ValueId;
 
 Declarer::Declarer(ir::Graph& graph, const spec::Spec& spec)
-    : graph_(graph), freeze_(spec.train.freeze), gpt2_(checkpoint_architecture(spec) == "gpt2") {}
+    : graph_(graph), spec_(spec), gpt2_(checkpoint_architecture(spec) == "gpt2") {}
 
 ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, double deviation,
                          const std::vector<Names>& names, bool in_block) {
@@ -21,7 +22,9 @@ ValueId Declarer::matrix(const std::string& name, ir::Shape shape, int slots, do
     for (const Names& part : names)
       value.parameter->matrices.push_back({part.first_row, part.rows ? part.rows : value.shape[0].size});
   }
-  return add(std::move(value));
+  const ValueId id = add(std::move(value));
+  if (in_block) matrices_.push_back(id);
+  return id;
 }
 
 ValueId Declarer::vector(const std::string& name, ir::Dim size, int slots, Init init,
@@ -67,6 +70,10 @@ std::vector<CheckpointPart> Declarer::parts(const ir::Value& value, const std::v
 
 namespace {
 
+ir::Dim ranks(size_t adapters, int64_t rank) {
+  return {static_cast<int64_t>(adapters) * rank, adapters == 1 ? "R" : std::to_string(adapters) + "R"};
+}
+
 // The slots of `run` as a parameter of their own.
 ir::Value part_of(const ir::Value& whole, const SlotRun& run, int slots) {
   ir::Value part = whole;
@@ -86,7 +93,7 @@ ir::Value part_of(const ir::Value& whole, const SlotRun& run, int slots) {
 
 ValueId Declarer::add(ir::Value value) {
   std::vector<bool> frozen;
-  for (int slot = 0; slot < value.slots; ++slot) frozen.push_back(is_frozen(freeze_, value, slot));
+  for (int slot = 0; slot < value.slots; ++slot) frozen.push_back(is_frozen(spec_, value, slot));
   std::vector<SlotRun> runs;
   for (int first = 0, end = 0; first < value.slots; first = end) {
     while (end < value.slots && frozen[end] == frozen[first]) ++end;
@@ -97,6 +104,45 @@ ValueId Declarer::add(ir::Value value) {
   const ValueId id = runs[0].value;
   if (runs.size() > 1) runs_[id] = std::move(runs);
   return id;
+}
+
+std::map<ValueId, Adapter> Declarer::declare_adapters() {
+  std::map<ValueId, Adapter> adapters;
+  for (const ValueId matrix : matrices_) {
+    std::vector<CheckpointPart> targets = graph_.value(matrix).parameter->checkpoint;
+    std::erase_if(targets, [&](const CheckpointPart& part) { return !adapts(spec_, module_of(part)); });
+    if (targets.empty()) continue;
+    adapters[matrix] = declare_adapter(matrix, targets);
+    adapters[matrix].site = static_cast<int64_t>(adapters.size()) - 1;
+  }
+  return adapters;
+}
+
+// Named as PEFT names them, and drawn as there: A uniformly within 1 / sqrt(in), B zeros.
+Adapter Declarer::declare_adapter(ValueId matrix, const std::vector<CheckpointPart>& targets) {
+  const ir::Value weight = graph_.value(matrix);
+  const int64_t rank = spec_.adapter.r;
+  const std::string name = weight.name.substr(0, weight.name.rfind('.'));
+  const double bound = 1 / std::sqrt(static_cast<double>(weight.shape[1].size));
+  ir::Value a = parameter(name + ".lora_a", {ranks(targets.size(), rank), weight.shape[1]}, weight.slots,
+                          {Init::Kind::uniform, bound}, true);
+  ir::Value b =
+      parameter(name + ".lora_b", {weight.shape[0], ranks(1, rank)}, weight.slots, {Init::Kind::zeros}, true);
+  Adapter adapter;
+  for (const CheckpointPart& target : targets) {
+    const std::string module = "base_model.model." + module_of(target);
+    const ir::RowRange own{static_cast<int64_t>(adapter.targets.size()) * rank, rank};
+    a.parameter->matrices.push_back(own);
+    a.parameter->checkpoint.push_back(
+        {module + ".lora_A.weight", own.first, own.count, false, 0, weight.slots - 1});
+    adapter.targets.push_back({target.first_row, target.rows});
+    b.parameter->matrices.push_back(adapter.targets.back());
+    b.parameter->checkpoint.push_back(
+        {module + ".lora_B.weight", target.first_row, target.rows, false, 0, weight.slots - 1});
+  }
+  adapter.a = graph_.add(std::move(a));
+  adapter.b = graph_.add(std::move(b));
+  return adapter;
 }
 
 }  // namespace hydrac::models

@@ -1,6 +1,7 @@
 // Declares parameters one after another, with checkpoint names of one architecture. What the models' files
 // describe their parameters with. Those that train.freeze names become values of their own: a parameter of
-// which some layers are frozen is one value for each run of layers that are alike.
+// which some layers are frozen is one value for each run of layers that are alike. Beside adapters all are
+// frozen.
 #pragma once
 #include <map>
 #include <optional>
@@ -35,15 +36,21 @@ class Declarer {
   // Of the parameters with frozen and trained layers, by the value of the first run.
   std::map<ir::ValueId, std::vector<SlotRun>> take_runs() { return std::move(runs_); }
 
+  // Declares the adapters of the blocks' matrices so far, by matrix. Behind all other parameters, so that
+  // these start with the same random numbers as without adapters.
+  std::map<ir::ValueId, Adapter> declare_adapters();
+
  private:
   ir::Value parameter(const std::string& name, ir::Shape shape, int slots, ir::Init init, bool decay) const;
   std::vector<ir::CheckpointPart> parts(const ir::Value& value, const std::vector<Names>& names,
                                         bool transposed) const;
   ir::ValueId add(ir::Value value);
+  Adapter declare_adapter(ir::ValueId matrix, const std::vector<ir::CheckpointPart>& targets);
 
   ir::Graph& graph_;
-  const std::vector<std::string>& freeze_;
+  const spec::Spec& spec_;
   bool gpt2_;
+  std::vector<ir::ValueId> matrices_;  // of blocks
   std::map<ir::ValueId, std::vector<SlotRun>> runs_;
 };
 

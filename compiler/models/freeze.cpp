@@ -8,6 +8,7 @@
 
 #include "diag/render.h"
 #include "diag/suggest.h"
+#include "models/adapter.h"
 #include "models/parameters.h"
 
 namespace hydrac::models {
@@ -115,7 +116,9 @@ std::string tensor_name(const ir::Value& parameter, const ir::CheckpointPart& pa
   return name;
 }
 
-bool is_frozen(const std::vector<std::string>& patterns, const ir::Value& parameter, int slot) {
+bool is_frozen(const spec::Spec& spec, const ir::Value& parameter, int slot) {
+  if (has_adapters(spec)) return true;
+  const std::vector<std::string>& patterns = spec.train.freeze;
   return !patterns.empty() && std::ranges::all_of(tensors_of(parameter, slot), [&](const std::string& name) {
     return matches_one(patterns, name);
   });

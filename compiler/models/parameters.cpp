@@ -166,6 +166,7 @@ Parameters declare_parameters(ir::Graph& graph, const spec::Spec& spec) {
   declare_mlp(declarer, parameters, m, C, layers, residual_deviation);
   declare_norms(declarer, parameters, m, C, layers);
   declare_head(declarer, parameters, m, C, vocab);
+  parameters.adapters = declarer.declare_adapters();
   parameters.runs = declarer.take_runs();
   return parameters;
 }
@@ -199,6 +200,10 @@ int64_t checkpoint_rows(const ir::Value& parameter) {
   for (const CheckpointPart& part : parameter.parameter->checkpoint)
     rows = std::max(rows, part.first_row + part.rows);
   return rows;
+}
+
+std::string module_of(const CheckpointPart& weight) {
+  return weight.name.substr(0, weight.name.rfind('.'));
 }
 
 int64_t padded_elements(const ir::Shape& shape) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "models/adapter.h"
 #include "spec/spec.h"
 
 namespace hydrac::models {
@@ -40,6 +41,7 @@ struct Parameters {
   ir::ValueId head_weight = ir::kNoValue,
               head_bias = ir::kNoValue;  // [V, C], or the token embedding when tied
   std::map<ir::ValueId, std::vector<SlotRun>> runs;
+  std::map<ir::ValueId, Adapter> adapters;  // by the matrix that they adapt
 
   // `slot` counts those of the whole parameter; that of any other value stays as it is.
   ir::Use at(ir::ValueId value, ir::Slot slot) const;
@@ -56,6 +58,9 @@ int64_t vocab_rows(const spec::Spec& spec);
 
 // Rows of a parameter that its checkpoint names; those beyond are padding.
 int64_t checkpoint_rows(const ir::Value& parameter);
+
+// The module that a weight's tensor belongs to: its name without ".weight".
+std::string module_of(const ir::CheckpointPart& weight);
 
 // Elements a slot of a parameter takes in the pack: its own, rounded up so that every slot starts aligned.
 int64_t padded_elements(const ir::Shape& shape);

@@ -154,7 +154,10 @@ void build_evaluate(Model& model) {
 }
 
 void advance_randomness(Model& model) {
-  ops::RegionBuilder b(model.graph, model.graph.function("micro_step").regions.back());
+  ir::Function& function = model.graph.function("micro_step");
+  // Below a loop of layers nothing may train; within it, each iteration would advance it.
+  if (function.regions.back().layers > 0) add_region(function, "randomness", 0);
+  ops::RegionBuilder b(model.graph, function.regions.back());
   b.enter("state", "train.seed");
   const Use step{model.interface.rng_step, {}};
   const ir::Node node{.inputs = {step}, .outputs = {step}};

@@ -15,6 +15,8 @@ class RegionBuilder {
 
   // The part of the model and the spec key that nodes from here on belong to.
   void enter(std::string scope, std::string origin);
+  // Another key in the same part.
+  void asked_for_by(std::string origin) { origin_ = std::move(origin); }
 
   // A new activation (or other value) with one slot a layer of this region, and its use at the current layer.
   ir::Use fresh(const std::string& name, ir::Shape shape, ir::DType dtype = ir::DType::f32,
@@ -80,6 +82,10 @@ Use l2norm(RegionBuilder&, Use x, Use temperature, const std::string& name);
 // columns], from `first_column` on.
 Use block_diagonal(RegionBuilder&, Use blocks, int64_t groups, ir::Dim columns, int64_t first_column,
                    const std::string& name);
+// The second matrix of low-rank adapters: `up` [N,r], whose rows `targets` names, in r columns for each
+// target, times `scale`: [N, columns] with columns = targets * r, 0 elsewhere.
+Use adapter_matrix(RegionBuilder&, Use up, const std::vector<ir::RowRange>& targets, ir::Dim columns,
+                   double scale, const std::string& name);
 struct TapSums {
   std::string name;
   ir::Shape shape;  // of a token: [W] or [H,D]

@@ -5,17 +5,19 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kAdd, kAttention, kAttentionBackward, kBiasAdd, kBiasGradient, kBlockDiagonal, kCast,
-    kCrossEntropy, kCrossEntropyBackward, kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated,
-    kGatedBackward, kGemm, kHeadSum, kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient,
-    kLayernorm, kLayernormAgain, kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss,
-    kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding,
-    kPositionEmbeddingGradient, kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope,
-    kScaleHeads, kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps, kActivation,
-    kActivationBackward, kValueShift, kZero;
+extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAttention, kAttentionBackward, kBiasAdd,
+    kBiasGradient, kBlockDiagonal, kCast, kCrossEntropy, kCrossEntropyBackward, kDiagonalBlocks, kDropout,
+    kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kJoinQkv, kL2norm,
+    kL2normBackward, kL2normTemperatureGradient, kLayernorm, kLayernormAgain, kLayernormBackward,
+    kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss,
+    kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient, kRmsnorm, kRmsnormAgain,
+    kRmsnormBackward, kRmsnormWeightGradient, kRope, kScaleHeads, kSelectToken, kSoftcap, kSoftcapBackward,
+    kSplitQkv, kSpreadTaps, kSumTaps, kActivation, kActivationBackward, kValueShift, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
+      &kAdapterMatrix,
+      &kAdapterRows,
       &kAdd,
       &kAttention,
       &kAttentionBackward,

@@ -27,6 +27,9 @@ bool norms_heads(const Node& node) {
 // Whether the choice says that `output` of a forward node is computed again.
 bool is_dropped(const RecomputeChoice& choice, const Node& node, Use output) {
   const std::string& scope = node.scope;
+  // What an adapter reads is as large as the norm or the activation that it comes from, and costs a read of
+  // that.
+  if (node.origin == "adapter.dropout") return true;
   const bool first = output == node.outputs[0];  // a norm's others are its rows' statistics
   const bool rotated = norms_heads(node) || scope == "rope";
   const bool attention = scope == "qkv" || rotated || scope == "attn";
@@ -139,7 +142,6 @@ std::string to_string(const RecomputeChoice& choice) {
 }
 
 void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log) {
-  if (!choice.any()) return;
   ir::Function& function = graph.function("micro_step");
   for (ir::Region& backward : function.regions) {
     if (!backward.backward || backward.layers == 0) continue;

@@ -75,6 +75,15 @@ void check_folder(Draft& draft, std::string_view path, const std::string& folder
                   path, diag::printable(folder)));
 }
 
+void check_adapter(Draft& draft) {
+  const auto& spec = draft.spec;
+  if (!draft.usable({"adapter.type", "train.freeze"}) || spec.adapter.type == AdapterType::none ||
+      spec.train.freeze.empty())
+    return;
+  draft.report(Kind::adapter_freezes, {"train.freeze", "adapter.type"},
+               "beside an adapter all of the model's parameters are frozen", "remove train.freeze");
+}
+
 void check_best(Draft& draft) {
   const auto& spec = draft.spec;
   if (!draft.usable({"train.save_best", "train.eval_steps", "data.val_fraction"}) || !spec.train.save_best)
@@ -111,6 +120,7 @@ void check_run(Draft& draft) {
   check_loss(draft);
   check_gradients(draft);
   check_best(draft);
+  check_adapter(draft);
   check_folder(draft, "output.dir", draft.spec.output.dir, false);
   check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir, true);
 }

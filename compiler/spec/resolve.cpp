@@ -46,6 +46,7 @@ class Resolver {
 
   void model();
   void attention_widths();
+  void adapter();
   void data();
   void optimizer();
   void loss();
@@ -93,6 +94,11 @@ bool is_json(const std::string& pattern) {
   std::string_view name = pattern;
   if (name.ends_with(compressed)) name.remove_suffix(compressed.size());
   return name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json");
+}
+
+void Resolver::adapter() {
+  auto& adapter = spec_.adapter;
+  derive("adapter.alpha", adapter.alpha, {"adapter.r"}, [&] { return 2 * static_cast<double>(adapter.r); });
 }
 
 void Resolver::data() {
@@ -174,6 +180,7 @@ void resolve(Draft& draft) {
   note_defaults(draft);
   Resolver resolver(draft);
   resolver.model();
+  resolver.adapter();
   resolver.data();
   resolver.optimizer();
   resolver.loss();

@@ -148,15 +148,25 @@ const ir::Node& matmul_of(const ir::Region& region, const ir::Node& sums) {
                                [&](const ir::Node& node) { return tap_sums_of(region, node) == &sums; });
 }
 
-// Attention's output has a dimension for heads there; the linear layer that reads it flattens it.
+// Attention's output has a dimension for heads there, also where it is dropped out; the linear layer that
+// reads it flattens it.
 std::map<ir::ValueId, ir::Shape> attention_shapes(const ir::Graph& graph) {
   std::map<ir::ValueId, ir::Shape> shapes;
   for (const ir::Region& region : graph.function("micro_step").regions) {
     for (const ir::Node& node : region.nodes) {
       if (node.op == "attention") shapes[node.outputs[0].value] = graph.value(node.inputs[0]).shape;
+      const auto found = shapes.find(node.inputs.empty() ? ir::kNoValue : node.inputs[0].value);
+      if (node.op == "dropout" && found != shapes.end()) shapes[node.outputs[0].value] = found->second;
     }
   }
   return shapes;
+}
+
+// Rows of a parameter that padding appended are no business of the oracle's.
+ir::Shape unpadded_shape(const ir::Value& value) {
+  ir::Shape shape = value.shape;
+  if (value.parameter) shape[0].size = models::checkpoint_rows(value);
+  return shape;
 }
 
 // What the forward pass reads and writes. Not the random seed, which is the job's, and not the loss scale,
@@ -181,7 +191,7 @@ Json graph_json(const ir::Graph& graph) {
   for (const ir::Value& value : graph.values) {
     const auto found = with_heads.find(value.id);
     Json shape = Json::array();
-    for (const ir::Dim& dim : found == with_heads.end() ? value.shape : found->second)
+    for (const ir::Dim& dim : found == with_heads.end() ? unpadded_shape(value) : found->second)
       shape.push_back(dim.size);
     std::string role(to_string(value.role));
     if (!used.contains(value.id)) continue;
@@ -290,13 +300,6 @@ runtime::TensorToWrite entry(const std::string& name, runtime::SafetensorsDtype 
   std::vector<int64_t> sizes;
   for (const ir::Dim& dim : shape) sizes.push_back(dim.size);
   return runtime::raw_tensor_to_write(name, dtype, sizes, data);
-}
-
-// Rows of a parameter that padding appended are no business of the oracle's.
-ir::Shape unpadded_shape(const ir::Value& value) {
-  ir::Shape shape = value.shape;
-  if (value.parameter) shape[0].size = models::checkpoint_rows(value);
-  return shape;
 }
 
 }  // namespace

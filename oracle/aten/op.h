@@ -74,6 +74,9 @@ at::Tensor head_sum(const OpCall& call);
 at::Tensor scale_heads(const OpCall& call);
 at::Tensor l2norm(const OpCall& call);
 
+// So have low-rank adapters.
+at::Tensor adapter_matrix(const OpCall& call);
+
 // So have users' functions: of one tensor, of the two halves of one, of predictions and targets.
 at::Tensor function_activation(const OpCall& call);
 at::Tensor function_gated(const OpCall& call);

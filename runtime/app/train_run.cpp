@@ -7,14 +7,16 @@
 #include "runtime/app/exit_code.h"
 #include "runtime/log/output.h"
 #include "runtime/log/units.h"
+#include "runtime/train/initial_weights.h"
+#include "runtime/train/run_checkpoint.h"
 
 namespace hydrac::runtime {
 
 namespace {
 
-int64_t count_parameters(StepProgram& program) {
+int64_t count_parameters(const std::vector<NamedTensor>& tensors) {
   int64_t count = 0;
-  for (const NamedTensor& tensor : program.parameters()) {
+  for (const NamedTensor& tensor : tensors) {
     int64_t elements = 1;
     for (const int64_t size : tensor.shape) elements *= size;
     count += elements;
@@ -22,12 +24,20 @@ int64_t count_parameters(StepProgram& program) {
   return count;
 }
 
+std::string describe_parameters(StepProgram& program) {
+  const int64_t own = count_parameters(program.parameters()),
+                base = count_parameters(program.base_parameters());
+  if (base == 0) return fmt::format("{} parameters", human_count(static_cast<double>(own)));
+  return fmt::format("adapters with {} parameters beside {} that stay as they are",
+                     human_count(static_cast<double>(own)), human_count(static_cast<double>(base)));
+}
+
 void print_start(const TrainSettings& settings, StepProgram& program, const BatchLoader& loader) {
-  print_text(stdout,
-             fmt::format("{}: {} parameters, {} of tensor memory, {}\n{} sequences of {} an epoch\n",
-                         settings.name, human_count(static_cast<double>(count_parameters(program))),
-                         human_bytes(static_cast<uint64_t>(program.arena_bytes())), program.description(),
-                         loader.samples_per_epoch(), settings.data.sequence_len));
+  print_text(
+      stdout,
+      fmt::format("{}: {}, {} of tensor memory, {}\n{} sequences of {} an epoch\n", settings.name,
+                  describe_parameters(program), human_bytes(static_cast<uint64_t>(program.arena_bytes())),
+                  program.description(), loader.samples_per_epoch(), settings.data.sequence_len));
 }
 
 }  // namespace
@@ -36,6 +46,8 @@ int train_run(TrainSettings settings, const Corpus& corpus,
               const std::function<StepProgram&(const RecordedChoices& recorded)>& make_program) {
   TrainOptions& options = settings.train;
   options.identity["data"] = corpus.fingerprint;
+  if (options.adapters && !options.weights.empty())
+    options.identity[kBaseIdentity] = WeightFiles(options.weights).fingerprint();
   options.checkpoint_files.insert(corpus.files.begin(), corpus.files.end());
   options.tokenizer = corpus.tokenizer.get();
   RecordedChoices recorded = settings.choices;

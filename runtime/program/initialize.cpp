@@ -9,18 +9,37 @@
 
 namespace hydrac::runtime {
 
+namespace {
+
+// Within (-bound, bound), in steps of 2^-23 of it; two neighbours share a run of the generator.
+void fill_uniform(std::span<float> out, uint64_t counter, float bound, uint32_t key) {
+  const auto number = [bound](uint32_t bits) {
+    return bound * ((static_cast<float>(bits >> 9) + 0.5f) * 0x1p-22f - 1);
+  };
+  for (size_t i = 0; i < out.size(); i += 2, ++counter) {
+    const Philox2x32 bits =
+        philox2x32(static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), key);
+    out[i] = number(bits.x);
+    if (i + 1 < out.size()) out[i + 1] = number(bits.y);
+  }
+}
+
+}  // namespace
+
 void initialize_parameter(std::span<float> out, int64_t first, const ParameterStart& start, uint32_t seed,
                           uint32_t stream) {
-  if (start.kind != ParameterStart::Kind::normal) {
-    const float number =
-        start.kind == ParameterStart::Kind::constant ? static_cast<float>(start.number) : 0.0f;
-    std::ranges::fill(out, start.kind == ParameterStart::Kind::ones ? 1.0f : number);
+  using Kind = ParameterStart::Kind;
+  const auto number = static_cast<float>(start.number);
+  if (start.kind != Kind::normal && start.kind != Kind::uniform) {
+    const float ones_or_zeros = start.kind == Kind::ones ? 1.0f : 0.0f;
+    std::ranges::fill(out, start.kind == Kind::constant ? number : ones_or_zeros);
     return;
   }
   // Streams of dropout have small site numbers and steps; this constant keeps weights apart from them.
   constexpr uint32_t weights = 0x57454947;
-  fill_normal(out, static_cast<uint64_t>(first) / 2, static_cast<float>(start.number),
-              random_key(seed, weights, stream));
+  const uint32_t key = random_key(seed, weights, stream);
+  (start.kind == Kind::normal ? fill_normal : fill_uniform)(out, static_cast<uint64_t>(first) / 2, number,
+                                                            key);
 }
 
 namespace {

@@ -152,6 +152,7 @@ std::string LaidOutProgram::explain_divergence() {
   if (layout_.calls.empty()) return "";
   const ReadArena read = reader_of(*this);
   if (const auto found = non_finite_tensor(layout_.parameters, "parameter", read)) return *found;
+  if (const auto found = non_finite_tensor(layout_.base_parameters, "parameter", read)) return *found;
   if (const auto found = non_finite_tensor(layout_.optimizer_state, "optimizer state", read)) return *found;
   if (const auto found = repeat(last_run())) return "first, " + *found;
   return "repeated call by call it gives finite numbers only: a fault of the hardware, or of hydrac";

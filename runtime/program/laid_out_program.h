@@ -32,6 +32,7 @@ class LaidOutProgram : public StepProgram {
   bool can_generate() const override { return static_cast<bool>(layout_.results.logits); }
   int64_t context_length() const override { return layout_.context_length; }
   std::vector<NamedTensor> parameters() override { return layout_.parameters; }
+  std::vector<NamedTensor> base_parameters() override { return layout_.base_parameters; }
   std::vector<NamedTensor> optimizer_state() override { return layout_.optimizer_state; }
   void download(const NamedTensor& tensor, std::span<std::byte> to) override;
   void upload(const NamedTensor& tensor, std::span<const std::byte> from) override;

@@ -69,10 +69,10 @@ struct ResultPlaces {
 
 // How one slot of a parameter starts. Its padding, which no Place covers, starts as 0.
 struct ParameterStart {
-  enum class Kind { zeros, ones, constant, normal };
+  enum class Kind { zeros, ones, constant, normal, uniform };
   Place place;  // elements of `dtype`
   Kind kind = Kind::zeros;
-  double number = 0;  // the constant, or the normal distribution's standard deviation
+  double number = 0;  // the constant, the normal distribution's standard deviation, the uniform one's bound
   SafetensorsDtype dtype = SafetensorsDtype::f32;  // or 16 bits: the same numbers, rounded to nearest
 };
 
@@ -102,8 +102,8 @@ struct ProgramLayout {
   std::vector<ParameterStart> starts;  // in this order they are numbered for the random numbers
   std::optional<RopeTables> rope;
 
-  // As in a checkpoint; addresses count from the arena's start.
-  std::vector<NamedTensor> parameters, optimizer_state;
+  // As in a checkpoint; addresses count from the arena's start. See StepProgram.
+  std::vector<NamedTensor> parameters, base_parameters, optimizer_state;
   bool working_copies = false;  // of parameters, which Function::load makes anew
 
   int64_t gradient_accumulation_steps = 1;

@@ -56,6 +56,10 @@ class Starts {
   void normal(const Tensors& tensors, int64_t elements, double deviation) {
     add(tensors, elements, ParameterStart::Kind::normal, deviation);
   }
+  template <class Tensors>
+  void uniform(const Tensors& tensors, int64_t elements, double bound) {
+    add(tensors, elements, ParameterStart::Kind::uniform, bound);
+  }
 
  private:
   template <class T>

@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/quote.h"
 #include "runtime/checkpoint/tensor_io.h"
+#include "runtime/data/hash.h"
 #include "runtime/error.h"
 #include "runtime/json/json_fields.h"
 #include "runtime/json/json_input.h"
@@ -115,7 +116,8 @@ WeightFiles::Found WeightFiles::find(std::string_view name) const {
 }
 
 void WeightFiles::fill(StepProgram& program) const {
-  const std::vector<NamedTensor> parameters = program.parameters();
+  std::vector<NamedTensor> parameters = program.base_parameters();
+  if (parameters.empty()) parameters = program.parameters();
   std::vector<std::string> missing, misfits, surplus;
   std::set<const TensorEntry*> used;
   for (const NamedTensor& parameter : parameters) {
@@ -160,6 +162,25 @@ void WeightFiles::fill(StepProgram& program) const {
     const Found found = find(parameter.name);
     upload_tensor(*found.file, *found.tensor, program, parameter);
   }
+}
+
+std::string WeightFiles::fingerprint() const {
+  constexpr size_t kBeginning = 4096;
+  Hash64 hash;
+  for (const auto& [name, found] : tensors_) {
+    hash.add(name).add(dtype_name(found.tensor->dtype));
+    for (const int64_t size : found.tensor->shape) hash.add(static_cast<uint64_t>(size));
+    const std::span<const std::byte> bytes = found.file->bytes(*found.tensor);
+    hash.add(
+        std::string_view(reinterpret_cast<const char*>(bytes.data()), std::min(kBeginning, bytes.size())));
+  }
+  return fmt::format("{:016x}", hash.value());
+}
+
+SafetensorsDtype WeightFiles::dtype() const {
+  std::set<SafetensorsDtype> types;
+  for (const auto& [name, found] : tensors_) types.insert(found.tensor->dtype);
+  return types.size() == 1 ? *types.begin() : SafetensorsDtype::f32;
 }
 
 std::string WeightFiles::description() const {

@@ -20,12 +20,20 @@ class WeightFiles {
   // that does not fit its files, a tensor twice.
   explicit WeightFiles(const std::filesystem::path& path);
 
-  // Fills all parameters of `program`. Names may lack the base model's prefix, as those of GPT-2's published
-  // files do. A head that the program ties to the embedding may be there too, if it is equal. What is neither
-  // a parameter nor a constant of transformers' modules (attention masks, rope's frequencies), and no bias or
-  // position embedding of zeros, is too much. InputError that lists the tensors that are missing, too much,
-  // or of another shape or no floating-point type; nothing is copied then.
+  // Fills all parameters of `program`, of adapters those of the model beside them. Names may lack the base
+  // model's prefix, as those of GPT-2's published files do. A head that the program ties to the embedding may
+  // be there too, if it is equal. What is neither a parameter nor a constant of transformers' modules
+  // (attention masks, rope's frequencies), and no bias or position embedding of zeros, is too much.
+  // InputError that lists the tensors that are missing, too much, or of another shape or no floating-point
+  // type; nothing is copied then.
   void fill(StepProgram& program) const;
+
+  // Of names, types and shapes, and of the beginning of every tensor: another model's, or that of weights
+  // which were trained on, differs.
+  std::string fingerprint() const;
+
+  // Of all tensors, where they have one; F32 otherwise.
+  SafetensorsDtype dtype() const;
 
   // "models/llama: 291 tensors of BF16 in 2 files"
   std::string description() const;

@@ -23,9 +23,14 @@ namespace hydrac::runtime {
 namespace {
 
 constexpr const char* model_file = "model.safetensors";
+constexpr const char* adapter_file = "adapter_model.safetensors";
 constexpr const char* optimizer_file = "optimizer.safetensors";
 constexpr const char* state_file = "state.json";
 constexpr const char* choices_file = "choices.json";
+
+const char* parameter_file(StepProgram& program) {
+  return program.base_parameters().empty() ? model_file : adapter_file;
+}
 
 // One line an entry, "name = value".
 std::string identity_text(const Identity& identity) {
@@ -134,7 +139,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, Step
   writer.add_file(state_file, to_state(contents).to_json());
   writer.add_file(choices_file, program.choices().to_json());
   // Saving parameters that are no numbers would let save_total_limit remove the last good checkpoint.
-  writer.add_file(model_file, [&](FileWriter& file) {
+  writer.add_file(parameter_file(program), [&](FileWriter& file) {
     write_tensors(
         file, program, program.parameters(),
         [&](const NamedTensor& tensor, std::span<const std::byte> data) { check_finite(tensor, data, step); },
@@ -170,6 +175,11 @@ RunPosition read_position(const std::filesystem::path& checkpoint, const Identit
   return position;
 }
 
+std::string read_identity(const std::filesystem::path& checkpoint, const std::string& name) {
+  const std::filesystem::path file = checkpoint / state_file;
+  return written_values(RunState::from_json(read_file(file), file.string()).text("identity"))[name];
+}
+
 void link_best(const std::filesystem::path& run_dir, int64_t step) {
   const std::filesystem::path link = best_path(run_dir);
   std::filesystem::path temporary = link;
@@ -196,7 +206,7 @@ void restore_program(StepProgram& program, const std::filesystem::path& checkpoi
 }
 
 void load_parameters(StepProgram& program, const std::filesystem::path& checkpoint) {
-  read_tensors(checkpoint / model_file, program, program.parameters());
+  read_tensors(checkpoint / parameter_file(program), program, program.parameters());
 }
 
 }  // namespace hydrac::runtime

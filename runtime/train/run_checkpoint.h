@@ -1,4 +1,5 @@
-// A training checkpoint: model.safetensors and optimizer.safetensors of a StepProgram, state.json with all
+// A training checkpoint: model.safetensors (of adapters adapter_model.safetensors, under PEFT's names) and
+// optimizer.safetensors of a StepProgram, state.json with all
 // that a resumed run continues from, choices.json with what the program chose on its machine
 // (recorded_choices.h), and the files that others need to use the model.
 #pragma once
@@ -20,6 +21,9 @@ namespace hydrac::runtime {
 // resumed run must have the same; what differs is listed to the user under its name. Names hold no line break
 // and no " = ".
 using Identity = std::map<std::string, std::string>;
+
+// The name of an adapter's base there: WeightFiles::fingerprint().
+inline constexpr const char* kBaseIdentity = "model.weights, the files";
 
 // What a run continues from, besides tensors.
 struct RunPosition {
@@ -50,6 +54,10 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& run_dir, Step
 // difference and what can be done. Reads nothing else.
 RunPosition read_position(const std::filesystem::path& checkpoint, const Identity& identity);
 
+// The value of `name` in a checkpoint's identity; "" where it has none. InputError when state.json is
+// unusable.
+std::string read_identity(const std::filesystem::path& checkpoint, const std::string& name);
+
 // Makes run_dir/checkpoint-best a link to the checkpoint of `step`, in place of an older link. RunError.
 void link_best(const std::filesystem::path& run_dir, int64_t step);
 
@@ -57,12 +65,13 @@ void link_best(const std::filesystem::path& run_dir, int64_t step);
 // recorded that. InputError when the file is unusable.
 std::optional<RecordedChoices> read_choices(const std::filesystem::path& checkpoint);
 
-// Fills parameters, optimizer state and counters of `program` from a complete checkpoint. InputError when its
+// Fills parameters, optimizer state and counters of `program` from a complete checkpoint; not its
+// base_parameters(). InputError when its
 // tensors are not exactly those of the program.
 void restore_program(StepProgram& program, const std::filesystem::path& checkpoint,
                      const RunPosition& position);
 
-// Fills the parameters alone, for sampling, from `checkpoint`/model.safetensors. InputError as above.
+// Fills the parameters alone, for sampling. InputError as above.
 void load_parameters(StepProgram& program, const std::filesystem::path& checkpoint);
 
 }  // namespace hydrac::runtime

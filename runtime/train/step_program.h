@@ -95,7 +95,11 @@ class StepProgram {
   virtual bool can_generate() const = 0;
   virtual int64_t context_length() const = 0;
 
-  virtual std::vector<NamedTensor> parameters() = 0;  // what model.safetensors holds
+  // What a checkpoint holds: in model.safetensors, of adapters in adapter_model.safetensors.
+  virtual std::vector<NamedTensor> parameters() = 0;
+  // Of a program that trains adapters, the model's own parameters, which stay as TrainOptions::weights or the
+  // seed have them.
+  virtual std::vector<NamedTensor> base_parameters() { return {}; }
   // What optimizer.safetensors holds: moments, and scalars such as the loss scale.
   virtual std::vector<NamedTensor> optimizer_state() = 0;
   // Copies a whole tensor of these to or from memory of the host: tensor.bytes() bytes as they lie in the

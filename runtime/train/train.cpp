@@ -155,14 +155,15 @@ void Trainer::begin() {
   }
   program_.initialize();
   source_ = make_batch_source(loader_, options_.gradient_accumulation_steps);
+  if (!options_.weights.empty() && (!checkpoint || options_.adapters)) {
+    const WeightFiles weights(options_.weights);
+    weights.fill(program_);
+    console_.message(fmt::format("weights of {}", weights.description()));
+  }
   if (checkpoint) {
     restore_program(program_, checkpoint->dir, *position);
     source_->seek_samples(position->samples_seen);
     console_.message(fmt::format("continuing from {}", checkpoint->dir.string()));
-  } else if (!options_.weights.empty()) {
-    const WeightFiles weights(options_.weights);
-    weights.fill(program_);
-    console_.message(fmt::format("weights of {}", weights.description()));
   }
   pipeline_.emplace(program_, *source_, step_);
   open_logs();

@@ -28,7 +28,9 @@ enum class Resume {
 struct TrainOptions {
   std::filesystem::path run_dir;
   std::filesystem::path weights;  // that a new run begins with, see WeightFiles; empty: the program's
-  int64_t max_steps = 0;          // optimizer steps of the whole run, skipped ones too, >= 1
+  // It trains adapters: checkpoints hold these alone, and a resumed run reads `weights` again.
+  bool adapters = false;
+  int64_t max_steps = 0;                    // optimizer steps of the whole run, skipped ones too, >= 1
   int64_t gradient_accumulation_steps = 1;  // micro-batches a step
   int64_t eval_steps = 0;                   // every so many steps and at the end; 0 = never
   int64_t eval_batches = 20;                // the first so many of the loader's, or all when it has fewer

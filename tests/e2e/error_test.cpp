@@ -111,6 +111,24 @@ TEST(BadSpec, FreezesPartOfAMatrixOrEverything) {
   refused("*", "error: train.freeze names every parameter, so that nothing trains [freeze-everything]\n");
 }
 
+TEST(BadSpec, AdaptsWhatIsNotThere) {
+  const Workplace place;
+  const auto refused = [&](const std::string& modules, const std::string& text) {
+    Words command = run_with("adapter.target_modules=" + modules);
+    command.push_back("adapter.type=lora");
+    const Outcome outcome = place.run(command);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+  };
+  refused("[q_proj, v_prj]", "error: no linear layer of a block is named v_prj [adapter-matches-nothing]\n");
+  refused("[q_proj, v_prj]", "  help: did you mean v_proj?\n");
+  refused(
+      "[lm_head]",
+      "  help: they are down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj; all-linear is all of "
+      "them\n");
+  refused("[model.layers.0.mlp.up_proj]", "[adapter-matches-nothing]\n");
+}
+
 TEST(BadSpec, IsNoFile) {
   const Workplace place;
   const Outcome outcome = place.run({"nowhere.yaml"});

@@ -1,10 +1,11 @@
 """Trains a tiny model of each kind that Hugging Face knows, loads its checkpoint with transformers, and compares; and
-begins a run with a tiny random model of each kind that transformers saved. Chat templates: the ids of conversations are
+begins a run with a tiny random model of each kind that transformers saved. Adapters that are trained beside such models are
+loaded with peft. Chat templates: the ids of conversations are
 those that apply_chat_template gives with the models' own.
 
 usage: hugging_face.py HYDRAC FOLDER TOKENIZER [CASE ...]
 
-A CASE is one of CASES, of PUBLISHED, or of CHATS. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
+A CASE is one of CASES, of PUBLISHED, of ADAPTERS, or of CHATS. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
 AutoModelForCausalLM the same logits behind every prompt (float32, to 1e-4), and the checkpoint's config.json, read as
 model.from, is the same model. Exit 1 where something differs, 77 where Python's packages are missing.
 """
@@ -16,12 +17,17 @@ import subprocess
 import sys
 
 try:
+    import safetensors.torch
     import torch
     import transformers
     import yaml
 except ImportError as missing:
     print(f"skipped: Python's package {missing.name} is missing: pip install torch transformers pyyaml")
     sys.exit(77)
+try:
+    import peft
+except ImportError:
+    peft = None
 
 TOLERANCE = 1e-4
 TEXT = "".join(f"line {i}: the quick brown fox — naïve café, 123\n" for i in range(60))
@@ -89,6 +95,16 @@ PUBLISHED = {
     "from-qwen3": ("qwen3", {**SMALL, "head_dim": 24}, torch.bfloat16, None),
 }
 
+
+# Adapters beside these models. name: (the model, keys of adapter)
+ADAPTERS = {
+    "lora-gpt2": ("from-gpt2", {"r": 4, "dropout": 0.1}),
+    "lora-gpt2-mlp": ("from-gpt2", {"r": 3, "target_modules": ["mlp.c_proj", "c_attn"]}),
+    "lora-llama3": ("from-llama3", {"r": 8, "alpha": 4.5}),
+    "lora-mistral": ("from-mistral", {"r": 4, "rslora": True}),
+    "lora-qwen2": ("from-qwen2", {"r": 8, "target_modules": ["q_proj", "v_proj", "up_proj"]}),
+    "lora-qwen3": ("from-qwen3", {"r": 2}),
+}
 
 # The templates that models are published with, without their parts for tools. name: (special tokens, Jinja)
 CHATS = {
@@ -252,6 +268,41 @@ def run_published(hydrac, name, tokenizer_json):
     print(f"{name}: {dtype_of(name)}, logits differ by up to {greatest:.2g}", flush=True)
 
 
+def run_adapter(hydrac, name, tokenizer_json):
+    if peft is None:
+        print(f"{name}: skipped: Python's package peft is missing", flush=True)
+        return
+    base, adapter = ADAPTERS[name]
+    folder = pathlib.Path(hydrac.folder, base)
+    publish(folder, tokenizer_json, *PUBLISHED[base])
+    spec = {
+        "name": name, "target": "cpu", "model": {"from": base, "dropout": 0, "attention_dropout": 0},
+        "adapter": {"type": "lora", **adapter}, "data": {"path": "corpus.txt", "val_fraction": 0},
+        "train": {"sequence_len": 48, "micro_batch_size": 2, "max_steps": 3, "optimizer": {"learning_rate": 0.02}},
+        "optimizations": {"threads": 1}, "sample": {"max_new_tokens": 0},
+    }
+    pathlib.Path(hydrac.folder, f"{name}.yaml").write_text(json.dumps(spec))
+    hydrac("run", "-q", f"{name}.yaml")
+    checkpoint = pathlib.Path(hydrac.folder, f"runs/{name}/checkpoint-3")
+    load = lambda: transformers.AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32).eval()
+    plain, adapted = load(), peft.PeftModel.from_pretrained(load(), checkpoint).eval()
+    # peft passes over what finds no place.
+    stored = len(safetensors.torch.load_file(checkpoint / "adapter_model.safetensors"))
+    count = sum(".lora_" in key for key in adapted.state_dict())
+    require(stored == count, f"{stored} tensors are stored, and peft wants {count}")
+    greatest = change = 0.0
+    for prompt in PROMPTS:
+        ours = json.loads(hydrac("sample", f"runs/{name}", "--logits", "--prompt", prompt, "--threads", "1"))
+        with torch.no_grad():
+            ids = torch.tensor([ours["tokens"]])
+            theirs, before = adapted(ids).logits[0, -1], plain(ids).logits[0, -1]
+        greatest = max(greatest, (torch.tensor(ours["logits"]) - theirs).abs().max().item())
+        change = max(change, (theirs - before).abs().max().item())
+    require(change > 0.1, "the adapter changes too little to tell")
+    require(greatest <= TOLERANCE, f"logits differ by up to {greatest:.2g}")
+    print(f"{name}: {count} tensors, logits differ by up to {greatest:.2g}, of a change of {change:.2g}", flush=True)
+
+
 def run_chat(hydrac, name, tokenizer_json):
     special, template = CHATS[name]
     root = json.loads(pathlib.Path(tokenizer_json).read_text())
@@ -296,9 +347,9 @@ def main():
     pathlib.Path(folder, "corpus.txt").write_text(TEXT)
     hydrac = Hydrac(program, folder)
     failed = 0
-    for name in names or [*CASES, *PUBLISHED, *CHATS]:
+    for name in names or [*CASES, *PUBLISHED, *ADAPTERS, *CHATS]:
         try:
-            run = run_published if name in PUBLISHED else run_chat if name in CHATS else run_case
+            run = run_published if name in PUBLISHED else run_adapter if name in ADAPTERS else run_chat if name in CHATS else run_case
             run(hydrac, name, tokenizer_json)
         except Mismatch as mismatch:
             failed += 1

@@ -32,6 +32,7 @@ struct Case {
   const char* model;
   const char* train;
   const char* data = "";
+  const char* adapter = "";
 };
 
 std::string spec_of(const Case& c) {
@@ -39,7 +40,7 @@ std::string spec_of(const Case& c) {
          (std::string(c.model).find("num_hidden_layers") == std::string::npos ? "num_hidden_layers: 2, "
                                                                               : "") +
          c.model + "}\ndata: {path: corpus.txt" + c.data + "}\ntrain: {max_steps: 12, " + c.train +
-         "}\noptimizations: {threads: 1}\n";
+         "}\nadapter: {" + c.adapter + "}\noptimizations: {threads: 1}\n";
 }
 
 // clang-format off
@@ -132,6 +133,21 @@ const Case kCases[] = {
     {"FrozenHeadInPartsTheBlockRecomputed",
      "num_attention_heads: 2, vocab_size: 30011", "sequence_len: 53, micro_batch_size: 15, "
      "freeze: [model.embed_tokens.weight, model.norm.weight]"},
+    {"LoraOfGpt2AccumulatedAndClipped",
+     "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu_tanh, dropout: 0.1",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 3, max_grad_norm: 0.01",
+     "", "type: lora, r: 4, dropout: 0.1"},
+    {"LoraOfLlamaTheBlockRecomputed",
+     "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, tie_word_embeddings: false",
+     "sequence_len: 16, micro_batch_size: 2", "", "type: lora, r: 8, alpha: 3, dropout: 0.2"},
+    {"LoraOfSomeOfQwen2",
+     "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, attention_bias: true, attention_output_bias: false",
+     "sequence_len: 16, micro_batch_size: 2", ", document_mask: true",
+     "type: lora, r: 3, rslora: true, target_modules: [k_proj, gate_proj]"},
+    {"LoraOfQwen3InHeadPartsWithMuon",
+     "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 16411, qk_norm: true",
+     "sequence_len: 64, micro_batch_size: 16, optimizer: {name: muon}", "",
+     "type: lora, r: 5, target_modules: [q_proj, v_proj, o_proj, up_proj, down_proj]"},
     {"SeriesClassification",
      "input: series, head: classification, num_features: 3, num_labels: 5, num_attention_heads: 4",
      "sequence_len: 16, micro_batch_size: 3, label_smoothing: 0.1"},

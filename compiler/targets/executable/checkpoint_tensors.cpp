@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "models/adapter.h"
 #include "models/freeze.h"
 
 namespace hydrac::targets {
@@ -37,10 +38,12 @@ uint64_t address_of(const driver::Compiled& compiled, ir::ValueId value, int slo
 
 }  // namespace
 
-std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled) {
+namespace {
+
+std::vector<NamedTensor> tensors_of(const driver::Compiled& compiled, bool base) {
   std::vector<NamedTensor> tensors;
   for (const ir::Value& value : compiled.graph.values) {
-    if (!value.parameter) continue;
+    if (!value.parameter || is_base(compiled, value) != base) continue;
     const int64_t row = element_count(value.shape) / value.shape[0].size;
     for (const ir::CheckpointPart& part : value.parameter->checkpoint) {
       for (int slot = part.first_slot; slot <= part.last_slot; ++slot) {
@@ -57,6 +60,20 @@ std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled) {
     }
   }
   return tensors;
+}
+
+}  // namespace
+
+bool is_base(const driver::Compiled& compiled, const ir::Value& parameter) {
+  return models::has_adapters(compiled.spec) && !parameter.trains();
+}
+
+std::vector<NamedTensor> parameter_tensors(const driver::Compiled& compiled) {
+  return tensors_of(compiled, false);
+}
+
+std::vector<NamedTensor> base_tensors(const driver::Compiled& compiled) {
+  return tensors_of(compiled, true);
 }
 
 std::vector<NamedTensor> optimizer_tensors(const driver::Compiled& compiled) {

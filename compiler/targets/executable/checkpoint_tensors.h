@@ -9,8 +9,12 @@ namespace hydrac::targets {
 
 runtime::SafetensorsDtype stored_type(ir::DType dtype);
 
+// Whether the parameter is the model's own beside adapters, and in no checkpoint.
+bool is_base(const driver::Compiled& compiled, const ir::Value& parameter);
+
 // Addresses count from the start of the program's memory.
 std::vector<runtime::NamedTensor> parameter_tensors(const driver::Compiled& compiled);
+std::vector<runtime::NamedTensor> base_tensors(const driver::Compiled& compiled);
 // Values of role optimizer_state that are no views, under their names in the graph.
 std::vector<runtime::NamedTensor> optimizer_tensors(const driver::Compiled& compiled);
 

@@ -104,6 +104,8 @@ ParameterStart::Kind kind_of(ir::Init::Kind kind) {
       return ParameterStart::Kind::constant;
     case ir::Init::Kind::normal:
       return ParameterStart::Kind::normal;
+    case ir::Init::Kind::uniform:
+      return ParameterStart::Kind::uniform;
   }
   throw std::logic_error("a start that no parameter has");
 }
@@ -156,6 +158,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.starts = starts();
   if (compiled_.interface.rope_cos != ir::kNoValue) layout.rope = rope();
   layout.parameters = parameter_tensors(compiled_);
+  layout.base_parameters = base_tensors(compiled_);
   layout.optimizer_state = optimizer_tensors(compiled_);
   layout.working_copies = std::ranges::any_of(compiled_.program.functions, [](const program::Function& f) {
     return f.name == to_string(runtime::Function::load);

@@ -17,6 +17,7 @@ struct Config {
   const char* model;
   const char* train;
   const char* targets = "";
+  const char* adapter = "";
 };
 
 void PrintTo(const Config& config, std::ostream* os) {
@@ -37,7 +38,8 @@ std::vector<int64_t> sampled(int64_t elements) {
 class ModelGradient : public testing::TestWithParam<Config> {};
 
 TEST_P(ModelGradient, EqualsFiniteDifferencesForEveryParameter) {
-  const SmallModel small(small_spec(GetParam().model, GetParam().train, GetParam().targets), {});
+  const SmallModel small(
+      small_spec(GetParam().model, GetParam().train, GetParam().targets, GetParam().adapter), {});
   ASSERT_EQ(ir::verify(small.graph), std::vector<std::string>{});
   Interpreter start(small.graph);
   small.fill(start);
@@ -176,10 +178,20 @@ INSTANTIATE_TEST_SUITE_P(
                FROZEN("model.layers.*', 'model.embed_tokens.*")},
         Config{"FrozenButForOneMlp", MODEL("norm: rmsnorm"),
                FROZEN("model.[en]*', 'model.layers.[02].*', '*attn*', '*norm*")},
+        Config{"FrozenBelowTheFirstMatrixWithDropout",
+               MODEL("norm: rmsnorm, dropout: 0.2, tie_word_embeddings: false"), FROZEN("*embed*', '*norm*")},
         Config{"CcgqaFrozenButForTemperatures", CCGQA("2", "}"),
                FROZEN("*_proj.*', '*_conv.*', '*norm*', '*embed*")},
         Config{"CcgqaFrozenConvolutions", CCGQA("2", "}"), FROZEN("*_conv.weight")},
         Config{"CcgqaFrozenKeyConvolution", CCGQA("1", "}"), FROZEN("*k_conv.weight")},
+        Config{"LoraOfEverything", MODEL("num_key_value_heads: 2, tie_word_embeddings: false"), kTrain, "",
+               "type: lora, r: 2"},
+        Config{"LoraWithBiasesAndDropout",
+               MODEL("norm: layernorm, position: learned, hidden_act: gelu, dropout: 0.2"), kTrain, "",
+               "type: lora, r: 3, alpha: 2, rslora: true, dropout: 0.3"},
+        Config{"LoraOfSome", MODEL("num_key_value_heads: 2, qk_norm: true"), kTrain, "",
+               "type: lora, r: 2, target_modules: [q_proj, v_proj, mlp.up_proj]"},
+        Config{"LoraOfCcgqa", CCGQA("2", "}"), kTrain, "", "type: lora, r: 1"},
         Config{"OneLayerOneToken",
                "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 5, "
                "intermediate_size: 6",
@@ -222,6 +234,26 @@ TEST(Autodiff, FrozenLayersHaveNoBackwardWork) {
       (Matmuls{
           {"block0_backward", 8}, {"block1_backward", 8}, {"block2_backward", 4}, {"input_backward", 0}}));
   EXPECT_EQ(backward("'model.*'"), Matmuls{});
+}
+
+// Beside adapters nothing of the model has a gradient, moments or a place in the trained pack.
+TEST(Autodiff, OfAModelWithAdaptersOnlyTheseTrain) {
+  const std::string model = std::string(kSize) + "num_key_value_heads: 2";
+  const SmallModel small(small_spec(model, kTrain, "", "type: lora, r: 2"), {.all_functions = true});
+  int64_t adapters = 0;
+  for (const ir::Value& value : small.graph.values) {
+    if (!value.parameter) continue;
+    const bool is_adapter = value.name.find(".lora_") != std::string::npos;
+    EXPECT_EQ(value.role, is_adapter ? ir::Role::parameter : ir::Role::frozen) << value.name;
+    EXPECT_EQ(small.gradient_of(value.id) != ir::kNoValue, is_adapter) << value.name;
+    if (is_adapter) adapters += models::padded_elements(value.shape) * value.slots;
+  }
+  EXPECT_GT(adapters, 0);
+  for (const ir::Value& value : small.graph.values) {
+    const bool is_of_training = value.role == ir::Role::gradient || value.role == ir::Role::optimizer_state;
+    if (!is_of_training || value.view || value.shape.size() != 2) continue;
+    EXPECT_LT(element_count(value.shape) - adapters, models::kPackRow) << value.name;
+  }
 }
 
 // k micro-batches that accumulate have the gradient of one batch with all their sequences.

@@ -227,6 +227,16 @@ void add_compressed_attention(std::vector<OpCase>& cases) {
   cases.push_back({"block_diagonal", {parameter({12, 2})}, emit_blocks(3, 6, 0)});
   cases.push_back({"block_diagonalAmongOthers", {parameter({12, 2})}, emit_blocks(3, 11, 2)});
   cases.push_back({"block_diagonalOneBlock", {parameter({6, 3})}, emit_blocks(1, 5, 2)});
+  const auto emit_adapters = [](std::vector<ir::RowRange> targets) {
+    return [targets = std::move(targets)](RegionBuilder& b, const Uses& in) {
+      const int64_t columns = static_cast<int64_t>(targets.size()) * b.shape(in[0])[1].size;
+      ops::adapter_matrix(b, in[0], targets, {columns, ""}, 1.5, "y");
+    };
+  };
+  cases.push_back({"adapter_matrix", {parameter({6, 2})}, emit_adapters({{0, 6}})});
+  cases.push_back({"adapter_matrixOfThree", {parameter({7, 3})}, emit_adapters({{0, 3}, {3, 2}, {5, 2}})});
+  cases.push_back({"adapter_matrixOfTheOuterTwo", {parameter({7, 2})}, emit_adapters({{0, 3}, {5, 2}})});
+  cases.push_back({"adapter_matrixOfTheMiddleOne", {parameter({7, 1})}, emit_adapters({{3, 2}})});
   cases.push_back({"head_sum", {x({2, 3, 4, 5})}, [](RegionBuilder& b, const Uses& in) {
                      ops::head_sum(b, in[0], 0.25, "y");
                    }});

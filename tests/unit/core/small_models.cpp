@@ -20,16 +20,17 @@ spec::Spec valid(std::optional<spec::Spec> spec, const diag::Diagnostics& diagno
 
 }  // namespace
 
-spec::Spec small_spec(const std::string& model, const std::string& train, const std::string& targets) {
+spec::Spec small_spec(const std::string& model, const std::string& train, const std::string& targets,
+                      const std::string& adapter) {
   const std::string data =
       targets.empty() ? "path: corpus.txt, tokenizer: char" : "path: windows.csv, target: " + targets;
   diag::Diagnostics diagnostics;
   return valid(
       spec::load_spec_text(
           "small.yaml",
-          fmt::format(
-              "name: small\ntarget: cpu\nmodel: {{{}}}\ndata: {{{}}}\ntrain: {{max_steps: 100, {}}}\n", model,
-              data, train),
+          fmt::format("name: small\ntarget: cpu\nmodel: {{{}}}\ndata: {{{}}}\ntrain: {{max_steps: 100, {}}}\n"
+                      "adapter: {{{}}}\n",
+                      model, data, train, adapter),
           {}, diagnostics),
       diagnostics);
 }

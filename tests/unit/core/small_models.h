@@ -13,8 +13,9 @@
 namespace hydrac::test {
 
 // A spec from the insides of its model and train maps. `targets`: the columns a series model predicts, "[y,
-// z]". Throws with the rendered diagnostics when it is not valid.
-spec::Spec small_spec(const std::string& model, const std::string& train, const std::string& targets = "");
+// z]"; `adapter`: the inside of that map. Throws with the rendered diagnostics when it is not valid.
+spec::Spec small_spec(const std::string& model, const std::string& train, const std::string& targets = "",
+                      const std::string& adapter = "");
 
 // The spec of a file in specs/, for the cpu in fp32; `overrides` as on the command line.
 spec::Spec shipped_spec(const std::string& name, std::vector<std::string> overrides = {});

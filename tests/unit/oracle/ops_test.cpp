@@ -151,6 +151,22 @@ TEST_F(OneOp, BlockDiagonalPlacesTheBlocksOfEachPart) {
               {0, 1, 0, 0, 0, 0, 2, 0, 0, 3, 0, 0, 0, 0, 4, 0});
 }
 
+// Of three targets the outer two have adapters, of rank 2.
+TEST_F(OneOp, AdapterMatrixPlacesEachAdaptersRowsInItsColumns) {
+  const int x = job.parameter("x", {4, 2}, {1, 2, 0, 0, 3, 4, 5, 6});
+  expect_near(
+      value("adapter_matrix", {{"scale", 2.0}, {"first_0", 0}, {"rows_0", 1}, {"first_1", 2}, {"rows_1", 2}},
+            {x}, {4, 4}),
+      {2, 4, 0, 0, 0, 0, 0, 0, 0, 0, 6, 8, 0, 0, 10, 12});
+  expect_near(outcome.at("grad.x.0"), {2, 2, 0, 0, 2, 2, 2, 2});
+}
+
+TEST_F(OneOp, AdapterMatrixEndsWithZerosWhereTheJobHasNoMoreRows) {
+  const int x = job.parameter("x", {1, 1}, {3});
+  expect_near(value("adapter_matrix", {{"scale", 1.0}, {"first_0", 0}, {"rows_0", 1}}, {x}, {3, 1}),
+              {3, 0, 0});
+}
+
 TEST_F(OneOp, HeadSumAddsHeads) {
   const int x = job.input("x", {1, 1, 3, 2}, {1, 2, 3, 4, 5, 6});
   expect_near(value("head_sum", {{"factor", 0.5}}, {x}, {1, 1, 2}), {4.5, 6});

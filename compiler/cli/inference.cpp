@@ -1,0 +1,34 @@
+#include "cli/inference.h"
+
+#include <fmt/format.h>
+
+#include "models/adapter.h"
+#include "models/parameters.h"
+#include "runtime/error.h"
+#include "runtime/train/initial_weights.h"
+#include "runtime/train/run_checkpoint.h"
+
+namespace hydrac::cli {
+
+void freeze_for_inference(spec::Spec& spec) {
+  auto& names = spec.train.freeze;
+  names = {"model.embed_*", "model.layers.*"};
+  if (models::checkpoint_architecture(spec) == "gpt2") names = {"transformer.w*", "transformer.h.*"};
+  if (!spec.model.tie_word_embeddings) names.emplace_back("lm_head.*");
+}
+
+void fill_from_checkpoint(runtime::StepProgram& program, const spec::Spec& spec,
+                          const std::filesystem::path& checkpoint) {
+  program.initialize();
+  if (models::has_adapters(spec) && spec::begins_with_weights(spec)) {
+    const runtime::WeightFiles weights(spec.model.weights);
+    if (runtime::read_identity(checkpoint, runtime::kBaseIdentity) != weights.fingerprint())
+      throw runtime::InputError(
+          fmt::format("{}: the adapter was trained beside other weights than those of {}",
+                      checkpoint.string(), spec.model.weights));
+    weights.fill(program);
+  }
+  runtime::load_parameters(program, checkpoint);
+}
+
+}  // namespace hydrac::cli
