@@ -141,15 +141,18 @@ class Planner {
     return false;
   }
 
-  // The widest vector that the operands which differ from row to row can use. 8-bit ones ask for none of
-  // sixteen elements: they stand beside wider ones, of which threads would leave gaps.
+  // The widest vector that the operands which differ from row to row can use. Where codes are among them,
+  // four elements: they stand beside f32, of which threads with longer vectors leave gaps
+  // (moves_mostly_32_bits).
   ColumnLayout columns_of(int space) const {
     int64_t smallest = 4, widest = 1;
+    bool has_codes = false;
     auto see = [&](int operand, const ir::Index& index) {
       const ColumnAccess access = column_access(graph_, node_, operand, index, space, deps_);
       if (access.kind != ColumnAccess::Kind::consecutive) return;
-      smallest =
-          std::min(smallest, std::max<int64_t>(2, size_of(graph_.value(use_of(node_, operand)).dtype)));
+      const ir::DType dtype = graph_.value(use_of(node_, operand)).dtype;
+      has_codes |= dtype == ir::DType::u8;
+      smallest = std::min(smallest, size_of(dtype));
       widest = std::max<int64_t>(widest, access.width);
     };
     for (size_t i = 0; i < body_.exprs.size(); ++i) {
@@ -163,7 +166,8 @@ class Planner {
     const int64_t inner = body_.variables[body_.spaces[space].back()].size;
     ColumnLayout columns;
     columns.width = element_count(body_.space_shape(space));
-    columns.vector = static_cast<int>(std::min({16 / smallest, widest, power_of_two_in(inner)}));
+    columns.vector =
+        static_cast<int>(std::min({has_codes ? 4 : 16 / smallest, widest, power_of_two_in(inner)}));
     return columns;
   }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "models/attention.h"
@@ -206,19 +207,14 @@ std::string module_of(const CheckpointPart& weight) {
   return weight.name.substr(0, weight.name.rfind('.'));
 }
 
-int64_t padded_elements(const ir::Shape& shape) {
-  constexpr int64_t alignment = 64;
-  return (element_count(shape) + alignment - 1) / alignment * alignment;
-}
-
 namespace {
 
-int64_t round_to_row(int64_t elements) {
-  return (elements + kPackRow - 1) / kPackRow * kPackRow;
+int64_t round_up(int64_t elements, int64_t multiple) {
+  return (elements + multiple - 1) / multiple * multiple;
 }
 
-ir::Shape pack_shape(int64_t elements, const std::string& section) {
-  return {{elements / kPackRow, section.empty() ? "Rows" : ""}, {kPackRow, "Width"}};
+ir::Shape pack_shape(int64_t elements, const std::string& section, int64_t row = kPackRow) {
+  return {{elements / row, section.empty() ? "Rows" : ""}, {row, "Width"}};
 }
 
 ir::Value pack_value(const std::string& name, ir::Role role, ir::DType dtype, ir::Shape shape) {
@@ -264,26 +260,26 @@ ValueId gradient_of(const ir::Graph& graph, const ir::Value& parameter) {
 // Parameters one after another, first those that decay. Views count from the pack's start.
 class Packer {
  public:
-  Packer(ir::Graph& graph, ValueId pack, ir::DType parameters)
-      : graph_(graph), pack_(pack), dtype_(parameters) {}
+  Packer(ir::Graph& graph, ValueId pack, ir::DType parameters, int64_t row = kPackRow)
+      : graph_(graph), pack_(pack), dtype_(parameters), row_(row) {}
 
   int64_t elements() const { return end_; }
 
   // `group`: its name, optimizer and members, whose gradients get places in a pack of their own, which is
   // added.
   ParameterGroup add(ParameterGroup group, ir::DType gradients) {
-    group.first_row = end_ / kPackRow;
-    const int64_t start = end_;
+    group.first_row = end_ / row_;
+    const int64_t start = end_, alignment = group.moments == ir::DType::u8 ? row_ : kAlignment;
     for (const bool decay : {true, false}) {
       for (const ValueId member : group.members) {
-        if (graph_.value(member).parameter->decay == decay) place(member);
+        if (graph_.value(member).parameter->decay == decay) place(member, alignment);
       }
-      end_ = round_to_row(end_);
-      if (decay) group.decayed_rows = (end_ - start) / kPackRow;
+      end_ = round_up(end_, row_);
+      if (decay) group.decayed_rows = (end_ - start) / row_;
     }
     group.gradients =
         graph_.add(pack_value(group.name.empty() ? "gradients" : "gradients." + group.name,
-                              ir::Role::gradient, gradients, pack_shape(end_ - start, group.name)));
+                              ir::Role::gradient, gradients, pack_shape(end_ - start, group.name, row_)));
     for (const ValueId member : group.members) {
       const ir::Value& parameter = graph_.value(member);
       ir::Value& gradient = graph_.value(gradient_of(graph_, parameter));
@@ -297,14 +293,16 @@ class Packer {
 
   // Those without gradients.
   void place(const std::vector<ValueId>& members) {
-    for (const ValueId member : members) place(member);
-    end_ = round_to_row(end_);
+    for (const ValueId member : members) place(member, kAlignment);
+    end_ = round_up(end_, row_);
   }
 
  private:
-  void place(ValueId id) {
+  static constexpr int64_t kAlignment = 64;  // elements, of a slot's start
+
+  void place(ValueId id, int64_t alignment) {
     ir::Value& value = graph_.value(id);
-    const int64_t stride = padded_elements(value.shape);
+    const int64_t stride = round_up(element_count(value.shape), alignment);
     value.dtype = dtype_;
     value.view = ir::View{pack_, end_, stride, contiguous_strides(value.shape)};
     end_ += stride * value.slots;
@@ -313,6 +311,7 @@ class Packer {
   ir::Graph& graph_;
   const ValueId pack_;
   const ir::DType dtype_;
+  const int64_t row_;
   int64_t end_ = 0;  // of what is placed
 };
 
@@ -360,28 +359,56 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
   if (o.weights == spec::WeightType::bf16) types.parameters = ir::DType::bf16;
   if (o.gradients == spec::GradientType::compute) types.gradients = activations;
   types.matmuls = activations;
+  if (o.optimizer_state == spec::StateType::bf16) types.moments = ir::DType::bf16;
+  if (o.optimizer_state == spec::StateType::int8) types.moments = ir::DType::u8;
   types.head_in_parts = o.loss != spec::LossKernel::materialized;
   return types;
 }
 
 namespace {
 
-// Muon's are the matrices of the blocks; the rest is AdamW's.
+ir::DType moments_of(const ir::Value& parameter, const PackTypes& types) {
+  const bool is_small = element_count(parameter.shape) < kFewestQuantized;
+  return types.moments == ir::DType::u8 && is_small ? ir::DType::f32 : types.moments;
+}
+
+// In the order of the pack. Muon's are the matrices of the blocks; the rest is AdamW's.
 std::vector<ParameterGroup> groups_of(const ir::Graph& graph, spec::Optimizer optimizer,
-                                      const std::set<ValueId>& narrow) {
-  std::vector<ParameterGroup> groups = {{.name = "hidden", .optimizer = spec::Optimizer::muon},
-                                        {.name = "matmuls", .optimizer = optimizer},
-                                        {.name = "sums", .optimizer = optimizer}};
+                                      const PackTypes& types, const std::set<ValueId>& narrow) {
   const bool has_muon = optimizer == spec::Optimizer::muon;
-  if (has_muon) groups[1].optimizer = groups[2].optimizer = spec::Optimizer::adamw;
+  const auto kind_of = [&](const ir::Value& value) {
+    if (has_muon && !value.parameter->matrices.empty()) return 0;
+    return narrow.contains(gradient_of(graph, value)) ? 1 : 2;
+  };
+  using Key = std::tuple<bool, bool, int>;  // is not Muon's, is exact, kind
+  std::map<Key, ParameterGroup> groups;
   for (const ir::Value& value : graph.values) {
     if (!value.trains()) continue;
-    const bool is_hidden = has_muon && !value.parameter->matrices.empty();
-    groups[is_hidden ? 0 : narrow.contains(gradient_of(graph, value)) ? 1 : 2].members.push_back(value.id);
+    const int kind = kind_of(value);
+    const ir::DType moments = moments_of(value, types);
+    ParameterGroup& group = groups[{kind > 0, moments != ir::DType::u8, kind}];
+    group.optimizer = !has_muon ? optimizer : kind == 0 ? spec::Optimizer::muon : spec::Optimizer::adamw;
+    group.moments = moments;
+    group.members.push_back(value.id);
   }
-  std::erase_if(groups, [](const ParameterGroup& group) { return group.members.empty(); });
-  if (groups.size() == 1) groups[0].name.clear();
-  return groups;
+  // A name says what the groups differ in.
+  std::set<int> kinds;
+  std::set<bool> exact;
+  for (const auto& [key, group] : groups) {
+    exact.insert(std::get<1>(key));
+    kinds.insert(std::get<2>(key));
+  }
+  std::vector<ParameterGroup> list;
+  for (auto& [key, group] : groups) {
+    static constexpr const char* names[] = {"hidden", "matmuls", "sums"};
+    if (kinds.size() > 1) group.name = names[std::get<2>(key)];
+    if (exact.size() > 1) {
+      group.name += group.name.empty() ? "" : "_";
+      group.name += std::get<1>(key) ? "fp32_state" : "int8_state";
+    }
+    list.push_back(std::move(group));
+  }
+  return list;
 }
 
 }  // namespace
@@ -389,17 +416,17 @@ std::vector<ParameterGroup> groups_of(const ir::Graph& graph, spec::Optimizer op
 Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackTypes& types) {
   std::set<ValueId> narrow;
   if (types.gradients != ir::DType::f32) narrow = written_by_one_matmul(graph, types.head_in_parts);
-  Pack pack{.matmuls = types.matmuls};
+  Pack pack{.row = types.moments == ir::DType::u8 ? kStateBlock : kPackRow, .matmuls = types.matmuls};
   pack.parameters =
       graph.add(pack_value("parameters", ir::Role::parameter, types.parameters, pack_shape(0, "")));
-  Packer packer(graph, pack.parameters, types.parameters);
-  for (ParameterGroup& group : groups_of(graph, optimizer, narrow)) {
+  Packer packer(graph, pack.parameters, types.parameters, pack.row);
+  for (ParameterGroup& group : groups_of(graph, optimizer, types, narrow)) {
     const bool is_narrow = std::ranges::all_of(group.members, [&](ValueId member) {
       return narrow.contains(gradient_of(graph, graph.value(member)));
     });
     pack.groups.push_back(packer.add(std::move(group), is_narrow ? types.gradients : ir::DType::f32));
   }
-  graph.value(pack.parameters).shape = pack_shape(packer.elements(), "");
+  graph.value(pack.parameters).shape = pack_shape(packer.elements(), "", pack.row);
   for (ParameterGroup& group : pack.groups) group.parameters = rows_of(graph, group, pack.parameters);
   pack_frozen(graph, types);
   return pack;
@@ -407,11 +434,12 @@ Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackType
 
 ValueId rows_of(ir::Graph& graph, const ParameterGroup& group, ValueId packed, int64_t first_row) {
   ir::Value view = graph.value(packed);
-  const ir::Shape& shape = graph.value(group.gradients).shape;
-  if (view.shape[0].size == shape[0].size) return packed;
+  const ir::Dim rows = graph.value(group.gradients).shape[0];
+  if (view.shape[0].size == rows.size) return packed;
+  const int64_t row = element_count(view.shape) / view.shape[0].size;
   view.name += "." + group.name;
-  view.shape = shape;
-  view.view = ir::View{packed, (group.first_row - first_row) * kPackRow, 0, contiguous_strides(view.shape)};
+  view.shape[0] = rows;
+  view.view = ir::View{packed, (group.first_row - first_row) * row, 0, contiguous_strides(view.shape)};
   return graph.add(std::move(view));
 }
 

@@ -2,8 +2,9 @@
 //
 // All trained parameters lie in one packed value, "parameters", first those that take weight decay. So an
 // optimizer is one pointwise kernel over the pack, and a gradient, a moment and a parameter have the same
-// offset in their packs. Where gradients have two types, or the optimizer is two, the pack has several
-// groups, each with a pack of gradients. Frozen parameters lie in packs of their own, which nothing writes.
+// offset in their packs. Where gradients or moments have two types, or the optimizer is two, the pack has
+// several groups, each with a pack of gradients. Frozen parameters lie in packs of their own, which nothing
+// writes.
 #pragma once
 #include <map>
 #include <memory>
@@ -62,11 +63,11 @@ int64_t checkpoint_rows(const ir::Value& parameter);
 // The module that a weight's tensor belongs to: its name without ".weight".
 std::string module_of(const ir::CheckpointPart& weight);
 
-// Elements a slot of a parameter takes in the pack: its own, rounded up so that every slot starts aligned.
-int64_t padded_elements(const ir::Shape& shape);
-
-// The pack is declared as [rows, kPackRow], and the decayed part of a group ends at a whole row.
-inline constexpr int64_t kPackRow = 1024;
+// A pack is declared as [rows, row], and the decayed part of a group ends at a whole row. `row` is kPackRow;
+// with 8-bit moments kStateBlock, the elements that have one scale. There every tensor that has 8-bit moments
+// starts with a row, so that it shares no scale with another. Tensors of fewer elements have exact ones: they
+// take little memory, and norms and biases mind more than matrices. As bitsandbytes has both numbers.
+inline constexpr int64_t kPackRow = 1024, kStateBlock = 256, kFewestQuantized = 4096;
 
 // What a pack's elements are stored as.
 struct PackTypes {
@@ -77,35 +78,39 @@ struct PackTypes {
   // What matmuls and embeddings read; the frozen parameters that they read are stored so, others as
   // `parameters`.
   ir::DType matmuls = ir::DType::f32;
-  bool head_in_parts = false;  // the head's gradient is going to add up over parts: passes/chunk_head
+  ir::DType moments = ir::DType::f32;  // u8: codes, of the tensors that are large enough
+  bool head_in_parts = false;          // the head's gradient is going to add up over parts: passes/chunk_head
 };
 
 // As the spec asks for them, where activations are stored as `activations`.
 PackTypes pack_types(const spec::Spec& spec, ir::DType activations);
 
-// Trained parameters with one optimizer and one type of gradients: the rows of the pack that one kernel
-// updates.
+// Trained parameters with one optimizer and one type of gradients and moments: the rows of the pack that one
+// kernel updates.
 struct ParameterGroup {
-  std::string name;  // "hidden", "matmuls", "sums"; empty where it is the whole pack
+  std::string name;  // "hidden", "matmuls", "sums_fp32_state"; empty where it is the whole pack
   spec::Optimizer optimizer = spec::Optimizer::adamw;
+  ir::DType moments = ir::DType::f32;
   std::vector<ir::ValueId> members;
-  ir::ValueId parameters = ir::kNoValue;  // [rows, kPackRow]: the pack, or a view of these rows
-  ir::ValueId gradients = ir::kNoValue;   // [rows, kPackRow], packed the same way
+  ir::ValueId parameters = ir::kNoValue;  // [rows, row]: the pack, or a view of these rows
+  ir::ValueId gradients = ir::kNoValue;   // [rows, row], packed the same way
   int64_t first_row = 0;                  // in the pack
   int64_t decayed_rows = 0;               // of the group, at its start
 };
 
 struct Pack {
-  ir::ValueId parameters = ir::kNoValue;  // [rows, kPackRow]
-  std::vector<ParameterGroup> groups;     // one after another; those of one optimizer are neighbours
-  ir::DType matmuls = ir::DType::f32;     // what matmuls read
+  ir::ValueId parameters = ir::kNoValue;  // [rows, row]
+  int64_t row = kPackRow;
+  // One after another; those of one optimizer are neighbours, and among them those with one type of moments.
+  std::vector<ParameterGroup> groups;
+  ir::DType matmuls = ir::DType::f32;  // what matmuls read
 };
 
 // Needs "micro_step" differentiated, every trained parameter with its gradient "d_<parameter>". Gives
 // parameters and gradients their types and their places; their views lead into the packs.
 Pack pack_parameters(ir::Graph& graph, spec::Optimizer optimizer, const PackTypes& types = {});
 
-// A group's rows of a value that is shaped like the pack's rows from `first_row` on: the value itself where
+// A group's rows of a value that has a row for each of the pack's from `first_row` on: the value itself where
 // these are all of its rows, else a new view.
 ir::ValueId rows_of(ir::Graph& graph, const ParameterGroup& group, ir::ValueId packed, int64_t first_row = 0);
 

@@ -55,7 +55,8 @@ void adamw(Update& update) {
   const auto& options = update.spec.train.optimizer;
   const auto [beta1, beta2] = options.betas;
   const Corrections corrections = bias_corrections(update);
-  const std::vector<Use> moments = {moment(update, "adam.m"), moment(update, "adam.v")};
+  const std::vector<Moment> moments = {moment(update, "adam.m"),
+                                       moment(update, "adam.v", /*is_signed=*/false)};
   for (const models::ParameterGroup* group : update.groups) {
     GroupKernel kernel(update, *group,
                        {.moments = moments, .scalars = {corrections.step_size, corrections.root_factor}});

@@ -1,5 +1,8 @@
 #include "optimizers/group_kernel.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "optimizers/rounding.h"
 
 namespace hydrac::optimizers {
@@ -7,27 +10,11 @@ namespace hydrac::optimizers {
 using ir::BodyBuilder;
 using ir::DType;
 using ir::ExprType;
-using ir::Role;
 using ir::Term;
 using ir::Use;
 
-DType moment_type(const spec::Spec& spec) {
-  return spec.optimizations.optimizer_state == spec::StateType::bf16 ? DType::bf16 : DType::f32;
-}
-
 bool rounds_stochastically(const spec::Spec& spec) {
   return spec.optimizations.weights == spec::WeightType::bf16 || moment_type(spec) == DType::bf16;
-}
-
-Use moment(Update& update, const std::string& name) {
-  const ir::Graph& graph = update.builder.graph();
-  ir::Shape shape = graph.value(update.pack.parameters).shape;
-  if (update.groups.size() < update.pack.groups.size()) {
-    shape[0] = {0, ""};
-    for (const models::ParameterGroup* group : update.groups)
-      shape[0].size += graph.value(group->parameters).shape[0].size;
-  }
-  return update.builder.fresh(name, shape, moment_type(update.spec), Role::optimizer_state);
 }
 
 int GroupKernel::add_input(Use use) {
@@ -40,6 +27,14 @@ int GroupKernel::add_output(Use use) {
   return static_cast<int>(node_.outputs.size()) - 1;
 }
 
+// The group's rows of what has rows for all groups with such moments.
+GroupKernel::InPlace GroupKernel::add_part(Use whole, DType moments) {
+  const auto first = std::ranges::find_if(
+      update_.groups, [&](const models::ParameterGroup* group) { return group->moments == moments; });
+  const Use part{rows_of(update_.builder.graph(), group_, whole.value, (*first)->first_row), {}};
+  return {add_input(part), add_output(part)};
+}
+
 GroupKernel::GroupKernel(Update& update, const models::ParameterGroup& group, const Tensors& tensors)
     : update_(update), group_(group) {
   ir::Graph& graph = update.builder.graph();
@@ -49,12 +44,12 @@ GroupKernel::GroupKernel(Update& update, const models::ParameterGroup& group, co
     stored_parameter_ = add_output(parameters);
   }
   if (tensors.gradients) gradient_ = add_input(gradients);
-  moments_ = static_cast<int>(node_.inputs.size());
-  stored_moments_ = static_cast<int>(node_.outputs.size());
-  for (const Use whole : tensors.moments) {
-    const Use part{rows_of(graph, group, whole.value, update.groups[0]->first_row), {}};
-    add_input(part);
-    add_output(part);
+  for (const Moment& moment : tensors.moments) {
+    StoredMoment& stored = moments_.emplace_back();
+    stored.is_signed = moment.is_signed;
+    const bool has_codes = group.moments == DType::u8;
+    stored.numbers = add_part(has_codes ? moment.codes : moment.numbers, group.moments);
+    if (has_codes) stored.scales = add_part(moment.scales, group.moments);
   }
   if (tensors.reads.value != ir::kNoValue) read_ = add_input(tensors.reads);
   learning_rate_ = add_input(update.learning_rate);
@@ -86,7 +81,7 @@ Term GroupKernel::stored(int tensor, int output, Term before, Term after, const 
     const int64_t group = &group_ - update_.pack.groups.data();
     const auto stream = static_cast<double>(rounding_stream(group, tensor));
     const Term key = k.named(name + "_key", k.scalar(key_) + k.constant(stream, ExprType::u32));
-    const ir::Affine element = k.row(0) * models::kPackRow + k.column(0);
+    const ir::Affine element = k.row(0) * update_.pack.row + k.column(0);
     const Term noise = k.named(name + "_noise", random_16_bits(key, k.position(element)));
     after = k.named(name + "_rounded", k.rounded_stochastically(after, noise));
   }
@@ -98,14 +93,40 @@ void GroupKernel::store_parameter(Term after, const std::string& name) {
   body().store(stored_parameter_, name.empty() ? result : body().named(name, result));
 }
 
+Term GroupKernel::moment(int i) {
+  const StoredMoment& moment = moments_[static_cast<size_t>(i)];
+  const Term stored = body().full(moment.numbers.input);
+  if (moment.scales.input < 0) return stored;
+  return dynamic_value(stored, moment.is_signed) * body().per_row(moment.scales.input);
+}
+
 void GroupKernel::store_moment(int i, Term after, const std::string& name) {
-  body().store(stored_moments_ + i, stored(1 + i, stored_moments_ + i, moment(i), after, name));
+  const StoredMoment& moment = moments_[static_cast<size_t>(i)];
+  if (moment.scales.input >= 0) return store_codes(moment, after, name);
+  body().store(moment.numbers.output,
+               stored(1 + i, moment.numbers.output, body().full(moment.numbers.input), after, name));
+}
+
+// A row's largest magnitude is its scale. Where even that is no normal number, the row is 0: its inverse
+// could be infinite.
+void GroupKernel::store_codes(const StoredMoment& moment, Term after, const std::string& name) {
+  BodyBuilder& k = body();
+  const Term magnitude = moment.is_signed ? abs(after) : after;
+  const Term largest = k.named("largest_" + name, k.maximum(magnitude));
+  const Term least = k.constant(std::numeric_limits<float>::min(), ExprType::f32, "kLeast");
+  const Term inverse = k.named("inverse_" + name, select(largest < least, k.constant(0), 1 / largest));
+  const Term code = dynamic_code(after * inverse, moment.is_signed);
+  k.store(moment.numbers.output, (*guard_)(k.full(moment.numbers.input), code));
+  k.store_row(moment.scales.output, (*guard_)(k.per_row(moment.scales.input), largest));
 }
 
 void GroupKernel::emit(const std::string& name, const std::string& formula) {
   if (zeroed_gradient_ >= 0) body().store(zeroed_gradient_, body().constant(0));
-  update_.builder.emit_body(node_, name, body().take(),
-                            formula + (rounds_ ? "\nrounded stochastically where it is stored as bf16" : ""));
+  const bool has_codes = group_.moments == DType::u8 && !moments_.empty();
+  update_.builder.emit_body(
+      node_, name + (has_codes ? "_int8" : ""), body().take(),
+      formula + (rounds_ ? "\nrounded stochastically where it is stored as bf16" : "") +
+          (has_codes ? "\nmoments as 8-bit codes, with the largest of each row as scale" : ""));
 }
 
 }  // namespace hydrac::optimizers

@@ -1,23 +1,20 @@
 // A kernel over one parameter group, as far as all optimizers are alike: which tensors and scalars it reads,
-// that a skipped step leaves everything as it is, and how results of 16 bits are rounded.
+// that a skipped step leaves everything as it is, and how results of 16 and 8 bits are stored.
 #pragma once
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "optimizers/optimizer.h"
+#include "optimizers/moments.h"
 
 namespace hydrac::optimizers {
-
-// A moment of all parameters that the update is for, packed as they are, under this name in checkpoints.
-ir::Use moment(Update&, const std::string& name);
 
 class GroupKernel {
  public:
   // What it has to do with, beside the step's learning rate and clip factor.
   struct Tensors {
     bool parameters = true, gradients = true;
-    std::vector<ir::Use> moments = {};  // of moment()
+    std::vector<Moment> moments = {};
     std::vector<ir::Use> scalars = {};  // f32 []
     ir::Use reads = {}, makes = {};     // packed as the group: one more tensor that it reads, or makes
   };
@@ -27,7 +24,7 @@ class GroupKernel {
   ir::Term parameter() { return body().full(parameter_); }
   ir::Term gradient() { return body().named("gradient", clipped_gradient()); }
   ir::Term clipped_gradient() { return body().full(gradient_) * body().scalar(clip_); }
-  ir::Term moment(int i) { return body().full(moments_ + i); }
+  ir::Term moment(int i);
   ir::Term read() { return body().full(read_); }
   ir::Term learning_rate() { return body().scalar(learning_rate_); }
   ir::Term scalar(int i) { return body().scalar(scalars_ + i); }
@@ -44,18 +41,30 @@ class GroupKernel {
   ir::BodyBuilder& body() { return *body_; }
 
  private:
+  // Positions of a tensor that is updated in place, among inputs and outputs.
+  struct InPlace {
+    int input = -1, output = -1;
+  };
+  struct StoredMoment {
+    InPlace numbers;  // or their codes
+    InPlace scales;   // of codes
+    bool is_signed = true;
+  };
   int add_input(ir::Use use);
   int add_output(ir::Use use);
+  InPlace add_part(ir::Use whole, ir::DType moments);
+  void store_codes(const StoredMoment& moment, ir::Term after, const std::string& name);
   // `tensor`: 0 for the parameters, then the moments.
   ir::Term stored(int tensor, int output, ir::Term before, ir::Term after, const std::string& name);
 
   Update& update_;
   const models::ParameterGroup& group_;
   ir::Node node_;
-  int parameter_ = -1, gradient_ = -1, moments_ = -1, read_ = -1, scalars_ = -1;        // inputs
-  int learning_rate_ = -1, clip_ = -1, key_ = -1;                                       // inputs
-  int stored_parameter_ = -1, stored_moments_ = -1, made_ = -1, zeroed_gradient_ = -1;  // outputs
-  bool rounds_ = false;  // something is stored in bf16
+  std::vector<StoredMoment> moments_;
+  int parameter_ = -1, gradient_ = -1, read_ = -1, scalars_ = -1;  // inputs
+  int learning_rate_ = -1, clip_ = -1, key_ = -1;                  // inputs
+  int stored_parameter_ = -1, made_ = -1, zeroed_gradient_ = -1;   // outputs
+  bool rounds_ = false;                                            // something is stored in bf16
   std::optional<SkipGuard> guard_;
   std::optional<ir::BodyBuilder> body_;
 };

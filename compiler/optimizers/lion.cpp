@@ -10,7 +10,7 @@ using ir::Term;
 void lion(Update& update) {
   const auto& options = update.spec.train.optimizer;
   const auto [beta1, beta2] = options.betas;
-  const std::vector<ir::Use> moments = {moment(update, "lion.m")};
+  const std::vector<Moment> moments = {moment(update, "lion.m")};
   for (const models::ParameterGroup* group : update.groups) {
     GroupKernel kernel(update, *group, {.moments = moments});
     BodyBuilder& k = kernel.body();

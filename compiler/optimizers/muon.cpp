@@ -26,10 +26,10 @@ constexpr double kEpsilon = 1e-7;   // added to |u|
 constexpr double kLikeAdamw = 0.2;  // root mean square of AdamW's updates
 
 // u of a group's parameters, packed as they are.
-Use nesterov(Update& update, const models::ParameterGroup& group) {
+Use nesterov(Update& update, const models::ParameterGroup& group, const Moment& momentum) {
   const Use u = update.builder.fresh("muon.update", update.builder.graph().value(group.parameters).shape,
                                      update.pack.matmuls);
-  GroupKernel kernel(update, group, {.parameters = false, .moments = {moment(update, "muon.m")}, .makes = u});
+  GroupKernel kernel(update, group, {.parameters = false, .moments = {momentum}, .makes = u});
   const double mu = update.spec.train.optimizer.momentum;
   const Term g = kernel.gradient();
   const Term m = kernel.body().named("m_new", kernel.moment(0) * mu + g);
@@ -151,14 +151,14 @@ ValueId part_of(ir::Graph& graph, const models::ParameterGroup& group, const ir:
                 const ir::RowRange& rows, Use u) {
   ir::Value part = graph.value(u);
   const ir::Dim columns = parameter.shape[1];
+  const int64_t row = part.shape[1].size;
   const bool is_whole = rows.count == parameter.shape[0].size;
   part.name = "muon." + parameter.name + (is_whole ? "" : "." + std::to_string(rows.first));
   part.shape = {{parameter.slots, ""}, is_whole ? parameter.shape[0] : ir::Dim{rows.count, ""}, columns};
-  part.view =
-      ir::View{u.value,
-               parameter.view->offset - group.first_row * models::kPackRow + rows.first * columns.size,
-               0,
-               {parameter.view->slot_stride, columns.size, 1}};
+  part.view = ir::View{u.value,
+                       parameter.view->offset - group.first_row * row + rows.first * columns.size,
+                       0,
+                       {parameter.view->slot_stride, columns.size, 1}};
   return graph.add(std::move(part));
 }
 
@@ -168,8 +168,9 @@ std::vector<Orthogonalized> orthogonalize(Update& update, std::vector<ir::Region
   ir::Graph& graph = update.builder.graph();
   std::vector<Orthogonalized> updates;
   std::vector<Orthogonalizer> matrices;
+  const Moment momentum = moment(update, "muon.m");
   for (const models::ParameterGroup* group : update.groups) {
-    const Use u = updates.emplace_back(group, nesterov(update, *group)).update;
+    const Use u = updates.emplace_back(group, nesterov(update, *group, momentum)).update;
     for (const ValueId member : group->members) {
       const ir::Value parameter = graph.value(member);
       for (const ir::RowRange& rows : parameter.parameter->matrices)

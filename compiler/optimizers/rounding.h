@@ -21,9 +21,6 @@ inline int64_t rounding_stream(int64_t section, int64_t tensor) {
   return section * 3 + tensor;
 }
 
-// What moments are stored in.
-ir::DType moment_type(const spec::Spec& spec);
-
 // Whether an update rounds something stochastically.
 bool rounds_stochastically(const spec::Spec& spec);
 

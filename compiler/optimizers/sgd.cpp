@@ -8,7 +8,7 @@ using ir::Term;
 
 void sgd(Update& update) {
   const auto& options = update.spec.train.optimizer;
-  const std::vector<ir::Use> moments = {moment(update, "sgd.momentum")};
+  const std::vector<Moment> moments = {moment(update, "sgd.momentum")};
   for (const models::ParameterGroup* group : update.groups) {
     GroupKernel kernel(update, *group, {.moments = moments});
     BodyBuilder& k = kernel.body();

@@ -52,8 +52,8 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.attention", "cudnn", "auto or generated");
   if (draft.usable({"optimizations.weights"}) && o.weights != WeightType::fp32)
     refuse(draft, "optimizations.weights", to_string(o.weights), "fp32");
-  if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state != StateType::fp32)
-    refuse(draft, "optimizations.optimizer_state", to_string(o.optimizer_state), "fp32");
+  if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state == StateType::bf16)
+    refuse(draft, "optimizations.optimizer_state", "bf16", "fp32 or int8");
   if (draft.usable({"optimizations.cuda_graph"}) && o.cuda_graph)
     refuse(draft, "optimizations.cuda_graph", "true", "false");
   if (draft.usable({"optimizations.streams"}) && o.streams > 1)
@@ -67,8 +67,6 @@ void check_gpu(Draft& draft, const Target& target) {
   const auto& o = draft.spec.optimizations;
   if (draft.usable({"optimizations.precision"}) && o.precision == Precision::fp8 && target.has_fp8())
     refuse(draft, "optimizations.precision", "fp8", "bf16", "GPUs yet");
-  if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state == StateType::int8)
-    refuse(draft, "optimizations.optimizer_state", "int8", "bf16 or fp32", "GPUs yet");
 }
 
 // Kernels on GPUs count a micro-batch's positions in 32 bits.

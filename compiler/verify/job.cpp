@@ -11,6 +11,7 @@
 #include <set>
 
 #include "models/transformer.h"
+#include "optimizers/moments.h"
 #include "optimizers/rounding.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -277,15 +278,25 @@ Json rounding_json(const driver::Compiled& c) {
     if (!value.trains()) continue;
     const auto& groups = c.pack.groups;
     size_t group = groups.size() - 1;
-    while (value.view->offset < groups[group].first_row * models::kPackRow) --group;
+    while (value.view->offset < groups[group].first_row * c.pack.row) --group;
     places[value.name] = {{"stream", optimizers::rounding_stream(static_cast<int64_t>(group), 0)},
-                          {"first", value.view->offset - groups[group].first_row * models::kPackRow},
+                          {"first", value.view->offset - groups[group].first_row * c.pack.row},
                           {"stride", value.view->slot_stride}};
   }
   return {{"site", optimizers::kRoundingSite},
           {"weights", c.spec.optimizations.weights == spec::WeightType::bf16 ? 1 : 0},
           {"moments", optimizers::moment_type(c.spec) == ir::DType::bf16 ? 1 : 0},
           {"places", places}};
+}
+
+// The parameters whose moments are 8-bit codes.
+Json quantized_state_json(const driver::Compiled& c) {
+  Json names = Json::array();
+  for (const models::ParameterGroup& group : c.pack.groups) {
+    if (group.moments != ir::DType::u8) continue;
+    for (const ir::ValueId member : group.members) names.push_back(c.graph.value(member).name);
+  }
+  return {{"block", models::kStateBlock}, {"parameters", names}};
 }
 
 void write_json(const std::filesystem::path& file, const Json& json) {
@@ -384,6 +395,7 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
   if (!yardstick.autocast.empty()) job["autocast"] = yardstick.autocast;
   if (yardstick.gradient_noise > 0) job["gradient_noise"] = yardstick.gradient_noise;
   if (optimizers::rounds_stochastically(c.spec)) job["rounding"] = rounding_json(c);
+  if (optimizers::moment_type(c.spec) == ir::DType::u8) job["quantized_state"] = quantized_state_json(c);
   write_json(dir / "job.json", job);
 
   std::vector<runtime::TensorToWrite> tensors;

@@ -182,6 +182,9 @@ class Comparison {
     Difference row = difference("parameter", name, errors, least_.parameter, has_yardstick());
     if (divides_by_gradient_) {
       row.tolerance = std::hypot(row.tolerance, whole_steps(least_.flipped, errors.ours.reference));
+      // What an element's step is off by is what its moments are off by.
+      const double of_steps = whole_steps(static_cast<double>(errors.elements), errors.ours.reference) / 2;
+      row.tolerance = std::hypot(row.tolerance, least_.moment * of_steps);
     }
     if (takes_signs_) {
       // Beside noisy gradients, what a small tensor may have by chance that the yardstick has not.

@@ -19,10 +19,14 @@ struct Tolerances {
   // point makes 1e-17 (attention's key bias).
   double noise = 0;
   int flipped = 0;  // elements of a parameter that may have gone the other way in all steps
+  // Of 8-bit moments, relative: one that is off by the share d of itself has another code with the
+  // probability d / s, and is then off by s, the way from one code to the next: a mean square of d s. Beside
+  // a yardstick 0: its moments have codes too.
+  double moment = 0;
 };
 
-// Of a spec's precision, and of whether its state is rounded stochastically. InputError for a precision that
-// there is no yardstick for.
+// Of a spec's precision, and of how its state is rounded. InputError for a precision that there is no
+// yardstick for.
 Tolerances tolerances(const spec::Spec& spec);
 
 // The oracle's second run, of which at most one is set.

@@ -177,12 +177,6 @@ TEST(BadTarget, WhatGpusDoNotDoYetIsNoOtherFormatInSilence) {
             "                                                              ^\n"
             "  help: write bf16\n");
   EXPECT_EQ(fp8.out, "");
-  const Outcome int8 = with("optimizations.optimizer_state=int8");
-  EXPECT_EQ(int8.code, 2);
-  EXPECT_TRUE(int8.err.find("error: optimizations.optimizer_state: int8 is not possible on GPUs yet") !=
-              std::string::npos)
-      << int8.err;
-  EXPECT_EQ(int8.out, "");
 }
 
 TEST(BadTarget, AHeadThatTheKernelsCannotTake) {

@@ -94,6 +94,24 @@ TEST(Resume, MoreStepsContinueACompleteRun) {
   expect_same_checkpoint(place / "runs/base/checkpoint-16", place / "runs/whole/checkpoint-16");
 }
 
+TEST(Resume, MomentsOfEightBitsAreTakenUpAsTheyAreAndNotAsOthers) {
+  const Workplace place;
+  const std::string int8 = "optimizations.optimizer_state=int8";
+  ASSERT_EQ(place.run({"-q", "base.yaml", kConstant, int8}).code, 0);
+  EXPECT_NE(slurp(place / "runs/base/checkpoint-12/optimizer.safetensors")
+                .find("\"adam.v.codes\":{\"dtype\":\"U8\","),
+            std::string::npos);
+  const Outcome other = place.run({"base.yaml", kConstant, steps(16), "--resume"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("\n  optimizations.optimizer_state: \"int8\" in the checkpoint, \"fp32\" now\n"),
+            std::string::npos)
+      << other.err;
+  const Outcome longer = place.run({"-q", "base.yaml", kConstant, int8, steps(16), "--resume"});
+  ASSERT_EQ(longer.code, 0) << longer.err;
+  ASSERT_EQ(place.run({"-q", "base.yaml", kConstant, int8, steps(16), "output.dir=runs/whole"}).code, 0);
+  expect_same_checkpoint(place / "runs/base/checkpoint-16", place / "runs/whole/checkpoint-16");
+}
+
 double learning_rate_of(const fs::path& run, int64_t step) {
   std::istringstream lines(slurp(run / "metrics.jsonl"));
   for (std::string line; std::getline(lines, line);) {

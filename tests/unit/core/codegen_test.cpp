@@ -21,6 +21,7 @@ struct Config {
   const char* train;
   const char* targets = "";
   passes::RecomputeChoice recompute = {};
+  spec::StateType optimizer_state = spec::StateType::fp32;
 };
 
 void PrintTo(const Config& config, std::ostream* os) {
@@ -41,7 +42,7 @@ void randomize(const SmallModel& small, Interpreter& state) {
       continue;
     const bool positive = value.name == "adam.v" || value.name.ends_with(".rstd") ||
                           value.name == "grad_square" || value.name.starts_with("adam.") ||
-                          value.name == "learning_rate";
+                          value.name == "learning_rate" || value.name.ends_with(".scales");
     for (int slot = 0; slot < value.slots; ++slot) {
       std::vector<double> numbers(element_count(value.shape));
       for (double& x : numbers) x = rounded(positive ? std::abs(normal(random)) + 0.1 : normal(random));
@@ -50,6 +51,12 @@ void randomize(const SmallModel& small, Interpreter& state) {
   }
   Interpreter inputs(small.graph);
   small.fill(inputs, 3);
+  for (const ir::Value& value : small.graph.values) {
+    if (value.dtype != ir::DType::u8) continue;
+    std::vector<double> codes(element_count(value.shape));
+    for (double& code : codes) code = random() % 256;
+    inputs.write({value.id, {}}, codes);
+  }
   for (const ir::Value& value : small.graph.values) {
     if (value.role != ir::Role::input && value.role != ir::Role::constant && value.dtype == ir::DType::f32)
       continue;
@@ -63,7 +70,9 @@ class Kernels : public testing::TestWithParam<Config> {};
 
 TEST_P(Kernels, EqualTheirBodiesAndKeepTheirBitsOnAnyNumberOfThreads) {
   const Config& config = GetParam();
-  SmallModel small(small_spec(config.model, config.train, config.targets),
+  spec::Spec spec = small_spec(config.model, config.train, config.targets);
+  spec.optimizations.optimizer_state = config.optimizer_state;
+  SmallModel small(spec,
                    {.recompute = config.recompute, .all_functions = true, .fuse = true, .in_place = true});
   for (ir::Function& function : small.graph.functions) {
     for (ir::Region& region : function.regions)
@@ -116,6 +125,20 @@ INSTANTIATE_TEST_SUITE_P(
                "max_position_embeddings: 9, attention_dropout: 0.2, dropout: 0.1",
                "sequence_len: 7, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: "
                "lion}, lr_scheduler: {name: linear, warmup_steps: 3}"},
+        Config{"Int8State",
+               "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 52, "
+               "vocab_size: 137",
+               "sequence_len: 7, micro_batch_size: 3, gradient_accumulation_steps: 2",
+               "",
+               {},
+               spec::StateType::int8},
+        Config{"Int8StateLion",
+               "hidden_size: 40, num_hidden_layers: 2, num_attention_heads: 5, intermediate_size: 52, "
+               "vocab_size: 137",
+               "sequence_len: 7, micro_batch_size: 3, optimizer: {name: lion}",
+               "",
+               {},
+               spec::StateType::int8},
         Config{"LargeVocabulary",
                "hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, intermediate_size: 3, "
                "vocab_size: 50257, position: none",

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cuda/types.cuh"
+#include "hydrac/dynamic_code.h"
 #include "hydrac/random.h"
 #include "optimizers/rounding.h"
 #include "own_functions.h"
@@ -276,6 +277,76 @@ TEST_P(NarrowUpdate, RoundsTheFormulaWithTheNoiseOfEachElement) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, NarrowUpdate,
+                         testing::Values("optimizer: {name: adamw, learning_rate: 0.01, weight_decay: 0.1}",
+                                         "optimizer: {name: lion, learning_rate: 0.01, weight_decay: 0.2}",
+                                         "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01}"));
+
+// What m and v are once they have been codes with a scale for each row.
+void quantize(std::vector<double>& numbers, bool is_signed) {
+  for (size_t first = 0; first < numbers.size(); first += models::kStateBlock) {
+    double largest = 0;
+    for (size_t i = first; i < first + models::kStateBlock; ++i)
+      largest = std::max(largest, std::abs(numbers[i]));
+    for (size_t i = first; i < first + models::kStateBlock && largest > 0; ++i) {
+      const auto share = static_cast<float>(numbers[i] * (1 / largest));
+      numbers[i] = largest * (is_signed ? signed_dynamic_value(signed_dynamic_code(share))
+                                        : dynamic_value(dynamic_code(share)));
+    }
+  }
+}
+
+class QuantizedUpdate : public testing::TestWithParam<const char*> {};
+
+TEST_P(QuantizedUpdate, IsTheFormulaOnMomentsOfEightBits) {
+  spec::Spec spec = small_spec(
+      "hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 1, vocab_size: 70, intermediate_size: 16",
+      std::string("sequence_len: 4, micro_batch_size: 1, lr_scheduler: {name: constant}, ") + GetParam());
+  spec.optimizations.optimizer_state = spec::StateType::int8;
+  const SmallModel small(spec, {.all_functions = true, .fuse = true, .in_place = true});
+  std::map<std::string, ir::DType> types;
+  std::vector<Reference> references;
+  Interpreter interpreter(small.graph);
+  small.fill(interpreter);
+  for (const models::ParameterGroup& group : small.pack.groups) {
+    for (const ir::ValueId member : group.members) {
+      const ir::Value& parameter = small.graph.value(member);
+      types[parameter.name] = group.moments;
+      const int64_t start = parameter.view->offset + parameter.view->slot_stride;
+      EXPECT_TRUE(group.moments != ir::DType::u8 || start % models::kStateBlock == 0) << parameter.name;
+    }
+    const std::vector<double> p = interpreter.read({group.parameters, {}}), zeros(p.size(), 0);
+    references.push_back({p, zeros, zeros});
+  }
+  EXPECT_EQ(types, (std::map<std::string, ir::DType>{{"attn.out.weight", ir::DType::u8},
+                                                     {"attn.qkv.weight", ir::DType::u8},
+                                                     {"attn_norm.weight", ir::DType::f32},
+                                                     {"mlp.down.weight", ir::DType::f32},
+                                                     {"mlp.up.weight", ir::DType::f32},
+                                                     {"mlp_norm.weight", ir::DType::f32},
+                                                     {"token_embedding", ir::DType::u8}}));
+  for (int step = 0; step < 3; ++step) {
+    interpreter.run("micro_step");
+    std::vector<std::vector<double>> gradients;
+    for (const models::ParameterGroup& group : small.pack.groups)
+      gradients.push_back(interpreter.read({group.gradients, {}}));
+    interpreter.run("update");
+    const double norm = interpreter.read_scalar(small.metrics.grad_norm);
+    for (size_t g = 0; g < references.size(); ++g) {
+      const models::ParameterGroup& group = small.pack.groups[g];
+      Reference& r = references[g];
+      step_of(spec, r, gradients[g], std::min(1.0, 1 / (norm + 1e-6)), spec.train.optimizer.learning_rate,
+              group.decayed_rows * small.pack.row, step);
+      const std::vector<double> found = interpreter.read({group.parameters, {}});
+      for (size_t i = 0; i < r.p.size(); ++i)
+        ASSERT_NEAR(found[i], r.p[i], 1e-10) << "step " << step << " group " << g << " element " << i;
+      if (group.moments != ir::DType::u8) continue;
+      quantize(r.m, true);
+      quantize(r.v, false);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, QuantizedUpdate,
                          testing::Values("optimizer: {name: adamw, learning_rate: 0.01, weight_decay: 0.1}",
                                          "optimizer: {name: lion, learning_rate: 0.01, weight_decay: 0.2}",
                                          "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01}"));

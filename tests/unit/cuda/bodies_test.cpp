@@ -22,14 +22,17 @@ struct Config {
   const char* targets = "";
   passes::RecomputeChoice recompute = {};
   bool narrow_state = false;  // weights, gradients and moments of 16 bits
+  bool int8_state = false;    // moments of 8 bits
 };
 
 spec::Spec spec_of(const Config& config) {
   spec::Spec spec = small_spec(config.model, config.train, config.targets);
+  spec.optimizations.optimizer_state = config.int8_state     ? spec::StateType::int8
+                                       : config.narrow_state ? spec::StateType::bf16
+                                                             : spec::StateType::fp32;
   if (!config.narrow_state) return spec;
   if (config.activations == ir::DType::bf16) spec.optimizations.weights = spec::WeightType::bf16;
   spec.optimizations.gradients = spec::GradientType::compute;
-  spec.optimizations.optimizer_state = spec::StateType::bf16;
   return spec;
 }
 
@@ -130,6 +133,30 @@ INSTANTIATE_TEST_SUITE_P(
                ir::DType::bf16,
                "",
                {},
+               true},
+        Config{"Int8State",
+               kLlama,
+               "sequence_len: 7, micro_batch_size: 2, gradient_accumulation_steps: 2",
+               ir::DType::f32,
+               "",
+               {},
+               false,
+               true},
+        Config{"Int8StateFp16",
+               kLlama,
+               "sequence_len: 7, micro_batch_size: 2, optimizer: {name: lion}",
+               ir::DType::f16,
+               "",
+               {},
+               false,
+               true},
+        Config{"Int8StateBf16Weights",
+               kLlama,
+               "sequence_len: 7, micro_batch_size: 2",
+               ir::DType::bf16,
+               "",
+               {},
+               true,
                true},
         Config{"Gpt2", kGpt2,
                "sequence_len: 7, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: "

@@ -85,11 +85,14 @@ void randomize(const GpuModel& model, Interpreter& state) {
   for (const ir::Value& value : model.graph.values) {
     if (value.view || is_integer(value.dtype)) continue;
     const bool positive = value.name.starts_with("adam.") || value.name.ends_with(".rstd") ||
-                          value.name == "grad_square" || value.name == "learning_rate";
+                          value.name == "grad_square" || value.name == "learning_rate" ||
+                          value.name.ends_with(".scales");
     for (int slot = 0; slot < value.slots; ++slot) {
       std::vector<double> numbers(element_count(value.shape));
       for (double& x : numbers)
-        x = rounded(value.dtype, positive ? std::abs(normal(random)) + 0.1 : normal(random));
+        x = value.dtype == ir::DType::u8
+                ? static_cast<double>(random() % 256)
+                : rounded(value.dtype, positive ? std::abs(normal(random)) + 0.1 : normal(random));
       state.write({value.id, {false, slot}}, numbers);
     }
   }

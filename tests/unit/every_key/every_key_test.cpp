@@ -190,6 +190,7 @@ const std::vector<Case> kCases = {
      {"model.vocab_size=50000", "train.micro_batch_size=64"}},
     {"optimizations.recompute", "block"},
     {"optimizations.optimizer_state", "bf16", Shows::program, kHopper},
+    {"optimizations.optimizer_state", "int8", Shows::program, kTokens, {"model.vocab_size=500"}},
     {"optimizations.cuda_graph", "true", Shows::refusal, kTokens, {}, "option-unsupported"},
     {"optimizations.cuda_graph", "false", Shows::emitted, kHopper},
     {"optimizations.streams", "1", Shows::program, kHopper},

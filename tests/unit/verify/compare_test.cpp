@@ -233,6 +233,18 @@ TEST(Compare, WhatIsRoundedStochasticallyMayGoToTheOtherNeighbour) {
   EXPECT_NEAR(results.row("parameter").tolerance, 8.8e-4, 1e-5);
 }
 
+// Steps of 0.5 from numbers of 30, of which moments with other codes are 1.2e-3 off.
+TEST(Compare, MomentsOfEightBitsMayHaveOtherCodes) {
+  Results results;
+  const double exact = results.row("parameter").tolerance;
+  results.spec.optimizations.optimizer_state = spec::StateType::int8;
+  EXPECT_NEAR(results.row("parameter").tolerance, std::hypot(exact, 1.186e-3 * 0.5 / 30), 1e-8);
+  results.spec.optimizations.precision = spec::Precision::bf16;
+  const double beside = results.row("parameter").tolerance;
+  results.spec.optimizations.optimizer_state = spec::StateType::fp32;
+  EXPECT_EQ(results.row("parameter").tolerance, beside);
+}
+
 // Elements of the parameter that made all steps of so many in the other direction.
 void other_way(std::vector<float>& parameter, size_t elements, size_t steps) {
   std::fill_n(parameter.begin(), elements, 30 - 2 * 0.5f * static_cast<float>(steps));
