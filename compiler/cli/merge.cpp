@@ -201,6 +201,7 @@ Source open_source(const std::string& from) {
     throw InputError(fmt::format("{} is no language model, and only those are merged", from));
   Arguments arguments;
   arguments.positional = {runtime::spec_path(source.run).string()};
+  arguments.overrides = {"output.dir=" + yaml_quoted(source.run.string())};  // which may be anywhere
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) throw Reported{kBadInput};
   const auto tokenizer = runtime::load_tokenizer(source.checkpoint / "tokenizer.json");

@@ -101,6 +101,7 @@ std::string meaning(const std::string& symbol) {
       {"O", "outputs of the head"},
       {"P", "positions that have an embedding"},
       {"R", "tokens in a part of the head"},
+      {"Rank", "rank of the adapters"},
       {"T", "tokens of a sequence"},
       {"V", "rows of the vocabulary's matrices, padding included"},
   };

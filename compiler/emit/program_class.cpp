@@ -183,6 +183,14 @@ void plan_matmuls(Writer& out, const driver::Compiled& compiled, const codegen::
   out.line("");
 }
 
+// Whether the second branch needs a library's workspace: it may consist of our kernels alone.
+bool multiplies_beside(const driver::Compiled& compiled) {
+  bool beside = false;
+  for_each_matmul(compiled.program, program::Matmuls::all,
+                  [&](const Call&, const program::GemmShape& shape) { beside |= shape.beside; });
+  return beside;
+}
+
 std::string run_text(const driver::Compiled& compiled) {
   std::string text = "Run run{main_";
   if (has_two_branches(compiled)) text += ", beside_";
@@ -231,8 +239,8 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   }
   out.line(fmt::format("      main_(stream(), matmuls_, memory_.state.gemm_workspace){}", two ? "," : " {"));
   if (two)
-    out.line(
-        "      beside_(beside(), matmuls_, memory_.state.gemm_workspace_beside, Queue::Branch::second) {");
+    out.line(fmt::format("      beside_(beside(), matmuls_, {}, Queue::Branch::second) {{",
+                         multiplies_beside(compiled) ? "memory_.state.gemm_workspace_beside" : "nullptr"));
   Writer body(1);
   for (const auto& [name, attention] : attentions)
     body.line(fmt::format("require_workspace({}_, {});", name, attention.workspace_bytes));

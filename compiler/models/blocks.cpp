@@ -39,7 +39,7 @@ Use projected(ops::RegionBuilder& b, const Build& build, Use x, ir::ValueId weig
   const Use matrix = ops::adapter_matrix(b, build.layer(adapter.b), adapter.targets, b.shape(low).back(),
                                          adapter_scale(spec), name + ".adapter_matrix");
   const Use change = ops::linear(b, low, matrix, {}, name + ".change");
-  return ops::add(b, base, change, name);
+  return ops::add(b, base, change, name, "base");
 }
 
 }  // namespace hydrac::models

@@ -71,7 +71,7 @@ std::vector<CheckpointPart> Declarer::parts(const ir::Value& value, const std::v
 namespace {
 
 ir::Dim ranks(size_t adapters, int64_t rank) {
-  return {static_cast<int64_t>(adapters) * rank, adapters == 1 ? "R" : std::to_string(adapters) + "R"};
+  return {static_cast<int64_t>(adapters) * rank, adapters == 1 ? "Rank" : std::to_string(adapters) + "Rank"};
 }
 
 // The slots of `run` as a parameter of their own.

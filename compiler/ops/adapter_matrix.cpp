@@ -3,6 +3,7 @@
 // first matrices make, which lie one below the other. With zeros elsewhere, all adapters of a layer are two
 // matmuls.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "ops/builder.h"
@@ -32,25 +33,32 @@ std::vector<ir::RowRange> targets_of(const ir::Node& node) {
   return targets;
 }
 
-// `value` in the target's rows, 0 in those of others, of `rows` rows.
-Term in_rows(ir::BodyBuilder& k, const ir::RowRange& target, int64_t rows, Term value) {
+// `value` in the rows of target `i`, 0 in those of others, of `rows` rows.
+Term in_rows(ir::BodyBuilder& k, const ir::RowRange& target, size_t i, int64_t rows, Term value) {
   const auto number = [&](int64_t n) { return k.constant(static_cast<double>(n), ir::ExprType::i32); };
-  const Term row = k.position(k.row(0)), zero = k.constant(0);
+  const Term row = k.position(k.row(0));
   const int64_t end = target.first + target.count;
-  if (end < rows) value = select(row < number(end), value, zero);
-  if (target.first > 0) value = select(row < number(target.first), zero, value);
-  return value;
+  std::optional<Term> inside;
+  if (target.first > 0) inside = number(target.first) <= row;
+  if (end < rows) inside = inside ? *inside && row < number(end) : row < number(end);
+  if (!inside) return value;
+  return select(k.named("of_adapter_" + std::to_string(i), *inside), value, k.constant(0));
+}
+
+// The column of target `i` that is at the column of `up`.
+ir::Affine of_target(ir::BodyBuilder& k, size_t i, int64_t rank) {
+  return k.column(0) + ir::Affine{static_cast<int64_t>(i) * rank, {}};
 }
 
 ir::Body adapter_matrix_body(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape& up = graph.value(node.inputs[0]).shape;
   ir::BodyBuilder k(graph, node, {up[0]});
-  int64_t first = 0;
-  for (const ir::RowRange& target : targets_of(node)) {
+  const std::vector<ir::RowRange> targets = targets_of(node);
+  for (size_t i = 0; i < targets.size(); ++i) {
     k.columns({up[1]});
     const Term scaled = k.full(0) * k.constant(node.number("scale"), ir::ExprType::f32, "kAdapterScale");
-    k.store_at(0, {k.row(0), k.column(0) + ir::Affine{first, {}}}, in_rows(k, target, up[0].size, scaled));
-    first += up[1].size;
+    k.store_at(0, {k.row(0), of_target(k, i, up[1].size)},
+               in_rows(k, targets[i], i, up[0].size, k.named("scaled", scaled)));
   }
   return k.take();
 }
@@ -61,12 +69,11 @@ ir::Body adapter_matrix_gradient_body(const ir::Graph& graph, const ir::Node& no
   ir::BodyBuilder k(graph, node, {up[0]});
   k.columns({up[1]});
   Term of_targets;
-  int64_t first = 0;
-  for (const ir::RowRange& target : targets_of(node)) {
+  const std::vector<ir::RowRange> targets = targets_of(node);
+  for (size_t i = 0; i < targets.size(); ++i) {
     const Term own =
-        in_rows(k, target, up[0].size, k.load(0, {k.row(0), k.column(0) + ir::Affine{first, {}}}));
-    of_targets = first == 0 ? own : of_targets + own;
-    first += up[1].size;
+        in_rows(k, targets[i], i, up[0].size, k.load(0, {k.row(0), of_target(k, i, up[1].size)}));
+    of_targets = i == 0 ? own : of_targets + own;
   }
   const Term sum = of_targets * k.constant(node.number("scale"), ir::ExprType::f32, "kAdapterScale");
   k.store(0, node.inputs.size() > 1 ? k.full(1) + sum : sum);

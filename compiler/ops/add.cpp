@@ -5,8 +5,10 @@
 
 namespace hydrac::ops {
 
-Use add(RegionBuilder& b, Use x, Use y, const std::string& name) {
-  return b.emit("add", {x, y}, name, b.shape(x));
+Use add(RegionBuilder& b, Use x, Use y, const std::string& name, const std::string& x_name) {
+  ir::Attributes attributes;
+  if (!x_name.empty()) attributes["input_name"] = x_name;
+  return b.emit("add", {x, y}, name, b.shape(x), std::move(attributes));
 }
 
 namespace {

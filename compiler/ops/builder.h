@@ -115,7 +115,8 @@ Use gated(RegionBuilder&, const std::string& kind, Use x,
 // A user's function in their place, of one or of two parameters.
 Use activation(RegionBuilder&, const functions::Function&, Use x, const std::string& name);
 Use gated(RegionBuilder&, const functions::Function&, Use x, const std::string& name);
-Use add(RegionBuilder&, Use a, Use b, const std::string& name);
+// `a_name`: what kernels call a, where that is not the residual stream.
+Use add(RegionBuilder&, Use a, Use b, const std::string& name, const std::string& a_name = "");
 Use dropout(RegionBuilder&, Use x, double p, const Randomness&, int64_t site, const std::string& name);
 // cap * tanh(x / cap)
 Use softcap(RegionBuilder&, Use x, double cap, const std::string& name);

@@ -87,6 +87,7 @@ void append_convolutions(const ir::Graph& graph, const ir::Node& matmul, const i
 void append_node(const ir::Graph& graph, const ir::Node& node, Json& nodes) {
   std::string op = node.op;
   Json attributes = attributes_json(node);
+  attributes.erase("input_name");
   std::vector<ir::Use> inputs = node.inputs;
   if (op == "split_qkv") {
     int64_t offset = 0;

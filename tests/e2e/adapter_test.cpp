@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "tests/e2e/cli.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::e2e {
 namespace {
@@ -16,6 +18,14 @@ namespace {
 using runtime::SafetensorsReader;
 using test::slurp;
 using test::spill;
+
+double greatest_difference(const std::vector<float>& x, const std::vector<float>& y) {
+  double most = 0;
+  EXPECT_EQ(x.size(), y.size());
+  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i)
+    most = std::max(most, std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])));
+  return most;
+}
 
 // A tiny model in Llama's form in a folder `model`, and a spec that trains adapters beside it.
 class Adapters : public testing::Test {
@@ -54,14 +64,6 @@ class Adapters : public testing::Test {
     const Outcome outcome = place_.run({"sample", of, "--threads", "1", "--logits", "--prompt", "line 1"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return nlohmann::json::parse(outcome.out)["logits"];
-  }
-
-  static double greatest_difference(const std::vector<float>& x, const std::vector<float>& y) {
-    double most = 0;
-    EXPECT_EQ(x.size(), y.size());
-    for (size_t i = 0; i < std::min(x.size(), y.size()); ++i)
-      most = std::max(most, std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])));
-    return most;
   }
 
   const Workplace place_;
@@ -144,6 +146,40 @@ TEST_F(Adapters, MergeRefusesWhatRoundsTheAdapterAway) {
   refused({"merge", "runs/model-run", "-o", "other"}, "is no adapter: `hydrac export` writes its model");
   refused({"export", "runs/tiny", "-o", "other"},
           "`hydrac merge runs/tiny -o other` makes a whole model of it");
+}
+
+// The shipped one: a tiny Llama that knows no conversations learns to answer questions.
+TEST(AdapterExample, LearnsRepliesAndMerges) {
+  const Workplace place;
+  const std::string example = test::source_dir() + "/examples/lora/";
+  const Outcome trained = place.run({example + "lora.yaml", "data.path=" + example + "chat.jsonl"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_NE(trained.out.find("adapters with 19.5k parameters beside 131k that stay as they are"),
+            std::string::npos)
+      << trained.out;
+  std::vector<double> losses;
+  std::istringstream records(slurp(place / "runs/lora/metrics.jsonl"));
+  for (std::string line; std::getline(records, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record.contains("loss")) losses.push_back(record["loss"]);
+  }
+  ASSERT_GT(losses.size(), 10u);
+  EXPECT_GT(losses.front(), 1);
+  EXPECT_LT(losses.back(), losses.front() / 4);
+  const Outcome merged = place.run({"merge", "runs/lora", "-o", "merged"});
+  ASSERT_EQ(merged.code, 0) << merged.err;
+  EXPECT_NE(merged.out.find(" of weights in bfloat16, of "), std::string::npos) << merged.out;
+  const auto logits = [&](const std::string& of) -> std::vector<float> {
+    const Outcome outcome =
+        place.run({"sample", of, "--logits", "--prompt", "What is the opposite of east? ", "--threads", "1"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out)["logits"];
+  };
+  const std::vector<float> one = logits("merged"), two = logits("runs/lora");
+  const float largest = *std::ranges::max_element(two);
+  EXPECT_GT(largest, 5);
+  EXPECT_LT(greatest_difference(one, two), 0.06 * largest) << "more than bf16 rounds";
+  EXPECT_EQ(std::ranges::max_element(one) - one.begin(), std::ranges::max_element(two) - two.begin());
 }
 
 }  // namespace

@@ -52,8 +52,9 @@ void build_program(const Workplace& place, const Words& overrides = {}) {
   ASSERT_EQ(built.code, 0) << built.out;
 }
 
-void expect_equal_runs(const fs::path& a, const fs::path& b, const std::string& checkpoint) {
-  for (const char* name : {"model.safetensors", "optimizer.safetensors", "choices.json"}) {
+void expect_equal_runs(const fs::path& a, const fs::path& b, const std::string& checkpoint,
+                       const char* parameters = "model.safetensors") {
+  for (const char* name : {parameters, "optimizer.safetensors", "choices.json"}) {
     const std::string first = slurp(a / checkpoint / name);
     EXPECT_FALSE(first.empty());
     EXPECT_EQ(first, slurp(b / checkpoint / name)) << name;
@@ -148,18 +149,20 @@ TEST(AheadOfTime, ALoopOfOnesOwnTrainsThroughTheCInterfaceAsTheTrainerDoes) {
     EXPECT_TRUE(fs::exists(place / "installed" / file)) << file << installed.out;
 }
 
-TEST(AheadOfTime, AProgramWithUsersFunctionsIsBuiltToo) {
+TEST(AheadOfTime, AProgramWithUsersFunctionsAndAdaptersIsBuiltToo) {
   const Workplace place;
   test::spill(place / "act.h",
               "#include <cmath>\ninline float bend(float x) { return x / (1.0f + expf(-1.702f * x)); }\n");
   std::string spec = base_spec();
   spec.replace(spec.find("  dropout: 0.1"), 0, "  hidden_act: {cpp: act.h, function: bend}\n");
-  test::spill(place / "base.yaml", spec);
+  test::spill(place / "base.yaml", "adapter: {type: lora, dropout: 0.1}\n" + spec);
   build_program(place);
   const Outcome run = shell(place.path(), "program/build/train --quiet --output runs/built");
   ASSERT_EQ(run.code, 0) << run.out;
   ASSERT_EQ(place.run({"base.yaml", "output.dir=runs/jit", "-q"}).code, 0);
-  expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-12");
+  expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-12", "adapter_model.safetensors");
+  EXPECT_EQ(slurp(place / "runs/jit/checkpoint-12/adapter_config.json"),
+            slurp(place / "runs/built/checkpoint-12/adapter_config.json"));
 }
 
 TEST(AheadOfTime, AFaultIsTracedToItsCallAsByTheJit) {
