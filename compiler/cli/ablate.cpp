@@ -165,6 +165,7 @@ std::vector<std::string> combinations_of(const Arguments& arguments) {
 int ablate(const Arguments& arguments) {
   const std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
+  require_one_process(*spec, "bench --ablate");
   require_runnable(*spec);
   const auto keys = all_keys(*spec);
   const auto variants = variants_of(tune::optimizations_of(keys), keys, combinations_of(arguments));

@@ -209,6 +209,7 @@ int bench_verb(const Arguments& arguments) {
   std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
   if (!locked) return kBadInput;
   spec::Spec* const spec = &locked->spec;
+  require_one_process(*spec, "bench");
   complete_for_planning(*spec);
   std::optional<int64_t> steps;
   if (arguments.has("--steps")) steps = std::max<int64_t>(1, arguments.number("--steps", 1));

@@ -165,7 +165,7 @@ bool decides_results(const std::string& key) {
   for (std::string_view free : free_keys) {
     if (key == free) return false;
   }
-  return !key.starts_with("sample.") && !key.starts_with("tune.");
+  return !key.starts_with("sample.") && !key.starts_with("tune.") && !key.starts_with("parallel.");
 }
 
 }  // namespace
@@ -221,6 +221,9 @@ std::map<std::string, std::string> result_keys(const spec::Spec& spec) {
   std::erase_if(keys, [&](const auto& entry) {
     return !decides_results(entry.first) || (entry.first.starts_with("adapter.") && !adapts);
   });
+  // Ranks share the micro-batches of a step: how many there are of each is not what decides.
+  keys["train.gradient_accumulation_steps"] =
+      std::to_string(spec.train.gradient_accumulation_steps * spec.parallel.data);
   return keys;
 }
 

@@ -128,6 +128,17 @@ runtime::SampleOptions sample_options(const spec::Spec& spec) {
   return options;
 }
 
+void require_one_process(const spec::Spec& spec, const std::string& verb) {
+  if (spec.parallel.data == 1) return;
+  diag::Diagnostics diagnostics;
+  diagnostics.report(
+      diag::Kind::option_unsupported, spec.where("parallel.data"),
+      fmt::format("hydrac {} is about one process, and parallel.data is {}", verb, spec.parallel.data),
+      "write parallel.data=1 behind the spec's name");
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
+}
+
 void print_found_late(diag::Diagnostics& diagnostics) {
   for (const diag::Diagnostic& diagnostic : diagnostics.all()) {
     std::ostringstream source;
@@ -169,7 +180,7 @@ std::string yaml_quoted(const std::string& text) {
 
 int thread_count(const spec::Spec& spec) {
   if (spec.optimizations.threads > 0) return static_cast<int>(spec.optimizations.threads);
-  return tune::usable_cores();
+  return std::max(1, tune::usable_cores() / static_cast<int>(spec.parallel.data));
 }
 
 }  // namespace hydrac::cli

@@ -47,9 +47,12 @@ runtime::Corpus open_corpus(spec::Spec& spec, bool quiet, int64_t memory_bytes =
 
 runtime::SampleOptions sample_options(const spec::Spec& spec);
 
+// Prints and throws Reported where the spec asks for several ranks, of which `verb` knows nothing.
+void require_one_process(const spec::Spec& spec, const std::string& verb);
+
 // `text` as a YAML scalar, for overrides that are made from options.
 std::string yaml_quoted(const std::string& text);
 
-int thread_count(const spec::Spec& spec);  // optimizations.threads, or this machine's cores
+int thread_count(const spec::Spec& spec);  // of a rank: optimizations.threads, or its share of the cores
 
 }  // namespace hydrac::cli

@@ -26,8 +26,10 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   options.save_best = t.save_best;
   options.save_total_limit = t.save_total_limit;
   options.log_steps = t.log_steps;
-  options.tokens_per_step = t.sequence_len * t.micro_batch_size * t.gradient_accumulation_steps;
-  options.peak_flops = driver::peaks_of(*targets::find(spec.target), spec.optimizations.precision).flops;
+  options.tokens_per_step =
+      t.sequence_len * t.micro_batch_size * t.gradient_accumulation_steps * spec.parallel.data;
+  options.peak_flops = static_cast<double>(spec.parallel.data) *
+                       driver::peaks_of(*targets::find(spec.target), spec.optimizations.precision).flops;
   options.spec_text = spec::to_yaml(spec);
   options.identity = result_keys(spec);
   if (options.adapters) {

@@ -244,6 +244,7 @@ int tune_verb(const Arguments& arguments) {
   const tune::SearchOptions options = search_options(arguments);
   std::optional<spec::Spec> base = load(arguments);
   if (!base) return kBadInput;
+  require_one_process(*base, "tune");
   require_runnable(*base);
   if (options.objective == Objective::energy) require_energy(*base);
   const std::string path = arguments.value("--output").value_or(lock_path_of(arguments));

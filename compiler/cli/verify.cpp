@@ -9,6 +9,7 @@
 #include "cli/build_program.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "spec/batch.h"
 #include "verify/oracle.h"
 #include "verify/repeat.h"
 #include "verify/small.h"
@@ -92,6 +93,7 @@ int verify_verb(const Arguments& arguments) {
   std::optional<spec::Spec> spec = load_for_verify(arguments);
   if (!spec) return kBadInput;
   complete_for_planning(*spec);
+  spec::train_in_one_process(*spec);
   verify::tolerances(*spec);  // before anything is compiled: are there any?
   const verify::Yardstick yardstick = verify::yardstick_of(*spec);
   const bool has_yardstick = !yardstick.prefix().empty();

@@ -32,6 +32,13 @@ program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
   return call;
 }
 
+program::Call all_reduce_call(const ir::Node& node) {
+  program::Call call;
+  call.kind = program::Call::Kind::all_reduce;
+  call.arguments = node.outputs;
+  return call;
+}
+
 program::Call attention_call(const ir::Graph& graph, const ir::Node& node) {
   program::Call call;
   call.kind = program::Call::Kind::attention;

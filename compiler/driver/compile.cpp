@@ -158,6 +158,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
                                    models::pack_types(spec, precision_of(spec).activations));
   models::advance_randomness(model);
   c.metrics = optimizers::build_update(model, c.pack);
+  if (spec.parallel.data > 1)
+    passes::reduce_over_ranks(c.graph, c.pack, c.interface,
+                              {spec.parallel.data, spec.train.gradient_accumulation_steps});
   after("autodiff");
 
   // passes

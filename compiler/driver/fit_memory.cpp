@@ -98,10 +98,13 @@ MemoryLimit memory_limit(const spec::Spec& spec, const CompileOptions& options) 
   const targets::Target& target = *targets::find(spec.target);
   const int64_t all = target.is_cpu() ? machine_memory() : static_cast<int64_t>(target.memory_gib * 0x1p30);
   if (all == 0) return {0, fmt::format("the memory of {} is not known", target.name)};
-  const int64_t reserve = all / 100 * 3 + (int64_t{600} << 20), left = std::max<int64_t>(all - reserve, 1);
+  const int64_t reserve = all / 100 * 3 + (int64_t{600} << 20);
+  const int64_t ranks = target.is_cpu() ? spec.parallel.data : 1;  // which share this machine's
+  const int64_t left = std::max<int64_t>((all - reserve) / ranks, 1);
   return {left,
-          fmt::format("{} has {} for it ({}, less {} for {})", target.is_cpu() ? "this machine" : target.name,
-                      human(left), human(all), human(reserve),
+          fmt::format("{} has {} for {} ({}, less {} for {})", target.is_cpu() ? "this machine" : target.name,
+                      human(left), ranks == 1 ? "it" : fmt::format("each of {} ranks", ranks), human(all),
+                      human(reserve),
                       target.is_cpu() ? "the rest of the process" : "the CUDA context and libraries")};
 }
 
@@ -201,7 +204,7 @@ class Remedies {
   bool may_be_micro_batch(int64_t size) const {
     const bool is_free =
         !spec_.is_set("train.global_batch_size") && !spec_.is_set("train.global_batch_tokens");
-    return is_free || spec_.train.global_batch_size % size == 0;
+    return is_free || spec_.train.global_batch_size / spec_.parallel.data % size == 0;
   }
 
   std::optional<RecomputeChoice> other_choice(const spec::Spec& spec) const {

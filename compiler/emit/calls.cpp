@@ -181,6 +181,8 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
     case Call::Kind::zero:
       return fmt::format("{}.zero({}, {});", queue(call), tensors_.text(call.arguments[0], layer_of(section)),
                          elements_text(dimensions_, compiled_.graph.value(call.arguments[0]).shape));
+    case Call::Kind::all_reduce:
+      throw std::logic_error("a program of several ranks is not emitted");
   }
   throw std::logic_error("no such kind of call");
 }

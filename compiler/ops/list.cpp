@@ -5,7 +5,7 @@
 
 namespace hydrac::ops {
 
-extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAttention, kAttentionBackward, kBiasAdd,
+extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, kAttentionBackward, kBiasAdd,
     kBiasGradient, kBlockDiagonal, kCast, kCrossEntropy, kCrossEntropyBackward, kDiagonalBlocks, kDropout,
     kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kJoinQkv, kL2norm,
     kL2normBackward, kL2normTemperatureGradient, kLayernorm, kLayernormAgain, kLayernormBackward,
@@ -19,6 +19,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kAdapterMatrix,
       &kAdapterRows,
       &kAdd,
+      &kAllReduce,
       &kAttention,
       &kAttentionBackward,
       &kBiasAdd,

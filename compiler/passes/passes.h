@@ -7,6 +7,7 @@
 #include "cuda/chip.h"
 #include "ir/graph.h"
 #include "models/parameters.h"
+#include "models/transformer.h"
 #include "passes/log.h"
 
 namespace hydrac::passes {
@@ -34,6 +35,17 @@ void recompute(ir::Graph& graph, const RecomputeChoice& choice, Log& log);
 // the micro-batches' gradients in their order, to the bit, whoever computes them: one process, or
 // several that add theirs. `head_in_parts`: chunk_head may follow.
 void sum_micro_batches(ir::Graph& graph, ir::ValueId loss, bool head_in_parts);
+
+// The processes that share a step.
+struct Ranks {
+  int64_t count = 1;
+  int64_t micro_batches = 1;  // of each of them, a step
+};
+// Needs the update. Before it, what each rank's micro-batches left is summed over all ranks: gradients and
+// the loss. Afterwards every rank computes the same update. Random bits are those of a micro-batch's number
+// in the whole run: behind its own, a rank passes over those of the others.
+void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models::Interface& interface,
+                       const Ranks& ranks);
 
 // What a target computes in. `activations`: the storage type of activations and of what matmuls read.
 struct Precision {

@@ -26,6 +26,8 @@ std::string name_of(const Program& program, const Call& call) {
       return call.attention.backward ? "cudnn attention backward" : "cudnn attention";
     case Call::Kind::zero:
       return "zero";
+    case Call::Kind::all_reduce:
+      return "all_reduce";
   }
   throw std::logic_error("no such kind of call");
 }

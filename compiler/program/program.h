@@ -95,11 +95,12 @@ struct AttentionCall {
 struct Call {
   bool multiplies_one_matmul() const { return gemm.m > 0; }
 
-  enum class Kind { launch, gemm, attention, zero } kind = Kind::launch;
+  enum class Kind { launch, gemm, attention, zero, all_reduce } kind = Kind::launch;
   int kernel = -1;  // launch: position in Program::kernels
   // launch: in the kernel's order. gemm: A, B, C, workspace, then the bias if there is one (a GPU's; the
   // cpu's are A, B, C). attention: q, k, v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q,
-  // d_k, d_v, workspace. zero: the tensor whose bytes become zero; a GPU's.
+  // d_k, d_v, workspace. zero: the tensor whose bytes become zero; a GPU's. all_reduce: the dense f32 tensor
+  // that becomes the sum over all ranks; the cpu's.
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
   Grid grid;                 // launch: on a GPU

@@ -15,7 +15,7 @@ using diag::Kind;
 
 constexpr std::string_view kGlobal = "train.global_batch_size", kTokens = "train.global_batch_tokens",
                            kMicro = "train.micro_batch_size", kSteps = "train.gradient_accumulation_steps",
-                           kSequence = "train.sequence_len";
+                           kSequence = "train.sequence_len", kRanks = "parallel.data";
 
 int64_t most_of(std::string_view key) {
   return static_cast<int64_t>(find_key(key)->rule.high);
@@ -33,7 +33,7 @@ class BatchResolver {
                     "remove one of them");
       return give_up();
     }
-    if (!draft_.usable({kGlobal, kTokens})) return give_up();
+    if (!draft_.usable({kGlobal, kTokens, kRanks})) return give_up();
     if (has_tokens && !tokens_to_sequences()) return give_up();
     if (has_global || has_tokens)
       split_global_batch();
@@ -42,6 +42,10 @@ class BatchResolver {
   }
 
  private:
+  int64_t ranks() const { return spec_.parallel.data; }
+  std::string of_ranks() const {
+    return ranks() == 1 ? "" : fmt::format(" times parallel.data ({})", ranks());
+  }
   bool is_written(std::string_view key) const { return spec_.is_set(key); }
   bool micro_is_given() const { return is_written(kMicro) && !train_.micro_batch_size.automatic(); }
 
@@ -76,7 +80,7 @@ class BatchResolver {
     }
     if (!draft_.usable({kMicro, kSteps})) return draft_.broken.emplace(kGlobal), void();
     if (!train_.micro_batch_size.automatic()) {
-      train_.global_batch_size = train_.micro_batch_size * train_.gradient_accumulation_steps;
+      train_.global_batch_size = train_.micro_batch_size * train_.gradient_accumulation_steps * ranks();
       return;
     }
     draft_.report(Kind::auto_needs_global_batch, {kMicro},
@@ -88,9 +92,11 @@ class BatchResolver {
   void split_global_batch() {
     if (!draft_.usable({kMicro, kSteps})) return give_up();
     const bool micro = micro_is_given(), steps = is_written(kSteps);
-    const int64_t global = train_.global_batch_size;
+    const int64_t whole = train_.global_batch_size;
+    if (!(micro && steps) && !divides(whole, kRanks, ranks())) return;
+    const int64_t global = whole / ranks();
     if (micro && steps) {
-      check_product(global);
+      check_product(whole);
     } else if (micro) {
       if (divides(global, kMicro, train_.micro_batch_size)) set_steps(global / train_.micro_batch_size);
     } else if (steps) {
@@ -105,21 +111,22 @@ class BatchResolver {
 
   void check_product(int64_t global) {
     const int64_t micro = train_.micro_batch_size, steps = train_.gradient_accumulation_steps;
-    if (micro * steps == global) return;
+    if (micro * steps * ranks() == global) return;
     draft_.report(Kind::batch_contradicts, {kSteps, kMicro},
-                  fmt::format("micro_batch_size ({}) times gradient_accumulation_steps ({}) is {}, and the "
+                  fmt::format("micro_batch_size ({}) times gradient_accumulation_steps ({}){} is {}, and the "
                               "global batch is {} sequences",
-                              micro, steps, micro * steps, global),
+                              micro, steps, of_ranks(), micro * steps * ranks(), global),
                   "remove gradient_accumulation_steps, which follows from the other two");
     give_up();
   }
 
   bool divides(int64_t global, std::string_view key, int64_t part) {
     if (global % part == 0) return true;
-    draft_.report(
-        Kind::batch_indivisible, {key},
-        fmt::format("{} ({}) must divide the global batch ({} sequences)", find_key(key)->name, part, global),
-        fmt::format("{} would fit", diag::one_of(divisors_near(global, part))));
+    draft_.report(Kind::batch_indivisible, {key},
+                  fmt::format("{} ({}) must divide the global batch ({} sequences{})",
+                              key == kRanks ? key : find_key(key)->name, part, global,
+                              key == kRanks || ranks() == 1 ? "" : " a rank"),
+                  fmt::format("{} would fit", diag::one_of(divisors_near(global, part))));
     give_up();
     return false;
   }
@@ -154,16 +161,21 @@ void resolve_batch(Draft& draft) {
 }
 
 std::vector<int64_t> micro_batch_sizes(const SpecKeys& spec) {
-  const int64_t global = spec.train.global_batch_size;
+  const int64_t global = spec.train.global_batch_size / spec.parallel.data;
   std::vector<int64_t> sizes = divisors(global);
   std::erase_if(sizes,
                 [&](int64_t size) { return size > most_of(kMicro) || global / size > most_of(kSteps); });
   return sizes;
 }
 
+void train_in_one_process(SpecKeys& spec) {
+  spec.train.gradient_accumulation_steps *= spec.parallel.data;
+  spec.parallel.data = 1;
+}
+
 void set_micro_batch(SpecKeys& spec, int64_t size) {
   spec.train.micro_batch_size = size;
-  spec.train.gradient_accumulation_steps = spec.train.global_batch_size / size;
+  spec.train.gradient_accumulation_steps = spec.train.global_batch_size / spec.parallel.data / size;
 }
 
 }  // namespace hydrac::spec

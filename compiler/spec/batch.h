@@ -14,6 +14,9 @@ void resolve_batch(Draft& draft);
 // micro-batches that train.gradient_accumulation_steps takes.
 std::vector<int64_t> micro_batch_sizes(const SpecKeys& spec);
 
+// The spec as one process trains it, which accumulates what the ranks would have computed: the same results.
+void train_in_one_process(SpecKeys& spec);
+
 // Sets the micro-batch to one of these sizes, and gradient_accumulation_steps with it.
 void set_micro_batch(SpecKeys& spec, int64_t size);
 

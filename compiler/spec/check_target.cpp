@@ -69,6 +69,12 @@ void check_gpu(Draft& draft, const Target& target) {
     refuse(draft, "optimizations.precision", "fp8", "bf16", "GPUs yet");
 }
 
+void check_ranks(Draft& draft) {
+  const int64_t ranks = draft.spec.parallel.data;
+  if (draft.usable({"parallel.data"}) && ranks > 1)
+    refuse(draft, "parallel.data", std::to_string(ranks), "1", "GPUs yet");
+}
+
 // Kernels on GPUs count a micro-batch's positions in 32 bits.
 void check_batch(Draft& draft) {
   constexpr int64_t kMost = INT32_MAX;
@@ -144,6 +150,7 @@ void check_target(Draft& draft) {
   check_precision(draft, target);
   if (target.is_cpu()) return check_cpu(draft);
   check_gpu(draft, target);
+  check_ranks(draft);
   check_batch(draft);
   check_cudnn(draft, target);
   check_weights(draft);

@@ -170,7 +170,7 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
     ignore_write_signals();
     const Corpus corpus = open_corpus(changed.data, line.quiet);
     std::unique_ptr<LaidOutProgram> program;
-    return train_run(std::move(changed), corpus, [&](const RecordedChoices& recorded) -> StepProgram& {
+    return train_run(std::move(changed), corpus, [&](const RecordedChoices& recorded) -> LaidOutProgram& {
       program = make_program(recorded);
       if (line.check_kernels) program->check_kernels();
       if (line.no_graph) program->leave_graphs();

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/data/corpus.h"
+#include "runtime/program/laid_out_program.h"
 #include "runtime/train/train.h"
 
 namespace hydrac::runtime {
@@ -18,13 +19,19 @@ struct TrainSettings {
   DataSettings data;
   // What the program repeats instead of measuring it, unless a checkpoint records other choices.
   RecordedChoices choices;
+  std::string version = {};  // of what compiles the program; ranks must have the same
 };
 
 // Checks the run's folder, makes the program, says what begins, and trains. `make_program` is called once,
 // after all that is cheap to check, with the choices for the program to repeat: those of the checkpoint that
 // the run continues from, else the settings'; what it returns must live until this returns, as must `corpus`.
 // Returns the exit code: kExitFine, or kExitStopped. Errors as check_run() and train().
+//
+// With `ranks` this process is one of several. Rank 0 makes its program first, and the others repeat its
+// choices: they come with those as settings.choices, and have assembled. InputError where ranks have other
+// specs, data or versions of hydrac.
 int train_run(TrainSettings settings, const Corpus& corpus,
-              const std::function<StepProgram&(const RecordedChoices& recorded)>& make_program);
+              const std::function<LaidOutProgram&(const RecordedChoices& recorded)>& make_program,
+              Ranks* ranks = nullptr);
 
 }  // namespace hydrac::runtime

@@ -5,7 +5,7 @@
 //
 // Text under a section and a key. Who makes a choice also defines its keys: "blas" (runtime/cpu/gemm.h),
 // "cublaslt" (runtime/cuda/gemm.h), "cudnn" (runtime/cudnn/attention.h), "kernels" (the compiler of the
-// cpu's).
+// cpu's), "sums" (what ranks add up).
 #pragma once
 #include <map>
 #include <optional>

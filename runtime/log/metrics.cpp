@@ -59,6 +59,7 @@ std::span<const MetricField> metric_fields() {
       {"step_ms_p95", "speed/step_ms_p95", &MetricsRecord::step_ms_p95, timing},
       {"step_ms_max", "speed/step_ms_max", &MetricsRecord::step_ms_max, timing},
       {"data_wait_ms", "speed/data_wait_ms", &MetricsRecord::data_wait_ms, timing},
+      {"communication_ms", "speed/communication_ms", &MetricsRecord::communication_ms, timing},
       {"memory_gib", "device/memory_gib", &MetricsRecord::memory_gib},
       {"gpu_util", "device/gpu_util", &MetricsRecord::gpu_util, timing},
       {"power_watts", "device/power_watts", &MetricsRecord::power_watts, timing},

@@ -22,8 +22,10 @@ struct MetricsRecord {
   // Of the last kSpreadSteps steps: the median, what 95 of 100 take at most, the longest.
   std::optional<double> step_ms_p50, step_ms_p95, step_ms_max;
   std::optional<double> data_wait_ms;  // of step_ms: until the batches were there
-  std::optional<double> memory_gib;    // in use on the device
-  std::optional<double> gpu_util;      // 0 to 1
+  // Of step_ms: until gradients were summed over all ranks, waiting for slower ranks included.
+  std::optional<double> communication_ms;
+  std::optional<double> memory_gib;  // in use on the device
+  std::optional<double> gpu_util;    // 0 to 1
   std::optional<double> power_watts, temperature_celsius, sm_clock_mhz;
   std::optional<double> joules_per_token;  // since the record before
 };

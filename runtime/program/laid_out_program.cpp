@@ -6,6 +6,7 @@
 
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
+#include "runtime/parallel/ranks.h"
 #include "runtime/program/after_call.h"
 #include "runtime/program/initialize.h"
 #include "runtime/program/non_finite.h"
@@ -30,6 +31,11 @@ void encode_in_parallel(std::span<const float> values, SafetensorsDtype dtype, s
 }
 
 }  // namespace
+
+void LaidOutProgram::all_reduce(std::span<float> data) const {
+  if (!ranks_) throw RunError("a program of several ranks (parallel.data) runs in one process");
+  ranks_->all_reduce(data);
+}
 
 void LaidOutProgram::initialize() {
   clear_persistent();
@@ -136,7 +142,7 @@ std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
   if (run.inputs.empty()) return step_through(Function::evaluate, true);
   const auto micro_batches = static_cast<int64_t>(run.inputs.size());
   Counters now = counters();
-  now.rng_step -= run.later_micro_batches + micro_batches;
+  now.rng_step -= run.later_micro_batches + micro_batches * (ranks_ ? ranks_->size() : 1);
   set_counters(now);
   for (int64_t i = 0; i < micro_batches; ++i) {
     copy_in(0, run.inputs[static_cast<size_t>(i)]);
@@ -145,7 +151,8 @@ std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
                                 : fmt::format("in micro-batch {} of {}, {}", i + 1, micro_batches, *found);
     }
   }
-  return step_through(Function::update, true);
+  // An update of several ranks is a step of all of them; not all may come to it.
+  return ranks_ ? std::nullopt : step_through(Function::update, true);
 }
 
 std::string LaidOutProgram::explain_divergence() {
@@ -155,6 +162,7 @@ std::string LaidOutProgram::explain_divergence() {
   if (const auto found = non_finite_tensor(layout_.base_parameters, "parameter", read)) return *found;
   if (const auto found = non_finite_tensor(layout_.optimizer_state, "optimizer state", read)) return *found;
   if (const auto found = repeat(last_run())) return "first, " + *found;
+  if (ranks_) return "";
   return "repeated call by call it gives finite numbers only: a fault of the hardware, or of hydrac";
 }
 

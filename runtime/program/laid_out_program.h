@@ -15,6 +15,8 @@
 
 namespace hydrac::runtime {
 
+class Ranks;
+
 class LaidOutProgram : public StepProgram {
  public:
   explicit LaidOutProgram(ProgramLayout layout) : layout_(std::move(layout)) {}
@@ -41,6 +43,9 @@ class LaidOutProgram : public StepProgram {
   int64_t arena_bytes() const override { return layout_.arena_bytes; }
   double flop_per_target() const override { return layout_.flop_per_target; }
   std::string explain_divergence() override;
+
+  // Sums over ranks (program::Call's collectives) are over these from now on; they must outlive the program.
+  void join(Ranks& ranks) { ranks_ = &ranks; }
 
   // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
   // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which
@@ -78,6 +83,10 @@ class LaidOutProgram : public StepProgram {
   };
   virtual LastRun last_run() const = 0;
 
+  // What a collective does: `data`, in this process's memory, becomes the sum of all ranks' (Ranks). RunError
+  // where this program runs alone.
+  void all_reduce(std::span<float> data) const;
+
   bool checking() const { return checking_; }
   // run(), as check_kernels() says.
   void run_checked(Function function);
@@ -106,6 +115,7 @@ class LaidOutProgram : public StepProgram {
   std::optional<std::string> repeat(const LastRun& run);
 
   ProgramLayout layout_;
+  Ranks* ranks_ = nullptr;
   bool checking_ = false;
   bool stale_ = false;  // parameters changed, and their working copies were not made anew
 };

@@ -4,23 +4,65 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
 
 #include "runtime/error.h"
+#include "runtime/parallel/ranks.h"
 
 namespace hydrac::runtime {
 
-std::optional<double> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches) {
+namespace {
+
+struct Part {
+  double loss = 0;  // of all targets of a batch
+  int64_t targets = 0;
+};
+
+// The batches `first`, `first` + `stride`, ... No others after one whose loss is not finite, so that it is
+// the last one, see explain_divergence().
+std::vector<Part> evaluate_share(StepProgram& program, const BatchLoader& loader, int64_t batches,
+                                 int64_t first, int64_t stride) {
+  std::vector<Part> parts;
+  Batch batch;
+  for (int64_t index = first; index < batches; index += stride) {
+    loader.fill_eval(index, batch);
+    const double loss = batch.target_count == 0 ? 0 : program.evaluate(batch);
+    parts.push_back({loss, batch.target_count});
+    if (!std::isfinite(loss)) break;
+  }
+  return parts;
+}
+
+// The parts of all batches as one process would add them up, in their order.
+std::vector<Part> all_parts(Ranks& ranks, const std::vector<Part>& own) {
+  const std::vector<std::string> shares =
+      ranks.gather({reinterpret_cast<const char*>(own.data()), own.size() * sizeof(Part)});
+  std::vector<Part> all;
+  for (size_t round = 0; round <= shares[0].size() / sizeof(Part); ++round) {
+    for (const std::string& share : shares) {
+      if ((round + 1) * sizeof(Part) > share.size()) continue;
+      std::memcpy(&all.emplace_back(), share.data() + round * sizeof(Part), sizeof(Part));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::optional<double> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches,
+                               Ranks* ranks) {
   const int64_t batches = std::min(max_batches, loader.eval_batches());
   if (batches <= 0) return std::nullopt;
+  std::vector<Part> parts =
+      evaluate_share(program, loader, batches, ranks ? ranks->rank() : 0, ranks ? ranks->size() : 1);
+  if (ranks) parts = all_parts(*ranks, parts);
   double loss = 0;
   int64_t targets = 0;
-  Batch batch;
-  for (int64_t index = 0; index < batches; ++index) {
-    loader.fill_eval(index, batch);
-    if (batch.target_count == 0) continue;
-    loss += program.evaluate(batch);
-    targets += batch.target_count;
-    if (!std::isfinite(loss)) break;  // so that this batch is the last one, see explain_divergence()
+  for (const Part& part : parts) {
+    loss += part.loss;
+    targets += part.targets;
   }
   if (targets == 0) {
     throw InputError(

@@ -8,8 +8,12 @@
 
 namespace hydrac::runtime {
 
+class Ranks;
+
 // Mean loss per target over validation batches [0, min(max_batches, loader.eval_batches())): the same ones
-// each time, in order. nullopt without validation data. InputError when those batches have no targets.
-std::optional<double> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches);
+// each time, in order. nullopt without validation data. InputError when those batches have no targets. With
+// `ranks` each computes every so many-th batch, and the sum is that of one process, to the bit.
+std::optional<double> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches,
+                               Ranks* ranks = nullptr);
 
 }  // namespace hydrac::runtime

@@ -53,6 +53,14 @@ bool holds_checkpoint(const std::vector<CheckpointDir>& dirs) {
   });
 }
 
+bool is_rank_log_name(std::string_view name) {
+  constexpr std::string_view begin = "rank-", end = ".log";
+  if (!name.starts_with(begin) || !name.ends_with(end) || name.size() <= begin.size() + end.size())
+    return false;
+  name = name.substr(begin.size(), name.size() - begin.size() - end.size());
+  return std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 [[noreturn]] void refuse(const fs::path& path) {
   throw InputError(
       fmt::format("{} exists and belongs to no run, which would overwrite it; set output.dir to another "
@@ -72,6 +80,10 @@ fs::path spec_path(const fs::path& run_dir) {
 
 fs::path best_path(const fs::path& run_dir) {
   return run_dir / best_name;
+}
+
+fs::path rank_log_path(const fs::path& run_dir, int rank) {
+  return run_dir / fmt::format("rank-{}.log", rank);
 }
 
 Remains remains_in(const fs::path& run_dir) {
@@ -98,7 +110,7 @@ std::vector<std::string> names_of_run(const fs::path& run_dir) {
   fs::directory_iterator entry(run_dir, error);
   for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename();
-    if (is_tensorboard_name(name)) names.push_back(name);
+    if (is_tensorboard_name(name) || is_rank_log_name(name)) names.push_back(name);
   }
   if (error) throw InputError(fmt::format("cannot list {}: {}", run_dir.string(), error.message()));
   for (const char* name : {best_name, spec_name, metrics_name}) {

@@ -1,13 +1,8 @@
 #include "runtime/train/speed_meter.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace hydrac::runtime {
-
-double monotonic_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 namespace {
 
@@ -27,14 +22,16 @@ double median_of(const std::vector<double>& sorted) {
 
 }  // namespace
 
-void SpeedMeter::add(double seconds, double waited) {
-  if (count_ < kWindow) {
-    ring_.push_back(seconds);
-    waited_.push_back(waited);
-  } else {
-    ring_[static_cast<size_t>(count_ % kWindow)] = seconds;
-    waited_[static_cast<size_t>(count_ % kWindow)] = waited;
-  }
+void SpeedMeter::add(double seconds, double waited, double communicated) {
+  const auto keep = [this](std::vector<double>& ring, double value) {
+    if (count_ < kWindow)
+      ring.push_back(value);
+    else
+      ring[static_cast<size_t>(count_ % kWindow)] = value;
+  };
+  keep(ring_, seconds);
+  keep(waited_, waited);
+  keep(communicated_, communicated);
   ++count_;
 }
 
@@ -44,6 +41,10 @@ double SpeedMeter::mean_seconds(int64_t steps) const {
 
 double SpeedMeter::mean_waited(int64_t steps) const {
   return mean_of_last(waited_, count_, steps);
+}
+
+double SpeedMeter::mean_communicated(int64_t steps) const {
+  return mean_of_last(communicated_, count_, steps);
 }
 
 std::vector<double> SpeedMeter::sorted(int64_t steps) const {

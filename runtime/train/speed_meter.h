@@ -3,10 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace hydrac::runtime {
+#include "runtime/log/monotonic.h"
 
-// Since some fixed moment; never goes backwards.
-double monotonic_seconds();
+namespace hydrac::runtime {
 
 // Of how many steps the spread is told.
 inline constexpr int64_t kSpreadSteps = 100;
@@ -17,13 +16,15 @@ struct StepSpread {
 
 class SpeedMeter {
  public:
-  // `waited`: seconds of these in which the step waited for its batches.
-  void add(double seconds, double waited);
+  // `waited`, `communicated`: seconds of these in which the step waited for its batches, and in which ranks
+  // exchanged gradients.
+  void add(double seconds, double waited, double communicated = 0);
 
   int64_t steps() const { return count_; }  // of the session
   // Mean over the last `steps` steps, or as many as there were; 0 before the first.
   double mean_seconds(int64_t steps) const;
   double mean_waited(int64_t steps) const;
+  double mean_communicated(int64_t steps) const;
   // Of the last kSpreadSteps steps, or as many as there were, the session's first left out as below.
   StepSpread spread() const;
   // Median over the last kWindow steps, without the session's first, which warms up caches and threads,
@@ -36,8 +37,8 @@ class SpeedMeter {
   // The last `steps` steps in order of time; the session's first is not among them unless it is the only one.
   std::vector<double> sorted(int64_t steps) const;
 
-  std::vector<double> ring_, waited_;  // the seconds of step n of the session at n % kWindow
-  int64_t count_ = 0;                  // steps of the session
+  std::vector<double> ring_, waited_, communicated_;  // the seconds of step n of the session at n % kWindow
+  int64_t count_ = 0;                                 // steps of the session
 };
 
 }  // namespace hydrac::runtime

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime/parallel/ranks.h"
 #include "runtime/train/speed_meter.h"
 
 namespace hydrac::runtime {
@@ -33,13 +35,17 @@ void StepPipeline::begin() {
         source_.samples_seen() - first_sample, step_ + 1));
   }
   const auto inv_count = static_cast<float>(1.0 / static_cast<double>(targets));
+  const size_t share = batches.size() / static_cast<size_t>(ranks_ ? ranks_->size() : 1);
+  const size_t first = share * static_cast<size_t>(ranks_ ? ranks_->rank() : 0);
+  const double communicated = ranks_ ? ranks_->seconds() : 0;
   try {
-    for (const Batch& batch : batches) program_.micro_step(batch, inv_count);
+    for (const Batch& batch : std::span(batches).subspan(first, share)) program_.micro_step(batch, inv_count);
     program_.update();
   } catch (const RunError& error) {
     fail(step_ + 1, error.what());
   }
-  pending_.push_back({++step_, targets, source_.samples_seen() - first_sample, began, waited});
+  pending_.push_back({++step_, targets, source_.samples_seen() - first_sample, began, waited,
+                      ranks_ ? ranks_->seconds() - communicated : 0});
 }
 
 FinishedStep StepPipeline::finish() {
@@ -55,7 +61,8 @@ FinishedStep StepPipeline::finish() {
   const double finished = monotonic_seconds();
   const double seconds = finished - std::max(pending.began, last_finish_);
   last_finish_ = finished;
-  return {pending.step, pending.targets, pending.samples, result, seconds, pending.waited};
+  return {pending.step, pending.targets, pending.samples,     result,
+          seconds,      pending.waited,  pending.communicated};
 }
 
 }  // namespace hydrac::runtime

@@ -9,6 +9,8 @@
 
 namespace hydrac::runtime {
 
+class Ranks;
+
 struct FinishedStep {
   int64_t step = 0;     // its number, from 1
   int64_t targets = 0;  // of all its micro-batches
@@ -17,14 +19,16 @@ struct FinishedStep {
   // Since it was begun or, when that is later, since the step before it was finished. So steps that follow
   // one another without a break add up to the time they took, and pauses between steps are in none.
   double seconds = 0;
-  double waited = 0;  // seconds until its batches were there
+  double waited = 0;        // seconds until its batches were there
+  double communicated = 0;  // seconds in sums over ranks, waiting for slower ones included
 };
 
 class StepPipeline {
  public:
-  // Both must outlive it. `step`: steps done before.
-  StepPipeline(StepProgram& program, BatchSource& source, int64_t step)
-      : program_(program), source_(source), step_(step) {}
+  // All must outlive it. `step`: steps done before. `source` gives the micro-batches of a whole step, of
+  // which each of `ranks` (null: one process) computes as many, rank 0 the first ones.
+  StepPipeline(StepProgram& program, BatchSource& source, int64_t step, const Ranks* ranks = nullptr)
+      : program_(program), source_(source), step_(step), ranks_(ranks) {}
 
   // Begins the next step. There must be room(). InputError when its batches have no targets. The program's
   // RunErrors are thrown again with the steps that they may belong to.
@@ -39,7 +43,7 @@ class StepPipeline {
  private:
   struct Pending {
     int64_t step, targets, samples;
-    double began, waited;
+    double began, waited, communicated;
   };
 
   [[noreturn]] void fail(int64_t newest, const char* message) const;
@@ -47,6 +51,7 @@ class StepPipeline {
   StepProgram& program_;
   BatchSource& source_;
   int64_t step_;
+  const Ranks* ranks_;
   std::deque<Pending> pending_;
   double last_finish_ = 0;
 };

@@ -22,7 +22,7 @@ double readable(float value) {
 }  // namespace
 
 void StepRecords::add(const FinishedStep& step) {
-  meter_.add(step.seconds, step.waited);
+  meter_.add(step.seconds, step.waited, step.communicated);
   tokens_per_step_ = options_.tokens_per_step > 0 ? options_.tokens_per_step : step.targets;
   tokens_since_record_ += tokens_per_step_;
 }
@@ -43,6 +43,7 @@ MetricsRecord StepRecords::of(const FinishedStep& step, const SkippedSteps& skip
   record.samples_per_second = static_cast<double>(step.samples) / seconds;
   record.step_ms = 1e3 * seconds;
   record.data_wait_ms = 1e3 * meter_.mean_waited(options_.log_steps);
+  if (options_.is_parallel) record.communication_ms = 1e3 * meter_.mean_communicated(options_.log_steps);
   record.memory_gib = static_cast<double>(program_.arena_bytes()) * 0x1p-30;
   const double flop = program_.flop_per_target() * static_cast<double>(step.targets);
   if (flop > 0 && options_.peak_flops > 0) record.mfu = flop / seconds / options_.peak_flops;

@@ -18,6 +18,7 @@ class StepRecords {
     int64_t log_steps = 1;        // that means are of
     int64_t tokens_per_step = 0;  // 0: the step's targets
     double peak_flops = 0;        // a second, for mfu; 0: unknown
+    bool is_parallel = false;     // ranks exchange gradients
   };
   // `program` must outlive it.
   StepRecords(StepProgram& program, const Options& options) : program_(program), options_(options) {}

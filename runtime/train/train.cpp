@@ -1,8 +1,11 @@
 #include "runtime/train/train.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <stdexcept>
 #include <utility>
 
@@ -12,10 +15,12 @@
 #include "runtime/log/metrics.h"
 #include "runtime/log/signal.h"
 #include "runtime/log/tensorboard.h"
+#include "runtime/parallel/ranks.h"
 #include "runtime/train/console.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluate.h"
 #include "runtime/train/initial_weights.h"
+#include "runtime/train/run_files.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/save_schedule.h"
 #include "runtime/train/step_pipeline.h"
@@ -51,6 +56,13 @@ class Trainer {
 
  private:
   void begin();
+  std::optional<Checkpoint> agree_on_start();
+  void open_rank_log();
+  bool leads() const { return !options_.ranks || options_.ranks->leads(); }
+  int ranks() const { return options_.ranks ? options_.ranks->size() : 1; }
+  Counters counters_of_rank(Counters counters) const;
+  bool all_go_on();
+  std::string explain_divergence();
   std::optional<Checkpoint> open_folder();
   void adopt(const Checkpoint& checkpoint, const RunPosition& position);
   void compare_choices(const Checkpoint& checkpoint) const;
@@ -102,7 +114,8 @@ Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader
       loader_(std::move(loader)),
       options_(options),
       console_(options.out, progress_options(options)),
-      records_(program, {options.log_steps, options.tokens_per_step, options.peak_flops}),
+      records_(program,
+               {options.log_steps, options.tokens_per_step, options.peak_flops, options.ranks != nullptr}),
       saving_(options.save_steps, options.save_seconds, options.save_best) {
   check_options(options);
   if (wants_sample()) prompt_ids(*options_.tokenizer, options_.sample);  // an error now, not after the run
@@ -142,19 +155,21 @@ TrainReport Trainer::run() {
 }
 
 void Trainer::begin() {
-  const std::optional<Checkpoint> checkpoint = open_folder();
+  const std::optional<Checkpoint> checkpoint = agree_on_start();
   std::optional<RunPosition> position;
   if (checkpoint) {
     position = read_position(checkpoint->dir, options_.identity);
     adopt(*checkpoint, *position);
     // A run killed between saving and removing may have left too many, or no link.
-    if (saving_.best_step() == step_) link_best(options_.run_dir, step_);
-    remove_old_checkpoints(options_.run_dir, options_.save_total_limit, saving_.best_step());
+    if (leads()) {
+      if (saving_.best_step() == step_) link_best(options_.run_dir, step_);
+      remove_old_checkpoints(options_.run_dir, options_.save_total_limit, saving_.best_step());
+    }
     if (finished()) return;
-    compare_choices(*checkpoint);
+    if (leads()) compare_choices(*checkpoint);
   }
   program_.initialize();
-  source_ = make_batch_source(loader_, options_.gradient_accumulation_steps);
+  source_ = make_batch_source(loader_, options_.gradient_accumulation_steps * ranks());
   if (!options_.weights.empty() && (!checkpoint || options_.adapters)) {
     const WeightFiles weights(options_.weights);
     weights.fill(program_);
@@ -165,9 +180,52 @@ void Trainer::begin() {
     source_->seek_samples(position->samples_seen);
     console_.message(fmt::format("continuing from {}", checkpoint->dir.string()));
   }
-  pipeline_.emplace(program_, *source_, step_);
-  open_logs();
+  if (options_.ranks) {
+    program_.set_counters(counters_of_rank(program_.counters()));
+    options_.ranks->any(false);  // nobody reads the checkpoint any more when rank 0 may remove it
+  }
+  pipeline_.emplace(program_, *source_, step_, options_.ranks);
+  if (leads()) open_logs();
   saving_.saved();
+}
+
+// Rank 0 opens the run's folder and tells the others what to continue from.
+std::optional<Checkpoint> Trainer::agree_on_start() {
+  if (!options_.ranks) return open_folder();
+  const std::optional<Checkpoint> own = leads() ? open_folder() : std::nullopt;
+  const std::string found =
+      options_.ranks->share(own ? fmt::format("{} {}", own->step, own->dir.string()) : "");
+  if (leads()) return own;
+  open_rank_log();
+  if (found.empty()) return std::nullopt;
+  const size_t space = found.find(' ');
+  return Checkpoint{found.substr(space + 1), std::stoll(found.substr(0, space))};
+}
+
+// All that a rank other than 0 says, errors too. Rank 0 has its console.
+void Trainer::open_rank_log() {
+  const std::filesystem::path file = rank_log_path(options_.run_dir, options_.ranks->rank());
+  const int log = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (log < 0) throw_run_error("open", file, errno);
+  std::fflush(stdout);
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  ::close(log);
+  console_.message(fmt::format("rank {} of {}, process {}", options_.ranks->rank(), ranks(), ::getpid()));
+}
+
+// Random bits are a function of the micro-batch's number in the whole run. A checkpoint, which rank 0 writes,
+// has the number of the next step's first one.
+Counters Trainer::counters_of_rank(Counters counters) const {
+  counters.rng_step += options_.ranks->rank() * options_.gradient_accumulation_steps;
+  return counters;
+}
+
+// Before a step: whether nobody was asked to stop, and the folder is where it was. The ranks agree, because a
+// step needs them all.
+bool Trainer::all_go_on() {
+  const bool stop = stop_requested() || place_ != options_.run_dir;
+  return options_.ranks ? !options_.ranks->any(stop) : !stop;
 }
 
 // Leaves folder_ locked, and empty of other runs unless a checkpoint to continue from is returned.
@@ -229,14 +287,14 @@ void Trainer::open_logs() {
 
 // Steps are begun ahead of the oldest result, except where something needs the program to stand still.
 void Trainer::train_to_end() {
-  while (!is_last(pipeline_->begun()) && !stop_requested() && place_ == options_.run_dir) {
+  while (!is_last(pipeline_->begun()) && all_go_on()) {
     saving_.look_at_clock();
     pipeline_->begin();
     finish_steps(is_stopping_place() ? 0 : program_.steps_in_flight() - 1);
-    if (step_ == pipeline_->begun() && saving_.due(step_)) save();
+    if (leads() && step_ == pipeline_->begun() && saving_.due(step_)) save();
   }
   finish_steps(0);
-  if (saved_step_ != step_) save();
+  if (leads() && saved_step_ != step_) save();
 }
 
 // Whether something is to be done after the step begun last that needs it finished.
@@ -269,7 +327,7 @@ void Trainer::finish_step() {
 std::optional<double> Trainer::validate() {
   const double began = monotonic_seconds();
   try {
-    const std::optional<double> loss = evaluate(program_, *loader_, options_.eval_batches);
+    const std::optional<double> loss = evaluate(program_, *loader_, options_.eval_batches, options_.ranks);
     evaluating_seconds_ += monotonic_seconds() - began;
     return loss;
   } catch (const RunError& error) {
@@ -286,11 +344,22 @@ void Trainer::require_sound(const FinishedStep& step, const MetricsRecord& recor
   const std::optional<std::string> problem = divergence(record, step.result.skipped, skipped_);
   if (!problem) return;
   keep(record);
-  const std::string where = program_.explain_divergence();
+  const std::string where = explain_divergence();
   throw RunError(where.empty() ? *problem : fmt::format("{}\n{}", *problem, where));
 }
 
+// Of ranks, each of which looks at its own micro-batches, the first that finds something.
+std::string Trainer::explain_divergence() {
+  const std::string own = program_.explain_divergence();
+  if (!options_.ranks) return own;
+  const std::vector<std::string> all = options_.ranks->gather(own);
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty()) return fmt::format("on rank {}, {}", rank, all[rank]);
+  return "";
+}
+
 void Trainer::keep(MetricsRecord record) {
+  if (!leads()) return;
   records_.complete(record);
   metrics_->append(record);
   tensorboard_->append(record);
@@ -337,7 +406,7 @@ std::filesystem::path Trainer::write_checkpoint(const CheckpointContents& conten
 }
 
 void Trainer::write_sample() {
-  if (!wants_sample() || options_.quiet || stop_requested()) return;
+  if (!leads() || !wants_sample() || options_.quiet || stop_requested()) return;
   console_.text("\n" + options_.sample.prompt);
   generate(program_, *options_.tokenizer, options_.sample,
            [this](std::string_view text) { console_.text(text); });

@@ -18,6 +18,8 @@
 
 namespace hydrac::runtime {
 
+class Ranks;
+
 // Whether the run in run_dir is continued or a new one begins there.
 enum class Resume {
   never,
@@ -31,7 +33,7 @@ struct TrainOptions {
   // It trains adapters: checkpoints hold these alone, and a resumed run reads `weights` again.
   bool adapters = false;
   int64_t max_steps = 0;                    // optimizer steps of the whole run, skipped ones too, >= 1
-  int64_t gradient_accumulation_steps = 1;  // micro-batches a step
+  int64_t gradient_accumulation_steps = 1;  // micro-batches a step, of each rank
   int64_t eval_steps = 0;                   // every so many steps and at the end; 0 = never
   int64_t eval_batches = 20;                // the first so many of the loader's, or all when it has fewer
   int64_t save_steps = 0;                   // every so many steps and at the end; 0 = not by steps
@@ -58,6 +60,11 @@ struct TrainOptions {
   // (which must outlive train()), and max_new_tokens > 0.
   const Tokenizer* tokenizer = nullptr;
   GenerateOptions sample;
+
+  // The processes that train together, assembled; null: this one alone. Each computes
+  // gradient_accumulation_steps micro-batches of a step. What the run leaves behind is rank 0's work, but for
+  // the other ranks' logs.
+  Ranks* ranks = nullptr;
 
   bool quiet = false;            // prints nothing
   std::FILE* out = stdout;       // where progress and the sample go

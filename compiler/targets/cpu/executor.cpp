@@ -45,10 +45,11 @@ std::vector<runtime::Gemm> shapes_of(const program::Program& program) {
 }  // namespace
 
 struct CpuProgram::Step {
-  Launch launch = nullptr;  // null: a matmul
+  Launch launch = nullptr;  // of a kernel
   std::vector<void*> arguments;
   int layer = 0;
   runtime::Gemm gemm;
+  int64_t elements = 0;  // that are summed over ranks
   const program::Section* section = nullptr;
   const Call* call = nullptr;
 };
@@ -83,6 +84,8 @@ void CpuProgram::resolve() {
       step.call = &call;
       if (call.kind == Call::Kind::launch)
         step.launch = launches[call.kernel];
+      else if (call.kind == Call::Kind::all_reduce)
+        step.elements = element_count(compiled().graph.value(call.arguments[0]).shape);
       else
         step.gemm = matmul_of(shape_at(call.gemm, iteration));
       for (ir::Use use : call.arguments) {
@@ -96,6 +99,11 @@ void CpuProgram::resolve() {
 void CpuProgram::execute(const Step& step) const {
   if (step.launch) {
     step.launch(step.arguments.data(), step.layer);
+    runtime::after_call();
+    return;
+  }
+  if (step.elements > 0) {
+    all_reduce({static_cast<float*>(step.arguments[0]), static_cast<size_t>(step.elements)});
     runtime::after_call();
     return;
   }
@@ -116,8 +124,9 @@ std::vector<CallTime> CpuProgram::timed(const std::string& function) {
     execute(step);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     const Call& call = *step.call;
-    times.push_back({step.section->name, step.launch ? compiled().program.kernels[call.kernel].name : "gemm",
-                     call.label, seconds.count(), call.flop, call.bytes, call.multiplies_matrices});
+    times.push_back({step.section->name,
+                     call.kind == Call::Kind::gemm ? "gemm" : name_of(compiled().program, call), call.label,
+                     seconds.count(), call.flop, call.bytes, call.multiplies_matrices});
   }
   return times;
 }
@@ -125,6 +134,10 @@ std::vector<CallTime> CpuProgram::timed(const std::string& function) {
 runtime::RecordedChoices CpuProgram::choices() const {
   runtime::RecordedChoices choices = blas_->choices();
   choices.set("kernels", "compiler", library_.compiler);
+  // One micro-batch a rank sums as one process does; more are summed by rank first.
+  const int64_t ranks = compiled().spec.parallel.data,
+                each = compiled().spec.train.gradient_accumulation_steps;
+  if (ranks > 1 && each > 1) choices.set("sums", "micro-batches", fmt::format("{} ranks of {}", ranks, each));
   return choices;
 }
 

@@ -248,7 +248,8 @@ std::set<std::string> covered_ops() {
 
 TEST(OpTable, EveryOpIsTested) {
   std::set<std::string> covered = covered_ops();
-  covered.insert("zero");  // ZeroWritesZeros
+  covered.insert("zero");        // ZeroWritesZeros
+  covered.insert("all_reduce");  // AllReduceSumsWhatRanksHave, and parallel_test
   for (const ops::OpInfo* op : ops::all_ops())
     EXPECT_TRUE(covered.contains(std::string(op->name))) << op->name << " has no case in op_cases.cpp";
 }
@@ -266,6 +267,23 @@ TEST(OpTable, EveryOpIsCompletelyDescribed) {
         << op->name << " has a gradient that nothing can be compared with";
   }
   EXPECT_THROW(ops::op_info("no such op"), std::logic_error);
+}
+
+TEST(OpTable, AllReduceSumsWhatRanksHave) {
+  ir::Graph graph;
+  ir::Value value;
+  value.name = "d_weight";
+  value.shape = {{6, ""}, {4, ""}};
+  const ir::Use tensor{graph.add(std::move(value)), {}};
+  const ir::Node node{
+      .op = "all_reduce", .attributes = {{"ranks", int64_t{3}}}, .inputs = {tensor}, .outputs = {tensor}};
+  const ops::OpInfo& op = ops::op_info("all_reduce");
+  std::vector<ops::Tensor64> sum = {{{2}, {0, 0}}};
+  op.reference(node, {{{2}, {1, 2}}, {{2}, {10, 20}}, {{2}, {100, 200}}}, sum);
+  EXPECT_EQ(sum[0].data, (std::vector<double>{111, 222}));
+  // A rank sends two thirds of the tensor, the parts that others add up, and then two thirds, its sum to
+  // each.
+  EXPECT_DOUBLE_EQ(op.cost(graph, node).bytes, 4.0 / 3 * 24 * 4);
 }
 
 TEST(OpTable, ZeroWritesZeros) {

@@ -195,6 +195,8 @@ const std::vector<Case> kCases = {
     {"optimizations.cuda_graph", "false", Shows::emitted, kHopper},
     {"optimizations.streams", "1", Shows::program, kHopper},
     {"optimizations.threads", "2"},
+    {"parallel.data", "2"},
+    {"parallel.data", "2", Shows::refusal, kTokens, {"target=h200"}, "option-unsupported"},
     {"sample.prompt", "12", Shows::run},
     {"sample.max_new_tokens", "10", Shows::run},
     {"sample.temperature", "0", Shows::run},

@@ -1,0 +1,35 @@
+#include "ir/body_builder.h"
+#include "ops/builder.h"
+#include "passes/passes.h"
+
+namespace hydrac::passes {
+
+namespace {
+
+// Ranks before this one computed the micro-batches that come first in a step, those behind it the last ones.
+void skip_randomness(ops::RegionBuilder& b, ir::Use rng_step, int64_t others) {
+  b.enter("state", "train.seed");
+  const ir::Node node{.inputs = {rng_step}, .outputs = {rng_step}};
+  ir::BodyBuilder k(b.graph(), node, {});
+  k.store_row(0, k.scalar(0) + k.constant(static_cast<double>(others), ir::ExprType::u32, "kOfOtherRanks"));
+  b.emit_body(node, "skip_randomness", k.take(), "rng_step += the micro-batches of the other ranks");
+}
+
+}  // namespace
+
+void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models::Interface& interface,
+                       const Ranks& ranks) {
+  ir::Region region{"reduce", 0, false, false, {}};
+  ops::RegionBuilder b(graph, region);
+  b.enter("optimizer", "parallel.data");
+  const auto sum = [&](ir::ValueId value) {
+    b.emit_node("all_reduce", {{value, {}}}, {{value, {}}}, {{"ranks", ranks.count}});
+  };
+  for (const models::ParameterGroup& group : pack.groups) sum(group.gradients);
+  sum(interface.loss);
+  skip_randomness(b, {interface.rng_step, {}}, (ranks.count - 1) * ranks.micro_batches);
+  std::vector<ir::Region>& regions = graph.function("update").regions;
+  regions.insert(regions.begin(), std::move(region));
+}
+
+}  // namespace hydrac::passes

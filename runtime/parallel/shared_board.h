@@ -1,0 +1,42 @@
+// Memory that the ranks of one machine share: a barrier, a slot for each rank, and one for a result.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace hydrac::runtime {
+
+class SharedBoard {
+ public:
+  static constexpr int64_t kSlotBytes = 1 << 20;  // stays in the processor's caches
+
+  // A file of memory without a name, so that nothing is left of it however the ranks end. RunError.
+  static int create(int ranks);
+  // Maps it; closes `file`. RunError.
+  SharedBoard(int file, int rank, int ranks);
+  ~SharedBoard();
+  SharedBoard(const SharedBoard&) = delete;
+  SharedBoard& operator=(const SharedBoard&) = delete;
+
+  // Returns when every rank has called it, and true; or false once fail() was called by any.
+  [[nodiscard]] bool barrier();
+  void fail();
+  bool failed() const;
+
+  // Written by its rank alone, between two barriers.
+  std::span<std::byte> slot(int rank) const;
+  std::span<std::byte> result() const;
+  // A word for each rank, in two sets that calls use in turn: one barrier a call suffices.
+  uint32_t& word(int set, int rank) const;
+
+ private:
+  struct Header;
+  Header& header() const;
+
+  int rank_, ranks_;
+  bool spins_;  // before it sleeps: every rank has a core
+  std::byte* memory_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+}  // namespace hydrac::runtime

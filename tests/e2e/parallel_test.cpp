@@ -1,0 +1,213 @@
+// Several ranks train as one process that accumulates as many micro-batches, byte for byte, and end as one.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <regex>
+#include <thread>
+
+#include "tests/e2e/cli.h"
+
+namespace hydrac::e2e {
+namespace {
+
+using test::slurp;
+
+// A step of `micro_batches`, by as many ranks or by one process.
+Words by_ranks(int micro_batches) {
+  return {"train.gradient_accumulation_steps=1", fmt::format("parallel.data={}", micro_batches)};
+}
+Words by_one(int micro_batches) {
+  return {fmt::format("train.gradient_accumulation_steps={}", micro_batches)};
+}
+
+Words in_folder(const std::string& name) {
+  return {"output.dir=runs/" + name};
+}
+
+// No kernel knows how many steps there are: few programs are compiled.
+const Words kBase = {"base.yaml", "train.lr_scheduler.name=constant"};
+const Words kForever = {"train.max_steps=100000000", "train.save_steps=50", "train.save_total_limit=3",
+                        "train.eval_steps=0"};
+
+// By bytes: a manifest has the sums of all other files.
+void expect_checkpoint_of_one(const fs::path& a, const fs::path& b) {
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json", "choices.json",
+                           "config.json", "manifest.json"})
+    EXPECT_TRUE(slurp(a / name) == slurp(b / name)) << name << " of " << a << " differs";
+}
+
+// metrics.jsonl without times, and without the memory: one process needs more, to accumulate.
+std::string metrics_of(const fs::path& run) {
+  return std::regex_replace(without_timing(slurp(run / "metrics.jsonl")),
+                            std::regex(",\"memory_gib\":[0-9.e-]+"), "");
+}
+
+void run_well(const Workplace& place, const Words& words) {
+  const Outcome outcome = place.run(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+}
+
+// Texts that are shorter and longer than a sequence.
+std::string documents() {
+  std::string text;
+  for (int line = 0; line < 120; ++line)
+    text += fmt::format("{{\"text\": \"{}\"}}\n",
+                        std::string(static_cast<size_t>(5 + line * 7 % 40), 'a' + line % 26));
+  return text;
+}
+
+// Dropout, clipping and validation are base.yaml's.
+TEST(Parallel, TwoRanksTrainAsOneProcessThatAccumulates) {
+  const Workplace place;
+  run_well(place, with(with(kBase, by_one(2)), in_folder("one")));
+  run_well(place, with(with(kBase, by_ranks(2)), in_folder("two")));
+  for (const char* step : {"checkpoint-2", "checkpoint-12"})
+    expect_checkpoint_of_one(place / "runs/two" / step, place / "runs/one" / step);
+  EXPECT_EQ(metrics_of(place / "runs/two"), metrics_of(place / "runs/one"));
+  const std::string log = slurp(place / "runs/two/rank-1.log");
+  EXPECT_TRUE(log.starts_with("rank 1 of 2, process ")) << log;
+  EXPECT_NE(log.find("step 12/12  loss "), std::string::npos) << log;
+}
+
+TEST(Parallel, FourRanksTrainAsOneProcessThatAccumulates) {
+  const Workplace place;
+  test::spill(place / "documents.jsonl", documents());
+  const Words words = with(kBase, {"data.path=documents.jsonl", "train.optimizer.name=muon",
+                                   "train.max_grad_norm=0.1", "train.freeze=[model.layers.0.mlp.*]"});
+  run_well(place, with(with(words, by_one(4)), in_folder("one")));
+  run_well(place, with(with(words, by_ranks(4)), in_folder("four")));
+  expect_checkpoint_of_one(place / "runs/four/checkpoint-12", place / "runs/one/checkpoint-12");
+  EXPECT_EQ(metrics_of(place / "runs/four"), metrics_of(place / "runs/one"));
+}
+
+// Its kernels are compiled by the first test.
+class Ends : public testing::Test {
+ protected:
+  // Starts two ranks and waits until they train.
+  void start(const Words& more = {}) {
+    process_ = std::make_unique<Process>(place_.path(), with(with(with(kBase, by_ranks(2)), kForever), more));
+    ASSERT_TRUE(process_->wait_for("step 60/"));
+    const std::string log = slurp(place_ / "runs/base/rank-1.log"), before = "process ";
+    rank_1_ = std::stoi(log.substr(log.rfind(before) + before.size()));
+  }
+  // Byte for byte what one process makes of the first `steps` steps, from the beginning.
+  void expect_same_as_one(int64_t steps) {
+    const std::string until = fmt::format("train.max_steps={}", steps);
+    const Words one = with(with(kBase, by_one(2)), kForever);
+    run_well(place_, with(with(one, in_folder("one")), {until}));
+    const std::string checkpoint = fmt::format("checkpoint-{}", steps);
+    expect_checkpoint_of_one(place_ / "runs/base" / checkpoint, place_ / "runs/one" / checkpoint);
+  }
+  bool rank_1_is_gone_soon() const {
+    for (int i = 0; i < 100 && ::kill(rank_1_, 0) == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return ::kill(rank_1_, 0) != 0;
+  }
+  int64_t newest() const {
+    int64_t step = 0;
+    for (const auto& entry : fs::directory_iterator(place_ / "runs/base")) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("checkpoint-")) step = std::max<int64_t>(step, std::stoll(name.substr(11)));
+    }
+    return step;
+  }
+
+  const Workplace place_;
+  std::unique_ptr<Process> process_;
+  int rank_1_ = 0;
+};
+
+TEST_F(Ends, ASignalToAnyRankSavesAndStopsAll) {
+  start();
+  ASSERT_EQ(::kill(rank_1_, SIGTERM), 0);
+  const Outcome stopped = process_->finish();
+  EXPECT_EQ(stopped.code, 4) << stopped.err;
+  EXPECT_TRUE(rank_1_is_gone_soon());
+  expect_same_as_one(newest());
+}
+
+// The checkpoint is whole; one process, and then two ranks again, go on from it as if nothing had happened.
+TEST_F(Ends, AKilledRankEndsAllAndNothingIsLost) {
+  start();
+  ASSERT_EQ(::kill(rank_1_, SIGKILL), 0);
+  const Outcome killed = process_->finish();
+  EXPECT_EQ(killed.code, 3) << killed.err;
+  const std::string end = fmt::format(
+      "rank 1 (process {}) was killed by signal 9 (Killed); the other ranks "
+      "end too\nthe newest checkpoint is runs/base/checkpoint-{}\n",
+      rank_1_, newest());
+  EXPECT_TRUE(killed.err.ends_with(end)) << killed.err;
+  const int64_t saved = newest();
+  run_well(place_, with(with(with(with(kBase, {"--resume", "--exact"}), by_one(2)), kForever),
+                        {fmt::format("train.max_steps={}", saved + 5)}));
+  run_well(place_, with(with(with(with(kBase, {"--resume", "--exact"}), by_ranks(2)), kForever),
+                        {fmt::format("train.max_steps={}", saved + 10)}));
+  expect_same_as_one(saved + 10);
+}
+
+TEST_F(Ends, WithRank0AllRanksEnd) {
+  start();
+  process_->send(SIGKILL);
+  const Outcome killed = process_->finish();
+  EXPECT_EQ(killed.code, 1000 + SIGKILL);
+  EXPECT_TRUE(rank_1_is_gone_soon());
+  EXPECT_NE(slurp(place_ / "runs/base/rank-1.log").find("rank 0 ended without a word"), std::string::npos);
+}
+
+TEST(Parallel, LaunchersStartRanksToo) {
+  const Workplace place;
+  std::map<std::string, std::string> environment = {
+      {"WORLD_SIZE", "2"}, {"RANK", "1"}, {"MASTER_PORT", std::to_string(::getpid())}};
+  const Words words = with(with(kBase, by_ranks(2)), {"train.max_steps=3"});
+  Process second(place.path(), words, environment);
+  environment["RANK"] = "0";
+  const Outcome first = place.run(words, environment);
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_NE(first.out.find("step 3/3"), std::string::npos) << first.out;
+  const Outcome other = second.finish();
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_EQ(other.out, "");
+}
+
+TEST(Parallel, RanksThatDisagreeEndAtOnce) {
+  const Workplace place;
+  std::map<std::string, std::string> environment = {
+      {"WORLD_SIZE", "2"}, {"RANK", "1"}, {"MASTER_PORT", std::to_string(::getpid())}};
+  const Words words = with(with(kBase, by_ranks(2)), {"train.max_steps=3"});
+  Process second(place.path(), with(words, {"train.seed=7"}), environment);
+  environment["RANK"] = "0";
+  const Outcome first = place.run(words, environment);
+  EXPECT_EQ(first.code, 2);
+  EXPECT_EQ(first.err,
+            "hydrac: error: the ranks must train alike: rank 1 has train.seed = 7, where rank 0 has "
+            "train.seed = 1337\n");
+  EXPECT_NE(second.finish().code, 0);
+  EXPECT_FALSE(fs::exists(place / "runs"));
+}
+
+TEST(Parallel, WhatCannotBeIsRefused) {
+  const Workplace place;
+  const auto refusal = [&](const Words& words, const std::map<std::string, std::string>& environment = {}) {
+    const Outcome outcome = place.run(words, environment);
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  };
+  EXPECT_EQ(
+      refusal({"base.yaml"}, {{"RANK", "0"}, {"WORLD_SIZE", "3"}}),
+      "hydrac: error: torchrun started 3 ranks, and parallel.data is 1: write parallel.data=3, or start as "
+      "many\n");
+  const std::string emitted =
+      refusal({"emit", "base.yaml", "parallel.data=2", "--threads", "1", "-o", "out"});
+  EXPECT_NE(emitted.find("hydrac emit is about one process, and parallel.data is 2"), std::string::npos)
+      << emitted;
+  EXPECT_NE(emitted.find("parallel.data=1"), std::string::npos) << emitted;
+  EXPECT_NE(refusal({"bench", "base.yaml", "parallel.data=2"}).find("hydrac bench is about one process"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace hydrac::e2e

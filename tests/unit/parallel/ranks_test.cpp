@@ -1,0 +1,203 @@
+// Ranks as processes of this machine: what they exchange, and how all end when one does.
+#include "runtime/parallel/ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+
+#include "runtime/error.h"
+#include "tests/unit/support/child.h"
+
+namespace hydrac::runtime {
+namespace {
+
+using test::Child;
+using test::tell;
+
+// Runs `body` on each rank, in a process of its own, and gives what each one told, by rank. A RunError is
+// told too, behind "! ".
+std::vector<std::string> on_ranks(int size, const std::function<void(Ranks&, int pipe)>& body) {
+  static int run = 0;
+  const std::string meeting = "ranks_test " + std::to_string(::getpid()) + " " + std::to_string(++run);
+  std::vector<std::unique_ptr<Child>> children;
+  for (int rank = 0; rank < size; ++rank) {
+    children.push_back(std::make_unique<Child>([&, rank](int pipe) {
+      Ranks ranks({rank, size, meeting, "torchrun"}, {});
+      try {
+        ranks.assemble();
+        body(ranks, pipe);
+        ranks.finish();
+      } catch (const RunError& error) {
+        ranks.fail(error.what());
+        tell(pipe, std::string("! ") + error.what());
+      }
+    }));
+  }
+  std::vector<std::string> told;
+  for (const auto& child : children) told.push_back(child->read());
+  for (const auto& child : children) child->wait();
+  return told;
+}
+
+TEST(Ranks, SumInTheOrderOfRanksToTheBit) {
+  constexpr int kRanks = 4;
+  constexpr size_t kCount = 700'001;  // several pieces, and no multiple of anything
+  const auto value = [](int rank, size_t i) {
+    return static_cast<float>(
+        static_cast<double>((i * 2654435761u + static_cast<size_t>(rank) * 40503u) % 1000003) *
+        (rank % 2 == 0 ? 1e-3 : -1e4));
+  };
+  const auto told = on_ranks(kRanks, [&](Ranks& ranks, int pipe) {
+    std::vector<float> data(kCount);
+    for (size_t i = 0; i < kCount; ++i) data[i] = value(ranks.rank(), i);
+    ranks.all_reduce(data);
+    ranks.all_reduce(std::span(data).first(0));
+    size_t wrong = 0;
+    for (size_t i = 0; i < kCount; ++i) {
+      float sum = 0;
+      for (int rank = 0; rank < kRanks; ++rank) sum += value(rank, i);
+      wrong += sum != data[i];
+    }
+    tell(pipe, std::to_string(wrong) + " wrong" + (ranks.seconds() > 0 ? "" : ", and no time"));
+  });
+  EXPECT_EQ(told, std::vector<std::string>(kRanks, "0 wrong"));
+}
+
+TEST(Ranks, ExchangeTextsAndFlags) {
+  const auto told = on_ranks(3, [](Ranks& ranks, int pipe) {
+    std::string text = ranks.share(ranks.leads() ? "from 0" : "not this");
+    for (const std::string& one : ranks.gather(std::string(static_cast<size_t>(ranks.rank()), 'x')))
+      text += "," + one;
+    for (int i = 0; i < 5; ++i) text += ranks.any(ranks.rank() == 1 && i == 3) ? "1" : "0";
+    tell(pipe, text);
+  });
+  EXPECT_EQ(told, std::vector<std::string>(3, "from 0,,x,xx00010"));
+}
+
+TEST(Ranks, ARankThatFailsTellsAllOthersWhy) {
+  const auto told = on_ranks(3, [](Ranks& ranks, int) {
+    if (ranks.rank() == 2) throw RunError("out of luck");
+    ranks.any(false);
+  });
+  EXPECT_EQ(told[2], "! out of luck");
+  for (const int rank : {0, 1}) {
+    EXPECT_TRUE(told[rank].starts_with("! rank 2 (process ")) << told[rank];
+    EXPECT_TRUE(told[rank].ends_with("): out of luck")) << told[rank];
+  }
+}
+
+TEST(Ranks, ARankThatIsKilledEndsAllOthers) {
+  for (const int killed : {0, 1}) {
+    const auto began = std::chrono::steady_clock::now();
+    const auto told = on_ranks(3, [&](Ranks& ranks, int) {
+      ranks.any(false);
+      if (ranks.rank() == killed) ::raise(SIGKILL);
+      ranks.any(false);
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+    EXPECT_EQ(told[killed], "");
+    const std::string start = "! rank " + std::to_string(killed);
+    EXPECT_TRUE(told[2].starts_with(start)) << told[2];
+    EXPECT_NE(told[2].find("without a word"), std::string::npos) << told[2];
+    EXPECT_EQ(told[killed == 0 ? 1 : 0], told[2]);
+  }
+}
+
+// One that computes does not meet the others; it ends too.
+TEST(Ranks, ARankThatIsBusyEndsByItself) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto told = on_ranks(2, [&](Ranks& ranks, int pipe) {
+    if (ranks.rank() == 0) throw RunError("enough");
+    ::sleep(60);
+    tell(pipe, "went on");
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
+  EXPECT_EQ(told, (std::vector<std::string>{"! enough", ""}));
+}
+
+class Environment : public testing::Test {
+ protected:
+  void SetUp() override { clear(); }
+  void TearDown() override { clear(); }
+  static void set(const char* name, const char* value) { ::setenv(name, value, 1); }
+
+  template <typename Error>
+  static std::string refusal() {
+    try {
+      world_of_environment();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+ private:
+  static void clear() {
+    for (const char* name :
+         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+          "TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+          "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+          "SLURM_STEP_NUM_NODES", "HYDRAC_STARTED_BY_RANK_0"})
+      ::unsetenv(name);
+  }
+};
+
+TEST_F(Environment, OfLaunchersIsUnderstood) {
+  EXPECT_FALSE(world_of_environment());
+  set("SLURM_PROCID", "0");  // a batch script, not a step
+  set("SLURM_JOB_ID", "7");
+  EXPECT_FALSE(world_of_environment());
+  set("SLURM_STEP_ID", "2");
+  set("SLURM_STEP_NUM_TASKS", "4");
+  set("SLURM_PROCID", "3");
+  auto found = world_of_environment();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(std::make_tuple(found->rank, found->size, found->meeting, found->launcher),
+            std::make_tuple(3, 4, "7.2", "srun"));
+  set("OMPI_COMM_WORLD_RANK", "1");
+  set("OMPI_COMM_WORLD_SIZE", "2");
+  set("PMIX_NAMESPACE", "job-5");
+  found = world_of_environment();
+  EXPECT_EQ(std::make_tuple(found->rank, found->size, found->meeting, found->launcher),
+            std::make_tuple(1, 2, "job-5", "mpirun"));
+  set("RANK", "0");
+  set("WORLD_SIZE", "8");
+  set("MASTER_ADDR", "here");
+  set("MASTER_PORT", "1234");
+  set("TORCHELASTIC_RUN_ID", "none");
+  found = world_of_environment();
+  EXPECT_EQ(std::make_tuple(found->rank, found->size, found->meeting, found->launcher),
+            std::make_tuple(0, 8, "here:1234 none", "torchrun"));
+}
+
+TEST_F(Environment, ThatContradictsItselfIsRefused) {
+  set("RANK", "4");
+  set("WORLD_SIZE", "4");
+  EXPECT_EQ(refusal<InputError>(), "the environment variable RANK is \"4\", no number from 0 to 3");
+  set("RANK", "3");
+  set("WORLD_SIZE", "many");
+  EXPECT_EQ(refusal<InputError>(),
+            "the environment variable WORLD_SIZE is \"many\", no number from 1 to 256");
+  set("WORLD_SIZE", "4");
+  set("LOCAL_WORLD_SIZE", "2");
+  EXPECT_EQ(
+      refusal<InputError>(),
+      "torchrun started 2 of 4 ranks on this machine (LOCAL_WORLD_SIZE): ranks exchange gradients through "
+      "memory that they share, so all must be on one machine");
+}
+
+TEST_F(Environment, OfAnOwnWorldIsThatOfItsRanks) {
+  const World own = own_world(3);
+  for (const std::string& entry : environment_of(own, 2, 9)) {
+    const size_t equals = entry.find('=');
+    set(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str());
+  }
+  const auto found = world_of_environment();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(std::make_tuple(found->rank, found->size, found->meeting, found->launcher, found->errors),
+            std::make_tuple(2, 3, own.meeting, "hydrac", 9));
+}
+
+}  // namespace
+}  // namespace hydrac::runtime
