@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <thread>
 
@@ -187,6 +188,19 @@ TEST(Parallel, RanksThatDisagreeEndAtOnce) {
             "train.seed = 1337\n");
   EXPECT_NE(second.finish().code, 0);
   EXPECT_FALSE(fs::exists(place / "runs"));
+}
+
+// Of the gradients and the loss, three quarters to those who add them up, and as much back.
+TEST(Parallel, ThePlanSaysWhatARankNeedsAndSends) {
+  const Workplace place;
+  const Outcome checked = place.run(with({"check", "base.yaml", "--json"}, by_ranks(4)));
+  ASSERT_EQ(checked.code, 0) << checked.err;
+  const nlohmann::json json = nlohmann::json::parse(checked.out);
+  const int64_t gradients = json["memory"]["bytes"]["gradient"];
+  EXPECT_EQ(json["ranks"],
+            (nlohmann::json{{"count", 4}, {"bytes_sent_per_step", 2 * 3 * (gradients + 4) / 4}}));
+  const Outcome text = place.run(with({"check", "base.yaml"}, by_ranks(4)));
+  EXPECT_NE(text.out.find("# 4 ranks have such an arena each, "), std::string::npos) << text.out;
 }
 
 TEST(Parallel, WhatCannotBeIsRefused) {
