@@ -4,7 +4,8 @@
 // the middle of its buckets, twice as many as in the decade below; 0; and 1. A table of 256 numbers in memory
 // becomes arithmetic here: n + j numbers value j of the decade with n values, a power of two, so that in
 //   n + j + 1/2 = n w,  value = (0.9 w - 0.8) / 10^k
-// w lies between 1 and 2 whatever the decade, and k says which one it is. Branch-free, as in hydrac/math.h.
+// w lies between 1 and 2 whatever the decade, and k says which one it is. Branch-free, as in hydrac/math.h:
+// the conditions below make products that an instruction does or does not do.
 #pragma once
 #include <cstdint>
 
@@ -20,29 +21,24 @@ namespace detail {
 template <int kFinest>
 HYDRAC_FN std::int32_t dynamic_number(float y) {
   float n = kFinest;
-  n *= y < 1e-4f ? 0x1p-4f : 1.0f;
-  y *= y < 1e-4f ? 1e4f : 1.0f;
-  n *= y < 1e-2f ? 0x1p-2f : 1.0f;
-  y *= y < 1e-2f ? 1e2f : 1.0f;
-  n *= y < 1e-1f ? 0x1p-1f : 1.0f;
-  y *= y < 1e-1f ? 1e1f : 1.0f;
-  const float number = n * fma(y, 10.0f / 9.0f, 8.0f / 9.0f);
-  const float nearest = number < n + 0.2f ? n - 1.0f : number;
-  return static_cast<std::int32_t>(nearest < 2 * kFinest - 0.25f ? nearest : 2 * kFinest);
+  if (y < 1e-4f) y *= 1e4f, n *= 0x1p-4f;
+  if (y < 1e-2f) y *= 1e2f, n *= 0x1p-2f;
+  if (y < 1e-1f) y *= 1e1f, n *= 0x1p-1f;
+  float number = n * fma(y, 10.0f / 9.0f, 8.0f / 9.0f);
+  if (number < n + 0.2f) number = n - 1.0f;
+  if (!(number < 2 * kFinest - 0.25f)) number = 2 * kFinest;
+  return static_cast<std::int32_t>(number);
 }
 
-// The value with that number, which is not 0.
+// The value with that number, times `unit`.
 template <int kFinest>
-HYDRAC_FN float dynamic_magnitude(std::int32_t number) {
-  float middle = static_cast<float>(number) + 0.5f, unit = 1.0f;
-  unit *= middle < kFinest / 8 ? 1e-4f : 1.0f;
-  middle *= middle < kFinest / 8 ? 16.0f : 1.0f;
-  unit *= middle < kFinest / 2 ? 1e-2f : 1.0f;
-  middle *= middle < kFinest / 2 ? 4.0f : 1.0f;
-  unit *= middle < kFinest ? 1e-1f : 1.0f;
-  middle *= middle < kFinest ? 2.0f : 1.0f;
-  const float value = fma(middle, 0.9f / kFinest, -0.8f) * unit;
-  return value < 1.0f ? value : 1.0f;
+HYDRAC_FN float dynamic_value(std::int32_t number, float unit) {
+  float middle = static_cast<float>(number) + 0.5f;
+  if (middle < kFinest / 8) middle *= 16.0f, unit *= 1e-4f;
+  if (middle < kFinest / 2) middle *= 4.0f, unit *= 1e-2f;
+  if (middle < kFinest) middle *= 2.0f, unit *= 1e-1f;
+  const float share = fma(middle, 0.9f / kFinest, -0.8f);
+  return (share < 1.0f ? share : 1.0f) * unit;
 }
 
 }  // namespace detail
@@ -51,13 +47,15 @@ HYDRAC_FN float dynamic_magnitude(std::int32_t number) {
 // -1 has no code of its own. Of NaN, some code.
 HYDRAC_FN std::uint32_t signed_dynamic_code(float y) {
   const float size = abs(y);
-  const std::int32_t number = detail::dynamic_number<64>(size), least = size < 2.75e-7f ? 0 : 1;
-  const std::int32_t positive = number < least ? least : number, negative = positive < 127 ? positive : 127;
-  return static_cast<std::uint32_t>(y < 0.0f ? 127 - negative : 127 + positive);
+  std::int32_t number = detail::dynamic_number<64>(size);
+  const std::int32_t least = size < 2.75e-7f ? 0 : 1;
+  if (number < least) number = least;
+  if (y < 0.0f) number = -number;
+  return static_cast<std::uint32_t>(127 + (number < -127 ? -127 : number));
 }
 HYDRAC_FN float signed_dynamic_value(std::uint32_t code) {
   const std::int32_t number = static_cast<std::int32_t>(code) - 127, size = number < 0 ? -number : number;
-  const float magnitude = size == 0 ? 0.0f : detail::dynamic_magnitude<64>(size);
+  const float magnitude = detail::dynamic_value<64>(size, size == 0 ? 0.0f : 1.0f);
   return number < 0 ? -magnitude : magnitude;
 }
 
@@ -67,7 +65,7 @@ HYDRAC_FN std::uint32_t dynamic_code(float y) {
   return static_cast<std::uint32_t>((number < least ? least : number) - 1);
 }
 HYDRAC_FN float dynamic_value(std::uint32_t code) {
-  return code == 0 ? 0.0f : detail::dynamic_magnitude<128>(static_cast<std::int32_t>(code) + 1);
+  return detail::dynamic_value<128>(static_cast<std::int32_t>(code) + 1, code == 0 ? 0.0f : 1.0f);
 }
 
 }  // namespace hydrac
