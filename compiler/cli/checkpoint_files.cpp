@@ -160,6 +160,7 @@ bool decides_results(const std::string& key) {
       "output.dir",
       "optimizations.threads",
       "optimizations.recompute",
+      "optimizations.memory_limit",
       "model.from",
   };
   for (std::string_view free : free_keys) {

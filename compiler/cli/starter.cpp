@@ -264,15 +264,18 @@ void StarterMaker::choose_size() {
                                passed_.back().passed_over));
 }
 
-// Computing activations again costs time: not where as many sequences fit at once without it.
+// Computing activations again costs time, and moments of 8 bits change results: not where as many sequences
+// fit at once without.
 void StarterMaker::keep_all_where_it_fits() {
-  const std::string asked = std::exchange(words_["RECOMPUTE"], "none");
-  if (asked == "none") return;
-  const Candidate kept = plan(chosen_.size);
-  if (kept.fits && kept.micro_batch == chosen_.micro_batch)
-    chosen_ = kept;
-  else
-    words_["RECOMPUTE"] = asked;
+  for (const auto& [word, plain] : {std::pair{"RECOMPUTE", "none"}, std::pair{"STATE", "fp32"}}) {
+    const std::string asked = std::exchange(words_[word], plain);
+    if (asked == plain) continue;
+    const Candidate kept = plan(chosen_.size);
+    if (kept.fits && kept.micro_batch == chosen_.micro_batch)
+      chosen_ = kept;
+    else
+      words_[word] = asked;
+  }
 }
 
 void StarterMaker::choose_steps() {
@@ -308,6 +311,7 @@ Starter StarterMaker::make() {
       {"PRECISION", std::string(to_string(preset_.optimizations.precision))},
       {"LOSS", std::string(to_string(preset_.optimizations.loss))},
       {"RECOMPUTE", recompute_text(preset_.optimizations.recompute)},
+      {"STATE", std::string(to_string(preset_.optimizations.optimizer_state))},
       {"QK_NORM", preset_.model.qk_norm ? "true" : "false"},
       {"TOKENIZER", request_.task == StarterTask::characters ? "char" : yaml_quoted(request_.tokenizer)},
       {"FEATURES", list_text(data_.features)},

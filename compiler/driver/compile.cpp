@@ -98,9 +98,9 @@ program::Program build_program(Compiled& c, const targets::Target& target, const
 
 // What a plan with room for the second branch may take: room costs little where a model is small, and then
 // only.
-int64_t most_with_room(const targets::Target& target, const CompileOptions& options) {
+int64_t most_with_room(const targets::Target& target, int64_t given) {
   const auto half = static_cast<int64_t>(target.memory_gib / 2 * (int64_t{1} << 30));
-  return options.memory_bytes > 0 ? std::min(half, options.memory_bytes) : half;
+  return given > 0 ? std::min(half, given) : half;
 }
 
 // What documents decide, for `hydrac explain`.
@@ -203,7 +203,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   c.program = build_program(c, target, options);
   demand("program", program::verify(c.graph, c.program));
   dump.stage("program", to_text(c.graph, c.program));
-  c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, options));
+  c.plan = plan::roomy_plan(c.graph, touched_beside(c), most_with_room(target, given_memory(spec, options)));
   demand("plan", plan::verify(c.graph, c.plan));
   dump.stage("plan", to_text(c.graph, c.plan));
   return c;

@@ -92,9 +92,18 @@ std::vector<Candidate> candidates_of(const spec::Spec& spec, CompileOptions opti
 
 }  // namespace
 
+int64_t given_memory(const spec::Spec& spec, const CompileOptions& options) {
+  const auto limit = static_cast<int64_t>(spec.optimizations.memory_limit * 0x1p30);
+  if (limit == 0 || options.memory_bytes == 0) return std::max(limit, options.memory_bytes);
+  return std::min(limit, options.memory_bytes);
+}
+
 MemoryLimit memory_limit(const spec::Spec& spec, const CompileOptions& options) {
-  if (options.memory_bytes > 0)
-    return {options.memory_bytes, fmt::format("it may take {}", human(options.memory_bytes))};
+  if (const int64_t given = given_memory(spec, options); given > 0) {
+    const bool by_key = given != options.memory_bytes;
+    return {given,
+            fmt::format("{} {}", by_key ? "optimizations.memory_limit is" : "it may take", human(given))};
+  }
   const targets::Target& target = *targets::find(spec.target);
   const int64_t all = target.is_cpu() ? machine_memory() : static_cast<int64_t>(target.memory_gib * 0x1p30);
   if (all == 0) return {0, fmt::format("the memory of {} is not known", target.name)};
@@ -228,9 +237,10 @@ class Remedies {
     return spec;
   }
 
-  // Weights, moments and gradients of 16 bits, as few of them as it takes; last, because they change results.
+  // Moments of 8 bits, weights and gradients of 16, as few of them as it takes; last, because they change
+  // results.
   std::string narrow_state() const {
-    if (targets::find(spec_.target)->is_cpu()) return "";
+    const bool has_16_bits = !targets::find(spec_.target)->is_cpu();
     spec::Spec spec = spec_;
     std::vector<std::string> keys;
     const auto narrows = [&](auto& key, auto value, const char* text) {
@@ -240,10 +250,10 @@ class Remedies {
       return fits(spec, choice_);
     };
     auto& o = spec.optimizations;
-    if (narrows(o.optimizer_state, spec::StateType::bf16, "optimizations.optimizer_state: bf16") ||
+    if (narrows(o.optimizer_state, spec::StateType::int8, "optimizations.optimizer_state: int8") ||
         (o.precision == spec::Precision::bf16 &&
          narrows(o.weights, spec::WeightType::bf16, "optimizations.weights: bf16")) ||
-        (spec.train.gradient_accumulation_steps == 1 &&
+        (has_16_bits && spec.train.gradient_accumulation_steps == 1 &&
          narrows(o.gradients, spec::GradientType::compute, "optimizations.gradients: compute")))
       return fmt::format("{}", fmt::join(keys, " and "));
     return "";

@@ -16,8 +16,11 @@ struct MemoryLimit {
   bool allows(int64_t plan) const { return bytes == 0 || plan <= bytes; }
 };
 
-// options.memory_bytes where it is given; else the target's memory, or this machine's (and its container's)
-// on cpu, less a reserve for the CUDA context, libraries and the rest of the process.
+// What was given: the smaller of options.memory_bytes and the spec's memory_limit; 0 where neither was.
+int64_t given_memory(const spec::Spec& spec, const CompileOptions& options);
+
+// given_memory(); else the target's memory, or this machine's (and its container's) on cpu, less a reserve
+// for the CUDA context, libraries and the rest of the process.
 MemoryLimit memory_limit(const spec::Spec& spec, const CompileOptions& options);
 
 // Compiles with the choice that computes least again among those that fit the limit. Where none fits: with

@@ -361,15 +361,27 @@ PackTypes pack_types(const spec::Spec& spec, ir::DType activations) {
   types.matmuls = activations;
   if (o.optimizer_state == spec::StateType::bf16) types.moments = ir::DType::bf16;
   if (o.optimizer_state == spec::StateType::int8) types.moments = ir::DType::u8;
+  types.exact_embeddings = o.embedding_state == spec::EmbeddingState::fp32;
   types.head_in_parts = o.loss != spec::LossKernel::materialized;
   return types;
 }
 
 namespace {
 
-ir::DType moments_of(const ir::Value& parameter, const PackTypes& types) {
-  const bool is_small = element_count(parameter.shape) < kFewestQuantized;
-  return types.moments == ir::DType::u8 && is_small ? ir::DType::f32 : types.moments;
+bool is_embedding(const ir::Graph& graph, const ir::Value& parameter) {
+  return std::ranges::any_of(graph.function("micro_step").regions, [&](const ir::Region& region) {
+    return std::ranges::any_of(region.nodes, [&](const ir::Node& node) {
+      return (node.op == "embedding" || node.op == "position_embedding") &&
+             std::ranges::any_of(node.inputs, [&](ir::Use use) { return use.value == parameter.id; });
+    });
+  });
+}
+
+ir::DType moments_of(const ir::Graph& graph, const ir::Value& parameter, const PackTypes& types) {
+  if (types.moments != ir::DType::u8) return types.moments;
+  const bool is_exact = element_count(parameter.shape) < kFewestQuantized ||
+                        (types.exact_embeddings && is_embedding(graph, parameter));
+  return is_exact ? ir::DType::f32 : ir::DType::u8;
 }
 
 // In the order of the pack. Muon's are the matrices of the blocks; the rest is AdamW's.
@@ -385,7 +397,7 @@ std::vector<ParameterGroup> groups_of(const ir::Graph& graph, spec::Optimizer op
   for (const ir::Value& value : graph.values) {
     if (!value.trains()) continue;
     const int kind = kind_of(value);
-    const ir::DType moments = moments_of(value, types);
+    const ir::DType moments = moments_of(graph, value, types);
     ParameterGroup& group = groups[{kind > 0, moments != ir::DType::u8, kind}];
     group.optimizer = !has_muon ? optimizer : kind == 0 ? spec::Optimizer::muon : spec::Optimizer::adamw;
     group.moments = moments;

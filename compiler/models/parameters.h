@@ -78,7 +78,8 @@ struct PackTypes {
   // What matmuls and embeddings read; the frozen parameters that they read are stored so, others as
   // `parameters`.
   ir::DType matmuls = ir::DType::f32;
-  ir::DType moments = ir::DType::f32;  // u8: codes, of the tensors that are large enough
+  ir::DType moments = ir::DType::f32;  // u8: codes, of the tensors that are large enough,
+  bool exact_embeddings = false;       // and no embeddings
   bool head_in_parts = false;          // the head's gradient is going to add up over parts: passes/chunk_head
 };
 

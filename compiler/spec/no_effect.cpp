@@ -133,6 +133,9 @@ std::vector<Vain> vain_optimizations(const SpecKeys& spec) {
       {computes_in_32_bits(o.precision),
        fmt::format("precision is {}", to_string(o.precision)),
        {"optimizations.residual", "optimizations.gradients"}},
+      {o.optimizer_state != StateType::int8,
+       fmt::format("optimizer_state is {}", to_string(o.optimizer_state)),
+       {"optimizations.embedding_state"}},
   };
 }
 

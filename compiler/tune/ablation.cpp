@@ -53,7 +53,8 @@ std::vector<Optimization> optimizations_of(const std::map<std::string, std::stri
   std::vector<Optimization> list;
   for (const Plain& plain : kPlain) {
     const std::string name = plain.name, key = "optimizations." + name, value = keys.at(key);
-    const bool is_of_target = name == "threads" ? cpu : !cpu || name == "loss" || name == "recompute";
+    const bool is_of_target =
+        name == "threads" ? cpu : !cpu || name == "loss" || name == "recompute" || name == "optimizer_state";
     if (is_of_target && value != plain.value) list.push_back({name, key, plain.value, value});
   }
   return list;

@@ -13,10 +13,10 @@ inline constexpr std::int64_t D = 64;    // width of an attention head
 inline constexpr std::int64_t F = 3072;  // inner width of the mlp
 inline constexpr std::int64_t H = 12;    // attention heads
 inline constexpr std::int64_t P = 256;   // positions that have an embedding
-inline constexpr std::int64_t Rows = 83351;
+inline constexpr std::int64_t Rows = 333402;
 inline constexpr std::int64_t T = 256;  // tokens of a sequence
 inline constexpr std::int64_t V = 128;  // rows of the vocabulary's matrices, padding included
-inline constexpr std::int64_t Width = 1024;
+inline constexpr std::int64_t Width = 256;
 inline constexpr int L = 12;                     // layers
 inline constexpr std::int64_t kVocabSize = 128;  // tokens
 

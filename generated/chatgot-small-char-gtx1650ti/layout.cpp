@@ -85,8 +85,12 @@ ProgramLayout program_layout() {
   layout.optimizer_state.push_back(named("loss_scale", m.moments.loss_scale, {}));
   layout.optimizer_state.push_back(named("loss_scale.good_steps", m.moments.loss_scale_good_steps, {}));
   layout.optimizer_state.push_back(named("adam.step", m.moments.adam_step, {}));
-  layout.optimizer_state.push_back(named("adam.m", m.moments.adam_m, {Rows, Width}));
-  layout.optimizer_state.push_back(named("adam.v", m.moments.adam_v, {Rows, Width}));
+  layout.optimizer_state.push_back(named("adam.m", m.moments.adam_m, {474, Width}));
+  layout.optimizer_state.push_back(named("adam.m.codes", m.moments.adam_m_codes, {332928, Width}));
+  layout.optimizer_state.push_back(named("adam.m.scales", m.moments.adam_m_scales, {332928}));
+  layout.optimizer_state.push_back(named("adam.v", m.moments.adam_v, {474, Width}));
+  layout.optimizer_state.push_back(named("adam.v.codes", m.moments.adam_v_codes, {332928, Width}));
+  layout.optimizer_state.push_back(named("adam.v.scales", m.moments.adam_v_scales, {332928}));
   layout.working_copies = true;
   // For mfu: 6 flop a weight of matmuls, and attention's over the keys that a query sees.
   layout.flop_per_target =

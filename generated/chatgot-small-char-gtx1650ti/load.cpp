@@ -16,7 +16,9 @@ void copy_weights(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"copy_weights"}};
 
-  cast(weights.all, copies.all, main.stream());
+  cast(weights.int8_state, copies.int8_state, main.stream());
+
+  cast_2(weights.fp32_state, copies.fp32_state, main.stream());
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -48,23 +48,49 @@ struct Parameters {
   Slots<Float> attn_norm_bias = pack.slots(C, L + 1, 85'322'496);        // [C]
   Slots<Float> mlp_norm_weight = pack.slots(C, L, 85'332'480);           // [C]
   Slots<Float> mlp_norm_bias = pack.slots(C, L, 85'341'696);             // [C]
+  Float* int8_state = pack.tensor(0);                                    // [332928,Width]
+  Float* fp32_state = pack.tensor(85'229'568);                           // [474,Width]
 };
 
 // The parameters themselves.
 using Weights = Parameters<float>;
-// Their gradients; micro-batches add to them.
-using Gradients = Parameters<float>;
 // The parameters in the type that matmuls read; the optimizer writes them.
 using Copies = Parameters<f16>;
+
+// Their gradients; micro-batches add to them.
+struct Gradients {
+  Arena at;
+  float* token_embedding = at.tensor<float>(341'431'552);                  // [V,C], inside int8_state
+  Slots<float> attn_norm_weight = at.slots<float>(C, L + 1, 682'681'600);  // [C], inside fp32_state
+  Slots<float> attn_norm_bias = at.slots<float>(C, L + 1, 682'721'536);    // [C], inside fp32_state
+  Slots<float> mlp_down_weight = at.slots<float>(C * F, L, 569'103'616);   // [C,F], inside int8_state
+  Slots<float> mlp_down_bias = at.slots<float>(C, L, 682'644'736);         // [C], inside fp32_state
+  Slots<float> mlp_up_weight = at.slots<float>(F * C, L, 455'857'408);     // [F,C], inside int8_state
+  Slots<float> mlp_up_bias = at.slots<float>(F, L, 682'497'280);           // [F], inside fp32_state
+  Slots<float> mlp_norm_weight = at.slots<float>(C, L, 682'761'472);       // [C], inside fp32_state
+  Slots<float> mlp_norm_bias = at.slots<float>(C, L, 682'798'336);         // [C], inside fp32_state
+  Slots<float> attn_out_weight = at.slots<float>(C * C, L, 427'545'856);   // [C,C], inside int8_state
+  Slots<float> attn_out_bias = at.slots<float>(C, L, 682'460'416);         // [C], inside fp32_state
+  Slots<float> attn_qkv_weight =
+      at.slots<float>(3 * H * D * C, L, 342'611'200);                       // [3HD,C], inside int8_state
+  Slots<float> attn_qkv_bias = at.slots<float>(3 * H * D, L, 682'349'824);  // [3HD], inside fp32_state
+  float* position_embedding = at.tensor<float>(341'824'768);                // [P,C], inside int8_state
+  float* int8_state = at.tensor<float>(341'431'552);                        // [332928,Width]
+  float* fp32_state = at.tensor<float>(682'349'824);                        // [474,Width]
+};
 
 // Of the optimizer.
 struct Moments {
   Arena at;
   float* loss_scale = at.tensor<float>(26'112);                                // scalar
-  std::int32_t* loss_scale_good_steps = at.tensor<std::int32_t>(682'840'320);  // scalar
-  std::int32_t* adam_step = at.tensor<std::int32_t>(682'842'112);              // scalar
-  float* adam_m = at.tensor<float>(682'842'368);                               // [Rows,Width]
-  float* adam_v = at.tensor<float>(1'024'248'064);                             // [Rows,Width]
+  std::int32_t* loss_scale_good_steps = at.tensor<std::int32_t>(682'836'224);  // scalar
+  std::int32_t* adam_step = at.tensor<std::int32_t>(682'838'016);              // scalar
+  float* adam_m = at.tensor<float>(682'838'272);                               // [474,Width]
+  std::uint8_t* adam_m_codes = at.tensor<std::uint8_t>(683'323'648);           // [332928,Width]
+  float* adam_m_scales = at.tensor<float>(768'553'216);                        // [332928]
+  float* adam_v = at.tensor<float>(769'884'928);                               // [474,Width]
+  std::uint8_t* adam_v_codes = at.tensor<std::uint8_t>(770'370'304);           // [332928,Width]
+  float* adam_v_scales = at.tensor<float>(855'599'872);                        // [332928]
 };
 
 // Scalars that live on the device, and scratch memory of matmuls.
@@ -75,138 +101,139 @@ struct State {
   std::uint32_t* rng_step = at.tensor<std::uint32_t>(26'880);      // scalar
   std::uint32_t* rng_seed = at.tensor<std::uint32_t>(27'136);      // scalar
   float* next_logits = at.tensor<float>(27'392);                   // [1,V]
-  std::int32_t* step = at.tensor<std::int32_t>(682'839'296);       // scalar
-  float* grad_square = at.tensor<float>(682'839'552);              // scalar
-  float* step_loss_scale = at.tensor<float>(682'839'808);          // scalar
-  std::int32_t* skipped = at.tensor<std::int32_t>(682'840'064);    // scalar
-  float* learning_rate = at.tensor<float>(682'840'576);            // scalar
-  float* clip = at.tensor<float>(682'840'832);                     // scalar
-  float* grad_norm = at.tensor<float>(682'841'088);                // scalar
-  float* step_loss = at.tensor<float>(682'841'344);                // scalar
-  float* adam_step_size = at.tensor<float>(682'841'600);           // scalar
-  float* adam_root_factor = at.tensor<float>(682'841'856);         // scalar
-  float* gemm_workspace = at.tensor<float>(1'536'356'608);         // [2097152]
-  float* gemm_workspace_beside = at.tensor<float>(1'544'745'216);  // [2097152]
+  std::int32_t* step = at.tensor<std::int32_t>(682'835'200);       // scalar
+  float* grad_square = at.tensor<float>(682'835'456);              // scalar
+  float* step_loss_scale = at.tensor<float>(682'835'712);          // scalar
+  std::int32_t* skipped = at.tensor<std::int32_t>(682'835'968);    // scalar
+  float* learning_rate = at.tensor<float>(682'836'480);            // scalar
+  float* clip = at.tensor<float>(682'836'736);                     // scalar
+  float* grad_norm = at.tensor<float>(682'836'992);                // scalar
+  float* step_loss = at.tensor<float>(682'837'248);                // scalar
+  float* adam_step_size = at.tensor<float>(682'837'504);           // scalar
+  float* adam_root_factor = at.tensor<float>(682'837'760);         // scalar
+  float* gemm_workspace = at.tensor<float>(1'027'633'408);         // [2097152]
+  float* gemm_workspace_beside = at.tensor<float>(1'036'022'016);  // [2097152]
 };
 
 // Of a training step, forward and backward: of the layer at hand, where there are no slots.
 struct Activations {
   Arena at;
-  Slots<float> residual = at.slots<float>(B * T * C, L + 1, 1'553'133'824);  // [B,T,C]
-  Slots<f16> normed = at.slots<f16>(B * T * C, 2, 1'672'671'488);            // [B,T,C], in turn
-  Slots<float> normed_mean = at.slots<float>(B * T, L + 1, 1'732'735'232);   // [B,T]
-  Slots<float> normed_rstd = at.slots<float>(B * T, L + 1, 1'732'841'728);   // [B,T]
-  f16* attn_qkv = at.tensor<f16>(1'634'922'752);                             // [B,T,3HD]
-  f16* attn_q = at.tensor<f16>(1'634'922'752);                               // [B,T,H,D], inside attn_qkv
-  f16* attn_k = at.tensor<f16>(1'634'924'288);                               // [B,T,H,D], inside attn_qkv
-  f16* attn_v = at.tensor<f16>(1'634'925'824);                               // [B,T,H,D], inside attn_qkv
-  f16* attn_mixed = at.tensor<f16>(1'644'359'936);                           // [B,T,HD]
-  float* attn_mixed_lse = at.tensor<float>(1'647'505'664);                   // [B,H,T]
-  f16* attn_out_matmul = at.tensor<f16>(1'653'797'120);                      // [B,T,C]
-  float* residual_mid = at.tensor<float>(1'647'505'664);                     // [B,T,C]
-  f16* mlp_normed = at.tensor<f16>(1'653'797'120);           // [B,T,C], inside attn_out_matmul
-  float* mlp_normed_mean = at.tensor<float>(1'634'922'752);  // [B,T]
-  float* mlp_normed_rstd = at.tensor<float>(1'634'930'944);  // [B,T]
-  f16* mlp_up_matmul = at.tensor<f16>(1'634'922'752);        // [B,T,F]
-  f16* mlp_act = at.tensor<f16>(1'634'922'752);              // [B,T,F], inside mlp_up_matmul
-  f16* mlp_out_matmul = at.tensor<f16>(1'653'797'120);       // [B,T,C]
-  f16* logits = at.tensor<f16>(1'678'962'944);               // [B,T,V]
-  f16* d_logits = at.tensor<f16>(1'678'962'944);             // [B,T,V], inside logits
-  float* cross_entropy_loss_and_gradient_workspace = at.tensor<float>(1'660'104'960);           // [32]
-  f16* d_normed = at.tensor<f16>(1'682'108'672);                                                // [B,T,C]
-  float* d_residual = at.tensor<float>(1'691'545'856);                                          // [B,T,C]
-  float* normed_mean_again = at.tensor<float>(1'660'088'576);                                   // [B,T]
-  float* normed_rstd_again = at.tensor<float>(1'660'096'768);                                   // [B,T]
-  float* d_residual_sum = at.tensor<float>(1'697'837'312);                                      // [B,T,C]
-  f16* d_mlp_out = at.tensor<f16>(1'723'003'136);                                               // [B,T,C]
-  float* layernorm_layernorm_backward_add_dropout_workspace = at.tensor<float>(1'732'440'320);  // [36864]
-  Slots<f16> d_mlp_act = at.slots<f16>(B * T * F, 2, 1'634'922'752);     // [B,T,F], in turn
-  Slots<f16> normed_again = at.slots<f16>(B * T * C, 2, 1'704'128'768);  // [B,T,C], in turn
-  float* normed_mean_again_2 = at.tensor<float>(1'660'088'576);          // [B,T]
-  float* normed_rstd_again_2 = at.tensor<float>(1'660'096'768);          // [B,T]
-  f16* attn_qkv_again = at.tensor<f16>(1'682'108'672);                   // [B,T,3HD]
-  f16* attn_q_again = at.tensor<f16>(1'682'108'672);                     // [B,T,H,D], inside attn_qkv_again
-  f16* attn_k_again = at.tensor<f16>(1'682'110'208);                     // [B,T,H,D], inside attn_qkv_again
-  f16* attn_v_again = at.tensor<f16>(1'682'111'744);                     // [B,T,H,D], inside attn_qkv_again
-  Slots<f16> attn_mixed_again = at.slots<f16>(B * T * H * D, 2, 1'710'420'224);  // [B,T,HD], in turn
-  float* attn_mixed_lse_again = at.tensor<float>(1'732'948'224);                 // [B,H,T]
-  f16* attn_out_again_matmul = at.tensor<f16>(1'729'294'592);                    // [B,T,C]
-  float* residual_mid_again = at.tensor<float>(1'716'711'680);                   // [B,T,C]
-  f16* mlp_normed_again = at.tensor<f16>(1'729'294'592);             // [B,T,C], inside attn_out_again_matmul
-  float* mlp_normed_mean_again = at.tensor<float>(1'733'193'984);    // [B,T]
-  float* mlp_normed_rstd_again = at.tensor<float>(1'733'202'176);    // [B,T]
-  f16* mlp_up_again_matmul = at.tensor<f16>(1'660'088'576);          // [B,T,F]
-  f16* mlp_act_again = at.tensor<f16>(1'660'088'576);                // [B,T,F], inside mlp_up_again_matmul
-  Slots<f16> d_mlp_up = at.slots<f16>(B * T * F, 2, 1'634'922'752);  // [B,T,F], in turn, inside d_mlp_act
-  float* gelu_gelu_backward_workspace = at.tensor<float>(1'733'046'528);  // [18432]
-  f16* d_mlp_normed = at.tensor<f16>(1'726'148'864);                      // [B,T,C]
-  f16* d_attn_out = at.tensor<f16>(1'726'148'864);                        // [B,T,C], inside d_mlp_normed
-  float* layernorm_backward_add_dropout_workspace = at.tensor<float>(1'732'587'776);  // [36864]
-  f16* d_attn_mixed = at.tensor<f16>(1'697'837'312);                                  // [B,T,HD]
-  f16* d_attn_q = at.tensor<f16>(1'672'671'488);  // [B,T,H,D], inside d_attn_qkv
-  float* attention_query_gradients_workspace = at.tensor<float>(1'700'983'040);  // [49152]
-  f16* d_attn_k = at.tensor<f16>(1'672'673'024);                     // [B,T,H,D], inside d_attn_qkv
-  f16* d_attn_v = at.tensor<f16>(1'672'674'560);                     // [B,T,H,D], inside d_attn_qkv
-  f16* d_attn_qkv = at.tensor<f16>(1'672'671'488);                   // [B,T,3HD]
-  float* bias_gradient_workspace = at.tensor<float>(1'733'120'256);  // [18432]
-  f16* d_embedding_positioned = at.tensor<f16>(1'660'088'576);       // [B,T,C]
-  float* layernorm_backward_add_dropout_workspace_2 = at.tensor<float>(1'663'234'304);  // [24576]
-  float* embedding_gradient_runs_workspace = at.tensor<float>(1'553'133'824);           // [196864]
+  Slots<float> residual = at.slots<float>(B * T * C, L + 1, 1'044'410'624);  // [B,T,C]
+  Slots<f16> normed = at.slots<f16>(B * T * C, 2, 1'163'948'288);            // [B,T,C], in turn
+  Slots<float> normed_mean = at.slots<float>(B * T, L + 1, 1'224'012'032);   // [B,T]
+  Slots<float> normed_rstd = at.slots<float>(B * T, L + 1, 1'224'118'528);   // [B,T]
+  f16* attn_qkv = at.tensor<f16>(1'126'199'552);                             // [B,T,3HD]
+  f16* attn_q = at.tensor<f16>(1'126'199'552);                               // [B,T,H,D], inside attn_qkv
+  f16* attn_k = at.tensor<f16>(1'126'201'088);                               // [B,T,H,D], inside attn_qkv
+  f16* attn_v = at.tensor<f16>(1'126'202'624);                               // [B,T,H,D], inside attn_qkv
+  f16* attn_mixed = at.tensor<f16>(1'135'636'736);                           // [B,T,HD]
+  float* attn_mixed_lse = at.tensor<float>(1'138'782'464);                   // [B,H,T]
+  f16* attn_out_matmul = at.tensor<f16>(1'145'073'920);                      // [B,T,C]
+  float* residual_mid = at.tensor<float>(1'138'782'464);                     // [B,T,C]
+  f16* mlp_normed = at.tensor<f16>(1'145'073'920);           // [B,T,C], inside attn_out_matmul
+  float* mlp_normed_mean = at.tensor<float>(1'126'199'552);  // [B,T]
+  float* mlp_normed_rstd = at.tensor<float>(1'126'207'744);  // [B,T]
+  f16* mlp_up_matmul = at.tensor<f16>(1'126'199'552);        // [B,T,F]
+  f16* mlp_act = at.tensor<f16>(1'126'199'552);              // [B,T,F], inside mlp_up_matmul
+  f16* mlp_out_matmul = at.tensor<f16>(1'145'073'920);       // [B,T,C]
+  f16* logits = at.tensor<f16>(1'170'239'744);               // [B,T,V]
+  f16* d_logits = at.tensor<f16>(1'170'239'744);             // [B,T,V], inside logits
+  float* cross_entropy_loss_and_gradient_workspace = at.tensor<float>(1'151'381'760);           // [32]
+  f16* d_normed = at.tensor<f16>(1'173'385'472);                                                // [B,T,C]
+  float* d_residual = at.tensor<float>(1'182'822'656);                                          // [B,T,C]
+  float* normed_mean_again = at.tensor<float>(1'151'365'376);                                   // [B,T]
+  float* normed_rstd_again = at.tensor<float>(1'151'373'568);                                   // [B,T]
+  float* d_residual_sum = at.tensor<float>(1'189'114'112);                                      // [B,T,C]
+  f16* d_mlp_out = at.tensor<f16>(1'214'279'936);                                               // [B,T,C]
+  float* layernorm_layernorm_backward_add_dropout_workspace = at.tensor<float>(1'223'717'120);  // [36864]
+  Slots<f16> d_mlp_act = at.slots<f16>(B * T * F, 2, 1'126'199'552);     // [B,T,F], in turn
+  Slots<f16> normed_again = at.slots<f16>(B * T * C, 2, 1'195'405'568);  // [B,T,C], in turn
+  float* normed_mean_again_2 = at.tensor<float>(1'151'365'376);          // [B,T]
+  float* normed_rstd_again_2 = at.tensor<float>(1'151'373'568);          // [B,T]
+  f16* attn_qkv_again = at.tensor<f16>(1'173'385'472);                   // [B,T,3HD]
+  f16* attn_q_again = at.tensor<f16>(1'173'385'472);                     // [B,T,H,D], inside attn_qkv_again
+  f16* attn_k_again = at.tensor<f16>(1'173'387'008);                     // [B,T,H,D], inside attn_qkv_again
+  f16* attn_v_again = at.tensor<f16>(1'173'388'544);                     // [B,T,H,D], inside attn_qkv_again
+  Slots<f16> attn_mixed_again = at.slots<f16>(B * T * H * D, 2, 1'201'697'024);  // [B,T,HD], in turn
+  float* attn_mixed_lse_again = at.tensor<float>(1'224'225'024);                 // [B,H,T]
+  f16* attn_out_again_matmul = at.tensor<f16>(1'220'571'392);                    // [B,T,C]
+  float* residual_mid_again = at.tensor<float>(1'207'988'480);                   // [B,T,C]
+  f16* mlp_normed_again = at.tensor<f16>(1'220'571'392);             // [B,T,C], inside attn_out_again_matmul
+  float* mlp_normed_mean_again = at.tensor<float>(1'224'470'784);    // [B,T]
+  float* mlp_normed_rstd_again = at.tensor<float>(1'224'478'976);    // [B,T]
+  f16* mlp_up_again_matmul = at.tensor<f16>(1'151'365'376);          // [B,T,F]
+  f16* mlp_act_again = at.tensor<f16>(1'151'365'376);                // [B,T,F], inside mlp_up_again_matmul
+  Slots<f16> d_mlp_up = at.slots<f16>(B * T * F, 2, 1'126'199'552);  // [B,T,F], in turn, inside d_mlp_act
+  float* gelu_gelu_backward_workspace = at.tensor<float>(1'224'323'328);  // [18432]
+  f16* d_mlp_normed = at.tensor<f16>(1'217'425'664);                      // [B,T,C]
+  f16* d_attn_out = at.tensor<f16>(1'217'425'664);                        // [B,T,C], inside d_mlp_normed
+  float* layernorm_backward_add_dropout_workspace = at.tensor<float>(1'223'864'576);  // [36864]
+  f16* d_attn_mixed = at.tensor<f16>(1'189'114'112);                                  // [B,T,HD]
+  f16* d_attn_q = at.tensor<f16>(1'163'948'288);  // [B,T,H,D], inside d_attn_qkv
+  float* attention_query_gradients_workspace = at.tensor<float>(1'192'259'840);  // [49152]
+  f16* d_attn_k = at.tensor<f16>(1'163'949'824);                     // [B,T,H,D], inside d_attn_qkv
+  f16* d_attn_v = at.tensor<f16>(1'163'951'360);                     // [B,T,H,D], inside d_attn_qkv
+  f16* d_attn_qkv = at.tensor<f16>(1'163'948'288);                   // [B,T,3HD]
+  float* bias_gradient_workspace = at.tensor<float>(1'224'397'056);  // [18432]
+  f16* d_embedding_positioned = at.tensor<f16>(1'151'365'376);       // [B,T,C]
+  float* layernorm_backward_add_dropout_workspace_2 = at.tensor<float>(1'154'511'104);  // [24576]
+  float* embedding_gradient_runs_workspace = at.tensor<float>(1'044'410'624);           // [196864]
 };
 
 // Activations of evaluating a batch.
 struct Evaluation {
   Arena at;
-  float* residual = at.tensor<float>(1'562'571'008);                      // [B,T,C]
-  f16* normed = at.tensor<f16>(1'575'153'920);                            // [B,T,C]
-  float* normed_mean = at.tensor<float>(1'553'133'824);                   // [B,T]
-  float* normed_rstd = at.tensor<float>(1'553'142'016);                   // [B,T]
-  f16* attn_qkv = at.tensor<f16>(1'553'133'824);                          // [B,T,3HD]
-  f16* attn_q = at.tensor<f16>(1'553'133'824);                            // [B,T,H,D], inside attn_qkv
-  f16* attn_k = at.tensor<f16>(1'553'135'360);                            // [B,T,H,D], inside attn_qkv
-  f16* attn_v = at.tensor<f16>(1'553'136'896);                            // [B,T,H,D], inside attn_qkv
-  f16* attn_mixed = at.tensor<f16>(1'568'862'464);                        // [B,T,HD]
-  float* attn_mixed_lse = at.tensor<float>(1'572'008'192);                // [B,H,T]
-  f16* attn_out_matmul = at.tensor<f16>(1'575'153'920);                   // [B,T,C]
-  float* residual_mid = at.tensor<float>(1'568'862'464);                  // [B,T,C]
-  f16* mlp_normed = at.tensor<f16>(1'575'153'920);                        // [B,T,C], inside attn_out_matmul
-  float* mlp_normed_mean = at.tensor<float>(1'553'133'824);               // [B,T]
-  float* mlp_normed_rstd = at.tensor<float>(1'553'142'016);               // [B,T]
-  f16* mlp_up_matmul = at.tensor<f16>(1'553'133'824);                     // [B,T,F]
-  f16* mlp_act = at.tensor<f16>(1'553'133'824);                           // [B,T,F], inside mlp_up_matmul
-  f16* mlp_out_matmul = at.tensor<f16>(1'578'299'648);                    // [B,T,C]
-  f16* logits = at.tensor<f16>(1'553'133'824);                            // [B,T,V]
-  float* cross_entropy_loss_workspace = at.tensor<float>(1'553'658'112);  // [32]
+  float* residual = at.tensor<float>(1'053'847'808);                      // [B,T,C]
+  f16* normed = at.tensor<f16>(1'066'430'720);                            // [B,T,C]
+  float* normed_mean = at.tensor<float>(1'044'410'624);                   // [B,T]
+  float* normed_rstd = at.tensor<float>(1'044'418'816);                   // [B,T]
+  f16* attn_qkv = at.tensor<f16>(1'044'410'624);                          // [B,T,3HD]
+  f16* attn_q = at.tensor<f16>(1'044'410'624);                            // [B,T,H,D], inside attn_qkv
+  f16* attn_k = at.tensor<f16>(1'044'412'160);                            // [B,T,H,D], inside attn_qkv
+  f16* attn_v = at.tensor<f16>(1'044'413'696);                            // [B,T,H,D], inside attn_qkv
+  f16* attn_mixed = at.tensor<f16>(1'060'139'264);                        // [B,T,HD]
+  float* attn_mixed_lse = at.tensor<float>(1'063'284'992);                // [B,H,T]
+  f16* attn_out_matmul = at.tensor<f16>(1'066'430'720);                   // [B,T,C]
+  float* residual_mid = at.tensor<float>(1'060'139'264);                  // [B,T,C]
+  f16* mlp_normed = at.tensor<f16>(1'066'430'720);                        // [B,T,C], inside attn_out_matmul
+  float* mlp_normed_mean = at.tensor<float>(1'044'410'624);               // [B,T]
+  float* mlp_normed_rstd = at.tensor<float>(1'044'418'816);               // [B,T]
+  f16* mlp_up_matmul = at.tensor<f16>(1'044'410'624);                     // [B,T,F]
+  f16* mlp_act = at.tensor<f16>(1'044'410'624);                           // [B,T,F], inside mlp_up_matmul
+  f16* mlp_out_matmul = at.tensor<f16>(1'069'576'448);                    // [B,T,C]
+  f16* logits = at.tensor<f16>(1'044'410'624);                            // [B,T,V]
+  float* cross_entropy_loss_workspace = at.tensor<float>(1'044'934'912);  // [32]
 };
 
 // Activations of the next token's logits.
 struct Generation {
   Arena at;
-  float* residual = at.tensor<float>(1'554'313'472);         // [1,T,C]
-  f16* normed = at.tensor<f16>(1'555'886'336);               // [1,T,C]
-  float* normed_mean = at.tensor<float>(1'553'133'824);      // [1,T]
-  float* normed_rstd = at.tensor<float>(1'553'134'848);      // [1,T]
-  f16* attn_qkv = at.tensor<f16>(1'553'133'824);             // [1,T,3HD]
-  f16* attn_q = at.tensor<f16>(1'553'133'824);               // [1,T,H,D], inside attn_qkv
-  f16* attn_k = at.tensor<f16>(1'553'135'360);               // [1,T,H,D], inside attn_qkv
-  f16* attn_v = at.tensor<f16>(1'553'136'896);               // [1,T,H,D], inside attn_qkv
-  f16* attn_mixed = at.tensor<f16>(1'555'099'904);           // [1,T,HD]
-  float* attn_mixed_lse = at.tensor<float>(1'555'493'120);   // [1,H,T]
-  f16* attn_out_matmul = at.tensor<f16>(1'555'886'336);      // [1,T,C]
-  float* residual_mid = at.tensor<float>(1'555'099'904);     // [1,T,C]
-  f16* mlp_normed = at.tensor<f16>(1'555'886'336);           // [1,T,C], inside attn_out_matmul
-  float* mlp_normed_mean = at.tensor<float>(1'553'133'824);  // [1,T]
-  float* mlp_normed_rstd = at.tensor<float>(1'553'134'848);  // [1,T]
-  f16* mlp_up_matmul = at.tensor<f16>(1'553'133'824);        // [1,T,F]
-  f16* mlp_act = at.tensor<f16>(1'553'133'824);              // [1,T,F], inside mlp_up_matmul
-  f16* mlp_out_matmul = at.tensor<f16>(1'556'279'552);       // [1,T,C]
-  f16* last_hidden = at.tensor<f16>(1'553'133'824);          // [1,C]
+  float* residual = at.tensor<float>(1'045'590'272);         // [1,T,C]
+  f16* normed = at.tensor<f16>(1'047'163'136);               // [1,T,C]
+  float* normed_mean = at.tensor<float>(1'044'410'624);      // [1,T]
+  float* normed_rstd = at.tensor<float>(1'044'411'648);      // [1,T]
+  f16* attn_qkv = at.tensor<f16>(1'044'410'624);             // [1,T,3HD]
+  f16* attn_q = at.tensor<f16>(1'044'410'624);               // [1,T,H,D], inside attn_qkv
+  f16* attn_k = at.tensor<f16>(1'044'412'160);               // [1,T,H,D], inside attn_qkv
+  f16* attn_v = at.tensor<f16>(1'044'413'696);               // [1,T,H,D], inside attn_qkv
+  f16* attn_mixed = at.tensor<f16>(1'046'376'704);           // [1,T,HD]
+  float* attn_mixed_lse = at.tensor<float>(1'046'769'920);   // [1,H,T]
+  f16* attn_out_matmul = at.tensor<f16>(1'047'163'136);      // [1,T,C]
+  float* residual_mid = at.tensor<float>(1'046'376'704);     // [1,T,C]
+  f16* mlp_normed = at.tensor<f16>(1'047'163'136);           // [1,T,C], inside attn_out_matmul
+  float* mlp_normed_mean = at.tensor<float>(1'044'410'624);  // [1,T]
+  float* mlp_normed_rstd = at.tensor<float>(1'044'411'648);  // [1,T]
+  f16* mlp_up_matmul = at.tensor<f16>(1'044'410'624);        // [1,T,F]
+  f16* mlp_act = at.tensor<f16>(1'044'410'624);              // [1,T,F], inside mlp_up_matmul
+  f16* mlp_out_matmul = at.tensor<f16>(1'047'556'352);       // [1,T,C]
+  f16* last_hidden = at.tensor<f16>(1'044'410'624);          // [1,C]
 };
 
 // Of the optimizer's kernels.
 struct Scratch {
   Arena at;
-  float* grad_square_workspace = at.tensor<float>(1'553'133'824);  // [16]
+  float* grad_square_workspace = at.tensor<float>(1'044'410'624);    // [32]
+  float* grad_square_workspace_2 = at.tensor<float>(1'044'410'624);  // [30]
 };
 
 // The tensors of the program, each at its place in the arena, in bytes from its start. Slots: elements
@@ -218,8 +245,8 @@ struct Memory {
   Arena at;
   Inputs in{at};
   Weights weights{at.pack<float>(27'904)};
-  Gradients grads{at.pack<float>(341'433'600)};
-  Copies copies{at.pack<f16>(1'365'653'760)};
+  Gradients grads{at};
+  Copies copies{at.pack<f16>(856'931'584)};
   Moments moments{at};
   State state{at};
   Activations act{at};
@@ -228,8 +255,8 @@ struct Memory {
   Scratch scratch{at};
 };
 
-inline constexpr std::int64_t kArenaBytes = 1'733'210'368;
-inline constexpr std::int64_t kPersistentBytes = 1'553'133'824;  // of which live as long as the program
+inline constexpr std::int64_t kArenaBytes = 1'224'487'168;
+inline constexpr std::int64_t kPersistentBytes = 1'044'410'624;  // of which live as long as the program
 inline constexpr std::int64_t kInputBytes = 26'112;              // of which are inputs
 
 }  // namespace hydrac::chatgot_small_char_program

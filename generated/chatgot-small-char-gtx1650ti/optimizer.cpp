@@ -20,17 +20,25 @@ void update_parameters(const Memory& m, Run& run) {
   const Queue& main = run.main;
   const nvtx3::scoped_range range{nvtx3::message{"update_parameters"}};
 
-  grad_square(grads.all, moments.loss_scale, scratch.grad_square_workspace, main.stream());
+  grad_square(grads.int8_state, moments.loss_scale, scratch.grad_square_workspace, main.stream());
 
   grad_square_sums(state.grad_square, scratch.grad_square_workspace, main.stream());
+
+  grad_square_2(grads.fp32_state, moments.loss_scale, scratch.grad_square_workspace_2, main.stream());
+
+  grad_square_sums_2(state.grad_square, scratch.grad_square_workspace_2, main.stream());
 
   adjust_loss_scale_prepare_update(
       state.grad_square, moments.loss_scale, moments.loss_scale_good_steps, state.step_loss_scale,
       state.skipped, state.step, state.loss, state.learning_rate, state.clip, state.grad_norm,
       state.step_loss, moments.adam_step, state.adam_step_size, state.adam_root_factor, main.stream());
 
-  adamw(weights.all, grads.all, moments.adam_m, moments.adam_v, state.learning_rate, state.clip,
-        state.adam_step_size, state.adam_root_factor, state.skipped, copies.all, main.stream());
+  adamw_int8(weights.int8_state, grads.int8_state, moments.adam_m_codes, moments.adam_m_scales,
+             moments.adam_v_codes, moments.adam_v_scales, state.learning_rate, state.clip,
+             state.adam_step_size, state.adam_root_factor, state.skipped, copies.int8_state, main.stream());
+
+  adamw(weights.fp32_state, grads.fp32_state, moments.adam_m, moments.adam_v, state.learning_rate, state.clip,
+        state.adam_step_size, state.adam_root_factor, state.skipped, copies.fp32_state, main.stream());
 }
 
 }  // namespace hydrac::chatgot_small_char_program

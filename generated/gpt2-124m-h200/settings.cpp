@@ -98,6 +98,7 @@ TrainSettings train_settings() {
       {"model.vocab_size", "50257"},
       {"optimizations.attention", "\"auto\""},
       {"optimizations.cuda_graph", "true"},
+      {"optimizations.embedding_state", "\"same\""},
       {"optimizations.fused_matmuls", "\"auto\""},
       {"optimizations.gradients", "\"fp32\""},
       {"optimizations.loss", "\"fused_linear\""},

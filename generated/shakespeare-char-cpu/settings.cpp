@@ -96,6 +96,7 @@ TrainSettings train_settings() {
       {"model.vocab_size", "65"},
       {"optimizations.attention", "\"auto\""},
       {"optimizations.cuda_graph", "false"},
+      {"optimizations.embedding_state", "\"same\""},
       {"optimizations.fused_matmuls", "\"auto\""},
       {"optimizations.gradients", "\"fp32\""},
       {"optimizations.loss", "\"materialized\""},

@@ -6,6 +6,7 @@
 
 #include "cuda/reduce.cuh"
 #include "cuda/vector.cuh"
+#include "hydrac/dynamic_code.h"
 #include "runtime/cuda/launch.cuh"
 
 namespace hydrac::chatgot_small_char_program {
@@ -13,21 +14,21 @@ namespace hydrac::chatgot_small_char_program {
 using hydrac::runtime::cuda::launch_kernel;
 
 namespace grad_square_sizes {
-constexpr int kLanes = 128;                          // threads of a row
-constexpr int kRows = 6;                             // rows of a block, side by side
+constexpr int kLanes = 32;                           // threads of a row
+constexpr int kRows = 16;                            // rows of a block, side by side
 constexpr int kThreads = kLanes * kRows;             // of a block
-constexpr int kBlocks = 16;                          // that share the rows
+constexpr int kBlocks = 32;                          // that share the rows
 constexpr int kVector = 4;                           // columns that a thread moves at once
 constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
 }  // namespace grad_square_sizes
 
 // grad_square = sum of squares of the gradients
-// Rows [Rows], columns [Width]; reads 1 and writes 0 of [Rows,Width].
+// Rows [332928], columns [Width]; reads 1 and writes 0 of [332928,Width].
 // Spec: train.max_grad_norm.
-static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 1)
-    grad_square_kernel(const float* __restrict__ gradients,  // [Rows,Width]
+static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 2)
+    grad_square_kernel(const float* __restrict__ gradients_int8_state,  // [332928,Width]
                        const float* __restrict__ loss_scale,
-                       float* __restrict__ workspace) {  // [16,1]
+                       float* __restrict__ workspace) {  // [32,1]
   using namespace grad_square_sizes;
   const float loss_scale_value = loss_scale[0];
   const float div_value = 1.0f / loss_scale_value;
@@ -35,13 +36,13 @@ static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 1)
   float grad_square_sum = 0.0f;
 
 #pragma unroll 4
-  for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < Rows; r += kBlocks * kRows) {
-    const auto gradients_in = load_row<kChunks, kVector>(gradients + r * Width, lanes);
+  for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < 332928; r += kBlocks * kRows) {
+    const auto gradients_int8_state_in = load_row<kChunks, kVector>(gradients_int8_state + r * Width, lanes);
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
 #pragma unroll
       for (int j = 0; j < kVector; ++j) {
-        const float mul_value = gradients_in[k].at[j] * div_value;
+        const float mul_value = gradients_int8_state_in[k].at[j] * div_value;
         grad_square_sum += mul_value * mul_value;
       }
     }
@@ -55,15 +56,16 @@ static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 1)
   }
 }
 
-void grad_square(const float* gradients, const float* loss_scale, float* workspace, cudaStream_t stream) {
+void grad_square(const float* gradients_int8_state, const float* loss_scale, float* workspace,
+                 cudaStream_t stream) {
   using namespace grad_square_sizes;
-  launch_kernel("grad_square", grad_square_kernel, {kBlocks, kThreads}, stream, gradients, loss_scale,
-                workspace);
+  launch_kernel("grad_square", grad_square_kernel, {kBlocks, kThreads}, stream, gradients_int8_state,
+                loss_scale, workspace);
 }
 
 namespace grad_square_sums_sizes {
 constexpr int kColumns = 8;    // of a block
-constexpr int kPartials = 16;  // rows of the workspace
+constexpr int kPartials = 32;  // rows of the workspace
 constexpr int kSums = 1;
 constexpr int kThreads = 256;  // of a block
 }  // namespace grad_square_sums_sizes
@@ -72,7 +74,7 @@ constexpr int kThreads = 256;  // of a block
 // Spec: train.max_grad_norm.
 static __global__ void __launch_bounds__(grad_square_sums_sizes::kThreads)
     grad_square_sums_kernel(float* __restrict__ grad_square,
-                            const float* __restrict__ workspace) {  // [16,1]
+                            const float* __restrict__ workspace) {  // [32,1]
   using namespace grad_square_sums_sizes;
   const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
   const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
@@ -84,6 +86,81 @@ void grad_square_sums(float* grad_square, const float* workspace, cudaStream_t s
   using namespace grad_square_sums_sizes;
   launch_kernel("grad_square_sums", grad_square_sums_kernel, {(kSums + kColumns - 1) / kColumns, kThreads},
                 stream, grad_square, workspace);
+}
+
+namespace grad_square_2_sizes {
+constexpr int kLanes = 32;                           // threads of a row
+constexpr int kRows = 16;                            // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;             // of a block
+constexpr int kBlocks = 30;                          // that share the rows
+constexpr int kVector = 4;                           // columns that a thread moves at once
+constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
+}  // namespace grad_square_2_sizes
+
+// grad_square += sum of squares of the gradients
+// Rows [474], columns [Width]; reads 1 and writes 0 of [474,Width].
+// Spec: train.max_grad_norm.
+static __global__ void __launch_bounds__(grad_square_2_sizes::kThreads, 2)
+    grad_square_2_kernel(const float* __restrict__ gradients_fp32_state,  // [474,Width]
+                         const float* __restrict__ loss_scale,
+                         float* __restrict__ workspace) {  // [30,1]
+  using namespace grad_square_2_sizes;
+  const float loss_scale_value = loss_scale[0];
+  const float div_value = 1.0f / loss_scale_value;
+  RowLanes<kLanes, kRows> lanes;
+  float grad_square_sum = 0.0f;
+
+#pragma unroll 4
+  for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < 474; r += kBlocks * kRows) {
+    const auto gradients_fp32_state_in = load_row<kChunks, kVector>(gradients_fp32_state + r * Width, lanes);
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) {
+        const float mul_value = gradients_fp32_state_in[k].at[j] * div_value;
+        grad_square_sum += mul_value * mul_value;
+      }
+    }
+  }
+
+  // The sums over this block's rows: one row of the workspace a block.
+  lanes.sum(grad_square_sum);
+  add_rows(lanes, grad_square_sum);
+  if (lanes.row == 0) {
+    if (lanes.lane == 0) workspace[blockIdx.x] = grad_square_sum;
+  }
+}
+
+void grad_square_2(const float* gradients_fp32_state, const float* loss_scale, float* workspace,
+                   cudaStream_t stream) {
+  using namespace grad_square_2_sizes;
+  launch_kernel("grad_square_2", grad_square_2_kernel, {kBlocks, kThreads}, stream, gradients_fp32_state,
+                loss_scale, workspace);
+}
+
+namespace grad_square_sums_2_sizes {
+constexpr int kColumns = 8;    // of a block
+constexpr int kPartials = 30;  // rows of the workspace
+constexpr int kSums = 1;
+constexpr int kThreads = 256;  // of a block
+}  // namespace grad_square_sums_2_sizes
+
+// The second kernel of the sums: adds the blocks' partial sums, in a fixed order.
+// Spec: train.max_grad_norm.
+static __global__ void __launch_bounds__(grad_square_sums_2_sizes::kThreads)
+    grad_square_sums_2_kernel(float* __restrict__ grad_square,
+                              const float* __restrict__ workspace) {  // [30,1]
+  using namespace grad_square_sums_2_sizes;
+  const int column = blockIdx.x * kColumns + threadIdx.x % kColumns;
+  const float total = sum_of_partials<kColumns, kPartials>(workspace, column, kSums);
+  if (threadIdx.x >= kColumns || column >= kSums) return;
+  grad_square[0] += total;
+}
+
+void grad_square_sums_2(float* grad_square, const float* workspace, cudaStream_t stream) {
+  using namespace grad_square_sums_2_sizes;
+  launch_kernel("grad_square_sums_2", grad_square_sums_2_kernel,
+                {(kSums + kColumns - 1) / kColumns, kThreads}, stream, grad_square, workspace);
 }
 
 namespace adjust_loss_scale_prepare_update_sizes {
@@ -156,6 +233,133 @@ void adjust_loss_scale_prepare_update(const float* grad_square, float* loss_scal
                 learning_rate, clip, grad_norm, step_loss, adam_step, adam_step_size, adam_root_factor);
 }
 
+namespace adamw_int8_sizes {
+constexpr int kLanes = 32;                           // threads of a row
+constexpr int kRows = 4;                             // rows of a block, side by side
+constexpr int kThreads = kLanes * kRows;             // of a block
+constexpr int kVector = 4;                           // columns that a thread moves at once
+constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
+}  // namespace adamw_int8_sizes
+
+// m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients
+// p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)
+// moments as 8-bit codes, with the largest of each row as scale
+// copy = x
+// Rows [332928], columns [Width]; reads 4 and writes 5 of [332928,Width].
+// Spec: train.optimizer.
+static __global__ void __launch_bounds__(adamw_int8_sizes::kThreads)
+    adamw_int8_kernel(float* __restrict__ parameters_int8_state,  // [332928,Width]
+                      float* __restrict__ gradients_int8_state,   // [332928,Width]
+                      std::uint8_t* __restrict__ adam_m_codes,    // [332928,Width]
+                      float* __restrict__ adam_m_scales,          // [332928]
+                      std::uint8_t* __restrict__ adam_v_codes,    // [332928,Width]
+                      float* __restrict__ adam_v_scales,          // [332928]
+                      const float* __restrict__ learning_rate, const float* __restrict__ clip,
+                      const float* __restrict__ adam_step_size, const float* __restrict__ adam_root_factor,
+                      const std::int32_t* __restrict__ skipped,
+                      f16* __restrict__ copy) {  // [332928,Width]
+  using namespace adamw_int8_sizes;
+  constexpr float kShare1 = 0.1f;
+  constexpr float kBeta1 = 0.9f;
+  constexpr float kShare2 = 0.05f;
+  constexpr float kBeta2 = 0.95f;
+  constexpr std::int64_t kDecayedRows = 332928;
+  constexpr float kWeightDecay = 0.1f;
+  constexpr float kEpsilon = 1e-08f;
+  constexpr float kLeast = 1.1754944e-38f;
+  const float clip_value = clip[0];
+  const float learning_rate_value = learning_rate[0];
+  const float adam_root_factor_value = adam_root_factor[0];
+  const float adam_step_size_value = adam_step_size[0];
+  const std::int32_t skipped_value = skipped[0];
+  const bool goes_on = skipped_value == 0;
+  RowLanes<kLanes, kRows> lanes;
+  const std::int64_t r = blockIdx.x * kRows + lanes.row;
+  float* parameters_int8_state_row = parameters_int8_state + r * Width;
+  float* gradients_int8_state_row = gradients_int8_state + r * Width;
+  std::uint8_t* adam_m_codes_row = adam_m_codes + r * Width;
+  std::uint8_t* adam_v_codes_row = adam_v_codes + r * Width;
+  f16* copy_row = copy + r * Width;
+  const float adam_m_scales_value = adam_m_scales[r];
+  const float adam_v_scales_value = adam_v_scales[r];
+  const float keep = 1.0f - learning_rate_value * (r < kDecayedRows ? kWeightDecay : 0.0f);
+  lanes.sync();
+
+  // Load adam_m_codes, adam_v_codes, gradients_int8_state, parameters_int8_state; reduce largest_m,
+  // largest_v; store parameters_int8_state, gradients_int8_state, copy.
+  float largest_m = minus_infinity();
+  float largest_v = minus_infinity();
+  const auto gradients_int8_state_in = load_row<kChunks, kVector>(gradients_int8_state + r * Width, lanes);
+  const auto adam_m_codes_in = load_row<kChunks, kVector>(adam_m_codes + r * Width, lanes);
+  const auto adam_v_codes_in = load_row<kChunks, kVector>(adam_v_codes + r * Width, lanes);
+  const auto parameters_int8_state_in = load_row<kChunks, kVector>(parameters_int8_state + r * Width, lanes);
+  float m_new[kChunks][kVector];
+  float v_new[kChunks][kVector];
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+    const int c = (k * kLanes + lanes.lane) * kVector;
+    float parameters_int8_state_out[kVector];
+    float gradients_int8_state_out[kVector];
+    float copy_out[kVector];
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) {
+      const float gradient = gradients_int8_state_in[k].at[j] * clip_value;
+      const std::uint32_t adam_m_codes_value = adam_m_codes_in[k].at[j];
+      const float m = signed_dynamic_value(adam_m_codes_value) * adam_m_scales_value;
+      const std::uint32_t adam_v_codes_value = adam_v_codes_in[k].at[j];
+      const float v = dynamic_value(adam_v_codes_value) * adam_v_scales_value;
+      m_new[k][j] = m * kBeta1 + gradient * kShare1;
+      v_new[k][j] = v * kBeta2 + gradient * gradient * kShare2;
+      const float p = parameters_int8_state_in[k].at[j];
+      const float p_new =
+          goes_on ? p * keep - adam_step_size_value *
+                                   (m_new[k][j] / (::sqrt(v_new[k][j]) * adam_root_factor_value + kEpsilon))
+                  : p;
+      const float abs_value = abs(m_new[k][j]);
+      largest_m = larger(largest_m, abs_value);
+      largest_v = larger(largest_v, v_new[k][j]);
+      parameters_int8_state_out[j] = p_new;
+      gradients_int8_state_out[j] = 0.0f;
+      copy_out[j] = p_new;
+    }
+    store_columns<kVector>(parameters_int8_state_row + c, parameters_int8_state_out);
+    store_columns<kVector>(gradients_int8_state_row + c, gradients_int8_state_out);
+    store_columns<kVector>(copy_row + c, copy_out);
+  }
+  lanes.largest(largest_m, largest_v);
+  const float inverse_m = largest_m < kLeast ? 0.0f : 1.0f / largest_m;
+  const float inverse_v = largest_v < kLeast ? 0.0f : 1.0f / largest_v;
+
+  // Store adam_m_codes, adam_v_codes.
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) {
+    const int c = (k * kLanes + lanes.lane) * kVector;
+    std::uint32_t adam_m_codes_out[kVector];
+    std::uint32_t adam_v_codes_out[kVector];
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) {
+      const std::uint32_t adam_m_codes_value = adam_m_codes_in[k].at[j];
+      const std::uint32_t adam_v_codes_value = adam_v_codes_in[k].at[j];
+      adam_m_codes_out[j] = goes_on ? signed_dynamic_code(m_new[k][j] * inverse_m) : adam_m_codes_value;
+      adam_v_codes_out[j] = goes_on ? dynamic_code(v_new[k][j] * inverse_v) : adam_v_codes_value;
+    }
+    store_columns<kVector>(adam_m_codes_row + c, adam_m_codes_out);
+    store_columns<kVector>(adam_v_codes_row + c, adam_v_codes_out);
+  }
+  if (lanes.lane == 0) adam_m_scales[r] = goes_on ? largest_m : adam_m_scales_value;
+  if (lanes.lane == 0) adam_v_scales[r] = goes_on ? largest_v : adam_v_scales_value;
+}
+
+void adamw_int8(float* parameters_int8_state, float* gradients_int8_state, std::uint8_t* adam_m_codes,
+                float* adam_m_scales, std::uint8_t* adam_v_codes, float* adam_v_scales,
+                const float* learning_rate, const float* clip, const float* adam_step_size,
+                const float* adam_root_factor, const std::int32_t* skipped, f16* copy, cudaStream_t stream) {
+  using namespace adamw_int8_sizes;
+  launch_kernel("adamw_int8", adamw_int8_kernel, {332928 / kRows, kThreads}, stream, parameters_int8_state,
+                gradients_int8_state, adam_m_codes, adam_m_scales, adam_v_codes, adam_v_scales, learning_rate,
+                clip, adam_step_size, adam_root_factor, skipped, copy);
+}
+
 namespace adamw_sizes {
 constexpr int kThreads = 256;                   // of a block
 constexpr int kVector = 4;                      // columns that a thread moves at once
@@ -165,23 +369,23 @@ constexpr unsigned kVectors = Width / kVector;  // of a row
 // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients
 // p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)
 // copy = x
-// Rows [Rows], columns [Width]; reads 4 and writes 5 of [Rows,Width].
+// Rows [474], columns [Width]; reads 4 and writes 5 of [474,Width].
 // Spec: train.optimizer.
 static __global__ void __launch_bounds__(adamw_sizes::kThreads)
-    adamw_kernel(float* __restrict__ parameters,  // [Rows,Width]
-                 float* __restrict__ gradients,   // [Rows,Width]
-                 float* __restrict__ adam_m,      // [Rows,Width]
-                 float* __restrict__ adam_v,      // [Rows,Width]
+    adamw_kernel(float* __restrict__ parameters_fp32_state,  // [474,Width]
+                 float* __restrict__ gradients_fp32_state,   // [474,Width]
+                 float* __restrict__ adam_m,                 // [474,Width]
+                 float* __restrict__ adam_v,                 // [474,Width]
                  const float* __restrict__ learning_rate, const float* __restrict__ clip,
                  const float* __restrict__ adam_step_size, const float* __restrict__ adam_root_factor,
                  const std::int32_t* __restrict__ skipped,
-                 f16* __restrict__ copy) {  // [Rows,Width]
+                 f16* __restrict__ copy) {  // [474,Width]
   using namespace adamw_sizes;
   constexpr float kShare1 = 0.1f;
   constexpr float kBeta1 = 0.9f;
   constexpr float kShare2 = 0.05f;
   constexpr float kBeta2 = 0.95f;
-  constexpr std::int64_t kDecayedRows = 83232;
+  constexpr std::int64_t kDecayedRows = 0;
   constexpr float kWeightDecay = 0.1f;
   constexpr float kEpsilon = 1e-08f;
   const float clip_value = clip[0];
@@ -191,51 +395,51 @@ static __global__ void __launch_bounds__(adamw_sizes::kThreads)
   const std::int32_t skipped_value = skipped[0];
   const bool goes_on = skipped_value == 0;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= 474 * Width / kVector) return;
   const std::int64_t first = std::int64_t{i} * kVector;
   const std::int64_t r = i / kVectors;
   const float keep = 1.0f - learning_rate_value * (r < kDecayedRows ? kWeightDecay : 0.0f);
-  const auto gradients_in = load_columns<kVector>(gradients + first);
+  const auto gradients_fp32_state_in = load_columns<kVector>(gradients_fp32_state + first);
   const auto adam_m_in = load_columns<kVector>(adam_m + first);
   const auto adam_v_in = load_columns<kVector>(adam_v + first);
-  const auto parameters_in = load_columns<kVector>(parameters + first);
-  float parameters_out[kVector];
+  const auto parameters_fp32_state_in = load_columns<kVector>(parameters_fp32_state + first);
+  float parameters_fp32_state_out[kVector];
   float adam_m_out[kVector];
   float adam_v_out[kVector];
-  float gradients_out[kVector];
+  float gradients_fp32_state_out[kVector];
   float copy_out[kVector];
 #pragma unroll
   for (int j = 0; j < kVector; ++j) {
-    const float gradient = gradients_in.at[j] * clip_value;
+    const float gradient = gradients_fp32_state_in.at[j] * clip_value;
     const float m = adam_m_in.at[j];
     const float v = adam_v_in.at[j];
     const float m_new = m * kBeta1 + gradient * kShare1;
     const float v_new = v * kBeta2 + gradient * gradient * kShare2;
-    const float p = parameters_in.at[j];
+    const float p = parameters_fp32_state_in.at[j];
     const float p_new = goes_on ? p * keep - adam_step_size_value *
                                                  (m_new / (::sqrt(v_new) * adam_root_factor_value + kEpsilon))
                                 : p;
-    parameters_out[j] = p_new;
+    parameters_fp32_state_out[j] = p_new;
     adam_m_out[j] = goes_on ? m_new : m;
     adam_v_out[j] = goes_on ? v_new : v;
-    gradients_out[j] = 0.0f;
+    gradients_fp32_state_out[j] = 0.0f;
     copy_out[j] = p_new;
   }
-  store_columns<kVector>(parameters + first, parameters_out);
+  store_columns<kVector>(parameters_fp32_state + first, parameters_fp32_state_out);
   store_columns<kVector>(adam_m + first, adam_m_out);
   store_columns<kVector>(adam_v + first, adam_v_out);
-  store_columns<kVector>(gradients + first, gradients_out);
+  store_columns<kVector>(gradients_fp32_state + first, gradients_fp32_state_out);
   store_columns<kVector>(copy + first, copy_out);
 }
 
-void adamw(float* parameters, float* gradients, float* adam_m, float* adam_v, const float* learning_rate,
-           const float* clip, const float* adam_step_size, const float* adam_root_factor,
-           const std::int32_t* skipped, f16* copy, cudaStream_t stream) {
+void adamw(float* parameters_fp32_state, float* gradients_fp32_state, float* adam_m, float* adam_v,
+           const float* learning_rate, const float* clip, const float* adam_step_size,
+           const float* adam_root_factor, const std::int32_t* skipped, f16* copy, cudaStream_t stream) {
   using namespace adamw_sizes;
-  static_assert(Rows * Width / kVector % kThreads == 0);
-  static_assert(Rows * Width / kVector < std::int64_t{1} << 31);
-  launch_kernel("adamw", adamw_kernel, {Rows * Width / kVector / kThreads, kThreads}, stream, parameters,
-                gradients, adam_m, adam_v, learning_rate, clip, adam_step_size, adam_root_factor, skipped,
-                copy);
+  static_assert(474 * Width / kVector < std::int64_t{1} << 31);
+  launch_kernel("adamw", adamw_kernel, {(474 * Width / kVector + kThreads - 1) / kThreads, kThreads}, stream,
+                parameters_fp32_state, gradients_fp32_state, adam_m, adam_v, learning_rate, clip,
+                adam_step_size, adam_root_factor, skipped, copy);
 }
 
 namespace cast_sizes {
@@ -244,14 +448,13 @@ constexpr int kVector = 8;     // columns that a thread moves at once
 }  // namespace cast_sizes
 
 // copy = x
-// Rows [Rows], columns [Width]; reads 1 and writes 1 of [Rows,Width].
+// Rows [332928], columns [Width]; reads 1 and writes 1 of [332928,Width].
 // Spec: optimizations.precision.
 static __global__ void __launch_bounds__(cast_sizes::kThreads)
-    cast_kernel(const float* __restrict__ x,  // [Rows,Width]
-                f16* __restrict__ copy) {     // [Rows,Width]
+    cast_kernel(const float* __restrict__ x,  // [332928,Width]
+                f16* __restrict__ copy) {     // [332928,Width]
   using namespace cast_sizes;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= Rows * Width / kVector) return;
   const std::int64_t first = std::int64_t{i} * kVector;
   const auto x_in = load_columns<kVector, 4>(x + first);
   float copy_out[kVector];
@@ -264,9 +467,40 @@ static __global__ void __launch_bounds__(cast_sizes::kThreads)
 
 void cast(const float* x, f16* copy, cudaStream_t stream) {
   using namespace cast_sizes;
-  static_assert(Rows * Width / kVector < std::int64_t{1} << 31);
-  launch_kernel("cast", cast_kernel, {(Rows * Width / kVector + kThreads - 1) / kThreads, kThreads}, stream,
-                x, copy);
+  static_assert(332928 * Width / kVector % kThreads == 0);
+  static_assert(332928 * Width / kVector < std::int64_t{1} << 31);
+  launch_kernel("cast", cast_kernel, {332928 * Width / kVector / kThreads, kThreads}, stream, x, copy);
+}
+
+namespace cast_2_sizes {
+constexpr int kThreads = 256;  // of a block
+constexpr int kVector = 8;     // columns that a thread moves at once
+}  // namespace cast_2_sizes
+
+// copy = x
+// Rows [474], columns [Width]; reads 1 and writes 1 of [474,Width].
+// Spec: optimizations.precision.
+static __global__ void __launch_bounds__(cast_2_sizes::kThreads)
+    cast_2_kernel(const float* __restrict__ x,  // [474,Width]
+                  f16* __restrict__ copy) {     // [474,Width]
+  using namespace cast_2_sizes;
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= 474 * Width / kVector) return;
+  const std::int64_t first = std::int64_t{i} * kVector;
+  const auto x_in = load_columns<kVector, 4>(x + first);
+  float copy_out[kVector];
+#pragma unroll
+  for (int j = 0; j < kVector; ++j) {
+    copy_out[j] = x_in.at[j];
+  }
+  store_columns<kVector>(copy + first, copy_out);
+}
+
+void cast_2(const float* x, f16* copy, cudaStream_t stream) {
+  using namespace cast_2_sizes;
+  static_assert(474 * Width / kVector < std::int64_t{1} << 31);
+  launch_kernel("cast_2", cast_2_kernel, {(474 * Width / kVector + kThreads - 1) / kThreads, kThreads},
+                stream, x, copy);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

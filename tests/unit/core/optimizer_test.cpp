@@ -351,6 +351,29 @@ INSTANTIATE_TEST_SUITE_P(All, QuantizedUpdate,
                                          "optimizer: {name: lion, learning_rate: 0.01, weight_decay: 0.2}",
                                          "optimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01}"));
 
+TEST(Pack, KeepsExactMomentsOfEmbeddingsWhereAsked) {
+  spec::Spec spec = small_spec(
+      "hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 70, position: learned, "
+      "max_position_embeddings: 64, tie_word_embeddings: false",
+      "sequence_len: 4, micro_batch_size: 1");
+  spec.optimizations.optimizer_state = spec::StateType::int8;
+  const auto exact = [&] {
+    const SmallModel small(spec, {.all_functions = true});
+    std::set<std::string> names;
+    for (const models::ParameterGroup& group : small.pack.groups) {
+      for (const ir::ValueId member : group.members) {
+        if (group.moments == ir::DType::f32) names.insert(small.graph.value(member).name);
+      }
+    }
+    return names;
+  };
+  const std::set<std::string> norms = {"attn_norm.weight", "mlp_norm.weight"};
+  EXPECT_EQ(exact(), norms);
+  spec.optimizations.embedding_state = spec::EmbeddingState::fp32;
+  EXPECT_EQ(exact(), (std::set<std::string>{"attn_norm.weight", "mlp_norm.weight", "position_embedding",
+                                            "token_embedding"}));
+}
+
 // Only what one matmul writes is narrow: not the tied embedding, a head in parts, or vectors.
 TEST(Pack, KeepsGradientsThatAddUpInF32) {
   const auto narrow = [&](const std::string& model, spec::LossKernel loss) {

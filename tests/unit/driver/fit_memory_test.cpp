@@ -141,6 +141,15 @@ TEST(MemoryLimit, IsWhatIsGiven) {
   EXPECT_EQ(limit.bytes, 3LL << 30);
   EXPECT_EQ(limit.source, "it may take 3.00 GiB");
 }
+TEST(MemoryLimit, OfTheSpecIsOneOnAnyTargetAndTheSmallerOneCounts) {
+  for (const char* target : {"target=h200", "target=cpu"}) {
+    const spec::Spec spec = spec_with({target, "optimizations.memory_limit=4"});
+    EXPECT_EQ(memory_limit(spec, {}).bytes, 4LL << 30);
+    EXPECT_EQ(memory_limit(spec, {}).source, "optimizations.memory_limit is 4.00 GiB");
+    EXPECT_EQ(memory_limit(spec, within(8LL << 30)).bytes, 4LL << 30);
+    EXPECT_EQ(memory_limit(spec, within(3LL << 30)).source, "it may take 3.00 GiB");
+  }
+}
 TEST(MemoryLimit, OfTheCpuIsLessThanTheMachineHas) {
   const MemoryLimit limit = memory_limit(spec_with(), {});
   EXPECT_GT(limit.bytes, 0);
@@ -207,7 +216,7 @@ TEST(MemoryProblem, NamesNarrowStateOnGpus) {
       overrides.emplace_back(one);
     return small_head(overrides);
   };
-  const std::string moments = "optimizations.optimizer_state=bf16", weights = "optimizations.weights=bf16",
+  const std::string moments = "optimizations.optimizer_state=int8", weights = "optimizations.weights=bf16",
                     gradients = "optimizations.gradients=compute";
   const int64_t wide = bytes_of(of({})), one = bytes_of(of({moments})),
                 two = bytes_of(of({moments, weights})), three = bytes_of(of({moments, weights, gradients}));
@@ -215,9 +224,9 @@ TEST(MemoryProblem, NamesNarrowStateOnGpus) {
   const auto suggestion = [&](int64_t limit) {
     return memory_problem(compile(of({}), CompileOptions{}), within(limit))->suggestion;
   };
-  EXPECT_TRUE(suggestion(one).ends_with("with optimizations.optimizer_state: bf16")) << suggestion(one);
+  EXPECT_TRUE(suggestion(one).ends_with("with optimizations.optimizer_state: int8")) << suggestion(one);
   EXPECT_TRUE(
-      suggestion(three).ends_with("with optimizations.optimizer_state: bf16 and optimizations.weights: "
+      suggestion(three).ends_with("with optimizations.optimizer_state: int8 and optimizations.weights: "
                                   "bf16 and optimizations.gradients: compute"))
       << suggestion(three);
 }

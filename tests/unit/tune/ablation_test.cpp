@@ -42,10 +42,14 @@ TEST(Ablation, AddsAndTakesAwayOneAtATime) {
   EXPECT_EQ(variants[5].overrides, std::vector<std::string>{"optimizations.loss=\"materialized\""});
 }
 
-TEST(Ablation, OfACpuCountsItsThreads) {
-  const auto list = optimizations_of(keys_of("cpu"));
-  ASSERT_EQ(list.size(), 3u);
-  EXPECT_EQ(list[2].name, "threads");
+TEST(Ablation, OfACpuCountsItsThreadsAndMoments) {
+  auto keys = keys_of("cpu");
+  ASSERT_EQ(optimizations_of(keys).size(), 3u);
+  keys["optimizations.optimizer_state"] = "\"int8\"";
+  const auto list = optimizations_of(keys);
+  ASSERT_EQ(list.size(), 4u);
+  EXPECT_EQ(list[2].name, "optimizer_state");
+  EXPECT_EQ(list[3].name, "threads");
 }
 
 TEST(Ablation, KnowsNoOtherNames) {
