@@ -166,7 +166,9 @@ bool decides_results(const std::string& key) {
   for (std::string_view free : free_keys) {
     if (key == free) return false;
   }
-  return !key.starts_with("sample.") && !key.starts_with("tune.") && !key.starts_with("parallel.");
+  static constexpr std::string_view free_sections[] = {"sample.", "tune.", "profile.", "parallel."};
+  return std::ranges::none_of(free_sections,
+                              [&](std::string_view section) { return key.starts_with(section); });
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   options.save_seconds = 60 * t.save_minutes;
   options.save_best = t.save_best;
   options.save_total_limit = t.save_total_limit;
+  options.trace_first = spec.profile.start;
+  options.trace_steps = spec.profile.steps;
   options.log_steps = t.log_steps;
   options.tokens_per_step =
       t.sequence_len * t.micro_batch_size * t.gradient_accumulation_steps * spec.parallel.data;

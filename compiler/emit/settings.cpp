@@ -83,6 +83,10 @@ void print_train(Writer& out, const runtime::TrainOptions& t) {
   set.number("save_seconds", t.save_seconds, start.save_seconds);
   set.boolean("save_best", t.save_best, start.save_best);
   set.integer("save_total_limit", t.save_total_limit, start.save_total_limit);
+  if (t.trace_steps > 0) {
+    set.integer("trace_first", t.trace_first, start.trace_first);
+    set.integer("trace_steps", t.trace_steps, start.trace_steps);
+  }
   set.integer("log_steps", t.log_steps, start.log_steps);
   set.integer("tokens_per_step", t.tokens_per_step, start.tokens_per_step);
   set.number("peak_flops", t.peak_flops, start.peak_flops);

@@ -96,6 +96,20 @@ void check_best(Draft& draft) {
                                           : "write data.val_fraction: 0.1, or remove save_best");
 }
 
+void check_profile(Draft& draft) {
+  const auto& [start, steps] = draft.spec.profile;
+  const int64_t max_steps = draft.spec.train.max_steps;
+  if (steps == 0 || waits_for_data(draft.spec) ||
+      !draft.usable({"profile.start", "profile.steps", "train.max_steps"}))
+    return;
+  if (start + steps - 1 <= max_steps) return;
+  draft.report(Kind::profile_beyond_end, {"profile.steps", "profile.start", "train.max_steps"},
+               fmt::format("the profile is of steps {} to {}, and the run ends after {}", start,
+                           start + steps - 1, max_steps),
+               max_steps >= steps ? fmt::format("profile.start can be {} at most", max_steps - steps + 1)
+                                  : fmt::format("profile.steps can be {} at most", max_steps));
+}
+
 }  // namespace
 
 void check_schedule(Draft& draft) {
@@ -121,6 +135,7 @@ void check_run(Draft& draft) {
   check_gradients(draft);
   check_best(draft);
   check_adapter(draft);
+  check_profile(draft);
   check_folder(draft, "output.dir", draft.spec.output.dir, false);
   check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir, true);
 }

@@ -50,6 +50,7 @@ struct Spec : SpecKeys {
 using Model = SpecKeys::Model;
 using RopeScaling = Model::RopeScaling;
 using Train = SpecKeys::Train;
+using Profile = SpecKeys::Profile;
 using Tune = SpecKeys::Tune;
 using LrScheduler = Train::LrScheduler;
 

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "runtime/error.h"
+#include "runtime/log/monotonic.h"
+#include "runtime/program/after_call.h"
 #include "runtime/program/transfer.h"
 
 namespace hydrac::runtime {
@@ -60,6 +62,20 @@ StepResult CpuStepProgram::finish_step() {
   if (!unread_result_) throw std::logic_error("no step is unfinished");
   unread_result_ = false;
   return step_result(layout().results, arena_);
+}
+
+void CpuStepProgram::perform(Function function) {
+  if (checking()) return run_checked(function);
+  if (timing()) return perform_timed(function);
+  execute(function);
+}
+
+void CpuStepProgram::perform_timed(Function function) {
+  std::vector<CallTimes> times;
+  const CallListener listener([&](void*) { times.back().ended = monotonic_seconds(); },
+                              [&](void*) { times.push_back({.began = monotonic_seconds()}); });
+  execute(function);
+  add_timed({function}, times);
 }
 
 double CpuStepProgram::evaluate(const Batch& batch) {

@@ -40,7 +40,8 @@ class CpuStepProgram : public LaidOutProgram {
   void wait() const override {}
   LastRun last_run() const override { return {{inputs_.begin(), inputs_.end()}, 0}; }
   // A function, with its inputs in the arena.
-  void perform(Function function) { checking() ? run_checked(function) : execute(function); }
+  void perform(Function function);
+  void perform_timed(Function function);
 
   template <typename T>
   T* at(Place place) const {

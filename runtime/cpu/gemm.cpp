@@ -139,6 +139,7 @@ Blas Blas::open(const BlasOptions& options) {
 void Blas::gemm(const Gemm& matmul, const float* a, const float* b, float* c) const {
   const Gemm p = with_strides(matmul);
   check(p);
+  before_call();
   for (std::int64_t i = 0; i < p.batch; ++i) {
     const int status = impl_->library->gemm(p, a + i * batch_stride(p.m, p.k), b + i * batch_stride(p.k, p.n),
                                             c + i * batch_stride(p.m, p.n));

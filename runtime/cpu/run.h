@@ -19,6 +19,7 @@ class Run {
 
   template <class... Parameters, class... Arguments>
   void operator()(void (*kernel)(Parameters...), Arguments... arguments) const {
+    before_call();
     kernel(arguments...);
     after_call();
   }

@@ -42,6 +42,7 @@ void CudaStepProgram::shut_down() noexcept {
   } catch (const RunError&) {  // whoever wanted results was told; there is nothing left to wait for
   }
   graphs_.clear();
+  timed_graphs_.clear();
 }
 
 void CudaStepProgram::capture(const Sequence& functions) {
@@ -70,7 +71,24 @@ void CudaStepProgram::enqueue_all(const Sequence& functions) {
   }
 }
 
+void CudaStepProgram::time_calls(bool timed) {
+  LaidOutProgram::time_calls(timed);
+  stream_.synchronize();
+  timed_graphs_.clear();
+}
+
+void CudaStepProgram::launch_timed(const Sequence& functions) {
+  auto graph = timed_graphs_.find(functions);
+  if (graph == timed_graphs_.end())
+    graph = timed_graphs_.emplace(functions, TimedGraph(stream_, [&] { enqueue_all(functions); })).first;
+  std::vector<CallTimes> times;
+  for (const TimedGraph::Times& call : graph->second.run(stream_))
+    times.push_back({call.beside ? 1 : 0, call.began, call.ended});
+  add_timed(functions, times);
+}
+
 void CudaStepProgram::launch(const Sequence& functions) {
+  if (timing()) return launch_timed(functions);
   if (!graphs_in_use_) {
     enqueue_all(functions);
     return;

@@ -11,6 +11,7 @@
 #include "runtime/cuda/monitor.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/cuda/stream.h"
+#include "runtime/cuda/timed_graph.h"
 #include "runtime/program/laid_out_program.h"
 
 namespace hydrac::runtime::cuda {
@@ -35,6 +36,7 @@ class CudaStepProgram : public LaidOutProgram {
   void check_kernels() override;
   void leave_graphs() override;
   void profile_steps(int64_t first, int64_t count) override;
+  void time_calls(bool timed) override;
 
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.
   std::vector<double> take_step_times() { return staging_.take_step_times(); }
@@ -83,6 +85,7 @@ class CudaStepProgram : public LaidOutProgram {
   // The functions' calls, and before and behind them the batch and the results.
   void enqueue_all(const Sequence& functions);
   void launch(const Sequence& functions);
+  void launch_timed(const Sequence& functions);
   // A step of one micro-batch is one graph.
   bool step_is_one_graph() const { return layout().gradient_accumulation_steps == 1; }
 
@@ -97,6 +100,7 @@ class CudaStepProgram : public LaidOutProgram {
   bool between_steps_ = true;
   int64_t profile_first_ = -1, profile_end_ = -1;  // of the steps that a profiler records
   std::map<Sequence, Graph> graphs_;
+  std::map<Sequence, TimedGraph> timed_graphs_;  // while calls are timed
   // A batch is on its way and its micro_step waits for update(), to be one graph with it. Whoever reads
   // memory before that makes it run.
   bool pending_ = false;

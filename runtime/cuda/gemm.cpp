@@ -171,13 +171,14 @@ Gemm GemmLibrary::plan(const GemmProblem& problem, const Stream& stream, DeviceR
 void GemmLibrary::run(const Gemm& gemm, const GemmArguments& arguments, const Stream& stream,
                       void* workspace) const {
   check_arguments(gemm, arguments, workspace);
+  before_call(stream.handle());
   const auto status = gemm.state_->descriptors.run(state_->search.handle, gemm.state_->choice.algorithm,
                                                    arguments, stream, workspace, gemm.workspace_bytes());
   if (status != abi::kBlasSuccess) {
     throw RunError(fmt::format("cuBLASLt refuses the matmul {}: {}", gemm.problem().text(),
                                cublaslt().cublasLtGetStatusName(status)));
   }
-  after_call();
+  after_call(stream.handle());
 }
 
 }  // namespace hydrac::runtime::cuda

@@ -18,7 +18,7 @@ struct KernelLaunch {
   std::int64_t blocks = 1;
   int threads = 1;  // of a block
   int shared_bytes = 0;
-  bool overlaps_previous = false;  // it waits itself for the kernel before it
+  bool overlaps_previous = false;  // it waits itself for the kernels before it, if follows_kernels()
 };
 
 // Puts a kernel on a stream. RunError that names it when CUDA refuses; what fails while it runs is reported
@@ -26,6 +26,7 @@ struct KernelLaunch {
 template <class... Parameters>
 void launch_kernel(const char* name, void (*kernel)(Parameters...), const KernelLaunch& launch,
                    cudaStream_t stream, std::type_identity_t<Parameters>... arguments) {
+  before_call(stream);
   const auto code = reinterpret_cast<const void*>(kernel);
   cudaError_t error = cudaSuccess;
   // With its static shared memory a block may need more than the 48 KiB that it gets unasked.
@@ -41,13 +42,13 @@ void launch_kernel(const char* name, void (*kernel)(Parameters...), const Kernel
     config.dynamicSmemBytes = static_cast<std::size_t>(launch.shared_bytes);
     config.stream = stream;
     config.attrs = &overlap;
-    config.numAttrs = launch.overlaps_previous ? 1 : 0;
+    config.numAttrs = launch.overlaps_previous && follows_kernels(stream) ? 1 : 0;
     void* pointers[] = {&arguments...};
     error = cudaLaunchKernelExC(&config, code, pointers);
   }
   if (error != cudaSuccess)
     throw RunError(std::string("kernel ") + name + " was not launched: " + cudaGetErrorString(error));
-  after_call();
+  after_call(stream);
 }
 
 // The same for a kernel that begins with wait_for_previous_kernel(): in a graph it may be launched while the
@@ -55,7 +56,7 @@ void launch_kernel(const char* name, void (*kernel)(Parameters...), const Kernel
 template <class... Parameters>
 void launch_behind_kernel(const char* name, void (*kernel)(Parameters...), KernelLaunch launch,
                           cudaStream_t stream, std::type_identity_t<Parameters>... arguments) {
-  launch.overlaps_previous = follows_kernels(stream);
+  launch.overlaps_previous = true;
   launch_kernel(name, kernel, launch, stream, arguments...);
 }
 

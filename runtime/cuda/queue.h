@@ -43,8 +43,9 @@ class Queue {
   // Makes a tensor's elements zero.
   template <class T>
   void zero(T* tensor, std::int64_t elements) const {
+    before_call(stream_.handle());
     fill_bytes(tensor, 0, elements * static_cast<std::int64_t>(sizeof(T)), stream_);
-    after_call();
+    after_call(stream_.handle());
   }
 
   // C[m,n] = A[m,k] · B[n,k]ᵀ: a layer's outputs from its inputs and its weight.

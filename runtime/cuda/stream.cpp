@@ -86,6 +86,10 @@ void Event::record(const Stream& stream) const {
   check(driver().cuEventRecord(event_, stream.handle()), "cuEventRecord");
 }
 
+void Event::record_in_graph(abi::CUstream stream) const {
+  check(driver().cuEventRecordWithFlags(event_, stream, abi::kEventRecordExternal), "cuEventRecordWithFlags");
+}
+
 void Event::synchronize() const {
   check(driver().cuEventSynchronize(event_), "cuEventSynchronize");
 }

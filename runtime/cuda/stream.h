@@ -47,6 +47,8 @@ class Event {
   Event& operator=(Event&& other) noexcept;
 
   void record(const Stream& stream) const;
+  // While a graph is captured: each launch of it will record the event anew, at this place.
+  void record_in_graph(abi::CUstream stream) const;
   void synchronize() const;
   bool done() const;
   // Milliseconds from `start` to this event; both recorded with Use::timing and done.

@@ -294,6 +294,7 @@ Plan CudnnAttention::fastest_forward(const AttentionProblem& problem, const cuda
 void CudnnAttention::run(const Plan& plan, const ForwardPointers& pointers, void* workspace,
                          const cuda::Stream& stream) {
   const Plan::Impl& p = *plan.impl_;
+  before_call(stream.handle());
   impl_->start(p, false, workspace, stream);
   VariantPack pack;
   pack.add(kQ, pointers.q);
@@ -303,12 +304,13 @@ void CudnnAttention::run(const Plan& plan, const ForwardPointers& pointers, void
   pack.add(kLse, pointers.lse);
   for (const Scalar& scalar : p.scalars) pack.add(scalar);
   pack.execute(*impl_->library, impl_->handle, p.engine.descriptor, workspace);
-  after_call();
+  after_call(stream.handle());
 }
 
 void CudnnAttention::run(const Plan& plan, const BackwardPointers& pointers, void* workspace,
                          const cuda::Stream& stream) {
   const Plan::Impl& p = *plan.impl_;
+  before_call(stream.handle());
   impl_->start(p, true, workspace, stream);
   std::byte* const scratch = static_cast<std::byte*>(workspace);
   VariantPack pack;
@@ -331,7 +333,7 @@ void CudnnAttention::run(const Plan& plan, const BackwardPointers& pointers, voi
   }
   for (const Scalar& scalar : p.scalars) pack.add(scalar);
   pack.execute(*impl_->library, impl_->handle, p.engine.descriptor, scratch);
-  after_call();
+  after_call(stream.handle());
 }
 
 void require_workspace(const Plan& plan, std::int64_t bytes) {

@@ -6,19 +6,23 @@ namespace hydrac::runtime {
 
 namespace {
 
-thread_local std::function<void()>* listening = nullptr;
+thread_local CallListener* listening = nullptr;
 
 }  // namespace
 
-void after_call() {
-  if (listening) (*listening)();
+void before_call(void* queue) {
+  if (listening && listening->before_) listening->before_(queue);
 }
 
-CallListener::CallListener(std::function<void()> told)
-    : told_(std::move(told)), before_(std::exchange(listening, &told_)) {}
+void after_call(void* queue) {
+  if (listening) listening->after_(queue);
+}
+
+CallListener::CallListener(Told after, Told before)
+    : after_(std::move(after)), before_(std::move(before)), outer_(std::exchange(listening, this)) {}
 
 CallListener::~CallListener() {
-  listening = before_;
+  listening = outer_;
 }
 
 }  // namespace hydrac::runtime

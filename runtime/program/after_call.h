@@ -1,25 +1,31 @@
-// Where the calls of a program say that they were made, one by one and in the order of its CallTable:
-// whatever starts a kernel, a matmul or attention calls after_call() next. As a rule nobody listens, and it
-// costs a test of a pointer.
+// Where the calls of a program say that they are made, one by one and in the order of its CallTable: whatever
+// starts a kernel, a matmul or attention calls before_call() first and after_call() next. As a rule nobody
+// listens, and it costs a test of a pointer.
 #pragma once
 #include <functional>
 
 namespace hydrac::runtime {
 
-void after_call();
+// `queue`: the CUDA stream's handle that the call is put on; nullptr on the processor.
+void before_call(void* queue = nullptr);
+void after_call(void* queue = nullptr);
 
-// While it lives, after_call() on this thread calls `told`, which may throw: the calls that follow are not
-// made then.
+// While it lives, after_call() on this thread calls `after`, which may throw: the calls that follow are not
+// made then. before_call() calls `before`, if there is one.
 class CallListener {
  public:
-  explicit CallListener(std::function<void()> told);
+  using Told = std::function<void(void* queue)>;
+  explicit CallListener(Told after, Told before = {});
   ~CallListener();
   CallListener(const CallListener&) = delete;
   CallListener& operator=(const CallListener&) = delete;
 
  private:
-  std::function<void()> told_;
-  std::function<void()>* before_;
+  friend void before_call(void* queue);
+  friend void after_call(void* queue);
+
+  Told after_, before_;
+  CallListener* outer_;  // that listened until this one came
 };
 
 }  // namespace hydrac::runtime

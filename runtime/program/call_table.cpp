@@ -104,6 +104,10 @@ std::vector<TensorView> CallTable::views(const std::vector<Use>& uses, int layer
   return views;
 }
 
+std::string TracedCall::text() const {
+  return fmt::format("{}{} ({})", name, layer >= 0 ? fmt::format(" of layer {}", layer) : "", origin);
+}
+
 std::vector<TracedCall> CallTable::of(std::string_view name) const {
   std::vector<TracedCall> calls;
   const auto function = std::ranges::find(functions_, name, &Function::name);
@@ -112,11 +116,10 @@ std::vector<TracedCall> CallTable::of(std::string_view name) const {
     const int iterations = std::max(section.layers, 1);
     for (int i = 0; i < iterations; ++i) {
       const int layer = section.down ? iterations - 1 - i : i;
-      const std::string of_layer =
-          section.layers > 0 ? fmt::format(" of layer {}", section.first_layer + layer) : "";
+      const int of_layer = section.layers > 0 ? section.first_layer + layer : -1;
       for (const Call& call : section.calls)
-        calls.push_back({fmt::format("{}{} ({})", call.name, of_layer, call.origin), views(call.reads, layer),
-                         views(call.makes, layer)});
+        calls.push_back(
+            {call.name, of_layer, call.origin, views(call.reads, layer), views(call.makes, layer)});
     }
   }
   return calls;

@@ -35,8 +35,12 @@ struct TensorView {
 };
 
 struct TracedCall {
-  std::string text;  // "kernel gelu of layer 3 (model.hidden_act, gpt2.yaml:31)"
+  std::string name;    // "kernel gelu"
+  int layer = -1;      // -1: of none
+  std::string origin;  // "model.hidden_act, gpt2.yaml:31"
   std::vector<TensorView> reads, makes;
+
+  std::string text() const;  // "kernel gelu of layer 3 (model.hidden_act, gpt2.yaml:31)"
 };
 
 class CallTable {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
@@ -93,6 +95,29 @@ void LaidOutProgram::refresh_working_copies() {
   checking() ? run_checked(Function::load) : run(Function::load);
 }
 
+void LaidOutProgram::time_calls(bool timed) {
+  if (timed && layout_.calls.empty())
+    throw InputError("profile: this program was built without a table of its calls");
+  timing_ = timed;
+}
+
+std::vector<CallSpan> LaidOutProgram::take_timed_calls() {
+  return std::exchange(timed_calls_, {});
+}
+
+void LaidOutProgram::add_timed(const std::vector<Function>& functions, const std::vector<CallTimes>& times) {
+  auto next = times.begin();
+  for (const Function function : functions) {
+    for (TracedCall& call : layout_.calls.of(to_string(function))) {
+      if (next == times.end()) throw std::logic_error("fewer calls were timed than the program has");
+      timed_calls_.push_back(
+          {std::move(call.name), call.layer, std::move(call.origin), next->queue, next->began, next->ended});
+      ++next;
+    }
+  }
+  if (next != times.end()) throw std::logic_error("more calls were timed than the program has");
+}
+
 void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to) {
   copy_out(static_cast<int64_t>(tensor.address), to);
 }
@@ -117,7 +142,7 @@ std::optional<std::string> LaidOutProgram::step_through(Function function, bool 
   struct Found {};
   std::optional<std::string> found;
   size_t next = 0;
-  const CallListener listener([&] {
+  const CallListener listener([&](void*) {
     wait();
     if (look && (found = non_finite_results(calls.at(next), read))) throw Found();
     ++next;
@@ -127,7 +152,7 @@ std::optional<std::string> LaidOutProgram::step_through(Function function, bool 
   } catch (const Found&) {
   } catch (const RunError& error) {
     if (next == calls.size()) throw;
-    throw RunError(fmt::format("{} failed: {}", calls[next].text, error.what()));
+    throw RunError(fmt::format("{} failed: {}", calls[next].text(), error.what()));
   }
   return found;
 }

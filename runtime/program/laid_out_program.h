@@ -40,6 +40,8 @@ class LaidOutProgram : public StepProgram {
   void upload(const NamedTensor& tensor, std::span<const std::byte> from) override;
   Counters counters() override;
   void set_counters(const Counters& counters) override;
+  void time_calls(bool timed) override;
+  std::vector<CallSpan> take_timed_calls() override;
   int64_t arena_bytes() const override { return layout_.arena_bytes; }
   double flop_per_target() const override { return layout_.flop_per_target; }
   std::string explain_divergence() override;
@@ -91,6 +93,15 @@ class LaidOutProgram : public StepProgram {
   // run(), as check_kernels() says.
   void run_checked(Function function);
 
+  bool timing() const { return timing_; }
+  // When a call ran, as monotonic_seconds(), and on which queue: see CallSpan.
+  struct CallTimes {
+    int queue = 0;
+    double began = 0, ended = 0;
+  };
+  // All calls of functions that ran one after another.
+  void add_timed(const std::vector<Function>& functions, const std::vector<CallTimes>& times);
+
   // To be called before a function that reads working copies of parameters.
   void refresh_working_copies();
 
@@ -116,7 +127,8 @@ class LaidOutProgram : public StepProgram {
 
   ProgramLayout layout_;
   Ranks* ranks_ = nullptr;
-  bool checking_ = false;
+  bool checking_ = false, timing_ = false;
+  std::vector<CallSpan> timed_calls_;
   bool stale_ = false;  // parameters changed, and their working copies were not made anew
 };
 

@@ -102,7 +102,7 @@ std::optional<std::string> non_finite_results(const TracedCall& call, const Read
     const auto found = non_finite(made, read);
     if (!found) continue;
     const auto input = non_finite_input(call, read);
-    return fmt::format("{} wrote {} to {}{}; {}", call.text, kind_of(*found), made.name, places(*found),
+    return fmt::format("{} wrote {} to {}{}; {}", call.text(), kind_of(*found), made.name, places(*found),
                        input ? "of what it read, " + *input : "all that it read is finite");
   }
   return std::nullopt;

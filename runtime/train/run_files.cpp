@@ -19,6 +19,7 @@ namespace {
 
 constexpr const char* metrics_name = "metrics.jsonl";
 constexpr const char* spec_name = "spec.yaml";
+constexpr const char* trace_name = "trace.json";
 constexpr const char* best_name = "checkpoint-best";
 
 bool is_there(const fs::path& path) {
@@ -78,6 +79,10 @@ fs::path spec_path(const fs::path& run_dir) {
   return run_dir / spec_name;
 }
 
+fs::path trace_path(const fs::path& run_dir) {
+  return run_dir / trace_name;
+}
+
 fs::path best_path(const fs::path& run_dir) {
   return run_dir / best_name;
 }
@@ -99,7 +104,9 @@ Remains remains_in(const fs::path& run_dir) {
   std::error_code ignored;
   if (has_metrics) return fs::file_size(metrics, ignored) > 0 ? Remains::run : Remains::nothing;
   // A run makes its metrics.jsonl first.
-  if (is_there(spec_path(run_dir))) refuse(spec_path(run_dir));
+  for (const fs::path& path : {spec_path(run_dir), trace_path(run_dir)}) {
+    if (is_there(path)) refuse(path);
+  }
   return Remains::nothing;
 }
 
@@ -113,7 +120,7 @@ std::vector<std::string> names_of_run(const fs::path& run_dir) {
     if (is_tensorboard_name(name) || is_rank_log_name(name)) names.push_back(name);
   }
   if (error) throw InputError(fmt::format("cannot list {}: {}", run_dir.string(), error.message()));
-  for (const char* name : {best_name, spec_name, metrics_name}) {
+  for (const char* name : {best_name, trace_name, spec_name, metrics_name}) {
     if (is_there(run_dir / name)) names.emplace_back(name);
   }
   return names;

@@ -59,6 +59,15 @@ struct DeviceLoad {
   std::optional<double> energy_joules;  // used so far
 };
 
+// A call of the program, such as a kernel, and when it ran.
+struct CallSpan {
+  std::string name;             // "kernel gelu"
+  int layer = -1;               // -1: of none
+  std::string origin;           // "model.hidden_act, gpt2.yaml:31"
+  int queue = 0;                // calls on different queues may overlap
+  double began = 0, ended = 0;  // as monotonic_seconds()
+};
+
 class StepProgram {
  public:
   virtual ~StepProgram() = default;  // steps may be unfinished
@@ -83,6 +92,13 @@ class StepProgram {
   // began, such as the kernel and the tensor; "" where the program cannot tell. Steps may be unfinished. The
   // program is of no further use then.
   virtual std::string explain_divergence() { return ""; }
+
+  // From now on each call is timed, or no longer. Results are the same; steps take longer, for each is waited
+  // for. InputError where the program does not know its calls. Called between steps: none begun, none
+  // unfinished.
+  virtual void time_calls(bool timed) = 0;
+  // Those of the steps since the last call of this, in the order in which they began.
+  virtual std::vector<CallSpan> take_timed_calls() = 0;
 
   // What follows is called between steps: none begun, none unfinished.
 

@@ -25,6 +25,7 @@
 #include "runtime/train/save_schedule.h"
 #include "runtime/train/step_pipeline.h"
 #include "runtime/train/step_records.h"
+#include "runtime/train/step_trace.h"
 
 namespace hydrac::runtime {
 
@@ -76,6 +77,7 @@ class Trainer {
   bool is_stopping_place() const;
   void keep(MetricsRecord record);
   void save();
+  void write_trace();
   std::filesystem::path write_checkpoint(const CheckpointContents& contents);
   void notice_move();
   bool wants_sample() const {
@@ -97,6 +99,7 @@ class Trainer {
   std::unique_ptr<BatchSource> source_;
   std::optional<StepPipeline> pipeline_;
   StepRecords records_;
+  StepTrace trace_;
   int64_t first_step_ = 0;  // where this session began
   int64_t step_ = 0;        // steps done
   double evaluating_seconds_ = 0, saving_seconds_ = 0;
@@ -116,6 +119,7 @@ Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader
       console_(options.out, progress_options(options)),
       records_(program,
                {options.log_steps, options.tokens_per_step, options.peak_flops, options.ranks != nullptr}),
+      trace_(program, options.trace_first, leads() ? options.trace_steps : 0),
       saving_(options.save_steps, options.save_seconds, options.save_best) {
   check_options(options);
   if (wants_sample()) prompt_ids(*options_.tokenizer, options_.sample);  // an error now, not after the run
@@ -289,18 +293,22 @@ void Trainer::open_logs() {
 void Trainer::train_to_end() {
   while (!is_last(pipeline_->begun()) && all_go_on()) {
     saving_.look_at_clock();
+    if (trace_.begins_after(step_)) trace_.begin();
     pipeline_->begin();
     finish_steps(is_stopping_place() ? 0 : program_.steps_in_flight() - 1);
+    if (trace_.ends_after(step_)) write_trace();
     if (leads() && step_ == pipeline_->begun() && saving_.due(step_)) save();
   }
   finish_steps(0);
+  if (trace_.recording()) write_trace();
   if (leads() && saved_step_ != step_) save();
 }
 
 // Whether something is to be done after the step begun last that needs it finished.
 bool Trainer::is_stopping_place() const {
   const int64_t step = pipeline_->begun();
-  return evaluation_due(step) || saving_.due(step) || is_last(step) || stop_requested();
+  return evaluation_due(step) || saving_.due(step) || is_last(step) || stop_requested() ||
+         trace_.begins_after(step) || trace_.recording();
 }
 
 void Trainer::finish_steps(int64_t unfinished) {
@@ -311,6 +319,7 @@ void Trainer::finish_step() {
   const FinishedStep step = pipeline_->finish();
   step_ = step.step;
   records_.add(step);
+  if (trace_.recording()) trace_.add(step);
   skipped_.count(step.result.skipped);
   MetricsRecord record = records_.of(step, skipped_);
   require_sound(step, record);
@@ -390,6 +399,13 @@ void Trainer::save() {
   saving_seconds_ += monotonic_seconds() - began;
   console_.message(fmt::format("saved {}", checkpoint_.string()));
   if (first && !options_.checkpoint_note.empty()) console_.message(options_.checkpoint_note);
+}
+
+void Trainer::write_trace() {
+  notice_move();
+  const std::filesystem::path path = trace_path(place_);
+  trace_.end(path);
+  console_.message(fmt::format("wrote {}: ui.perfetto.dev or chrome://tracing shows it", path.string()));
 }
 
 // Again where the folder was moved to while it was written.

@@ -41,7 +41,9 @@ struct TrainOptions {
   int64_t save_total_limit = 0;             // newest checkpoints that are kept; 0 = all
   bool save_best = false;  // also after evaluations with the least loss so far; the last such
                            // checkpoint is kept beside save_total_limit's
-  int64_t log_steps = 10;  // a record every so many steps, at evaluations and at the end
+  int64_t trace_first = 0,
+          trace_steps = 0;  // steps whose calls trace.json shows, see StepTrace; 0 steps = none
+  int64_t log_steps = 10;   // a record every so many steps, at evaluations and at the end
 
   Resume resume = Resume::never;
   // Resuming is refused, not only warned of, where the program's choices are not those of the checkpoint and

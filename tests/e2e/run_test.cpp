@@ -263,5 +263,26 @@ TEST(Run, KernelsThatSomethingDamagedInTheCacheAreCompiledAgain) {
   EXPECT_NE(outcome.out.find(" kernels compiled in "), std::string::npos) << outcome.out;
 }
 
+TEST(Profile, ShowsEveryCallOfItsStepsAndChangesNoBit) {
+  const Workplace place;
+  const Words timed = {"base.yaml", "profile.start=3", "profile.steps=2", "output.dir=timed"};
+  const Outcome outcome = place.run(timed);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("wrote timed/trace.json: "), std::string::npos) << outcome.out;
+  ASSERT_EQ(place.run({"base.yaml", "output.dir=plain"}).code, 0);
+  const std::string weights = "checkpoint-12/model.safetensors";
+  EXPECT_EQ(slurp(place / "timed" / weights), slurp(place / "plain" / weights));
+
+  std::map<std::string, int> calls;  // by name
+  const auto trace = Json::parse(slurp(place / "timed/trace.json"));
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.at("ph") == "X") ++calls[event.at("name")];
+  }
+  EXPECT_EQ(calls["step 3"] + calls["step 4"], 2);
+  EXPECT_EQ(calls["step 5"], 0);
+  EXPECT_EQ(calls["kernel adamw"], 2);
+  EXPECT_GT(calls["kernel attention_backward"], 0);
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

@@ -98,11 +98,13 @@ void CpuProgram::resolve() {
 
 void CpuProgram::execute(const Step& step) const {
   if (step.launch) {
+    runtime::before_call();
     step.launch(step.arguments.data(), step.layer);
     runtime::after_call();
     return;
   }
   if (step.elements > 0) {
+    runtime::before_call();
     all_reduce({static_cast<float*>(step.arguments[0]), static_cast<size_t>(step.elements)});
     runtime::after_call();
     return;

@@ -60,8 +60,9 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
     case Call::Kind::attention:
       return attend(call, stream);
     case Call::Kind::zero:
+      runtime::before_call(stream.handle());
       cuda::fill_bytes(call.arguments[0], 0, call.accesses[0].last - call.accesses[0].first, stream);
-      return runtime::after_call();
+      return runtime::after_call(stream.handle());
     case Call::Kind::all_reduce:
       throw std::logic_error("ranks on GPUs are refused when a spec is checked");
   }

@@ -149,6 +149,7 @@ void* Module::global(const std::string& name, std::int64_t* bytes) const {
 
 void launch(const Kernel& kernel, const LaunchShape& shape, void* const* arguments,
             const runtime::cuda::Stream& stream) {
+  runtime::before_call(stream.handle());  // which may put something on it
   runtime::cuda::abi::CUlaunchAttribute attributes[2] = {};
   runtime::cuda::abi::CUlaunchConfig config = {};
   config.grid_x = grid_size(kernel, shape.grid.x, 0x7fffffff, 'x');
@@ -173,7 +174,7 @@ void launch(const Kernel& kernel, const LaunchShape& shape, void* const* argumen
   const runtime::cuda::abi::CUresult result =
       driver().cuLaunchKernelEx(&config, kernel.handle(), const_cast<void**>(arguments), nullptr);
   if (result != runtime::cuda::abi::kCudaSuccess) check(result, described(kernel, shape));
-  runtime::after_call();
+  runtime::after_call(stream.handle());
 }
 
 }  // namespace hydrac::device_code

@@ -51,6 +51,7 @@ constexpr int kFunctionMaxDynamicSharedBytes = 8;
 constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
+constexpr unsigned kEventRecordExternal = 1;
 constexpr int kCaptureThreadLocal = 1;
 constexpr int kCaptureActive = 1;
 constexpr int kGraphNodeKernel = 0;
@@ -128,6 +129,7 @@ struct CUlaunchConfig {
   X(cuEventCreate, (CUevent* event, unsigned flags))                                                             \
   X(cuEventDestroy_v2, (CUevent event))                                                                          \
   X(cuEventRecord, (CUevent event, CUstream stream))                                                             \
+  X(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags))                                    \
   X(cuEventSynchronize, (CUevent event))                                                                         \
   X(cuEventQuery, (CUevent event))                                                                               \
   X(cuEventElapsedTime, (float* ms, CUevent start, CUevent end))                                                 \

@@ -213,6 +213,8 @@ const std::vector<Case> kCases = {
     {"sample.top_k", "1", Shows::run},
     {"sample.top_p", "0.01", Shows::run},
     {"sample.seed", "7", Shows::run},
+    {"profile.start", "3", Shows::run, kTokens, {"profile.steps=2", "train.max_steps=12"}},
+    {"profile.steps", "2", Shows::run, kTokens, {"profile.start=3"}},
     {"tune.numerics", "true", Shows::tuning, kHopper},
     {"output.dir", "elsewhere/run", Shows::run},
 };

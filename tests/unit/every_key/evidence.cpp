@@ -156,6 +156,7 @@ std::string run_of(spec::Spec spec) {
   EXPECT_EQ(std::fread(printed.data(), 1, printed.size(), out), printed.size());
   std::fclose(out);
   const std::string saved = report.checkpoint.string();  // what follows its name is the sample
+  for (const auto& [timed, steps] : program.timed) printed += fmt::format(" {} after {}", timed, steps);
   return files() + metrics(options.run_dir / "metrics.jsonl") + slurp(report.checkpoint / "config.json") +
          printed.substr(printed.rfind(saved) + saved.size());
 }

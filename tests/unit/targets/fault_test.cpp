@@ -75,9 +75,9 @@ TEST(CallTable, UnrollsLoopsAndTakesSlotsInTurn) {
       "uses ->\n");
   const std::vector<runtime::TracedCall> calls = table.of("micro_step");
   ASSERT_EQ(calls.size(), 4u);
-  EXPECT_EQ(calls[0].text, "kernel add of layer 2 (model.norm, a spec.yaml:7)");
-  EXPECT_EQ(calls[1].text, "kernel add of layer 1 (model.norm, a spec.yaml:7)");
-  EXPECT_EQ(calls[3].text, "gemm NN 1x2x3 for y (train, by default)");
+  EXPECT_EQ(calls[0].text(), "kernel add of layer 2 (model.norm, a spec.yaml:7)");
+  EXPECT_EQ(calls[1].text(), "kernel add of layer 1 (model.norm, a spec.yaml:7)");
+  EXPECT_EQ(calls[3].text(), "gemm NN 1x2x3 for y (train, by default)");
   EXPECT_EQ(calls[0].reads.at(0).name, "x[2]");
   EXPECT_EQ(calls[0].reads.at(0).offset, 100);
   EXPECT_EQ(calls[0].reads.at(1).name, "x[1]");

@@ -19,6 +19,7 @@
 
 #include "runtime/data/batch.h"
 #include "runtime/data/hash.h"
+#include "runtime/log/monotonic.h"
 #include "runtime/train/step_program.h"
 
 namespace hydrac::runtime {
@@ -84,6 +85,7 @@ class FakeProgram final : public StepProgram {
   bool generates = true;
   float favourite = 0;  // added to the logit of token 0
   std::vector<float> weight, bias, momentum;
+  std::vector<std::pair<bool, int64_t>> timed;  // calls of time_calls(), and after how many steps
 
   void initialize() override {
     weight.assign(12, 0);
@@ -98,6 +100,12 @@ class FakeProgram final : public StepProgram {
   }
 
   int64_t steps_in_flight() const override { return depth; }
+
+  // One call a step, from its begin to its end.
+  void time_calls(bool on) override { timed.emplace_back(on, finished_); }
+  std::vector<CallSpan> take_timed_calls() override {
+    return {{"kernel \"all\"", 3, "model", 1, monotonic_seconds() - 0.25, monotonic_seconds()}};
+  }
 
   void micro_step(const Batch& batch, float inv_count) override {
     if (static_cast<int64_t>(queue_.size()) >= depth) throw std::logic_error("a step too many in flight");

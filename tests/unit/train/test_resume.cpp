@@ -310,6 +310,8 @@ class Biasless final : public StepProgram {
   void initialize() override {}
   void micro_step(const Batch&, float) override {}
   void update() override {}
+  void time_calls(bool) override {}
+  std::vector<CallSpan> take_timed_calls() override { return {}; }
   StepResult finish_step() override { return {}; }
   double evaluate(const Batch&) override { return 0; }
   std::span<const float> next_logits(std::span<const int32_t>, int64_t) override { return {}; }
