@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import damage
-from workplace import STOPPED, Finding
+from workplace import STOPPED, TWO_RANKS, Finding
 
 IDENTICAL, REFUSED = "identical", "refused"
 
@@ -191,6 +191,53 @@ def fresh_cache(round):
     return round.resume(round.cache + "-fresh")
 
 
+def processes_of(parent):
+    """The process, and those it started that still run."""
+    found = [parent]
+    for stat in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(stat) as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        if int(fields[1]) == parent and fields[0] != "Z":
+            found.append(int(stat.split("/")[2]))
+    return found
+
+
+def is_running(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def killed_rank(round):
+    """One of two ranks is killed, which ends the other, and a single process takes over."""
+    process = round.start(*TWO_RANKS)
+    after = round.moment()
+    time.sleep(after)
+    ranks = processes_of(process.pid)
+    killed = round.random.choice(ranks)
+    if process.poll() is None:
+        os.kill(killed, signal.SIGKILL)
+    ended = round.place.finish(process)
+    round.done.append(f"killed one of {len(ranks)} ranks after {after:.3f} s: {ended}")
+    expect(ended, (0, 3, -signal.SIGKILL), "a run without one of its ranks")
+    if ended.code == 3 and f"rank 1 (process {killed}) was killed by signal 9" not in ended.err:
+        if "rank 1 was killed by signal 9 (Killed) before the run began" not in ended.err:
+            raise Finding(f"the end of rank 1 was not named: {ended}")
+    if ended.code != 0:
+        round.place.count("killed ranks")
+    end = time.monotonic() + 10
+    while any(is_running(rank) for rank in ranks):
+        if time.monotonic() > end:
+            raise Finding(f"of the ranks {ranks} some go on without {killed}")
+        time.sleep(0.02)
+    return round.resume()
+
+
 KINDS = {
     "kill": kill,
     "stop": stop,
@@ -200,6 +247,7 @@ KINDS = {
     "damaged checkpoint": damaged_checkpoint,
     "fresh choices": fresh_choices,
     "fresh cache": fresh_cache,
+    "killed rank": killed_rank,
 }
 
 
