@@ -49,6 +49,18 @@ const Case kCases[] = {
      "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 128, vocab_size: 256, tie_word_embeddings: false",
      "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 3, label_smoothing: 0.1, "
      "lr_scheduler: {name: cosine, warmup_steps: 2}"},
+    {"Int8StateWithDropoutAccumulated",
+     "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, attention_bias: true, dropout: 0.2",
+     "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2"},
+    {"Int8StateLionFrozenLayer",
+     "num_attention_heads: 4, intermediate_size: 128, vocab_size: 256",
+     "sequence_len: 16, micro_batch_size: 2, optimizer: {name: lion}, freeze: ['model.layers.0.*']"},
+    {"Int8StateMuon",
+     "num_attention_heads: 4, intermediate_size: 128, vocab_size: 256",
+     "sequence_len: 16, micro_batch_size: 2, optimizer: {name: muon}"},
+    {"Int8StateSgd",
+     "num_attention_heads: 4, intermediate_size: 128, vocab_size: 256",
+     "sequence_len: 16, micro_batch_size: 2, optimizer: {name: sgd, learning_rate: 0.1}"},
     {"Gpt2WithDropoutLinear",
      "num_attention_heads: 4, vocab_size: 256, norm: layernorm, position: learned, hidden_act: gelu_tanh, "
      "attention_bias: true, mlp_bias: true, tie_word_embeddings: true, dropout: 0.2, attention_dropout: 0.2, "
@@ -189,6 +201,8 @@ TEST_P(Verify, LossGradientsAndStepsAreLibTorchs) {
     command.push_back("optimizations.recompute=block");
   if (std::string(GetParam().name).find("Parts") != std::string::npos)
     command.push_back("optimizations.loss=fused_linear");
+  if (std::string(GetParam().name).starts_with("Int8State"))
+    command.push_back("optimizations.optimizer_state=int8");
   if (std::string(GetParam().name).ends_with("Regression")) command.push_back("data.target=[y, z]");
   if (std::string(GetParam().name) == "SeriesClassification") command.push_back("data.target=[y]");
   const Outcome outcome = place.run(command);

@@ -144,6 +144,41 @@ INSTANTIATE_TEST_SUITE_P(
         "learning_rate: 0.01, weight_decay: 0.2}",
         "lr_scheduler: {name: constant}, optimizer: {name: sgd, learning_rate: 0.1}"));
 
+// Codes and scales too; the overflow is in a row whose largest magnitude the kernel finds.
+TEST(LossScaleOfEightBitMoments, ASkippedStepLeavesThemAsTheyAre) {
+  spec::Spec spec = small_spec(
+      "hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: 70, intermediate_size: 16",
+      "sequence_len: 4, micro_batch_size: 1, lr_scheduler: {name: constant}");
+  spec.optimizations.precision = Precision::fp16;
+  spec.optimizations.optimizer_state = spec::StateType::int8;
+  const SmallModel small(spec, {.all_functions = true, .fuse = true, .in_place = true});
+  Interpreter interpreter(small.graph);
+  small.fill(interpreter);
+  const auto state = [&] {
+    std::map<std::string, std::vector<double>> state;
+    for (const ir::Value& value : small.graph.values) {
+      const bool is_moment = value.role == ir::Role::optimizer_state && value.name.starts_with("adam.");
+      if (is_moment || value.name == "parameters") state[value.name] = interpreter.read({value.id, {}});
+    }
+    return state;
+  };
+  const auto start = state();
+  interpreter.run("micro_step");
+  interpreter.run("update");
+  const auto before = state();
+  for (const char* name : {"parameters", "adam.m.codes", "adam.m.scales", "adam.v.codes", "adam.v.scales"})
+    EXPECT_NE(before.at(name), start.at(name)) << name;
+  for (const double bad : {kInfinity, std::nan("")}) {
+    interpreter.run("micro_step");
+    const ir::Use gradients{small.graph.find("gradients.int8_state"), {}};
+    std::vector<double> numbers = interpreter.read(gradients);
+    numbers[1000] = bad;
+    interpreter.write(gradients, numbers);
+    interpreter.run("update");
+    EXPECT_EQ(state(), before);
+  }
+}
+
 TEST(LossScaleRule, GrowsAfterGoodStepsInARowOnly) {
   Training run(Precision::fp16, kConstant, {.growth = 4, .backoff = 0.25, .growth_interval = 3});
   std::vector<double> scales;
