@@ -62,7 +62,7 @@ std::vector<Row> kernel_rows(targets::Executable& program, const driver::Peaks& 
       row.seconds += median(seconds) * times;
       row.flop += one.flop * times;
       row.bytes += one.bytes * times;
-      row.floor += floor_seconds(peaks, one.multiplies_matrices, one.flop, one.bytes) * times;
+      row.floor += floor_seconds(peaks, *one.call) * times;
     }
   };
   add("micro_step", static_cast<double>(program.compiled().spec.train.gradient_accumulation_steps));

@@ -53,7 +53,7 @@ Json call_json(const driver::Compiled& c, const program::Call& call) {
   json["bytes"] = call.bytes;
   json["multiplies_matrices"] = call.multiplies_matrices;
   const driver::Peaks peaks = driver::peaks_of(*targets::find(c.spec.target), c.spec.optimizations.precision);
-  const double floor = driver::floor_seconds(peaks, call.multiplies_matrices, call.flop, call.bytes);
+  const double floor = driver::floor_seconds(peaks, call);
   json["floor_seconds"] = peaks.bytes_per_second > 0 ? Json(floor) : Json(nullptr);
   return json;
 }

@@ -59,7 +59,7 @@ BodyNames::BodyNames(const ir::Graph& graph, const ir::Node& node, const std::se
   name_constants();
   count_uses();
   for (size_t s = 0; s < body_.stores.size(); ++s) {
-    if (body_.stores[s].kind == StoreKind::store) continue;
+    if (!is_sum(body_.stores[s].kind)) continue;
     sums_.push_back(static_cast<int>(s));
     sum_width_ += sum_elements(body_.stores[s]);
   }
@@ -78,7 +78,7 @@ bool BodyNames::is_only_summed(int operand) const {
     if (live_[i] && body_.exprs[i].op == ExprOp::load && body_.exprs[i].operand == operand) return false;
   }
   return is_used(operand) && std::ranges::all_of(body_.stores, [&](const Store& store) {
-           return store.operand != operand || store.kind != StoreKind::store;
+           return store.operand != operand || is_sum(store.kind);
          });
 }
 

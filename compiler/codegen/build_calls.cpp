@@ -29,6 +29,7 @@ program::Call gemm_call(const ir::Graph& graph, const ir::Node& node) {
   call.gemm.accumulate = node.flag("accumulate");
   call.gemm.first_overwrites = node.optional_flag("first_overwrites");
   call.gemm.bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
+  call.gemm.fast_sums = node.optional_flag("fast_sums");
   return call;
 }
 

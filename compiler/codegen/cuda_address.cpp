@@ -62,13 +62,13 @@ std::string CudaBodyPrinter::row_pointer(int operand, const std::string& rows) {
 }
 
 std::string CudaBodyPrinter::widened(int operand, const std::string& text) const {
-  return size_of(body_.operands[operand].dtype) == 2 ? fmt::format("to_float({})", text) : text;
+  return is_narrow_float(body_.operands[operand].dtype) ? fmt::format("to_float({})", text) : text;
 }
 
 std::string CudaBodyPrinter::narrowed(int operand, const std::string& text) const {
   const ir::DType dtype = body_.operands[operand].dtype;
   if (dtype == ir::DType::u8) return fmt::format("static_cast<{}>({})", c_type(operand), text);
-  return size_of(dtype) == 2 ? fmt::format("from_float<{}>({})", to_string(dtype), text) : text;
+  return is_narrow_float(dtype) ? fmt::format("from_float<{}>({})", to_string(dtype), text) : text;
 }
 
 std::string CudaBodyPrinter::load_text(const Expr& expr) {

@@ -36,8 +36,9 @@ std::vector<bool> from_16_bits(const ir::Body& body) {
   std::vector<bool> result(body.exprs.size());
   for (size_t i = 0; i < body.exprs.size(); ++i) {
     const ir::Expr& expr = body.exprs[i];
-    const bool is_narrow = expr.op == ExprOp::load ? size_of(body.operands[expr.operand].dtype) == 2
-                                                   : expr.op == ExprOp::round_to && size_of(expr.dtype) == 2;
+    const bool is_narrow = expr.op == ExprOp::load
+                               ? is_narrow_float(body.operands[expr.operand].dtype)
+                               : expr.op == ExprOp::round_to && is_narrow_float(expr.dtype);
     result[i] =
         is_narrow || std::ranges::any_of(expr.args, [&](ExprId arg) { return arg >= 0 && result[arg]; });
   }
@@ -85,6 +86,7 @@ CudaKernels CudaBodyPrinter::print() {
                                        kNamePlaceholder, parameters(kernel));
   out_ = Writer(1);
   print_uniform();
+  declare_raised();
   if (layout_.shape == Shape::flat) {
     print_flat();
   } else if (walks_rows_) {
@@ -92,6 +94,7 @@ CudaKernels CudaBodyPrinter::print() {
   } else {
     print_rows();
   }
+  print_raised();
   kernel.launch.shared_bytes = ahead_bytes_;
   const bool has_rows = !kernel.launch.rows.empty();
   for (const std::string& bound : bounds_)

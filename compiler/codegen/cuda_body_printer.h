@@ -230,6 +230,9 @@ class CudaBodyPrinter : BodyNames {
   int64_t floats_of_sum(int store) const;  // of a thread
   int64_t bytes_to_add_rows() const;       // for each of them
   bool adds_rows_together() const;
+  void declare_raised();
+  void raise(int store);
+  void print_raised();
   int64_t static_shared_bytes() const;
 
   const targets::Target& gpu_;
@@ -244,6 +247,7 @@ class CudaBodyPrinter : BodyNames {
   std::map<ir::ExprId, Columns> columns_;                            // loads at hand
   std::map<int, std::string> kept_rows_;   // by store: the statements that store arrays of a pass
   std::map<int, std::string> sum_names_;   // by store
+  std::map<int, std::string> raised_;      // by operand: the largest value that the thread has seen
   std::vector<std::string> kept_members_;  // of an epilogue's row, from one pass to the next
   std::map<ir::ExprId, std::pair<std::string, std::string>> exponentials_;  // logsumexp: its peak and sum
   std::map<ir::ExprId, std::string>
@@ -254,6 +258,7 @@ class CudaBodyPrinter : BodyNames {
   std::string ahead_offset_;          // ahead_bytes_ as an expression
   int64_t steps_ahead_ = 0;           // of a walked row, where not all of them come ahead
   const Loop* last_ahead_ = nullptr;  // the last pass that reads them there
+  bool has_whole_blocks_ = false;     // of a flat kernel: no thread of a block ends before the others
   bool overlaps_rows_ = false;        // overlaps_rows(), once that is known
   bool reduce_takes_row_ = false;     // reduce(r, start)
   bool counts_elements_ = false;      // a flat kernel's text may name `first`, its first element

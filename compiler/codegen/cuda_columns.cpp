@@ -338,7 +338,9 @@ void CudaBodyPrinter::print_compute(const Loop& loop, const std::set<ExprId>& id
   accumulate(loop);
   for (int s : loop.stores) {
     const Store& store = body_.stores[s];
-    if (store.kind != StoreKind::store) {
+    if (store.kind == StoreKind::raise) {
+      raise(s);
+    } else if (is_sum(store.kind)) {
       add_to_sum(s);
     } else if (kept_rows_.contains(s)) {
       continue;

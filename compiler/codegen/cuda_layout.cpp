@@ -106,7 +106,7 @@ class Planner {
         has_reductions_ |= !loop.reductions.empty();
       }
     }
-    for (const Store& store : body_.stores) has_sums_ |= store.kind != StoreKind::store;
+    for (const Store& store : body_.stores) has_sums_ |= is_sum(store.kind);
   }
 
   CudaLayout run() {
@@ -152,7 +152,8 @@ class Planner {
       if (access.kind != ColumnAccess::Kind::consecutive) return;
       const ir::DType dtype = graph_.value(use_of(node_, operand)).dtype;
       has_codes |= dtype == ir::DType::u8;
-      smallest = std::min(smallest, size_of(dtype));
+      // More than 8 elements at a time cost more registers than wider stores of f8 gain.
+      smallest = std::min(smallest, std::max<int64_t>(2, size_of(dtype)));
       widest = std::max<int64_t>(widest, access.width);
     };
     for (size_t i = 0; i < body_.exprs.size(); ++i) {
@@ -185,7 +186,7 @@ class Planner {
         see(expr.operand);
     }
     for (const Store& store : body_.stores) {
-      if (store.space == space) see(store.operand);
+      if (store.space == space && store.kind != StoreKind::raise) see(store.operand);
     }
     return of_32_bits > 2 * of_16_bits;
   }
@@ -218,8 +219,7 @@ class Planner {
     }
     const bool is_walked = std::ranges::any_of(used_, [&](int s) { return layout_.columns[s].steps > 1; });
     // Several sums of each column take more registers than 768 threads have, but for Hopper's assembler.
-    const auto sums =
-        std::ranges::count_if(body_.stores, [](const Store& s) { return s.kind != StoreKind::store; });
+    const auto sums = std::ranges::count_if(body_.stores, [](const Store& s) { return is_sum(s.kind); });
     const int in_blocks = sums >= 2 && capability_ != 90 ? 576 : 768;
     const int threads = !has_sums_ ? 128 : used_.empty() ? 256 : layout_.lanes > 32 ? in_blocks : 512;
     layout_.rows = is_walked ? 1 : std::max(1, threads / layout_.lanes);

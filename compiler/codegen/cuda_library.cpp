@@ -13,6 +13,7 @@
 #include "codegen/parameter_list.h"
 #include "cuda/attention/geometry.h"
 #include "cuda/embedding_geometry.h"
+#include "cuda/transpose_geometry.h"
 #include "ops/dropout.h"
 #include "ops/op.h"
 
@@ -357,12 +358,36 @@ CudaKernels embedding_backward(const ir::Graph& graph, const ir::Node& node, con
   return {{std::move(first), std::move(second)}, static_cast<int64_t>(embedding_workspace_bytes(g))};
 }
 
+CudaKernels transpose(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
+  const ir::Value &x = graph.value(node.inputs[0]), &y = graph.value(node.outputs[0]);
+  const Dimensions dimensions(graph);
+  const ir::Shape rows(x.shape.begin(), x.shape.end() - 1);
+  ParameterList list;
+  list.add(fmt::format("const {}* x", c_type(x.dtype, kCudaDialect)), x.shape);
+  list.add(fmt::format("{}* y", c_type(y.dtype, kCudaDialect)), y.shape);
+  CudaKernel kernel;
+  kernel.name = "transpose";
+  kernel.comment = "y = x^T, of 8-bit elements";
+  kernel.launch = {cuda::transpose_blocks(element_count(rows), x.shape.back().size), cuda::kTransposeThreads,
+                   0, "kBlocks"};
+  kernel.text = fmt::format(
+      "{}extern \"C\" __global__ void __launch_bounds__({}) {}{}{}  cuda::transpose<{}, {}>(&x->bits, "
+      "&y->bits);\n}}\n",
+      sizes_namespace(launch_constants(kernel.launch)), of_sizes("kThreads"), kNamePlaceholder, list.text(),
+      opening_text(gpu), dimensions.of(rows).text, dimensions.of(x.shape.back()).text);
+  kernel.header = "cuda/transpose.cuh";
+  kernel.arguments = {node.inputs[0], node.outputs[0]};
+  kernel.parameters = {"x", "y"};
+  return {{std::move(kernel)}, 0};
+}
+
 }  // namespace
 
 CudaKernels cuda_library_kernels(const ir::Graph& graph, const ir::Node& node, const targets::Target& gpu) {
   if (node.op == "attention") return attention_forward(graph, node, gpu);
   if (node.op == "attention_backward") return attention_backward(graph, node, gpu);
   if (node.op == "embedding_backward") return embedding_backward(graph, node, gpu);
+  if (node.op == "transpose") return transpose(graph, node, gpu);
   throw std::logic_error("no cuda kernel for " + node.op);
 }
 

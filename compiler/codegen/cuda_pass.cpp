@@ -23,19 +23,23 @@ std::string CudaBodyPrinter::pass_comment(const Loop& loop, const std::set<ExprI
   for (const Stage& stage : stages_) passes += stage.loops.size();
   if (passes < 2) return "";
   std::set<std::string> loads;
-  std::vector<std::string> reduced, stored, summed, parts;
+  std::vector<std::string> reduced, stored, summed, raised, parts;
   for (ExprId id : ids) {
     if (body_.exprs[id].op == ExprOp::load && !columns_.contains(id))
       loads.insert(operand_names_[body_.exprs[id].operand]);
   }
   for (ExprId id : loop.reductions) reduced.push_back(wanted_name(id));
   for (int s : loop.stores) {
-    const bool sums = body_.stores[s].kind != StoreKind::store;
-    (sums ? summed : stored).push_back(operand_names_[body_.stores[s].operand]);
+    const StoreKind kind = body_.stores[s].kind;
+    (is_sum(kind)               ? summed
+     : kind == StoreKind::raise ? raised
+                                : stored)
+        .push_back(operand_names_[body_.stores[s].operand]);
   }
   if (!loads.empty()) parts.push_back(fmt::format("load {}", fmt::join(loads, ", ")));
   if (!reduced.empty()) parts.push_back(fmt::format("reduce {}", fmt::join(reduced, ", ")));
   if (!summed.empty()) parts.push_back(fmt::format("add to {}", fmt::join(summed, ", ")));
+  if (!raised.empty()) parts.push_back(fmt::format("find {}", fmt::join(raised, ", ")));
   if (!stored.empty()) parts.push_back(fmt::format("store {}", fmt::join(stored, ", ")));
   if (is_reduced_ahead(loop))
     parts = {fmt::format("what reduce has found of this row: {}", fmt::join(reduced, ", "))};

@@ -86,6 +86,8 @@ class CudaProgramBuilder {
     call.gemm.beside = options_.streams > 1 && is_gradient(node.outputs[0]);
     call.arguments.push_back(gemm_workspace(call.gemm.beside ? 1 : 0));
     if (call.gemm.bias) call.arguments.push_back(node.inputs[2]);
+    if (call.gemm.is_f8())
+      call.arguments.insert(call.arguments.end(), node.inputs.end() - 2, node.inputs.end());
     return call;
   }
 

@@ -82,10 +82,9 @@ bool CudaBodyPrinter::loads_shared_row_values(int level) const {
 }
 
 void CudaBodyPrinter::print_row_store(const Store& store) {
-  if (store.kind != StoreKind::store) {
-    add_to_sum(static_cast<int>(&store - body_.stores.data()));
-    return;
-  }
+  const auto s = static_cast<int>(&store - body_.stores.data());
+  if (store.kind == StoreKind::raise) return raise(s);
+  if (is_sum(store.kind)) return add_to_sum(s);
   std::string guard;
   if (layout_.lanes > 1) guard = "if (lanes.lane == 0) ";
   if (layout_.shape == Shape::flat) {

@@ -38,6 +38,7 @@ void CudaBodyPrinter::print_flat() {
                any =
                    space == kRowSpace ? any_rows : exact_quotient(any_rows * width_of(space), vector(space));
     if (is_small) bounds_.insert(any.text + " < std::int64_t{1} << 31");
+    has_whole_blocks_ = is_whole && layout_.threads() == block_threads_;
     if (is_whole) bounds_.insert(any.text + " % kThreads == 0");
     out_.line(is_small ? "const unsigned i = blockIdx.x * kThreads + threadIdx.x;"
                        : "const std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;");

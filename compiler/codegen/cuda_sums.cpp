@@ -31,8 +31,7 @@ std::optional<int> CudaBodyPrinter::summed_by(ExprId reduction) const {
   std::optional<int> only;
   for (size_t s = 0; s < body_.stores.size(); ++s) {
     if (body_.stores[s].value != reduction) continue;
-    if (only || body_.stores[s].kind == StoreKind::store || body_.stores[s].space != kRowSpace)
-      return std::nullopt;
+    if (only || !is_sum(body_.stores[s].kind) || body_.stores[s].space != kRowSpace) return std::nullopt;
     only = static_cast<int>(s);
   }
   return only;
@@ -100,6 +99,25 @@ bool CudaBodyPrinter::adds_rows_together() const {
   int64_t floats = 0;
   for (int s : sums_) floats += floats_of_sum(s);
   return floats * bytes_to_add_rows() <= 40 * 1024;
+}
+
+// The largest of a tensor's values: of a thread's, in a register, then of the grid's, in memory.
+void CudaBodyPrinter::declare_raised() {
+  for (const Store& store : body_.stores) {
+    if (store.kind != StoreKind::raise || raised_.contains(store.operand)) continue;
+    const std::string name = unique(operand_names_[store.operand] + "_here");
+    raised_[store.operand] = name;
+    out_.line(fmt::format("RunningLargest {}({});", name, operand_names_[store.operand]));
+  }
+}
+
+void CudaBodyPrinter::raise(int s) {
+  out_.line(fmt::format("{}.see({});", raised_.at(body_.stores[s].operand), text_.of(body_.stores[s].value)));
+}
+
+void CudaBodyPrinter::print_raised() {
+  for (const auto& [operand, name] : raised_)
+    out_.line(fmt::format("{}.{}();", name, has_whole_blocks_ ? "raise_by_block" : "raise"));
 }
 
 // At most: what sums over rows and reductions of a row declare.

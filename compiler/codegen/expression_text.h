@@ -12,12 +12,12 @@ std::string_view c_type(ir::ExprType type);
 struct Dialect {
   std::string_view math;     // the namespace of C's functions
   std::string_view min_max;  // the namespace of max and min
-  bool has_16_bits = false;  // bf16 and f16 of cuda/types.cuh
+  bool has_16_bits = false;  // the narrow floats of cuda/types.cuh
 };
 inline constexpr Dialect kCpuDialect{"std::", "std::", false};
 inline constexpr Dialect kCudaDialect{"::", "", true};
 
-// The type of an element in memory. Throws logic_error for 16 bits where the dialect has none.
+// The type of an element in memory. Throws logic_error for a narrow float where the dialect has none.
 std::string_view c_type(ir::DType dtype, const Dialect& dialect = kCpuDialect);
 
 // Variables by position in Body::variables.

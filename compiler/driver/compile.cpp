@@ -52,6 +52,7 @@ passes::Precision precision_of(const spec::Spec& spec) {
   if (targets::find(spec.target)->is_cpu()) return {ir::DType::f32};
   switch (spec.optimizations.precision) {
     case spec::Precision::bf16:
+    case spec::Precision::fp8:
       return {ir::DType::bf16};
     case spec::Precision::fp16:
       return {ir::DType::f16};
@@ -64,6 +65,23 @@ passes::Precision precision_of(const spec::Spec& spec) {
 bool fuses_matmuls(const spec::Spec& spec) {
   return targets::find(spec.target)->capability == 90 &&
          spec.optimizations.fused_matmuls != spec::FusedMatmuls::none;
+}
+
+// Rates that libraries reach on an H200, as shares of the peak; an architecture's are those of its first GPU
+// with a name.
+passes::Fp8 fp8_options(const spec::Spec& spec) {
+  const targets::Target& target = *targets::find(spec.target);
+  const auto named = std::ranges::find_if(targets::all(), [&](const targets::Target& other) {
+    return other.capability == target.capability && other.fp8_tflops > 0;
+  });
+  const targets::Target& rates = target.fp8_tflops > 0 ? target : *named;
+  return {.all = spec.optimizations.fp8_matmuls == spec::Fp8Matmuls::all,
+          .fuses_matmuls = fuses_matmuls(spec),
+          .tokens = static_cast<double>(spec.train.micro_batch_size * spec.train.sequence_len *
+                                        spec.train.gradient_accumulation_steps),
+          .flops_of_16_bits = 0.7e12 * rates.bf16_tflops,
+          .flops_of_8_bits = 0.6e12 * rates.fp8_tflops,
+          .bytes_per_second = 0.85e9 * rates.bandwidth_gbs};
 }
 
 // A norm that is computed again, statistics and all, need not become the same kernel there.
@@ -169,6 +187,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("recompute");
   passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);
   after("precision");
+  if (spec.optimizations.precision == spec::Precision::fp8) {
+    passes::fp8(c.graph, fp8_options(spec), c.decisions);
+    after("fp8");
+  }
   if (spec.optimizations.loss != spec::LossKernel::materialized)
     passes::chunk_head(c.graph, head_parts(spec), c.decisions);
   after("chunk-head");

@@ -14,21 +14,20 @@ Peaks peaks_of(const targets::Target& target, spec::Precision precision) {
       tflops = target.tf32_tflops;
       break;
     case spec::Precision::bf16:
+    case spec::Precision::fp8:
       tflops = target.bf16_tflops;
       break;
     case spec::Precision::fp16:
       tflops = target.fp16_tflops;
       break;
-    case spec::Precision::fp8:
-      tflops = target.fp8_tflops;
-      break;
   }
-  return {tflops * 1e12, target.bandwidth_gbs * 1e9};
+  return {tflops * 1e12, target.fp8_tflops * 1e12, target.bandwidth_gbs * 1e9};
 }
 
-double floor_seconds(const Peaks& peaks, bool multiplies_matrices, double flop, double bytes) {
-  const double memory = peaks.bytes_per_second > 0 ? bytes / peaks.bytes_per_second : 0;
-  return multiplies_matrices && peaks.flops > 0 ? std::max(memory, flop / peaks.flops) : memory;
+double floor_seconds(const Peaks& peaks, const program::Call& call) {
+  const double memory = peaks.bytes_per_second > 0 ? call.bytes / peaks.bytes_per_second : 0;
+  const double flops = call.gemm.is_f8() ? peaks.flops_of_8_bits : peaks.flops;
+  return call.multiplies_matrices && flops > 0 ? std::max(memory, call.flop / flops) : memory;
 }
 
 StepWork step_work(const Compiled& compiled) {
@@ -45,7 +44,7 @@ StepWork step_work(const Compiled& compiled) {
         work.bytes += runs * call.bytes;
         (call.multiplies_matrices ? work.matmul_flop : work.other_bytes) +=
             runs * (call.multiplies_matrices ? call.flop : call.bytes);
-        work.floor_seconds += runs * floor_seconds(peaks, call.multiplies_matrices, call.flop, call.bytes);
+        work.floor_seconds += runs * floor_seconds(peaks, call);
         work.calls += std::max(section.layers, 1) * times;
       }
     }

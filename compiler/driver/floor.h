@@ -8,13 +8,14 @@ namespace hydrac::driver {
 // 0 = not known.
 struct Peaks {
   double flops = 0;             // of matrix units, a second
+  double flops_of_8_bits = 0;   // of matmuls of 8 bits
   double bytes_per_second = 0;  // of device memory
 };
 Peaks peaks_of(const targets::Target& target, spec::Precision precision);
 
 // Seconds: matmuls (and attention) take the longer one of both, everything else moves its bytes. 0
 // where the target's peaks are not known.
-double floor_seconds(const Peaks& peaks, bool multiplies_matrices, double flop, double bytes);
+double floor_seconds(const Peaks& peaks, const program::Call& call);
 
 // Of one optimizer step.
 struct StepWork {

@@ -44,6 +44,10 @@ std::string section_comment(std::string section) {
       {"normalize", "Muon: the next matrices of all layers, divided by their norms."},
       {"newton_schulz", "A step of Newton-Schulz's iteration over these matrices."},
       {"apply_update", "What the orthogonal updates change."},
+      {"largest_weights", "The largest number of each of a layer's matrices."},
+      {"new_scales",
+       "The scales of 8-bit tensors: of activations from 16 steps, of weights from their own numbers."},
+      {"narrow_weights", "A layer's matrices of 8 bits, and as d_x = d_y W reads them."},
       {"load", "The copies that matmuls read, after parameters were loaded."},
   };
   const auto found = comments.find(section);
@@ -221,6 +225,11 @@ std::string CallText::gemm(const Section& section, const Call& call) const {
   if (const std::string adds = accumulation(section, call); !adds.empty())
     options.push_back(".accumulate = " + adds);
   if (g.batch > 1) options.push_back(fmt::format(".batch = {}", g.batch));
+  if (g.is_f8()) {
+    options.push_back(".a_scale = " + tensors_.text(*(call.arguments.end() - 2), layer));
+    options.push_back(".b_scale = " + tensors_.text(call.arguments.back(), layer));
+    if (g.fast_sums) options.push_back(".fast_sums = true");
+  }
   return fmt::format("{}.gemm_{}({}, {}, {}, {}, {}, {}{});", queue(call), text.name,
                      tensors_.text(call.arguments[2], layer), tensors_.text(call.arguments[0], layer),
                      tensors_.text(call.arguments[1], layer), text.m, text.n, text.k,

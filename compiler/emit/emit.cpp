@@ -70,6 +70,7 @@ class Emitter {
   }
 
   void add_dims();
+  std::string narrow_types() const;
   void add_memory();
   void add_kernels();
   std::vector<std::string> kernel_includes(const program::Kernel& first,
@@ -133,13 +134,23 @@ void Emitter::add_dims() {
                       ""});
 }
 
+// The names of a GPU's storage types.
+std::string Emitter::narrow_types() const {
+  std::string usings = "using hydrac::bf16;\nusing hydrac::f16;\n";
+  for (const ir::DType dtype : {ir::DType::f8e4m3, ir::DType::f8e5m2}) {
+    if (std::ranges::any_of(compiled_.graph.values, [&](const ir::Value& v) { return v.dtype == dtype; }))
+      usings += fmt::format("using hydrac::{};\n", c_type(dtype));
+  }
+  return usings;
+}
+
 void Emitter::add_memory() {
   std::string usings =
       "using hydrac::runtime::Arena;\nusing hydrac::runtime::Pack;\nusing hydrac::runtime::Slots;\n";
   std::vector<std::string> includes = {"<cstddef>", "<cstdint>", "", "\"dims.h\"",
                                        "\"runtime/program/slots.h\""};
   if (!cpu_) {
-    usings = "using hydrac::bf16;\nusing hydrac::f16;\n" + usings;
+    usings = narrow_types() + usings;
     includes.insert(includes.end() - 2, "\"cuda/types.cuh\"");
   }
   header("memory.h", {"Every tensor of the program: its place, its shape, and what it shares its bytes with.",
@@ -193,7 +204,7 @@ void Emitter::add_kernels() {
   std::string usings;
   if (!cpu_) {
     includes = {"<cuda_runtime_api.h>", "", "<cstdint>", "", "\"cuda/types.cuh\""};
-    usings = "using hydrac::bf16;\nusing hydrac::f16;\n\n";
+    usings = narrow_types() + "\n";
   }
   includes.push_back("\"dims.h\"");
   header("kernels/kernels.h",

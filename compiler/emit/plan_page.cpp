@@ -92,10 +92,10 @@ void PlanPage::calls(const EmittedFunction& function) {
         makes += fmt::format("{}{} {}", makes.empty() ? "" : ", ", tensors_.short_text(use),
                              symbols_of(compiled_.graph.value(use).shape));
       }
-      line(fmt::format(
-          "| {} | {} | {} | {} | {} |", name_of(compiled_.program, call), makes,
-          call.flop > 0 ? runtime::human_count(call.flop) : "", call.bytes > 0 ? bytes_text(call.bytes) : "",
-          ms_text(driver::floor_seconds(peaks_, call.multiplies_matrices, call.flop, call.bytes))));
+      line(fmt::format("| {} | {} | {} | {} | {} |", name_of(compiled_.program, call), makes,
+                       call.flop > 0 ? runtime::human_count(call.flop) : "",
+                       call.bytes > 0 ? bytes_text(call.bytes) : "",
+                       ms_text(driver::floor_seconds(peaks_, call))));
     }
   }
   line();

@@ -158,9 +158,10 @@ std::string problem_of(const std::map<std::string, CudnnAttention>& attentions, 
   return name;
 }
 
-// The element type of A and B, then C's: "bf16, float".
+// The element type of A and B, then C's: "bf16, float"; B's is last where it differs.
 std::string matmul_types(const program::GemmShape& shape) {
-  return fmt::format("{}, {}", c_type(shape.a), c_type(shape.c));
+  const std::string b = shape.a == shape.b ? "" : fmt::format(", {}", c_type(shape.b));
+  return fmt::format("{}, {}{}", c_type(shape.a), c_type(shape.c), b);
 }
 
 void plan_matmuls(Writer& out, const driver::Compiled& compiled, const codegen::Dimensions& dimensions) {
@@ -176,6 +177,7 @@ void plan_matmuls(Writer& out, const driver::Compiled& compiled, const codegen::
                     if (shape.beside) kind += kind.empty() ? ".beside = true" : ", .beside = true";
                     if (shape.batch > 1)
                       kind += fmt::format("{}.batch = {}", kind.empty() ? "" : ", ", shape.batch);
+                    if (shape.fast_sums) kind += kind.empty() ? ".fast_sums = true" : ", .fast_sums = true";
                     out.line(fmt::format("matmuls.plan_{}<{}>({}, {}, {}{});", text.name, matmul_types(shape),
                                          text.m, text.n, text.k, kind.empty() ? "" : ", {" + kind + "}"));
                   });

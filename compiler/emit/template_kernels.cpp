@@ -29,6 +29,8 @@ const std::map<std::string, std::string, std::less<>> kQualified = {
     {"DocumentMask", "hydrac::DocumentMask"},
     {"LinearScores", "hydrac::LinearScores"},
     {"bf16", "hydrac::bf16"},
+    {"f8e4m3", "hydrac::f8e4m3"},
+    {"f8e5m2", "hydrac::f8e5m2"},
     {"cpu", "hydrac::cpu"},
     {"cuda", "hydrac::cuda"},
     {"f16", "hydrac::f16"},

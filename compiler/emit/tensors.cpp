@@ -28,6 +28,7 @@ const std::vector<Group> kGroups = {
     {"Evaluation", "eval", "Activations of evaluating a batch."},
     {"Generation", "gen", "Activations of the next token's logits."},
     {"Scratch", "scratch", "Of the optimizer's kernels."},
+    {"Quantized", "fp8", "The blocks' weights of 8 bits, and their transposes; made after each update."},
 };
 
 size_t group_of_role(ir::Role role, const std::string& function) {
@@ -80,6 +81,10 @@ std::string_view c_type(ir::DType dtype) {
       return "std::uint32_t";
     case ir::DType::u8:
       return "std::uint8_t";
+    case ir::DType::f8e4m3:
+      return "f8e4m3";
+    case ir::DType::f8e5m2:
+      return "f8e5m2";
   }
   throw std::logic_error("an element type without a name in C++");
 }
@@ -109,7 +114,9 @@ void Tensors::add(ir::ValueId id, const std::string& function) {
   Field field;
   field.value = id;
   const ir::Role role = compiled_.graph.value(storage_of(compiled_.graph, id)).role;
-  field.group = static_cast<int>(group_of_role(role, function));
+  field.group =
+      static_cast<int>(role == ir::Role::working_copy && is_f8(value.dtype) ? kGroups.size() - 1
+                                                                            : group_of_role(role, function));
   field.name = name_for(value);
   field.type = c_type(value.dtype);
   const driver::SlotPlaces places = driver::slot_places(compiled_, id);

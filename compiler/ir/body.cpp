@@ -255,6 +255,7 @@ std::string to_text(const Body& body) {
   for (const Store& store : body.stores) {
     const char* kind = store.kind == StoreKind::store        ? "="
                        : store.kind == StoreKind::column_sum ? "= column_sum"
+                       : store.kind == StoreKind::raise      ? "= max"
                                                              : "+= column_sum";
     text +=
         fmt::format("    ${}[{}] {} %{}\n", store.operand, index_text(body, store.index), kind, store.value);

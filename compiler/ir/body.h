@@ -125,7 +125,12 @@ enum class StoreKind {
   store,           // output[index] = value, at every row (and column of `space`)
   column_sum,      // output[index] = sum over all rows of value; index uses column variables only
   add_column_sum,  // the same, added to what output holds
+  raise,           // output[index] = the largest of all values and what output holds, none of them negative;
+                   // index uses no variable
 };
+inline bool is_sum(StoreKind kind) {
+  return kind == StoreKind::column_sum || kind == StoreKind::add_column_sum;
+}
 
 struct Store {
   int operand = -1;

@@ -145,6 +145,10 @@ void BodyBuilder::row_sum(int output, Term row_value, bool accumulate) {
                           accumulate ? StoreKind::add_column_sum : StoreKind::column_sum});
 }
 
+void BodyBuilder::raise(int output, Term value) {
+  body_.stores.push_back({inputs_ + output, {}, value.id, space_, StoreKind::raise});
+}
+
 Term BodyBuilder::rounded_stochastically(Term x, Term noise) {
   Expr expr{ExprOp::round_stochastically, ExprType::f32, {x.id, noise.id}};
   expr.dtype = DType::bf16;

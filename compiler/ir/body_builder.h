@@ -53,6 +53,7 @@ class BodyBuilder {
   void store_row(int output, Term value);  // output[rows...]
   void store_at(int output, std::vector<Affine> index, Term value);
   void column_sum(int output, Term value, bool accumulate);  // output[columns...] (+)= sum over rows
+  void raise(int output, Term value);  // output[] = the largest of it and of all values, none negative
   // output (+)= sum over rows of a row value; one number, whatever its dimensions.
   void row_sum(int output, Term row_value, bool accumulate);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -30,6 +31,10 @@ double round_to(double x, DType dtype) {
       return round_binary(x, 8, -133, std::ldexp(255.0, 120));
     case DType::f16:
       return round_binary(x, 11, -24, 65504);
+    case DType::f8e4m3:
+      return std::clamp(round_binary(x, 4, -9, 1e300), -448.0, 448.0);
+    case DType::f8e5m2:
+      return std::clamp(round_binary(x, 3, -16, 1e300), -57344.0, 57344.0);
     default:
       return x;
   }
@@ -103,7 +108,10 @@ class Evaluation {
   void put(const Store& store) {
     for_each_column(store.space, [&] {
       double& target = results_[store.operand][element(store.operand, store.index)];
-      target = store.kind == StoreKind::store ? value(store.value) : target + value(store.value);
+      const double x = value(store.value);
+      target = store.kind == StoreKind::store   ? x
+               : store.kind == StoreKind::raise ? std::max(target, x)
+                                                : target + x;
     });
   }
 

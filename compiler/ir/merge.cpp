@@ -159,7 +159,8 @@ class BodyMerge {
       const Operand& target = body_.operands[store.operand];
       if (target.output < 0 || node_.outputs[target.output] != use) continue;
       stored_here = true;
-      if (store.kind != StoreKind::store) return std::nullopt;  // a sum is known only after the last row
+      if (store.kind != StoreKind::store)
+        return std::nullopt;  // a sum or a maximum is known only after the last row
       if (const std::optional<ExprId> value = value_at(store, index)) return rounded(*value, target.dtype);
     }
     if (stored_here) return std::nullopt;

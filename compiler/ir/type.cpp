@@ -8,6 +8,8 @@ namespace hydrac::ir {
 int64_t size_of(DType dtype) {
   switch (dtype) {
     case DType::u8:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
       return 1;
     case DType::bf16:
     case DType::f16:
@@ -15,6 +17,14 @@ int64_t size_of(DType dtype) {
     default:
       return 4;
   }
+}
+
+bool is_f8(DType dtype) {
+  return dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
+}
+
+bool is_narrow_float(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16 || is_f8(dtype);
 }
 
 std::string_view to_string(DType dtype) {
@@ -31,6 +41,10 @@ std::string_view to_string(DType dtype) {
       return "u32";
     case DType::u8:
       return "u8";
+    case DType::f8e4m3:
+      return "f8e4m3";
+    case DType::f8e5m2:
+      return "f8e5m2";
   }
   return "?";
 }

@@ -7,10 +7,21 @@
 
 namespace hydrac::ir {
 
-enum class DType { f32, bf16, f16, i32, u32, u8 };
+enum class DType {
+  f32,
+  bf16,
+  f16,
+  i32,
+  u32,
+  u8,
+  f8e4m3,  // 448 at most, NaN but no infinity (Micikevicius et al., 2022, "FP8 formats for deep learning")
+  f8e5m2,  // 57344 at most
+};
 
 int64_t size_of(DType dtype);  // bytes of one element
 std::string_view to_string(DType dtype);
+bool is_f8(DType dtype);            // what is larger than the largest number is rounded to that
+bool is_narrow_float(DType dtype);  // of fewer than 32 bits: f32 in registers
 
 // One dimension: its size, and the symbol that stands for it in comments of generated code ("B", "T", "3C").
 struct Dim {

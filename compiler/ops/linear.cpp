@@ -65,9 +65,11 @@ Cost gemm_cost(const ir::Graph& graph, const ir::Node& node) {
 extern const OpInfo kLinear{
     .name = "linear", .formula = "y = x W^T + b", .gradient = linear_gradient, .reference = linear_reference};
 // C (+)= op(A) op(B) (+ bias), where all dimensions but the last of A, B and C count as rows. A third input
-// is the bias, one number a column. Attribute first_overwrites, beside accumulate: in a loop's first
-// iteration C is not read. Attribute batch: so many matmuls of matrices that lie side by side; A, B and C are
-// [batch, rows, columns] then, each matrix at a multiple of matmul_stride().
+// is the bias, one number a column, or none. Of 8-bit operands a fourth and a fifth are what A's and B's
+// elements are multiplied by; attribute fast_sums: their sums keep the few bits that the matrix units add
+// with. Attribute first_overwrites, beside accumulate: in a loop's first iteration C is not read. Attribute
+// batch: so many matmuls of matrices that lie side by side; A, B and C are [batch, rows, columns] then, each
+// matrix at a multiple of matmul_stride().
 extern const OpInfo kGemm{.name = "gemm", .formula = "C = op(A) op(B) + bias", .cost = gemm_cost};
 
 }  // namespace hydrac::ops

@@ -8,11 +8,12 @@ namespace hydrac::ops {
 extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, kAttentionBackward, kBiasAdd,
     kBiasGradient, kBlockDiagonal, kCast, kCrossEntropy, kCrossEntropyBackward, kDiagonalBlocks, kDropout,
     kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kJoinQkv, kL2norm,
-    kL2normBackward, kL2normTemperatureGradient, kLayernorm, kLayernormAgain, kLayernormBackward,
+    kL2normBackward, kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain, kLayernormBackward,
     kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss,
-    kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient, kRmsnorm, kRmsnormAgain,
-    kRmsnormBackward, kRmsnormWeightGradient, kRope, kScaleHeads, kSelectToken, kSoftcap, kSoftcapBackward,
-    kSplitQkv, kSpreadTaps, kSumTaps, kActivation, kActivationBackward, kValueShift, kZero;
+    kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient, kQuantize, kRmsnorm,
+    kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope, kScaleHeads, kScaled, kSelectToken,
+    kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps, kActivation, kActivationBackward,
+    kTranspose, kValueShift, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -40,6 +41,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kL2norm,
       &kL2normBackward,
       &kL2normTemperatureGradient,
+      &kLargest,
       &kLayernorm,
       &kLayernormAgain,
       &kLayernormBackward,
@@ -57,7 +59,9 @@ const std::vector<const OpInfo*>& all_ops() {
       &kRmsnormAgain,
       &kRmsnormBackward,
       &kRmsnormWeightGradient,
+      &kQuantize,
       &kRope,
+      &kScaled,
       &kScaleHeads,
       &kSelectToken,
       &kSoftcap,
@@ -67,6 +71,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kSumTaps,
       &kActivation,
       &kActivationBackward,
+      &kTranspose,
       &kValueShift,
       &kZero,
   };

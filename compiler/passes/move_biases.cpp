@@ -40,7 +40,8 @@ class BiasMove {
       *reader = std::move(with_bias);
     }
     graph_.value(matmul.outputs[0].value).name += ".matmul";
-    matmul.inputs.pop_back();
+    matmul.inputs[2] = {};
+    if (matmul.inputs.size() == 3) matmul.inputs.pop_back();
     return fmt::format("the bias of {} is added by {}", name, fmt::join(readers, ", "));
   }
 
@@ -132,7 +133,7 @@ void move_biases(ir::Graph& graph, const std::set<ir::ValueId>& kept, Log& log) 
   for (ir::Function& function : graph.functions) {
     for (ir::Region& region : function.regions) {
       for (Node& node : region.nodes) {
-        if (node.op != "gemm" || node.inputs.size() < 3) continue;
+        if (node.op != "gemm" || node.inputs.size() < 3 || node.inputs[2].value == ir::kNoValue) continue;
         log.push_back(
             {"biases", fmt::format("{}.{}: {}", function.name, region.name, move.run(region, node))});
       }

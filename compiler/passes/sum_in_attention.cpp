@@ -21,7 +21,7 @@ using ir::Use;
 bool only_sums_rows(const Node& node) {
   if (node.op != "fused" || node.inputs.size() != 1 || node.outputs.size() != 1) return false;
   const ir::Body& body = *node.body;
-  if (body.stores.size() != 1 || body.stores[0].kind == ir::StoreKind::store) return false;
+  if (body.stores.size() != 1 || !is_sum(body.stores[0].kind)) return false;
   const ir::Store& store = body.stores[0];
   const ir::Expr& value = body.exprs[store.value];
   if (store.space == ir::kRowSpace || body.spaces[store.space].size() != 1) return false;

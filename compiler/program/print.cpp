@@ -15,13 +15,15 @@ std::string name_of(const Program& program, const Call& call) {
     case Call::Kind::launch:
       return program.kernels[call.kernel].name;
     case Call::Kind::gemm:
-      return fmt::format("gemm {}{} {}x{}x{}{}{}{}", call.gemm.transpose_a ? 'T' : 'N',
-                         call.gemm.transpose_b ? 'T' : 'N', call.gemm.m, call.gemm.n, call.gemm.k,
-                         call.gemm.batch > 1 ? fmt::format(", {} of them", call.gemm.batch) : "",
-                         call.gemm.bias ? " + bias" : "",
-                         !call.gemm.accumulate        ? ""
-                         : call.gemm.first_overwrites ? " +=, first ="
-                                                      : " +=");
+      return fmt::format(
+          "gemm {}{} {}x{}x{}{}{}{}{}", call.gemm.transpose_a ? 'T' : 'N', call.gemm.transpose_b ? 'T' : 'N',
+          call.gemm.m, call.gemm.n, call.gemm.k,
+          call.gemm.batch > 1 ? fmt::format(", {} of them", call.gemm.batch) : "",
+          call.gemm.is_f8() ? fmt::format(" {}*{}", to_string(call.gemm.a), to_string(call.gemm.b)) : "",
+          call.gemm.bias ? " + bias" : "",
+          !call.gemm.accumulate        ? ""
+          : call.gemm.first_overwrites ? " +=, first ="
+                                       : " +=");
     case Call::Kind::attention:
       return call.attention.backward ? "cudnn attention backward" : "cudnn attention";
     case Call::Kind::zero:

@@ -70,8 +70,10 @@ struct GemmShape {
   bool first_overwrites = false;  // but not in the first iteration of the call's section
   bool bias = false;              // adds a row of C's type
   bool beside = false;            // runs on the second branch
+  bool fast_sums = false;         // of 8-bit operands: sums keep the few bits that the matrix units add with
   ir::DType a = ir::DType::f32, b = ir::DType::f32, c = ir::DType::f32;
 
+  bool is_f8() const { return ir::is_f8(a); }
   bool accumulates(int iteration) const { return accumulate && !(first_overwrites && iteration == 0); }
   auto operator<=>(const GemmShape&) const = default;
 };
@@ -97,10 +99,11 @@ struct Call {
 
   enum class Kind { launch, gemm, attention, zero, all_reduce } kind = Kind::launch;
   int kernel = -1;  // launch: position in Program::kernels
-  // launch: in the kernel's order. gemm: A, B, C, workspace, then the bias if there is one (a GPU's; the
-  // cpu's are A, B, C). attention: q, k, v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q,
-  // d_k, d_v, workspace. zero: the tensor whose bytes become zero; a GPU's. all_reduce: the dense f32 tensor
-  // that becomes the sum over all ranks; the cpu's.
+  // launch: in the kernel's order. gemm: A, B, C, workspace, then the bias if there is one, then of 8-bit
+  // operands what A's and B's elements are multiplied by (a GPU's; the cpu's are A, B, C). attention: q, k,
+  // v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q, d_k, d_v, workspace. zero: the tensor
+  // whose bytes become zero; a GPU's. all_reduce: the dense f32 tensor that becomes the sum over all ranks;
+  // the cpu's.
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
   Grid grid;                 // launch: on a GPU

@@ -63,12 +63,6 @@ void check_cpu(Draft& draft) {
 }
 
 // What the spec language has and the cuda target does not yet must not run as something else.
-void check_gpu(Draft& draft, const Target& target) {
-  const auto& o = draft.spec.optimizations;
-  if (draft.usable({"optimizations.precision"}) && o.precision == Precision::fp8 && target.has_fp8())
-    refuse(draft, "optimizations.precision", "fp8", "bf16", "GPUs yet");
-}
-
 void check_ranks(Draft& draft) {
   const int64_t ranks = draft.spec.parallel.data;
   if (draft.usable({"parallel.data"}) && ranks > 1)
@@ -119,12 +113,12 @@ void check_cudnn(Draft& draft, const Target& target) {
 void check_weights(Draft& draft) {
   const auto& o = draft.spec.optimizations;
   if (!draft.usable({"optimizations.weights", "optimizations.precision"}) || o.weights == WeightType::fp32 ||
-      o.precision == Precision::bf16)
+      o.precision == Precision::bf16 || o.precision == Precision::fp8)
     return;
   draft.report(
       Kind::weights_need_bf16, {"optimizations.weights", "optimizations.precision"},
       fmt::format("matmuls read bf16 weights as they are, and precision is {}", to_string(o.precision)),
-      "write weights: fp32, or precision: bf16");
+      "write weights: fp32, or precision: bf16 or fp8");
 }
 
 // Our matmul kernel is Hopper's, for 16-bit numbers.
@@ -149,7 +143,6 @@ void check_target(Draft& draft) {
   const Target& target = *targets::find(draft.spec.target);
   check_precision(draft, target);
   if (target.is_cpu()) return check_cpu(draft);
-  check_gpu(draft, target);
   check_ranks(draft);
   check_batch(draft);
   check_cudnn(draft, target);

@@ -147,9 +147,11 @@ std::vector<Candidate> numerics_of(const spec::Spec& spec) {
   const bool half = !computes_in_32_bits(o.precision);
   add("optimizations.precision", "tf32", o.precision == spec::Precision::fp32 && target.has_tf32());
   add("optimizations.precision", "bf16", !half && target.has_bf16());
+  add("optimizations.precision", "fp8", o.precision == spec::Precision::bf16 && target.has_fp8());
   add("optimizations.residual", "compute", half);
   add("optimizations.optimizer_state", "bf16", true);
-  add("optimizations.weights", "bf16", o.precision == spec::Precision::bf16);
+  add("optimizations.weights", "bf16",
+      o.precision == spec::Precision::bf16 || o.precision == spec::Precision::fp8);
   add("optimizations.gradients", "compute", half && spec.train.gradient_accumulation_steps == 1);
   return list;
 }

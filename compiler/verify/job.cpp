@@ -386,6 +386,40 @@ float inverse_count(const std::vector<runtime::Batch>& step) {
   return 1.0f / static_cast<float>(count);
 }
 
+namespace {
+
+// Which matmuls of a linear layer the program computes with 8 bits: those that read the weight's copies of
+// these names. The oracle has the recipe itself, but for where a gradient's scale starts.
+void add_fp8(const driver::Compiled& c, Json& graph) {
+  std::set<std::string> read, written;
+  for (const ir::Region& region : c.graph.function("micro_step").regions) {
+    for (const ir::Node& node : region.nodes) {
+      if (node.op != "gemm") continue;
+      read.insert(c.graph.value(node.inputs[1]).name);
+      if (is_f8(c.graph.value(node.inputs[0]).dtype)) written.insert(c.graph.value(node.outputs[0]).name);
+    }
+  }
+  const auto& t = c.spec.train;
+  const int64_t tokens = t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps;
+  std::map<int, std::string> names;
+  for (const Json& value : graph["values"]) names[value["id"]] = value["name"];
+  for (Json& region : graph["regions"]) {
+    for (Json& node : region["nodes"]) {
+      if (node["op"] != "linear") continue;
+      const std::string& weight = names[node["inputs"][1]["value"]];
+      const bool forward = read.contains(weight + ".f8e4m3"),
+                 input_gradient = read.contains(weight + ".transposed.f8e4m3");
+      if (!forward && !input_gradient) continue;
+      node["attrs"]["fp8"] = {{"forward", forward},
+                              {"input_gradient", input_gradient},
+                              {"weight_gradient", written.contains("d_" + weight)},
+                              {"gradient_start", 16.0 * static_cast<double>(tokens)}};
+    }
+  }
+}
+
+}  // namespace
+
 void write_verify_job(const std::filesystem::path& dir, targets::Executable& program,
                       const Batches& batches) {
   const driver::Compiled& c = program.compiled();
@@ -397,6 +431,7 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
   if (yardstick.gradient_noise > 0) job["gradient_noise"] = yardstick.gradient_noise;
   if (optimizers::rounds_stochastically(c.spec)) job["rounding"] = rounding_json(c);
   if (optimizers::moment_type(c.spec) == ir::DType::u8) job["quantized_state"] = quantized_state_json(c);
+  if (c.spec.optimizations.precision == spec::Precision::fp8) add_fp8(c, job["graph"]);
   write_json(dir / "job.json", job);
 
   std::vector<runtime::TensorToWrite> tensors;

@@ -105,6 +105,8 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   }
   overrides.set("train.sequence_len", t.sequence_len, length);
   shrink_batch(spec, overrides);
+  // In a model this small none would pay.
+  if (spec.optimizations.precision == spec::Precision::fp8) overrides.add("optimizations.fp8_matmuls=all");
   overrides.shrink("train.lr_scheduler.warmup_steps", t.lr_scheduler.warmup_steps, 1);
   return overrides.take();
 }

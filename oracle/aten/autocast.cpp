@@ -28,8 +28,8 @@ at::Tensor run_under_autocast(const OpDefinition& op, const OpCall& call) {
     if (op.casting == Casting::narrow) input = input.to(*call.autocast);
     input = input.to(at::kFloat);
   }
-  const OpCall in_float32{call.node,  call.graph, call.mode,   call.seed,
-                          call.layer, inputs,     call.tables, call.autocast};
+  const OpCall in_float32{call.node, call.graph,  call.mode,     call.seed, call.layer,
+                          inputs,    call.tables, call.autocast, call.fp8};
   return op.function(in_float32).to(result_type(op, call));
 }
 

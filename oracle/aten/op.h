@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "oracle/aten/fp8.h"
 #include "oracle/job/graph.h"
 
 namespace hydrac::oracle {
@@ -37,6 +38,7 @@ struct OpCall {
   const std::vector<at::Tensor>& inputs;
   Tables& tables;
   std::optional<at::ScalarType> autocast;  // the 16-bit type to compute with; inputs are float32 numbers
+  Fp8Scales* fp8 = nullptr;                // under autocast
 
   // Throws JobError when input i was left out or the job has no tensor for it.
   const at::Tensor& input(std::size_t i) const;

@@ -46,7 +46,9 @@ at::Tensor linear(const OpCall& call) {
   std::vector<std::int64_t> shape = call.output_shape();
   if (shape.empty()) throw JobError("the output is a scalar");
   shape.back() = call.input(1).size(1);
-  return at::linear(call.input(0).reshape(shape), call.input(1), call.optional_input(2));
+  const at::Tensor x = call.input(0).reshape(shape);
+  if (call.autocast && call.node.attrs.contains("fp8.forward")) return fp8_linear(call, x);
+  return at::linear(x, call.input(1), call.optional_input(2));
 }
 
 at::Tensor layernorm(const OpCall& call) {
@@ -132,7 +134,12 @@ const std::vector<OpDefinition>& op_table() {
   static const std::vector<OpDefinition> table = {
       {"embedding", 2, {}, {}, embedding},
       {"position_embedding", 2, {}, {}, position_embedding, Casting::widest, 1},
-      {"linear", 3, {}, {}, linear, Casting::narrow},
+      {"linear",
+       3,
+       {},
+       {"fp8.forward", "fp8.input_gradient", "fp8.weight_gradient", "fp8.gradient_start"},
+       linear,
+       Casting::narrow},
       {"layernorm", 3, {"eps"}, {}, layernorm, Casting::float32},
       {"rmsnorm", 2, {"eps"}, {}, rmsnorm},
       {"split_heads", 1, {"offset", "heads", "head_dim"}, {}, split_heads},

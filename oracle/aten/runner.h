@@ -29,6 +29,9 @@ class Runner {
   // or its result has another shape than the graph says.
   at::Tensor forward(const Source& source, const Observer& observe = {});
 
+  // What the step's micro-batches had becomes part of the scales of 8-bit matmuls.
+  void next_step() { fp8_.next_step(); }
+
  private:
   // One node in one layer.
   struct Call {
@@ -65,6 +68,7 @@ class Runner {
   std::vector<Call> calls_;
   std::vector<Split> splits_;
   Tables tables_;
+  Fp8Scales fp8_;
 };
 
 }  // namespace hydrac::oracle

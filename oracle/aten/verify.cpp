@@ -72,6 +72,7 @@ class Verification {
       clip_gradients(parameters_, norm, job_.max_grad_norm);
       optimizer.step(job_.optimizer.learning_rate * learning_rate_factor(job_.schedule, step));
       forget_gradients();
+      runner_.next_step();
     }
     for (const Parameter& parameter : parameters_) store("param." + parameter.name, parameter.tensor);
   }

@@ -40,6 +40,10 @@ void check_arguments(const Gemm& gemm, const GemmArguments& arguments, const voi
   check_argument(p, "b", arguments.b);
   check_argument(p, "d", arguments.d);
   if (p.bias) check_argument(p, "bias", arguments.bias);
+  if (is_f8(p.a)) {
+    check_argument(p, "a_scale", arguments.a_scale);
+    check_argument(p, "b_scale", arguments.b_scale);
+  }
   if (gemm.workspace_bytes() > 0) check_argument(p, "workspace", workspace, 256);
 }
 

@@ -13,9 +13,10 @@
 
 namespace hydrac::runtime::cuda {
 
-enum class ElementType { f32, bf16, f16 };
+enum class ElementType { f32, bf16, f16, f8e4m3, f8e5m2 };
 int element_bytes(ElementType type);
 const char* name(ElementType type);  // "bf16"
+bool is_f8(ElementType type);
 
 // D[m,n] = op(A)[m,k] * op(B)[k,n], everything row-major and dense, sums in float32; plus D itself, plus a
 // row of n elements to each row. A weight's gradient dW[out,in] = dY^T X is {m = out, n = in, k = tokens,
@@ -24,12 +25,16 @@ struct GemmProblem {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;  // A is stored [k, m] instead of [m, k]
   bool transpose_b = false;  // B is stored [n, k] instead of [k, n]
-  ElementType operands = ElementType::f32;
-  ElementType result = ElementType::f32;  // of D and the bias: the operands' type or f32
+  // Of A and B: one type, or both of 8 bits. Matmuls of these want transpose_b alone, sizes that are
+  // multiples of 16, and capability 89 or newer; what their elements stand for is multiplied by a scale of
+  // each operand.
+  ElementType a = ElementType::f32, b = ElementType::f32;
+  ElementType result = ElementType::f32;  // of D and the bias: the operands' type or f32; bf16 beside 8 bits
   bool tf32 = false;        // f32 operands are rounded to tf32 (10 bits of mantissa): much faster
   bool accumulate = false;  // adds to what D holds
   bool bias = false;
   bool beside = false;     // runs at the same time as other kernels
+  bool fast_sums = false;  // of 8 bits: sums keep the few bits that the matrix units add with
   std::int64_t batch = 1;  // matmuls of matrices side by side: runtime/batch_stride.h; without a bias
 
   double flop() const { return 2.0 * double(batch) * double(m) * double(n) * double(k); }
@@ -42,7 +47,9 @@ struct GemmArguments {
   const void* a = nullptr;
   const void* b = nullptr;
   void* d = nullptr;
-  const void* bias = nullptr;  // where the problem has one
+  const void* bias = nullptr;      // where the problem has one
+  const float* a_scale = nullptr;  // of operands of 8 bits
+  const float* b_scale = nullptr;
 };
 
 // A range of device memory that someone else owns.

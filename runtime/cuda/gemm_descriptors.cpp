@@ -19,6 +19,10 @@ int blas_type(ElementType type) {
       return abi::kType16BF;
     case ElementType::f16:
       return abi::kType16F;
+    case ElementType::f8e4m3:
+      return abi::kType8E4M3;
+    case ElementType::f8e5m2:
+      return abi::kType8E5M2;
   }
   return abi::kType32F;
 }
@@ -129,6 +133,7 @@ GemmDescriptors::GemmDescriptors(const GemmProblem& problem, int sms) : problem_
   set(abi::kDescEpilogue, &epilogue, sizeof epilogue);
   if (const std::int32_t some = multiprocessors(problem, sms); some > 0)
     set(abi::kDescMultiprocessors, &some, sizeof some);
+  if (const std::int8_t fast = 1; problem.fast_sums) set(abi::kDescFastSums, &fast, sizeof fast);
   a_ = layout_of(stored_a(problem));
   b_ = layout_of(stored_b(problem));
   d_ = layout_of(stored_d(problem));
@@ -139,19 +144,23 @@ void GemmDescriptors::set(int attribute, const void* value, std::size_t bytes) {
              "cublasLtMatmulDescSetAttribute");
 }
 
-void GemmDescriptors::set_bias(const void* bias) {
-  if (problem_.bias) set(abi::kDescBiasPointer, &bias, sizeof bias);
+void GemmDescriptors::set_pointers(const GemmArguments& arguments) {
+  if (problem_.bias) set(abi::kDescBiasPointer, &arguments.bias, sizeof arguments.bias);
+  if (!is_f8(problem_.a)) return;
+  set(abi::kDescScaleA, &arguments.b_scale, sizeof arguments.b_scale);
+  set(abi::kDescScaleB, &arguments.a_scale, sizeof arguments.a_scale);
 }
 
-void GemmDescriptors::set_stand_in_bias() {
-  set_bias(reinterpret_cast<const void*>(kOperandAlignment));
+void GemmDescriptors::set_stand_in_pointers() {
+  const auto* const somewhere = reinterpret_cast<const float*>(kOperandAlignment);
+  set_pointers({.bias = somewhere, .a_scale = somewhere, .b_scale = somewhere});
 }
 
 std::vector<abi::cublasLtMatmulHeuristicResult_t> GemmDescriptors::propose(abi::cublasLtHandle_t handle,
                                                                            std::int64_t workspace_bytes,
                                                                            int wanted) {
   const Preference preference(workspace_bytes);
-  set_stand_in_bias();
+  set_stand_in_pointers();
   std::vector<abi::cublasLtMatmulHeuristicResult_t> results(wanted);
   int found = 0;
   const auto status =
@@ -203,7 +212,7 @@ std::vector<abi::cublasLtMatmulHeuristicResult_t> GemmDescriptors::variants(
 
 bool GemmDescriptors::accepts(abi::cublasLtHandle_t handle, const abi::cublasLtMatmulAlgo_t& algorithm,
                               std::int64_t* workspace_bytes) {
-  set_stand_in_bias();
+  set_stand_in_pointers();
   abi::cublasLtMatmulHeuristicResult_t result = {};
   const auto status = cublaslt().cublasLtMatmulAlgoCheck(handle, desc_.get(), b_.get(), a_.get(), d_.get(),
                                                          d_.get(), &algorithm, &result);
@@ -215,7 +224,7 @@ abi::cublasStatus_t GemmDescriptors::run(abi::cublasLtHandle_t handle,
                                          const abi::cublasLtMatmulAlgo_t& algorithm,
                                          const GemmArguments& arguments, const Stream& stream,
                                          void* workspace, std::int64_t workspace_bytes) {
-  set_bias(arguments.bias);
+  set_pointers(arguments);
   const float alpha = 1, beta = problem_.accumulate ? 1 : 0;
   return cublaslt().cublasLtMatmul(handle, desc_.get(), &alpha, arguments.b, b_.get(), arguments.a, a_.get(),
                                    &beta, arguments.d, d_.get(), arguments.d, d_.get(), &algorithm, workspace,

@@ -36,8 +36,8 @@ void check_problem(const GemmProblem& problem);
 // Throws RunError "CALL: CUBLAS_STATUS_NAME".
 void check_blas(abi::cublasStatus_t status, const char* call);
 
-// cuBLASLt's descriptors of one matmul. The bias's address is part of one of them: set_bias() comes before
-// each use.
+// cuBLASLt's descriptors of one matmul. The addresses of bias and scales are part of one of them:
+// set_pointers() comes before each use.
 class GemmDescriptors {
  public:
   // `sms`: multiprocessors of the GPU.
@@ -62,9 +62,9 @@ class GemmDescriptors {
 
  private:
   void set(int attribute, const void* value, std::size_t bytes);
-  void set_bias(const void* bias);
-  // An address that tells cuBLASLt how the real one will be aligned.
-  void set_stand_in_bias();
+  void set_pointers(const GemmArguments& arguments);
+  // Addresses that tell cuBLASLt how the real ones will be aligned.
+  void set_stand_in_pointers();
 
   GemmProblem problem_;
   struct Deleter {

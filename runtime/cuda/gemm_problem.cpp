@@ -11,11 +11,15 @@
 namespace hydrac::runtime::cuda {
 
 int element_bytes(ElementType type) {
-  return type == ElementType::f32 ? 4 : 2;
+  return type == ElementType::f32 ? 4 : is_f8(type) ? 1 : 2;
+}
+
+bool is_f8(ElementType type) {
+  return type == ElementType::f8e4m3 || type == ElementType::f8e5m2;
 }
 
 const char* name(ElementType type) {
-  constexpr const char* names[] = {"f32", "bf16", "f16"};
+  constexpr const char* names[] = {"f32", "bf16", "f16", "f8e4m3", "f8e5m2"};
   return names[static_cast<int>(type)];
 }
 
@@ -25,13 +29,11 @@ std::int64_t StoredMatrix::bytes() const {
 }
 
 StoredMatrix stored_a(const GemmProblem& p) {
-  return p.transpose_a ? StoredMatrix{p.operands, p.k, p.m, p.batch}
-                       : StoredMatrix{p.operands, p.m, p.k, p.batch};
+  return p.transpose_a ? StoredMatrix{p.a, p.k, p.m, p.batch} : StoredMatrix{p.a, p.m, p.k, p.batch};
 }
 
 StoredMatrix stored_b(const GemmProblem& p) {
-  return p.transpose_b ? StoredMatrix{p.operands, p.n, p.k, p.batch}
-                       : StoredMatrix{p.operands, p.k, p.n, p.batch};
+  return p.transpose_b ? StoredMatrix{p.b, p.n, p.k, p.batch} : StoredMatrix{p.b, p.k, p.n, p.batch};
 }
 
 StoredMatrix stored_d(const GemmProblem& p) {
@@ -46,16 +48,23 @@ void check_problem(const GemmProblem& p) {
   }
   if (p.batch > 1 && p.bias)
     throw RunError(fmt::format("malformed matmul {}: a batch has no bias", p.text()));
+  const bool f8 = is_f8(p.a);
+  if (is_f8(p.b) != f8 || (!f8 && p.a != p.b))
+    throw RunError(fmt::format("malformed matmul {}: operands of these two types", p.text()));
+  if (f8 && (p.transpose_a || !p.transpose_b || p.m % 16 != 0 || p.n % 16 != 0 || p.k % 16 != 0))
+    throw RunError(fmt::format(
+        "malformed matmul {}: of 8 bits, B is transposed and sizes are multiples of 16", p.text()));
 }
 
 // In the words of the choices that machines remember already.
 std::string GemmProblem::text() const {
   std::string text = fmt::format("{}x{}x{}{}{} {}*{}->{}", m, n, k, transpose_a ? " A^T" : "",
-                                 transpose_b ? " B^T" : "", name(operands), name(operands), name(result));
+                                 transpose_b ? " B^T" : "", name(a), name(b), name(result));
   if (accumulate) text += fmt::format(" beta=1 C={}", name(result));
   if (tf32) text += " tf32";
   if (bias) text += " bias";
   if (beside) text += " beside";
+  if (fast_sums) text += " fast";
   if (batch > 1) text += fmt::format(" batch={}", batch);
   return text;
 }

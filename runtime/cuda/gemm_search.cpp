@@ -21,7 +21,7 @@ constexpr std::int64_t kMostSets = 16;
 
 // Where the operands of one matmul lie in one set, in bytes from its start.
 struct SetLayout {
-  std::int64_t a = 0, b = 0, d = 0, bias = 0, bytes = 0;
+  std::int64_t a = 0, b = 0, d = 0, bias = 0, scale = 0, bytes = 0;
 
   explicit SetLayout(const GemmProblem& p) {
     const auto place = [&](std::int64_t size) {
@@ -33,18 +33,21 @@ struct SetLayout {
     b = place(stored_b(p).bytes());
     d = place(stored_d(p).bytes());
     bias = place(p.bias ? p.n * element_bytes(p.result) : 0);
+    scale = place(is_f8(p.a) ? kOperandAlignment : 0);
   }
 };
 
 void fill_operands(const GemmProblem& p, const SetLayout& layout, std::byte* set, const Stream& stream) {
-  fill_random(set + layout.a, stored_a(p).bytes(), p.operands, stream);
-  fill_random(set + layout.b, stored_b(p).bytes(), p.operands, stream);
+  fill_random(set + layout.a, stored_a(p).bytes(), p.a, stream);
+  fill_random(set + layout.b, stored_b(p).bytes(), p.b, stream);
   fill_random(set + layout.d, stored_d(p).bytes(), p.result, stream);
-  fill_random(set + layout.bias, layout.bytes - layout.bias, p.result, stream);
+  fill_random(set + layout.bias, layout.scale - layout.bias, p.result, stream);
+  fill_random(set + layout.scale, layout.bytes - layout.scale, ElementType::f32, stream);
 }
 
 GemmArguments operands(const SetLayout& layout, std::byte* set) {
-  return {set + layout.a, set + layout.b, set + layout.d, set + layout.bias};
+  const auto* const scale = reinterpret_cast<const float*>(set + layout.scale);
+  return {set + layout.a, set + layout.b, set + layout.d, set + layout.bias, scale, scale};
 }
 
 // Measures candidates on operands in scratch memory.

@@ -16,6 +16,7 @@ struct MatmulKind {
   bool accumulate = false;  // adds to what C holds
   bool beside = false;      // runs on the second branch
   std::int64_t batch = 1;   // matmuls of matrices side by side
+  bool fast_sums = false;   // of 8-bit operands: see GemmProblem
 };
 
 template <class T>
@@ -32,9 +33,17 @@ template <>
 constexpr ElementType element_type<f16>() {
   return ElementType::f16;
 }
+template <>
+constexpr ElementType element_type<f8e4m3>() {
+  return ElementType::f8e4m3;
+}
+template <>
+constexpr ElementType element_type<f8e5m2>() {
+  return ElementType::f8e5m2;
+}
 
-// C[m,n] = op(A)[m,k] · op(B)[k,n], row-major and dense, summed in float32. A and B are of type AB.
-template <class AB, class C>
+// C[m,n] = op(A)[m,k] · op(B)[k,n], row-major and dense, summed in float32.
+template <class A, class B, class C>
 GemmProblem matmul(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
                    MatmulKind kind) {
   GemmProblem problem;
@@ -43,12 +52,14 @@ GemmProblem matmul(bool transpose_a, bool transpose_b, std::int64_t m, std::int6
   problem.k = k;
   problem.transpose_a = transpose_a;
   problem.transpose_b = transpose_b;
-  problem.operands = element_type<AB>();
+  problem.a = element_type<A>();
+  problem.b = element_type<B>();
   problem.result = element_type<C>();
   problem.accumulate = kind.accumulate;
   problem.bias = kind.bias;
   problem.beside = kind.beside;
   problem.batch = kind.batch;
+  problem.fast_sums = kind.fast_sums;
   return problem;
 }
 
@@ -60,17 +71,17 @@ class Matmuls {
       : library_(context, options), tf32_(tf32), scratch_(scratch) {}
 
   // Chooses the matmul's algorithm, or takes the remembered one; each shape once.
-  template <class AB, class C>
+  template <class A, class C, class B = A>
   void plan_nt(std::int64_t m, std::int64_t n, std::int64_t k, MatmulKind kind = {}) {
-    plan(matmul<AB, C>(false, true, m, n, k, kind));
+    plan(matmul<A, B, C>(false, true, m, n, k, kind));
   }
   template <class AB, class C>
   void plan_nn(std::int64_t m, std::int64_t n, std::int64_t k, MatmulKind kind = {}) {
-    plan(matmul<AB, C>(false, false, m, n, k, kind));
+    plan(matmul<AB, AB, C>(false, false, m, n, k, kind));
   }
   template <class AB, class C>
   void plan_tn(std::int64_t m, std::int64_t n, std::int64_t k, MatmulKind kind = {}) {
-    plan(matmul<AB, C>(true, false, m, n, k, kind));
+    plan(matmul<AB, AB, C>(true, false, m, n, k, kind));
   }
 
   // Queues a planned matmul; std::logic_error for another one. `workspace` as GemmLibrary::run() wants it.

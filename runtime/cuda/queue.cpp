@@ -24,6 +24,8 @@ void Queue::run(const GemmProblem& problem, void* c, const void* a, const void* 
   arguments.b = b;
   arguments.d = c;
   arguments.bias = options.bias;
+  arguments.a_scale = options.a_scale;
+  arguments.b_scale = options.b_scale;
   matmuls_.run(problem, arguments, stream_, workspace_);
 }
 

@@ -21,6 +21,10 @@ struct MatmulOptions {
   const void* bias = nullptr;  // [n] of C's type; nullptr: none
   bool accumulate = false;     // adds to what C holds
   std::int64_t batch = 1;      // matmuls of matrices side by side: runtime/batch_stride.h
+  // Of 8-bit operands: what their elements are multiplied by, and GemmProblem's fast_sums.
+  const float* a_scale = nullptr;
+  const float* b_scale = nullptr;
+  bool fast_sums = false;
 };
 
 class Queue {
@@ -49,27 +53,28 @@ class Queue {
   }
 
   // C[m,n] = A[m,k] · B[n,k]ᵀ: a layer's outputs from its inputs and its weight.
-  template <class AB, class C>
-  void gemm_nt(C* c, const AB* a, const AB* b, std::int64_t m, std::int64_t n, std::int64_t k,
+  template <class A, class B, class C>
+  void gemm_nt(C* c, const A* a, const B* b, std::int64_t m, std::int64_t n, std::int64_t k,
                MatmulOptions options = {}) const {
-    run(matmul<AB, C>(false, true, m, n, k, kind(options)), c, a, b, options);
+    run(matmul<A, B, C>(false, true, m, n, k, kind(options)), c, a, b, options);
   }
   // C[m,n] = A[m,k] · B[k,n]: the gradient of its inputs from that of its outputs.
   template <class AB, class C>
   void gemm_nn(C* c, const AB* a, const AB* b, std::int64_t m, std::int64_t n, std::int64_t k,
                MatmulOptions options = {}) const {
-    run(matmul<AB, C>(false, false, m, n, k, kind(options)), c, a, b, options);
+    run(matmul<AB, AB, C>(false, false, m, n, k, kind(options)), c, a, b, options);
   }
   // C[m,n] = A[k,m]ᵀ · B[k,n]: the gradient of its weight.
   template <class AB, class C>
   void gemm_tn(C* c, const AB* a, const AB* b, std::int64_t m, std::int64_t n, std::int64_t k,
                MatmulOptions options = {}) const {
-    run(matmul<AB, C>(true, false, m, n, k, kind(options)), c, a, b, options);
+    run(matmul<AB, AB, C>(true, false, m, n, k, kind(options)), c, a, b, options);
   }
 
  private:
   MatmulKind kind(const MatmulOptions& options) const {
-    return {options.bias != nullptr, options.accumulate, branch_ == Branch::second, options.batch};
+    return {options.bias != nullptr, options.accumulate, branch_ == Branch::second, options.batch,
+            options.fast_sums};
   }
   void run(const GemmProblem& problem, void* c, const void* a, const void* b,
            const MatmulOptions& options) const;

@@ -34,6 +34,10 @@ std::vector<std::byte> random_pattern(ElementType type) {
       return bytes(random_words<std::uint16_t>(count, 0x807f, 0x3f00, 0x0080));
     case ElementType::f16:
       return bytes(random_words<std::uint16_t>(count, 0x83ff, 0x3800, 0x0400));
+    case ElementType::f8e4m3:
+      return bytes(random_words<std::uint8_t>(count, 0x87, 0x30, 0x08));
+    case ElementType::f8e5m2:
+      return bytes(random_words<std::uint8_t>(count, 0x83, 0x38, 0x04));
   }
   return {};
 }

@@ -177,4 +177,52 @@ __device__ float sum_of_partials(const float* workspace, int column, int width) 
   return total;
 }
 
+// A thread's part in raising *largest to the largest of itself and of what all threads see, none of it
+// negative: floats compare as their bits do then, and the order of the threads changes nothing. L2 answers
+// one request a clock for an address, so few should ask.
+class RunningLargest {
+ public:
+  __device__ explicit RunningLargest(float* largest) : largest_(reinterpret_cast<int*>(largest)) {}
+
+  __device__ void see(float value) { seen_ = larger(seen_, value); }
+
+  // By each warp, for the threads of it that are here together.
+  __device__ void raise() const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    const unsigned here = __activemask();
+    const unsigned bits = __reduce_max_sync(here, float_bits(seen_));
+    if (static_cast<int>(threadIdx.x % 32) == __ffs(static_cast<int>(here)) - 1) raise_to(bits);
+#else
+    raise_to(float_bits(seen_));
+#endif
+  }
+
+  // By the block, all of whose threads, whole warps, call this together.
+  __device__ void raise_by_block() const {
+#if (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800) || defined(HYDRAC_CUDA_EMULATION)
+    constexpr unsigned all = 0xFFFFFFFFu;
+    __shared__ unsigned of_warps[32];
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned bits = __reduce_max_sync(all, float_bits(seen_));
+    __syncthreads();  // of_warps may be another one's, who has read it now
+    if (lane == 0) of_warps[warp] = bits;
+    __syncthreads();
+    if (warp > 0) return;
+    const unsigned most = __reduce_max_sync(all, lane < blockDim.x / 32 ? of_warps[lane] : 0u);
+    if (lane == 0) raise_to(most);
+#else
+    raise();
+#endif
+  }
+
+ private:
+  __device__ void raise_to(unsigned bits) const {
+    if (static_cast<int>(bits) > *static_cast<volatile const int*>(largest_))
+      atomicMax(largest_, static_cast<int>(bits));
+  }
+
+  int* largest_;
+  float seen_ = 0.0f;
+};
+
 }  // namespace hydrac

@@ -8,7 +8,7 @@ namespace hydrac {
 // The value of an element in registers: float for every floating-point type, integers as they are.
 template <typename T>
 HYDRAC_FN auto widen(T x) {
-  if constexpr (sizeof(T) == 2) {
+  if constexpr (is_narrow<T>) {
     return to_float(x);
   } else {
     return x;
@@ -17,7 +17,7 @@ HYDRAC_FN auto widen(T x) {
 
 template <typename T, typename X>
 HYDRAC_FN T narrow(X x) {
-  if constexpr (sizeof(T) == 2) {
+  if constexpr (is_narrow<T>) {
     return from_float<T>(x);
   } else {
     return static_cast<T>(x);
@@ -109,7 +109,13 @@ HYDRAC_FN void store_columns(T* to, const X (&columns)[N]) {
 #pragma unroll
   for (int i = 0; i < N / A; ++i) {
     Vector<T, A> part;
-    if constexpr (sizeof(T) == 2 && A > 1) {
+    if constexpr (is_narrow<T> && sizeof(T) == 1 && A > 1) {
+      Vector<std::uint16_t, A / 2> pairs;
+#pragma unroll
+      for (int j = 0; j < A / 2; ++j)
+        pairs.at[j] = f8_pair<T>(columns[i * A + 2 * j], columns[i * A + 2 * j + 1]);
+      part = __builtin_bit_cast(Vector<T, A>, pairs);
+    } else if constexpr (sizeof(T) == 2 && A > 1) {
       Vector<std::uint32_t, A / 2> words;
 #pragma unroll
       for (int j = 0; j < A / 2; ++j)

@@ -495,6 +495,25 @@ TEST(Emit, NarrowStateIsEmitted) {
   EXPECT_EQ(memory.find("using Copies"), std::string::npos);
 }
 
+// Weights of 8 bits are a group of their own; matmuls are told what 8 bits stand for.
+TEST(Emit, MatmulsOfEightBitsAreEmitted) {
+  for (const char* weights : {"fp32", "bf16"}) {
+    const Workplace place;
+    const Outcome outcome =
+        place.run({"emit", hydrac::test::source_dir() + "/specs/gpt2-124m.yaml", "-o", "program", "-q",
+                   "target=h200", "optimizations.precision=fp8", "optimizations.fp8_matmuls=all",
+                   std::string("optimizations.weights=") + weights});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::string memory = slurp(place / "program/memory.h"),
+                      forward = slurp(place / "program/forward.cpp");
+    for (const char* line : {"using hydrac::f8e5m2;\n", "Slots<f8e4m3> mlp_up_weight = ",
+                             "Slots<f8e4m3> mlp_up_weight_transposed = ", "float* fp8_forward_history = "})
+      EXPECT_NE(memory.find(line), std::string::npos) << line;
+    EXPECT_NE(forward.find(".a_scale = state.fp8_forward_inverses_mlp_up_weight[l]"), std::string::npos);
+    EXPECT_NE(slurp(place / "program/load.cpp").find("narrow_weights(m, run, l);"), std::string::npos);
+  }
+}
+
 // generated/ holds what hydrac emits today; `./dev generate` brings it there.
 TEST(Generated, IsWhatHydracEmitsToday) {
   const std::vector<Words> programs = {

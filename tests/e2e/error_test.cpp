@@ -160,25 +160,6 @@ TEST(BadTarget, CudaIsNoOtherWordForAuto) {
   EXPECT_EQ(place.run({"check", "base.yaml", "target=auto"}).code, 0);
 }
 
-TEST(BadTarget, WhatGpusDoNotDoYetIsNoOtherFormatInSilence) {
-  const Workplace place;
-  const Words check = {"check", "base.yaml", "target=h100", "optimizations.threads=0"};
-  auto with = [&](const std::string& override) {
-    Words words = check;
-    words.push_back(override);
-    return place.run(words);
-  };
-  const Outcome fp8 = with("optimizations.precision=fp8");
-  EXPECT_EQ(fp8.code, 2);
-  EXPECT_EQ(fp8.err,
-            "<command line>:1:61: error: optimizations.precision: fp8 is not possible on GPUs yet "
-            "[option-unsupported]\n"
-            "  target=h100 optimizations.threads=0 optimizations.precision=fp8\n"
-            "                                                              ^\n"
-            "  help: write bf16\n");
-  EXPECT_EQ(fp8.out, "");
-}
-
 TEST(BadTarget, AHeadThatTheKernelsCannotTake) {
   const Workplace place;
   expect_refused(place, run_with("model.head_dim=12"),

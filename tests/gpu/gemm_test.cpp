@@ -40,7 +40,7 @@ constexpr Types kTypes[] = {
 GemmProblem problem(const Types& types, std::int64_t m, std::int64_t n, std::int64_t k) {
   GemmProblem p;
   p.m = m, p.n = n, p.k = k;
-  p.operands = types.in;
+  p.a = p.b = types.in;
   p.result = types.out;
   p.tf32 = types.tf32;
   return p;
@@ -64,7 +64,7 @@ class GpuGemm : public test::GpuTest {
   // Runs on random operands, its output poisoned before.
   void expect_right(const GemmProblem& p, double tolerance) {
     const Gemm gemm = library->plan(p, *stream, scratch_range());
-    Tensor a(p.operands, p.m * p.k), b(p.operands, p.k * p.n), d(p.result, p.m * p.n), bias(p.result, p.n);
+    Tensor a(p.a, p.m * p.k), b(p.a, p.k * p.n), d(p.result, p.m * p.n), bias(p.result, p.n);
     a.fill_random(1), b.fill_random(2), bias.fill_random(4);
     if (p.accumulate) d.fill_random(3);
     const std::vector<double> wanted = test::reference(p, a, b, d, bias);
@@ -175,7 +175,7 @@ class GpuGemmSearch : public GpuGemm {
   // D of a matmul on fixed operands, the same in every run.
   Tensor result(GemmLibrary& of, const Gemm& gemm, int runs = 1) {
     const GemmProblem& p = gemm.problem();
-    Tensor a(p.operands, p.m * p.k), b(p.operands, p.k * p.n), d(p.result, p.m * p.n), bias(p.result, p.n);
+    Tensor a(p.a, p.m * p.k), b(p.a, p.k * p.n), d(p.result, p.m * p.n), bias(p.result, p.n);
     a.fill_random(1), b.fill_random(2), bias.fill_random(3);
     const DeviceBuffer on_a = on_device(a.bytes), on_b = on_device(b.bytes), on_d = on_device(d.bytes),
                        on_bias = on_device(bias.bytes);
@@ -196,7 +196,7 @@ class GpuGemmSearch : public GpuGemm {
                          bool bias) {
       GemmProblem p;
       p.m = m, p.n = n, p.k = k, p.transpose_a = ta, p.transpose_b = tb;
-      p.operands = type, p.result = out;
+      p.a = p.b = type, p.result = out;
       p.bias = bias;
       p.accumulate = out == ElementType::f32;
       shapes.push_back(p);
@@ -299,7 +299,7 @@ TEST_F(GpuGemmSearch, MatmulsAreCaptured) {
   const GemmProblem p = problem(kTypes[0], 64, 48, 32);
   const Gemm gemm = library->plan(p, *stream, scratch_range());
   const std::vector<std::uint8_t> wanted = result(*library, gemm).bytes;
-  Tensor a(p.operands, p.m * p.k), b(p.operands, p.k * p.n);
+  Tensor a(p.a, p.m * p.k), b(p.a, p.k * p.n);
   a.fill_random(1), b.fill_random(2);
   const DeviceBuffer on_a = on_device(a.bytes), on_b = on_device(b.bytes), on_d(p.m * p.n * 4);
   const Graph graph = Graph::capture(*stream, [&] {

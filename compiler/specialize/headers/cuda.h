@@ -74,12 +74,14 @@ template <typename T>
 __device__ T __shfl_up_sync(unsigned mask, T value, unsigned lanes, int width = 32);
 template <typename T>
 __device__ T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int width = 32);
+__device__ unsigned __reduce_max_sync(unsigned mask, unsigned value);
 
 // Memory.
 template <typename T>
 __device__ T __ldg(const T* from);
 template <typename T>
 __device__ T atomicAdd(T* to, T value);
+__device__ int atomicMax(int* to, int value);
 __device__ size_t __cvta_generic_to_shared(const void* pointer);
 __device__ void __threadfence(), __threadfence_block();
 __device__ void __trap();

@@ -128,7 +128,7 @@ std::vector<CallTime> CpuProgram::timed(const std::string& function) {
     const Call& call = *step.call;
     times.push_back({step.section->name,
                      call.kind == Call::Kind::gemm ? "gemm" : name_of(compiled().program, call), call.label,
-                     seconds.count(), call.flop, call.bytes, call.multiplies_matrices});
+                     seconds.count(), call.flop, call.bytes, &call});
   }
   return times;
 }

@@ -91,6 +91,10 @@ void ResolvedCalls::multiply(const ResolvedCall& call, const cuda::Stream& strea
   arguments.b = a[1];
   arguments.d = a[2];
   if (call.call->gemm.bias) arguments.bias = a[4];
+  if (call.call->gemm.is_f8()) {
+    arguments.a_scale = static_cast<const float*>(a[a.size() - 2]);
+    arguments.b_scale = static_cast<const float*>(a[a.size() - 1]);
+  }
   machine_.gemms().run(*call.matmul, arguments, stream, a[3]);
 }
 

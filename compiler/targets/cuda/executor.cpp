@@ -57,8 +57,7 @@ std::vector<CallTime> CudaProgram::timed(const std::string& function) {
   for (size_t i = 0; i < calls.size(); ++i) {
     const program::Call& call = *calls[i].call;
     times.push_back({calls[i].section->name, name_of(compiled().program, call), call.label,
-                     events[i + 1].ms_since(events[i]) * 1e-3, call.flop, call.bytes,
-                     call.multiplies_matrices});
+                     events[i + 1].ms_since(events[i]) * 1e-3, call.flop, call.bytes, &call});
   }
   return times;
 }

@@ -18,6 +18,10 @@ cuda::ElementType element_type(ir::DType dtype) {
       return cuda::ElementType::bf16;
     case ir::DType::f16:
       return cuda::ElementType::f16;
+    case ir::DType::f8e4m3:
+      return cuda::ElementType::f8e4m3;
+    case ir::DType::f8e5m2:
+      return cuda::ElementType::f8e5m2;
     default:
       throw std::logic_error("no matmul of integers");
   }
@@ -30,13 +34,15 @@ cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
   problem.k = shape.k;
   problem.transpose_a = shape.transpose_a;
   problem.transpose_b = shape.transpose_b;
-  problem.operands = element_type(shape.a);
+  problem.a = element_type(shape.a);
+  problem.b = element_type(shape.b);
   problem.result = element_type(shape.c);
   problem.tf32 = tf32;
   problem.accumulate = shape.accumulate;
   problem.bias = shape.bias;
   problem.beside = shape.beside;
   problem.batch = shape.batch;
+  problem.fast_sums = shape.fast_sums;
   return problem;
 }
 

@@ -50,6 +50,8 @@ std::string_view type_name(ir::DType dtype) {
     case ir::DType::i32:
     case ir::DType::u32:
     case ir::DType::u8:
+    case ir::DType::f8e4m3:  // written saturated
+    case ir::DType::f8e5m2:
       return "";
   }
   throw std::logic_error("an element type that the table has no name for");

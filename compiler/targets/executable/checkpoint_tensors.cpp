@@ -20,6 +20,10 @@ SafetensorsDtype stored_type(ir::DType dtype) {
       return SafetensorsDtype::bf16;
     case ir::DType::f16:
       return SafetensorsDtype::f16;
+    case ir::DType::f8e4m3:
+      return SafetensorsDtype::f8_e4m3;
+    case ir::DType::f8e5m2:
+      return SafetensorsDtype::f8_e5m2;
     case ir::DType::i32:
       return SafetensorsDtype::i32;
     case ir::DType::u32:

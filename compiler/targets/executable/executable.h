@@ -20,7 +20,7 @@ struct CallTime {
   double seconds = 0;
   double flop = 0;
   double bytes = 0;
-  bool multiplies_matrices = false;  // a matmul or attention
+  const program::Call* call = nullptr;  // of the program
 };
 
 class Executable {

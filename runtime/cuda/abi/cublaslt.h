@@ -30,7 +30,7 @@ constexpr cublasStatus_t kBlasInvalidValue = 7;
 constexpr cublasStatus_t kBlasArchMismatch = 8;
 constexpr cublasStatus_t kBlasNotSupported = 15;
 
-constexpr int kType32F = 0, kType16F = 2, kType16BF = 14;
+constexpr int kType32F = 0, kType16F = 2, kType16BF = 14, kType8E4M3 = 28, kType8E5M2 = 29;
 constexpr int kCompute32F = 68, kCompute32FFastTF32 = 77;
 constexpr std::int32_t kOpN = 0, kOpT = 1;
 
@@ -39,6 +39,7 @@ constexpr int kLayoutBatchCount = 5, kLayoutBatchStride = 6;
 constexpr int kDescTransA = 3, kDescTransB = 4;
 constexpr int kDescEpilogue = 7, kDescBiasPointer = 8;
 constexpr int kDescMultiprocessors = 15;
+constexpr int kDescScaleA = 17, kDescScaleB = 18, kDescFastSums = 25;
 
 constexpr int kPreferenceWorkspaceBytes = 1, kPreferenceReductionMask = 3;
 constexpr int kPreferenceAlignmentA = 5, kPreferenceAlignmentB = 6;

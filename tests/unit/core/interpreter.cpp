@@ -96,6 +96,7 @@ void Interpreter::run(const ir::Node& node, int layer, int iteration) {
     for (const ir::Node& matmul : matmuls_of(node)) run_gemm(matmul, layer, iteration);
     return;
   }
+  if (node.op == "transpose") return run_reference(node, layer);
   if (node.op == "attention") return run_attention(node, layer);
   if (node.op == "attention_backward") return run_attention_backward(node, layer);
   if (node.op == "embedding_backward") return run_embedding_backward(node, layer);
@@ -158,8 +159,10 @@ void Interpreter::run_fused(const ir::Node& node, int layer) {
 void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
   const ops::Tensor64 a = tensor(node.inputs[0], layer), b = tensor(node.inputs[1], layer);
   ops::Tensor64 c = tensor(node.outputs[0], layer);
-  const std::vector<double> bias =
-      node.inputs.size() > 2 ? read(node.inputs[2], layer) : std::vector<double>();
+  const bool has_bias = node.inputs.size() > 2 && node.inputs[2].value != ir::kNoValue;
+  const std::vector<double> bias = has_bias ? read(node.inputs[2], layer) : std::vector<double>();
+  const double scale =
+      node.inputs.size() > 4 ? read(node.inputs[3], layer)[0] * read(node.inputs[4], layer)[0] : 1;
   const bool ta = node.flag("transpose_a"), tb = node.flag("transpose_b");
   const int64_t columns_a = a.shape.back(), columns_b = b.shape.back(), n = c.shape.back();
   const int64_t batch = node.attributes.contains("batch") ? node.integer("batch") : 1;
@@ -174,13 +177,22 @@ void Interpreter::run_gemm(const ir::Node& node, int layer, int iteration) {
           sum += a.data.at(matrix * m * k + (ta ? x * columns_a + i : i * columns_a + x)) *
                  b.data.at(matrix * k * n + (tb ? j * columns_b + x : x * columns_b + j));
         }
-        if (!bias.empty()) sum += bias.at(j);
+        sum *= scale;
+        if (has_bias) sum += bias.at(j);
         double& target = c.data[(matrix * m + i) * n + j];
         target = adds ? target + sum : sum;
       }
     }
   }
   write(node.outputs[0], c.data, layer);
+}
+
+void Interpreter::run_reference(const ir::Node& node, int layer) {
+  std::vector<ops::Tensor64> inputs, outputs;
+  for (const ir::Use use : node.inputs) inputs.push_back(tensor(use, layer));
+  for (const ir::Use use : node.outputs) outputs.push_back(tensor(use, layer));
+  ops::op_info(node.op).reference(node, inputs, outputs);
+  for (size_t o = 0; o < outputs.size(); ++o) write(node.outputs[o], outputs[o].data, layer);
 }
 
 // The score of a query's matmul with a key, -infinity where it may not see the key, and the score's

@@ -38,6 +38,7 @@ class Interpreter {
   ops::Tensor64 tensor(ir::Use use, int layer) const;
   void run_fused(const ir::Node& node, int layer);
   void run_gemm(const ir::Node& node, int layer, int iteration);
+  void run_reference(const ir::Node& node, int layer);
   void run_attention(const ir::Node& node, int layer);
   void run_attention_backward(const ir::Node& node, int layer);
   void run_embedding_backward(const ir::Node& node, int layer);

@@ -108,6 +108,32 @@ void add_pointwise(std::vector<OpCase>& cases) {
                    {given({2, 2}, {1, -2, 0.5, 3})},
                    [](RegionBuilder& b, const Uses& in) { b.emit("cast", in, "y", b.shape(in[0])); },
                    false});
+  for (const bool in_halves : {false, true}) {
+    cases.push_back({in_halves ? "quantizeInHalves" : "quantize",
+                     {x({2, 3, 6}), given({}, {2.5})},
+                     [in_halves](RegionBuilder& b, const Uses& in) {
+                       const ir::Use y = b.fresh("y", b.shape(in[0])),
+                                     largest = b.fresh("largest", {}, ir::DType::f32, ir::Role::state);
+                       b.emit_node("quantize", in, {y, largest}, {{"in_halves", in_halves}});
+                     },
+                     false});
+  }
+  cases.push_back({"largest",
+                   {x({4, 5})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     b.emit_node("largest", in, {b.fresh("largest", {}, ir::DType::f32, ir::Role::state)});
+                   },
+                   false});
+  cases.push_back({"scaled",
+                   {x({2, 3, 5}), given({}, {0.5})},
+                   [](RegionBuilder& b, const Uses& in) { b.emit("scaled", in, "y", b.shape(in[0])); },
+                   false});
+  cases.push_back({"transpose",
+                   {x({2, 3, 5})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     b.emit("transpose", in, "y", {{5, ""}, {6, ""}});
+                   },
+                   false});
   cases.push_back({"bias_add",
                    {x({2, 3, 5}), given({5}, {1, 2, 3, 4, 5})},
                    [](RegionBuilder& b, const Uses& in) { b.emit("bias_add", in, "y", b.shape(in[0])); },

@@ -28,6 +28,10 @@ void put(ir::DType dtype, std::byte* to, double x) {
       return copy(from_float<f16>(static_cast<float>(x)));
     case ir::DType::u8:
       return copy(static_cast<uint8_t>(x));
+    case ir::DType::f8e4m3:
+      return copy(from_float<f8e4m3>(static_cast<float>(x)));
+    case ir::DType::f8e5m2:
+      return copy(from_float<f8e5m2>(static_cast<float>(x)));
     default:
       return copy(static_cast<uint32_t>(static_cast<int64_t>(x)));
   }
@@ -52,6 +56,10 @@ double get(ir::DType dtype, const std::byte* from) {
       return read_as<int32_t>(from);
     case ir::DType::u8:
       return read_as<uint8_t>(from);
+    case ir::DType::f8e4m3:
+      return to_float(read_as<f8e4m3>(from));
+    case ir::DType::f8e5m2:
+      return to_float(read_as<f8e5m2>(from));
     default:
       return read_as<uint32_t>(from);
   }

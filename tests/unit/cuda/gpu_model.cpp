@@ -10,7 +10,7 @@
 namespace hydrac::test {
 
 GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute,
-                   const std::optional<passes::FusedMatmuls>& matmuls)
+                   const std::optional<passes::FusedMatmuls>& matmuls, const std::optional<passes::Fp8>& fp8)
     : spec(std::move(given)) {
   models::Model model = models::declare_model(graph, spec);
   models::build_micro_step(model);
@@ -25,6 +25,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::Log log;
   passes::recompute(graph, recompute, log);
   passes::precision(graph, pack, {activations}, log);
+  if (fp8) passes::fp8(graph, *fp8, log);
   passes::layout(graph, log);
   const passes::Kept kept{
       {interface.loss, interface.eval_loss, interface.logits, metrics.step_loss, metrics.grad_norm},

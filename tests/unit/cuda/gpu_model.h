@@ -12,9 +12,10 @@
 namespace hydrac::test {
 
 struct GpuModel {
-  // `matmuls`: which matmuls become kernels of ours; nothing: none.
+  // `matmuls`: which matmuls become kernels of ours; nothing: none. `fp8`: which are of 8 bits, likewise.
   GpuModel(spec::Spec spec, ir::DType activations, passes::RecomputeChoice recompute = {},
-           const std::optional<passes::FusedMatmuls>& matmuls = {});
+           const std::optional<passes::FusedMatmuls>& matmuls = {},
+           const std::optional<passes::Fp8>& fp8 = {});
 
   spec::Spec spec;
   ir::Graph graph;

@@ -11,7 +11,7 @@ GemmProblem weight_gradient() {
   GemmProblem p;
   p.m = 768, p.n = 3072, p.k = 4096;
   p.transpose_a = true;
-  p.operands = ElementType::bf16;
+  p.a = p.b = ElementType::bf16;
   p.accumulate = true;
   return p;
 }
@@ -32,6 +32,25 @@ TEST(GemmProblem, TextSaysAllThatTheChoiceOfAnAlgorithmDependsOn) {
   EXPECT_EQ(p.text(), "3x5x7 B^T f32*f32->f32 tf32 bias");
   p.beside = true;
   EXPECT_EQ(p.text(), "3x5x7 B^T f32*f32->f32 tf32 bias beside");
+}
+
+TEST(GemmProblem, OfEightBitsSaysBothTypesAndWantsWhatTheUnitsTake) {
+  GemmProblem p;
+  p.m = 32, p.n = 48, p.k = 64, p.transpose_b = true, p.fast_sums = true;
+  p.a = ElementType::f8e5m2, p.b = ElementType::f8e4m3, p.result = ElementType::bf16;
+  EXPECT_EQ(p.text(), "32x48x64 B^T f8e5m2*f8e4m3->bf16 fast");
+  EXPECT_EQ(refusal(p), "");
+  EXPECT_EQ(stored_a(p).bytes(), 32 * 64);
+  GemmProblem odd = p;
+  odd.k = 72;
+  EXPECT_EQ(
+      refusal(odd),
+      "malformed matmul 32x48x72 B^T f8e5m2*f8e4m3->bf16 fast: of 8 bits, B is transposed and sizes are "
+      "multiples of 16");
+  GemmProblem mixed = p;
+  mixed.b = ElementType::bf16;
+  EXPECT_EQ(refusal(mixed),
+            "malformed matmul 32x48x64 B^T f8e5m2*bf16->bf16 fast: operands of these two types");
 }
 
 TEST(GemmProblem, ShortOnesLeaveHalfOfTheGpuToWhatTheyRunBeside) {

@@ -178,6 +178,8 @@ const std::vector<Case> kCases = {
     {"train.save_total_limit", "1", Shows::run, kTokens, {"train.save_steps=2"}},
     {"train.log_steps", "3", Shows::run},
     {"optimizations.precision", "fp16", Shows::program, kHopper},
+    {"optimizations.precision", "fp8", Shows::program, kHopper, {"optimizations.fp8_matmuls=all"}},
+    {"optimizations.fp8_matmuls", "all", Shows::program, kHopper, {"optimizations.precision=fp8"}},
     {"optimizations.residual", "compute", Shows::program, kHopper},
     {"optimizations.weights", "bf16", Shows::program, kHopper},
     {"optimizations.gradients", "compute", Shows::program, kHopper},

@@ -78,7 +78,8 @@ TEST(Numerics, AreApart) {
   EXPECT_TRUE(numerics_of(spec_with(overrides)).empty()) << "nobody asked";
   for (const Candidate& c : numerics_of(spec_with({overrides[0], overrides[1], "tune.numerics=true"})))
     texts.push_back(c.text());
-  EXPECT_EQ(texts, (std::vector<std::string>{"residual compute", "optimizer_state bf16", "weights bf16"}));
+  EXPECT_EQ(texts, (std::vector<std::string>{"precision fp8", "residual compute", "optimizer_state bf16",
+                                             "weights bf16"}));
 }
 
 }  // namespace
