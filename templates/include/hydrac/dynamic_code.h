@@ -32,8 +32,8 @@ HYDRAC_FN std::int32_t dynamic_number(float y) {
 
 // The value with that number, times `unit`.
 template <int kFinest>
-HYDRAC_FN float dynamic_value(std::int32_t number, float unit) {
-  float middle = static_cast<float>(number) + 0.5f;
+HYDRAC_FN float dynamic_value(float number, float unit) {
+  float middle = number + 0.5f;
   if (middle < kFinest / 8) middle *= 16.0f, unit *= 1e-4f;
   if (middle < kFinest / 2) middle *= 4.0f, unit *= 1e-2f;
   if (middle < kFinest) middle *= 2.0f, unit *= 1e-1f;
@@ -54,9 +54,8 @@ HYDRAC_FN std::uint32_t signed_dynamic_code(float y) {
   return static_cast<std::uint32_t>(127 + (number < -127 ? -127 : number));
 }
 HYDRAC_FN float signed_dynamic_value(std::uint32_t code) {
-  const std::int32_t number = static_cast<std::int32_t>(code) - 127, size = number < 0 ? -number : number;
-  const float magnitude = detail::dynamic_value<64>(size, size == 0 ? 0.0f : 1.0f);
-  return number < 0 ? -magnitude : magnitude;
+  const float number = static_cast<float>(static_cast<std::int32_t>(code)) - 127.0f, size = abs(number);
+  return copy_sign(detail::dynamic_value<64>(size, size < 1.0f ? size : 1.0f), number);
 }
 
 // Of y between 0 and 1; 0 for 0 alone, otherwise nearest: what is divided by does not become 0.
@@ -65,7 +64,8 @@ HYDRAC_FN std::uint32_t dynamic_code(float y) {
   return static_cast<std::uint32_t>((number < least ? least : number) - 1);
 }
 HYDRAC_FN float dynamic_value(std::uint32_t code) {
-  return detail::dynamic_value<128>(static_cast<std::int32_t>(code) + 1, code == 0 ? 0.0f : 1.0f);
+  const float number = static_cast<float>(static_cast<std::int32_t>(code));
+  return detail::dynamic_value<128>(number + 1.0f, number < 1.0f ? number : 1.0f);
 }
 
 }  // namespace hydrac
