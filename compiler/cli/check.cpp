@@ -8,6 +8,7 @@
 #include "cli/report_json.h"
 #include "cli/spec_input.h"
 #include "cli/verb.h"
+#include "models/adapter.h"
 #include "spec/hugging_face.h"
 #include "spec/print.h"
 
@@ -24,7 +25,7 @@ int check_verb(const Arguments& arguments) {
   fmt::print("{}", json ? check_json(planned.compiled, planned.limit)
                         : "\n" + memory_summary(planned.compiled, "# "));
   if (!json && spec->model.input == spec::Input::tokens)
-    fmt::print("# {}\n", describe(spec::hugging_face_model(*spec)));
+    fmt::print("# {}\n", describe(spec::hugging_face_model(*spec), models::has_adapters(*spec)));
   require_fit(planned.problem);
   return kFine;
 }

@@ -162,6 +162,7 @@ bool decides_results(const std::string& key) {
       "optimizations.recompute",
       "optimizations.memory_limit",
       "model.from",
+      "adapter.from",
   };
   for (std::string_view free : free_keys) {
     if (key == free) return false;

@@ -17,6 +17,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   options.run_dir = spec.output.dir;
   if (spec::begins_with_weights(spec)) options.weights = spec.model.weights;
   options.adapters = models::has_adapters(spec);
+  if (spec::begins_with_adapter(spec)) options.adapter_weights = spec.adapter.weights;
   options.max_steps = t.max_steps;
   options.gradient_accumulation_steps = t.gradient_accumulation_steps;
   options.eval_steps = t.eval_steps;
@@ -43,7 +44,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   }
   const spec::HuggingFaceModel there = spec::hugging_face_model(spec);
   if (there.family.empty() && spec.model.input == spec::Input::tokens)
-    options.checkpoint_note = describe(there);
+    options.checkpoint_note = describe(there, options.adapters);
   options.sample.prompt = spec.sample.prompt;
   options.sample.max_new_tokens = spec.sample.max_new_tokens;
   options.sample.sampling = sample_options(spec);

@@ -74,6 +74,7 @@ void print_train(Writer& out, const runtime::TrainOptions& t) {
   set.text("run_dir", t.run_dir.generic_string());
   set.text("weights", t.weights.generic_string());
   set.boolean("adapters", t.adapters, start.adapters);
+  set.text("adapter_weights", t.adapter_weights.generic_string());
   set.integer("max_steps", t.max_steps, start.max_steps);
   set.integer("gradient_accumulation_steps", t.gradient_accumulation_steps,
               start.gradient_accumulation_steps);

@@ -21,6 +21,30 @@ bool names(const std::string& target, const std::string& module) {
   return target == kAllLinear || module == target || module.ends_with("." + target);
 }
 
+bool one_names(const std::vector<std::string>& targets, const std::string& module) {
+  return std::ranges::any_of(targets, [&](const std::string& target) { return names(target, module); });
+}
+
+// "model.layers.{}.mlp.up_proj" in layer 3: "model.layers.3.mlp.up_proj".
+std::string in_layer(std::string module, int64_t layer) {
+  return module.replace(module.find("{}"), 2, std::to_string(layer));
+}
+
+// Whether the target is the module in some layer, as PEFT may write the modules that it adapts.
+bool names_in_a_layer(const spec::SpecKeys& spec, const std::string& target, const std::string& module) {
+  for (int64_t layer = 0; layer < spec.model.num_hidden_layers; ++layer) {
+    if (names(target, in_layer(module, layer))) return true;
+  }
+  return false;
+}
+
+bool named_in_every_layer(const spec::SpecKeys& spec, const std::string& module) {
+  for (int64_t layer = 0; layer < spec.model.num_hidden_layers; ++layer) {
+    if (!one_names(spec.adapter.target_modules, in_layer(module, layer))) return false;
+  }
+  return true;
+}
+
 // Every linear layer of a block.
 std::set<std::string> modules_of_blocks(spec::Spec spec) {
   spec.adapter.target_modules = {std::string(kAllLinear)};
@@ -43,8 +67,7 @@ std::vector<std::string> last_words(const std::set<std::string>& modules) {
 
 bool adapts(const spec::SpecKeys& spec, const std::string& module) {
   return has_adapters(spec) &&
-         std::ranges::any_of(spec.adapter.target_modules,
-                             [&](const std::string& target) { return names(target, module); });
+         (one_names(spec.adapter.target_modules, module) || named_in_every_layer(spec, module));
 }
 
 double adapter_scale(const spec::SpecKeys& spec) {
@@ -62,8 +85,17 @@ void check_adapter(const spec::Spec& spec, diag::Diagnostics& diagnostics) {
   if (!has_adapters(spec)) return;
   const std::set<std::string> modules = modules_of_blocks(spec);
   for (const std::string& target : spec.adapter.target_modules) {
-    if (std::ranges::any_of(modules, [&](const std::string& module) { return names(target, module); }))
-      continue;
+    const auto found = std::ranges::find_if(modules, [&](const std::string& module) {
+      return names(target, module) || names_in_a_layer(spec, target, module);
+    });
+    if (found != modules.end()) {
+      if (adapts(spec, *found)) continue;
+      diagnostics.report(diag::Kind::adapter_matches_nothing, spec.where("adapter.target_modules"),
+                         fmt::format("{} is named, and not the same linear layer of all other layers",
+                                     diag::printable(target)),
+                         fmt::format("{} is all of them", found->substr(found->rfind('.') + 1)));
+      return;
+    }
     const std::string meant = diag::nearest(target, last_words(modules));
     diagnostics.report(diag::Kind::adapter_matches_nothing, spec.where("adapter.target_modules"),
                        fmt::format("no linear layer of a block is named {}", diag::printable(target)),

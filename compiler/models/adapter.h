@@ -24,7 +24,7 @@ inline bool has_adapters(const spec::SpecKeys& spec) {
 }
 
 // Whether adapter.target_modules names the module ("model.layers.{}.self_attn.q_proj"), as PEFT reads it: by
-// its whole name, or by what follows a dot of it.
+// its whole name, or by what follows a dot of it; or in every layer, by names with the layers' numbers.
 bool adapts(const spec::SpecKeys& spec, const std::string& module);
 
 // adapter.target_modules with words for "all-linear": [q_proj, k_proj, ...].

@@ -61,11 +61,13 @@ HuggingFaceModel hugging_face_model(const Spec& spec) {
                                    : with_rmsnorm(m, tokenizer == "byte" || tokenizer == "char");
 }
 
-std::string describe(const HuggingFaceModel& model) {
+std::string describe(const HuggingFaceModel& model, bool adapters) {
   if (!model.family.empty())
-    return fmt::format("checkpoints are Hugging Face's {}: transformers loads them", model.family);
-  return fmt::format("checkpoints have model_type hydrac, which transformers cannot load, because of {}: {}",
-                     model.key, model.reason);
+    return fmt::format("checkpoints are {}Hugging Face's {}: {} loads them", adapters ? "adapters of " : "",
+                       model.family, adapters ? "PEFT" : "transformers");
+  return fmt::format("checkpoints {}, which transformers cannot load, because of {}: {}",
+                     adapters ? "are adapters of a model" : "have model_type hydrac", model.key,
+                     model.reason);
 }
 
 }  // namespace hydrac::spec

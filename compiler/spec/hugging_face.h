@@ -16,7 +16,7 @@ struct HuggingFaceModel {
 
 HuggingFaceModel hugging_face_model(const Spec& spec);
 
-// For people, one line: what transformers makes of this spec's checkpoints.
-std::string describe(const HuggingFaceModel& model);
+// For people, one line: what transformers makes of this spec's checkpoints; of `adapters`, PEFT.
+std::string describe(const HuggingFaceModel& model, bool adapters);
 
 }  // namespace hydrac::spec

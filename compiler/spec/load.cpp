@@ -15,6 +15,7 @@
 #include "spec/hf_config.h"
 #include "spec/layers.h"
 #include "spec/overrides.h"
+#include "spec/peft_config.h"
 #include "spec/resolve.h"
 #include "spec/source.h"
 #include "targets/target.h"
@@ -124,6 +125,24 @@ bool apply_model_from(Node& tree, diag::Diagnostics& diagnostics) {
   return true;
 }
 
+// Puts what `adapter.from` says under the keys that the spec writes itself.
+bool apply_adapter_from(Node& tree, diag::Diagnostics& diagnostics) {
+  Entry* adapter = tree.find("adapter");
+  if (adapter == nullptr || adapter->value.kind != Node::Kind::map) return true;
+  const std::optional<Node> from = take_text(adapter->value, "from");
+  if (!from) return true;
+  const fs::path folder = fs::path(path_from(from->where, from->text)).lexically_normal();
+  std::optional<Node> config =
+      read_peft_config((folder / "adapter_config.json").string(), from->where, adapter->value, diagnostics);
+  if (!config) return false;
+  const Node weights{
+      .kind = Node::Kind::scalar, .where = from->where, .text = folder.string(), .quoted = true};
+  config->set({"weights", from->where, weights});
+  overlay(*config, std::move(adapter->value));
+  adapter->value = std::move(*config);
+  return true;
+}
+
 // `auto` and `cuda` become the target they stand for; where the user wrote them is kept.
 void settle_target(Draft& draft, std::string_view machine) {
   if (draft.spec.target == "cuda" && targets::find(machine)->is_cpu()) {
@@ -161,6 +180,7 @@ std::optional<Spec> load(const std::string& file, const std::string& text,
   apply_overrides(overrides, root, diagnostics);
   if (!tree) return std::nullopt;
   whole &= apply_model_from(root, diagnostics);
+  whole &= apply_adapter_from(root, diagnostics);
   return finish(root, whole, diagnostics, machine);
 }
 

@@ -98,6 +98,7 @@ bool is_json(const std::string& pattern) {
 
 void Resolver::adapter() {
   auto& adapter = spec_.adapter;
+  derive("adapter.weights", adapter.weights, {}, [] { return "none"; });
   derive("adapter.alpha", adapter.alpha, {"adapter.r"}, [&] { return 2 * static_cast<double>(adapter.r); });
 }
 

@@ -69,6 +69,12 @@ inline bool begins_with_weights(const SpecKeys& spec) {
   return !spec.model.weights.empty() && spec.model.weights != "none";
 }
 
+// Whether an adapter begins with one from a file.
+inline bool begins_with_adapter(const SpecKeys& spec) {
+  return spec.adapter.type != AdapterType::none && !spec.adapter.weights.empty() &&
+         spec.adapter.weights != "none";
+}
+
 inline bool computes_in_32_bits(Precision precision) {
   return precision == Precision::fp32 || precision == Precision::tf32;
 }

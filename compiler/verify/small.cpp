@@ -91,6 +91,7 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   Overrides overrides;
   if (spec::begins_with_weights(spec))
     overrides.add("model.weights=none");  // which a smaller model has no place for
+  if (spec::begins_with_adapter(spec)) overrides.add("adapter.weights=none");
   overrides.shrink("model.num_hidden_layers", m.num_hidden_layers, kLayers);
   // So that there are layers of both kinds, and tokens that the window hides.
   overrides.shrink("model.sliding_window_pattern", m.sliding_window_pattern, kLayers);

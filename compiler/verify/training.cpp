@@ -4,6 +4,7 @@
 
 #include "runtime/error.h"
 #include "runtime/train/initial_weights.h"
+#include "runtime/train/run_checkpoint.h"
 
 namespace hydrac::verify {
 
@@ -51,6 +52,7 @@ void initialize(targets::Executable& program) {
   program.steps().initialize();
   const spec::Spec& spec = program.compiled().spec;
   if (spec::begins_with_weights(spec)) runtime::WeightFiles(spec.model.weights).fill(program.steps());
+  if (spec::begins_with_adapter(spec)) runtime::load_adapter(program.steps(), spec.adapter.weights);
 }
 
 Training train(targets::Executable& program, const Batches& batches) {

@@ -142,6 +142,8 @@ train_program* create_for_c(const TrainSettings& settings, const MakeProgram& ma
         program->program->initialize();
         if (const auto& weights = settings.train.weights; !weights.empty())
           WeightFiles(weights).fill(*program->program);
+        if (const auto& adapter = settings.train.adapter_weights; !adapter.empty())
+          load_adapter(*program->program, adapter);
         return program.release();
       },
       static_cast<train_program*>(nullptr));

@@ -205,6 +205,14 @@ void restore_program(StepProgram& program, const std::filesystem::path& checkpoi
   program.set_counters(position.counters);
 }
 
+void load_adapter(StepProgram& program, const std::filesystem::path& folder) {
+  read_tensors(adapter_path(folder), program, program.parameters());
+}
+
+std::filesystem::path adapter_path(const std::filesystem::path& folder) {
+  return folder / adapter_file;
+}
+
 void load_parameters(StepProgram& program, const std::filesystem::path& checkpoint) {
   read_tensors(checkpoint / parameter_file(program), program, program.parameters());
 }

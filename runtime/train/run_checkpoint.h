@@ -74,4 +74,8 @@ void restore_program(StepProgram& program, const std::filesystem::path& checkpoi
 // Fills the parameters alone, for sampling. InputError as above.
 void load_parameters(StepProgram& program, const std::filesystem::path& checkpoint);
 
+// Fills adapters from a folder's adapter_model.safetensors, PEFT's or a checkpoint's. InputError as above.
+void load_adapter(StepProgram& program, const std::filesystem::path& folder);
+std::filesystem::path adapter_path(const std::filesystem::path& folder);
+
 }  // namespace hydrac::runtime

@@ -179,6 +179,10 @@ void Trainer::begin() {
     weights.fill(program_);
     console_.message(fmt::format("weights of {}", weights.description()));
   }
+  if (!options_.adapter_weights.empty() && !checkpoint) {
+    load_adapter(program_, options_.adapter_weights);
+    console_.message(fmt::format("adapter of {}", options_.adapter_weights.string()));
+  }
   if (checkpoint) {
     restore_program(program_, checkpoint->dir, *position);
     source_->seek_samples(position->samples_seen);
@@ -454,6 +458,7 @@ RecordedChoices check_run(const TrainOptions& options) {
   if (!continues_run(options)) {
     check_new_run(options.run_dir);
     if (!options.weights.empty()) WeightFiles{options.weights};  // throws where they are damaged
+    if (!options.adapter_weights.empty()) SafetensorsReader{adapter_path(options.adapter_weights)};
     return {};
   }
   const RunFolder folder = RunFolder::open(options.run_dir);

@@ -32,6 +32,7 @@ struct TrainOptions {
   std::filesystem::path weights;  // that a new run begins with, see WeightFiles; empty: the program's
   // It trains adapters: checkpoints hold these alone, and a resumed run reads `weights` again.
   bool adapters = false;
+  std::filesystem::path adapter_weights;    // that a new run begins with, see load_adapter(); empty: none
   int64_t max_steps = 0;                    // optimizer steps of the whole run, skipped ones too, >= 1
   int64_t gradient_accumulation_steps = 1;  // micro-batches a step, of each rank
   int64_t eval_steps = 0;                   // every so many steps and at the end; 0 = never

@@ -95,6 +95,9 @@ TEST_F(Adapters, CheckpointsHoldTheAdapterAloneAsPeftNamesIt) {
   EXPECT_EQ(config["target_modules"], (std::vector<std::string>{"q_proj", "mlp.up_proj"}));
   EXPECT_EQ(config["base_model_name_or_path"], "model");
   EXPECT_EQ(config["fan_in_fan_out"], false);
+  EXPECT_NE(place_.run({"check", "lora.yaml"})
+                .out.find("# checkpoints are adapters of Hugging Face's llama: PEFT loads them\n"),
+            std::string::npos);
 }
 
 TEST_F(Adapters, AResumedRunGoesOnBitForBit) {
@@ -103,6 +106,28 @@ TEST_F(Adapters, AResumedRunGoesOnBitForBit) {
   train({"train.max_steps=3", "output.dir=runs/parts", "train.lr_scheduler.decay_steps=6"});
   train({"--resume", "output.dir=runs/parts", "train.lr_scheduler.decay_steps=6"});
   EXPECT_EQ(slurp(place_ / "runs/parts/checkpoint-6/adapter_model.safetensors"), whole);
+}
+
+TEST_F(Adapters, AnotherRunGoesOnFromAnAdaptersFolder) {
+  train({"adapter.target_modules=[q_proj, up_proj]", "adapter.alpha=5"});
+  const std::string trained = slurp(checkpoint_ / "adapter_model.safetensors");
+  std::string spec = slurp(place_ / "lora.yaml");
+  const std::string written = "{type: lora, r: 4, dropout: 0.1}";
+  spec.replace(spec.find(written), written.size(), "{from: runs/lora/checkpoint-6}");
+  spill(place_ / "more.yaml", spec);
+  const Words still = {"more.yaml", "train.optimizer.learning_rate=0", "train.max_steps=1",
+                       "output.dir=runs/more"};
+  const Outcome more = place_.run(still);
+  ASSERT_EQ(more.code, 0) << more.err;
+  EXPECT_NE(more.out.find("adapter of runs/lora/checkpoint-6\n"), std::string::npos) << more.out;
+  EXPECT_EQ(slurp(place_ / "runs/more/checkpoint-1/adapter_model.safetensors"), trained);
+  EXPECT_EQ(slurp(place_ / "runs/more/checkpoint-1/adapter_config.json"),
+            slurp(checkpoint_ / "adapter_config.json"));
+  // Another rank, other modules, a file that is not there.
+  refused(with(still, {"adapter.r=8"}), "adapter_model.safetensors: ");
+  refused(with(still, {"adapter.target_modules=[q_proj]"}), "the model has no tensor \"base_model.model.");
+  refused(with(still, {"adapter.target_modules=all-linear"}), "adapter_model.safetensors: ");
+  refused(with(still, {"adapter.weights=nowhere"}), "nowhere/adapter_model.safetensors");
 }
 
 TEST_F(Adapters, KnowTheModelThatTheyWereTrainedBeside) {

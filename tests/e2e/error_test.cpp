@@ -126,7 +126,10 @@ TEST(BadSpec, AdaptsWhatIsNotThere) {
       "[lm_head]",
       "  help: they are down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj; all-linear is all of "
       "them\n");
-  refused("[model.layers.0.mlp.up_proj]", "[adapter-matches-nothing]\n");
+  refused("[model.layers.0.mlp.up_proj]",
+          "error: model.layers.0.mlp.up_proj is named, and not the same linear layer of all other layers "
+          "[adapter-matches-nothing]\n");
+  refused("[model.layers.0.mlp.up_proj]", "  help: up_proj is all of them\n");
 }
 
 TEST(BadSpec, IsNoFile) {

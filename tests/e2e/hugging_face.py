@@ -5,7 +5,7 @@ those that apply_chat_template gives with the models' own.
 
 usage: hugging_face.py HYDRAC FOLDER TOKENIZER [CASE ...]
 
-A CASE is one of CASES, of PUBLISHED, of ADAPTERS, or of CHATS. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
+A CASE is one of CASES, of PUBLISHED, of ADAPTERS, of MADE_BY_PEFT, or of CHATS. FOLDER is where runs go, TOKENIZER a tokenizer.json of byte-level BPE. Of each case: AutoTokenizer gives the same ids,
 AutoModelForCausalLM the same logits behind every prompt (float32, to 1e-4), and the checkpoint's config.json, read as
 model.from, is the same model. Exit 1 where something differs, 77 where Python's packages are missing.
 """
@@ -104,6 +104,12 @@ ADAPTERS = {
     "lora-mistral": ("from-mistral", {"r": 4, "rslora": True}),
     "lora-qwen2": ("from-qwen2", {"r": 8, "target_modules": ["q_proj", "v_proj", "up_proj"]}),
     "lora-qwen3": ("from-qwen3", {"r": 2}),
+}
+
+# Adapters that peft made, to go on from. name: (the model, arguments of LoraConfig)
+MADE_BY_PEFT = {
+    "peft-gpt2": ("from-gpt2", {"r": 4, "lora_alpha": 6, "target_modules": ["c_attn", "mlp.c_proj"], "fan_in_fan_out": True}),
+    "peft-llama3": ("from-llama3", {"r": 8, "use_rslora": True, "target_modules": "all-linear"}),
 }
 
 # The templates that models are published with, without their parts for tools. name: (special tokens, Jinja)
@@ -303,6 +309,35 @@ def run_adapter(hydrac, name, tokenizer_json):
     print(f"{name}: {count} tensors, logits differ by up to {greatest:.2g}, of a change of {change:.2g}", flush=True)
 
 
+def run_made_by_peft(hydrac, name, tokenizer_json):
+    """One step without a learning rate leaves the adapter as it is."""
+    if peft is None:
+        print(f"{name}: skipped: Python's package peft is missing", flush=True)
+        return
+    base, config = MADE_BY_PEFT[name]
+    folder, made = pathlib.Path(hydrac.folder, base), pathlib.Path(hydrac.folder, f"{name}-adapter")
+    publish(folder, tokenizer_json, *PUBLISHED[base])
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32)
+    adapted = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", init_lora_weights=False, **config)).eval()
+    adapted.save_pretrained(made)
+    spec = {
+        "name": name, "target": "cpu", "model": {"from": base, "dropout": 0, "attention_dropout": 0},
+        "adapter": {"from": made.name}, "data": {"path": "corpus.txt", "val_fraction": 0},
+        "train": {"sequence_len": 48, "micro_batch_size": 2, "max_steps": 1, "optimizer": {"learning_rate": 0}},
+        "optimizations": {"threads": 1}, "sample": {"max_new_tokens": 0},
+    }
+    pathlib.Path(hydrac.folder, f"{name}.yaml").write_text(json.dumps(spec))
+    hydrac("run", "-q", f"{name}.yaml")
+    greatest = 0.0
+    for prompt in PROMPTS:
+        ours = json.loads(hydrac("sample", f"runs/{name}", "--logits", "--prompt", prompt, "--threads", "1"))
+        with torch.no_grad():
+            theirs = adapted(torch.tensor([ours["tokens"]])).logits[0, -1]
+        greatest = max(greatest, (torch.tensor(ours["logits"]) - theirs).abs().max().item())
+    require(greatest <= TOLERANCE, f"logits differ by up to {greatest:.2g}")
+    print(f"{name}: logits differ by up to {greatest:.2g}", flush=True)
+
+
 def run_chat(hydrac, name, tokenizer_json):
     special, template = CHATS[name]
     root = json.loads(pathlib.Path(tokenizer_json).read_text())
@@ -347,9 +382,9 @@ def main():
     pathlib.Path(folder, "corpus.txt").write_text(TEXT)
     hydrac = Hydrac(program, folder)
     failed = 0
-    for name in names or [*CASES, *PUBLISHED, *ADAPTERS, *CHATS]:
+    for name in names or [*CASES, *PUBLISHED, *ADAPTERS, *MADE_BY_PEFT, *CHATS]:
         try:
-            run = run_published if name in PUBLISHED else run_adapter if name in ADAPTERS else run_chat if name in CHATS else run_case
+            run = run_published if name in PUBLISHED else run_adapter if name in ADAPTERS else run_made_by_peft if name in MADE_BY_PEFT else run_chat if name in CHATS else run_case
             run(hydrac, name, tokenizer_json)
         except Mismatch as mismatch:
             failed += 1

@@ -114,6 +114,8 @@ const std::vector<Case> kCases = {
     {"model.attention_dropout", "0.1"},
     {"model.initializer_range", "0.05"},
     {"adapter.type", "lora"},
+    {"adapter.from", "peft"},
+    {"adapter.weights", "peft", Shows::run, kTokens, {"adapter.type=lora"}},
     {"adapter.r", "8", Shows::program, kTokens, {"adapter.type=lora"}},
     {"adapter.alpha", "8", Shows::program, kTokens, {"adapter.type=lora"}},
     {"adapter.rslora", "true", Shows::program, kTokens, {"adapter.type=lora"}},

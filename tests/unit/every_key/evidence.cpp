@@ -157,7 +157,8 @@ std::string run_of(spec::Spec spec) {
   std::fclose(out);
   const std::string saved = report.checkpoint.string();  // what follows its name is the sample
   for (const auto& [timed, steps] : program.timed) printed += fmt::format(" {} after {}", timed, steps);
-  return files() + metrics(options.run_dir / "metrics.jsonl") + slurp(report.checkpoint / "config.json") +
+  return files() + metrics(options.run_dir / "metrics.jsonl") +
+         slurp(report.checkpoint / (options.adapters ? "adapter_config.json" : "config.json")) +
          printed.substr(printed.rfind(saved) + saved.size());
 }
 
@@ -209,6 +210,10 @@ Bench::Bench() : before_(fs::current_path().string()) {
   zeros[0] = static_cast<char>(header.size());
   zeros.replace(8, header.size(), header);
   spill("zeros.safetensors", zeros);
+  fs::create_directory("peft");
+  spill("peft/adapter_model.safetensors", zeros);
+  spill("peft/adapter_config.json",
+        R"({"peft_type": "LORA", "r": 4, "lora_alpha": 3, "bias": "none", "target_modules": ["q_proj"]})");
   spill("below.yaml", "train: {seed: 5}\n");
   spill("config.json",
         R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
