@@ -55,7 +55,12 @@ void CpuBodyPrinter::print_constants(const std::string& body) {
 void CpuBodyPrinter::define(ExprId id) {
   const std::string definition = text_.definition(id);
   names_[id] = unique(wanted_name(id));
-  out_.line(fmt::format("const {} {} = {};", c_type(body_.exprs[id].type), names_[id], definition));
+  // A condition on a bool, of one byte, keeps g++ from vectorizing a loop over codes of one byte and floats.
+  const bool has_codes = std::ranges::any_of(
+      body_.operands, [](const ir::Operand& operand) { return operand.dtype == ir::DType::u8; });
+  const bool is_wide = deps_[id].uniform && body_.exprs[id].type == ir::ExprType::boolean && has_codes;
+  out_.line(fmt::format("const {} {} = {};", is_wide ? "std::int32_t" : c_type(body_.exprs[id].type),
+                        names_[id], definition));
 }
 
 std::string CpuBodyPrinter::element(int operand, const ir::Index& index) {
