@@ -1,6 +1,7 @@
 #include "models/parameters.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
@@ -213,8 +214,16 @@ int64_t round_up(int64_t elements, int64_t multiple) {
   return (elements + multiple - 1) / multiple * multiple;
 }
 
+// A dimension is one word without digits: "Rows", of section int8_state "Rowsint".
+std::string rows_symbol(const std::string& section) {
+  std::string symbol = "Rows";
+  for (const char c : section.substr(0, section.rfind("_state")))
+    if (std::islower(static_cast<unsigned char>(c)) != 0) symbol += c;
+  return symbol;
+}
+
 ir::Shape pack_shape(int64_t elements, const std::string& section, int64_t row = kPackRow) {
-  return {{elements / row, section.empty() ? "Rows" : ""}, {row, "Width"}};
+  return {{elements / row, rows_symbol(section)}, {row, "Width"}};
 }
 
 ir::Value pack_value(const std::string& name, ir::Role role, ir::DType dtype, ir::Shape shape) {

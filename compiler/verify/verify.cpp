@@ -180,6 +180,9 @@ class Comparison {
       errors.add(values);
     }
     Difference row = difference("parameter", name, errors, least_.parameter, has_yardstick());
+    row.tolerance =
+        std::hypot(row.tolerance,
+                   least_.rounding / std::sqrt(static_cast<double>(std::max<int64_t>(errors.elements, 1))));
     if (divides_by_gradient_) {
       row.tolerance = std::hypot(row.tolerance, whole_steps(least_.flipped, errors.ours.reference));
       // What an element's step is off by is what its moments are off by.

@@ -48,8 +48,8 @@ struct Parameters {
   Slots<Float> attn_norm_bias = pack.slots(C, L + 1, 85'322'496);        // [C]
   Slots<Float> mlp_norm_weight = pack.slots(C, L, 85'332'480);           // [C]
   Slots<Float> mlp_norm_bias = pack.slots(C, L, 85'341'696);             // [C]
-  Float* int8_state = pack.tensor(0);                                    // [332928,Width]
-  Float* fp32_state = pack.tensor(85'229'568);                           // [474,Width]
+  Float* int8_state = pack.tensor(0);                                    // [Rowsint,Width]
+  Float* fp32_state = pack.tensor(85'229'568);                           // [Rowsfp,Width]
 };
 
 // The parameters themselves.
@@ -75,8 +75,8 @@ struct Gradients {
       at.slots<float>(3 * H * D * C, L, 342'611'200);                       // [3HD,C], inside int8_state
   Slots<float> attn_qkv_bias = at.slots<float>(3 * H * D, L, 682'349'824);  // [3HD], inside fp32_state
   float* position_embedding = at.tensor<float>(341'824'768);                // [P,C], inside int8_state
-  float* int8_state = at.tensor<float>(341'431'552);                        // [332928,Width]
-  float* fp32_state = at.tensor<float>(682'349'824);                        // [474,Width]
+  float* int8_state = at.tensor<float>(341'431'552);                        // [Rowsint,Width]
+  float* fp32_state = at.tensor<float>(682'349'824);                        // [Rowsfp,Width]
 };
 
 // Of the optimizer.

@@ -93,18 +93,19 @@ bool SharedBoard::barrier() {
     h.arrived.store(0, std::memory_order_relaxed);
     h.phase.store(phase + 1, std::memory_order_release);
     wake_all(h.phase);
-    return !failed();
+    return true;
   }
   constexpr int kSpins = 2000;
   for (int i = 0; spins_ && i < kSpins; ++i) {
-    if (h.phase.load(std::memory_order_acquire) != phase) return !failed();
+    if (h.phase.load(std::memory_order_acquire) != phase) return true;
     pause_briefly();
   }
   while (h.phase.load(std::memory_order_acquire) == phase) {
-    if (failed()) return false;
+    // Who failed after it was complete is no reason to say that it is not.
+    if (failed()) return h.phase.load(std::memory_order_acquire) != phase;
     sleep_while(h.phase, phase);
   }
-  return !failed();
+  return true;
 }
 
 void SharedBoard::fail() {

@@ -18,7 +18,7 @@ class SharedBoard {
   SharedBoard(const SharedBoard&) = delete;
   SharedBoard& operator=(const SharedBoard&) = delete;
 
-  // Returns when every rank has called it, and true; or false once fail() was called by any.
+  // True when every rank has called it; false once fail() was called by one that has not.
   [[nodiscard]] bool barrier();
   void fail();
   bool failed() const;

@@ -297,7 +297,8 @@ TEST(Emit, AChangeOfAKeyTouchesFewFiles) {
        "changed  PLAN.md\nchanged  calls.inc\nchanged  dims.h\nchanged  kernels/attention.h\nchanged  "
        "kernels/attention_backward.cpp\nchanged  kernels/attention_forward.cpp\nchanged  "
        "kernels/attention_forward_evaluate.cpp\nchanged  kernels/attention_forward_generate.cpp\nchanged  "
-       "kernels/attention_without_dropout.h\nchanged  kernels/update.cpp\nchanged  layout.cpp\nchanged  "
+       "kernels/attention_without_dropout.h\nchanged  kernels/block_backward.cpp\nchanged  "
+       "kernels/update.cpp\nchanged  layout.cpp\nchanged  "
        "memory.h\nchanged  program.cpp\nchanged  settings.cpp\nchanged  spec.inc\n"},
       {"model.num_hidden_layers=3",
        "changed  PLAN.md\nchanged  calls.inc\nchanged  dims.h\nchanged  kernels/update.cpp\n"

@@ -24,6 +24,10 @@ inline FloatFormat format_of(ElementType type) {
       return {8, 7, 2};
     case ElementType::f16:
       return {5, 10, 2};
+    case ElementType::f8e4m3:
+      return {4, 3, 1};
+    case ElementType::f8e5m2:
+      return {5, 2, 1};
   }
   return {};
 }

@@ -253,7 +253,7 @@ void advance_randomness(std::uint32_t* rng_step, cudaStream_t stream);
 
 // ---- update.cu
 
-void grad_square(const float* gradients_int8_state,  // [332928,Width]
+void grad_square(const float* gradients_int8_state,  // [Rowsint,Width]
                  const float* loss_scale,
                  float* workspace,  // [32,1]
                  cudaStream_t stream);
@@ -262,7 +262,7 @@ void grad_square_sums(float* grad_square,
                       const float* workspace,  // [32,1]
                       cudaStream_t stream);
 
-void grad_square_2(const float* gradients_fp32_state,  // [474,Width]
+void grad_square_2(const float* gradients_fp32_state,  // [Rowsfp,Width]
                    const float* loss_scale,
                    float* workspace,  // [30,1]
                    cudaStream_t stream);
@@ -278,32 +278,32 @@ void adjust_loss_scale_prepare_update(const float* grad_square, float* loss_scal
                                       std::int32_t* adam_step, float* adam_step_size, float* adam_root_factor,
                                       cudaStream_t stream);
 
-void adamw_int8(float* parameters_int8_state,  // [332928,Width]
-                float* gradients_int8_state,   // [332928,Width]
+void adamw_int8(float* parameters_int8_state,  // [Rowsint,Width]
+                float* gradients_int8_state,   // [Rowsint,Width]
                 std::uint8_t* adam_m_codes,    // [332928,Width]
                 float* adam_m_scales,          // [332928]
                 std::uint8_t* adam_v_codes,    // [332928,Width]
                 float* adam_v_scales,          // [332928]
                 const float* learning_rate, const float* clip, const float* adam_step_size,
                 const float* adam_root_factor, const std::int32_t* skipped,
-                f16* copy,  // [332928,Width]
+                f16* copy,  // [Rowsint,Width]
                 cudaStream_t stream);
 
-void adamw(float* parameters_fp32_state,  // [474,Width]
-           float* gradients_fp32_state,   // [474,Width]
+void adamw(float* parameters_fp32_state,  // [Rowsfp,Width]
+           float* gradients_fp32_state,   // [Rowsfp,Width]
            float* adam_m,                 // [474,Width]
            float* adam_v,                 // [474,Width]
            const float* learning_rate, const float* clip, const float* adam_step_size,
            const float* adam_root_factor, const std::int32_t* skipped,
-           f16* copy,  // [474,Width]
+           f16* copy,  // [Rowsfp,Width]
            cudaStream_t stream);
 
-void cast(const float* x,  // [332928,Width]
-          f16* copy,       // [332928,Width]
+void cast(const float* x,  // [Rowsint,Width]
+          f16* copy,       // [Rowsint,Width]
           cudaStream_t stream);
 
-void cast_2(const float* x,  // [474,Width]
-            f16* copy,       // [474,Width]
+void cast_2(const float* x,  // [Rowsfp,Width]
+            f16* copy,       // [Rowsfp,Width]
             cudaStream_t stream);
 
 }  // namespace hydrac::chatgot_small_char_program

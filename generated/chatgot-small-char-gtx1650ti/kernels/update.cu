@@ -23,10 +23,10 @@ constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
 }  // namespace grad_square_sizes
 
 // grad_square = sum of squares of the gradients
-// Rows [332928], columns [Width]; reads 1 and writes 0 of [332928,Width].
+// Rows [Rowsint], columns [Width]; reads 1 and writes 0 of [Rowsint,Width].
 // Spec: train.max_grad_norm.
 static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 2)
-    grad_square_kernel(const float* __restrict__ gradients_int8_state,  // [332928,Width]
+    grad_square_kernel(const float* __restrict__ gradients_int8_state,  // [Rowsint,Width]
                        const float* __restrict__ loss_scale,
                        float* __restrict__ workspace) {  // [32,1]
   using namespace grad_square_sizes;
@@ -36,7 +36,7 @@ static __global__ void __launch_bounds__(grad_square_sizes::kThreads, 2)
   float grad_square_sum = 0.0f;
 
 #pragma unroll 4
-  for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < 332928; r += kBlocks * kRows) {
+  for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < Rowsint; r += kBlocks * kRows) {
     const auto gradients_int8_state_in = load_row<kChunks, kVector>(gradients_int8_state + r * Width, lanes);
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
@@ -98,10 +98,10 @@ constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
 }  // namespace grad_square_2_sizes
 
 // grad_square += sum of squares of the gradients
-// Rows [474], columns [Width]; reads 1 and writes 0 of [474,Width].
+// Rows [Rowsfp], columns [Width]; reads 1 and writes 0 of [Rowsfp,Width].
 // Spec: train.max_grad_norm.
 static __global__ void __launch_bounds__(grad_square_2_sizes::kThreads, 2)
-    grad_square_2_kernel(const float* __restrict__ gradients_fp32_state,  // [474,Width]
+    grad_square_2_kernel(const float* __restrict__ gradients_fp32_state,  // [Rowsfp,Width]
                          const float* __restrict__ loss_scale,
                          float* __restrict__ workspace) {  // [30,1]
   using namespace grad_square_2_sizes;
@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(grad_square_2_sizes::kThreads, 2)
   float grad_square_sum = 0.0f;
 
 #pragma unroll 4
-  for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < 474; r += kBlocks * kRows) {
+  for (std::int64_t r = blockIdx.x * kRows + lanes.row; r < Rowsfp; r += kBlocks * kRows) {
     const auto gradients_fp32_state_in = load_row<kChunks, kVector>(gradients_fp32_state + r * Width, lanes);
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
@@ -245,11 +245,11 @@ constexpr int kChunks = Width / (kLanes * kVector);  // vectors of a thread
 // p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)
 // moments as 8-bit codes, with the largest of each row as scale
 // copy = x
-// Rows [332928], columns [Width]; reads 4 and writes 5 of [332928,Width].
+// Rows [Rowsint], columns [Width]; reads 4 and writes 5 of [Rowsint,Width].
 // Spec: train.optimizer.
 static __global__ void __launch_bounds__(adamw_int8_sizes::kThreads)
-    adamw_int8_kernel(float* __restrict__ parameters_int8_state,  // [332928,Width]
-                      float* __restrict__ gradients_int8_state,   // [332928,Width]
+    adamw_int8_kernel(float* __restrict__ parameters_int8_state,  // [Rowsint,Width]
+                      float* __restrict__ gradients_int8_state,   // [Rowsint,Width]
                       std::uint8_t* __restrict__ adam_m_codes,    // [332928,Width]
                       float* __restrict__ adam_m_scales,          // [332928]
                       std::uint8_t* __restrict__ adam_v_codes,    // [332928,Width]
@@ -257,7 +257,7 @@ static __global__ void __launch_bounds__(adamw_int8_sizes::kThreads)
                       const float* __restrict__ learning_rate, const float* __restrict__ clip,
                       const float* __restrict__ adam_step_size, const float* __restrict__ adam_root_factor,
                       const std::int32_t* __restrict__ skipped,
-                      f16* __restrict__ copy) {  // [332928,Width]
+                      f16* __restrict__ copy) {  // [Rowsint,Width]
   using namespace adamw_int8_sizes;
   constexpr float kShare1 = 0.1f;
   constexpr float kBeta1 = 0.9f;
@@ -355,7 +355,7 @@ void adamw_int8(float* parameters_int8_state, float* gradients_int8_state, std::
                 const float* learning_rate, const float* clip, const float* adam_step_size,
                 const float* adam_root_factor, const std::int32_t* skipped, f16* copy, cudaStream_t stream) {
   using namespace adamw_int8_sizes;
-  launch_kernel("adamw_int8", adamw_int8_kernel, {332928 / kRows, kThreads}, stream, parameters_int8_state,
+  launch_kernel("adamw_int8", adamw_int8_kernel, {Rowsint / kRows, kThreads}, stream, parameters_int8_state,
                 gradients_int8_state, adam_m_codes, adam_m_scales, adam_v_codes, adam_v_scales, learning_rate,
                 clip, adam_step_size, adam_root_factor, skipped, copy);
 }
@@ -369,17 +369,17 @@ constexpr unsigned kVectors = Width / kVector;  // of a row
 // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, g = clip * gradients
 // p = p (1 - learning_rate * weight_decay) - step_size m / (sqrt(v) root_factor + epsilon)
 // copy = x
-// Rows [474], columns [Width]; reads 4 and writes 5 of [474,Width].
+// Rows [Rowsfp], columns [Width]; reads 4 and writes 5 of [Rowsfp,Width].
 // Spec: train.optimizer.
 static __global__ void __launch_bounds__(adamw_sizes::kThreads)
-    adamw_kernel(float* __restrict__ parameters_fp32_state,  // [474,Width]
-                 float* __restrict__ gradients_fp32_state,   // [474,Width]
+    adamw_kernel(float* __restrict__ parameters_fp32_state,  // [Rowsfp,Width]
+                 float* __restrict__ gradients_fp32_state,   // [Rowsfp,Width]
                  float* __restrict__ adam_m,                 // [474,Width]
                  float* __restrict__ adam_v,                 // [474,Width]
                  const float* __restrict__ learning_rate, const float* __restrict__ clip,
                  const float* __restrict__ adam_step_size, const float* __restrict__ adam_root_factor,
                  const std::int32_t* __restrict__ skipped,
-                 f16* __restrict__ copy) {  // [474,Width]
+                 f16* __restrict__ copy) {  // [Rowsfp,Width]
   using namespace adamw_sizes;
   constexpr float kShare1 = 0.1f;
   constexpr float kBeta1 = 0.9f;
@@ -395,7 +395,7 @@ static __global__ void __launch_bounds__(adamw_sizes::kThreads)
   const std::int32_t skipped_value = skipped[0];
   const bool goes_on = skipped_value == 0;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= 474 * Width / kVector) return;
+  if (i >= Rowsfp * Width / kVector) return;
   const std::int64_t first = std::int64_t{i} * kVector;
   const std::int64_t r = i / kVectors;
   const float keep = 1.0f - learning_rate_value * (r < kDecayedRows ? kWeightDecay : 0.0f);
@@ -436,9 +436,9 @@ void adamw(float* parameters_fp32_state, float* gradients_fp32_state, float* ada
            const float* learning_rate, const float* clip, const float* adam_step_size,
            const float* adam_root_factor, const std::int32_t* skipped, f16* copy, cudaStream_t stream) {
   using namespace adamw_sizes;
-  static_assert(474 * Width / kVector < std::int64_t{1} << 31);
-  launch_kernel("adamw", adamw_kernel, {(474 * Width / kVector + kThreads - 1) / kThreads, kThreads}, stream,
-                parameters_fp32_state, gradients_fp32_state, adam_m, adam_v, learning_rate, clip,
+  static_assert(Rowsfp * Width / kVector < std::int64_t{1} << 31);
+  launch_kernel("adamw", adamw_kernel, {(Rowsfp * Width / kVector + kThreads - 1) / kThreads, kThreads},
+                stream, parameters_fp32_state, gradients_fp32_state, adam_m, adam_v, learning_rate, clip,
                 adam_step_size, adam_root_factor, skipped, copy);
 }
 
@@ -448,11 +448,11 @@ constexpr int kVector = 8;     // columns that a thread moves at once
 }  // namespace cast_sizes
 
 // copy = x
-// Rows [332928], columns [Width]; reads 1 and writes 1 of [332928,Width].
+// Rows [Rowsint], columns [Width]; reads 1 and writes 1 of [Rowsint,Width].
 // Spec: optimizations.precision.
 static __global__ void __launch_bounds__(cast_sizes::kThreads)
-    cast_kernel(const float* __restrict__ x,  // [332928,Width]
-                f16* __restrict__ copy) {     // [332928,Width]
+    cast_kernel(const float* __restrict__ x,  // [Rowsint,Width]
+                f16* __restrict__ copy) {     // [Rowsint,Width]
   using namespace cast_sizes;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   const std::int64_t first = std::int64_t{i} * kVector;
@@ -467,9 +467,9 @@ static __global__ void __launch_bounds__(cast_sizes::kThreads)
 
 void cast(const float* x, f16* copy, cudaStream_t stream) {
   using namespace cast_sizes;
-  static_assert(332928 * Width / kVector % kThreads == 0);
-  static_assert(332928 * Width / kVector < std::int64_t{1} << 31);
-  launch_kernel("cast", cast_kernel, {332928 * Width / kVector / kThreads, kThreads}, stream, x, copy);
+  static_assert(Rowsint * Width / kVector % kThreads == 0);
+  static_assert(Rowsint * Width / kVector < std::int64_t{1} << 31);
+  launch_kernel("cast", cast_kernel, {Rowsint * Width / kVector / kThreads, kThreads}, stream, x, copy);
 }
 
 namespace cast_2_sizes {
@@ -478,14 +478,14 @@ constexpr int kVector = 8;     // columns that a thread moves at once
 }  // namespace cast_2_sizes
 
 // copy = x
-// Rows [474], columns [Width]; reads 1 and writes 1 of [474,Width].
+// Rows [Rowsfp], columns [Width]; reads 1 and writes 1 of [Rowsfp,Width].
 // Spec: optimizations.precision.
 static __global__ void __launch_bounds__(cast_2_sizes::kThreads)
-    cast_2_kernel(const float* __restrict__ x,  // [474,Width]
-                  f16* __restrict__ copy) {     // [474,Width]
+    cast_2_kernel(const float* __restrict__ x,  // [Rowsfp,Width]
+                  f16* __restrict__ copy) {     // [Rowsfp,Width]
   using namespace cast_2_sizes;
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= 474 * Width / kVector) return;
+  if (i >= Rowsfp * Width / kVector) return;
   const std::int64_t first = std::int64_t{i} * kVector;
   const auto x_in = load_columns<kVector, 4>(x + first);
   float copy_out[kVector];
@@ -498,8 +498,8 @@ static __global__ void __launch_bounds__(cast_2_sizes::kThreads)
 
 void cast_2(const float* x, f16* copy, cudaStream_t stream) {
   using namespace cast_2_sizes;
-  static_assert(474 * Width / kVector < std::int64_t{1} << 31);
-  launch_kernel("cast_2", cast_2_kernel, {(474 * Width / kVector + kThreads - 1) / kThreads, kThreads},
+  static_assert(Rowsfp * Width / kVector < std::int64_t{1} << 31);
+  launch_kernel("cast_2", cast_2_kernel, {(Rowsfp * Width / kVector + kThreads - 1) / kThreads, kThreads},
                 stream, x, copy);
 }
 

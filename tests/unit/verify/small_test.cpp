@@ -78,7 +78,7 @@ TEST(SmallOverrides, MakeValidSpecsOfAllThatAreShipped) {
     EXPECT_EQ(small.model.attention_bias, whole.model.attention_bias);
     EXPECT_EQ(small.model.mlp_bias, whole.model.mlp_bias);
     EXPECT_EQ(small.train.optimizer, whole.train.optimizer);
-    EXPECT_LE(small.model.hidden_size, 512);
+    EXPECT_LE(small.model.hidden_size, 1024);
     EXPECT_LE(small.train.micro_batch_size * small.train.sequence_len, 256);
   }
   EXPECT_GE(count, 8);
