@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ops/builder.h"
@@ -29,10 +28,14 @@ using ir::ValueId;
 constexpr double kForwardStart = 16;   // the scales of a first step, ...
 constexpr double kGradientStart = 16;  // ... of a gradient that is about 1 / tokens
 
-constexpr std::string_view kNarrow = "of 8 bits";
-
 // What a layer's weight has to do with.
 enum class Matmul { forward, input_gradient, weight_gradient };
+
+// Whether a matmul has operands of 8 bits, and why, in the log's words.
+struct Decision {
+  bool is_narrow = false;
+  std::string why;
+};
 
 // A weight's 8 bits, and their transpose where an input's gradient wants it.
 struct Weight {
@@ -151,26 +154,27 @@ class Quantization {
   bool is_narrow(const std::pair<ValueId, Matmul>& which, const Node& matmul, double added_bytes) {
     const auto [found, is_new] = decisions_.try_emplace(which);
     if (is_new) {
-      const std::string decision = decision_on(matmul, added_bytes);
-      found->second = decision.starts_with(kNarrow);
-      log_.push_back(
-          {"fp8", fmt::format("{}: {} {}", region_->name, graph_.value(matmul.outputs[0]).name, decision)});
+      const Decision decision = decision_on(matmul, added_bytes);
+      found->second = decision.is_narrow;
+      const std::string& output = graph_.value(matmul.outputs[0]).name;
+      log_.push_back({"fp8", fmt::format("{}: {} {}", region_->name, output, decision.why)});
     }
     return found->second;
   }
-  // kNarrow and what that saves, or why a matmul stays as it is.
-  std::string decision_on(const Node& matmul, double added_bytes) const {
+
+  Decision decision_on(const Node& matmul, double added_bytes) const {
     const Value &x = graph_.value(matmul.inputs[0]), &y = graph_.value(matmul.outputs[0]);
     const int64_t m = flat_rows(y), n = y.shape.back().size,
                   k = matmul.optional_flag("transpose_a") ? flat_rows(x) : x.shape.back().size;
     if (m % 16 != 0 || n % 16 != 0 || k % 16 != 0)
-      return fmt::format("stays bf16: {}x{}x{} are not all multiples of 16", m, n, k);
+      return {false, fmt::format("stays bf16: {}x{}x{} are not all multiples of 16", m, n, k)};
     const double flop = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     const double wide = flop / options_.flops_of_16_bits;
     const double narrow = flop / options_.flops_of_8_bits + added_bytes / options_.bytes_per_second;
     const std::string times = fmt::format("{:.3f} ms, {:.3f} in bf16", narrow * 1e3, wide * 1e3);
-    if (narrow > wide && !options_.all) return "stays bf16: of 8 bits with what they take it is " + times;
-    return std::string(kNarrow) + ": " + times;
+    if (narrow > wide && !options_.all)
+      return {false, "stays bf16: of 8 bits with what they take it is " + times};
+    return {true, "of 8 bits: " + times};
   }
 
   // What memory moves more: the 8 bits of the operand, the operand itself where a library's kernel makes it,

@@ -81,10 +81,7 @@ void CudaStepProgram::launch_timed(const Sequence& functions) {
   auto graph = timed_graphs_.find(functions);
   if (graph == timed_graphs_.end())
     graph = timed_graphs_.emplace(functions, TimedGraph(stream_, [&] { enqueue_all(functions); })).first;
-  std::vector<CallTimes> times;
-  for (const TimedGraph::Times& call : graph->second.run(stream_))
-    times.push_back({call.beside ? 1 : 0, call.began, call.ended});
-  add_timed(functions, times);
+  add_timed(functions, graph->second.run(stream_));
 }
 
 void CudaStepProgram::launch(const Sequence& functions) {

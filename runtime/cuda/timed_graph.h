@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/cuda/stream.h"
+#include "runtime/program/after_call.h"
 
 namespace hydrac::runtime::cuda {
 
@@ -14,16 +15,13 @@ class TimedGraph {
   // Captures what `record` puts on `stream` and on branches forked from it, as Graph::capture().
   TimedGraph(const Stream& stream, const std::function<void()>& record);
 
-  struct Times {
-    bool beside = false;          // on a forked branch
-    double began = 0, ended = 0;  // as monotonic_seconds()
-  };
-  // Launches it, waits for it, and tells when its calls ran, in the order in which they were captured.
-  std::vector<Times> run(const Stream& stream) const;
+  // Launches it, waits for it, and tells when its calls ran, in the order in which they were captured. Queue
+  // 0 is the stream, 1 what is forked from it.
+  std::vector<CallTimes> run(const Stream& stream) const;
 
  private:
   struct Call {
-    bool beside = false;
+    int queue = 0;
     Event began{Event::Use::timing}, ended{Event::Use::timing};
   };
   std::vector<Call> calls_;

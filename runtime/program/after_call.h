@@ -6,6 +6,12 @@
 
 namespace hydrac::runtime {
 
+// When a call ran, as monotonic_seconds(), and on which queue: 0, or 1 where two run side by side (CallSpan).
+struct CallTimes {
+  int queue = 0;
+  double began = 0, ended = 0;
+};
+
 // `queue`: the CUDA stream's handle that the call is put on; nullptr on the processor.
 void before_call(void* queue = nullptr);
 void after_call(void* queue = nullptr);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/program/after_call.h"
 #include "runtime/program/layout.h"
 #include "runtime/train/step_program.h"
 
@@ -94,11 +95,6 @@ class LaidOutProgram : public StepProgram {
   void run_checked(Function function);
 
   bool timing() const { return timing_; }
-  // When a call ran, as monotonic_seconds(), and on which queue: see CallSpan.
-  struct CallTimes {
-    int queue = 0;
-    double began = 0, ended = 0;
-  };
   // All calls of functions that ran one after another.
   void add_timed(const std::vector<Function>& functions, const std::vector<CallTimes>& times);
 
