@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ops/builder.h"
 #include "passes/passes.h"
@@ -34,6 +35,15 @@ const Node* loss_of(const Region& region) {
   return found == region.nodes.end() ? nullptr : &*found;
 }
 
+// What has the rows of the batch as its columns.
+std::set<ValueId> transposes(const Region& region) {
+  std::set<ValueId> values;
+  for (const Node& node : region.nodes) {
+    if (node.op == "transpose") values.insert(node.outputs[0].value);
+  }
+  return values;
+}
+
 // Turns one region's nodes that work on logits into a loop over parts of the rows.
 class HeadLoop {
  public:
@@ -43,6 +53,7 @@ class HeadLoop {
         rows_(std::move(rows)),
         part_{part_rows, "R"},
         homes_(homes(graph)),
+        transposes_(transposes(region)),
         region_(region),
         before_{"before_" + region.name, 0, false, false, {}},
         loop_{region.name, static_cast<int>(element_count(rows_) / part_rows), false, false, {}},
@@ -102,7 +113,10 @@ class HeadLoop {
   // What sums over all rows adds part to part. A matmul overwrites in the first; another sum finds zeros.
   void accumulate(Node& node) {
     for (Use output : node.outputs) {
-      if (has_rows(output) || node.flag("accumulate")) continue;
+      const bool is_largest_so_far = node.op == "quantize" && output == node.outputs[1];
+      if (has_rows(output) || transposes_.contains(output.value) || is_largest_so_far ||
+          node.flag("accumulate"))
+        continue;
       node.attributes["accumulate"] = true;
       if (node.op == "gemm") {
         node.attributes["first_overwrites"] = true;
@@ -123,6 +137,7 @@ class HeadLoop {
   // The loop's rows of a tensor: one of its own where only the loop knows it, else a view.
   Use part_of(Use use) {
     if (auto found = parts_.find(use); found != parts_.end()) return found->second;
+    if (transposes_.contains(use.value)) return parts_[use] = transposed_part_of(use);
     if (!has_rows(use)) return use;
     const Use part{is_local(use) ? use.value : add_view(use), {true, 0}};
     if (is_local(use)) {
@@ -131,6 +146,13 @@ class HeadLoop {
       value.slots = loop_.layers;
     }
     return parts_[use] = part;
+  }
+
+  Use transposed_part_of(Use use) {
+    ir::Value& value = graph_.value(use.value);
+    value.shape.back() = part_;
+    value.slots = loop_.layers;
+    return {use.value, {true, 0}};
   }
 
   ValueId add_view(Use use) {
@@ -147,6 +169,7 @@ class HeadLoop {
   const Shape rows_;
   const ir::Dim part_;
   const std::map<ValueId, const Region*> homes_;
+  const std::set<ValueId> transposes_;
   const Region& region_;
   Region before_, loop_, after_;
   std::map<Use, Use> parts_;

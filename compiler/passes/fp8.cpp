@@ -66,7 +66,7 @@ class Quantization {
 
   void run() {
     for (ir::Region& region : graph_.function("micro_step").regions) {
-      if (region.layers > 0) rewrite(region);
+      if (region.layers > 0 || (options_.head && region.name == "head")) rewrite(region);
     }
     if (weights_.empty()) return;
     const auto load = std::ranges::find(graph_.functions, "load", &ir::Function::name);

@@ -134,7 +134,7 @@ std::vector<Vain> vain_optimizations(const SpecKeys& spec) {
       {cpu && o.fused_matmuls == FusedMatmuls::none, "the cpu has none", {"optimizations.fused_matmuls"}},
       {o.precision != Precision::fp8,
        fmt::format("precision is {}", to_string(o.precision)),
-       {"optimizations.fp8_matmuls"}},
+       {"optimizations.fp8_matmuls", "optimizations.fp8_head"}},
       {computes_in_32_bits(o.precision),
        fmt::format("precision is {}", to_string(o.precision)),
        {"optimizations.residual", "optimizations.gradients"}},

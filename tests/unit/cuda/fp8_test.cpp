@@ -15,7 +15,13 @@ constexpr const char* kLlama =
     "intermediate_size: 48, vocab_size: 97, head_dim: 16";
 constexpr const char* kGpt2 =
     "hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 64, vocab_size: 61, "
-    "norm: layernorm, position: learned, hidden_act: gelu, max_position_embeddings: 8";
+    "norm: layernorm, position: learned, hidden_act: gelu, max_position_embeddings: 16";
+constexpr const char* kUntied =
+    "hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 48, vocab_size: 64, "
+    "tie_word_embeddings: false";
+constexpr const char* kTied =
+    "hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 48, vocab_size: 64, "
+    "tie_word_embeddings: true";
 
 passes::Fp8 everywhere() {
   return {.all = true, .tokens = 32, .flops_of_16_bits = 1, .flops_of_8_bits = 1, .bytes_per_second = 1};
@@ -64,13 +70,28 @@ void expect_equal(const GpuModel& a, const Interpreter& x, const GpuModel& b, co
   }
 }
 
-class Fp8 : public testing::TestWithParam<std::pair<const char*, passes::RecomputeChoice>> {};
+struct Case {
+  const char* name;
+  const char* model;
+  passes::RecomputeChoice recompute = {};
+  const char* head = nullptr;  // the weight of a head with matmuls of 8 bits
+  std::optional<passes::HeadParts> head_parts = {};
+};
+
+void PrintTo(const Case& c, std::ostream* os) {
+  *os << c.name;
+}
+
+class Fp8 : public testing::TestWithParam<Case> {};
 
 TEST_P(Fp8, WithoutItsRoundingIsTheSameTraining) {
-  const auto& [description, recompute] = GetParam();
+  const auto& [name, description, recompute, head, head_parts] = GetParam();
   const spec::Spec spec =
-      small_spec(description, "sequence_len: 8, micro_batch_size: 2, optimizer: {name: sgd}");
-  GpuModel wide(spec, ir::DType::bf16, recompute), narrow(spec, ir::DType::bf16, recompute, {}, everywhere());
+      small_spec(description, "sequence_len: 16, micro_batch_size: 2, optimizer: {name: sgd}");
+  passes::Fp8 options = everywhere();
+  options.head = head != nullptr;
+  GpuModel wide(spec, ir::DType::bf16, recompute),
+      narrow(spec, ir::DType::bf16, recompute, {}, options, head_parts);
   forget_rounding(wide.graph);
   forget_rounding(narrow.graph);
   ASSERT_EQ(ir::verify(narrow.graph), std::vector<std::string>{});
@@ -87,8 +108,8 @@ TEST_P(Fp8, WithoutItsRoundingIsTheSameTraining) {
     return matmuls;
   };
   EXPECT_EQ(count(wide), 0);
-  // Four layers, their gradients of inputs and weights, and what is computed again.
-  EXPECT_GE(count(narrow), 12);
+  // Four linear layers, or five, their gradients of inputs and weights, and what is computed again.
+  EXPECT_GE(count(narrow), head ? 15 : 12);
   // Whatever is computed again, the same matmuls are of 8 bits.
   std::set<std::string> gradients;
   for (const ir::Region& region : narrow.graph.function("micro_step").regions) {
@@ -98,8 +119,10 @@ TEST_P(Fp8, WithoutItsRoundingIsTheSameTraining) {
         gradients.insert(narrow.graph.value(node.outputs[0]).name);
     }
   }
-  EXPECT_EQ(gradients, (std::set<std::string>{"d_attn.out.weight", "d_attn.qkv.weight", "d_mlp.down.weight",
-                                              "d_mlp.up.weight"}));
+  std::set<std::string> expected = {"d_attn.out.weight", "d_attn.qkv.weight", "d_mlp.down.weight",
+                                    "d_mlp.up.weight"};
+  if (head) expected.insert(std::string("d_") + head);
+  EXPECT_EQ(gradients, expected);
   for (auto [model, state] : {std::pair{&wide, &a}, std::pair{&narrow, &b}}) {
     state->run("load");
     for (int step = 0; step < 2; ++step) {  // the second one with scales that the first one made
@@ -128,10 +151,15 @@ TEST_P(Fp8, WithoutItsRoundingIsTheSameTraining) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Fp8,
-                         testing::Values(std::pair{kLlama, passes::RecomputeChoice{}},
-                                         std::pair{kLlama, passes::RecomputeChoice{.block = true}},
-                                         std::pair{kGpt2, passes::RecomputeChoice{}}));
+// Parts of 16 of the 32 rows; logits have 2 bytes.
+constexpr passes::HeadParts kTwoParts{16 * 64 * 2, 16};
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, Fp8,
+    testing::Values(Case{"llama", kLlama}, Case{"llama, recomputed", kLlama, {.block = true}},
+                    Case{"gpt2", kGpt2}, Case{"head", kUntied, {}, "head.weight"},
+                    Case{"head in two parts", kUntied, {}, "head.weight", kTwoParts},
+                    Case{"tied head in two parts", kTied, {}, "token_embedding", kTwoParts}));
 
 // What is quantized is written by the kernel that makes it: only what a library's kernel makes, and what the
 // block before made, has a kernel of its own.

@@ -10,7 +10,8 @@
 namespace hydrac::test {
 
 GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeChoice recompute,
-                   const std::optional<passes::FusedMatmuls>& matmuls, const std::optional<passes::Fp8>& fp8)
+                   const std::optional<passes::FusedMatmuls>& matmuls, const std::optional<passes::Fp8>& fp8,
+                   const std::optional<passes::HeadParts>& head_parts)
     : spec(std::move(given)) {
   models::Model model = models::declare_model(graph, spec);
   models::build_micro_step(model);
@@ -26,6 +27,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::recompute(graph, recompute, log);
   passes::precision(graph, pack, {activations}, log);
   if (fp8) passes::fp8(graph, *fp8, log);
+  if (head_parts) passes::chunk_head(graph, *head_parts, log);
   passes::layout(graph, log);
   const passes::Kept kept{
       {interface.loss, interface.eval_loss, interface.logits, metrics.step_loss, metrics.grad_norm},

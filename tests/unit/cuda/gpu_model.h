@@ -13,9 +13,11 @@ namespace hydrac::test {
 
 struct GpuModel {
   // `matmuls`: which matmuls become kernels of ours; nothing: none. `fp8`: which are of 8 bits, likewise.
+  // `head_parts`: nothing: the head is not made a loop.
   GpuModel(spec::Spec spec, ir::DType activations, passes::RecomputeChoice recompute = {},
            const std::optional<passes::FusedMatmuls>& matmuls = {},
-           const std::optional<passes::Fp8>& fp8 = {});
+           const std::optional<passes::Fp8>& fp8 = {},
+           const std::optional<passes::HeadParts>& head_parts = {});
 
   spec::Spec spec;
   ir::Graph graph;
