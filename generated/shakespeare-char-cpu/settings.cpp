@@ -97,6 +97,7 @@ TrainSettings train_settings() {
       {"optimizations.attention", "\"auto\""},
       {"optimizations.cuda_graph", "false"},
       {"optimizations.embedding_state", "\"same\""},
+      {"optimizations.fp8_head", "false"},
       {"optimizations.fp8_matmuls", "\"auto\""},
       {"optimizations.fused_matmuls", "\"auto\""},
       {"optimizations.gradients", "\"fp32\""},
