@@ -36,6 +36,7 @@ Sameness compare_bits(std::string what, const Training& a, const Training& b) {
       {"learning_rate", [](const Step& s) { return s.learning_rate; }},
       {"loss_scale", [](const Step& s) { return s.loss_scale.value_or(0); }}};
   for (const auto& [name, number] : numbers) compare(same, name, column(a, number), column(b, number));
+  compare(same, "evaluation", {{static_cast<float>(a.evaluation)}}, {{static_cast<float>(b.evaluation)}});
   for (const auto& [name, slots] : a.gradients)
     compare(same, "gradient " + name, slots,
             b.gradients.contains(name) ? b.gradients.at(name) : Tensors::mapped_type{});

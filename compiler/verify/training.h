@@ -15,8 +15,9 @@ using Tensors = std::map<std::string, std::vector<std::vector<float>>>;
 
 struct Training {
   std::vector<runtime::StepResult> steps;
-  Tensors gradients;   // of the first step, before clipping, the loss scale divided out
-  Tensors parameters;  // that train, after the last step
+  double evaluation = 0;  // the first micro-batch's share of its step's loss, evaluated after the last step
+  Tensors gradients;      // of the first step, before clipping, the loss scale divided out
+  Tensors parameters;     // that train, after the last step
   Tensors frozen_before, frozen;
 };
 

@@ -88,9 +88,15 @@ class Comparison {
         takes_signs_(spec::row_of(spec.train.optimizer.name).takes_signs) {}
 
   std::vector<Difference> run() {
-    add_numbers("loss", least_.loss, [](const runtime::StepResult& step) { return step.loss; });
-    add_numbers("grad_norm", least_.norm, [](const runtime::StepResult& step) { return step.grad_norm; });
-    std::ranges::stable_sort(differences_, {}, &Difference::name);  // by step, each with loss and norm
+    std::vector<Number> losses = of_steps("loss", [](const Step& step) { return step.loss; });
+    losses.push_back({"evaluation", "loss.evaluation", static_cast<float>(ours_.evaluation), true});
+    add_numbers("loss", least_.loss, losses);
+    add_numbers("grad_norm", least_.norm,
+                of_steps("grad_norm", [](const Step& step) { return step.grad_norm; }));
+    // By step, each with loss and norm; the evaluation comes last.
+    std::ranges::stable_sort(differences_, {}, [](const Difference& row) {
+      return std::pair(row.name == "evaluation", row.name);
+    });
     for (const auto& [name, slots] : ours_.gradients) add_gradient(name, slots);
     for (const auto& [name, slots] : ours_.parameters) add_parameter(name, slots);
     for (const auto& [name, slots] : ours_.frozen) add_frozen(name, slots);
@@ -118,20 +124,37 @@ class Comparison {
     return versions;
   }
 
-  void add_numbers(const std::string& what, double least, float (*of)(const runtime::StepResult&)) {
-    Errors errors;  // of all steps that the yardstick measures
+  using Step = runtime::StepResult;
+
+  // One number of a training.
+  struct Number {
+    std::string row, key;  // as the comparison and the oracle's results name it
+    float ours;
+    bool follows_update;
+  };
+
+  std::vector<Number> of_steps(const std::string& what, float (*of)(const Step&)) const {
+    std::vector<Number> numbers;
+    for (size_t s = 0; s < ours_.steps.size(); ++s)
+      numbers.push_back(
+          {fmt::format("step {}", s), fmt::format("{}.s{}", what, s), of(ours_.steps[s]), s > 0});
+    return numbers;
+  }
+
+  void add_numbers(const std::string& what, double least, const std::vector<Number>& numbers) {
+    Errors errors;  // of all that the yardstick measures
     std::vector<Difference> rows;
-    for (size_t s = 0; s < ours_.steps.size(); ++s) {
-      // Noisy gradients change no number of the first step.
-      const bool measured = yardstick_.measures_gradients() || (has_yardstick() && s > 0);
-      const Versions number = versions(fmt::format("{}.s{}", what, s), {of(ours_.steps[s])}, measured);
+    for (const Number& number : numbers) {
+      // Noisy gradients change nothing before the first update.
+      const bool measured = yardstick_.measures_gradients() || (has_yardstick() && number.follows_update);
+      const Versions values = versions(number.key, {number.ours}, measured);
       const auto relative = [&](double x) {
-        return std::abs(x - number.reference[0]) / std::abs(number.reference[0]);
+        return std::abs(x - values.reference[0]) / std::abs(values.reference[0]);
       };
-      Difference row{what, fmt::format("step {}", s), relative(number.ours[0]), least, {}, 0};
+      Difference row{what, number.row, relative(values.ours[0]), least, {}, 0};
       if (measured) {
-        row.yardstick = relative(number.yardstick[0]);
-        errors.add(number);
+        row.yardstick = relative(values.yardstick[0]);
+        errors.add(values);
       }
       rows.push_back(std::move(row));
     }

@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -19,6 +20,7 @@
 #include "oracle/aten/tensors.h"
 #include "oracle/aten/threads.h"
 #include "oracle/job/error.h"
+#include "oracle/job/evaluation.h"
 #include "oracle/job/schedule.h"
 
 namespace hydrac::oracle {
@@ -44,6 +46,7 @@ class Verification {
         tensors_(tensors),
         arithmetic_(arithmetic),
         results_(results),
+        evaluation_graph_(evaluation_graph(job.graph)),
         runner_(job.graph, job.peer_ops ? Mode::training : Mode::reference, job.seed, arithmetic.autocast),
         parameters_(list_parameters(job.graph, job.decay)),
         noise_(at::make_generator<at::CPUGeneratorImpl>(job.seed)),
@@ -75,6 +78,7 @@ class Verification {
       runner_.next_step();
     }
     for (const Parameter& parameter : parameters_) store("param." + parameter.name, parameter.tensor);
+    store_number("loss.evaluation", evaluate());
   }
 
  private:
@@ -134,6 +138,13 @@ class Verification {
     return total;
   }
 
+  // The loss of the first micro-batch of all, as the parameters are now.
+  double evaluate() const {
+    const at::NoGradGuard no_gradients;
+    Runner runner(evaluation_graph_, Mode::reference, job_.seed, arithmetic_.autocast);
+    return runner.forward([&](int value, int slot) { return source(value, slot, 0, 0); }).item<double>();
+  }
+
   // Adds normally distributed errors to whatever is not exactly zero, as the rows of tokens that do not occur
   // are.
   void disturb_gradients() {
@@ -174,6 +185,7 @@ class Verification {
   const SafetensorsFile& tensors_;
   const Arithmetic arithmetic_;
   SafetensorsWriter& results_;
+  const Graph evaluation_graph_;
   Runner runner_;
   std::vector<Parameter> parameters_;
   at::Generator noise_;

@@ -267,7 +267,7 @@ TEST(VerifyFails, WhenOneGradientDiffersAndNamesIt) {
   const Words beyond = lines_with(outcome.out, "BEYOND");
   ASSERT_EQ(beyond.size(), 1u) << outcome.out;
   EXPECT_TRUE(beyond[0].starts_with("gradient   attn.qkv.weight ")) << beyond[0];
-  EXPECT_EQ(lines_with(outcome.out, "19 of 20 within tolerance").size(), 1u) << outcome.out;
+  EXPECT_EQ(lines_with(outcome.out, "20 of 21 within tolerance").size(), 1u) << outcome.out;
 }
 
 // Signs change by chance too, but not as many.

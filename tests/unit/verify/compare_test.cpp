@@ -20,10 +20,11 @@ class Results {
   Results() {
     training.steps.resize(1);
     training.steps[0].loss = 4;
+    training.evaluation = 4;
     training.steps[0].grad_norm = 10;
     training.steps[0].learning_rate = 0.5f;
     for (const std::string prefix : {"", "autocast.", "noisy."}) {
-      reference[prefix + "loss.s0"] = {4};
+      reference[prefix + "loss.s0"] = reference[prefix + "loss.evaluation"] = {4};
       reference[prefix + "grad_norm.s0"] = {10};
       set(prefix + "grad.w.0", 3);
       set(prefix + "param.w.0", 30);
@@ -70,7 +71,8 @@ TEST(Compare, ListsLossAndNormOfEachStepThenGradientsThenParameters) {
     EXPECT_EQ(row.relative, 0) << rows.back();
     EXPECT_FALSE(row.yardstick) << rows.back();
   }
-  EXPECT_EQ(rows, (std::vector<std::string>{"loss step 0", "grad_norm step 0", "gradient w", "parameter w"}));
+  EXPECT_EQ(rows, (std::vector<std::string>{"loss step 0", "grad_norm step 0", "loss evaluation",
+                                            "gradient w", "parameter w"}));
 }
 
 TEST(Compare, Fp32MayBeATenThousandthOff) {
@@ -82,6 +84,14 @@ TEST(Compare, Fp32MayBeATenThousandthOff) {
   EXPECT_FALSE(results.row("gradient").passed());
   results.training.steps[0].loss = 4 * (1 + 2e-5f);
   EXPECT_FALSE(results.row("loss").passed());
+}
+
+TEST(Compare, TheEvaluationIsALossToo) {
+  Results results;
+  results.training.evaluation = 4 * (1 + 2e-5);
+  const std::vector<Difference> rows = results.compare();
+  EXPECT_EQ(std::ranges::count_if(rows, [](const Difference& row) { return !row.passed(); }), 1);
+  EXPECT_FALSE(std::ranges::find(rows, "evaluation", &Difference::name)->passed());
 }
 
 TEST(Compare, Tf32MayBeThreeThousandthsOff) {
@@ -152,8 +162,9 @@ TEST(Compare, ALossIsMeasuredByAutocastsInAllSteps) {
   const std::vector<double> autocasts = {5e-5, -1.7e-4, 3.4e-4};
   const Results luckless = with_losses({1.2e-4, 3.8e-4, -5.6e-4}, autocasts);
   EXPECT_EQ(losses_beyond(luckless), 0u);
-  const double square = (5e-5 * 5e-5 + 1.7e-4 * 1.7e-4 + 3.4e-4 * 3.4e-4) / 3;
-  EXPECT_NEAR(luckless.row("loss").tolerance, 1.25 * std::exp(std::sqrt(3.0)) * std::sqrt(square), 1e-9);
+  // The evaluation, on which the autocast is exact, is the fourth.
+  const double square = (5e-5 * 5e-5 + 1.7e-4 * 1.7e-4 + 3.4e-4 * 3.4e-4) / 4;
+  EXPECT_NEAR(luckless.row("loss").tolerance, 1.25 * std::exp(1.5) * std::sqrt(square), 1e-9);
   EXPECT_EQ(losses_beyond(with_losses({5e-3, 5e-3, 5e-3}, autocasts)),
             3u);  // every target counted 1.005 times
   EXPECT_EQ(losses_beyond(with_losses({1e-4, 1e-4, 3e-3}, autocasts)), 1u);
