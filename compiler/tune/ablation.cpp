@@ -19,6 +19,7 @@ struct Plain {
 // In the order in which a reader would add them.
 constexpr Plain kPlain[] = {
     {"precision", "\"fp32\""},
+    {"fp8_head", "false"},
     {"attention", "\"generated\""},
     {"fused_matmuls", "\"none\""},
     {"loss", "\"materialized\""},

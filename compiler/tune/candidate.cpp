@@ -148,8 +148,10 @@ std::vector<Candidate> numerics_of(const spec::Spec& spec) {
   add("optimizations.precision", "tf32", o.precision == spec::Precision::fp32 && target.has_tf32());
   add("optimizations.precision", "bf16", !half && target.has_bf16());
   add("optimizations.precision", "fp8", o.precision == spec::Precision::bf16 && target.has_fp8());
+  add("optimizations.fp8_head", "true", o.precision == spec::Precision::fp8);
   add("optimizations.residual", "compute", half);
   add("optimizations.optimizer_state", "bf16", true);
+  add("optimizations.optimizer_state", "int8", true);
   add("optimizations.weights", "bf16",
       o.precision == spec::Precision::bf16 || o.precision == spec::Precision::fp8);
   add("optimizations.gradients", "compute", half && spec.train.gradient_accumulation_steps == 1);

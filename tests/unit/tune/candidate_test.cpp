@@ -79,7 +79,7 @@ TEST(Numerics, AreApart) {
   for (const Candidate& c : numerics_of(spec_with({overrides[0], overrides[1], "tune.numerics=true"})))
     texts.push_back(c.text());
   EXPECT_EQ(texts, (std::vector<std::string>{"precision fp8", "residual compute", "optimizer_state bf16",
-                                             "weights bf16"}));
+                                             "optimizer_state int8", "weights bf16"}));
 }
 
 }  // namespace
