@@ -1,6 +1,8 @@
 // The "update" function of the graph: gradient norm, clipping, learning rate, the optimizer, and the step
 // counter, all as fused kernels on device-side values, so that a step needs nothing from the host.
 #pragma once
+#include <optional>
+
 #include "ir/body_builder.h"
 #include "models/transformer.h"
 #include "optimizers/loss_scale.h"
@@ -46,8 +48,10 @@ struct Orthogonalized {
 std::vector<Orthogonalized> orthogonalize(Update&, std::vector<ir::Region>& regions, ir::Region& last);
 void muon(Update&, const std::vector<Orthogonalized>&);
 
-// The learning rate of step `step` (f64) as a body expression; warmup, then the schedule's curve.
-ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term step);
+// The learning rate of step `step` (f64) as a body expression; warmup, then the schedule's curve, or 1 -
+// `cut` (f64) of an adaptive one.
+ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term step,
+                                 std::optional<ir::Term> cut = {});
 
 // A step whose gradients or loss are not finite changes neither parameters nor moments. With a loss scale in
 // the model's interface the next step may be a good one (loss_scale.h); without, none after it changes them.

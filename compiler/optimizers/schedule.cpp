@@ -50,6 +50,7 @@ Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
   if (s.name.function) return function_factor(k, s.name.function->lifted, step, end);
   switch (s.name.word) {
     case spec::Schedule::constant:
+    case spec::Schedule::adaptive:
       return f64(k, 1);
     case spec::Schedule::linear:
       return (1 - progress(k, step, warmup, steps, "kWarmupSteps")) * (1 - low) + low;
@@ -66,9 +67,9 @@ Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
 
 }  // namespace
 
-Term scheduled_learning_rate(BodyBuilder& k, const spec::Spec& spec, Term step) {
+Term scheduled_learning_rate(BodyBuilder& k, const spec::Spec& spec, Term step, std::optional<Term> cut) {
   const double warmup = static_cast<double>(spec.train.lr_scheduler.warmup_steps);
-  Term factor = k.named("decay_factor", decay_factor(k, spec, step));
+  Term factor = k.named("decay_factor", cut ? 1 - *cut : decay_factor(k, spec, step));
   if (warmup > 0) {
     const Term steps = k.constant(warmup, ExprType::f64, "kWarmupSteps"), n = number_of(k, step);
     factor = select(n <= steps, n / steps, factor);

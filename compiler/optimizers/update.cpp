@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "optimizers/adaptive_rate.h"
 #include "optimizers/optimizer.h"
 #include "optimizers/rounding.h"
 
@@ -61,7 +62,7 @@ Term diverged(BodyBuilder& k, Term before, Term square, Term loss) {
 }
 
 Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use square,
-                const std::optional<ScaledStep>& scaled) {
+                const std::optional<ScaledStep>& scaled, const std::optional<AdaptiveRate>& adaptive) {
   b.enter("optimizer", "train.lr_scheduler");
   auto scalar = [&](const std::string& name) { return b.fresh(name, {}, DType::f32, Role::state); };
   Scalars s{scalar("learning_rate"),
@@ -82,9 +83,13 @@ Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use
     node.outputs.push_back(s.rounding_key);
     node.inputs.push_back({model.interface.rng_seed, {}});
   }
+  const auto cut = static_cast<int>(node.inputs.size());
+  if (adaptive) node.inputs.push_back(adaptive->cut);
   BodyBuilder k(b.graph(), node, {});
   const Term norm = k.named("norm", sqrt(k.scalar(1)));
-  const Term rate = scheduled_learning_rate(k, model.spec, convert(k.scalar(0), ExprType::f64));
+  const Term rate =
+      scheduled_learning_rate(k, model.spec, convert(k.scalar(0), ExprType::f64),
+                              adaptive ? std::optional(convert(k.scalar(cut), ExprType::f64)) : std::nullopt);
   k.store_row(0, k.named("rate", convert(rate, ExprType::f32)));
   const Term clip = clip_factor(k, model.spec, norm);
   k.store_row(1, scaled ? clip * (1 / k.scalar(3)) : clip);
@@ -144,7 +149,9 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   std::optional<ScaledStep> scaled;
   if (model.interface.loss_scale != ir::kNoValue)
     scaled = adjust_loss_scale(b, {model.interface.loss_scale, {}}, square, scaling);
-  const Scalars scalars = prepare(b, model, step, square, scaled);
+  const std::optional<AdaptiveRate> adaptive = adaptive_rate(b, model.spec);
+  const Scalars scalars = prepare(b, model, step, square, scaled, adaptive);
+  if (adaptive) follow_loss(b, model.spec, *adaptive, step, scalars.step_loss);
   const auto update_by = [&](spec::Optimizer optimizer, ops::RegionBuilder& builder) {
     builder.enter("optimizer", "train.optimizer");
     return Update{builder,

@@ -149,7 +149,7 @@ void Resolver::scheduler() {
   const int64_t& max_steps = spec_.train.max_steps;
   derive("train.lr_scheduler.decay_steps", s.decay_steps,
          {"train.lr_scheduler.name", "train.lr_scheduler.warmup_steps", "train.max_steps"}, [&]() -> int64_t {
-           if (s.name == Schedule::constant || s.name.function) return 0;
+           if (s.name == Schedule::constant || s.name == Schedule::adaptive || s.name.function) return 0;
            if (s.name == Schedule::wsd)
              return std::min((max_steps + 9) / 10, std::max<int64_t>(0, max_steps - s.warmup_steps));
            return std::max<int64_t>(0, max_steps - s.warmup_steps);

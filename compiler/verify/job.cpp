@@ -234,6 +234,8 @@ Json schedule_json(const spec::Spec& spec) {
                {"min_ratio", s.min_ratio},
                {"decay_steps", s.decay_steps}};
   if (s.name.function) json["function"] = function_json(s.name.function->lifted);
+  if (s.name == spec::Schedule::adaptive)
+    json.update({{"patience", s.patience}, {"threshold", s.threshold}, {"factor", s.factor}});
   return json;
 }
 

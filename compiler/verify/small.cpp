@@ -109,6 +109,8 @@ std::vector<std::string> small_overrides(const spec::Spec& spec) {
   // In a model this small none would pay.
   if (spec.optimizations.precision == spec::Precision::fp8) overrides.add("optimizations.fp8_matmuls=all");
   overrides.shrink("train.lr_scheduler.warmup_steps", t.lr_scheduler.warmup_steps, 1);
+  if (t.lr_scheduler.name == spec::Schedule::adaptive)
+    overrides.shrink("train.lr_scheduler.patience", t.lr_scheduler.patience, 1);
   return overrides.take();
 }
 

@@ -64,8 +64,9 @@ class Verification {
 
   void run() {
     Optimizer optimizer(job_, parameters_, /*prefer_fused=*/job_.peer_ops, arithmetic_.autocast);
+    AdaptedShare adapted(job_.schedule);
     for (int step = 0; step < job_.steps; ++step) {
-      find_gradients(step);
+      const double loss = find_gradients(step);
       if (arithmetic_.gradient_noise > 0)
         disturb_gradients();
       else if (step == 0)
@@ -73,7 +74,9 @@ class Verification {
       const double norm = gradient_norm(parameters_);
       store_number(fmt::format("grad_norm.s{}", step), norm);
       clip_gradients(parameters_, norm, job_.max_grad_norm);
-      optimizer.step(job_.optimizer.learning_rate * learning_rate_factor(job_.schedule, step));
+      optimizer.step(job_.optimizer.learning_rate *
+                     learning_rate_factor(job_.schedule, step, adapted.share()));
+      adapted.see(step, loss);
       forget_gradients();
       runner_.next_step();
     }
@@ -104,7 +107,8 @@ class Verification {
 
   // Gradients in fp16 would vanish below 6e-8, so the loss is scaled. Where GradScaler skips a step whose
   // gradients overflow, and tries the next with half the scale, we try the same step again.
-  void find_gradients(int step) {
+  // Returns the step's loss.
+  double find_gradients(int step) {
     double loss = forward_and_backward(step, /*observed=*/step == 0 && !job_.dump.empty());
     while (arithmetic_.autocast == at::kHalf && !gradients_are_finite()) {
       loss_scale_ /= 2;
@@ -115,9 +119,10 @@ class Verification {
       loss = forward_and_backward(step, /*observed=*/false);
     }
     store_number(fmt::format("loss.s{}", step), loss);
-    if (loss_scale_ == 1) return;
+    if (loss_scale_ == 1) return loss;
     for (const Parameter& parameter : parameters_)
       if (parameter.gradient().defined()) parameter.gradient().mul_(1 / loss_scale_);
+    return loss;
   }
 
   // Returns the sum of the micro-batches' losses; the gradients are loss_scale_ times theirs.

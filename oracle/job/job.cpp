@@ -66,14 +66,21 @@ OptimizerSpec read_optimizer(JsonReader in, const Graph& graph) {
 ScheduleSpec read_schedule(JsonReader in) {
   ScheduleSpec spec;
   spec.name = in.text("name");
-  const bool wsd = spec.name == "wsd";
+  const bool wsd = spec.name == "wsd", adaptive = spec.name == "adaptive";
   if (spec.name == "function") spec.function = read_expression(in.object("function"));
-  if (!spec.function && !wsd && spec.name != "constant" && spec.name != "linear" && spec.name != "cosine")
-    throw JobError(fmt::format("{} is \"{}\"; it must be one of constant, linear, cosine, wsd, function",
-                               in.place("name"), spec.name));
+  if (!spec.function && !wsd && !adaptive && spec.name != "constant" && spec.name != "linear" &&
+      spec.name != "cosine")
+    throw JobError(
+        fmt::format("{} is \"{}\"; it must be one of constant, linear, cosine, wsd, adaptive, function",
+                    in.place("name"), spec.name));
   spec.warmup_steps = in.integer("warmup_steps", 0, kMaxSteps, 0);
   spec.max_steps = in.integer("max_steps", 1, kMaxSteps);
   spec.min_ratio = in.number("min_ratio", 0);
+  if (adaptive) {
+    spec.patience = in.integer("patience", 1, kMaxSteps);
+    spec.threshold = in.number("threshold", 0);
+    spec.factor = in.number("factor", 0);
+  }
   const std::int64_t after_warmup = std::max<std::int64_t>(0, spec.max_steps - spec.warmup_steps);
   spec.decay_steps =
       wsd ? in.integer("decay_steps", 0, kMaxSteps) : in.integer("decay_steps", 0, kMaxSteps, after_warmup);

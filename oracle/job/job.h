@@ -28,11 +28,13 @@ struct OptimizerSpec {
 };
 
 struct ScheduleSpec {
-  std::string name;  // constant, linear, cosine, wsd, function
+  std::string name;  // constant, linear, cosine, wsd, adaptive, function
   std::int64_t warmup_steps = 0;
   std::int64_t max_steps = 0;
   std::int64_t decay_steps = 0;  // wsd: the last ones; linear and cosine: after warmup
   double min_ratio = 0;
+  std::int64_t patience = 0;  // adaptive
+  double threshold = 0, factor = 0;
   std::optional<Expression> function;  // of (step, max_steps)
 };
 

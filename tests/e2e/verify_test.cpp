@@ -66,6 +66,10 @@ const Case kCases[] = {
      "attention_bias: true, mlp_bias: true, tie_word_embeddings: true, dropout: 0.2, attention_dropout: 0.2, "
      "max_position_embeddings: 24",
      "sequence_len: 16, micro_batch_size: 2, gradient_accumulation_steps: 2, lr_scheduler: {name: linear, decay_steps: 4}"},
+    {"AdaptiveRate",
+     "num_attention_heads: 4, intermediate_size: 128, vocab_size: 256",
+     "sequence_len: 16, micro_batch_size: 2, "
+     "lr_scheduler: {name: adaptive, patience: 1, threshold: 0.5, factor: 0.25}"},
     {"Qwen3WithQkNormLionWsd",
      "num_attention_heads: 4, num_key_value_heads: 2, head_dim: 32, intermediate_size: 128, vocab_size: 256, qk_norm: true, "
      "norm_eps: 1e-6",

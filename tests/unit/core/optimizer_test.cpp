@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <set>
@@ -464,6 +465,46 @@ TEST(Schedule, WarmsUpAndDecays) {
   EXPECT_NEAR(rate_at("name: cosine, decay_steps: 50, min_ratio: 0.1", 80), 0.2, 1e-14);
   EXPECT_DOUBLE_EQ(rate_at("name: wsd, min_ratio: 0, decay_steps: 20", 79), 2);
   EXPECT_DOUBLE_EQ(rate_at("name: wsd, min_ratio: 0, decay_steps: 20", 89), 1);
+}
+
+// The rates of steps with these losses.
+std::vector<double> adapted_rates(const std::string& scheduler, const std::vector<double>& losses) {
+  const SmallModel small(small_spec(kModel,
+                                    "sequence_len: 4, micro_batch_size: 1, optimizer: {learning_rate: 2}, "
+                                    "lr_scheduler: {name: adaptive, " +
+                                        scheduler + "}"),
+                         {.all_functions = true});
+  Interpreter interpreter(small.graph);
+  std::vector<double> rates;
+  for (const double loss : losses) {
+    interpreter.write({small.model->interface.loss, {}}, {loss});
+    interpreter.run("update");
+    rates.push_back(interpreter.read_scalar(small.metrics.learning_rate));
+  }
+  return rates;
+}
+
+using Rates = std::vector<double>;
+
+TEST(AdaptiveRate, IsCutWhereAMeanLossHasNotFallen) {
+  const std::string scheduler = "patience: 2, threshold: 0.1, factor: 0.5, min_ratio: 0.2";
+  // Means 5, 4, 3.7 (not a tenth lower), 3.3, 4, 3 (of which 3.3 is the best before): two cuts, then falling.
+  EXPECT_EQ(adapted_rates(scheduler, {6, 4, 4, 4, 3.7, 3.7, 3.2, 3.4, 3, 5, 2.9, 2.9, 0, 0}),
+            (Rates{2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5}));
+}
+
+TEST(AdaptiveRate, EndsAtTheRatioAndCountsAfterWarmup) {
+  EXPECT_EQ(adapted_rates("patience: 1, factor: 0.5, min_ratio: 0.4, warmup_steps: 2", {1, 1, 5, 5, 5, 5}),
+            (Rates{1, 2, 2, 2, 1, 0.8}));
+  EXPECT_EQ(adapted_rates("patience: 1, factor: 0, min_ratio: 0", {1, 2, 1}), (Rates{2, 2, 0}));
+}
+
+TEST(AdaptiveRate, ComparesNegativeLossesAndLeavesOutWhatIsNotFinite) {
+  EXPECT_EQ(adapted_rates("patience: 1, threshold: 0.1, min_ratio: 0", {-10, -12, -12.5, -20}),
+            (Rates{2, 2, 2, 1}));
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(adapted_rates("patience: 2, threshold: 0, min_ratio: 0", {4, inf, 3, 3, 2, 2}),
+            (Rates{2, 2, 2, 2, 2, 2}));
 }
 
 TEST(Schedule, EndsAtTheRatioExactly) {

@@ -166,8 +166,9 @@ TEST_F(Errors, MembersOfTheJob) {
               "optimizer.name is \"adam\"; it must be one of adamw, lion, sgd, muon");
   expect_with("/optimizer/name", "adamw", "optimizer.eps is missing");
   expect_with("/optimizer/nesterov", true, "optimizer.nesterov is not a member that the oracle knows");
-  expect_with("/lr_scheduler/name", "step",
-              "lr_scheduler.name is \"step\"; it must be one of constant, linear, cosine, wsd, function");
+  expect_with(
+      "/lr_scheduler/name", "step",
+      "lr_scheduler.name is \"step\"; it must be one of constant, linear, cosine, wsd, adaptive, function");
   expect_with("/lr_scheduler/name", "wsd", "lr_scheduler.decay_steps is missing");
   expect_with("/graph/values/0/shape", {0}, "graph.values[0].shape must hold positive integers");
   expect_with("/graph/values/1/id", 0, "graph.values[1].id 0 is taken by an earlier value");

@@ -54,6 +54,22 @@ TEST(Schedule, StaysAtTheRatioBeyondTheEnd) {
   EXPECT_DOUBLE_EQ(factor("wsd", 99), 0.2);
 }
 
+TEST(Schedule, FollowsTheLossDownToTheRatio) {
+  ScheduleSpec schedule{"adaptive", /*warmup_steps=*/1, /*max_steps=*/20};
+  schedule.min_ratio = 0.4;
+  schedule.patience = 2;
+  schedule.threshold = 0.1;
+  schedule.factor = 0.5;
+  AdaptedShare adapted(schedule);
+  std::vector<double> shares;
+  // Warmup, then the means 5, 4, 3.7 (not a tenth lower), 4, 3.
+  for (std::int64_t step = 0; const double loss : {1.0, 6.0, 4.0, 4.0, 4.0, 3.7, 3.7, 3.0, 5.0, 3.0, 3.0}) {
+    shares.push_back(learning_rate_factor(schedule, step, adapted.share()));
+    adapted.see(step++, loss);
+  }
+  EXPECT_EQ(shares, (std::vector<double>{1, 1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.4, 0.4}));
+}
+
 TEST(Schedule, IsAFunctionAfterWarmup) {
   ScheduleSpec schedule{"function", /*warmup_steps=*/4, /*max_steps=*/14};
   schedule.function = Expression{2, {{"argument", 0, {}}, {"argument", 1, {}}, {"div", 0, {0, 1}}}, 2};
