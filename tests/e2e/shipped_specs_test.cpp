@@ -1,0 +1,58 @@
+// The specs that hydrac ships: each says in its first lines how to see it run on what the repository has, and
+// what it says works.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/e2e/cli.h"
+#include "tests/unit/support/source_dir.h"
+
+namespace hydrac::e2e {
+namespace {
+
+// The last command of the comment that a spec begins with, from "hydrac" on left out.
+Words own_example(const fs::path& spec) {
+  const std::string begin = "#   hydrac ";
+  std::ifstream file(spec);
+  std::string command;
+  for (std::string line; std::getline(file, line) && line.starts_with("#");)
+    if (line.starts_with(begin)) command = line.substr(begin.size());
+  std::erase(command, '\'');
+  Words words;
+  std::istringstream in(command);
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+TEST(ShippedSpecs, SayHowToSeeThemRunOnWhatIsThere) {
+  const Workplace place;
+  for (const char* name : {"README.md", "compiler", "docs", "examples", "runtime", "specs"})
+    fs::create_directory_symlink(fs::path(hydrac::test::source_dir()) / name, place / name);
+  int specs = 0;
+  for (const auto& entry : fs::directory_iterator(hydrac::test::source_dir() + "/specs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    const Words example = own_example(entry.path());
+    ASSERT_FALSE(example.empty());
+    const bool is_series = entry.path().stem().string().starts_with("series");
+    Words command = {is_series ? "run" : "data"};
+    if (!is_series) command.push_back("show");
+    command.insert(command.end(), example.begin(), example.end());
+    if (is_series)
+      command.insert(command.end(),
+                     {"train.max_steps=2", "train.lr_scheduler.warmup_steps=0", "model.hidden_size=32",
+                      "model.intermediate_size=64", "model.num_hidden_layers=1",
+                      "output.dir=" + entry.path().stem().string()});
+    else
+      command.insert(command.end(), {"-n", "1"});
+    const Outcome outcome = place.run(command);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    ++specs;
+  }
+  EXPECT_GE(specs, 10);
+}
+
+}  // namespace
+}  // namespace hydrac::e2e
