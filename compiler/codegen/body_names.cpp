@@ -33,6 +33,8 @@ bool is_expensive(ExprOp op) {
     case ExprOp::random_16_bits:
     case ExprOp::dynamic_value:
     case ExprOp::signed_dynamic_value:
+    case ExprOp::nf4_upper:
+    case ExprOp::nf4_lower:
       return true;
     default:
       return false;

@@ -100,7 +100,7 @@ std::string cpu_source(const ir::Graph& graph, const Program& program) {
   const std::string includes =
       "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n\n#include \"cpu/attention.h\"\n"
       "#include \"cpu/embedding.h\"\n#include \"hydrac/dynamic_code.h\"\n#include \"hydrac/math.h\"\n"
-      "#include \"hydrac/random.h\"\n";
+      "#include \"hydrac/nf4.h\"\n#include \"hydrac/random.h\"\n";
   std::vector<const Call*> first_call(program.kernels.size(), nullptr);
   for (const Function& function : program.functions) {
     for (const Section& section : function.sections) {

@@ -141,17 +141,17 @@ class Planner {
     return false;
   }
 
-  // The widest vector that the operands which differ from row to row can use. Where codes are among them,
+  // The widest vector that the operands which differ from row to row can use. Where codes are stored,
   // four elements: they stand beside f32, of which threads with longer vectors leave gaps
   // (moves_mostly_32_bits).
   ColumnLayout columns_of(int space) const {
     int64_t smallest = 4, widest = 1;
-    bool has_codes = false;
-    auto see = [&](int operand, const ir::Index& index) {
+    bool stores_codes = false;
+    auto see = [&](int operand, const ir::Index& index, bool is_stored) {
       const ColumnAccess access = column_access(graph_, node_, operand, index, space, deps_);
       if (access.kind != ColumnAccess::Kind::consecutive) return;
       const ir::DType dtype = graph_.value(use_of(node_, operand)).dtype;
-      has_codes |= dtype == ir::DType::u8;
+      stores_codes |= is_stored && dtype == ir::DType::u8;
       // More than 8 elements at a time cost more registers than wider stores of f8 gain.
       smallest = std::min(smallest, std::max<int64_t>(2, size_of(dtype)));
       widest = std::max<int64_t>(widest, access.width);
@@ -159,16 +159,16 @@ class Planner {
     for (size_t i = 0; i < body_.exprs.size(); ++i) {
       const ir::Expr& expr = body_.exprs[i];
       if (live_[i] && expr.op == ExprOp::load && deps_[i].space == space && differs(expr.index))
-        see(expr.operand, expr.index);
+        see(expr.operand, expr.index, false);
     }
     for (const Store& store : body_.stores) {
-      if (store.space == space && store.kind == StoreKind::store) see(store.operand, store.index);
+      if (store.space == space && store.kind == StoreKind::store) see(store.operand, store.index, true);
     }
     const int64_t inner = body_.variables[body_.spaces[space].back()].size;
     ColumnLayout columns;
     columns.width = element_count(body_.space_shape(space));
     columns.vector =
-        static_cast<int>(std::min({has_codes ? 4 : 16 / smallest, widest, power_of_two_in(inner)}));
+        static_cast<int>(std::min({stores_codes ? 4 : 16 / smallest, widest, power_of_two_in(inner)}));
     return columns;
   }
 

@@ -229,9 +229,9 @@ Program build_cuda_program(ir::Graph& graph, const CudaOptions& options) {
 namespace {
 
 std::string cuda_includes(const std::vector<const program::Kernel*>& kernels) {
-  std::set<std::string> headers = {"cuda/previous_kernel.cuh", "cuda/reduce.cuh",       "cuda/types.cuh",
-                                   "cuda/vector.cuh",          "hydrac/dynamic_code.h", "hydrac/math.h",
-                                   "hydrac/random.h"};
+  std::set<std::string> headers = {
+      "cuda/previous_kernel.cuh", "cuda/reduce.cuh", "cuda/types.cuh", "cuda/vector.cuh",
+      "hydrac/dynamic_code.h",    "hydrac/math.h",   "hydrac/nf4.h",   "hydrac/random.h"};
   for (const program::Kernel* kernel : kernels) {
     if (!kernel->header.empty()) headers.insert(kernel->header);
   }

@@ -153,6 +153,8 @@ ExpressionText::Piece ExpressionText::written(ir::ExprId id) const {
     case ExprOp::dynamic_value:
     case ExprOp::signed_dynamic_code:
     case ExprOp::signed_dynamic_value:
+    case ExprOp::nf4_upper:
+    case ExprOp::nf4_lower:
       return {call(std::string(to_string(expr.op)), expr), kPrimary};
     case ExprOp::sqrt:
     case ExprOp::floor:

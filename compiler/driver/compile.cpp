@@ -13,6 +13,7 @@
 #include "driver/fit_memory.h"
 #include "models/adapter.h"
 #include "models/freeze.h"
+#include "models/nf4.h"
 #include "targets/target.h"
 
 namespace hydrac::driver {
@@ -173,6 +174,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   if (accumulates && target.is_cpu())
     passes::sum_micro_batches(c.graph, c.interface.loss,
                               spec.optimizations.loss != spec::LossKernel::materialized);
+  if (models::has_nf4_base(spec)) models::keep_as_nf4(c.graph);
   c.pack = models::pack_parameters(c.graph, spec.train.optimizer.name,
                                    models::pack_types(spec, precision_of(spec).activations));
   models::advance_randomness(model);
@@ -188,6 +190,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("recompute");
   passes::precision(c.graph, c.pack, precision_of(spec), c.decisions);
   after("precision");
+  if (models::has_nf4_base(spec)) {
+    passes::dequantize(c.graph, c.decisions);
+    after("dequantize");
+  }
   if (spec.optimizations.precision == spec::Precision::fp8) {
     passes::fp8(c.graph, fp8_options(spec), c.decisions);
     after("fp8");

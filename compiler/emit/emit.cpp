@@ -172,6 +172,10 @@ bool has_dynamic_codes(const std::string& kernels) {
   return kernels.find("dynamic_") != std::string::npos;
 }
 
+bool has_nf4_codes(const std::string& kernels) {
+  return kernels.find("nf4_upper") != std::string::npos;
+}
+
 // What the kernels of a file that `first` is one of use of the runtime.
 std::vector<std::string> Emitter::kernel_includes(const program::Kernel& first,
                                                   const std::string& definitions) const {
@@ -179,6 +183,7 @@ std::vector<std::string> Emitter::kernel_includes(const program::Kernel& first,
   std::set<std::string> own;
   if (!first.header.empty()) own.insert(first.header);
   if (has_dynamic_codes(definitions)) own.insert("hydrac/dynamic_code.h");
+  if (has_nf4_codes(definitions)) own.insert("hydrac/nf4.h");
   if (cpu_) {
     std::vector<std::string> names;
     if (is_generated) names = {"<algorithm>", "<cmath>", ""};

@@ -31,6 +31,7 @@ class LayoutText {
   const ir::Value& value(ir::ValueId id) const { return compiled_.graph.value(id); }
   std::string tensor(ir::ValueId id) const { return "m." + tensors_.text({id, {}}, ""); }
   std::string field(const ir::Value& parameter) const;  // "m.weights.attn_qkv_weight", all its slots
+  std::string nf4(const ir::Value& parameter) const;
   std::string rows(const ir::Value& parameter, int64_t rows) const;
 
   void place(const std::string& member, ir::ValueId id);
@@ -111,6 +112,17 @@ std::string LayoutText::field(const ir::Value& parameter) const {
   return fmt::format("m.{}.{}", tensors_.group_of(parameter.id).variable, tensors_.field(parameter.id).name);
 }
 
+// "nf4(m.frozen.w_codes, m.frozen.w_block_codes, m.frozen.w_groups, {C * C, KV * C, KV * C})"
+std::string LayoutText::nf4(const ir::Value& parameter) const {
+  const ir::Nf4Storage& stored = *parameter.parameter->nf4;
+  std::vector<std::string> parts;
+  for (const ir::RowRange& part : stored.parts)
+    parts.push_back(
+        fmt::format("{} * {}", rows(parameter, part.count), size_text(dimensions_, parameter.shape[1])));
+  return fmt::format("nf4({}, {}, {}, {{{}}})", field(value(stored.codes)), field(value(stored.block_codes)),
+                     field(value(stored.groups)), fmt::join(parts, ", "));
+}
+
 std::string LayoutText::rows(const ir::Value& parameter, int64_t rows) const {
   if (rows == parameter.shape[0].size) return size_text(dimensions_, parameter.shape[0]);
   return rows == compiled_.spec.model.vocab_size ? "kVocabSize" : std::to_string(rows);
@@ -141,6 +153,10 @@ void LayoutText::starts() {
     const ir::Init& init = parameter.parameter->init;
     const std::string kind = start_name(init.kind);
     const bool has_number = init.kind != ir::Init::Kind::zeros && init.kind != ir::Init::Kind::ones;
+    if (parameter.parameter->nf4) {
+      out_.line(fmt::format("starts.normal({}, {});", nf4(parameter), init.number));
+      continue;
+    }
     std::string elements = rows(parameter, models::checkpoint_rows(parameter));
     if (parameter.shape.size() == 2) elements += " * " + size_text(dimensions_, parameter.shape[1]);
     out_.line(fmt::format("starts.{}({}, {}{});", kind, field(parameter), elements,
@@ -177,12 +193,17 @@ void LayoutText::checkpoint_part(const std::string& list, const ir::Value& param
   if (matrix) shape.push_back(columns);
   if (part.transposed) std::swap(shape.front(), shape.back());
   // Rows before this part: multiples of the heads' widths or of the mlp's.
-  if (part.first_row > 0)
+  const auto& stored = parameter.parameter->nf4;
+  if (stored && stored->parts.size() > 1) {
+    const auto own = std::ranges::find(stored->parts, part.first_row, &ir::RowRange::first);
+    form.push_back(fmt::format(".part = {}", own - stored->parts.begin()));
+  } else if (!stored && part.first_row > 0)
     form.push_back(fmt::format(".offset = {}{}", part.first_row, matrix ? " * " + columns : ""));
   if (part.transposed) form.push_back(".transposed = true");
   if (a_layer && parameter.parameter->first_layer > 0)
     form.push_back(fmt::format(".first_layer = {}", parameter.parameter->first_layer));
-  std::string name = fmt::format("add(\"{}\"", part.name), tensor = field(parameter);
+  std::string name = fmt::format("add(\"{}\"", part.name),
+              tensor = stored ? nf4(parameter) : field(parameter);
   if (a_layer) {
     if (part.first_slot != 0) throw std::logic_error(part.name + " does not begin with the first layer");
     const bool all = part.last_slot + 1 == compiled_.spec.model.num_hidden_layers;

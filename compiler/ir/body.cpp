@@ -184,7 +184,9 @@ std::string_view to_string(ExprOp op) {
                                                "dynamic_code",
                                                "dynamic_value",
                                                "signed_dynamic_code",
-                                               "signed_dynamic_value"};
+                                               "signed_dynamic_value",
+                                               "nf4_upper",
+                                               "nf4_lower"};
   return names[static_cast<int>(op)];
 }
 

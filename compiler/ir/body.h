@@ -90,6 +90,9 @@ enum class ExprOp {
   dynamic_value,
   signed_dynamic_code,
   signed_dynamic_value,
+  // Of templates/include/hydrac/nf4.h: the f32 of one of a byte's two 4-bit codes, from a u32 below 256.
+  nf4_upper,
+  nf4_lower,
 };
 
 // The type of a value in registers. Storage types narrower than f32 widen on load and round on store.

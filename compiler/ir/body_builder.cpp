@@ -319,4 +319,12 @@ Term dynamic_value(Term code, bool is_signed) {
                              ExprType::f32);
 }
 
+Term nf4_upper(Term byte) {
+  return byte.builder->apply(ExprOp::nf4_upper, {byte}, ExprType::f32);
+}
+
+Term nf4_lower(Term byte) {
+  return byte.builder->apply(ExprOp::nf4_lower, {byte}, ExprType::f32);
+}
+
 }  // namespace hydrac::ir

@@ -116,5 +116,8 @@ Term random_16_bits(Term key, Term element);
 // 8-bit codes of numbers from 0, or signed from -1, to 1: hydrac/dynamic_code.h.
 Term dynamic_code(Term number, bool is_signed);
 Term dynamic_value(Term code, bool is_signed);
+// The numbers of a byte's two 4-bit codes: hydrac/nf4.h.
+Term nf4_upper(Term byte);
+Term nf4_lower(Term byte);
 
 }  // namespace hydrac::ir

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "hydrac/dynamic_code.h"
+#include "hydrac/nf4.h"
 #include "hydrac/random.h"
 
 namespace hydrac::ir {
@@ -260,6 +261,10 @@ class Evaluation {
         return hydrac::signed_dynamic_code(static_cast<float>(arg(0)));
       case ExprOp::signed_dynamic_value:
         return hydrac::signed_dynamic_value(word(0));
+      case ExprOp::nf4_upper:
+        return hydrac::nf4_upper(word(0));
+      case ExprOp::nf4_lower:
+        return hydrac::nf4_lower(word(0));
     }
     throw std::logic_error("an expression of no kind");
   }

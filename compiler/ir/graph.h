@@ -56,6 +56,14 @@ struct RowRange {
   int64_t first = 0, count = 0;
 };
 
+// The values that hold a matrix as 4-bit codes (hydrac/nf4.h): of each slot, codes u8 [rows, columns / 2],
+// the codes of blocks' largest magnitudes u8 [rows, columns / 64], and groups f32 [groups, 2], scale and mean
+// of 256 blocks each. `parts`: the rows that were quantized together, whose groups lie one after another.
+struct Nf4Storage {
+  ValueId codes = kNoValue, block_codes = kNoValue, groups = kNoValue;
+  std::vector<RowRange> parts;
+};
+
 struct ParameterInfo {
   Init init;
   bool decay = false;   // takes weight decay
@@ -67,6 +75,9 @@ struct ParameterInfo {
   // The matrices of a layer that it is made of: queries, keys and values, gate and up. None of embeddings,
   // the head, convolutions and vectors, which some optimizers treat differently.
   std::vector<RowRange> matrices;
+  // A frozen matrix that is kept so. Its own numbers exist only around the matmuls that read them:
+  // passes::dequantize.
+  std::optional<Nf4Storage> nf4;
 };
 
 // A value that lives inside another one: element [i...] of slot s is element

@@ -9,6 +9,8 @@
 
 #include "diag/render.h"
 #include "diag/suggest.h"
+#include "hydrac/nf4.h"
+#include "models/nf4.h"
 #include "models/parameters.h"
 
 namespace hydrac::models {
@@ -81,8 +83,28 @@ std::vector<std::string> target_modules(const spec::Spec& spec) {
                                                                  : last_words(modules_of_blocks(spec));
 }
 
+namespace {
+
+void check_base(const spec::Spec& spec, diag::Diagnostics& diagnostics) {
+  if (!has_nf4_base(spec)) return;
+  ir::Graph graph;
+  declare_parameters(graph, spec);
+  for (const ir::Value& value : graph.values) {
+    if (!is_nf4_matrix(value) || value.shape[1].size % kNf4Block == 0) continue;
+    const std::string module = module_of(value.parameter->checkpoint[0]);
+    diagnostics.report(diag::Kind::base_unsupported, spec.where("adapter.base"),
+                       fmt::format("nf4 keeps rows in blocks of {}, and {} reads {} features", kNf4Block,
+                                   module.substr(module.find("{}.") + 3), value.shape[1].size),
+                       fmt::format("make that width a multiple of {}, or remove adapter.base", kNf4Block));
+    return;
+  }
+}
+
+}  // namespace
+
 void check_adapter(const spec::Spec& spec, diag::Diagnostics& diagnostics) {
   if (!has_adapters(spec)) return;
+  check_base(spec, diagnostics);
   const std::set<std::string> modules = modules_of_blocks(spec);
   for (const std::string& target : spec.adapter.target_modules) {
     const auto found = std::ranges::find_if(modules, [&](const std::string& module) {

@@ -23,6 +23,11 @@ inline bool has_adapters(const spec::SpecKeys& spec) {
   return spec.adapter.type != spec::AdapterType::none;
 }
 
+// Whether the model's matrices are kept as 4-bit codes.
+inline bool has_nf4_base(const spec::SpecKeys& spec) {
+  return has_adapters(spec) && spec.adapter.base == spec::AdapterBase::nf4;
+}
+
 // Whether adapter.target_modules names the module ("model.layers.{}.self_attn.q_proj"), as PEFT reads it: by
 // its whole name, or by what follows a dot of it; or in every layer, by names with the layers' numbers.
 bool adapts(const spec::SpecKeys& spec, const std::string& module);
@@ -33,7 +38,8 @@ std::vector<std::string> target_modules(const spec::Spec& spec);
 // What B A x is multiplied by: alpha / r, with rslora alpha / sqrt(r).
 double adapter_scale(const spec::SpecKeys& spec);
 
-// Reports names of adapter.target_modules that no linear layer of a block has.
+// Reports names of adapter.target_modules that no linear layer of a block has, and matrices that adapter.base
+// cannot keep.
 void check_adapter(const spec::Spec& spec, diag::Diagnostics& diagnostics);
 
 }  // namespace hydrac::models

@@ -348,6 +348,11 @@ void pack_frozen(ir::Graph& graph, const PackTypes& types) {
   std::map<ir::DType, std::vector<ValueId>> by_type;
   for (ir::Value& value : graph.values) {
     if (!value.parameter || value.trains()) continue;
+    if (value.parameter->nf4) {
+      value.dtype = types.matmuls;
+      value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
+      continue;
+    }
     by_type[is_operand(graph, value) ? types.matmuls : types.parameters].push_back(value.id);
     value.parameter->flop = passes_a_gradient(graph, value.id) ? 4 : 2;
   }

@@ -6,14 +6,14 @@
 namespace hydrac::ops {
 
 extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, kAttentionBackward, kBiasAdd,
-    kBiasGradient, kBlockDiagonal, kCast, kCrossEntropy, kCrossEntropyBackward, kDiagonalBlocks, kDropout,
-    kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kJoinQkv, kL2norm,
-    kL2normBackward, kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain, kLayernormBackward,
-    kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward, kPointwiseLoss,
-    kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient, kQuantize, kRmsnorm,
-    kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope, kScaleHeads, kScaled, kSelectToken,
-    kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps, kActivation, kActivationBackward,
-    kTranspose, kValueShift, kZero;
+    kBiasGradient, kBlockDiagonal, kCast, kCrossEntropy, kCrossEntropyBackward, kDequantizeNf4,
+    kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum,
+    kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain,
+    kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward,
+    kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient, kQuantize,
+    kRmsnorm, kRmsnormAgain, kRmsnormBackward, kRmsnormWeightGradient, kRope, kScaleHeads, kScaled,
+    kSelectToken, kSoftcap, kSoftcapBackward, kSplitQkv, kSpreadTaps, kSumTaps, kActivation,
+    kActivationBackward, kTranspose, kValueShift, kZero;
 
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> ops = {
@@ -29,6 +29,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kCast,
       &kCrossEntropy,
       &kCrossEntropyBackward,
+      &kDequantizeNf4,
       &kDiagonalBlocks,
       &kDropout,
       &kEmbedding,

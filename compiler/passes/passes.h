@@ -59,6 +59,12 @@ struct Precision {
 // nothing.
 void precision(ir::Graph& graph, const models::Pack& pack, const Precision& precision, Log& log);
 
+// Needs `precision`. Matrices that are kept as 4-bit codes (ParameterInfo::nf4) become activations: each
+// region makes the numbers of the layer at hand from the codes right before the first matmul that reads them,
+// so that the plan keeps one matrix at a time. Functions and the backward pass make them again, the same
+// bits.
+void dequantize(ir::Graph& graph, Log& log);
+
 // Which matmuls are of 8 bits.
 struct Fp8 {
   ir::DType gradients = ir::DType::f8e5m2;

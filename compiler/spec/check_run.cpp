@@ -84,6 +84,17 @@ void check_adapter(Draft& draft) {
                "beside an adapter all of the model's parameters are frozen", "remove train.freeze");
 }
 
+void check_base(Draft& draft) {
+  const auto& spec = draft.spec;
+  if (!draft.usable({"adapter.type", "adapter.base", "optimizations.precision"}) ||
+      spec.adapter.type == AdapterType::none || spec.adapter.base != AdapterBase::nf4 ||
+      spec.optimizations.precision != Precision::fp8)
+    return;
+  draft.report(Kind::base_unsupported, {"adapter.base", "optimizations.precision"},
+               "matmuls of 8 bits keep 8-bit copies of the base, which nf4 is to save",
+               "write precision: bf16, or remove adapter.base");
+}
+
 void check_best(Draft& draft) {
   const auto& spec = draft.spec;
   if (!draft.usable({"train.save_best", "train.eval_steps", "data.val_fraction"}) || !spec.train.save_best)
@@ -135,6 +146,7 @@ void check_run(Draft& draft) {
   check_gradients(draft);
   check_best(draft);
   check_adapter(draft);
+  check_base(draft);
   check_profile(draft);
   check_folder(draft, "output.dir", draft.spec.output.dir, false);
   check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir, true);

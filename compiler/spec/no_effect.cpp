@@ -39,7 +39,7 @@ std::vector<Vain> vain_model_keys(const SpecKeys& spec) {
       {spec.adapter.type == AdapterType::none,
        "there is no adapter.type",
        {"adapter.weights", "adapter.r", "adapter.alpha", "adapter.rslora", "adapter.dropout",
-        "adapter.target_modules"}},
+        "adapter.target_modules", "adapter.base"}},
       {m.rope_scaling.factor == 1,
        "rope_scaling.factor is 1",
        {"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor",

@@ -17,7 +17,8 @@ struct SpecializeRequest {
   std::vector<std::string> library = {
       "cuda/barrier.cuh",     "cuda/previous_kernel.cuh", "cuda/ptx.cuh",   "cuda/reduce.cuh",
       "cuda/tensor_copy.cuh", "cuda/tensor_map.h",        "cuda/types.cuh", "cuda/vector.cuh",
-      "cuda/wgmma.cuh",       "hydrac/dynamic_code.h",    "hydrac/math.h",  "hydrac/random.h"};
+      "cuda/wgmma.cuh",       "hydrac/dynamic_code.h",    "hydrac/math.h",  "hydrac/nf4.h",
+      "hydrac/random.h"};
   Dialect dialect = Dialect::cuda;
   // For cuda: code for other architectures is left out. For cpp the text serves every processor.
   int capability = 90;

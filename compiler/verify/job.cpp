@@ -17,6 +17,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
+#include "runtime/program/initialize.h"
 #include "verify/yardstick.h"
 
 namespace hydrac::verify {
@@ -422,6 +423,35 @@ void add_fp8(const driver::Compiled& c, Json& graph) {
 
 }  // namespace
 
+namespace {
+
+// What the program's initialize() draws for a slot.
+std::vector<float> drawn(const runtime::ProgramLayout& layout, size_t stream) {
+  const runtime::ParameterStart& start = layout.starts.at(stream);
+  int64_t elements = 0;
+  for (const runtime::Nf4Place& part : start.nf4) elements += part.elements;
+  std::vector<float> numbers(static_cast<size_t>(elements));
+  runtime::initialize_parameter(numbers, 0, start, layout.seed, static_cast<uint32_t>(stream));
+  return numbers;
+}
+
+// Matrices that the program keeps as 4-bit codes, the oracle quantizes itself, where they are random ones.
+// Those of a file it gets as the program has them.
+bool oracle_quantizes(const driver::Compiled& c, const ir::Value& value) {
+  return value.parameter && value.parameter->nf4 && !spec::begins_with_weights(c.spec);
+}
+
+void add_nf4(const driver::Compiled& c, Json& graph) {
+  for (Json& entry : graph["values"]) {
+    for (const ir::Value& value : c.graph.values) {
+      if (entry["name"] != value.name || !oracle_quantizes(c, value)) continue;
+      for (const ir::RowRange& part : value.parameter->nf4->parts) entry["nf4"].push_back(part.count);
+    }
+  }
+}
+
+}  // namespace
+
 void write_verify_job(const std::filesystem::path& dir, targets::Executable& program,
                       const Batches& batches) {
   const driver::Compiled& c = program.compiled();
@@ -434,14 +464,19 @@ void write_verify_job(const std::filesystem::path& dir, targets::Executable& pro
   if (optimizers::rounds_stochastically(c.spec)) job["rounding"] = rounding_json(c);
   if (optimizers::moment_type(c.spec) == ir::DType::u8) job["quantized_state"] = quantized_state_json(c);
   if (c.spec.optimizations.precision == spec::Precision::fp8) add_fp8(c, job["graph"]);
+  add_nf4(c, job["graph"]);
   write_json(dir / "job.json", job);
 
   std::vector<runtime::TensorToWrite> tensors;
   std::vector<std::vector<float>> copies;
+  size_t stream = 0;  // parameters are numbered for their random numbers
   for (const ir::Value& value : c.graph.values) {
     if (!value.parameter && value.role != ir::Role::constant) continue;
-    for (int slot = 0; slot < value.slots; ++slot)
-      copies.push_back(read_unpadded(program, value.id, value, slot));
+    for (int slot = 0; slot < value.slots; ++slot) {
+      copies.push_back(oracle_quantizes(c, value) ? drawn(program.steps().layout(), stream)
+                                                  : read_unpadded(program, value.id, value, slot));
+      if (value.parameter) ++stream;
+    }
   }
   size_t next = 0;
   for (const ir::Value& value : c.graph.values) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "oracle/job/error.h"
+#include "oracle/job/nf4.h"
 
 namespace hydrac::oracle {
 namespace {
@@ -47,6 +48,17 @@ at::Tensor with_shape_of(const Value& value, const at::Tensor& tensor, const std
     throw JobError(fmt::format("{} has shape [{}]; the graph says [{}]", name,
                                fmt::join(tensor.sizes(), ", "), fmt::join(value.shape, ", ")));
   return tensor.reshape(value.shape);
+}
+
+at::Tensor as_stored(const Value& value, const at::Tensor& tensor) {
+  if (value.nf4.empty()) return tensor;
+  at::Tensor stored = tensor.to(at::kCPU, at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  double* part = stored.data_ptr<double>();
+  for (const std::int64_t rows : value.nf4) {
+    store_as_nf4(part, rows * value.shape[1]);
+    part += rows * value.shape[1];
+  }
+  return stored.to(tensor.options());
 }
 
 std::string slot_name(const Value& value, int slot) {

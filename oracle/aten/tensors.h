@@ -32,6 +32,9 @@ struct Parameter {
   at::Tensor gradient() const { return tensor.grad(); }  // undefined: the loss does not depend on it
 };
 
+// The matrix after it was stored as Value::nf4 says.
+at::Tensor as_stored(const Value& value, const at::Tensor& tensor);
+
 std::string slot_name(const Value& value, int slot);
 
 // Every slot of every parameter of the graph, in the graph's order, as leaves without data yet. Those of the

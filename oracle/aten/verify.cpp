@@ -12,8 +12,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "oracle/aten/optimizer.h"
 #include "oracle/aten/runner.h"
@@ -102,7 +104,10 @@ class Verification {
     if (declared.role == Role::parameter) return parameters_[parameter_at_[value][slot]].tensor;
     if (declared.role == Role::input)
       return stored(fmt::format("{}.s{}.m{}", declared.name, step, micro), declared);
-    return stored(slot_name(declared, slot), declared);
+    if (declared.nf4.empty()) return stored(slot_name(declared, slot), declared);
+    at::Tensor& matrix = quantized_[{value, slot}];
+    if (!matrix.defined()) matrix = as_stored(declared, stored(slot_name(declared, slot), declared));
+    return matrix;
   }
 
   // Gradients in fp16 would vanish below 6e-8, so the loss is scaled. Where GradScaler skips a step whose
@@ -195,6 +200,7 @@ class Verification {
   std::vector<Parameter> parameters_;
   at::Generator noise_;
   double loss_scale_;
+  mutable std::map<std::pair<int, int>, at::Tensor> quantized_;  // those of 4-bit codes, by value and slot
   std::vector<std::vector<int>> parameter_at_;  // [value][slot] -> index into parameters_, or -1
 };
 

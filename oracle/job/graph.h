@@ -27,6 +27,8 @@ struct Value {
   std::vector<std::int64_t> shape;
   int slots = 1;
   Role role = Role::activation;
+  // Rows of a frozen matrix that are stored as 4-bit codes, each part by itself (nf4.h); empty: it is not.
+  std::vector<std::int64_t> nf4;
   bool narrow = false;  // under autocast 16 bits wide, whatever wrote it
 };
 

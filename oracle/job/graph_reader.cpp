@@ -41,6 +41,18 @@ Value read_value(JsonReader& in) {
                              {"input", Role::input},
                              {"constant", Role::constant},
                              {"activation", Role::activation}});
+  if (in.has("nf4")) {
+    std::int64_t rows = 0;
+    for (const json& part : in.array("nf4")) {
+      if (!part.is_number_integer() || part.get<std::int64_t>() < 1 || part.get<std::int64_t>() > kMaxDim)
+        throw JobError(fmt::format("{} must hold positive integers", in.place("nf4")));
+      value.nf4.push_back(part.get<std::int64_t>());
+      rows += value.nf4.back();
+    }
+    if (value.role != Role::frozen || value.shape.size() != 2 || value.shape[0] != rows ||
+        value.shape[1] % 64 != 0)
+      throw JobError(fmt::format("{} must be the rows of a frozen matrix of whole blocks", in.place("nf4")));
+  }
   value.narrow = in.integer("narrow", 0, 1, 0) == 1;
   if (value.role == Role::input && value.slots != 1)
     throw JobError(fmt::format("{} must be 1 for an input", in.place("slots")));

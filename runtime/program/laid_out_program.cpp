@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "runtime/parallel/ranks.h"
 #include "runtime/program/after_call.h"
 #include "runtime/program/initialize.h"
+#include "runtime/program/nf4.h"
 #include "runtime/program/non_finite.h"
 
 namespace hydrac::runtime {
@@ -55,6 +57,14 @@ void LaidOutProgram::initialize() {
 }
 
 void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
+  int64_t next = 0;
+  for (const Nf4Place& matrix : start.nf4) {
+    std::vector<float> numbers(static_cast<size_t>(matrix.elements));
+    initialize_parameter(numbers, next, start, layout_.seed, stream);
+    write_nf4(matrix, numbers);
+    next += matrix.elements;
+  }
+  if (!start.nf4.empty()) return;
   const int64_t element = dtype_bytes(start.dtype);
   std::vector<float> rounded;  // f32 needs none: it is made where it is copied from
   copy_in_pieces(start.place.offset, start.place.elements * element,
@@ -69,6 +79,23 @@ void LaidOutProgram::write_start(const ParameterStart& start, uint32_t stream) {
                    initialize_parameter(rounded, first / element, start, layout_.seed, stream);
                    encode_in_parallel(rounded, start.dtype, piece.data());
                  });
+}
+
+void LaidOutProgram::write_nf4(const Nf4Place& place, std::span<const float> numbers) {
+  const Nf4 matrix = quantize_nf4(numbers);
+  copy_in(static_cast<int64_t>(place.codes), std::as_bytes(std::span(matrix.codes)));
+  copy_in(static_cast<int64_t>(place.block_codes), std::as_bytes(std::span(matrix.block_codes)));
+  copy_in(static_cast<int64_t>(place.groups), std::as_bytes(std::span(matrix.groups)));
+}
+
+std::vector<float> LaidOutProgram::read_nf4(const Nf4Place& place) {
+  Nf4 matrix = empty_nf4(place.elements);
+  copy_out(static_cast<int64_t>(place.codes), std::as_writable_bytes(std::span(matrix.codes)));
+  copy_out(static_cast<int64_t>(place.block_codes), std::as_writable_bytes(std::span(matrix.block_codes)));
+  copy_out(static_cast<int64_t>(place.groups), std::as_writable_bytes(std::span(matrix.groups)));
+  std::vector<float> numbers(static_cast<size_t>(place.elements));
+  dequantize_nf4(matrix, numbers);
+  return numbers;
 }
 
 void LaidOutProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePiece& make) {
@@ -119,10 +146,17 @@ void LaidOutProgram::add_timed(const std::vector<Function>& functions, const std
 }
 
 void LaidOutProgram::download(const NamedTensor& tensor, std::span<std::byte> to) {
-  copy_out(static_cast<int64_t>(tensor.address), to);
+  if (!tensor.nf4) return copy_out(static_cast<int64_t>(tensor.address), to);
+  const std::vector<float> numbers = read_nf4(*tensor.nf4);
+  std::ranges::copy(std::as_bytes(std::span(numbers)), to.begin());
 }
 
 void LaidOutProgram::upload(const NamedTensor& tensor, std::span<const std::byte> from) {
+  if (tensor.nf4) {
+    std::vector<float> numbers(static_cast<size_t>(tensor.nf4->elements));
+    std::memcpy(numbers.data(), from.data(), from.size());  // which may begin anywhere in a file
+    return write_nf4(*tensor.nf4, numbers);
+  }
   copy_in(static_cast<int64_t>(tensor.address), from);
   parameters_changed();
 }

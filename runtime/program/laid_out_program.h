@@ -114,6 +114,8 @@ class LaidOutProgram : public StepProgram {
 
  private:
   void write_start(const ParameterStart& start, uint32_t stream);
+  void write_nf4(const Nf4Place& place, std::span<const float> numbers);
+  std::vector<float> read_nf4(const Nf4Place& place);
   void write_floats(Place place, std::span<const float> data) { copy_in(place.offset, std::as_bytes(data)); }
 
   // Runs a function call by call, each waited for. RunError that names the call when one fails. `look`: it

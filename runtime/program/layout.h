@@ -74,6 +74,8 @@ struct ParameterStart {
   Kind kind = Kind::zeros;
   double number = 0;  // the constant, the normal distribution's standard deviation, the uniform one's bound
   SafetensorsDtype dtype = SafetensorsDtype::f32;  // or 16 bits: the same numbers, rounded to nearest
+  // Not empty: the slot is kept as these matrices, one behind the other, and `place` is nowhere. F32.
+  std::vector<Nf4Place> nf4 = {};
 };
 
 // Llama 3's; factor 1: none.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/program/layout.h"
+#include "runtime/program/nf4.h"
 #include "runtime/program/slots.h"
 
 namespace hydrac {
@@ -35,6 +36,47 @@ constexpr SafetensorsDtype stored_type() {
   if constexpr (std::same_as<T, uint32_t>) return SafetensorsDtype::u32;
 }
 
+// A matrix as 4-bit codes (runtime/program/nf4.h), or one a slot: its three tensors, and the elements of each
+// part that was quantized by itself.
+template <class Codes, class Groups>  // pointers or Slots
+struct Nf4Tensors {
+  Codes codes, block_codes;
+  Groups groups;
+  std::vector<int64_t> parts;
+
+  // Of one slot.
+  std::vector<Nf4Place> places(int slot) const {
+    Nf4Place next{address(codes, slot), address(block_codes, slot), address(groups, slot)};
+    std::vector<Nf4Place> list;
+    for (const int64_t elements : parts) {
+      next.elements = elements;
+      list.push_back(next);
+      next = behind(next);
+    }
+    return list;
+  }
+  int slots() const {
+    if constexpr (requires { codes.count; })
+      return codes.count;
+    else
+      return 1;
+  }
+
+ private:
+  template <class Tensors>
+  static uint64_t address(const Tensors& tensors, int slot) {
+    if constexpr (requires { tensors.count; })
+      return static_cast<uint64_t>(offset_of(tensors[slot]));
+    else
+      return static_cast<uint64_t>(offset_of(tensors));
+  }
+};
+
+template <class Codes, class Groups>
+Nf4Tensors<Codes, Groups> nf4(Codes codes, Codes block_codes, Groups groups, std::vector<int64_t> parts) {
+  return {codes, block_codes, groups, std::move(parts)};
+}
+
 // How parameters start, in the order that numbers them for their random numbers: one, or one a slot.
 class Starts {
  public:
@@ -55,6 +97,12 @@ class Starts {
   template <class Tensors>
   void normal(const Tensors& tensors, int64_t elements, double deviation) {
     add(tensors, elements, ParameterStart::Kind::normal, deviation);
+  }
+  template <class Codes, class Groups>
+  void normal(const Nf4Tensors<Codes, Groups>& tensors, double deviation) {
+    for (int s = 0; s < tensors.slots(); ++s)
+      list_.push_back(
+          {{}, ParameterStart::Kind::normal, deviation, SafetensorsDtype::f32, tensors.places(s)});
   }
   template <class Tensors>
   void uniform(const Tensors& tensors, int64_t elements, double bound) {
@@ -88,6 +136,7 @@ struct InMemory {
   int64_t offset = 0;
   bool transposed = false;
   int first_layer = 0;  // of the slots
+  size_t part = 0;      // of 4-bit codes
 };
 
 // Parameters under their names in a checkpoint, with their shapes there: one, or one a layer.
@@ -109,6 +158,18 @@ class CheckpointNames {
     for (int l = 0; l < layers; ++l)
       add(std::string(name).replace(name.find("{}"), 2, std::to_string(form.first_layer + l)), tensors[l],
           shape, form);
+  }
+  template <class Codes, class Groups>
+  void add_layers(int layers, const std::string& name, const Nf4Tensors<Codes, Groups>& tensors,
+                  const std::vector<int64_t>& shape, InMemory form = {}) {
+    for (int l = 0; l < layers; ++l) {
+      NamedTensor result{
+          .name = std::string(name).replace(name.find("{}"), 2, std::to_string(form.first_layer + l)),
+          .shape = shape,
+          .transposed = form.transposed,
+          .nf4 = tensors.places(l)[form.part]};
+      list_.push_back(std::move(result));
+    }
   }
   // Of a program with one layer.
   template <class T>

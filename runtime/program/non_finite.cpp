@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/program/nf4.h"
+
 namespace hydrac::runtime {
 
 namespace {
@@ -112,9 +114,16 @@ std::optional<std::string> non_finite_tensor(const std::vector<NamedTensor>& ten
                                              const ReadArena& read) {
   for (const NamedTensor& tensor : tensors) {
     TensorView view{tensor.name, tensor.dtype, static_cast<int64_t>(tensor.address), tensor.shape, {}};
-    view.strides.assign(tensor.shape.size(), 1);
-    for (size_t d = view.strides.size(); d-- > 1;) view.strides[d - 1] = view.strides[d] * tensor.shape[d];
-    if (tensor.transposed) view.strides = {1, tensor.shape[0]};
+    // A number that is not finite is seen in its groups.
+    if (tensor.nf4)
+      view = {tensor.name,
+              SafetensorsDtype::f32,
+              static_cast<int64_t>(tensor.nf4->groups),
+              {nf4_groups(tensor.nf4->elements), 2},
+              {}};
+    view.strides.assign(view.shape.size(), 1);
+    for (size_t d = view.strides.size(); d-- > 1;) view.strides[d - 1] = view.strides[d] * view.shape[d];
+    if (tensor.transposed && !tensor.nf4) view.strides = {1, tensor.shape[0]};
     if (const auto found = non_finite(view, read))
       return holds(fmt::format("the {} {}", kind, tensor.name), *found);
   }

@@ -28,6 +28,12 @@ struct StepResult {
       loss_scale;  // that this step's gradients were multiplied by; absent: it does not scale
 };
 
+// Where a matrix lies as 4-bit codes (runtime/program/nf4.h): addresses of its three parts.
+struct Nf4Place {
+  uint64_t codes = 0, block_codes = 0, groups = 0;
+  int64_t elements = 0;
+};
+
 // A tensor of the program's memory, dense and row-major, under its name in a checkpoint, which stores the
 // same elements bit for bit.
 struct NamedTensor {
@@ -36,6 +42,8 @@ struct NamedTensor {
   SafetensorsDtype dtype = SafetensorsDtype::f32;
   uint64_t address = 0;     // of its first byte, in whatever memory the program keeps it
   bool transposed = false;  // the checkpoint stores [in, out], memory holds [out, in]
+  // Kept so instead of at `address`: uploaded numbers are quantized, downloaded ones are the codes'. F32.
+  std::optional<Nf4Place> nf4 = {};
 
   int64_t bytes() const {
     int64_t count = dtype_bytes(dtype);

@@ -161,6 +161,25 @@ TEST_F(Adapters, MergedModelsComputeWhatBaseAndAdapterCompute) {
   }
 }
 
+TEST_F(Adapters, BesideABaseOfFourBitsGoOnAndMerge) {
+  for (const Words& weights : {Words{}, Words{"model.weights=none"}}) {
+    const Words nf4 = with({"adapter.base=nf4"}, weights);
+    train(nf4);
+    const std::string whole = slurp(checkpoint_ / "adapter_model.safetensors");
+    train(with({"train.max_steps=3", "output.dir=runs/parts", "train.lr_scheduler.decay_steps=6"}, nf4));
+    train(with({"--resume", "output.dir=runs/parts", "train.lr_scheduler.decay_steps=6"}, nf4));
+    EXPECT_EQ(slurp(place_ / "runs/parts/checkpoint-6/adapter_model.safetensors"), whole);
+    refused(with({"lora.yaml", "--resume", "train.max_steps=7"}, weights), "adapter.base: ");
+    // The merged base is what its codes stand for.
+    const Outcome merged = place_.run({"merge", "runs/lora", "-o", "merged"});
+    ASSERT_EQ(merged.code, 0) << merged.err;
+    EXPECT_LT(greatest_difference(logits("merged"), logits("runs/lora")), 1e-4);
+    fs::remove_all(place_ / "merged");
+    fs::remove_all(place_ / "runs/parts");
+    fs::remove_all(place_ / "runs/lora");
+  }
+}
+
 TEST_F(Adapters, MergeRefusesWhatRoundsTheAdapterAway) {
   train({"train.max_steps=1", "train.optimizer.learning_rate=1.0e-7", "output.dir=runs/tiny"});
   refused({"merge", "runs/tiny", "-o", "merged", "--dtype", "bf16"},

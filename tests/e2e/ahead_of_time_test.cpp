@@ -149,13 +149,13 @@ TEST(AheadOfTime, ALoopOfOnesOwnTrainsThroughTheCInterfaceAsTheTrainerDoes) {
     EXPECT_TRUE(fs::exists(place / "installed" / file)) << file << installed.out;
 }
 
-TEST(AheadOfTime, AProgramWithUsersFunctionsAndAdaptersIsBuiltToo) {
+TEST(AheadOfTime, AProgramWithUsersFunctionsAndAdaptersBesideCodesIsBuiltToo) {
   const Workplace place;
   test::spill(place / "act.h",
               "#include <cmath>\ninline float bend(float x) { return x / (1.0f + expf(-1.702f * x)); }\n");
   std::string spec = base_spec();
   spec.replace(spec.find("  dropout: 0.1"), 0, "  hidden_act: {cpp: act.h, function: bend}\n");
-  test::spill(place / "base.yaml", "adapter: {type: lora, dropout: 0.1}\n" + spec);
+  test::spill(place / "base.yaml", "adapter: {type: lora, dropout: 0.1, base: nf4}\n" + spec);
   build_program(place);
   const Outcome run = shell(place.path(), "program/build/train --quiet --output runs/built");
   ASSERT_EQ(run.code, 0) << run.out;

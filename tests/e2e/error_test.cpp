@@ -132,6 +132,18 @@ TEST(BadSpec, AdaptsWhatIsNotThere) {
   refused("[model.layers.0.mlp.up_proj]", "  help: up_proj is all of them\n");
 }
 
+TEST(BadSpec, KeepsRowsThatAreNoBlocksAsCodes) {
+  const Workplace place;
+  Words command = run_with("model.intermediate_size=96");
+  command.insert(command.end(), {"adapter.type=lora", "adapter.base=nf4"});
+  const Outcome outcome = place.run(command);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("error: nf4 keeps rows in blocks of 64, and mlp.down_proj reads 96 "
+                             "features [base-unsupported]\n"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST(BadSpec, IsNoFile) {
   const Workplace place;
   const Outcome outcome = place.run({"nowhere.yaml"});

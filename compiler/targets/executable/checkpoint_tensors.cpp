@@ -6,6 +6,7 @@
 
 #include "models/adapter.h"
 #include "models/freeze.h"
+#include "runtime/program/nf4.h"
 
 namespace hydrac::targets {
 
@@ -42,7 +43,29 @@ uint64_t address_of(const driver::Compiled& compiled, ir::ValueId value, int slo
 
 }  // namespace
 
+std::vector<runtime::Nf4Place> nf4_places(const driver::Compiled& compiled, const ir::Value& matrix,
+                                          int slot) {
+  const ir::Nf4Storage& stored = *matrix.parameter->nf4;
+  runtime::Nf4Place next{address_of(compiled, stored.codes, slot),
+                         address_of(compiled, stored.block_codes, slot),
+                         address_of(compiled, stored.groups, slot)};
+  std::vector<runtime::Nf4Place> places;
+  for (const ir::RowRange& part : stored.parts) {
+    next.elements = part.count * matrix.shape[1].size;
+    places.push_back(next);
+    next = runtime::behind(next);
+  }
+  return places;
+}
+
 namespace {
+
+runtime::Nf4Place nf4_place(const driver::Compiled& compiled, const ir::Value& matrix, int64_t first_row,
+                            int slot) {
+  const auto& parts = matrix.parameter->nf4->parts;
+  const auto part = std::ranges::find(parts, first_row, &ir::RowRange::first);
+  return nf4_places(compiled, matrix, slot).at(static_cast<size_t>(part - parts.begin()));
+}
 
 std::vector<NamedTensor> tensors_of(const driver::Compiled& compiled, bool base) {
   std::vector<NamedTensor> tensors;
@@ -55,8 +78,13 @@ std::vector<NamedTensor> tensors_of(const driver::Compiled& compiled, bool base)
                            .shape = {part.rows},
                            .dtype = stored_type(value.dtype),
                            .transposed = part.transposed};
-        tensor.address = address_of(compiled, value.id, slot) +
-                         static_cast<uint64_t>(part.first_row * row * size_of(value.dtype));
+        if (value.parameter->nf4) {
+          tensor.dtype = SafetensorsDtype::f32;
+          tensor.nf4 = nf4_place(compiled, value, part.first_row, slot);
+        } else {
+          tensor.address = address_of(compiled, value.id, slot) +
+                           static_cast<uint64_t>(part.first_row * row * size_of(value.dtype));
+        }
         if (value.shape.size() == 2) tensor.shape.push_back(row);
         if (part.transposed) std::ranges::reverse(tensor.shape);
         tensors.push_back(std::move(tensor));

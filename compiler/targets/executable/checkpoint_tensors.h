@@ -12,6 +12,10 @@ runtime::SafetensorsDtype stored_type(ir::DType dtype);
 // Whether the parameter is the model's own beside adapters, and in no checkpoint.
 bool is_base(const driver::Compiled& compiled, const ir::Value& parameter);
 
+// Where the parts of a slot lie that is kept as 4-bit codes (ParameterInfo::nf4).
+std::vector<runtime::Nf4Place> nf4_places(const driver::Compiled& compiled, const ir::Value& matrix,
+                                          int slot);
+
 // Addresses count from the start of the program's memory.
 std::vector<runtime::NamedTensor> parameter_tensors(const driver::Compiled& compiled);
 std::vector<runtime::NamedTensor> base_tensors(const driver::Compiled& compiled);

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "cuda/types.cuh"  // how kernels round
+#include "targets/executable/checkpoint_tensors.h"
 
 namespace hydrac::targets {
 
@@ -34,7 +35,31 @@ int64_t Executable::offset(ir::ValueId value, int slot) const {
   return plan::address(compiled_.graph, compiled_.plan, {value, {false, slot}}, 0);
 }
 
+// The matrices that a slot is kept as, as tensors of the program.
+std::vector<runtime::NamedTensor> Executable::quantized(ir::ValueId id, int slot) const {
+  const ir::Value& value = compiled_.graph.value(id);
+  std::vector<runtime::NamedTensor> tensors;
+  for (const runtime::Nf4Place& place : nf4_places(compiled_, value, slot))
+    tensors.push_back({.name = value.name, .shape = {place.elements}, .nf4 = place});
+  return tensors;
+}
+
+bool Executable::is_quantized(ir::ValueId id) const {
+  const ir::Value& value = compiled_.graph.value(id);
+  return value.parameter && value.parameter->nf4;
+}
+
 std::vector<float> Executable::read(ir::ValueId id, int slot) {
+  if (is_quantized(id)) {
+    std::vector<float> numbers(static_cast<size_t>(element_count(compiled_.graph.value(id).shape)));
+    std::span<std::byte> rest = std::as_writable_bytes(std::span(numbers));
+    for (const runtime::NamedTensor& tensor : quantized(id, slot)) {
+      const auto bytes = static_cast<size_t>(tensor.bytes());
+      steps().download(tensor, rest.first(bytes));
+      rest = rest.subspan(bytes);
+    }
+    return numbers;
+  }
   require_dense(compiled_.graph, id);
   const ir::Value& value = compiled_.graph.value(id);
   const auto elements = static_cast<size_t>(element_count(value.shape));
@@ -56,6 +81,15 @@ std::vector<float> Executable::read(ir::ValueId id, int slot) {
 }
 
 void Executable::write(ir::ValueId id, int slot, std::span<const float> data) {
+  if (is_quantized(id)) {
+    std::span<const std::byte> rest = std::as_bytes(data);
+    for (const runtime::NamedTensor& tensor : quantized(id, slot)) {
+      const auto bytes = static_cast<size_t>(tensor.bytes());
+      steps().upload(tensor, rest.first(bytes));
+      rest = rest.subspan(bytes);
+    }
+    return;
+  }
   require_dense(compiled_.graph, id);
   const ir::DType dtype = compiled_.graph.value(id).dtype;
   if (compiled_.graph.value(id).parameter) steps().parameters_changed();

@@ -33,7 +33,8 @@ class Executable {
   // The same program as the training loop knows it.
   virtual runtime::LaidOutProgram& steps() = 0;
 
-  // One slot of a value, dense and as f32 whatever its storage type; for checks and reports. Nothing may be
+  // One slot of a value, dense and as f32 whatever its storage type; of a matrix that is kept as 4-bit codes,
+  // what they stand for, and what is written becomes codes. For checks and reports. Nothing may be
   // running.
   std::vector<float> read(ir::ValueId value, int slot);
   void write(ir::ValueId value, int slot, std::span<const float> data);
@@ -52,6 +53,8 @@ class Executable {
   virtual double peak_flops() const = 0;
 
  private:
+  bool is_quantized(ir::ValueId value) const;  // a parameter that is kept as 4-bit codes
+  std::vector<runtime::NamedTensor> quantized(ir::ValueId value, int slot) const;
   int64_t offset(ir::ValueId value, int slot = 0) const;  // in the arena
 
   driver::Compiled compiled_;

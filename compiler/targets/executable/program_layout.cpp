@@ -116,6 +116,14 @@ std::vector<ParameterStart> LayoutMaker::starts() const {
     if (!value.parameter) continue;
     const int64_t row = element_count(value.shape) / value.shape[0].size;
     for (int slot = 0; slot < value.slots; ++slot) {
+      if (value.parameter->nf4) {
+        starts.push_back({{},
+                          kind_of(value.parameter->init.kind),
+                          value.parameter->init.number,
+                          runtime::SafetensorsDtype::f32,
+                          nf4_places(compiled_, value, slot)});
+        continue;
+      }
       Place start = place_of_any_type(value.id, slot);
       start.elements = models::checkpoint_rows(value) * row;  // the padding stays 0
       starts.push_back({start, kind_of(value.parameter->init.kind), value.parameter->init.number,

@@ -33,6 +33,14 @@ CaseInput given(std::vector<int64_t> sizes, std::vector<double> values, ir::DTyp
 CaseInput ids(std::vector<int64_t> sizes, std::vector<double> values) {
   return given(std::move(sizes), std::move(values), ir::DType::i32);
 }
+// Bytes, each value several times.
+CaseInput codes(std::vector<int64_t> sizes) {
+  int64_t count = 1;
+  for (const int64_t size : sizes) count *= size;
+  std::vector<double> bytes;
+  for (int64_t i = 0; i < count; ++i) bytes.push_back(static_cast<double>(i * 37 % 256));
+  return given(std::move(sizes), std::move(bytes), ir::DType::u8);
+}
 CaseInput word(double value) {
   return given({}, {value}, ir::DType::u32);
 }
@@ -263,6 +271,20 @@ void add_compressed_attention(std::vector<OpCase>& cases) {
   cases.push_back({"adapter_matrixOfThree", {parameter({7, 3})}, emit_adapters({{0, 3}, {3, 2}, {5, 2}})});
   cases.push_back({"adapter_matrixOfTheOuterTwo", {parameter({7, 2})}, emit_adapters({{0, 3}, {5, 2}})});
   cases.push_back({"adapter_matrixOfTheMiddleOne", {parameter({7, 1})}, emit_adapters({{3, 2}})});
+  // Two parts whose groups of 256 blocks begin anew: of 300 and 20 blocks.
+  cases.push_back({"dequantize_nf4OfTwoParts",
+                   {codes({16, 640}), codes({16, 20}), x({3, 2})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     b.emit("dequantize_nf4", in, "y", {{16, ""}, {1280, ""}},
+                            {{"rows_0", int64_t{15}}, {"rows_1", int64_t{1}}});
+                   },
+                   false});
+  cases.push_back({"dequantize_nf4",
+                   {codes({3, 64}), codes({3, 2}), x({1, 2})},
+                   [](RegionBuilder& b, const Uses& in) {
+                     b.emit("dequantize_nf4", in, "y", {{3, ""}, {128, ""}}, {{"rows_0", int64_t{3}}});
+                   },
+                   false});
   cases.push_back({"head_sum", {x({2, 3, 4, 5})}, [](RegionBuilder& b, const Uses& in) {
                      ops::head_sum(b, in[0], 0.25, "y");
                    }});

@@ -23,6 +23,7 @@ struct Config {
   passes::RecomputeChoice recompute = {};
   bool narrow_state = false;  // weights, gradients and moments of 16 bits
   bool int8_state = false;    // moments of 8 bits
+  bool nf4_base = false;      // adapters beside matrices of 4 bits
 };
 
 spec::Spec spec_of(const Config& config) {
@@ -30,6 +31,11 @@ spec::Spec spec_of(const Config& config) {
   spec.optimizations.optimizer_state = config.int8_state     ? spec::StateType::int8
                                        : config.narrow_state ? spec::StateType::bf16
                                                              : spec::StateType::fp32;
+  if (config.nf4_base) {
+    spec.adapter.type = spec::AdapterType::lora;
+    spec.adapter.base = spec::AdapterBase::nf4;
+    spec.adapter.r = 3;
+  }
   if (!config.narrow_state) return spec;
   if (config.activations == ir::DType::bf16) spec.optimizations.weights = spec::WeightType::bf16;
   spec.optimizations.gradients = spec::GradientType::compute;
@@ -157,6 +163,26 @@ INSTANTIATE_TEST_SUITE_P(
                "",
                {},
                true,
+               true},
+        Config{"Nf4Base",
+               "hidden_size: 192, num_hidden_layers: 2, num_attention_heads: 3, num_key_value_heads: 1, "
+               "intermediate_size: 64, vocab_size: 31",
+               "sequence_len: 5, micro_batch_size: 2",
+               ir::DType::f32,
+               "",
+               {},
+               false,
+               false,
+               true},
+        Config{"Nf4BaseBf16",
+               "hidden_size: 192, num_hidden_layers: 2, num_attention_heads: 3, num_key_value_heads: 1, "
+               "intermediate_size: 64, vocab_size: 31",
+               "sequence_len: 5, micro_batch_size: 2",
+               ir::DType::bf16,
+               "",
+               {},
+               false,
+               false,
                true},
         Config{"Gpt2", kGpt2,
                "sequence_len: 7, micro_batch_size: 2, gradient_accumulation_steps: 2, optimizer: {name: "

@@ -74,9 +74,9 @@ std::string kernel_name(const std::string& name, size_t kernel) {
 std::string cuda_source_of(const ir::Graph& graph,
                            const std::vector<std::pair<std::string, codegen::CudaKernels>>& all) {
   std::string includes;
-  for (const char* header :
-       {"cuda/previous_kernel.cuh", "cuda/reduce.cuh", "cuda/vector.cuh", "hydrac/dynamic_code.h",
-        "hydrac/math.h", "hydrac/random.h", "cuda/matmul/matmul.cuh", "cuda/matmul/weight_gradients.cuh"})
+  for (const char* header : {"cuda/previous_kernel.cuh", "cuda/reduce.cuh", "cuda/vector.cuh",
+                             "hydrac/dynamic_code.h", "hydrac/math.h", "hydrac/nf4.h", "hydrac/random.h",
+                             "cuda/matmul/matmul.cuh", "cuda/matmul/weight_gradients.cuh"})
     includes += fmt::format("#include \"{}\"\n", header);
   std::string source;
   for (const auto& [name, kernels] : all) {

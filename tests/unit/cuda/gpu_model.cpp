@@ -6,6 +6,8 @@
 
 #include "autodiff/autodiff.h"
 #include "cuda/types.cuh"
+#include "models/adapter.h"
+#include "models/nf4.h"
 
 namespace hydrac::test {
 
@@ -18,6 +20,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   models::build_evaluate(model);
   if (model.interface.logits != ir::kNoValue) models::build_generate(model);
   autodiff::differentiate(graph, graph.function("micro_step"), {spec.train.gradient_accumulation_steps > 1});
+  if (models::has_nf4_base(spec)) models::keep_as_nf4(graph);
   const models::Pack pack =
       models::pack_parameters(graph, spec.train.optimizer.name, models::pack_types(spec, activations));
   models::advance_randomness(model);
@@ -26,6 +29,7 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   passes::Log log;
   passes::recompute(graph, recompute, log);
   passes::precision(graph, pack, {activations}, log);
+  if (models::has_nf4_base(spec)) passes::dequantize(graph, log);
   if (fp8) passes::fp8(graph, *fp8, log);
   if (head_parts) passes::chunk_head(graph, *head_parts, log);
   passes::layout(graph, log);

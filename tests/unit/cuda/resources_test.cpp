@@ -185,7 +185,7 @@ TEST_F(CudaKernels, OfOtherOptionsCompile) {
 INSTANTIATE_TEST_SUITE_P(Shipped, CudaResources,
                          testing::Values("gpt2-124m", "llama-1b", "hydra-180m", "hydra-100m", "quickstart",
                                          "shakespeare-char", "chatgot-small-char", "series",
-                                         "series-classify"),
+                                         "series-classify", "llama-8b-qlora"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');
