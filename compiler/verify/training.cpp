@@ -67,6 +67,8 @@ Training train(targets::Executable& program, const Batches& batches) {
   }
   if (const std::optional<float> scale = training.steps[0].loss_scale) divide(training.gradients, *scale);
   training.parameters = read_all(program, "");
+  for (const ir::Value& value : program.compiled().graph.values)
+    if (value.trains()) training.columns[value.name] = value.shape.back().size;
   training.frozen = read_all(program, "", true);
   training.evaluation =
       program.steps().evaluate(batches.at(0).at(0)) * static_cast<double>(inverse_count(batches[0]));

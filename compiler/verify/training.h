@@ -1,6 +1,7 @@
 // What a program computes on given batches, on the host's side: what is compared with the oracle's results,
 // and with another training's.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -18,6 +19,7 @@ struct Training {
   double evaluation = 0;  // the first micro-batch's share of its step's loss, evaluated after the last step
   Tensors gradients;      // of the first step, before clipping, the loss scale divided out
   Tensors parameters;     // that train, after the last step
+  std::map<std::string, int64_t> columns;  // of each of these
   Tensors frozen_before, frozen;
 };
 

@@ -188,14 +188,35 @@ class Comparison {
     noise_[name] = std::max(least_.noise, measured ? 3 * errors.yardstick.relative() : 0);
   }
 
+  // Which elements of a parameter have a gradient in the first step that is no rounding noise.
+  std::vector<bool> is_resolved(const std::string& name, size_t slot) const {
+    const std::vector<float>& ours = ours_.gradients.at(name)[slot];
+    return has_gradient(read(fmt::format("grad.{}.{}", name, slot), ours.size()), ours, noise_.at(name));
+  }
+
+  // An adapter's A has no gradient while its B is 0, and then the one that B's first step gives it. So where
+  // a column of B has an element whose step is noise, the row of A with that rank is left out too.
+  std::vector<bool> is_reached_by_none(const std::string& a, size_t slot, size_t elements) const {
+    const std::string b = a.substr(0, a.size() - 1) + "b";
+    const auto rank = static_cast<size_t>(ours_.columns.at(b)),
+               row = static_cast<size_t>(ours_.columns.at(a));
+    const std::vector<bool> resolved = is_resolved(b, slot);
+    std::vector<bool> ranks(rank, true), kept(elements);
+    for (size_t i = 0; i < resolved.size(); ++i)
+      if (!resolved[i]) ranks[i % rank] = false;
+    for (size_t i = 0; i < elements; ++i) kept[i] = ranks[i / row % rank];
+    return kept;
+  }
+
   void add_parameter(const std::string& name, const std::vector<std::vector<float>>& slots) {
     Errors errors;
     int64_t left_out = 0;
     for (size_t slot = 0; slot < slots.size(); ++slot) {
       Versions values = versions(fmt::format("param.{}.{}", name, slot), slots[slot], has_yardstick());
       if (divides_by_gradient_) {
-        const auto kept = has_gradient(read(fmt::format("grad.{}.{}", name, slot), slots[slot].size()),
-                                       ours_.gradients.at(name)[slot], noise_.at(name));
+        const std::vector<bool> kept = name.ends_with(".lora_a")
+                                           ? is_reached_by_none(name, slot, slots[slot].size())
+                                           : is_resolved(name, slot);
         left_out += leave_out(values.ours, kept);
         leave_out(values.reference, kept);
         if (has_yardstick()) leave_out(values.yardstick, kept);

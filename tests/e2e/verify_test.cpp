@@ -243,7 +243,7 @@ TEST_P(VerifySmall, ShippedSpecsAreRightAtTheSizeOfATest) {
 INSTANTIATE_TEST_SUITE_P(Shipped, VerifySmall,
                          testing::Values("gpt2-124m", "hydra-180m", "hydra-100m", "llama-1b", "quickstart",
                                          "shakespeare-char", "chatgot-small-char", "series",
-                                         "series-classify", "llama-8b-lora"),
+                                         "series-classify", "llama-8b-lora", "llama-8b-qlora"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');
