@@ -88,9 +88,11 @@ class Comparison {
         takes_signs_(spec::row_of(spec.train.optimizer.name).takes_signs) {}
 
   std::vector<Difference> run() {
-    std::vector<Number> losses = of_steps("loss", [](const Step& step) { return step.loss; });
-    losses.push_back({"evaluation", "loss.evaluation", static_cast<float>(ours_.evaluation), true});
-    add_numbers("loss", least_.loss, losses);
+    const double of_losses =
+        add_numbers("loss", least_.loss, of_steps("loss", [](const Step& step) { return step.loss; }));
+    // Of fewer targets than a step's, and after one update more: it has a yardstick of its own.
+    add_numbers("loss", of_losses,
+                {{"evaluation", "loss.evaluation", static_cast<float>(ours_.evaluation), true}});
     add_numbers("grad_norm", least_.norm,
                 of_steps("grad_norm", [](const Step& step) { return step.grad_norm; }));
     // By step, each with loss and norm; the evaluation comes last.
@@ -141,7 +143,8 @@ class Comparison {
     return numbers;
   }
 
-  void add_numbers(const std::string& what, double least, const std::vector<Number>& numbers) {
+  // Returns the largest tolerance.
+  double add_numbers(const std::string& what, double least, const std::vector<Number>& numbers) {
     Errors errors;  // of all that the yardstick measures
     std::vector<Difference> rows;
     for (const Number& number : numbers) {
@@ -158,12 +161,15 @@ class Comparison {
       }
       rows.push_back(std::move(row));
     }
+    double largest = 0;
     for (Difference& row : rows) {
       if (row.yardstick)
         row.tolerance = std::max(
             row.tolerance, allowed_beside(errors.yardstick.relative(), static_cast<double>(errors.elements)));
+      largest = std::max(largest, row.tolerance);
       differences_.push_back(std::move(row));
     }
+    return largest;
   }
 
   Difference difference(const std::string& what, const std::string& name, const Errors& errors, double least,
