@@ -53,7 +53,6 @@ emit::Edits edits_of(const Arguments& arguments) {
 emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
                           const std::filesystem::path& folder) {
   spec::Spec& spec = locked.spec;
-  require_one_process(spec, "emit");
   std::optional<std::string> threads = threads_asked_for(arguments);
   if (spec.target == "cpu" && spec.optimizations.threads == 0 && !threads) {
     spec.optimizations.threads = emit::recorded_threads(folder).value_or(0);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "driver/floor.h"
 #include "program/for_each_call.h"
 #include "runtime/log/units.h"
 #include "targets/executable/program_layout.h"
@@ -39,16 +40,6 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
   return bytes;
 }
 
-int64_t bytes_sent_per_step(const driver::Compiled& c) {
-  double bytes = 0;
-  for (const program::Function& function : c.program.functions) {
-    for_each_call(function, [&](const program::Section&, const program::Call& call, int, int) {
-      if (call.kind == program::Call::Kind::all_reduce) bytes += call.bytes;
-    });
-  }
-  return static_cast<int64_t>(bytes);
-}
-
 std::string memory_summary(const driver::Compiled& c, const std::string& prefix) {
   const int64_t all = targets::parameter_count(c), trained = targets::trained_count(c);
   std::string text = fmt::format("{}{} parameters{}\n", prefix, all,
@@ -64,9 +55,9 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
         fmt::format("{}    {:<12} {:>16} bytes   alive at once at most in {}\n", prefix, "", bytes, function);
   }
   if (const int64_t ranks = c.spec.parallel.data; ranks > 1) {
-    text +=
-        fmt::format("{}{} ranks have such an arena each, {} in all; a rank sends {} of sums a step\n", prefix,
-                    ranks, bytes_text(ranks * c.plan.arena_bytes), bytes_text(bytes_sent_per_step(c)));
+    text += fmt::format("{}{} ranks have such an arena each, {} in all; a rank sends {} of sums a step\n",
+                        prefix, ranks, bytes_text(ranks * c.plan.arena_bytes),
+                        bytes_text(driver::bytes_sent_per_step(c)));
   }
   return text;
 }

@@ -10,9 +10,6 @@ namespace hydrac::cli {
 // The arena's bytes, all of them.
 std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& compiled);
 
-// That a rank sends to others in a step; 0 for one process.
-int64_t bytes_sent_per_step(const driver::Compiled& compiled);
-
 // Where the arena's bytes go, one line a role, and what several ranks need and exchange; every line starts
 // with `prefix`.
 std::string memory_summary(const driver::Compiled& compiled, const std::string& prefix);

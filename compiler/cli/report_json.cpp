@@ -106,11 +106,12 @@ Json decisions_json(const driver::Compiled& c) {
 }
 
 Json common_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
-  return {{"spec", Json::parse(spec::to_json(c.spec))},
-          {"parameters", targets::parameter_count(c)},
-          {"recompute", to_string(c.recompute)},
-          {"memory", memory_json(c, limit)},
-          {"ranks", {{"count", c.spec.parallel.data}, {"bytes_sent_per_step", bytes_sent_per_step(c)}}}};
+  return {
+      {"spec", Json::parse(spec::to_json(c.spec))},
+      {"parameters", targets::parameter_count(c)},
+      {"recompute", to_string(c.recompute)},
+      {"memory", memory_json(c, limit)},
+      {"ranks", {{"count", c.spec.parallel.data}, {"bytes_sent_per_step", driver::bytes_sent_per_step(c)}}}};
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // `hydrac SPEC`: compile and train, alone or as one of several ranks.
-#include <fmt/format.h>
-
 #include "cli/build_program.h"
 #include "cli/locked_spec.h"
 #include "cli/program_memory.h"
@@ -8,11 +6,8 @@
 #include "cli/train_settings.h"
 #include "cli/verb.h"
 #include "cli/version.h"
-#include "runtime/app/train_run.h"
-#include "runtime/error.h"
+#include "runtime/app/run_ranks.h"
 #include "runtime/log/signal.h"
-#include "runtime/parallel/ranks.h"
-#include "tune/machine.h"
 
 namespace hydrac::cli {
 
@@ -24,32 +19,10 @@ runtime::Resume resume_option(const Arguments& arguments) {
   return value->empty() ? runtime::Resume::required : runtime::Resume::if_possible;
 }
 
-// Null where this process trains alone.
-std::unique_ptr<runtime::Ranks> ranks_of(const spec::Spec& spec, bool quiet) {
-  const auto wanted = static_cast<int>(spec.parallel.data);
-  const std::optional<runtime::World> started = runtime::world_of_environment();
-  if (started && started->size != wanted)
-    throw runtime::InputError(
-        fmt::format("{} started {} ranks, and parallel.data is {}: write parallel.data={}, or start as many",
-                    started->launcher, started->size, wanted, started->size));
-  if (wanted == 1) return nullptr;
-  if (const int cores = tune::usable_cores(); wanted > cores && !quiet && (!started || started->rank == 0))
-    fmt::print(stderr, "note: {} ranks take turns on {} cores\n", wanted, cores);
-  if (started) return std::make_unique<runtime::Ranks>(*started, std::vector<std::string>());
-  return std::make_unique<runtime::Ranks>(runtime::own_world(wanted), runtime::own_command());
-}
-
-// Rank 0's choices come when its program is made: kernels are compiled then, matmuls measured, and texts
-// tokenized, for all of them.
-void follow(runtime::Ranks& ranks, LockedSpec& locked) {
-  ranks.assemble();
-  locked.choices = runtime::RecordedChoices::from_json(ranks.share(""), "rank 0's choices");
-}
-
 int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks) {
   spec::Spec* const spec = &locked.spec;
   const bool quiet = arguments.has("--quiet"), leads = !ranks || ranks->leads();
-  if (!leads) follow(*ranks, locked);
+  if (!leads) locked.choices = runtime::choices_of_rank_0(*ranks);
   const runtime::Corpus corpus = open_corpus(*spec, quiet || !leads, memory_option(arguments));
   runtime::TrainSettings settings = train_settings(*spec);
   settings.train.resume = resume_option(arguments);
@@ -78,19 +51,10 @@ int run_verb(const Arguments& arguments) {
   if (!locked) return kBadInput;
   runtime::ignore_write_signals();
   require_runnable(locked->spec);  // tokenizing a corpus takes minutes
-  const std::unique_ptr<runtime::Ranks> ranks = ranks_of(locked->spec, arguments.has("--quiet"));
-  if (!ranks) return train(arguments, *locked, nullptr);
-  try {
-    const int code = train(arguments, *locked, ranks.get());
-    ranks->finish();
-    return code;
-  } catch (const std::exception& error) {
-    ranks->fail(error.what());
-    throw;
-  } catch (const Reported&) {
-    ranks->fail("its spec or its data cannot be used");
-    throw;
-  }
+  const std::unique_ptr<runtime::Ranks> started = runtime::ranks_of_run(
+      static_cast<int>(locked->spec.parallel.data), runtime::Starts::this_program, arguments.has("--quiet"));
+  return runtime::end_together(started.get(),
+                               [&](runtime::Ranks* ranks) { return train(arguments, *locked, ranks); });
 }
 
 }  // namespace hydrac::cli

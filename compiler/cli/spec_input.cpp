@@ -11,13 +11,13 @@
 #include "models/adapter.h"
 #include "models/freeze.h"
 #include "runtime/error.h"
+#include "runtime/parallel/cores.h"
 #include "runtime/series/series_corpus.h"
 #include "runtime/text/text_corpus.h"
 #include "spec/load.h"
 #include "spec/overrides.h"
 #include "spec/with_data.h"
 #include "targets/cuda/machine.h"
-#include "tune/machine.h"
 
 namespace hydrac::cli {
 
@@ -180,7 +180,7 @@ std::string yaml_quoted(const std::string& text) {
 
 int thread_count(const spec::Spec& spec) {
   if (spec.optimizations.threads > 0) return static_cast<int>(spec.optimizations.threads);
-  return std::max(1, tune::usable_cores() / static_cast<int>(spec.parallel.data));
+  return std::max(1, runtime::usable_cores() / static_cast<int>(spec.parallel.data));
 }
 
 }  // namespace hydrac::cli

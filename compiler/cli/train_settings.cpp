@@ -54,7 +54,9 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
 }  // namespace
 
 runtime::TrainSettings train_settings(const spec::Spec& spec) {
-  return {spec.name, train_options(spec), data_settings(spec)};
+  runtime::TrainSettings settings{spec.name, train_options(spec), data_settings(spec)};
+  settings.ranks = static_cast<int>(spec.parallel.data);
+  return settings;
 }
 
 }  // namespace hydrac::cli

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "program/for_each_call.h"
+
 namespace hydrac::driver {
 
 Peaks peaks_of(const targets::Target& target, spec::Precision precision) {
@@ -50,6 +52,16 @@ StepWork step_work(const Compiled& compiled) {
     }
   }
   return work;
+}
+
+int64_t bytes_sent_per_step(const Compiled& compiled) {
+  double bytes = 0;
+  for (const program::Function& function : compiled.program.functions) {
+    for_each_call(function, [&](const program::Section&, const program::Call& call, int, int) {
+      if (call.kind == program::Call::Kind::all_reduce) bytes += call.bytes;
+    });
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 }  // namespace hydrac::driver

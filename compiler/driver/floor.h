@@ -28,4 +28,7 @@ struct StepWork {
 };
 StepWork step_work(const Compiled& compiled);
 
+// What one of several ranks sends to others in a step; 0 for one process.
+int64_t bytes_sent_per_step(const Compiled& compiled);
+
 }  // namespace hydrac::driver

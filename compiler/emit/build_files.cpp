@@ -42,7 +42,7 @@ endif()
 # The program, and the two that use it: train, and libtrain.so with the functions of train.h.
 )";
 
-// @DATA@: what reads it.
+// @DATA@: what reads it. @RANKS@: what starts a program of several ranks.
 constexpr const char* kUsers = R"(
 add_executable(train train.cpp)
 target_link_libraries(train PRIVATE program @DATA@)
@@ -56,12 +56,24 @@ if(BUILD_TESTING)
   add_executable(smoke_test test/smoke_test.cpp)
   target_include_directories(smoke_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(smoke_test PRIVATE library)
-  add_test(NAME smoke COMMAND smoke_test ${CMAKE_CURRENT_SOURCE_DIR}/test/expected.txt)
+  add_test(NAME smoke COMMAND @RANKS@ ${CMAKE_CURRENT_SOURCE_DIR}/test/expected.txt)
 endif()
 
 include(GNUInstallDirs)
 install(TARGETS train library)
 install(FILES train.h TYPE INCLUDE)
+)";
+
+constexpr const char* kStartRanks = R"(#
+# sh ranks.sh N COMMAND...: runs the command as N ranks on this machine, as torchrun would.
+count=$1
+shift
+rank=1
+while [ "$rank" -lt "$count" ]; do
+  RANK=$rank WORLD_SIZE=$count MASTER_PORT=$$ "$@" &
+  rank=$((rank + 1))
+done
+RANK=0 WORLD_SIZE=$count MASTER_PORT=$$ "$@"
 )";
 
 std::string with(std::string text, const std::string& placeholder, const std::string& value) {
@@ -139,7 +151,16 @@ std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const O
         fmt::format("target_link_libraries(program PUBLIC hydrac::app hydrac::cuda{} CUDA::cudart_static)\n",
                     cudnn_attentions(compiled).empty() ? "" : " hydrac::cudnn");
   }
-  return text + with(kUsers, "@DATA@", data_target(data));
+  const int64_t ranks = compiled.spec.parallel.data;
+  const std::string smoke_test =
+      ranks > 1 ? fmt::format("sh ${{CMAKE_CURRENT_SOURCE_DIR}}/{} {} $<TARGET_FILE:smoke_test>",
+                              kRanksScript, ranks)
+                : "smoke_test";
+  return text + with(with(kUsers, "@DATA@", data_target(data)), "@RANKS@", smoke_test);
+}
+
+std::string ranks_script(const Origin& origin) {
+  return provenance(origin, "# ") + kStartRanks;
 }
 
 }  // namespace hydrac::emit

@@ -1,4 +1,4 @@
-// CMakeLists.txt of an emitted program.
+// How an emitted program is built and tested: CMakeLists.txt, and what starts its test as several ranks.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,5 +13,9 @@ namespace hydrac::emit {
 std::string cmake_lists(const driver::Compiled& compiled, DataKind data, const Origin& origin,
                         const std::vector<std::string>& sources,
                         const std::vector<std::string>& uncontracted);
+
+// Of a program of several ranks: a launcher for its smoke test, where there is no other.
+inline constexpr const char* kRanksScript = "test/ranks.sh";
+std::string ranks_script(const Origin& origin);
 
 }  // namespace hydrac::emit

@@ -40,6 +40,9 @@ std::string section_comment(std::string section) {
        "The residual stream's gradient begins at zero: the loss reaches it through the last norm only."},
       {"block_backward", "The gradients of one layer, in the reverse order of its forward pass."},
       {"input_backward", "The gradients of the first norm and of the embeddings."},
+      {"reduce",
+       "What the ranks sum before they all make the same update; random numbers go on after all their "
+       "micro-batches."},
       {"update", "Gradient norm, clipping, learning rate and optimizer, all on the device."},
       {"normalize", "Muon: the next matrices of all layers, divided by their norms."},
       {"newton_schulz", "A step of Newton-Schulz's iteration over these matrices."},
@@ -186,7 +189,9 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
       return fmt::format("{}.zero({}, {});", queue(call), tensors_.text(call.arguments[0], layer_of(section)),
                          elements_text(dimensions_, compiled_.graph.value(call.arguments[0]).shape));
     case Call::Kind::all_reduce:
-      throw std::logic_error("a program of several ranks is not emitted");
+      return fmt::format("{}.all_reduce({}, {});", queue(call),
+                         tensors_.text(call.arguments[0], layer_of(section)),
+                         elements_text(dimensions_, compiled_.graph.value(call.arguments[0]).shape));
   }
   throw std::logic_error("no such kind of call");
 }

@@ -53,6 +53,7 @@ class Emitter {
     }
     files_["CMakeLists.txt"] =
         cmake_lists(compiled_, data_kind(settings_.data, compiled_.spec), origin_, sources, uncontracted_);
+    if (compiled_.spec.parallel.data > 1) files_[kRanksScript] = ranks_script(origin_);
     check();
     files_["PLAN.md"] = plan_page(compiled_, tensors_, origin_);
     files_["README.md"] = readme(compiled_, data_kind(settings_.data, compiled_.spec), origin_);

@@ -54,6 +54,7 @@ class PlanPage {
 
 void PlanPage::summary() {
   const spec::Train& t = compiled_.spec.train;
+  const int64_t ranks = compiled_.spec.parallel.data;
   const driver::StepWork work = driver::step_work(compiled_);
   line(fmt::format("# {} on {}", compiled_.spec.name, target_.name));
   line();
@@ -61,7 +62,11 @@ void PlanPage::summary() {
   line("| --- | ---: |");
   line(fmt::format("| parameters | {} |", targets::parameter_count(compiled_)));
   line(fmt::format("| tokens of an optimizer step | {} |",
-                   t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps));
+                   t.micro_batch_size * t.sequence_len * t.gradient_accumulation_steps * ranks));
+  if (ranks > 1) {
+    line(fmt::format("| ranks; what follows is of each | {} |", ranks));
+    line(fmt::format("| bytes that a rank sends in a step | {} |", driver::bytes_sent_per_step(compiled_)));
+  }
   line(fmt::format("| calls of a step | {} |", work.calls));
   line(fmt::format("| flop of a step | {} |", runtime::human_count(work.flop)));
   line(fmt::format("| bytes that its calls move | {} |", bytes_text(work.bytes)));

@@ -12,6 +12,7 @@
 #include "emit/sizes.h"
 #include "emit/tensors.h"
 #include "program/for_each_matmul.h"
+#include "targets/executable/executable.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -58,11 +59,15 @@ std::string cpu_definition(const driver::Compiled& compiled, const codegen::Dime
   out.open("RecordedChoices Program::choices() const {");
   out.line("RecordedChoices choices = run_.blas().choices();");
   out.line("choices.set(\"kernels\", \"compiler\", __VERSION__);");
+  if (const std::string sums = targets::sums_of_ranks(compiled.spec); !sums.empty())
+    out.line(fmt::format("choices.set(\"sums\", \"micro-batches\", \"{}\");", sums));
   out.line("return choices;");
   out.close();
   out.line("");
   out.line("Program::Program(const RecordedChoices& recorded)");
-  out.line("    : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas(recorded)) {}");
+  out.line(fmt::format(
+      "    : CpuStepProgram(program_layout()), memory_(arena()), run_(open_blas(recorded){}) {{}}",
+      compiled.spec.parallel.data > 1 ? ", *this" : ""));
   out.line("");
   out.open("void Program::execute(Function function) {");
   out.open("switch (function) {");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "emit/build_files.h"
 #include "emit/manifest.h"
 #include "emit/on_cpu.h"
 #include "emit/owned_kernels.h"
@@ -12,7 +13,8 @@ namespace hydrac::emit {
 
 namespace {
 
-// {6}: what else a GPU's program has; {0}: the spec's file, {1}: the command line's overrides, each after a
+// {6}: what else a GPU's program has; {7}, {8}: of several ranks, what starts the test, and how a run starts
+// (kRanks); {0}: the spec's file, {1}: the command line's overrides, each after a
 // space, {2}: what compiles it, {3}: the data.
 constexpr const char* kReadme = R"(
 One optimizer step is `forward.cpp`, `backward.cpp` and `optimizer.cpp`, each a list of calls from top to bottom. `memory.h` has one field for each tensor,
@@ -29,7 +31,7 @@ CMake 3.25, {2} and hydrac's runtime are needed. The runtime is a CMake package 
 ## Test
 
     ctest --test-dir build --output-on-failure
-    build/smoke_test --record test/expected.txt
+    {7}build/smoke_test --record test/expected.txt
 
 The test takes three steps on fixed random numbers. The second command keeps their losses and gradient norms; from then on the test compares with them.
 
@@ -40,7 +42,7 @@ The test takes three steps on fixed random numbers. The second command keeps the
     build/train --data {3} --output runs/smoke --steps 2 --check-kernels
 
 The last one looks for infinities after every call and names the kernel, tensor and line of the spec. `build/train --help` lists the options{6}.
-
+{8}
 `build/libtrain.so` has the same program for a loop of your own, in C, C++ or any language that calls C: `train.h` says how.
 
 ## Regenerate
@@ -58,12 +60,26 @@ program calls (`kernels/kernels.h`), with the same types of parameters.
 The kernels' text derives from hydrac's templates, which are licensed under Apache-2.0.
 )";
 
+// Of a program of several ranks. {0}: how many, {1}: the data.
+constexpr const char* kRanks = R"(
+A run has {0} ranks, processes that each compute their share of a step and sum their gradients. `build/train` starts the others itself; torchrun, mpirun or
+srun may do it instead:
+
+    torchrun --nproc-per-node {0} --no-python build/train --data {1} --output runs/first
+    mpirun -np {0} build/train --data {1} --output runs/first
+    srun -n {0} build/train --data {1} --output runs/first
+
+All ranks are on one machine. Rank 0 has the console and the run's folder; the others write `rank-1.log` and so on there. A loop of your own over `train.h` is started
+by a launcher only: `test/ranks.sh`, which the test uses, is the simplest.
+)";
+
 }  // namespace
 
 std::string readme(const driver::Compiled& compiled, DataKind data, const Origin& origin) {
   const std::string files = data == DataKind::series   ? "series.csv"
                             : data == DataKind::shards ? "'shards/*.bin'"
                                                        : "text.txt";
+  const int64_t ranks = compiled.spec.parallel.data;
   std::string text = "<!-- " + provenance(origin, "") + "-->\n";
   text += fmt::format("# {}: a training program for {}\n\n{} parameters.\n", compiled.spec.name,
                       compiled.spec.target == "cpu" ? "the CPU" : compiled.spec.target,
@@ -71,7 +87,9 @@ std::string readme(const driver::Compiled& compiled, DataKind data, const Origin
   return text + fmt::format(fmt::runtime(kReadme), origin.spec, overrides_text(origin),
                             on_cpu(compiled) ? "g++ or Clang" : "the CUDA toolkit", files, kManifestFile,
                             kKeepLine,
-                            on_cpu(compiled) ? "" : ", such as `--no-graph` for debuggers and profilers");
+                            on_cpu(compiled) ? "" : ", such as `--no-graph` for debuggers and profilers",
+                            ranks > 1 ? fmt::format("sh {} {} ", kRanksScript, ranks) : "",
+                            ranks > 1 ? fmt::format(fmt::runtime(kRanks), ranks, files) : "");
 }
 
 std::string git_attributes(const Origin& origin) {

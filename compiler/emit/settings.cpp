@@ -175,6 +175,7 @@ std::string settings_source(const runtime::TrainSettings& settings) {
   out.open("TrainSettings train_settings() {");
   out.line("TrainSettings settings;");
   out.line(fmt::format("settings.name = {};", string_literal(settings.name)));
+  Assignments(out, "settings").integer("ranks", settings.ranks, 1);
   out.line("");
   print_train(out, settings.train);
   print_data(out, settings.data);

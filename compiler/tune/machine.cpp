@@ -1,7 +1,6 @@
 #include "tune/machine.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <fstream>
 #include <regex>
@@ -9,6 +8,7 @@
 #include "runtime/cpu/blas_choice.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/monitor.h"
+#include "runtime/parallel/cores.h"
 #include "targets/target.h"
 
 namespace hydrac::tune {
@@ -54,17 +54,12 @@ Machine gpu(const std::string& target) {
 
 }  // namespace
 
-int usable_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 Machine this_machine(const spec::Spec& spec) {
   if (!targets::find(spec.target)->is_cpu()) return gpu(spec.target);
   return {{{"target", spec.target},
            {"name", processor_name()},
            {"processor", runtime::cpu_model()},
-           {"cores", std::to_string(usable_cores())}},
+           {"cores", std::to_string(runtime::usable_cores())}},
           {}};
 }
 

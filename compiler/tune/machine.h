@@ -14,9 +14,6 @@ struct Machine {
 // first GPU. InputError where there is no GPU.
 Machine this_machine(const spec::Spec& spec);
 
-// Cores that this process may run on.
-int usable_cores();
-
 // "Intel Xeon Platinum 8488C, 2 cores": for people.
 std::string describe(const Facts& machine);
 

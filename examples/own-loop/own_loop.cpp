@@ -34,13 +34,15 @@ int main(int argc, char** argv) {
   train_sizes sizes;
   require(train_get_sizes(program, &sizes) == 0);
   const size_t tokens = static_cast<size_t>(sizes.micro_batches * sizes.sequences * sizes.positions);
-  if (text.size() < tokens + 1) {
-    std::fprintf(stderr, "own_loop: the text has fewer than the %zu bytes of a step\n", tokens + 1);
+  const size_t rank = static_cast<size_t>(sizes.rank),
+               tokens_of_all = static_cast<size_t>(sizes.ranks) * tokens;
+  if (text.size() < tokens_of_all + 1) {
+    std::fprintf(stderr, "own_loop: the text has fewer than the %zu bytes of a step\n", tokens_of_all + 1);
     return 2;
   }
-  const size_t steps_of_text = (text.size() - 1) / tokens;
+  const size_t steps_of_text = (text.size() - 1) / tokens_of_all;
   for (size_t step = 0; step < std::strtoull(argv[2], nullptr, 10); ++step) {
-    const unsigned char* from = text.data() + step % steps_of_text * tokens;
+    const unsigned char* from = text.data() + step % steps_of_text * tokens_of_all + rank * tokens;
     const std::vector<int32_t> inputs(from, from + tokens), targets(from + 1, from + tokens + 1);
     train_batch batch = {};
     batch.tokens = inputs.data();

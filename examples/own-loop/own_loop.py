@@ -12,7 +12,8 @@ import sys
 
 
 class Sizes(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in ("sequences", "positions", "micro_batches", "vocabulary", "features", "outputs")]
+    _fields_ = [(name, ctypes.c_int64) for name in ("sequences", "positions", "micro_batches", "vocabulary", "features", "outputs",
+                                                 "ranks", "rank")]
 
 
 class Batch(ctypes.Structure):
@@ -75,12 +76,13 @@ def main(library, text, steps, folder):
     with open(text, "rb") as file:
         text = file.read()
     program = Program(library)
-    tokens = program.sizes.micro_batches * program.sizes.sequences * program.sizes.positions
-    steps_of_text = (len(text) - 1) // tokens
+    sizes = program.sizes
+    tokens = sizes.micro_batches * sizes.sequences * sizes.positions  # of this rank
+    steps_of_text = (len(text) - 1) // (sizes.ranks * tokens)
     if steps_of_text == 0:
-        raise SystemExit(f"own_loop: the text has fewer than the {tokens + 1} bytes of a step")
+        raise SystemExit(f"own_loop: the text has fewer than the {sizes.ranks * tokens + 1} bytes of a step")
     for step in range(int(steps)):
-        first = step % steps_of_text * tokens
+        first = (step % steps_of_text * sizes.ranks + sizes.rank) * tokens
         window = [array.array("i", list(text[first + i:first + i + tokens])) for i in (0, 1)]
         result = program.step(*window)
         print(f"step {step + 1} loss {result.loss:.9g} grad_norm {result.grad_norm:.9g}")

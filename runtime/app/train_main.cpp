@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/app/exit_code.h"
+#include "runtime/app/run_ranks.h"
 #include "runtime/error.h"
 #include "runtime/log/signal.h"
 
@@ -168,14 +169,20 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
     TrainSettings changed = settings;
     apply(line, changed);
     ignore_write_signals();
-    const Corpus corpus = open_corpus(changed.data, line.quiet);
-    std::unique_ptr<LaidOutProgram> program;
-    return train_run(std::move(changed), corpus, [&](const RecordedChoices& recorded) -> LaidOutProgram& {
-      program = make_program(recorded);
-      if (line.check_kernels) program->check_kernels();
-      if (line.no_graph) program->leave_graphs();
-      if (line.profile > 0) program->profile_steps(kStepsBeforeProfile, line.profile);
-      return *program;
+    const std::unique_ptr<Ranks> started = ranks_of_run(changed.ranks, Starts::this_program, line.quiet);
+    return end_together(started.get(), [&](Ranks* ranks) {
+      const bool leads = !ranks || ranks->leads();
+      if (!leads) changed.choices = choices_of_rank_0(*ranks);
+      const Corpus corpus = open_corpus(changed.data, line.quiet || !leads);
+      std::unique_ptr<LaidOutProgram> program;
+      const auto make = [&](const RecordedChoices& recorded) -> LaidOutProgram& {
+        program = make_program(recorded);
+        if (line.check_kernels) program->check_kernels();
+        if (line.no_graph) program->leave_graphs();
+        if (line.profile > 0) program->profile_steps(kStepsBeforeProfile, line.profile);
+        return *program;
+      };
+      return train_run(std::move(changed), corpus, make, ranks);
     });
   });
 }

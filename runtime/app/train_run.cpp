@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <sstream>
 #include <vector>
 
 #include "runtime/app/exit_code.h"
-#include "runtime/error.h"
+#include "runtime/app/run_ranks.h"
 #include "runtime/log/output.h"
 #include "runtime/log/units.h"
-#include "runtime/parallel/ranks.h"
 #include "runtime/train/initial_weights.h"
 #include "runtime/train/run_checkpoint.h"
 
@@ -47,41 +44,6 @@ void print_start(const TrainSettings& settings, StepProgram& program, const Batc
                          loader.samples_per_epoch(), settings.data.sequence_len));
 }
 
-// What decides results, and what the bits of rank 0's program depend on.
-std::string agreement_of(const TrainSettings& settings, StepProgram& program) {
-  std::string text = settings.version + "\n";
-  for (const auto& [name, value] : settings.train.identity) text += fmt::format("{} = {}\n", name, value);
-  const RecordedChoices made = program.choices();
-  for (const auto& [section, choices] : made.sections())
-    for (const auto& [key, value] : choices) text += fmt::format("{} {} = {}\n", section, key, value);
-  return text;
-}
-
-// The first line of `other` that is not in `own`, or that `own` has alone.
-std::string first_difference(const std::string& own, const std::string& other) {
-  const auto lines = [](const std::string& text) {
-    std::vector<std::string> all;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) all.push_back(line);
-    return all;
-  };
-  const std::vector<std::string> a = lines(own), b = lines(other);
-  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    const std::string ours = i < a.size() ? a[i] : "nothing", theirs = i < b.size() ? b[i] : "nothing";
-    if (ours != theirs) return fmt::format("{}, where rank 0 has {}", theirs, ours);
-  }
-  return "";
-}
-
-void require_agreement(Ranks& ranks, const std::string& own) {
-  const std::vector<std::string> all = ranks.gather(own);
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    const std::string difference = first_difference(all[0], all[rank]);
-    if (!difference.empty())
-      throw InputError(fmt::format("the ranks must train alike: rank {} has {}", rank, difference));
-  }
-}
-
 }  // namespace
 
 int train_run(TrainSettings settings, const Corpus& corpus,
@@ -99,15 +61,9 @@ int train_run(TrainSettings settings, const Corpus& corpus,
   LaidOutProgram& program = make_program(recorded);
   if (!options.quiet && leads) print_start(settings, program, *corpus.loader, ranks);
   if (ranks) {
-    program.join(*ranks);
+    if (!leads) options.terminal = false;
     options.ranks = ranks;
-    if (leads) {
-      ranks->assemble();
-      ranks->share(program.choices().to_json());
-    } else {
-      options.terminal = false;
-    }
-    require_agreement(*ranks, agreement_of(settings, program));
+    join_ranks(*ranks, settings, program);
   }
   return train(program, corpus.loader, options).stopped ? kExitStopped : kExitFine;
 }

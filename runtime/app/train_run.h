@@ -20,6 +20,7 @@ struct TrainSettings {
   // What the program repeats instead of measuring it, unless a checkpoint records other choices.
   RecordedChoices choices;
   std::string version = {};  // of what compiles the program; ranks must have the same
+  int ranks = 1;             // processes that train together
 };
 
 // Checks the run's folder, makes the program, says what begins, and trains. `make_program` is called once,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/app/run_ranks.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/tensor_io.h"
 #include "runtime/error.h"
@@ -20,8 +21,13 @@ using namespace hydrac::runtime;
 
 struct train_program {
   TrainSettings settings;
+  std::unique_ptr<Ranks> ranks;  // null: this process trains alone
   std::unique_ptr<LaidOutProgram> program;
   std::vector<NamedTensor> parameters;
+  bool failed = false;  // in what all ranks do together
+
+  int rank() const { return ranks ? ranks->rank() : 0; }
+  int64_t micro_batches() const { return program->layout().gradient_accumulation_steps; }
 };
 
 namespace {
@@ -44,6 +50,14 @@ int guarded(Work&& work) {
   return guarded([&] { return work(), 0; }, 1);
 }
 
+// What all ranks do together: after a failure this one does not come to the end that they share.
+template <class Work>
+void together(train_program& program, Work&& work) {
+  program.failed = true;
+  work();
+  program.failed = false;
+}
+
 train_program& checked(train_program* program) {
   if (program == nullptr) throw InputError("there is no program: train_create() failed");
   return *program;
@@ -55,10 +69,26 @@ train_sizes sizes_of(const train_program& program) {
                 all = sequences * positions;
   return {sequences,
           positions,
-          layout.gradient_accumulation_steps,
+          program.micro_batches(),
           program.settings.data.sizes.vocab_size,
           layout.inputs.features.elements / all,
-          layout.inputs.float_targets.elements / all};
+          layout.inputs.float_targets.elements / all,
+          program.settings.ranks,
+          program.rank()};
+}
+
+// Random bits are a function of the micro-batch's number in the whole run.
+void skip_earlier_ranks(train_program& program) {
+  Counters counters = program.program->counters();
+  counters.rng_step += program.rank() * program.micro_batches();
+  program.program->set_counters(counters);
+}
+
+int64_t of_all_ranks(const train_program& program, int64_t count) {
+  if (!program.ranks) return count;
+  int64_t sum = 0;
+  for (const std::string& text : program.ranks->gather(std::to_string(count))) sum += std::stoll(text);
+  return sum;
 }
 
 // The part of `from` that micro-batch `index` is, where the program has a place for it.
@@ -99,16 +129,28 @@ Batch micro_batch(const train_program& program, const train_batch& given, int64_
 train_result step(train_program& program, const train_batch& given) {
   std::vector<Batch> batches;
   int64_t targets = 0;
-  for (int64_t i = 0; i < program.program->layout().gradient_accumulation_steps; ++i) {
+  for (int64_t i = 0; i < program.micro_batches(); ++i) {
     batches.push_back(micro_batch(program, given, i));
     targets += batches.back().target_count;
   }
+  targets = of_all_ranks(program, targets);
   if (targets == 0) throw InputError("no target of the step counts");
   const auto inv_count = static_cast<float>(1.0 / static_cast<double>(targets));
   for (const Batch& batch : batches) program.program->micro_step(batch, inv_count);
   program.program->update();
   const StepResult result = program.program->finish_step();
   return {result.loss, result.grad_norm, result.learning_rate, result.skipped ? 1 : 0};
+}
+
+void save(train_program& program, const char* folder) {
+  const TrainOptions& options = program.settings.train;
+  CheckpointContents contents{options.identity, {}, options.checkpoint_files, options.zero_tensors};
+  contents.identity["data"] = "the caller's";
+  contents.position.counters = program.program->counters();
+  const train_sizes sizes = sizes_of(program);
+  contents.position.samples_seen =
+      contents.position.counters.step * sizes.ranks * sizes.micro_batches * sizes.sequences;
+  save_checkpoint(folder, *program.program, contents);
 }
 
 const NamedTensor& parameter(const train_program& program, const char* name) {
@@ -134,16 +176,35 @@ const char* train_error(void) {
 
 namespace hydrac::runtime {
 
+namespace {
+
+void fill(train_program& program, const MakeProgram& make_program) {
+  TrainSettings& settings = program.settings;
+  if (program.rank() > 0) settings.choices = choices_of_rank_0(*program.ranks);
+  program.program = make_program(settings.choices);
+  program.parameters = program.program->parameters();
+  if (program.ranks) join_ranks(*program.ranks, settings, *program.program);
+  program.program->initialize();
+  if (const auto& weights = settings.train.weights; !weights.empty())
+    WeightFiles(weights).fill(*program.program);
+  if (const auto& adapter = settings.train.adapter_weights; !adapter.empty())
+    load_adapter(*program.program, adapter);
+  skip_earlier_ranks(program);
+}
+
+}  // namespace
+
 train_program* create_for_c(const TrainSettings& settings, const MakeProgram& make_program) {
   return guarded(
       [&] {
-        auto program = std::make_unique<train_program>(settings, make_program(settings.choices));
-        program->parameters = program->program->parameters();
-        program->program->initialize();
-        if (const auto& weights = settings.train.weights; !weights.empty())
-          WeightFiles(weights).fill(*program->program);
-        if (const auto& adapter = settings.train.adapter_weights; !adapter.empty())
-          load_adapter(*program->program, adapter);
+        auto program = std::make_unique<train_program>(settings);
+        program->ranks = ranks_of_run(settings.ranks, Starts::launcher, /*quiet=*/true);
+        try {
+          fill(*program, make_program);
+        } catch (const std::exception& error) {
+          if (program->ranks) program->ranks->fail(error.what());
+          throw;
+        }
         return program.release();
       },
       static_cast<train_program*>(nullptr));
@@ -152,6 +213,9 @@ train_program* create_for_c(const TrainSettings& settings, const MakeProgram& ma
 }  // namespace hydrac::runtime
 
 void train_destroy(train_program* program) {
+  if (program && program->ranks) {
+    guarded([&] { program->failed ? program->ranks->fail(last_error) : program->ranks->finish(); });
+  }
   delete program;
 }
 
@@ -160,7 +224,7 @@ int train_get_sizes(train_program* program, train_sizes* sizes) {
 }
 
 int train_step(train_program* program, const train_batch* batch, train_result* result) {
-  return guarded([&] { *result = step(checked(program), *batch); });
+  return guarded([&] { together(checked(program), [&] { *result = step(*program, *batch); }); });
 }
 
 int train_evaluate(train_program* program, const train_batch* batch, float* loss) {
@@ -211,13 +275,17 @@ int train_write_tensor(train_program* program, const char* name, const float* fr
 
 int train_save(train_program* program, const char* folder) {
   return guarded([&] {
-    const TrainOptions& options = checked(program).settings.train;
-    CheckpointContents contents{options.identity, {}, options.checkpoint_files, options.zero_tensors};
-    contents.identity["data"] = "the caller's";
-    contents.position.counters = program->program->counters();
-    const train_sizes sizes = sizes_of(*program);
-    contents.position.samples_seen = contents.position.counters.step * sizes.micro_batches * sizes.sequences;
-    save_checkpoint(folder, *program->program, contents);
+    if (!checked(program).ranks) return save(*program, folder);
+    std::string problem;
+    if (program->rank() == 0) {
+      try {
+        save(*program, folder);
+      } catch (const std::exception& error) {
+        problem = error.what();
+      }
+    }
+    together(*program, [&] { problem = program->ranks->share(problem); });
+    if (!problem.empty()) throw RunError(problem);
   });
 }
 
@@ -228,5 +296,6 @@ int train_load(train_program* program, const char* checkpoint) {
     if (const std::string damage = checkpoint_damage(checkpoint); !damage.empty())
       throw InputError(fmt::format("{} is no complete checkpoint: {}", checkpoint, damage));
     restore_program(*program->program, checkpoint, read_position(checkpoint, identity));
+    skip_earlier_ranks(*program);
   });
 }

@@ -2,7 +2,11 @@
 
    Every function but train_error() may fail; it returns 1 then (train_create() NULL, and what counts
    something -1), and train_error() says why. A program is used by one thread at a time, on a GPU always by
-   the one that created it. */
+   the one that created it.
+
+   A program of several ranks (parallel.data) runs in as many processes, which a launcher starts: torchrun,
+   mpirun or srun. Each gives its own micro-batches. What says "together" below returns when all ranks have
+   called it; where a rank is lost it fails on the others, and a process that does not call it ends soon. */
 #ifndef HYDRAC_TRAIN_H
 #define HYDRAC_TRAIN_H
 #include <stdint.h>
@@ -20,6 +24,8 @@ typedef struct {
   int64_t vocabulary;    /* tokens are 0 to one less; 0 where a model reads none */
   int64_t features;      /* of a position: F; 0 where a model reads tokens */
   int64_t outputs;       /* of a position: O; 0 where targets are classes */
+  int64_t ranks;         /* processes that train together; 1: this one alone */
+  int64_t rank;          /* of this process: 0 to ranks - 1 */
 } train_sizes;
 
 /* Row-major, [M,B,T] for a step and [B,T] for an evaluation. What the program does not read may be NULL. */
@@ -43,12 +49,13 @@ typedef struct {
 /* What the last call of this thread that failed says; "" before. Valid until the next call. */
 const char* train_error(void);
 
-/* A program with the parameters that its spec's seed gives. train_destroy(NULL) does nothing. */
+/* A program with the parameters that its spec's seed gives; together. train_destroy(NULL) does nothing. */
 train_program* train_create(void);
 void train_destroy(train_program* program);
 int train_get_sizes(train_program* program, train_sizes* sizes);
 
-/* One optimizer step: forward and backward of M micro-batches, then the update. */
+/* One optimizer step, together: forward and backward of M micro-batches, of each rank, then the update. In
+   one process that accumulates, rank 0's micro-batches would come first. */
 int train_step(train_program* program, const train_batch* batch, train_result* result);
 /* The loss of one micro-batch without dropout. Changes nothing. */
 int train_evaluate(train_program* program, const train_batch* batch, float* loss);
@@ -61,7 +68,8 @@ int64_t train_tensor_elements(train_program* program, const char* name);
 int train_read_tensor(train_program* program, const char* name, float* to, int64_t elements);
 int train_write_tensor(train_program* program, const char* name, const float* from, int64_t elements);
 
-/* Writes folder/checkpoint-STEP; continues from such a folder, optimizer and step included. */
+/* Writes folder/checkpoint-STEP, together: rank 0 does it. Continues from such a folder, optimizer and step
+   included; every rank does so. */
 int train_save(train_program* program, const char* folder);
 int train_load(train_program* program, const char* checkpoint);
 

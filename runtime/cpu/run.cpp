@@ -1,5 +1,7 @@
 #include "runtime/cpu/run.h"
 
+#include "runtime/program/laid_out_program.h"
+
 namespace hydrac::runtime {
 
 namespace {
@@ -32,6 +34,12 @@ void Run::gemm_nn(float* c, const float* a, const float* b, std::int64_t m, std:
 void Run::gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
                   MatmulOptions options) const {
   blas_.gemm(matmul(m, n, k, true, false, options), a, b, c);
+}
+
+void Run::all_reduce(float* data, std::int64_t elements) const {
+  before_call();
+  program_->all_reduce({data, static_cast<std::size_t>(elements)});
+  after_call();
 }
 
 }  // namespace hydrac::runtime

@@ -1,5 +1,5 @@
-// The calls of an emitted program for the cpu: its kernels, and matmuls named by which operand is
-// transposed.
+// The calls of an emitted program for the cpu: its kernels, matmuls named by which operand is transposed, and
+// sums over ranks.
 #pragma once
 #include <cstdint>
 
@@ -7,6 +7,8 @@
 #include "runtime/program/after_call.h"
 
 namespace hydrac::runtime {
+
+class LaidOutProgram;
 
 struct MatmulOptions {
   bool accumulate = false;  // adds to what C holds
@@ -16,6 +18,8 @@ struct MatmulOptions {
 class Run {
  public:
   explicit Run(Blas blas) : blas_(std::move(blas)) {}
+  // Of a program of several ranks.
+  Run(Blas blas, const LaidOutProgram& program) : blas_(std::move(blas)), program_(&program) {}
 
   template <class... Parameters, class... Arguments>
   void operator()(void (*kernel)(Parameters...), Arguments... arguments) const {
@@ -35,10 +39,14 @@ class Run {
   void gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
                MatmulOptions options = {}) const;
 
+  // Every rank's `data` becomes their sum, 0 + rank 0's + rank 1's + ...: the same bits everywhere.
+  void all_reduce(float* data, std::int64_t elements) const;
+
   const Blas& blas() const { return blas_; }
 
  private:
   Blas blas_;
+  const LaidOutProgram* program_ = nullptr;
 };
 
 }  // namespace hydrac::runtime

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <ctime>
 
 #include "runtime/error.h"
+#include "runtime/parallel/cores.h"
 #include "runtime/parallel/world.h"
 
 namespace hydrac::runtime {
@@ -48,11 +48,6 @@ void pause_briefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 }  // namespace

@@ -47,8 +47,11 @@ class LaidOutProgram : public StepProgram {
   double flop_per_target() const override { return layout_.flop_per_target; }
   std::string explain_divergence() override;
 
-  // Sums over ranks (program::Call's collectives) are over these from now on; they must outlive the program.
+  // Sums over ranks are over these from now on; they must outlive the program.
   void join(Ranks& ranks) { ranks_ = &ranks; }
+  // What a collective does: `data`, in this process's memory, becomes the sum of all ranks' (Ranks). RunError
+  // where this program runs alone.
+  void all_reduce(std::span<float> data) const;
 
   // From now on every call is waited for, and what it wrote is looked at before the next one: a call that
   // fails, or the first that writes NaN or infinity, is a RunError that names it. With loss scaling, to which
@@ -85,10 +88,6 @@ class LaidOutProgram : public StepProgram {
     int64_t later_micro_batches = 0;  // of steps begun after that one
   };
   virtual LastRun last_run() const = 0;
-
-  // What a collective does: `data`, in this process's memory, becomes the sum of all ranks' (Ranks). RunError
-  // where this program runs alone.
-  void all_reduce(std::span<float> data) const;
 
   bool checking() const { return checking_; }
   // run(), as check_kernels() says.

@@ -149,6 +149,44 @@ TEST(AheadOfTime, ALoopOfOnesOwnTrainsThroughTheCInterfaceAsTheTrainerDoes) {
     EXPECT_TRUE(fs::exists(place / "installed" / file)) << file << installed.out;
 }
 
+// Two micro-batches a rank: ranks sum in another order than one process would, and choices.json says so.
+TEST(AheadOfTime, SeveralRanksTrainAsThoseOfTheJitHoweverTheyAreStarted) {
+  const Workplace place;
+  const Words ranks = {"parallel.data=2",         "train.gradient_accumulation_steps=2",
+                       "optimizations.threads=1", "train.max_steps=6",
+                       "train.eval_steps=3",      "data.shuffle=false"};
+  build_program(place, ranks);
+  Words jit = {"base.yaml", "output.dir=runs/jit", "-q"};
+  jit.insert(jit.end(), ranks.begin(), ranks.end());
+  ASSERT_EQ(place.run(jit).code, 0);
+  const Outcome run = shell(place.path(), "program/build/train --output runs/built");
+  ASSERT_EQ(run.code, 0) << run.out;
+  EXPECT_NE(run.out.find("2 ranks, each with "), std::string::npos) << run.out;
+  expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-6");
+  EXPECT_TRUE(fs::exists(place / "runs/built/rank-1.log"));
+  const Outcome launched =
+      shell(place.path(),
+            "sh program/test/ranks.sh 2 program/build/train --quiet --output runs/launched --steps 3");
+  ASSERT_EQ(launched.code, 0) << launched.out;
+  const Outcome resumed = shell(place.path(), "program/build/train --quiet --output runs/launched --resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.out;
+  expect_equal_runs(place / "runs/jit", place / "runs/launched", "checkpoint-6");
+
+  const std::string own = "python3 '" + hydrac::test::source_dir() +
+                          "/examples/own-loop/own_loop.py' program/build/libtrain.so corpus.txt 6 runs/own";
+  const Outcome loop = shell(place.path(), "sh program/test/ranks.sh 2 " + own);
+  ASSERT_EQ(loop.code, 0) << loop.out;
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(slurp(place / "runs/own/checkpoint-6" / name), slurp(place / "runs/jit/checkpoint-6" / name))
+        << name;
+  const Outcome alone = shell(place.path(), own);
+  EXPECT_NE(alone.out.find("this program is of 2 ranks, and nobody started them: torchrun "),
+            std::string::npos)
+      << alone.out;
+  const Outcome tested = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
+  EXPECT_EQ(tested.code, 0) << tested.out;
+}
+
 TEST(AheadOfTime, AProgramWithUsersFunctionsAndAdaptersBesideCodesIsBuiltToo) {
   const Workplace place;
   test::spill(place / "act.h",

@@ -136,10 +136,8 @@ std::vector<CallTime> CpuProgram::timed(const std::string& function) {
 runtime::RecordedChoices CpuProgram::choices() const {
   runtime::RecordedChoices choices = blas_->choices();
   choices.set("kernels", "compiler", library_.compiler);
-  // One micro-batch a rank sums as one process does; more are summed by rank first.
-  const int64_t ranks = compiled().spec.parallel.data,
-                each = compiled().spec.train.gradient_accumulation_steps;
-  if (ranks > 1 && each > 1) choices.set("sums", "micro-batches", fmt::format("{} ranks of {}", ranks, each));
+  if (const std::string sums = sums_of_ranks(compiled().spec); !sums.empty())
+    choices.set("sums", "micro-batches", sums);
   return choices;
 }
 

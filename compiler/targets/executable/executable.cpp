@@ -1,5 +1,7 @@
 #include "targets/executable/executable.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -102,6 +104,11 @@ void Executable::write(ir::ValueId id, int slot, std::span<const float> data) {
   std::vector<uint16_t> stored(data.size());
   std::ranges::transform(data, stored.begin(), [&](float x) { return narrow(x, dtype); });
   steps().copy_in(offset(id, slot), std::as_bytes(std::span(stored)));
+}
+
+std::string sums_of_ranks(const spec::Spec& spec) {
+  const int64_t ranks = spec.parallel.data, each = spec.train.gradient_accumulation_steps;
+  return ranks > 1 && each > 1 ? fmt::format("{} ranks of {}", ranks, each) : "";
 }
 
 }  // namespace hydrac::targets

@@ -60,4 +60,9 @@ class Executable {
   driver::Compiled compiled_;
 };
 
+// How the micro-batches of a step are added up where that is not the order of one process that accumulates
+// them, as RecordedChoices records it: "2 ranks of 4". One micro-batch a rank sums as one process does; of
+// several each rank makes a sum of its own first. "" otherwise.
+std::string sums_of_ranks(const spec::Spec& spec);
+
 }  // namespace hydrac::targets

@@ -1,0 +1,104 @@
+#include "runtime/app/run_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "runtime/error.h"
+#include "runtime/parallel/cores.h"
+
+namespace hydrac::runtime {
+
+namespace {
+
+// What decides results and how long the run is, and what the bits of rank 0's program depend on.
+std::string agreement_of(const TrainSettings& settings, StepProgram& program) {
+  std::string text = settings.version + "\n";
+  for (const auto& [name, value] : settings.train.identity) text += fmt::format("{} = {}\n", name, value);
+  text += fmt::format("steps = {}\n", settings.train.max_steps);
+  text += fmt::format("output = {}\n", settings.train.run_dir.generic_string());
+  const RecordedChoices made = program.choices();
+  for (const auto& [section, choices] : made.sections())
+    for (const auto& [key, value] : choices) text += fmt::format("{} {} = {}\n", section, key, value);
+  return text;
+}
+
+// The first line of `other` that is not in `own`, or that `own` has alone.
+std::string first_difference(const std::string& own, const std::string& other) {
+  const auto lines = [](const std::string& text) {
+    std::vector<std::string> all;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) all.push_back(line);
+    return all;
+  };
+  const std::vector<std::string> a = lines(own), b = lines(other);
+  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const std::string ours = i < a.size() ? a[i] : "nothing", theirs = i < b.size() ? b[i] : "nothing";
+    if (ours != theirs) return fmt::format("{}, where rank 0 has {}", theirs, ours);
+  }
+  return "";
+}
+
+void require_agreement(Ranks& ranks, const std::string& own) {
+  const std::vector<std::string> all = ranks.gather(own);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    const std::string difference = first_difference(all[0], all[rank]);
+    if (!difference.empty())
+      throw InputError(fmt::format("the ranks must train alike: rank {} has {}", rank, difference));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Ranks> ranks_of_run(int count, Starts starts, bool quiet) {
+  const std::optional<World> started = world_of_environment();
+  if (started && started->size != count)
+    throw InputError(
+        fmt::format("{} started {} ranks, and parallel.data is {}: write parallel.data={}, or start as many",
+                    started->launcher, started->size, count, started->size));
+  if (count == 1) return nullptr;
+  if (!started && starts == Starts::launcher)
+    throw InputError(
+        fmt::format("this program is of {0} ranks, and nobody started them: torchrun --nproc-per-node {0} "
+                    "--no-python PROGRAM, or mpirun -np {0} PROGRAM",
+                    count));
+  if (const int cores = usable_cores(); count > cores && !quiet && (!started || started->rank == 0))
+    fmt::print(stderr, "note: {} ranks take turns on {} cores\n", count, cores);
+  if (started) return std::make_unique<Ranks>(*started, std::vector<std::string>());
+  return std::make_unique<Ranks>(own_world(count), own_command());
+}
+
+RecordedChoices choices_of_rank_0(Ranks& ranks) {
+  ranks.assemble();
+  return RecordedChoices::from_json(ranks.share(""), "rank 0's choices");
+}
+
+void join_ranks(Ranks& ranks, const TrainSettings& settings, LaidOutProgram& program) {
+  if (ranks.leads()) {
+    ranks.assemble();
+    ranks.share(program.choices().to_json());
+  }
+  require_agreement(ranks, agreement_of(settings, program));
+  program.join(ranks);
+}
+
+int end_together(Ranks* ranks, const std::function<int(Ranks*)>& train) {
+  if (!ranks) return train(nullptr);
+  try {
+    const int code = train(ranks);
+    ranks->finish();
+    return code;
+  } catch (const std::exception& error) {
+    ranks->fail(error.what());
+    throw;
+  } catch (...) {  // of which this rank has told its user already
+    ranks->fail("its spec or its data cannot be used");
+    throw;
+  }
+}
+
+}  // namespace hydrac::runtime

@@ -1,0 +1,34 @@
+// The processes of a run from the side of the program that is one of them: who starts the others, how they
+// come together around rank 0's choices, and one end for all.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "runtime/app/train_run.h"
+#include "runtime/parallel/ranks.h"
+
+namespace hydrac::runtime {
+
+// Who starts the other ranks where no launcher did.
+enum class Starts {
+  this_program,  // rank 0, by running itself again
+  launcher       // nobody: it is an InputError
+};
+
+// This process as one of `count` ranks (parallel.data); null where `count` is 1. InputError where a launcher
+// started another number of them. `quiet`: without a note where they share cores.
+std::unique_ptr<Ranks> ranks_of_run(int count, Starts starts, bool quiet);
+
+// Of a rank that does not lead: comes when rank 0 has made its program. By then kernels are compiled, matmuls
+// measured and texts tokenized. Returns rank 0's choices, to be repeated.
+RecordedChoices choices_of_rank_0(Ranks& ranks);
+
+// Every rank calls it with its program: rank 0 lets the others come, all make sure that they train alike, and
+// sums over ranks work from here on. InputError where ranks have other specs, data, options, or versions of
+// hydrac.
+void join_ranks(Ranks& ranks, const TrainSettings& settings, LaidOutProgram& program);
+
+// train(ranks), and one end: an error of this rank ends the others too. `ranks` may be null.
+int end_together(Ranks* ranks, const std::function<int(Ranks*)>& train);
+
+}  // namespace hydrac::runtime
