@@ -53,8 +53,8 @@ target_link_libraries(library PRIVATE program $<LINK_LIBRARY:WHOLE_ARCHIVE,hydra
 
 include(CTest)
 if(BUILD_TESTING)
-  add_executable(smoke_test test/smoke_test.cpp)
-  target_include_directories(smoke_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  add_executable(smoke_test $<TARGET_OBJECTS:hydrac::smoke_test>)
+  set_target_properties(smoke_test PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(smoke_test PRIVATE library)
   add_test(NAME smoke COMMAND @RANKS@ ${CMAKE_CURRENT_SOURCE_DIR}/test/expected.txt)
 endif()

@@ -48,8 +48,7 @@ class Emitter {
     add_main();
     std::vector<std::string> sources;
     for (const auto& [name, text] : files_) {
-      const bool is_source = name.ends_with(".cpp") || name.ends_with(".cu");
-      if (is_source && !name.starts_with("test/")) sources.push_back(name);
+      if (name.ends_with(".cpp") || name.ends_with(".cu")) sources.push_back(name);
     }
     files_["CMakeLists.txt"] =
         cmake_lists(compiled_, data_kind(settings_.data, compiled_.spec), origin_, sources, uncontracted_);
@@ -331,7 +330,7 @@ void Emitter::add_program() {
 void Emitter::check() const {
   specialize::EmittedProgram program;
   for (const auto& [name, text] : files_) {
-    if (!name.starts_with("test/")) program.files.push_back({name, text});  // the same in every program
+    program.files.push_back({name, text});
   }
   program.runtime_headers = specialize::template_headers();
   for (const RuntimeFile& file : runtime_files()) {
@@ -359,8 +358,6 @@ void Emitter::add_main() {
           {"<memory>", "", "\"program.h\"", "\"runtime/c_interface/c_interface.h\""},
           "",
           library_source(compiled_.spec)});
-  files_["test/smoke_test.cpp"] =
-      provenance(origin_, "// ") + "//\n" + runtime_file("c_interface/test/smoke_test.cpp");
   files_["train.h"] = provenance(origin_, "// ") + "//\n" + runtime_file("c_interface/train.h");
   files_["spec.inc"] = provenance(origin_, "// ") +
                        "//\n// The spec as it was resolved, for the run's folder.\n" +

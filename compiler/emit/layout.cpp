@@ -44,6 +44,7 @@ class LayoutText {
   void checkpoint_part(const std::string& list, const ir::Value& parameter, const ir::CheckpointPart& part);
   void checkpoint_names(const std::string& list, bool base);
   void optimizer_state();
+  void gradients();
   void flop();
 
   const driver::Compiled& compiled_;
@@ -243,6 +244,12 @@ void LayoutText::optimizer_state() {
   }
 }
 
+void LayoutText::gradients() {
+  for (const models::ParameterGroup& group : compiled_.pack.groups)
+    out_.line(fmt::format("layout.gradients.push_back(gradients({}, {}, {}));", tensor(group.parameters),
+                          tensor(group.gradients), elements_text(dimensions_, value(group.gradients).shape)));
+}
+
 // 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
 void LayoutText::flop() {
   std::map<int, std::string, std::greater<>> weights;  // by the flop that each has
@@ -283,6 +290,7 @@ std::string LayoutText::print() {
   rope();
   checkpoint();
   optimizer_state();
+  gradients();
   const bool copies = std::ranges::any_of(compiled_.program.functions,
                                           [](const program::Function& f) { return f.name == "load"; });
   if (copies) out_.line("layout.working_copies = true;");

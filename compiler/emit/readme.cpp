@@ -33,7 +33,8 @@ CMake 3.25, {2} and hydrac's runtime are needed. The runtime is a CMake package 
     ctest --test-dir build --output-on-failure
     {7}build/smoke_test --record test/expected.txt
 
-The test takes three steps on fixed random numbers. The second command keeps their losses and gradient norms; from then on the test compares with them.
+The test takes three steps on fixed random numbers. The second command keeps the losses, the gradient norms and, of every tensor, the first gradient's norm and a
+checksum; from then on the test compares with them.
 
 ## Run
 

@@ -91,6 +91,8 @@ ProgramLayout program_layout() {
   layout.optimizer_state.push_back(named("adam.v", m.moments.adam_v, {474, Width}));
   layout.optimizer_state.push_back(named("adam.v.codes", m.moments.adam_v_codes, {332928, Width}));
   layout.optimizer_state.push_back(named("adam.v.scales", m.moments.adam_v_scales, {332928}));
+  layout.gradients.push_back(gradients(m.weights.int8_state, m.grads.int8_state, Rowsint * Width));
+  layout.gradients.push_back(gradients(m.weights.fp32_state, m.grads.fp32_state, Rowsfp * Width));
   layout.working_copies = true;
   // For mfu: 6 flop a weight of matmuls, and attention's over the keys that a query sees.
   layout.flop_per_target =

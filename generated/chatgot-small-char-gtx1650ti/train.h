@@ -60,6 +60,10 @@ int train_get_sizes(train_program* program, train_sizes* sizes);
 /* One optimizer step, together: forward and backward of M micro-batches, of each rank, then the update. In
    one process that accumulates, rank 0's micro-batches would come first. */
 int train_step(train_program* program, const train_batch* batch, train_result* result);
+/* The halves of a step, for a look at its gradients: in between, only tensors and gradients can be read. A
+   rank reads its own micro-batches' gradients; train_update adds up those of all. */
+int train_backward(train_program* program, const train_batch* batch);
+int train_update(train_program* program, train_result* result);
 /* The loss of one micro-batch without dropout. Changes nothing. */
 int train_evaluate(train_program* program, const train_batch* batch, float* loss);
 
@@ -70,6 +74,9 @@ const char* train_tensor_name(train_program* program, int64_t index); /* NULL wh
 int64_t train_tensor_elements(train_program* program, const char* name);
 int train_read_tensor(train_program* program, const char* name, float* to, int64_t elements);
 int train_write_tensor(train_program* program, const char* name, const float* from, int64_t elements);
+
+/* Of a parameter that trains, in its shape, as float32; between train_backward and train_update. */
+int train_read_gradient(train_program* program, const char* name, float* to, int64_t elements);
 
 /* Writes folder/checkpoint-STEP, together: rank 0 does it. Continues from such a folder, optimizer and step
    included; every rank does so. */

@@ -65,6 +65,7 @@ ProgramLayout program_layout() {
 
   layout.optimizer_state.push_back(named("adam.m", m.moments.adam_m, {Rows, Width}));
   layout.optimizer_state.push_back(named("adam.v", m.moments.adam_v, {Rows, Width}));
+  layout.gradients.push_back(gradients(m.weights.all, m.grads.all, Rows * Width));
   // For mfu: 6 flop a weight of matmuls, and attention's over the keys that a query sees.
   layout.flop_per_target =
       6.0 * static_cast<double>(V * C + L * 3 * H * D * C + L * C * C + L * F * C + L * C * F) + 3552768.0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +25,8 @@ struct train_program {
   std::unique_ptr<Ranks> ranks;  // null: this process trains alone
   std::unique_ptr<LaidOutProgram> program;
   std::vector<NamedTensor> parameters;
-  bool failed = false;  // in what all ranks do together
+  bool has_gradients = false;  // between train_backward() and train_update()
+  bool failed = false;         // in what all ranks do together
 
   int rank() const { return ranks ? ranks->rank() : 0; }
   int64_t micro_batches() const { return program->layout().gradient_accumulation_steps; }
@@ -60,6 +62,18 @@ void together(train_program& program, Work&& work) {
 
 train_program& checked(train_program* program) {
   if (program == nullptr) throw InputError("there is no program: train_create() failed");
+  return *program;
+}
+
+train_program& between_steps(train_program* program) {
+  if (checked(program).has_gradients)
+    throw InputError("train_update() must end the step that train_backward() began");
+  return *program;
+}
+
+train_program& within_step(train_program* program) {
+  if (!checked(program).has_gradients)
+    throw InputError("there are no gradients: train_backward() makes them");
   return *program;
 }
 
@@ -126,7 +140,7 @@ Batch micro_batch(const train_program& program, const train_batch& given, int64_
   return batch;
 }
 
-train_result step(train_program& program, const train_batch& given) {
+void backward(train_program& program, const train_batch& given) {
   std::vector<Batch> batches;
   int64_t targets = 0;
   for (int64_t i = 0; i < program.micro_batches(); ++i) {
@@ -137,6 +151,11 @@ train_result step(train_program& program, const train_batch& given) {
   if (targets == 0) throw InputError("no target of the step counts");
   const auto inv_count = static_cast<float>(1.0 / static_cast<double>(targets));
   for (const Batch& batch : batches) program.program->micro_step(batch, inv_count);
+  program.has_gradients = true;
+}
+
+train_result update(train_program& program) {
+  program.has_gradients = false;
   program.program->update();
   const StepResult result = program.program->finish_step();
   return {result.loss, result.grad_norm, result.learning_rate, result.skipped ? 1 : 0};
@@ -224,12 +243,25 @@ int train_get_sizes(train_program* program, train_sizes* sizes) {
 }
 
 int train_step(train_program* program, const train_batch* batch, train_result* result) {
-  return guarded([&] { together(checked(program), [&] { *result = step(*program, *batch); }); });
+  return guarded([&] {
+    together(between_steps(program), [&] {
+      backward(*program, *batch);
+      *result = update(*program);
+    });
+  });
+}
+
+int train_backward(train_program* program, const train_batch* batch) {
+  return guarded([&] { together(between_steps(program), [&] { backward(*program, *batch); }); });
+}
+
+int train_update(train_program* program, train_result* result) {
+  return guarded([&] { together(within_step(program), [&] { *result = update(*program); }); });
 }
 
 int train_evaluate(train_program* program, const train_batch* batch, float* loss) {
   return guarded([&] {
-    const Batch one = micro_batch(checked(program), *batch, 0);
+    const Batch one = micro_batch(between_steps(program), *batch, 0);
     if (one.target_count == 0) throw InputError("no target of the batch counts");
     *loss = static_cast<float>(program->program->evaluate(one) / static_cast<double>(one.target_count));
   });
@@ -263,9 +295,25 @@ int train_read_tensor(train_program* program, const char* name, float* to, int64
   });
 }
 
+int train_read_gradient(train_program* program, const char* name, float* to, int64_t elements) {
+  return guarded([&] {
+    LaidOutProgram& running = *within_step(program).program;
+    const auto gradient = gradient_of(running.layout(), parameter(*program, name));
+    if (!gradient) throw InputError(fmt::format("tensor {} does not train", name));
+    require_elements(*gradient, elements);
+    const std::span values(to, static_cast<size_t>(elements));
+    decode_floats(tensor_bytes(running, *gradient).data(), gradient->dtype, values);
+    const Place scale = running.layout().state.loss_scale;
+    if (!scale) return;
+    float factor = 0;
+    running.copy_out(scale.offset, std::as_writable_bytes(std::span(&factor, 1)));
+    for (float& value : values) value /= factor;
+  });
+}
+
 int train_write_tensor(train_program* program, const char* name, const float* from, int64_t elements) {
   return guarded([&] {
-    const NamedTensor& tensor = parameter(checked(program), name);
+    const NamedTensor& tensor = parameter(between_steps(program), name);
     require_elements(tensor, elements);
     std::vector<std::byte> bytes(static_cast<size_t>(tensor.bytes()));
     encode_floats({from, static_cast<size_t>(elements)}, tensor.dtype, bytes.data());
@@ -275,7 +323,7 @@ int train_write_tensor(train_program* program, const char* name, const float* fr
 
 int train_save(train_program* program, const char* folder) {
   return guarded([&] {
-    if (!checked(program).ranks) return save(*program, folder);
+    if (!between_steps(program).ranks) return save(*program, folder);
     std::string problem;
     if (program->rank() == 0) {
       try {
@@ -291,7 +339,7 @@ int train_save(train_program* program, const char* folder) {
 
 int train_load(train_program* program, const char* checkpoint) {
   return guarded([&] {
-    Identity identity = checked(program).settings.train.identity;
+    Identity identity = between_steps(program).settings.train.identity;
     identity["data"] = "the caller's";
     if (const std::string damage = checkpoint_damage(checkpoint); !damage.empty())
       throw InputError(fmt::format("{} is no complete checkpoint: {}", checkpoint, damage));

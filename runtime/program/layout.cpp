@@ -20,4 +20,19 @@ std::string_view to_string(Function function) {
   throw std::logic_error("no function of a program");
 }
 
+std::optional<NamedTensor> gradient_of(const ProgramLayout& layout, const NamedTensor& parameter) {
+  if (parameter.nf4) return std::nullopt;
+  for (const GradientPlace& place : layout.gradients) {
+    const int64_t bytes = dtype_bytes(place.parameter_dtype),
+                  first = static_cast<int64_t>(parameter.address) - place.parameters.offset;
+    if (first < 0 || first >= place.parameters.elements * bytes) continue;
+    NamedTensor gradient = parameter;
+    gradient.dtype = place.dtype;
+    gradient.address =
+        static_cast<uint64_t>(place.gradients.offset + first / bytes * dtype_bytes(place.dtype));
+    return gradient;
+  }
+  return std::nullopt;
+}
+
 }  // namespace hydrac::runtime

@@ -78,6 +78,13 @@ struct ParameterStart {
   std::vector<Nf4Place> nf4 = {};
 };
 
+// Where the backward pass adds up the gradients of a stretch of the parameters: element i is that of the
+// parameters' element i.
+struct GradientPlace {
+  Place parameters, gradients;
+  SafetensorsDtype parameter_dtype = SafetensorsDtype::f32, dtype = SafetensorsDtype::f32;
+};
+
 // Llama 3's; factor 1: none.
 struct RopeScaling {
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
@@ -107,6 +114,7 @@ struct ProgramLayout {
   // As in a checkpoint; addresses count from the arena's start. See StepProgram.
   std::vector<NamedTensor> parameters, base_parameters, optimizer_state;
   bool working_copies = false;  // of parameters, which Function::load makes anew
+  std::vector<GradientPlace> gradients;
 
   int64_t gradient_accumulation_steps = 1;
   int64_t context_length = 0;  // T
@@ -114,5 +122,8 @@ struct ProgramLayout {
 
   CallTable calls;  // of every function; empty: faults are not traced to calls
 };
+
+// Where the gradient of one of its parameters lies, in the parameter's shape; none of one that is frozen.
+std::optional<NamedTensor> gradient_of(const ProgramLayout& layout, const NamedTensor& parameter);
 
 }  // namespace hydrac::runtime

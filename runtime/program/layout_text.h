@@ -36,6 +36,11 @@ constexpr SafetensorsDtype stored_type() {
   if constexpr (std::same_as<T, uint32_t>) return SafetensorsDtype::u32;
 }
 
+template <class P, class G>
+GradientPlace gradients(const P* parameters, const G* gradients, int64_t elements) {
+  return {place(parameters, elements), place(gradients, elements), stored_type<P>(), stored_type<G>()};
+}
+
 // A matrix as 4-bit codes (runtime/program/nf4.h), or one a slot: its three tensors, and the elements of each
 // part that was quantized by itself.
 template <class Codes, class Groups>  // pointers or Slots

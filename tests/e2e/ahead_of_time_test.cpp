@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <regex>
 
 #include "tests/e2e/cli.h"
 #include "tests/unit/support/source_dir.h"
@@ -37,19 +38,25 @@ const fs::path& installed_runtime() {
   return folder.path();
 }
 
+// Builds the emitted program in `source` as program/build/train.
+void build_emitted(const Workplace& place, const std::string& source) {
+  const Outcome configured =
+      shell(place.path(), "cmake -S '" + source +
+                              "' -B program/build -DCMAKE_CXX_COMPILER=" HYDRAC_COMPILER
+                              " -DCMAKE_CXX_COMPILER_LAUNCHER=" HYDRAC_LAUNCHER " -DCMAKE_PREFIX_PATH='" +
+                              installed_runtime().string() + "'");
+  ASSERT_EQ(configured.code, 0) << configured.out;
+  const Outcome built = shell(place.path(), "cmake --build program/build --parallel 2");
+  ASSERT_EQ(built.code, 0) << built.out;
+}
+
 // Emits base.yaml into program/ and builds program/build/train.
 void build_program(const Workplace& place, const Words& overrides = {}) {
   Words words = {"emit", "base.yaml", "-o", "program", "-q"};
   words.insert(words.end(), overrides.begin(), overrides.end());
   const Outcome emitted = place.run(words);
   ASSERT_EQ(emitted.code, 0) << emitted.err;
-  const Outcome configured =
-      shell(place.path(), "cmake -S program -B program/build -DCMAKE_CXX_COMPILER=" HYDRAC_COMPILER
-                          " -DCMAKE_CXX_COMPILER_LAUNCHER=" HYDRAC_LAUNCHER " -DCMAKE_PREFIX_PATH='" +
-                              installed_runtime().string() + "'");
-  ASSERT_EQ(configured.code, 0) << configured.out;
-  const Outcome built = shell(place.path(), "cmake --build program/build --parallel 2");
-  ASSERT_EQ(built.code, 0) << built.out;
+  build_emitted(place, "program");
 }
 
 void expect_equal_runs(const fs::path& a, const fs::path& b, const std::string& checkpoint,
@@ -130,6 +137,13 @@ TEST(AheadOfTime, ALoopOfOnesOwnTrainsThroughTheCInterfaceAsTheTrainerDoes) {
     EXPECT_EQ(slurp(place / "runs/cpp/checkpoint-3" / name), expected) << name;
     EXPECT_EQ(slurp(place / "runs/python/checkpoint-3" / name), expected) << name;
   }
+  const Outcome early =
+      shell(place.path(), "python3 -c \"import sys; sys.path.append('" + examples +
+                              "'); import own_loop; p = own_loop.Program('program/build/libtrain.so'); "
+                              "p.require(p.library.train_update(p.handle, None) == 0)\"");
+  EXPECT_NE(early.out.find("RuntimeError: there are no gradients: train_backward() makes them"),
+            std::string::npos)
+      << early.out;
   const Outcome wrong = shell(place.path(), "python3 -c \"import sys; sys.path.append('" + examples +
                                                 "'); import own_loop, array; p = own_loop.Program("
                                                 "'program/build/libtrain.so'); p.step(array.array('i', "
@@ -138,11 +152,8 @@ TEST(AheadOfTime, ALoopOfOnesOwnTrainsThroughTheCInterfaceAsTheTrainerDoes) {
       << wrong.out;
   const Outcome recorded = shell(place.path(), "program/build/smoke_test --record program/test/expected.txt");
   EXPECT_EQ(recorded.code, 0) << recorded.out;
-  EXPECT_EQ(shell(place.path(), "ctest --test-dir program/build").code, 0);
-  test::spill(place / "program/test/expected.txt", "5.5 1\n5.5 1\n5.5 1\n");
-  const Outcome other = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
-  EXPECT_NE(other.out.find("the gradients' norm "), std::string::npos) << other.out;
-  EXPECT_NE(other.code, 0);
+  const Outcome same = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
+  EXPECT_EQ(same.code, 0) << same.out;
   const Outcome installed = shell(place.path(), "cmake --install program/build --prefix installed");
   EXPECT_EQ(installed.code, 0) << installed.out;
   for (const char* file : {"bin/train", "lib/libtrain.so", "include/train.h"})
@@ -183,6 +194,46 @@ TEST(AheadOfTime, SeveralRanksTrainAsThoseOfTheJitHoweverTheyAreStarted) {
   EXPECT_NE(alone.out.find("this program is of 2 ranks, and nobody started them: torchrun "),
             std::string::npos)
       << alone.out;
+  const Outcome tested = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
+  EXPECT_EQ(tested.code, 0) << tested.out;
+}
+
+// What `smoke_test --record` keeps: losses, norms, and of each tensor the gradient.
+TEST(AheadOfTime, TheSmokeTestComparesTheGradientOfEveryTensor) {
+  const Workplace place;
+  build_program(place, {"train.freeze=\"*.o_proj.weight\""});
+  const Outcome unrecorded = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
+  EXPECT_EQ(unrecorded.code, 0) << unrecorded.out;
+  const fs::path file = place / "program/test/expected.txt";
+  const std::string record = "program/build/smoke_test --record program/test/expected.txt";
+  const Outcome nowhere =
+      shell(place.path(), "program/build/smoke_test --record program/dims.h/expected.txt");
+  EXPECT_NE(nowhere.out.find("failed: writing program/dims.h/expected.txt"), std::string::npos)
+      << nowhere.out;
+  EXPECT_EQ(nowhere.code, 1);
+  EXPECT_EQ(shell(place.path(), record).code, 0);
+  const std::string recorded = slurp(file);
+  EXPECT_EQ(recorded.find("o_proj"), std::string::npos) << recorded;
+  EXPECT_EQ(shell(place.path(), "ctest --test-dir program/build").code, 0);
+
+  const std::regex sum("(gradient [^\\t]*down_proj.weight signed_sum)\\t([^\\n]*)");
+  std::smatch line;
+  ASSERT_TRUE(std::regex_search(recorded, line, sum)) << recorded;
+  test::spill(file, line.prefix().str() + line[1].str() + "\t9" + line.suffix().str() + "norm 9\t1\n");
+  const Outcome other = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
+  EXPECT_NE(other.code, 0);
+  for (const std::string& text :
+       {"failed: " + line[1].str() + " is ", std::string(" and was 9 when it was recorded"),
+        std::string(" has norm 9, which the program lacks: record it anew")})
+    EXPECT_NE(other.out.find(text), std::string::npos) << text << "\n" << other.out;
+}
+
+// The checked-in program with the numbers that stand beside it.
+TEST(AheadOfTime, TheGeneratedProgramComputesWhatWasRecorded) {
+  const Workplace place;
+  const std::string program = hydrac::test::source_dir() + "/generated/shakespeare-char-cpu";
+  ASSERT_TRUE(fs::exists(program + "/test/expected.txt"));
+  build_emitted(place, program);
   const Outcome tested = shell(place.path(), "ctest --test-dir program/build --output-on-failure");
   EXPECT_EQ(tested.code, 0) << tested.out;
 }

@@ -30,6 +30,7 @@ class LayoutMaker {
   runtime::ResultPlaces results() const;
   std::vector<ParameterStart> starts() const;
   runtime::RopeTables rope() const;
+  std::vector<runtime::GradientPlace> gradients() const;
   double flop_per_target() const;
 
   const driver::Compiled& compiled_;
@@ -144,6 +145,15 @@ runtime::RopeTables LayoutMaker::rope() const {
           {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_position_embeddings}};
 }
 
+std::vector<runtime::GradientPlace> LayoutMaker::gradients() const {
+  std::vector<runtime::GradientPlace> places;
+  for (const models::ParameterGroup& group : compiled_.pack.groups)
+    places.push_back({place_of_any_type(group.parameters, 0), place_of_any_type(group.gradients, 0),
+                      stored_type(graph_.value(group.parameters).dtype),
+                      stored_type(graph_.value(group.gradients).dtype)});
+  return places;
+}
+
 // 6 N, N trained weights of matmuls, and attention's; frozen ones have less.
 double LayoutMaker::flop_per_target() const {
   double flop = 0;
@@ -168,6 +178,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.parameters = parameter_tensors(compiled_);
   layout.base_parameters = base_tensors(compiled_);
   layout.optimizer_state = optimizer_tensors(compiled_);
+  layout.gradients = gradients();
   layout.working_copies = std::ranges::any_of(compiled_.program.functions, [](const program::Function& f) {
     return f.name == to_string(runtime::Function::load);
   });
