@@ -166,6 +166,7 @@ int ablate(const Arguments& arguments) {
   const std::optional<spec::Spec> spec = load(arguments);
   if (!spec) return kBadInput;
   require_one_process(*spec, "bench --ablate");
+  note_found_rate(*spec, "bench --ablate");
   require_runnable(*spec);
   const auto keys = all_keys(*spec);
   const auto variants = variants_of(tune::optimizations_of(keys), keys, combinations_of(arguments));

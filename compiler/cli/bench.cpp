@@ -210,6 +210,7 @@ int bench_verb(const Arguments& arguments) {
   if (!locked) return kBadInput;
   spec::Spec* const spec = &locked->spec;
   require_one_process(*spec, "bench");
+  note_found_rate(*spec, "bench");
   complete_for_planning(*spec);
   std::optional<int64_t> steps;
   if (arguments.has("--steps")) steps = std::max<int64_t>(1, arguments.number("--steps", 1));

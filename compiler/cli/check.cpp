@@ -7,6 +7,7 @@
 #include "cli/report.h"
 #include "cli/report_json.h"
 #include "cli/spec_input.h"
+#include "cli/train_settings.h"
 #include "cli/verb.h"
 #include "models/adapter.h"
 #include "spec/hugging_face.h"
@@ -26,6 +27,10 @@ int check_verb(const Arguments& arguments) {
                         : "\n" + memory_summary(planned.compiled, "# "));
   if (!json && spec->model.input == spec::Input::tokens)
     fmt::print("# {}\n", describe(spec::hugging_face_model(*spec), models::has_adapters(*spec)));
+  if (!json && spec->train.optimizer.learning_rate.automatic)
+    fmt::print(
+        "# a run begins with a range test of up to {} steps, which finds train.optimizer.learning_rate\n",
+        kRangeSteps);
   require_fit(planned.problem);
   return kFine;
 }

@@ -11,6 +11,7 @@
 #include "driver/floor.h"
 #include "runtime/checkpoint/file_writer.h"
 #include "runtime/error.h"
+#include "runtime/train/run_files.h"
 #include "runtime/train/run_folder.h"
 #include "spec/print.h"
 #include "spec/source.h"
@@ -63,6 +64,22 @@ ReportData records_of(const fs::path& file) {
   return records;
 }
 
+// Of a file that a run wrote, or somebody changed.
+ReportData range_test_of(const fs::path& file) {
+  const ReportData test = ReportData::parse(runtime::read_file(file), nullptr, false);
+  const auto is_number = [](const ReportData& object, const char* key) {
+    return object.is_object() && object.contains(key) && object[key].is_number();
+  };
+  const bool good =
+      test.is_object() && test.contains("points") && test["points"].is_array() &&
+      (!test.contains("learning_rate") || test["learning_rate"].is_number()) &&
+      std::ranges::all_of(test["points"], [&](const ReportData& point) {
+        return is_number(point, "learning_rate") && is_number(point, "loss") && is_number(point, "smoothed");
+      });
+  if (!good) throw InputError(fmt::format("{} is no range test that a run wrote", file.string()));
+  return test;
+}
+
 std::string text_of(const spec::Node& node) {
   if (node.kind != spec::Node::Kind::list) return node.text;
   std::string text;
@@ -88,12 +105,16 @@ ReportData one_run(const fs::path& folder) {
   diag::Diagnostics ignored;
   if (const auto tree = spec::parse_map(runtime::spec_path(folder).string(), spec, ignored))
     collect_keys(*tree, "", keys);
+  ReportData range_test;
+  if (fs::exists(runtime::range_test_path(folder)))
+    range_test = range_test_of(runtime::range_test_path(folder));
   const bool perplexity = keys.value("model.head", "language_model") == "language_model";
   return {{"name", keys.value("name", folder.filename().string())},
           {"path", folder.string()},
           {"spec", spec},
           {"keys", keys},
           {"perplexity", perplexity},
+          {"range_test", std::move(range_test)},
           {"records", records_of(runtime::metrics_path(folder))}};
 }
 

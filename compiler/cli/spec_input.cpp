@@ -139,6 +139,16 @@ void require_one_process(const spec::Spec& spec, const std::string& verb) {
   throw Reported{kBadInput};
 }
 
+void note_found_rate(const spec::Spec& spec, const std::string& verb) {
+  const spec::LearningRate& rate = spec.train.optimizer.learning_rate;
+  if (!rate.automatic) return;
+  fmt::print(
+      stderr,
+      "note: train.optimizer.learning_rate is auto, which a run finds by a range test; hydrac {} takes {}, "
+      "{}'s default\n",
+      verb, rate.value, to_string(spec.train.optimizer.name));
+}
+
 void print_found_late(diag::Diagnostics& diagnostics) {
   for (const diag::Diagnostic& diagnostic : diagnostics.all()) {
     std::ostringstream source;

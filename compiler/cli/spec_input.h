@@ -50,6 +50,9 @@ runtime::SampleOptions sample_options(const spec::Spec& spec);
 // Prints and throws Reported where the spec asks for several ranks, of which `verb` knows nothing.
 void require_one_process(const spec::Spec& spec, const std::string& verb);
 
+// Says on stderr with which learning rate `verb` takes its steps where a run would find one first.
+void note_found_rate(const spec::Spec& spec, const std::string& verb);
+
 // `text` as a YAML scalar, for overrides that are made from options.
 std::string yaml_quoted(const std::string& text);
 

@@ -11,6 +11,9 @@ namespace hydrac::cli {
 
 namespace {
 
+// Of a range test: from so much below the optimizer's default to so much above it.
+constexpr double kRangeEachWay = 1000;
+
 runtime::TrainOptions train_options(const spec::Spec& spec) {
   runtime::TrainOptions options;
   const spec::Train& t = spec.train;
@@ -29,6 +32,8 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
   options.trace_first = spec.profile.start;
   options.trace_steps = spec.profile.steps;
   options.log_steps = t.log_steps;
+  if (const spec::LearningRate& rate = t.optimizer.learning_rate; rate.automatic)
+    options.range_test = {rate / kRangeEachWay, rate * kRangeEachWay, kRangeSteps};
   options.tokens_per_step =
       t.sequence_len * t.micro_batch_size * t.gradient_accumulation_steps * spec.parallel.data;
   options.peak_flops = static_cast<double>(spec.parallel.data) *

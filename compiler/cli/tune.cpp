@@ -245,6 +245,7 @@ int tune_verb(const Arguments& arguments) {
   std::optional<spec::Spec> base = load(arguments);
   if (!base) return kBadInput;
   require_one_process(*base, "tune");
+  note_found_rate(*base, "tune");
   require_runnable(*base);
   if (options.objective == Objective::energy) require_energy(*base);
   const std::string path = arguments.value("--output").value_or(lock_path_of(arguments));

@@ -94,6 +94,7 @@ int verify_verb(const Arguments& arguments) {
   if (!spec) return kBadInput;
   complete_for_planning(*spec);
   spec::train_in_one_process(*spec);
+  note_found_rate(*spec, "verify");
   verify::tolerances(*spec);  // before anything is compiled: are there any?
   const verify::Yardstick yardstick = verify::yardstick_of(*spec);
   const bool has_yardstick = !yardstick.prefix().empty();

@@ -135,6 +135,20 @@ void explain_documents(const targets::Target& target, passes::Log& log) {
        "at once, and cuDNN, know one document a sequence"});
 }
 
+// What a found learning rate means, for `hydrac explain`.
+void explain_found_rate(const spec::Spec& spec, passes::Log& log) {
+  const double start = spec.train.optimizer.learning_rate;
+  const bool two = spec.train.optimizer.name == spec::Optimizer::muon;
+  log.push_back(
+      {"learning-rate",
+       fmt::format("auto: a run begins with a range test, whose result the program reads from its state; "
+                   "whatever else takes steps does so with {}, the optimizer's default",
+                   start)});
+  if (two)
+    log.push_back(
+        {"learning-rate", "muon and the adamw beside it have one rate, which the range test varies"});
+}
+
 }  // namespace
 
 // cuBLASLt's advice for Hopper, and what suffices before.
@@ -185,6 +199,7 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   after("autodiff");
 
   // passes
+  if (spec.train.optimizer.learning_rate.automatic) explain_found_rate(spec, c.decisions);
   if (spec.data.document_mask) explain_documents(target, c.decisions);
   passes::recompute(c.graph, c.recompute, c.decisions);
   after("recompute");

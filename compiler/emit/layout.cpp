@@ -91,6 +91,13 @@ void LayoutText::state() {
     place("state.loss_scale", io.loss_scale);
     out_.line(fmt::format("layout.state.initial_loss_scale = {};", optimizers::LossScaling{}.initial));
   }
+  if (const ir::ValueId digits = compiled_.graph.find("learning_rate.digits"); digits != ir::kNoValue) {
+    place("state.rate_digits", digits);
+    place("state.rate_unit", compiled_.graph.find("learning_rate.unit"));
+    place("state.rate_trial", compiled_.graph.find("learning_rate.trial"));
+    const auto rate = runtime::decimal_rate(compiled_.spec.train.optimizer.learning_rate);
+    out_.line(fmt::format("layout.state.initial_rate = {{{}, {}}};", rate.digits, rate.unit));
+  }
   out_.line("");
 }
 

@@ -88,6 +88,11 @@ void print_train(Writer& out, const runtime::TrainOptions& t) {
     set.integer("trace_first", t.trace_first, start.trace_first);
     set.integer("trace_steps", t.trace_steps, start.trace_steps);
   }
+  if (t.range_test.steps > 0) {
+    set.number("range_test.lowest", t.range_test.lowest, start.range_test.lowest);
+    set.number("range_test.highest", t.range_test.highest, start.range_test.highest);
+    set.integer("range_test.steps", t.range_test.steps, start.range_test.steps);
+  }
   set.integer("log_steps", t.log_steps, start.log_steps);
   set.integer("tokens_per_step", t.tokens_per_step, start.tokens_per_step);
   set.number("peak_flops", t.peak_flops, start.peak_flops);

@@ -48,10 +48,15 @@ struct Orthogonalized {
 std::vector<Orthogonalized> orthogonalize(Update&, std::vector<ir::Region>& regions, ir::Region& last);
 void muon(Update&, const std::vector<Orthogonalized>&);
 
-// The learning rate of step `step` (f64) as a body expression; warmup, then the schedule's curve, or 1 -
-// `cut` (f64) of an adaptive one.
+// What the learning rate depends on besides the step, f64.
+struct RateInputs {
+  std::optional<ir::Term> cut;           // of an adaptive schedule: its curve is 1 - cut
+  std::optional<ir::Term> whole, trial;  // of a rate that a range test finds, see found_rate.h
+};
+
+// The learning rate of step `step` (f64) as a body expression: warmup, then the schedule's curve.
 ir::Term scheduled_learning_rate(ir::BodyBuilder&, const spec::Spec&, ir::Term step,
-                                 std::optional<ir::Term> cut = {});
+                                 const RateInputs& inputs);
 
 // A step whose gradients or loss are not finite changes neither parameters nor moments. With a loss scale in
 // the model's interface the next step may be a good one (loss_scale.h); without, none after it changes them.

@@ -67,13 +67,14 @@ Term decay_factor(BodyBuilder& k, const spec::Spec& spec, Term step) {
 
 }  // namespace
 
-Term scheduled_learning_rate(BodyBuilder& k, const spec::Spec& spec, Term step, std::optional<Term> cut) {
+Term scheduled_learning_rate(BodyBuilder& k, const spec::Spec& spec, Term step, const RateInputs& inputs) {
   const double warmup = static_cast<double>(spec.train.lr_scheduler.warmup_steps);
-  Term factor = k.named("decay_factor", cut ? 1 - *cut : decay_factor(k, spec, step));
+  Term factor = k.named("decay_factor", inputs.cut ? 1 - *inputs.cut : decay_factor(k, spec, step));
   if (warmup > 0) {
     const Term steps = k.constant(warmup, ExprType::f64, "kWarmupSteps"), n = number_of(k, step);
     factor = select(n <= steps, n / steps, factor);
   }
+  if (inputs.whole) return select(*inputs.trial == f64(k, 0), factor, f64(k, 1)) * *inputs.whole;
   return factor * k.constant(spec.train.optimizer.learning_rate, ExprType::f64, "kLearningRate");
 }
 

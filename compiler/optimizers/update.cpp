@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "optimizers/adaptive_rate.h"
+#include "optimizers/found_rate.h"
 #include "optimizers/optimizer.h"
 #include "optimizers/rounding.h"
 
@@ -61,8 +62,14 @@ Term diverged(BodyBuilder& k, Term before, Term square, Term loss) {
   return select(is_finite(square), select(is_finite(loss), before, one), one);
 }
 
+// A scalar of the host's or of the step before, in float64.
+Term input(BodyBuilder& k, int number) {
+  return convert(k.scalar(number), ExprType::f64);
+}
+
 Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use square,
-                const std::optional<ScaledStep>& scaled, const std::optional<AdaptiveRate>& adaptive) {
+                const std::optional<ScaledStep>& scaled, const std::optional<AdaptiveRate>& adaptive,
+                const std::optional<FoundRate>& found) {
   b.enter("optimizer", "train.lr_scheduler");
   auto scalar = [&](const std::string& name) { return b.fresh(name, {}, DType::f32, Role::state); };
   Scalars s{scalar("learning_rate"),
@@ -85,11 +92,17 @@ Scalars prepare(ops::RegionBuilder& b, const models::Model& model, Use step, Use
   }
   const auto cut = static_cast<int>(node.inputs.size());
   if (adaptive) node.inputs.push_back(adaptive->cut);
+  const auto digits = static_cast<int>(node.inputs.size());
+  if (found) node.inputs.insert(node.inputs.end(), {found->digits, found->unit, found->trial});
   BodyBuilder k(b.graph(), node, {});
   const Term norm = k.named("norm", sqrt(k.scalar(1)));
-  const Term rate =
-      scheduled_learning_rate(k, model.spec, convert(k.scalar(0), ExprType::f64),
-                              adaptive ? std::optional(convert(k.scalar(cut), ExprType::f64)) : std::nullopt);
+  RateInputs inputs;
+  if (adaptive) inputs.cut = input(k, cut);
+  if (found) {
+    inputs.whole = k.named("whole", input(k, digits) / input(k, digits + 1));
+    inputs.trial = k.named("trial", input(k, digits + 2));
+  }
+  const Term rate = scheduled_learning_rate(k, model.spec, input(k, 0), inputs);
   k.store_row(0, k.named("rate", convert(rate, ExprType::f32)));
   const Term clip = clip_factor(k, model.spec, norm);
   k.store_row(1, scaled ? clip * (1 / k.scalar(3)) : clip);
@@ -150,7 +163,7 @@ Metrics build_update(models::Model& model, const models::Pack& pack, const LossS
   if (model.interface.loss_scale != ir::kNoValue)
     scaled = adjust_loss_scale(b, {model.interface.loss_scale, {}}, square, scaling);
   const std::optional<AdaptiveRate> adaptive = adaptive_rate(b, model.spec);
-  const Scalars scalars = prepare(b, model, step, square, scaled, adaptive);
+  const Scalars scalars = prepare(b, model, step, square, scaled, adaptive, found_rate(b, model.spec));
   if (adaptive) follow_loss(b, model.spec, *adaptive, step, scalars.step_loss);
   const auto update_by = [&](spec::Optimizer optimizer, ops::RegionBuilder& builder) {
     builder.enter("optimizer", "train.optimizer");

@@ -132,6 +132,24 @@ bool text(const Node& node, const KeyRow& key, std::string_view wanted, std::str
   return true;
 }
 
+// Text that does not look like a number.
+bool is_word(const Node& node) {
+  return node.kind == Node::Kind::scalar && std::holds_alternative<std::string>(scalar_value(node)) &&
+         !looks_like_number(node.text);
+}
+
+// Of a word, for a key that takes a number or auto.
+bool is_auto(const Node& node, const KeyRow& key, std::string_view wanted, diag::Diagnostics& diagnostics) {
+  if (node.text == "auto" && !node.quoted) return true;
+  static constexpr std::array<EnumValue, 1> kWords = {{{"auto", ""}}};
+  const std::string nearest = diag::nearest(node.text, spellings(kWords));
+  wrong_type(node, key, wanted, diagnostics,
+             node.text == "auto" ? "write auto without quotes"
+             : nearest.empty()   ? ""
+                                 : "did you mean auto?");
+  return false;
+}
+
 }  // namespace
 
 bool convert(const Node& node, const KeyRow& key, bool& out, diag::Diagnostics& diagnostics) {
@@ -165,17 +183,10 @@ bool convert(const Node& node, const KeyRow& key, int64_t& out, diag::Diagnostic
 }
 
 bool convert(const Node& node, const KeyRow& key, BatchSize& out, diag::Diagnostics& diagnostics) {
-  if (node.kind != Node::Kind::scalar || !std::holds_alternative<std::string>(scalar_value(node)))
-    return convert(node, key, out.value, diagnostics);
-  if (looks_like_number(node.text)) return convert(node, key, out.value, diagnostics);
-  static constexpr std::array<EnumValue, 1> kWords = {{{"auto", ""}}};
-  if (node.text == "auto" && !node.quoted) {
-    out = {};
-    return true;
-  }
-  wrong_type(node, key, "a whole number or auto", diagnostics,
-             diag::nearest(node.text, spellings(kWords)).empty() ? "" : "did you mean auto?");
-  return false;
+  if (!is_word(node)) return convert(node, key, out.value, diagnostics);
+  if (!is_auto(node, key, "a whole number or auto", diagnostics)) return false;
+  out = {};
+  return true;
 }
 
 bool convert(const Node& node, const KeyRow& key, double& out, diag::Diagnostics& diagnostics) {
@@ -183,6 +194,12 @@ bool convert(const Node& node, const KeyRow& key, double& out, diag::Diagnostics
   if (!number(node, key, "a number", value, diagnostics)) return false;
   out = value;
   return true;
+}
+
+bool convert(const Node& node, const KeyRow& key, LearningRate& out, diag::Diagnostics& diagnostics) {
+  out.automatic = is_word(node);
+  return out.automatic ? is_auto(node, key, "a number or auto", diagnostics)
+                       : convert(node, key, out.value, diagnostics);
 }
 
 bool convert(const Node& node, const KeyRow& key, std::string& out, diag::Diagnostics& diagnostics) {

@@ -17,6 +17,7 @@ bool convert(const Node& node, const KeyRow& key, bool& out, diag::Diagnostics& 
 bool convert(const Node& node, const KeyRow& key, int64_t& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, BatchSize& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, double& out, diag::Diagnostics& diagnostics);
+bool convert(const Node& node, const KeyRow& key, LearningRate& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, std::string& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, StringList& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Betas& out, diag::Diagnostics& diagnostics);

@@ -20,6 +20,7 @@ std::string takes(const KeyRow& row) {
   if constexpr (std::is_same_v<T, int64_t>) return bounded("whole number");
   if constexpr (std::is_same_v<T, BatchSize>) return "auto, or " + bounded("whole number");
   if constexpr (std::is_same_v<T, double>) return bounded("number");
+  if constexpr (std::is_same_v<T, LearningRate>) return "auto, or " + bounded("number");
   if constexpr (std::is_same_v<T, std::string>) return "text";
   if constexpr (std::is_same_v<T, StringList>) return "text or list of texts";
   if constexpr (std::is_same_v<T, Betas>) return bounded("two numbers");
@@ -50,6 +51,9 @@ std::string shown(const Betas& value) {
 }
 std::string shown(const BatchSize&) {
   return "auto";
+}
+std::string shown(const LearningRate& rate) {
+  return yaml_number(rate.value);
 }
 std::string shown(const Recompute&) {
   return "none";

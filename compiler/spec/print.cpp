@@ -89,6 +89,9 @@ std::string yaml(const BatchSize& size) {
 std::string yaml(double value) {
   return yaml_number(value);
 }
+std::string yaml(const LearningRate& rate) {
+  return rate.automatic ? "auto" : yaml_number(rate.value);
+}
 std::string yaml(const Betas& betas) {
   return fmt::format("[{}, {}]", yaml_number(betas[0]), yaml_number(betas[1]));
 }
@@ -138,6 +141,10 @@ Json json(const CppFunction& f) {
 
 Json json(const BatchSize& size) {
   return size.automatic() ? Json("auto") : Json(size.value);
+}
+
+Json json(const LearningRate& rate) {
+  return rate.automatic ? Json("auto") : Json(rate.value);
 }
 
 template <class T>

@@ -133,6 +133,7 @@ void Resolver::optimizer() {
   const std::initializer_list<std::string_view> name = {"train.optimizer.name"};
   derive("train.optimizer.learning_rate", o.learning_rate, name,
          [&] { return row_of(o.name).learning_rate; });
+  if (o.learning_rate.automatic && draft_.usable(name)) o.learning_rate.value = row_of(o.name).learning_rate;
   derive("train.optimizer.betas", o.betas, name, [&] { return row_of(o.name).betas; });
   derive("train.optimizer.momentum", o.momentum, name, [&] { return row_of(o.name).momentum; });
   derive("train.optimizer.weight_decay", o.weight_decay, name, [&] { return row_of(o.name).weight_decay; });

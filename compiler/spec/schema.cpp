@@ -78,6 +78,8 @@ Json type_of(const KeyRow& row) {
   if constexpr (std::is_same_v<T, BatchSize>)
     return {{"anyOf", {{{"enum", {"auto"}}}, number_type("integer", row.rule)}}};
   if constexpr (std::is_same_v<T, double>) return number_type("number", row.rule);
+  if constexpr (std::is_same_v<T, LearningRate>)
+    return {{"anyOf", {{{"enum", {"auto"}}}, number_type("number", row.rule)}}};
   if constexpr (std::is_same_v<T, std::string>)
     return row.path == "target" ? target_type() : text_type(row.rule);
   if constexpr (std::is_same_v<T, StringList>) {
@@ -105,6 +107,8 @@ Json default_of(const T& value) {
     return "none";
   else if constexpr (std::is_same_v<T, BatchSize>)
     return "auto";
+  else if constexpr (std::is_same_v<T, LearningRate>)
+    return value.value;
   else
     return value;
 }

@@ -26,6 +26,18 @@ struct BatchSize {
   bool automatic() const { return value == 0; }
 };
 
+// A learning rate. With the word auto, a range test before training finds it (runtime/train/range_test.h);
+// `value` is then the optimizer's default, for steps that are no training run (bench, tune, verify).
+struct LearningRate {
+  double value = 0;
+  bool automatic = false;
+
+  LearningRate(double rate = 0) : value(rate) {}
+  operator double() const { return value; }
+  bool operator==(const LearningRate&) const = default;
+  bool operator==(double rate) const { return !automatic && value == rate; }
+};
+
 // What the backward pass computes again instead of keeping. `none`, `block` and `automatic` are written as
 // words (none, block, auto); `list` as a list of the parts below.
 struct Recompute {

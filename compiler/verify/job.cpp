@@ -263,7 +263,7 @@ Json job_json(spec::Spec spec, int threads) {
           {"accumulation", spec.train.gradient_accumulation_steps},
           {"optimizer",
            {{"name", spec::to_string(o.name)},
-            {"learning_rate", o.learning_rate},
+            {"learning_rate", o.learning_rate.value},
             {"betas", {o.betas[0], o.betas[1]}},
             {"eps", o.eps},
             {"weight_decay", o.weight_decay},

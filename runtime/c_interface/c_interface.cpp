@@ -216,6 +216,10 @@ void fill(train_program& program, const MakeProgram& make_program) {
 train_program* create_for_c(const TrainSettings& settings, const MakeProgram& make_program) {
   return guarded(
       [&] {
+        if (settings.train.range_test.steps > 0)
+          throw InputError(
+              "train.optimizer.learning_rate is auto, which is found by the program that trains by itself; "
+              "write a number into the spec, and emit it again");
         auto program = std::make_unique<train_program>(settings);
         program->ranks = ranks_of_run(settings.ranks, Starts::launcher, /*quiet=*/true);
         try {

@@ -48,6 +48,7 @@ void LaidOutProgram::initialize() {
   parameters_changed();
   write_scalar(layout_.state.rng_seed, layout_.seed);
   if (layout_.state.loss_scale) write_scalar(layout_.state.loss_scale, layout_.state.initial_loss_scale);
+  if (layout_.state.rate_digits) set_learning_rate(layout_.state.initial_rate, true);
   if (layout_.rope) {
     std::vector<float> cos(static_cast<size_t>(layout_.rope->cos.elements)), sin(cos.size());
     fill_rope_tables(*layout_.rope, cos, sin);
@@ -168,6 +169,19 @@ Counters LaidOutProgram::counters() {
 void LaidOutProgram::set_counters(const Counters& counters) {
   write_scalar(layout_.state.step, static_cast<int32_t>(counters.step));
   write_scalar(layout_.state.rng_step, static_cast<uint32_t>(counters.rng_step));
+}
+
+void LaidOutProgram::set_learning_rate(const DecimalRate& rate, bool scheduled) {
+  const StatePlaces& state = layout_.state;
+  if (!state.rate_digits) return StepProgram::set_learning_rate(rate, scheduled);
+  write_scalar(state.rate_digits, rate.digits);
+  write_scalar(state.rate_unit, rate.unit);
+  write_scalar(state.rate_trial, scheduled ? 0.0f : 1.0f);
+}
+
+DecimalRate LaidOutProgram::learning_rate() {
+  if (!layout_.state.rate_digits) return StepProgram::learning_rate();
+  return {read_scalar<float>(layout_.state.rate_digits), read_scalar<float>(layout_.state.rate_unit)};
 }
 
 std::optional<std::string> LaidOutProgram::step_through(Function function, bool look) {

@@ -41,6 +41,8 @@ class LaidOutProgram : public StepProgram {
   void upload(const NamedTensor& tensor, std::span<const std::byte> from) override;
   Counters counters() override;
   void set_counters(const Counters& counters) override;
+  void set_learning_rate(const DecimalRate& rate, bool scheduled) override;
+  DecimalRate learning_rate() override;
   void time_calls(bool timed) override;
   std::vector<CallSpan> take_timed_calls() override;
   int64_t arena_bytes() const override { return layout_.arena_bytes; }

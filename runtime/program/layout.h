@@ -53,6 +53,10 @@ struct StatePlaces {
   Place rng_seed;    // u32
   Place loss_scale;  // f32; fp16 only
   float initial_loss_scale = 0;
+  // Where a range test finds the learning rate, see StepProgram::set_learning_rate(); f32.
+  Place rate_digits, rate_unit;
+  Place rate_trial;  // not 0: each step has the whole rate, whatever the schedule says
+  DecimalRate initial_rate;
 };
 
 // What the functions leave for the host, f32 [] where nothing else is said.

@@ -6,12 +6,6 @@
 
 namespace hydrac::runtime {
 
-namespace {
-
-constexpr int64_t kMostSkippedInARow = 50;
-
-}  // namespace
-
 void SkippedSteps::count(bool skipped) {
   total += skipped;
   in_a_row = skipped ? in_a_row + 1 : 0;

@@ -8,6 +8,9 @@
 
 namespace hydrac::runtime {
 
+// So many mean that no loss scale helps: each of them halves it.
+inline constexpr int64_t kMostSkippedInARow = 50;
+
 // Steps that dynamic loss scaling skipped: of the whole run so far, and of its last steps without a break.
 struct SkippedSteps {
   int64_t total = 0, in_a_row = 0;

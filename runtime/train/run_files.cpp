@@ -20,6 +20,7 @@ namespace {
 constexpr const char* metrics_name = "metrics.jsonl";
 constexpr const char* spec_name = "spec.yaml";
 constexpr const char* trace_name = "trace.json";
+constexpr const char* range_test_name = "range_test.json";
 constexpr const char* best_name = "checkpoint-best";
 
 bool is_there(const fs::path& path) {
@@ -83,6 +84,10 @@ fs::path trace_path(const fs::path& run_dir) {
   return run_dir / trace_name;
 }
 
+fs::path range_test_path(const fs::path& run_dir) {
+  return run_dir / range_test_name;
+}
+
 fs::path best_path(const fs::path& run_dir) {
   return run_dir / best_name;
 }
@@ -104,7 +109,7 @@ Remains remains_in(const fs::path& run_dir) {
   std::error_code ignored;
   if (has_metrics) return fs::file_size(metrics, ignored) > 0 ? Remains::run : Remains::nothing;
   // A run makes its metrics.jsonl first.
-  for (const fs::path& path : {spec_path(run_dir), trace_path(run_dir)}) {
+  for (const fs::path& path : {spec_path(run_dir), trace_path(run_dir), range_test_path(run_dir)}) {
     if (is_there(path)) refuse(path);
   }
   return Remains::nothing;
@@ -120,7 +125,7 @@ std::vector<std::string> names_of_run(const fs::path& run_dir) {
     if (is_tensorboard_name(name) || is_rank_log_name(name)) names.push_back(name);
   }
   if (error) throw InputError(fmt::format("cannot list {}: {}", run_dir.string(), error.message()));
-  for (const char* name : {best_name, trace_name, spec_name, metrics_name}) {
+  for (const char* name : {best_name, trace_name, range_test_name, spec_name, metrics_name}) {
     if (is_there(run_dir / name)) names.emplace_back(name);
   }
   return names;

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "runtime/cache/recorded_choices.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/batch.h"
+#include "runtime/train/decimal_rate.h"
 
 namespace hydrac::runtime {
 
@@ -132,6 +134,13 @@ class StepProgram {
   virtual void upload(const NamedTensor& tensor, std::span<const std::byte> from) = 0;
   virtual Counters counters() = 0;
   virtual void set_counters(const Counters& counters) = 0;
+  // Of programs whose learning rate a range test finds (TrainOptions::range_test); std::logic_error
+  // elsewhere. The rate is part of the optimizer's state. With `scheduled` each step has what the schedule
+  // makes of it.
+  virtual void set_learning_rate(const DecimalRate&, bool /*scheduled*/) {
+    throw std::logic_error("the program's learning rate is its spec's");
+  }
+  virtual DecimalRate learning_rate() { throw std::logic_error("the program's learning rate is its spec's"); }
 
   // "4 kernels from the cache in 0.1 s, matmuls by oneDNN, 2 threads": how it runs, for a run's first line.
   virtual std::string description() const = 0;

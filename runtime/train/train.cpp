@@ -57,11 +57,13 @@ class Trainer {
 
  private:
   void begin();
+  void start_program(bool continues);
+  void number_micro_batches();
+  void find_learning_rate();
   std::optional<Checkpoint> agree_on_start();
   void open_rank_log();
   bool leads() const { return !options_.ranks || options_.ranks->leads(); }
   int ranks() const { return options_.ranks ? options_.ranks->size() : 1; }
-  Counters counters_of_rank(Counters counters) const;
   bool all_go_on();
   std::string explain_divergence();
   std::optional<Checkpoint> open_folder();
@@ -110,6 +112,7 @@ class Trainer {
   std::filesystem::path checkpoint_;                // the newest
   std::optional<int64_t> saved_step_;               // and its step
   bool said_note_ = false;                          // options_.checkpoint_note
+  bool stopped_in_range_test_ = false;
 };
 
 Trainer::Trainer(StepProgram& program, std::shared_ptr<const BatchLoader> loader, const TrainOptions& options)
@@ -131,6 +134,10 @@ TrainReport Trainer::run() {
   if (finished()) {
     console_.message(fmt::format("{} is complete: step {} of {}; nothing to resume",
                                  options_.run_dir.string(), step_, options_.max_steps));
+    return report();
+  }
+  if (stopped_in_range_test_) {
+    console_.message("stopped during the range test: nothing is saved, start the run again");
     return report();
   }
   try {
@@ -172,29 +179,75 @@ void Trainer::begin() {
     if (finished()) return;
     if (leads()) compare_choices(*checkpoint);
   }
-  program_.initialize();
   source_ = make_batch_source(loader_, options_.gradient_accumulation_steps * ranks());
-  if (!options_.weights.empty() && (!checkpoint || options_.adapters)) {
-    const WeightFiles weights(options_.weights);
-    weights.fill(program_);
-    console_.message(fmt::format("weights of {}", weights.description()));
-  }
-  if (!options_.adapter_weights.empty() && !checkpoint) {
-    load_adapter(program_, options_.adapter_weights);
+  start_program(checkpoint.has_value());
+  if (!options_.weights.empty() && (!checkpoint || options_.adapters))
+    console_.message(fmt::format("weights of {}", WeightFiles(options_.weights).description()));
+  if (!options_.adapter_weights.empty() && !checkpoint)
     console_.message(fmt::format("adapter of {}", options_.adapter_weights.string()));
-  }
   if (checkpoint) {
     restore_program(program_, checkpoint->dir, *position);
     source_->seek_samples(position->samples_seen);
     console_.message(fmt::format("continuing from {}", checkpoint->dir.string()));
   }
-  if (options_.ranks) {
-    program_.set_counters(counters_of_rank(program_.counters()));
+  number_micro_batches();
+  if (options_.ranks)
     options_.ranks->any(false);  // nobody reads the checkpoint any more when rank 0 may remove it
+  if (leads()) open_logs();
+  if (options_.range_test.steps > 0) {
+    if (!checkpoint) find_learning_rate();
+    if (!stopped_in_range_test_)
+      console_.message(fmt::format("learning rate {}, found by the range test of this run",
+                                   program_.learning_rate().value()));
   }
   pipeline_.emplace(program_, *source_, step_, options_.ranks);
-  if (leads()) open_logs();
   saving_.saved();
+}
+
+// The state before the first step. A run that continues has all of it in its checkpoint, but for what it does
+// not train.
+void Trainer::start_program(bool continues) {
+  program_.initialize();
+  if (!options_.weights.empty() && (!continues || options_.adapters))
+    WeightFiles(options_.weights).fill(program_);
+  if (!options_.adapter_weights.empty() && !continues) load_adapter(program_, options_.adapter_weights);
+}
+
+// Random bits are a function of the micro-batch's number in the whole run. A checkpoint, which rank 0 writes,
+// has the number of the next step's first one.
+void Trainer::number_micro_batches() {
+  if (!options_.ranks) return;
+  Counters counters = program_.counters();
+  counters.rng_step += options_.ranks->rank() * options_.gradient_accumulation_steps;
+  program_.set_counters(counters);
+}
+
+// Afterwards program and batches are where they were, because starting them again gives the same bits.
+void Trainer::find_learning_rate() {
+  const RangeTestOptions& options = options_.range_test;
+  const double began = monotonic_seconds();
+  console_.message(fmt::format("range test: up to {} steps with learning rates from {} to {}", options.steps,
+                               options.lowest, options.highest));
+  StepPipeline steps(program_, *source_, 0, options_.ranks);
+  const RangeTest test = [&] {
+    try {
+      return range_test(program_, steps, options, [&] { return all_go_on(); });
+    } catch (const RunError& error) {
+      throw RunError(fmt::format("range test: {}", error.what()));
+    }
+  }();
+  if (leads()) replace_file(range_test_path(options_.run_dir), range_test_json(test));
+  stopped_in_range_test_ = test.stopped;
+  if (test.stopped) return;
+  console_.message(fmt::format("range test: {} in {:.1f} s", describe(test), monotonic_seconds() - began));
+  if (!test.chosen)
+    throw RunError(
+        "the range test found no learning rate with which the loss falls; write a number as "
+        "train.optimizer.learning_rate");
+  start_program(false);
+  number_micro_batches();
+  source_->seek(0);
+  program_.set_learning_rate(*test.chosen, true);
 }
 
 // Rank 0 opens the run's folder and tells the others what to continue from.
@@ -220,13 +273,6 @@ void Trainer::open_rank_log() {
   ::dup2(log, STDERR_FILENO);
   ::close(log);
   console_.message(fmt::format("rank {} of {}, process {}", options_.ranks->rank(), ranks(), ::getpid()));
-}
-
-// Random bits are a function of the micro-batch's number in the whole run. A checkpoint, which rank 0 writes,
-// has the number of the next step's first one.
-Counters Trainer::counters_of_rank(Counters counters) const {
-  counters.rng_step += options_.ranks->rank() * options_.gradient_accumulation_steps;
-  return counters;
 }
 
 // Before a step: whether nobody was asked to stop, and the folder is where it was. The ranks agree, because a

@@ -13,6 +13,7 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/train/generate.h"
+#include "runtime/train/range_test.h"
 #include "runtime/train/run_checkpoint.h"
 #include "runtime/train/step_program.h"
 
@@ -43,8 +44,9 @@ struct TrainOptions {
   bool save_best = false;  // also after evaluations with the least loss so far; the last such
                            // checkpoint is kept beside save_total_limit's
   int64_t trace_first = 0,
-          trace_steps = 0;  // steps whose calls trace.json shows, see StepTrace; 0 steps = none
-  int64_t log_steps = 10;   // a record every so many steps, at evaluations and at the end
+          trace_steps = 0;      // steps whose calls trace.json shows, see StepTrace; 0 steps = none
+  RangeTestOptions range_test;  // of a new run, before its first step: finds the program's learning rate
+  int64_t log_steps = 10;       // a record every so many steps, at evaluations and at the end
 
   Resume resume = Resume::never;
   // Resuming is refused, not only warned of, where the program's choices are not those of the checkpoint and

@@ -114,6 +114,26 @@ TEST(AheadOfTime, ARunIsThatOfTheJitBitForBitAndEitherResumesTheOther) {
   }
 }
 
+TEST(AheadOfTime, ARangeTestFindsWhatTheJitFinds) {
+  const Workplace place;
+  const std::string automatic = "train.optimizer.learning_rate=auto";
+  build_program(place, {automatic});
+  const Outcome built = shell(place.path(), "program/build/train --output runs/built");
+  ASSERT_EQ(built.code, 0) << built.out;
+  ASSERT_EQ(place.run({"base.yaml", automatic, "output.dir=runs/jit", "-q"}).code, 0);
+  expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-12");
+  EXPECT_EQ(slurp(place / "runs/jit/range_test.json"), slurp(place / "runs/built/range_test.json"));
+  const Outcome loop =
+      shell(place.path(), "python3 -c \"import sys; sys.path.append('" + hydrac::test::source_dir() +
+                              "/examples/own-loop'); import own_loop; "
+                              "own_loop.Program('program/build/libtrain.so')\"");
+  EXPECT_NE(
+      loop.out.find("train.optimizer.learning_rate is auto, which is found by the program that trains by "
+                    "itself; write a number into the spec, and emit it again"),
+      std::string::npos)
+      << loop.out;
+}
+
 // The examples' loops, which read the corpus as the trainer does where it does not shuffle.
 TEST(AheadOfTime, ALoopOfOnesOwnTrainsThroughTheCInterfaceAsTheTrainerDoes) {
   const Workplace place;

@@ -69,7 +69,7 @@ class Report : public ::testing::Test {
     spill(place_ / "hostile.yaml", spec + "  prompt: \"" + kHostile + "\"\n");
     ASSERT_EQ(place_.run({"hostile.yaml", "-q", "output.dir=runs/a"}).code, 0);
     ASSERT_EQ(
-        place_.run({"hostile.yaml", "-q", "output.dir=runs/b", "train.optimizer.learning_rate=0.002"}).code,
+        place_.run({"hostile.yaml", "-q", "output.dir=runs/b", "train.optimizer.learning_rate=auto"}).code,
         0);
     spill(
         place_ / "table.json",
@@ -92,6 +92,7 @@ class Report : public ::testing::Test {
 TEST_F(Report, PagesAreCompleteAndEscaped) {
   const std::pair<Words, std::string> pages[] = {{{"runs/a"}, "\"kind\":\"run\""},
                                                  {{"runs/a", "runs/b/"}, "\"path\":\"runs/b\""},
+                                                 {{"runs/b"}, "\"range_test\":{\"learning_rate\":"},
                                                  {{"hostile.yaml"}, "\"decisions\":"},
                                                  {{"hostile.yaml", "target=h100"}, "\"floor_seconds\":"},
                                                  {{"table.json"}, "\"kind\":\"ablation\""}};
@@ -111,10 +112,13 @@ TEST_F(Report, SaysWhatItCannotShow) {
   fs::create_directories(place_ / "broken");
   spill(place_ / "broken/metrics.jsonl", "{\"step\": 1}\nnonsense\n");
   spill(place_ / "broken/spec.yaml", "name: broken\n");
+  fs::copy(place_ / "runs/b", place_ / "changed", fs::copy_options::recursive);
+  spill(place_ / "changed/range_test.json", "{\"points\": [{\"learning_rate\": \"1\"}]}");
   const std::pair<Words, std::string> cases[] = {
       {{}, "report of what?"},
       {{"nowhere"}, "nowhere holds no run: it has no metrics.jsonl"},
       {{"broken"}, "broken/metrics.jsonl:2: this line is no record with a \"step\""},
+      {{"changed"}, "changed/range_test.json is no range test that a run wrote"},
       {{"other.json"}, "other.json is no table of `hydrac bench"},
       {{"table.json", "table.json"}, "a page shows one table"},
       {{"runs/a", "train.max_steps=3"}, "keys can be changed of a spec only"},
@@ -143,11 +147,13 @@ TEST_F(Report, BrowsersShowItWithoutAnError) {
     Words words;
     std::vector<std::string> marks;  // at least one of each
   };
-  const Case cases[] = {{{"runs/a"}, {"class=\"series", "Learning rate", "Throughput", "class=\"tile\""}},
-                        {{"runs/a", "runs/b"}, {"class=\"series dashed\"", "train.optimizer.learning_rate"}},
-                        {{"hostile.yaml"}, {"class=\"mark call\"", "tensor\"", "class=\"mark bar\""}},
-                        {{"hostile.yaml", "target=h100"}, {"class=\"mark kernel\"", "TFLOP/s"}},
-                        {{"table.json"}, {"class=\"mark bar\"", "not possible", "tokens/s"}}};
+  const Case cases[] = {
+      {{"runs/a"}, {"class=\"series", "Learning rate", "Throughput", "class=\"tile\""}},
+      {{"runs/b"}, {"Range test", "chosen: "}},
+      {{"runs/a", "runs/b"}, {"Range test", "class=\"series dashed\"", "train.optimizer.learning_rate"}},
+      {{"hostile.yaml"}, {"class=\"mark call\"", "tensor\"", "class=\"mark bar\""}},
+      {{"hostile.yaml", "target=h100"}, {"class=\"mark kernel\"", "TFLOP/s"}},
+      {{"table.json"}, {"class=\"mark bar\"", "not possible", "tokens/s"}}};
   for (const char* scheme : {"", "--blink-settings=preferredColorScheme=0"}) {
     for (const Case& one : cases) {
       ASSERT_NE(page(one.words, "page.html"), "");

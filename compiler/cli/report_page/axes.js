@@ -35,6 +35,7 @@ function logScale(low, high, from, to) {
       if (Math.log10(tick) >= start && Math.log10(tick) <= end) scale.ticks.push(tick);
     }
   }
+  scale.invert = (place) => 10 ** (start + ((place - from) / (to - from)) * (end - start));
   return scale;
 }
 

@@ -38,7 +38,7 @@ function nearest(points, x) {
   return points[low];
 }
 
-function lineChart(series, {yLabel, xLabel = "step", format = short, log = false, zero = false}) {
+function lineChart(series, {yLabel, xLabel = "step", format = short, log = false, zero = false, logX = false}) {
   const width = 560, height = 250, box = {left: 58, top: 26, right: width - 12, bottom: height - 38};
   const svg = shape("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": yLabel});
   const all = series.flatMap((s) => s.points);
@@ -49,7 +49,8 @@ function lineChart(series, {yLabel, xLabel = "step", format = short, log = false
     return svg;
   }
   if (zero) yLow = Math.min(0, yLow);
-  const x = linearScale(xLow, xHigh, box.left, box.right, 6, {grow: false});
+  const x = logX && xLow > 0 ? logScale(xLow, xHigh, box.left, box.right) :
+                               linearScale(xLow, xHigh, box.left, box.right, 6, {grow: false});
   const y =
       log && yLow > 0 ? logScale(yLow, yHigh, box.bottom, box.top) : linearScale(yLow, yHigh, box.bottom, box.top, 5);
   drawAxes(svg, box, x, y, {xLabel, yLabel, yFormat: format});

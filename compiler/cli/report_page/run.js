@@ -102,6 +102,26 @@ function metricCard(runs, {title, unit, keys, names, scale, text = "", zero, log
   return chartCard(title, text, series, {yLabel: unit, zero, log, toggle: Boolean(log)});
 }
 
+// Of runs whose learning rate a range test found.
+function rangeTestCard(runs) {
+  const tested = runs.filter((run) => run.range_test && run.range_test.points.length);
+  if (!tested.length) return null;
+  const series = tested.flatMap((run) => {
+    const color = colors[runs.length > 1 ? runs.indexOf(run) : 0];
+    const points = (key) => run.range_test.points.map((p) => [p.learning_rate, p[key]]);
+    return [
+      {label: "", color, points: points("loss"), kind: "faint"},
+      {label: labelOf(runs, run, "loss"), color, points: points("smoothed")}
+    ];
+  });
+  const chosen = tested.filter((run) => run.range_test.learning_rate)
+                     .map((run) => labelOf(runs, run, String(run.range_test.learning_rate)));
+  return chartCard(
+      "Range test",
+      `one step with each learning rate, before training; thick: running mean; chosen: ${chosen.join(", ") || "none"}`,
+      series, {yLabel: "loss", xLabel: "learning rate", logX: true, toggle: true});
+}
+
 function median(values) {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
   return sorted.length ? sorted[sorted.length >> 1] : NaN;
@@ -175,10 +195,8 @@ function runPage(page, {runs}) {
     cards.append(beside.node);
   }
   cards.append(lossCard(runs));
-  for (const chart of runCharts) {
-    const node = metricCard(runs, chart);
+  for (const node of [rangeTestCard(runs), ...runCharts.map((chart) => metricCard(runs, chart))])
     if (node) cards.append(node);
-  }
   if (runs.length > 1) {
     const rows = specDifferences(runs);
     const differing = card("What the specs differ in", rows.length ? "" : "nothing", {wide: true});

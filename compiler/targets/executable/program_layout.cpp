@@ -78,6 +78,11 @@ runtime::StatePlaces LayoutMaker::state() const {
   places.rng_seed = place(io.rng_seed);
   places.loss_scale = place(io.loss_scale);
   if (places.loss_scale) places.initial_loss_scale = static_cast<float>(optimizers::LossScaling{}.initial);
+  places.rate_digits = place(graph_.find("learning_rate.digits"));
+  places.rate_unit = place(graph_.find("learning_rate.unit"));
+  places.rate_trial = place(graph_.find("learning_rate.trial"));
+  if (places.rate_digits)
+    places.initial_rate = runtime::decimal_rate(compiled_.spec.train.optimizer.learning_rate);
   return places;
 }
 

@@ -507,6 +507,51 @@ TEST(AdaptiveRate, ComparesNegativeLossesAndLeavesOutWhatIsNotFinite) {
             (Rates{2, 2, 2, 2, 2, 2}));
 }
 
+// digits / unit in float64 is the number that a spec says, and the schedule makes the same of both, bit for
+// bit.
+TEST(FoundRate, IsThatOfASpecWithTheNumber) {
+  for (const std::string scheduler :
+       {"name: cosine, warmup_steps: 7, min_ratio: 0.1", "name: linear", "name: wsd",
+        "name: constant, warmup_steps: 3", "name: adaptive", "name: " OWN_CURVE}) {
+    const auto rates = [&](const std::string& rate) {
+      const SmallModel small(
+          small_spec(kModel, "sequence_len: 4, micro_batch_size: 1, optimizer: {learning_rate: " + rate +
+                                 "}, lr_scheduler: {" + scheduler + "}"),
+          {.all_functions = true});
+      Interpreter interpreter(small.graph);
+      const auto write = [&](const char* name, double x) {
+        interpreter.write({small.graph.find(name), {}}, {x});
+      };
+      if (rate == "auto") {
+        write("learning_rate.digits", 67);
+        write("learning_rate.unit", 1e5);
+      }
+      std::vector<double> found;
+      for (const double step : {0, 1, 5, 20, 99}) {
+        write("step", step);
+        interpreter.run("update");
+        found.push_back(interpreter.read_scalar(small.metrics.learning_rate));
+      }
+      return found;
+    };
+    EXPECT_EQ(rates("auto"), rates("6.7e-4")) << scheduler;
+  }
+}
+
+TEST(FoundRate, IsTakenAsItIsInARangeTest) {
+  const SmallModel small(small_spec(kModel,
+                                    "sequence_len: 4, micro_batch_size: 1, optimizer: {learning_rate: auto}, "
+                                    "lr_scheduler: {name: cosine, warmup_steps: 10}"),
+                         {.all_functions = true});
+  Interpreter interpreter(small.graph);
+  for (const auto& [name, x] : {std::pair("digits", 5.0), {"unit", 100.0}, {"trial", 1.0}})
+    interpreter.write({small.graph.find(std::string("learning_rate.") + name), {}}, {x});
+  for (int step = 0; step < 3; ++step) {
+    interpreter.run("update");
+    EXPECT_EQ(interpreter.read_scalar(small.metrics.learning_rate), 0.05);
+  }
+}
+
 TEST(Schedule, EndsAtTheRatioExactly) {
   for (const std::string name : {"linear", "cosine", "wsd"}) {
     for (const double ratio : {0.0, 0.1, 0.3, 0.7, 1.0}) {

@@ -164,6 +164,7 @@ const std::vector<Case> kCases = {
     {"train.freeze", "model.embed_tokens.weight"},
     {"train.optimizer.name", "lion"},
     {"train.optimizer.learning_rate", "0.01"},
+    {"train.optimizer.learning_rate", "auto"},
     {"train.optimizer.betas", "[0.8, 0.9]"},
     {"train.optimizer.eps", "1.0e-6"},
     {"train.optimizer.weight_decay", "0.3"},

@@ -78,6 +78,9 @@ class FakeProgram final : public StepProgram {
   std::set<int64_t> overflows;
   float loss_scale = 0;
   int32_t good_steps = 0;
+  // Where it is set, set_learning_rate() changes the rate; the "schedule" halves it.
+  std::optional<DecimalRate> found_rate;
+  std::vector<double> rates;  // of all steps, where found_rate is set
   float loss_factor = 1, grad_norm_factor = 1, eval_factor = 1;
   std::vector<float> inv_counts;              // of all micro-steps
   std::vector<int32_t> evaluated;             // the first token of all batches
@@ -97,6 +100,8 @@ class FakeProgram final : public StepProgram {
     counters_ = {};
     loss_scale = 1024;
     good_steps = 0;
+    if (found_rate) found_rate = DecimalRate{1, 100};
+    scheduled_ = true;
   }
 
   int64_t steps_in_flight() const override { return depth; }
@@ -164,6 +169,10 @@ class FakeProgram final : public StepProgram {
   }
   std::vector<NamedTensor> optimizer_state() override {
     std::vector<NamedTensor> state{named("momentum", {14}, momentum.data())};
+    if (found_rate) {
+      state.push_back(named("rate.digits", {}, &found_rate->digits));
+      state.push_back(named("rate.unit", {}, &found_rate->unit));
+    }
     if (!scales) return state;
     state.push_back(named("loss_scale", {}, &loss_scale));
     state.push_back(named("good_steps", {}, &good_steps));
@@ -189,6 +198,13 @@ class FakeProgram final : public StepProgram {
     counters_ = counters;
     finished_ = counters.step;
   }
+  void set_learning_rate(const DecimalRate& rate, bool scheduled) override {
+    require_still();
+    if (!found_rate) return StepProgram::set_learning_rate(rate, scheduled);
+    found_rate = rate;
+    scheduled_ = scheduled;
+  }
+  DecimalRate learning_rate() override { return found_rate.value(); }
   std::string description() const override { return "a fake"; }
   RecordedChoices choices() const override { return chosen; }
   int64_t arena_bytes() const override { return int64_t{1} << 29; }
@@ -232,6 +248,11 @@ class FakeProgram final : public StepProgram {
     ++counters_.step;
     StepResult result;
     result.learning_rate = 0.003f / static_cast<float>(counters_.step);
+    float rate = 0.01f;
+    if (found_rate) {
+      rates.push_back(found_rate->value() * (scheduled_ ? 0.5 : 1));
+      result.learning_rate = rate = static_cast<float>(rates.back());
+    }
     result.loss = std::exchange(loss_, 0.0f) * loss_factor;
     if (scales) result.loss_scale = loss_scale;
     const std::vector<float> gradient = std::exchange(gradient_, std::vector<float>(14, 0));
@@ -246,7 +267,7 @@ class FakeProgram final : public StepProgram {
     for (size_t i = 0; i < gradient.size(); ++i) {
       square += gradient[i] * gradient[i];
       momentum[i] = 0.9f * momentum[i] + gradient[i];
-      (i < 12 ? weight[i] : bias[i - 12]) -= 0.01f * momentum[i];
+      (i < 12 ? weight[i] : bias[i - 12]) -= rate * momentum[i];
     }
     if (++good_steps == 4) {
       loss_scale *= 2;
@@ -260,6 +281,7 @@ class FakeProgram final : public StepProgram {
   std::deque<Queued> queue_;
   std::vector<float> gradient_, logits_;
   float loss_ = 0;
+  bool scheduled_ = true;
   int64_t finished_ = 0;
   Counters counters_;
 };

@@ -1,0 +1,54 @@
+// The learning rate range test (Smith, arXiv 1506.01186): before training, steps with growing learning rates
+// show at which the loss falls and at which it diverges.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/train/decimal_rate.h"
+
+namespace hydrac::runtime {
+
+class StepPipeline;
+class StepProgram;
+
+struct RangeTestOptions {
+  double lowest = 0, highest = 0;  // learning rates of the first and the last step
+  int64_t steps = 0;               // at most so many; 0: no range test
+};
+
+struct RangePoint {
+  DecimalRate rate;
+  double loss = 0;      // of the step that took this rate, before its update
+  double smoothed = 0;  // running mean of the losses so far
+};
+
+struct RangeTest {
+  std::vector<RangePoint> points;     // in order of their rates
+  std::optional<DecimalRate> chosen;  // none: the loss falls nowhere
+  bool stopped = false;               // by `goes_on`: nothing is chosen
+};
+
+// Takes the steps, each with a rate that is the one before times the same factor, until the loss diverges.
+// Steps that loss scaling skips count for nothing, and their rate is tried again. `program` is just
+// initialized, and must be again afterwards; `pipeline` stands at step 0. `goes_on` is asked before each
+// step. The program's RunErrors.
+RangeTest range_test(StepProgram& program, StepPipeline& pipeline, const RangeTestOptions& options,
+                     const std::function<bool()>& goes_on);
+
+// A tenth of the rate at which the smoothed loss is lowest, with two digits: fast.ai's rule (lr_find's
+// "minimum"). The rate of its other one, the steepest fall, is far too low where a few outputs' means are
+// most of what there is to learn first. None where the smoothed loss falls nowhere.
+std::optional<DecimalRate> choose_rate(std::span<const RangePoint> points);
+
+// "121 steps, in which the smoothed loss fell from 4.17 to its lowest, 2.61 at 0.021".
+std::string describe(const RangeTest& test);
+
+// range_test.json of a run's folder, for `hydrac report`.
+std::string range_test_json(const RangeTest& test);
+
+}  // namespace hydrac::runtime
