@@ -1,5 +1,7 @@
 #include "optimizers/adaptive_rate.h"
 
+#include <limits>
+
 namespace hydrac::optimizers {
 
 using ir::BodyBuilder;
@@ -7,6 +9,13 @@ using ir::ExprType;
 using ir::Node;
 using ir::Term;
 using ir::Use;
+
+namespace {
+
+// Of a mean: of no loss yet. A float32 that no loss is, and larger than all.
+constexpr double kNone = std::numeric_limits<float>::max();
+
+}  // namespace
 
 std::optional<AdaptiveRate> adaptive_rate(ops::RegionBuilder& b, const spec::Spec& spec) {
   if (!(spec.train.lr_scheduler.name == spec::Schedule::adaptive)) return std::nullopt;
@@ -33,29 +42,27 @@ void follow_loss(ops::RegionBuilder& b, const spec::Spec& spec, const AdaptiveRa
   const Term place = k.named("place", after_warmup - looks * patience);
 
   const Term is_warming_up = k.named("is_warming_up", after_warmup < zero);
-  const Term begins = k.named("begins", place == zero), is_first = k.named("is_first", looks == zero);
-
+  const Term none = number(kNone, "kNone");
   const auto kept = [&](int input, const char* name) {
     return k.named(name, convert(k.scalar(input), ExprType::f64));
   };
-  const Term cut = kept(2, "cut"), mean = kept(3, "mean"), best = kept(4, "best");
-  const Term before = k.named("before", select(begins, best, mean));
-  const Term is_usable = k.named("is_usable", is_finite(k.scalar(1)));
-  const Term now = k.named("now", select(is_usable, convert(k.scalar(1), ExprType::f64), before));
-  const Term new_mean = k.named("new_mean", select(begins, now, before + (now - before) / (place + one)));
+  const Term cut = kept(2, "cut");
+  const Term mean = k.named("mean", select(place == zero, none, convert(k.scalar(3), ExprType::f64)));
+  const Term best = k.named("best", select(after_warmup == zero, none, convert(k.scalar(4), ExprType::f64)));
 
-  const Term none = k.constant(0, ExprType::i32), yes = k.constant(1, ExprType::i32);
-  const Term is_last = k.named("is_last", place + one == patience);
-  const Term is_look = k.named("is_look", select(is_warming_up, none, select(is_last, yes, none)) == yes);
+  // A loss that does not count is as if it were the mean of the others.
+  const Term now = convert(k.scalar(1), ExprType::f64);
+  const Term with_now = select(mean == none, now, mean + (now - mean) / (place + one));
+  const Term new_mean = k.named("new_mean", select(is_finite(k.scalar(1)), with_now, mean));
+
+  const Term is_look = k.named("is_look", !is_warming_up && place + one == patience && !(new_mean == none));
   const Term wanted = k.named("wanted", best - abs(best) * number(s.threshold, "kThreshold"));
-  const Term is_lower = k.named("is_lower", new_mean < wanted);
-  const Term falls = k.named("falls", select(is_first, yes, select(is_lower, yes, none)) == yes);
+  const Term falls = k.named("falls", best == none || new_mean < wanted);
   const Term share =
       k.named("share", max(number(s.min_ratio, "kMinRatio"), (one - cut) * number(s.factor, "kFactor")));
-  const Term lowest = k.named("lowest", select(is_first, new_mean, min(best, new_mean)));
-  k.store_row(0, convert(select(is_look, select(falls, cut, one - share), cut), ExprType::f32));
+  k.store_row(0, convert(select(is_look && !falls, one - share, cut), ExprType::f32));
   k.store_row(1, convert(select(is_warming_up, zero, new_mean), ExprType::f32));
-  k.store_row(2, convert(select(is_look, lowest, best), ExprType::f32));
+  k.store_row(2, convert(select(is_look, min(best, new_mean), best), ExprType::f32));
   b.emit_body(
       node, "follow_loss", k.take(),
       "Every kPatience steps: a mean loss that is not below the best by kThreshold of it cuts the rate");

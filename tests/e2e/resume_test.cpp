@@ -133,6 +133,26 @@ TEST(Resume, TheScheduleOfARunWithMoreStepsIsThatOfTheNewSpec) {
   EXPECT_LT(learning_rate_of(place / "runs/base", 12), learning_rate_of(place / "runs/base", 13));
 }
 
+// In the middle of a window of `patience` steps before any cut, in the middle of one after cuts, and where a
+// window ends: threshold 0.9 is never reached, so that every window but the first cuts.
+TEST(Resume, AScheduleThatFollowsTheLossGoesOnInTheMiddleOfAWindow) {
+  const Workplace place;
+  const Words adaptive = {"-q", "base.yaml",
+                          "train.lr_scheduler={name: adaptive, patience: 3, threshold: 0.9}",
+                          "train.lr_scheduler.warmup_steps=1"};
+  ASSERT_EQ(place.run(with(adaptive, {"output.dir=runs/whole"})).code, 0);
+  EXPECT_EQ(learning_rate_of(place / "runs/whole", 7), learning_rate_of(place / "runs/whole", 4));
+  EXPECT_LT(learning_rate_of(place / "runs/whole", 8), learning_rate_of(place / "runs/whole", 7));
+  EXPECT_LT(learning_rate_of(place / "runs/whole", 11), learning_rate_of(place / "runs/whole", 8));
+  for (const int64_t first : {1, 3, 4, 6, 7, 9}) {
+    const std::string folder = "runs/" + std::to_string(first);
+    ASSERT_EQ(place.run(with(adaptive, {"output.dir=" + folder, steps(first)})).code, 0);
+    const Outcome rest = place.run(with(adaptive, {"output.dir=" + folder, "--resume"}));
+    ASSERT_EQ(rest.code, 0) << rest.err;
+    expect_same_checkpoint(place / folder / "checkpoint-12", place / "runs/whole/checkpoint-12");
+  }
+}
+
 TEST(Resume, WhatMustNotChangeIsNamedWithBothValues) {
   const Workplace place;
   ASSERT_EQ(place.run({"-q", "base.yaml"}).code, 0);

@@ -507,6 +507,20 @@ TEST(AdaptiveRate, ComparesNegativeLossesAndLeavesOutWhatIsNotFinite) {
             (Rates{2, 2, 2, 2, 2, 2}));
 }
 
+TEST(AdaptiveRate, LeavesOutWhatIsNotFiniteInTheFirstStepAfterWarmupToo) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::string by_two = "patience: 2, threshold: 0, min_ratio: 0, warmup_steps: 1";
+  // Means 4, 3, 2: were the first loss 0, 3 would not be below 2.
+  EXPECT_EQ(adapted_rates(by_two, {9, inf, 4, 3, 3, 2, 2, 2}), (Rates{2, 2, 2, 2, 2, 2, 2, 2}));
+  // A mean of no loss decides nothing: then the next is the first.
+  EXPECT_EQ(adapted_rates(by_two, {9, inf, nan, 4, 4, 3, 3, 3, 3, 3}), (Rates{2, 2, 2, 2, 2, 2, 2, 2, 2, 1}));
+  // In a later window, where the best so far is no loss of it: means 4, 5 (cut), none, 3.
+  EXPECT_EQ(adapted_rates(by_two, {9, 4, 4, inf, 5, nan, inf, 3, 3, 3}),
+            (Rates{2, 2, 2, 2, 2, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(adapted_rates("patience: 1, threshold: 0, min_ratio: 0", {inf, 4, 3, 3, 3}),
+            (Rates{2, 2, 2, 2, 1}));
+}
+
 // digits / unit in float64 is the number that a spec says, and the schedule makes the same of both, bit for
 // bit.
 TEST(FoundRate, IsThatOfASpecWithTheNumber) {
