@@ -43,9 +43,9 @@ passes::HeadParts head_parts(const spec::Spec& spec) {
 
 // Values that no pass may find dead; of op-level nodes.
 passes::Kept kept_values(const Compiled& c) {
-  return {
-      {c.interface.loss, c.interface.eval_loss, c.interface.logits, c.metrics.step_loss, c.metrics.grad_norm},
-      passes::statistics(c.graph)};
+  return {{c.interface.loss, c.interface.eval_loss, c.interface.eval_hits, c.interface.logits,
+           c.metrics.step_loss, c.metrics.grad_norm},
+          passes::statistics(c.graph)};
 }
 
 // The cpu computes in f32: a spec that asks it for something else was refused.

@@ -109,6 +109,7 @@ void LayoutText::results() {
   place("results.loss_scale", m.loss_scale);
   place("results.skipped", m.skipped);
   place("results.eval_loss", compiled_.interface.eval_loss);
+  place("results.eval_hits", compiled_.interface.eval_hits);
   if (compiled_.interface.logits != ir::kNoValue) {
     place("results.logits", compiled_.interface.logits);
     out_.line("layout.results.vocab_size = kVocabSize;");

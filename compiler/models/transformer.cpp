@@ -42,6 +42,8 @@ Interface declare_interface(ir::Graph& graph, const spec::Spec& spec) {
     io.loss_scale = declare(graph, "loss_scale", {}, DType::f32, Role::optimizer_state);
   io.loss = declare(graph, "loss", {}, DType::f32, Role::state);
   io.eval_loss = declare(graph, "eval_loss", {}, DType::f32, Role::state);
+  if (m.head == spec::Head::classification)
+    io.eval_hits = declare(graph, "eval_hits", {}, DType::f32, Role::state);
   io.rng_step = declare(graph, "rng_step", {}, DType::u32, Role::state);
   io.rng_seed = declare(graph, "rng_seed", {}, DType::u32, Role::state);
   if (m.position == spec::Position::rope) {
@@ -137,6 +139,10 @@ void build_loss(Model& model, const std::string& name, bool training, ValueId lo
   const Use rows = loss_rows(b, build, predictions, training ? spec.train.label_smoothing : 0);
   const Use scale = training ? build.fixed(model.interface.loss_scale) : Use{};
   ops::mean_loss(b, rows, build.fixed(model.interface.inv_count), build.fixed(loss), training, scale);
+  if (training || model.interface.eval_hits == ir::kNoValue) return;
+  b.enter("accuracy", "model.head");
+  ops::hits(b, predictions, build.fixed(model.interface.targets), spec.model.num_labels,
+            build.fixed(model.interface.eval_hits));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ struct Interface {
   ir::ValueId loss_scale = ir::kNoValue;
   ir::ValueId loss = ir::kNoValue;       // f32 []: sum over the micro-batches so far
   ir::ValueId eval_loss = ir::kNoValue;  // f32 []: of the last evaluated batch
+  ir::ValueId eval_hits = ir::kNoValue;  // f32 []: targets of it that were predicted; classification only
   ir::ValueId rng_step = ir::kNoValue;   // u32 []: counts micro-batches; dropout's random bits depend on it
   ir::ValueId rng_seed = ir::kNoValue;   // u32 []
   ir::ValueId rope_cos = ir::kNoValue, rope_sin = ir::kNoValue;  // f32 [T, D/2]
@@ -44,7 +45,8 @@ Model declare_model(ir::Graph& graph, const spec::Spec& spec);
 void build_micro_step(Model& model);
 // Appended to "micro_step" once it is differentiated: the next micro-batch draws other random bits.
 void advance_randomness(Model& model);
-// "evaluate": forward without dropout, interface.eval_loss = inv_count * sum of losses.
+// "evaluate": forward without dropout, interface.eval_loss = inv_count * sum of losses; of
+// classification also interface.eval_hits.
 void build_evaluate(Model& model);
 // "generate": forward of the prompt, interface.logits. Language models only.
 void build_generate(Model& model);

@@ -124,6 +124,8 @@ Use softcap(RegionBuilder&, Use x, double cap, const std::string& name);
 // logits' softcap where that is not 0.
 Use cross_entropy(RegionBuilder&, Use logits, Use targets, int64_t classes, double softcap,
                   double label_smoothing, const std::string& name);
+// count = rows whose largest logit, of those below `classes`, is the target's; f32 [].
+void hits(RegionBuilder&, Use logits, Use targets, int64_t classes, Use count);
 Use mse(RegionBuilder&, Use prediction, Use targets, const std::string& name);
 // A user's function of (prediction, target) instead of the squared error.
 Use pointwise_loss(RegionBuilder&, const functions::Function&, Use prediction, Use targets,

@@ -7,7 +7,7 @@ namespace hydrac::ops {
 
 extern const OpInfo kAdapterMatrix, kAdapterRows, kAdd, kAllReduce, kAttention, kAttentionBackward, kBiasAdd,
     kBiasGradient, kBlockDiagonal, kCast, kCrossEntropy, kCrossEntropyBackward, kDequantizeNf4,
-    kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum,
+    kDiagonalBlocks, kDropout, kEmbedding, kEmbeddingBackward, kGated, kGatedBackward, kGemm, kHeadSum, kHits,
     kJoinQkv, kL2norm, kL2normBackward, kL2normTemperatureGradient, kLargest, kLayernorm, kLayernormAgain,
     kLayernormBackward, kLayernormWeightGradient, kLinear, kMeanLoss, kMeanLossBackward, kMse, kMseBackward,
     kPointwiseLoss, kPointwiseLossBackward, kPositionEmbedding, kPositionEmbeddingGradient, kQuantize,
@@ -38,6 +38,7 @@ const std::vector<const OpInfo*>& all_ops() {
       &kGatedBackward,
       &kGemm,
       &kHeadSum,
+      &kHits,
       &kJoinQkv,
       &kL2norm,
       &kL2normBackward,

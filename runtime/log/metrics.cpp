@@ -44,28 +44,31 @@ std::string records_up_to(std::string_view text, int64_t last_step, const std::f
 
 std::span<const MetricField> metric_fields() {
   constexpr bool timing = true;
+  constexpr double seconds = 1e-3, percent = 100, mebibytes = 1024;  // of milliseconds, shares and GiB
   static constexpr MetricField fields[] = {
       {"loss", "train/loss", &MetricsRecord::loss},
       {"eval_loss", "eval/loss", &MetricsRecord::eval_loss},
+      {"eval_accuracy", "eval/accuracy", &MetricsRecord::eval_accuracy},
+      {"eval_perplexity", "eval/perplexity", &MetricsRecord::eval_perplexity},
       {"grad_norm", "train/grad_norm", &MetricsRecord::grad_norm},
       {"learning_rate", "train/learning_rate", &MetricsRecord::learning_rate},
       {"loss_scale", "train/loss_scale", &MetricsRecord::loss_scale},
       {"skipped_steps", "train/skipped_steps", &MetricsRecord::skipped_steps},
-      {"tokens_per_second", "speed/tokens_per_second", &MetricsRecord::tokens_per_second, timing},
-      {"samples_per_second", "speed/samples_per_second", &MetricsRecord::samples_per_second, timing},
-      {"mfu", "speed/mfu", &MetricsRecord::mfu, timing},
-      {"step_ms", "speed/step_ms", &MetricsRecord::step_ms, timing},
-      {"step_ms_p50", "speed/step_ms_p50", &MetricsRecord::step_ms_p50, timing},
-      {"step_ms_p95", "speed/step_ms_p95", &MetricsRecord::step_ms_p95, timing},
-      {"step_ms_max", "speed/step_ms_max", &MetricsRecord::step_ms_max, timing},
-      {"data_wait_ms", "speed/data_wait_ms", &MetricsRecord::data_wait_ms, timing},
-      {"communication_ms", "speed/communication_ms", &MetricsRecord::communication_ms, timing},
-      {"memory_gib", "device/memory_gib", &MetricsRecord::memory_gib},
-      {"gpu_util", "device/gpu_util", &MetricsRecord::gpu_util, timing},
-      {"power_watts", "device/power_watts", &MetricsRecord::power_watts, timing},
-      {"temperature_celsius", "device/temperature_celsius", &MetricsRecord::temperature_celsius, timing},
-      {"sm_clock_mhz", "device/sm_clock_mhz", &MetricsRecord::sm_clock_mhz, timing},
-      {"joules_per_token", "device/joules_per_token", &MetricsRecord::joules_per_token, timing},
+      {"tokens_per_second", "train/tokens_per_sec", &MetricsRecord::tokens_per_second, timing},
+      {"samples_per_second", "train/samples_per_sec", &MetricsRecord::samples_per_second, timing},
+      {"mfu", "train/mfu", &MetricsRecord::mfu, timing},
+      {"step_ms", "train/step_time_s", &MetricsRecord::step_ms, timing, seconds},
+      {"step_ms_p50", "train/step_time_p50_s", &MetricsRecord::step_ms_p50, timing, seconds},
+      {"step_ms_p95", "train/step_time_p95_s", &MetricsRecord::step_ms_p95, timing, seconds},
+      {"step_ms_max", "train/step_time_max_s", &MetricsRecord::step_ms_max, timing, seconds},
+      {"data_wait_ms", "train/data_wait_s", &MetricsRecord::data_wait_ms, timing, seconds},
+      {"communication_ms", "train/communication_s", &MetricsRecord::communication_ms, timing, seconds},
+      {"memory_gib", "system/memory_allocated_mb", &MetricsRecord::memory_gib, false, mebibytes},
+      {"gpu_util", "system/gpu_utilization_pct", &MetricsRecord::gpu_util, timing, percent},
+      {"power_watts", "system/power_watts", &MetricsRecord::power_watts, timing},
+      {"temperature_celsius", "system/temperature_celsius", &MetricsRecord::temperature_celsius, timing},
+      {"sm_clock_mhz", "system/sm_clock_mhz", &MetricsRecord::sm_clock_mhz, timing},
+      {"joules_per_token", "system/joules_per_token", &MetricsRecord::joules_per_token, timing},
   };
   return fields;
 }

@@ -12,6 +12,8 @@ namespace hydrac::runtime {
 struct MetricsRecord {
   int64_t step = 0;
   std::optional<double> loss, eval_loss;  // nats a token
+  std::optional<double> eval_accuracy;    // classification: share of the targets that are predicted, 0 to 1
+  std::optional<double> eval_perplexity;  // language models: exp(eval_loss)
   std::optional<double> grad_norm;        // before clipping
   std::optional<double> learning_rate;
   // Dynamic loss scaling only: the scale of this step, and the steps of the run so far that were skipped.
@@ -36,6 +38,7 @@ struct MetricField {
   const char* tag;
   std::optional<double> MetricsRecord::*value;
   bool is_timing = false;  // differs between runs that compute the same bits
+  double tag_factor = 1;   // what is shown under the tag is so many times the value: another unit
 };
 std::span<const MetricField> metric_fields();
 

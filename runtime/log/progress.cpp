@@ -42,6 +42,7 @@ std::string progress_line(const MetricsRecord& record, int64_t max_steps, std::o
   };
   add("  loss {:.4f}", record.loss, 5);
   add("  eval {:.4f}", record.eval_loss, 3);
+  add("  accuracy {:.3f}", record.eval_accuracy, 3);
   add("  grad {:.2f}", record.grad_norm, 0);
   add("  lr {:.1e}", record.learning_rate, 1);
   add("  scale {:g}", record.loss_scale, -1);
@@ -80,10 +81,14 @@ std::optional<double> Progress::estimate(int64_t step, double seconds) {
 
 void Progress::update(const MetricsRecord& record, double seconds) {
   const std::optional<double> eta = estimate(record.step, seconds);
-  if (record.eval_loss) eval_loss_ = record.eval_loss;
+  if (record.eval_loss) {
+    eval_loss_ = record.eval_loss;
+    eval_accuracy_ = record.eval_accuracy;
+  }
   if (options_.quiet) return;
   MetricsRecord shown = record;
   shown.eval_loss = eval_loss_;
+  shown.eval_accuracy = eval_accuracy_;
   if (terminal_) return show(progress_line(shown, options_.max_steps, eta, usable_columns(out_)));
   const bool due = record.step % std::max<int64_t>(1, options_.log_steps) == 0 || record.eval_loss ||
                    record.step == options_.max_steps;

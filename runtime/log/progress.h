@@ -34,7 +34,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   // After each step. `seconds`: a monotonic clock's time, from which the remaining time is estimated. The
-  // last evaluation's loss stays on the line until the next.
+  // last evaluation's figures stay on the line until the next.
   void update(const MetricsRecord& record, double seconds);
   // A line of its own ("saved runs/x/checkpoint-100"), above the updating line.
   void message(std::string_view text);
@@ -48,7 +48,7 @@ class Progress {
   ProgressOptions options_;
   bool terminal_;
   std::string shown_;  // the updating line, "" when none stands
-  std::optional<double> eval_loss_;
+  std::optional<double> eval_loss_, eval_accuracy_;
   std::optional<int64_t> last_step_;
   double last_seconds_ = 0, seconds_per_step_ = 0;
 };

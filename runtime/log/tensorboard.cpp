@@ -133,7 +133,7 @@ std::string scalars_event(double wall_time, const MetricsRecord& record) {
     std::string value;
     put_bytes(value, tag_field, field.tag);
     put_key(value, simple_value_field, fixed32);
-    put_raw(value, static_cast<float>(*number));
+    put_raw(value, static_cast<float>(*number * field.tag_factor));
     put_bytes(summary, value_field, value);
   }
   std::string out = event(wall_time, record.step);

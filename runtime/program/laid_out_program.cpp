@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -182,6 +183,11 @@ void LaidOutProgram::set_learning_rate(const DecimalRate& rate, bool scheduled) 
 DecimalRate LaidOutProgram::learning_rate() {
   if (!layout_.state.rate_digits) return StepProgram::learning_rate();
   return {read_scalar<float>(layout_.state.rate_digits), read_scalar<float>(layout_.state.rate_unit)};
+}
+
+std::optional<int64_t> LaidOutProgram::evaluated_hits() {
+  if (!layout_.results.eval_hits) return std::nullopt;
+  return std::llround(read_scalar<float>(layout_.results.eval_hits));
 }
 
 std::optional<std::string> LaidOutProgram::step_through(Function function, bool look) {

@@ -43,6 +43,7 @@ class LaidOutProgram : public StepProgram {
   void set_counters(const Counters& counters) override;
   void set_learning_rate(const DecimalRate& rate, bool scheduled) override;
   DecimalRate learning_rate() override;
+  std::optional<int64_t> evaluated_hits() override;
   void time_calls(bool timed) override;
   std::vector<CallSpan> take_timed_calls() override;
   int64_t arena_bytes() const override { return layout_.arena_bytes; }

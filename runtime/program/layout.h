@@ -67,6 +67,7 @@ struct ResultPlaces {
   Place loss_scale;        // that this step's gradients were multiplied by; fp16 only
   Place skipped;           // i32 []: 1 when the gradients overflowed; fp16 only
   Place eval_loss;         // of the batch evaluated last
+  Place eval_hits;         // of its targets, those that were predicted; classification only
   Place logits;            // f32 [V], then padding; language models only
   int64_t vocab_size = 0;  // V
 };

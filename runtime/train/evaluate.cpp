@@ -18,6 +18,7 @@ namespace {
 struct Part {
   double loss = 0;  // of all targets of a batch
   int64_t targets = 0;
+  int64_t hits = -1;  // of them; -1: the model predicts no classes
 };
 
 // The batches `first`, `first` + `stride`, ... No others after one whose loss is not finite, so that it is
@@ -29,7 +30,8 @@ std::vector<Part> evaluate_share(StepProgram& program, const BatchLoader& loader
   for (int64_t index = first; index < batches; index += stride) {
     loader.fill_eval(index, batch);
     const double loss = batch.target_count == 0 ? 0 : program.evaluate(batch);
-    parts.push_back({loss, batch.target_count});
+    const std::optional<int64_t> hits = program.evaluated_hits();
+    parts.push_back({loss, batch.target_count, !hits ? -1 : batch.target_count == 0 ? 0 : *hits});
     if (!std::isfinite(loss)) break;
   }
   return parts;
@@ -51,18 +53,19 @@ std::vector<Part> all_parts(Ranks& ranks, const std::vector<Part>& own) {
 
 }  // namespace
 
-std::optional<double> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches,
-                               Ranks* ranks) {
+std::optional<Evaluation> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches,
+                                   Ranks* ranks) {
   const int64_t batches = std::min(max_batches, loader.eval_batches());
   if (batches <= 0) return std::nullopt;
   std::vector<Part> parts =
       evaluate_share(program, loader, batches, ranks ? ranks->rank() : 0, ranks ? ranks->size() : 1);
   if (ranks) parts = all_parts(*ranks, parts);
   double loss = 0;
-  int64_t targets = 0;
+  int64_t targets = 0, hits = 0;
   for (const Part& part : parts) {
     loss += part.loss;
     targets += part.targets;
+    hits += part.hits;
   }
   if (targets == 0) {
     throw InputError(
@@ -70,7 +73,9 @@ std::optional<double> evaluate(StepProgram& program, const BatchLoader& loader, 
                     "train.eval_steps to 0",
                     batches));
   }
-  return loss / static_cast<double>(targets);
+  Evaluation evaluation{loss / static_cast<double>(targets), std::nullopt};
+  if (parts[0].hits >= 0) evaluation.accuracy = static_cast<double>(hits) / static_cast<double>(targets);
+  return evaluation;
 }
 
 }  // namespace hydrac::runtime

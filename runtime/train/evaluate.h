@@ -1,4 +1,4 @@
-// The loss on held-out data.
+// Loss and accuracy on held-out data.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,10 +10,15 @@ namespace hydrac::runtime {
 
 class Ranks;
 
-// Mean loss per target over validation batches [0, min(max_batches, loader.eval_batches())): the same ones
+struct Evaluation {
+  double loss = 0;                 // mean of the targets
+  std::optional<double> accuracy;  // share of the targets that the model predicts; of classes only
+};
+
+// Over validation batches [0, min(max_batches, loader.eval_batches())): the same ones
 // each time, in order. nullopt without validation data. InputError when those batches have no targets. With
 // `ranks` each computes every so many-th batch, and the sum is that of one process, to the bit.
-std::optional<double> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches,
-                               Ranks* ranks = nullptr);
+std::optional<Evaluation> evaluate(StepProgram& program, const BatchLoader& loader, int64_t max_batches,
+                                   Ranks* ranks = nullptr);
 
 }  // namespace hydrac::runtime

@@ -114,6 +114,9 @@ class StepProgram {
 
   // Sum of the losses of the batch's targets, without dropout.
   virtual double evaluate(const Batch& batch) = 0;
+  // Of the batch evaluated last, the targets whose class has the largest logit; absent where the model
+  // predicts no class.
+  virtual std::optional<int64_t> evaluated_hits() { return std::nullopt; }
 
   // Language models: logits [vocab] of the token after prompt[position]. `prompt` has at most
   // context_length() tokens.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -73,7 +74,7 @@ class Trainer {
   void train_to_end();
   void finish_steps(int64_t unfinished);
   void finish_step();
-  std::optional<double> validate();
+  void validate(MetricsRecord& record);
   void require_sound(const FinishedStep& step, const MetricsRecord& record);
   bool evaluation_due(int64_t step) const;
   bool is_stopping_place() const;
@@ -373,7 +374,7 @@ void Trainer::finish_step() {
   skipped_.count(step.result.skipped);
   MetricsRecord record = records_.of(step, skipped_);
   require_sound(step, record);
-  if (evaluation_due(step_)) record.eval_loss = validate();
+  if (evaluation_due(step_)) validate(record);
   require_sound(step, record);
   if (!step.result.skipped) loss_ = record.loss;
   if (record.eval_loss) eval_loss_ = record.eval_loss;
@@ -383,12 +384,16 @@ void Trainer::finish_step() {
   if (due(step_, options_.log_steps) || record.eval_loss || finished()) keep(record);
 }
 
-std::optional<double> Trainer::validate() {
+void Trainer::validate(MetricsRecord& record) {
   const double began = monotonic_seconds();
   try {
-    const std::optional<double> loss = evaluate(program_, *loader_, options_.eval_batches, options_.ranks);
+    const std::optional<Evaluation> held_out =
+        evaluate(program_, *loader_, options_.eval_batches, options_.ranks);
     evaluating_seconds_ += monotonic_seconds() - began;
-    return loss;
+    if (!held_out) return;
+    record.eval_loss = held_out->loss;
+    record.eval_accuracy = held_out->accuracy;
+    if (program_.can_generate()) record.eval_perplexity = std::exp(held_out->loss);  // it is a language model
   } catch (const RunError& error) {
     throw RunError(fmt::format("validation after step {}: {}", step_, error.what()));
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <set>
 #include <sstream>
 
@@ -68,7 +69,7 @@ void expect_metrics(const std::string& text) {
   while (std::getline(lines, line)) {
     const Json record = Json::parse(line);
     std::set<std::string> wanted = always;
-    if (++step % 4 == 0) wanted.insert("eval_loss");
+    if (++step % 4 == 0) wanted.insert({"eval_loss", "eval_perplexity"});
     EXPECT_EQ(keys_of(record), wanted) << line;
     EXPECT_EQ(record["step"], step);
     EXPECT_NEAR(record["loss"].get<double>(), 5.5, 0.5);  // about log(256), and falling
@@ -261,6 +262,38 @@ TEST(Run, KernelsThatSomethingDamagedInTheCacheAreCompiledAgain) {
   const Outcome outcome = place.run({"base.yaml"}, own_cache);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find(" kernels compiled in "), std::string::npos) << outcome.out;
+}
+
+// Which class it is follows from the feature, or from nothing.
+TEST(Run, AccuracySaysWhetherClassesCanBeToldApart) {
+  const Workplace place;
+  std::string csv = "signal,sign,chance\n";
+  std::mt19937 random(5);
+  for (int row = 0; row < 600; ++row) {
+    const int signal = static_cast<int>(random() % 201) - 100, chance = static_cast<int>(random() % 2);
+    csv += std::to_string(signal) + "," + (signal > 0 ? "1" : "0") + "," + std::to_string(chance) + "\n";
+  }
+  spill(place / "rows.csv", csv);
+  spill(place / "classes.yaml",
+        "name: classes\ntarget: cpu\nmodel: {input: series, head: classification, num_labels: 2, "
+        "hidden_size: 32, "
+        "num_hidden_layers: 1, num_attention_heads: 2}\ndata: {path: rows.csv, features: [signal], target: "
+        "sign, "
+        "val_fraction: 0.2}\ntrain: {sequence_len: 8, micro_batch_size: 8, max_steps: 60, eval_steps: 30, "
+        "optimizer: {learning_rate: 0.01}}\noptimizations: {threads: 1}\n");
+  const auto accuracy = [&](const Words& more) {
+    const Outcome outcome = place.run(with({"classes.yaml"}, more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("  accuracy "), std::string::npos) << outcome.out;
+    const std::string metrics = slurp(place / "runs/classes/metrics.jsonl");
+    const auto last = Json::parse(metrics.substr(metrics.rfind("{\"step\"")));
+    EXPECT_FALSE(last.contains("eval_perplexity"));
+    return last.at("eval_accuracy").get<double>();
+  };
+  EXPECT_GT(accuracy({}), 0.97);
+  EXPECT_EQ(accuracy({"parallel.data=2", "train.micro_batch_size=4"}),
+            accuracy({"train.micro_batch_size=4", "train.gradient_accumulation_steps=2"}));
+  EXPECT_NEAR(accuracy({"data.target=chance"}), 0.5, 0.2);
 }
 
 TEST(Profile, ShowsEveryCallOfItsStepsAndChangesNoBit) {

@@ -95,6 +95,7 @@ runtime::ResultPlaces LayoutMaker::results() const {
   places.loss_scale = place(m.loss_scale);
   places.skipped = place(m.skipped);
   places.eval_loss = place(compiled_.interface.eval_loss);
+  places.eval_hits = place(compiled_.interface.eval_hits);
   places.logits = place(compiled_.interface.logits);
   if (places.logits) places.vocab_size = compiled_.spec.model.vocab_size;
   return places;

@@ -368,6 +368,22 @@ void add_losses(std::vector<OpCase>& cases) {
                    [](RegionBuilder& b, const Uses& in) {
                      ops::cross_entropy(b, in[0], in[1], b.shape(in[0]).back().size, 0, 0, "y");
                    }});
+  for (int64_t padding : {0, 2}) {
+    OpCase hits{
+        std::string("hits") + (padding > 0 ? "Padded" : ""),
+        {x({2, 3, 4 + padding}), ids({2, 3}, {0, 3, -100, 1, 2, 1})},
+        [](RegionBuilder& b, const Uses& in) { ops::hits(b, in[0], in[1], 4, b.fresh("count", {})); }};
+    // Equal largest logits in the first row, whose target is the first of them, and in the last, where it is
+    // not.
+    const std::vector<std::vector<double>> logits = {{2, 1, 2, 0}, {-1, 3, 1, 4}, {9, 0, 0, 0},
+                                                     {1, 2, 1, 1}, {0, 3, 2, 1},  {5, 5, 1, 0}};
+    for (const std::vector<double>& row : logits) {
+      hits.inputs[0].values.insert(hits.inputs[0].values.end(), row.begin(), row.end());
+      hits.inputs[0].values.insert(hits.inputs[0].values.end(), static_cast<size_t>(padding), 100);
+    }
+    hits.has_gradient = false;
+    cases.push_back(std::move(hits));
+  }
   cases.push_back({"mse",
                    {x({2, 2, 3}), given({2, 2, 3}, {1, nan, 2, nan, nan, nan, 0, -1, 0.5, nan, 1, 1})},
                    [](RegionBuilder& b, const Uses& in) { ops::mse(b, in[0], in[1], "y"); }});

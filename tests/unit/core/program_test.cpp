@@ -170,6 +170,7 @@ TEST_P(WholeProgram, EqualsTheUnfusedGraphInFloat64) {
     run.run("evaluate");
     expected.run("evaluate");
     compare("eval_loss", 1e-4);
+    if (lowered.model->interface.eval_hits != ir::kNoValue) compare("eval_hits", 0);
     if (lowered.model->interface.logits == ir::kNoValue) continue;
     run.run("generate");
     expected.run("generate");
@@ -229,6 +230,10 @@ INSTANTIATE_TEST_SUITE_P(
                "",
                {},
                passes::HeadParts{3 * 31 * 4, 1}},
+        Config{"Classes",
+               "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
+               "2, head: classification, num_labels: 5",
+               kAccumulate, "[y]"},
         Config{"ClassesInParts",
                "input: series, num_features: 3, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: "
                "2, head: classification, num_labels: 5",

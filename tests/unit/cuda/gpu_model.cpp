@@ -33,9 +33,9 @@ GpuModel::GpuModel(spec::Spec given, ir::DType activations, passes::RecomputeCho
   if (fp8) passes::fp8(graph, *fp8, log);
   if (head_parts) passes::chunk_head(graph, *head_parts, log);
   passes::layout(graph, log);
-  const passes::Kept kept{
-      {interface.loss, interface.eval_loss, interface.logits, metrics.step_loss, metrics.grad_norm},
-      passes::statistics(graph)};
+  const passes::Kept kept{{interface.loss, interface.eval_loss, interface.eval_hits, interface.logits,
+                           metrics.step_loss, metrics.grad_norm},
+                          passes::statistics(graph)};
   passes::expand(graph, {.bias = true}, log);
   passes::move_biases(graph, kept.by_host, log);
   passes::remove_dead(graph, kept, log);

@@ -161,22 +161,22 @@ TEST(TensorBoard, AFreshRunLogsEveryValueUnderItsTag) {
   const TempDir dir;
   TensorBoardWriter writer(dir.path(), -1);
   EXPECT_EQ(writer.file().filename(), "events.out.tfevents.0000000000.hydrac");
-  MetricsRecord record{1, 2.5, 3.5, 0.5, 0.25, 512, 7, 1000, 10, 0.5,  8,
-                       7, 9,   16,  2,   3,    4,   1, 650,  60, 1750, 32};
+  MetricsRecord record{1, 2.5, 3.5, 0.75, 33, 0.5, 0.25, 512, 7,   1000, 10,   0.5,
+                       8, 7,   9,   16,   2,  3,   4,    1,   650, 60,   1750, 32};
   writer.append(record);
   writer.append(record_of(2, INFINITY));
-  EXPECT_EQ(events(writer.file()),
-            (std::vector<std::string>{
-                "0 version brain.Event:2", "0 session 1=1",
-                "1 train/loss=2.5 eval/loss=3.5 train/grad_norm=0.5 "
-                "train/learning_rate=0.25 train/loss_scale=512 train/skipped_steps=7 "
-                "speed/tokens_per_second=1000 speed/samples_per_second=10 "
-                "speed/mfu=0.5 speed/step_ms=8 speed/step_ms_p50=7 speed/step_ms_p95=9 "
-                "speed/step_ms_max=16 speed/data_wait_ms=2 speed/communication_ms=3 device/memory_gib=4 "
-                "device/gpu_util=1 device/power_watts=650 "
-                "device/temperature_celsius=60 device/sm_clock_mhz=1750 "
-                "device/joules_per_token=32",
-                "2 train/loss=inf"}));
+  EXPECT_EQ(
+      events(writer.file()),
+      (std::vector<std::string>{
+          "0 version brain.Event:2", "0 session 1=1",
+          "1 train/loss=2.5 eval/loss=3.5 eval/accuracy=0.75 eval/perplexity=33 train/grad_norm=0.5 "
+          "train/learning_rate=0.25 train/loss_scale=512 train/skipped_steps=7 "
+          "train/tokens_per_sec=1000 train/samples_per_sec=10 "
+          "train/mfu=0.5 train/step_time_s=0.008 train/step_time_p50_s=0.007 train/step_time_p95_s=0.009 "
+          "train/step_time_max_s=0.016 train/data_wait_s=0.002 train/communication_s=0.003 "
+          "system/memory_allocated_mb=4096 system/gpu_utilization_pct=100 system/power_watts=650 "
+          "system/temperature_celsius=60 system/sm_clock_mhz=1750 system/joules_per_token=32",
+          "2 train/loss=inf"}));
 }
 
 TEST(TensorBoard, AResumedRunStartsItsOwnFileAtItsFirstStep) {
