@@ -6,6 +6,7 @@ lie on the GPU. Each run has a process of its own, so that neither memory nor se
 that does not end costs no more than the time limit.
 
   python3 bench/peers/pytorch_peer.py gpt2-124m char-small --modes compile-bf16,compile-bf16-weights
+  python3 bench/peers/pytorch_peer.py gpt2-124m --ranks 2        # DistributedDataParallel, a process a GPU
 """
 
 import argparse
@@ -143,8 +144,12 @@ class Training:
             fused=True,
         )
         self.model = model
+        if torch.distributed.is_initialized():
+            self.model = torch.nn.parallel.DistributedDataParallel(
+                model, device_ids=[torch.cuda.current_device()], gradient_as_bucket_view=True, static_graph=True
+            )
         if mode.compiled:
-            self.model = torch.compile(model, mode="reduce-overhead" if mode.graphs else None)
+            self.model = torch.compile(self.model, mode="reduce-overhead" if mode.graphs else None)
         self.batches = itertools.cycle([(t[:, :-1].contiguous(), t[:, 1:].contiguous()) for t in tokens])
 
     def step(self):
@@ -165,6 +170,10 @@ class Training:
 def measure(name: str, w: Workload, mode_name: str, device: str, least_steps: int) -> dict:
     import torch
 
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    if ranks > 1:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        torch.distributed.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
     attention = "PyTorch's choice"
     if MODES[mode_name].precision == "bf16" and device == "cuda":
         attention = fastest_attention(torch, w)
@@ -179,6 +188,10 @@ def measure(name: str, w: Workload, mode_name: str, device: str, least_steps: in
         training.step()
     clock.mark()
     step_ms = statistics.median(clock.milliseconds())
+    if ranks > 1:  # they take as many steps
+        shared = torch.tensor(step_ms, device=device)
+        torch.distributed.all_reduce(shared)
+        step_ms = shared.item() / ranks
     steps = max(least_steps, min(MOST_STEPS, int(MEASURED_SECONDS * 1e3 / step_ms)))
 
     cuda = device == "cuda"
@@ -206,7 +219,8 @@ def measure(name: str, w: Workload, mode_name: str, device: str, least_steps: in
         "steps": steps,
         "ms": ms,
         "ms_min": min(times),
-        "tokens_per_second": w.micro_batch_size * w.sequence_len * 1e3 / ms,
+        "ranks": ranks,
+        "tokens_per_second": ranks * w.micro_batch_size * w.sequence_len * 1e3 / ms,
         "peak_gb": torch.cuda.max_memory_allocated() / 1e9 if cuda else None,
         "reserved_gb": torch.cuda.max_memory_reserved() / 1e9 if cuda else None,
         "first_step_s": first_step_s,
@@ -220,7 +234,10 @@ def run_in_process(name: str, config: str, mode: str, args, seconds: float) -> d
     result = {"workload": name, "mode": mode}
     if seconds <= 0:
         return result | {"error": "not begun: the workload's time was used up"}
-    command = [sys.executable, __file__, "--measure", mode, "--device", args.device, "--steps", str(args.steps), name]
+    start = [sys.executable]
+    if args.ranks > 1:
+        start += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.ranks)]
+    command = [*start, __file__, "--measure", mode, "--device", args.device, "--steps", str(args.steps), name]
     if config:
         command += ["--config", config]
     # A session of its own: torch.compile starts workers, which have to end with it.
@@ -233,7 +250,7 @@ def run_in_process(name: str, config: str, mode: str, args, seconds: float) -> d
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
         return result | {"error": f"no result within {seconds:.0f} s"}
-    lines = out.splitlines()
+    lines = [line for line in out.splitlines() if line.startswith("{")]
     if process.returncode == 0 and lines:
         return json.loads(lines[-1])
     return result | {"error": (err.strip().splitlines() or [f"exit code {process.returncode}"])[-1]}
@@ -247,6 +264,7 @@ def parse_arguments():
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS) + "; with --config its name")
     parser.add_argument("--config", default="", help="another model: JSON, or a file of it, with a spec's keys")
     parser.add_argument("--modes", default="", help="separated by commas, or `all`; default: the fast ones")
+    parser.add_argument("--ranks", type=int, default=1, help="GPUs, each with a micro-batch of its own (%(default)s)")
     parser.add_argument("--steps", type=int, default=20, help="timed steps, at least (%(default)s)")
     parser.add_argument("--time-limit", type=float, default=240, help="seconds for a workload's modes (%(default)s)")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try this script")
@@ -274,7 +292,9 @@ def main() -> int:
     args = parse_arguments()
     if args.measure:
         name = args.workloads[0]
-        print(json.dumps(measure(name, args.table[name], args.measure, args.device, args.steps)))
+        result = measure(name, args.table[name], args.measure, args.device, args.steps)
+        if os.environ.get("RANK", "0") == "0":
+            print(json.dumps(result))
         return 0
     failed = False
     for name in args.workloads:

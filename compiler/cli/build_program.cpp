@@ -68,7 +68,8 @@ void require_gpu(const spec::Spec& spec) {
 
 std::unique_ptr<targets::CudaMachine> open_gpu(const spec::Spec& spec, const BuildOptions& options) {
   require_gpu(spec);
-  return std::make_unique<targets::CudaMachine>(target_of(spec), runtime::cache_dir(), options.recorded);
+  return std::make_unique<targets::CudaMachine>(target_of(spec), runtime::cache_dir(), options.recorded,
+                                                options.gpu);
 }
 
 // What is free on the GPU, less what modules, cuDNN and the CUDA graph will take of it.

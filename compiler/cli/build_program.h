@@ -29,6 +29,7 @@ struct BuildOptions {
   std::string dump_dir;      // as driver::CompileOptions has them
   int64_t memory_bytes = 0;  // 0: what the target has; on a GPU that is here, what is free of it
   runtime::RecordedChoices recorded = {};  // what the program repeats instead of measuring
+  int gpu = 0;                             // of those that CUDA sees
   bool offline = false;                    // the plan that any machine would make, whatever GPU is here
 };
 BuildOptions build_options(const Arguments& arguments);  // --dump and --memory

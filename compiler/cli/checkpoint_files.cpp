@@ -161,6 +161,7 @@ bool decides_results(const std::string& key) {
       "optimizations.threads",
       "optimizations.recompute",
       "optimizations.memory_limit",
+      "optimizations.offload.optimizer_state",
       "model.from",
       "adapter.from",
   };

@@ -34,9 +34,9 @@ std::map<ir::Role, int64_t> bytes_by_role(const driver::Compiled& c) {
   std::map<ir::Role, int64_t> bytes;
   for (const auto& [id, placement] : c.plan.placements) {
     const ir::Role role = c.graph.value(id).role;
-    if (role != ir::Role::activation) bytes[role] += placement.bytes();
+    if (role != ir::Role::activation && !c.graph.value(id).on_host) bytes[role] += placement.bytes();
   }
-  bytes[ir::Role::activation] = c.plan.arena_bytes - c.plan.persistent_bytes;
+  bytes[ir::Role::activation] = c.plan.device_bytes() - c.plan.persistent_bytes;
   return bytes;
 }
 
@@ -44,8 +44,8 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
   const int64_t all = targets::parameter_count(c), trained = targets::trained_count(c);
   std::string text = fmt::format("{}{} parameters{}\n", prefix, all,
                                  trained < all ? fmt::format(", of which {} train", trained) : "");
-  text += fmt::format("{}{:<16} {:>16} bytes   {}\n", prefix, "arena", c.plan.arena_bytes,
-                      bytes_text(c.plan.arena_bytes));
+  text += fmt::format("{}{:<16} {:>16} bytes   {}\n", prefix, "arena", c.plan.device_bytes(),
+                      bytes_text(c.plan.device_bytes()));
   for (const auto& [role, bytes] : bytes_by_role(c)) {
     text += fmt::format("{}  {:<14} {:>16} bytes   {}{}\n", prefix, to_string(role), bytes, bytes_text(bytes),
                         role == ir::Role::activation ? ", shared by what is never alive at once" : "");
@@ -54,10 +54,18 @@ std::string memory_summary(const driver::Compiled& c, const std::string& prefix)
     text +=
         fmt::format("{}    {:<12} {:>16} bytes   alive at once at most in {}\n", prefix, "", bytes, function);
   }
+  if (c.plan.host_bytes > 0)
+    text += fmt::format("{}{:<16} {:>16} bytes   {}, in the host's memory: optimizer state\n", prefix, "host",
+                        c.plan.host_bytes, bytes_text(c.plan.host_bytes));
   if (const int64_t ranks = c.spec.parallel.data; ranks > 1) {
-    text += fmt::format("{}{} ranks have such an arena each, {} in all; a rank sends {} of sums a step\n",
-                        prefix, ranks, bytes_text(ranks * c.plan.arena_bytes),
-                        bytes_text(driver::bytes_sent_per_step(c)));
+    const double seconds = driver::sending_seconds(c);
+    text +=
+        fmt::format("{}{} ranks have such an arena each{}; a rank sends {} of sums a step{}\n", prefix, ranks,
+                    targets::find(c.spec.target)->is_cpu()
+                        ? fmt::format(", {} in all", bytes_text(ranks * c.plan.device_bytes()))
+                        : ", on a GPU of its own",
+                    bytes_text(driver::bytes_sent_per_step(c)),
+                    seconds > 0 ? fmt::format(", about {:.1f} ms of NCCL's time", 1e3 * seconds) : "");
   }
   return text;
 }

@@ -26,11 +26,12 @@ Json memory_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
   Json alive = Json::object();
   for (const auto& [function, bytes] : c.plan.live_bytes) alive[function] = bytes;
   const bool known = limit.bytes > 0;
-  return {{"arena_bytes", c.plan.arena_bytes},
+  return {{"arena_bytes", c.plan.device_bytes()},
+          {"host_bytes", c.plan.host_bytes},
           {"bytes", roles},
           {"most_alive_bytes", alive},
           {"limit_bytes", known ? Json(limit.bytes) : Json(nullptr)},
-          {"fits", known ? Json(limit.allows(c.plan.arena_bytes)) : Json(nullptr)}};
+          {"fits", known ? Json(limit.allows(c.plan.device_bytes())) : Json(nullptr)}};
 }
 
 Json call_json(const driver::Compiled& c, const program::Call& call) {
@@ -105,13 +106,18 @@ Json decisions_json(const driver::Compiled& c) {
   return decisions;
 }
 
+Json ranks_json(const driver::Compiled& c) {
+  Json ranks = {{"count", c.spec.parallel.data}, {"bytes_sent_per_step", driver::bytes_sent_per_step(c)}};
+  if (const double seconds = driver::sending_seconds(c); seconds > 0) ranks["sending_ms"] = 1e3 * seconds;
+  return ranks;
+}
+
 Json common_json(const driver::Compiled& c, const driver::MemoryLimit& limit) {
-  return {
-      {"spec", Json::parse(spec::to_json(c.spec))},
-      {"parameters", targets::parameter_count(c)},
-      {"recompute", to_string(c.recompute)},
-      {"memory", memory_json(c, limit)},
-      {"ranks", {{"count", c.spec.parallel.data}, {"bytes_sent_per_step", driver::bytes_sent_per_step(c)}}}};
+  return {{"spec", Json::parse(spec::to_json(c.spec))},
+          {"parameters", targets::parameter_count(c)},
+          {"recompute", to_string(c.recompute)},
+          {"memory", memory_json(c, limit)},
+          {"ranks", ranks_json(c)}};
 }
 
 }  // namespace

@@ -1,4 +1,8 @@
 // `hydrac SPEC`: compile and train, alone or as one of several ranks.
+#include <fmt/format.h>
+
+#include <iterator>
+
 #include "cli/build_program.h"
 #include "cli/locked_spec.h"
 #include "cli/program_memory.h"
@@ -7,7 +11,11 @@
 #include "cli/verb.h"
 #include "cli/version.h"
 #include "runtime/app/run_ranks.h"
+#include "runtime/cuda/communicator.h"
+#include "runtime/cuda/device.h"
 #include "runtime/log/signal.h"
+#include "runtime/parallel/world.h"
+#include "targets/target.h"
 
 namespace hydrac::cli {
 
@@ -17,6 +25,20 @@ runtime::Resume resume_option(const Arguments& arguments) {
   const std::optional<std::string> value = arguments.value("--resume");
   if (!value) return runtime::Resume::never;
   return value->empty() ? runtime::Resume::required : runtime::Resume::if_possible;
+}
+
+// Said before anything is compiled. A launcher may show each rank one GPU.
+void require_gpus_of_ranks(const spec::Spec& spec) {
+  const int64_t ranks = spec.parallel.data;
+  if (ranks == 1 || targets::find(spec.target)->is_cpu() || runtime::world_of_environment()) return;
+  const auto gpus = std::ssize(runtime::cuda::devices());
+  if (ranks <= gpus) return;
+  diag::Diagnostics diagnostics;
+  diagnostics.report(diag::Kind::option_unsupported, spec.where("parallel.data"),
+                     fmt::format("{} ranks need as many GPUs, and CUDA sees {}", ranks, gpus),
+                     fmt::format("write {}, or let CUDA_VISIBLE_DEVICES name more GPUs", gpus));
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
 }
 
 int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks) {
@@ -34,6 +56,8 @@ int train(const Arguments& arguments, LockedSpec& locked, runtime::Ranks* ranks)
   const auto make = [&](const runtime::RecordedChoices& recorded) -> runtime::LaidOutProgram& {
     BuildOptions options = build_options(arguments);
     options.recorded = recorded;
+    if (ranks && !targets::find(spec->target)->is_cpu())
+      options.gpu = runtime::cuda::gpu_of_rank(ranks->rank(), ranks->size());
     built = build_program(*spec, options);
     // A checkpoint's choices, where there is one, are compared as the run goes on from it.
     if (leads && recorded == locked.choices)
@@ -51,6 +75,7 @@ int run_verb(const Arguments& arguments) {
   if (!locked) return kBadInput;
   runtime::ignore_write_signals();
   require_runnable(locked->spec);  // tokenizing a corpus takes minutes
+  require_gpus_of_ranks(locked->spec);
   const std::unique_ptr<runtime::Ranks> started = runtime::ranks_of_run(
       static_cast<int>(locked->spec.parallel.data), runtime::Starts::this_program, arguments.has("--quiet"));
   return runtime::end_together(started.get(),

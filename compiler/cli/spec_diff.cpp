@@ -127,7 +127,8 @@ void print_work(const driver::Compiled& a, const driver::Compiled& b) {
 void print_memory(const driver::Compiled& a, const driver::Compiled& b) {
   fmt::print("\n");
   row("memory", "first", "second", "");
-  bytes_row("arena", a.plan.arena_bytes, b.plan.arena_bytes);
+  bytes_row("arena", a.plan.device_bytes(), b.plan.device_bytes());
+  if (a.plan.host_bytes + b.plan.host_bytes > 0) bytes_row("host", a.plan.host_bytes, b.plan.host_bytes);
   auto before = bytes_by_role(a), after = bytes_by_role(b);
   std::set<ir::Role> roles;
   for (const auto* bytes : {&before, &after}) {

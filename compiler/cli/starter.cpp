@@ -228,7 +228,7 @@ StarterMaker::Candidate StarterMaker::plan(const Size& size) {
   const PlannedProgram planned = plan_program(spec, {.offline = true});
   return {.size = size,
           .parameters = targets::parameter_count(planned.compiled),
-          .arena_bytes = planned.compiled.plan.arena_bytes,
+          .arena_bytes = planned.compiled.plan.device_bytes(),
           .micro_batch = spec.train.micro_batch_size,
           .limit = planned.limit,
           .fits = !planned.problem};

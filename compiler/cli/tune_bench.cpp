@@ -69,9 +69,9 @@ std::optional<tune::Planned> SpecWorkbench::planned(const tune::Candidate& candi
   try {
     const driver::CompileOptions options = planning_options(*spec, memory_bytes_);
     const driver::Compiled compiled = driver::compile(*spec, options);
-    if (!driver::memory_limit(*spec, options).allows(compiled.plan.arena_bytes)) return std::nullopt;
+    if (!driver::memory_limit(*spec, options).allows(compiled.plan.device_bytes())) return std::nullopt;
     const bool cpu = targets::find(spec->target)->is_cpu();
-    return tune::Planned{compiled.plan.arena_bytes, tune::work_of(compiled),
+    return tune::Planned{compiled.plan.device_bytes(), tune::work_of(compiled),
                          cpu ? double(options.threads) : 1};
   } catch (const runtime::InputError&) {  // a kernel that this machine does not have
     return std::nullopt;

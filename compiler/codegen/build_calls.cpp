@@ -37,6 +37,7 @@ program::Call all_reduce_call(const ir::Node& node) {
   program::Call call;
   call.kind = program::Call::Kind::all_reduce;
   call.arguments = node.outputs;
+  call.largest = node.optional_flag("largest");
   return call;
 }
 

@@ -10,7 +10,7 @@ namespace hydrac::codegen {
 // A "gemm" node as a call with arguments A, B, C.
 program::Call gemm_call(const ir::Graph& graph, const ir::Node& node);
 
-// An "all_reduce" node as a call on its tensor.
+// An "all_reduce" node as a call on its tensors.
 program::Call all_reduce_call(const ir::Node& node);
 
 // What a "gemm" or a "fused_matmul" multiplies.

@@ -14,6 +14,7 @@
 #include "codegen/dimensions.h"
 #include "codegen/expression_text.h"
 #include "codegen/kernel_table.h"
+#include "program/branches.h"
 #include "program/cost.h"
 
 namespace hydrac::codegen {
@@ -67,6 +68,8 @@ class CudaProgramBuilder {
     size_t main_call = first;
     if (node.op == "gemm") {
       calls.push_back(gemm(node));
+    } else if (node.op == "all_reduce") {
+      calls.push_back(all_reduce_call(node));
     } else if (zeroes_a_tensor(graph_, node)) {
       calls.push_back({.kind = Call::Kind::zero, .arguments = node.outputs});
     } else if (!add_cudnn_attention(region, node, calls)) {
@@ -109,10 +112,11 @@ class CudaProgramBuilder {
   }
   bool is_gemm_workspace(ir::Use use) const { return std::ranges::count(gemm_workspaces_, use.value) > 0; }
 
-  // A call that writes nothing that is still read before the update goes to the second branch: gradients of
-  // parameters, the sum of the losses, the next random step. Not so the token embedding's gradient: nothing
-  // follows it on the first branch, and the second one is then still at others. A call that only fills
-  // scratch memory goes where the node's outputs say.
+  // Sums over ranks have a branch of their own where there is something to run beside them. A call that
+  // writes nothing that is still read before the update goes to the second branch: gradients of parameters,
+  // the sum of the losses, the next random step. Not so the token embedding's gradient: nothing follows it on
+  // the first branch, and the second one is then still at others. A call that only fills scratch memory goes
+  // where the node's outputs say.
   void note_writes(const ir::Region& region, const ir::Node& node, Call& call) const {
     std::vector<ir::Use> written;
     for (ir::Use use : call.arguments) {
@@ -124,7 +128,13 @@ class CudaProgramBuilder {
                            [&](ir::Use use) { return is_output(use); });
     const bool is_result = std::ranges::all_of(
         written, [&](ir::Use use) { return is_gradient(use) || is_last_word(region, node, use); });
-    call.branch = options_.streams > 1 && is_result && node.op != "embedding_backward" ? 1 : 0;
+    if (node.op == "all_reduce") {
+      call.branch = function_ == "micro_step" ? program::kSumBranch : program::kMainBranch;
+      return;
+    }
+    call.branch = options_.streams > 1 && is_result && node.op != "embedding_backward"
+                      ? program::kGradientBranch
+                      : program::kMainBranch;
   }
   // Whether the node leaves a state for the update or the next step: nobody in this step reads it later.
   bool is_last_word(const ir::Region& region, const ir::Node& node, ir::Use use) const {

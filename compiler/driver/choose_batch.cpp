@@ -25,7 +25,7 @@ bool fits(spec::Spec spec, int64_t size, CompileOptions options, const MemoryLim
   if (waits_for_data(spec)) spec.train.max_steps = 1;  // only numbers in kernels depend on it
   options.dump_dir.clear();
   if (spec.optimizations.recompute.mode == Mode::automatic) spec.optimizations.recompute.mode = Mode::none;
-  return limit.allows(compile(spec, options).plan.arena_bytes);
+  return limit.allows(compile(spec, options).plan.device_bytes());
 }
 
 }  // namespace

@@ -83,7 +83,8 @@ passes::Fp8 fp8_options(const spec::Spec& spec) {
                                         spec.train.gradient_accumulation_steps),
           .flops_of_16_bits = 0.7e12 * rates.bf16_tflops,
           .flops_of_8_bits = 0.6e12 * rates.fp8_tflops,
-          .bytes_per_second = 0.85e9 * rates.bandwidth_gbs};
+          .bytes_per_second = 0.85e9 * rates.bandwidth_gbs,
+          .ranks = spec.parallel.data};
 }
 
 // A norm that is computed again, statistics and all, need not become the same kernel there.
@@ -184,8 +185,9 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
 
   // its gradients and its update
   const bool accumulates = spec.train.gradient_accumulation_steps > 1;
-  autodiff::differentiate(c.graph, c.graph.function("micro_step"), {accumulates && !target.is_cpu()});
-  if (accumulates && target.is_cpu())
+  const bool adds_whole = spec.optimizations.exact_accumulation;
+  autodiff::differentiate(c.graph, c.graph.function("micro_step"), {accumulates && !adds_whole});
+  if (accumulates && adds_whole)
     passes::sum_micro_batches(c.graph, c.interface.loss,
                               spec.optimizations.loss != spec::LossKernel::materialized);
   if (models::has_nf4_base(spec)) models::keep_as_nf4(c.graph);
@@ -242,6 +244,10 @@ Compiled compile(const spec::Spec& spec, const passes::RecomputeChoice& recomput
   }
   passes::in_place(c.graph, c.decisions);
   after("in-place");
+  if (spec.parallel.data > 1 && !target.is_cpu() && !accumulates) {
+    passes::overlap_reduction(c.graph, c.pack, c.interface.loss, c.decisions);
+    after("overlap");
+  }
 
   // kernels and calls, then memory
   c.program = build_program(c, target, options);

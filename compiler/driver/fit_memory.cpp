@@ -83,8 +83,8 @@ std::vector<Candidate> candidates_of(const spec::Spec& spec, CompileOptions opti
   std::vector<Candidate> candidates;
   for (const RecomputeChoice& choice : all_choices(spec)) {
     const Compiled c = compile(spec, choice, options);
-    candidates.push_back({choice, work_of(c), c.plan.arena_bytes});
-    if (!choice.any() && limit.allows(c.plan.arena_bytes)) break;
+    candidates.push_back({choice, work_of(c), c.plan.device_bytes()});
+    if (!choice.any() && limit.allows(c.plan.device_bytes())) break;
   }
   std::ranges::stable_sort(candidates, {}, &Candidate::work);
   return candidates;
@@ -190,7 +190,7 @@ class Remedies {
 
   bool fits(const spec::Spec& spec, const RecomputeChoice& choice) const {
     return fits_from_small(spec, [&](const spec::Spec& smaller) {
-      return limit_.allows(compile(smaller, choice, options_).plan.arena_bytes);
+      return limit_.allows(compile(smaller, choice, options_).plan.device_bytes());
     });
   }
 
@@ -222,7 +222,7 @@ class Remedies {
     const bool fit = fits_from_small(spec, [&](const spec::Spec& smaller) {
       const Compiled c = compile_to_fit(smaller, options_);
       choice = c.recompute;
-      return limit_.allows(c.plan.arena_bytes);
+      return limit_.allows(c.plan.device_bytes());
     });
     return fit ? choice : std::nullopt;
   }
@@ -290,7 +290,7 @@ class Remedies {
 
 std::optional<diag::Diagnostic> memory_problem(const Compiled& compiled, const CompileOptions& options) {
   const MemoryLimit limit = memory_limit(compiled.spec, options);
-  const int64_t bytes = compiled.plan.arena_bytes;
+  const int64_t bytes = compiled.plan.device_bytes();
   if (limit.allows(bytes)) return std::nullopt;
   return diag::Diagnostic{diag::Kind::out_of_memory, compiled.spec.where("train.micro_batch_size"),
                           fmt::format("the program needs {}, and {}", human(bytes), limit.source),

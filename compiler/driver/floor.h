@@ -17,7 +17,7 @@ Peaks peaks_of(const targets::Target& target, spec::Precision precision);
 // where the target's peaks are not known.
 double floor_seconds(const Peaks& peaks, const program::Call& call);
 
-// Of one optimizer step.
+// Of one optimizer step, without what ranks send to each other.
 struct StepWork {
   double flop = 0;
   double bytes = 0;
@@ -30,5 +30,8 @@ StepWork step_work(const Compiled& compiled);
 
 // What one of several ranks sends to others in a step; 0 for one process.
 int64_t bytes_sent_per_step(const Compiled& compiled);
+// Seconds that this takes on GPUs of one machine, where nothing runs beside it; 0 where the target's links
+// are not known.
+double sending_seconds(const Compiled& compiled);
 
 }  // namespace hydrac::driver

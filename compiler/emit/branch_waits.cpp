@@ -72,15 +72,17 @@ std::string name_of_call(const driver::Compiled& compiled, const program::Call& 
 BranchWaits branch_waits(const driver::Compiled& compiled, const program::Function& function) {
   BranchWaits result;
   for (const program::Section& section : function.sections)
-    result.has_two |=
-        std::ranges::any_of(section.calls, [](const program::Call& c) { return c.branch == 1; });
-  if (!result.has_two) return result;
+    for (const program::Call& call : section.calls)
+      if (call.branch > 0) result.forks.insert(call.branch);
+  if (result.forks.empty()) return result;
   const Unrolled all = unroll(compiled, function);
-  const std::vector<int> waits = program::waits_between_branches(all.steps);
+  const std::vector<std::vector<int>> waits = program::waits_between_branches(all.steps);
   for (size_t i = 0; i < waits.size(); ++i) {
-    if (waits[i] < 0) continue;
-    const auto awaited = static_cast<size_t>(waits[i]);
-    result.waits[all.positions[i]].try_emplace(all.positions[awaited], reason_of(compiled, all, i, awaited));
+    for (const int step : waits[i]) {
+      const auto awaited = static_cast<size_t>(step);
+      result.waits[all.positions[i]].try_emplace(all.positions[awaited],
+                                                 reason_of(compiled, all, i, awaited));
+    }
   }
   const auto call_at = [&](const CallPosition& position) -> const program::Call& {
     return function.sections[static_cast<size_t>(position.first)].calls[static_cast<size_t>(position.second)];

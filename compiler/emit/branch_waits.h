@@ -1,6 +1,7 @@
-// Which calls of a function wait for which of its other branch, said once for every iteration of a loop.
+// Which calls of a function wait for which of its other branches, said once for every iteration of a loop.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -19,8 +20,8 @@ struct WaitReason {
 };
 
 struct BranchWaits {
-  bool has_two = false;  // some call runs beside the others
-  // For each call that waits, those of the other branch whose latest run it waits for. In a loop that is what
+  std::set<int> forks;  // the branches that leave the first one (Call::branch)
+  // For each call that waits, those of other branches whose latest run it waits for. In a loop that is what
   // any of its iterations needs, and the reason is that of the first that waits.
   std::map<CallPosition, std::map<CallPosition, WaitReason>> waits;
   // The calls that others wait for: the name of the point behind them, "after_" and what the call is named.

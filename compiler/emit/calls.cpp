@@ -11,6 +11,7 @@
 
 #include "codegen/operand_names.h"
 #include "codegen/writer.h"
+#include "emit/functions.h"
 #include "emit/kernels.h"
 #include "emit/on_cpu.h"
 #include "targets/target.h"
@@ -133,7 +134,7 @@ std::string CallText::definition(int index, const std::string& name, const std::
     for (const std::string& line : weight_gradients_comment(call)) body.line("// " + line);
     if (const auto found = waits_.waits.find(here); found != waits_.waits.end()) {
       for (const auto& [awaited, reason] : found->second) {
-        body.line("// " + wait_comment(reason));
+        body.line("// " + wait_comment(call, reason));
         body.line(fmt::format("{}.wait(run.{});", queue(call), waits_.marks.at(awaited)));
       }
     }
@@ -163,9 +164,10 @@ std::string CallText::definition(int index, const std::string& name, const std::
 }
 
 // "It reads d_mlp_up." of what the awaited call makes, or which bytes are used again.
-std::string CallText::wait_comment(const WaitReason& reason) const {
+std::string CallText::wait_comment(const Call& call, const WaitReason& reason) const {
   const std::string own = tensors_.short_text(reason.own), other = tensors_.short_text(reason.other);
   const bool same = own == other;
+  if (same && call.kind == Call::Kind::all_reduce) return fmt::format("It sums {}.", own);
   if (!reason.own_writes)
     return same ? fmt::format("It reads {}.", own) : fmt::format("It reads {}, where {} lies.", own, other);
   const char* does = reason.other_writes ? "writes" : "reads";
@@ -174,7 +176,7 @@ std::string CallText::wait_comment(const WaitReason& reason) const {
 }
 
 std::string CallText::queue(const Call& call) const {
-  return on_cpu_ ? "run" : call.branch == 1 ? "beside" : "main";
+  return on_cpu_ ? "run" : std::string(branch_name(call.branch));
 }
 
 std::string CallText::call_text(const Section& section, const Call& call) const {
@@ -189,11 +191,20 @@ std::string CallText::call_text(const Section& section, const Call& call) const 
       return fmt::format("{}.zero({}, {});", queue(call), tensors_.text(call.arguments[0], layer_of(section)),
                          elements_text(dimensions_, compiled_.graph.value(call.arguments[0]).shape));
     case Call::Kind::all_reduce:
-      return fmt::format("{}.all_reduce({}, {});", queue(call),
-                         tensors_.text(call.arguments[0], layer_of(section)),
-                         elements_text(dimensions_, compiled_.graph.value(call.arguments[0]).shape));
+      return all_reduce(section, call);
   }
   throw std::logic_error("no such kind of call");
+}
+
+std::string CallText::all_reduce(const Section& section, const Call& call) const {
+  std::vector<std::string> tensors;
+  for (const ir::Use use : call.arguments)
+    tensors.push_back(fmt::format(fmt::runtime(on_cpu_ ? "{{{}, {}}}" : "elements({}, {})"),
+                                  tensors_.text(use, layer_of(section)),
+                                  elements_text(dimensions_, compiled_.graph.value(use).shape)));
+  if (on_cpu_) return fmt::format("run.all_reduce({{{}}});", fmt::join(tensors, ", "));
+  return fmt::format("run.ranks.all_reduce({{{}}}, Reduction::{}, {}.cuda_stream());",
+                     fmt::join(tensors, ", "), call.largest ? "max" : "sum", queue(call));
 }
 
 std::string CallText::launch(const Section& section, const Call& call) const {

@@ -33,9 +33,10 @@ class CallText {
   bool is_matmul(const program::Call& call) const;
   std::vector<std::string> matmul_comment(const program::Call& call) const;
   std::vector<std::string> weight_gradients_comment(const program::Call& call) const;
+  std::string all_reduce(const program::Section& section, const program::Call& call) const;
   std::string attention(const program::Section& section, const program::Call& call) const;
   std::string accumulation(const program::Section& section, const program::Call& call) const;
-  std::string wait_comment(const WaitReason& reason) const;
+  std::string wait_comment(const program::Call& call, const WaitReason& reason) const;
   std::string queue(const program::Call& call) const;
   std::string layer_of(const program::Section& section) const;
   std::string count_of(const program::Section& section) const;

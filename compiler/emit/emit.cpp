@@ -253,6 +253,12 @@ void Emitter::add_functions() {
   } else {
     step.includes.push_back("\"runtime/cuda/queue.h\"");
     step.body = "using hydrac::runtime::cuda::Mark;\nusing hydrac::runtime::cuda::Queue;\n";
+    if (compiled_.spec.parallel.data > 1) {
+      step.includes.push_back("\"runtime/cuda/cuda_step_program.h\"");
+      step.body +=
+          "using hydrac::runtime::cuda::CudaStepProgram;\nusing hydrac::runtime::cuda::elements;\n"
+          "using hydrac::runtime::cuda::Reduction;\n";
+    }
     if (!cudnn_attentions(compiled_).empty()) {
       step.includes.push_back("\"runtime/cudnn/attention.h\"");
       step.body +=
@@ -309,6 +315,9 @@ void Emitter::add_program() {
           "using AttentionPlan = hydrac::runtime::cudnn::Plan;\n";
       definition.body += "using hydrac::runtime::cudnn::AttentionProblem;\n";
     }
+    if (compiled_.spec.parallel.data > 1)
+      declaration.body +=
+          "using hydrac::runtime::cuda::gpu_of_this_process;\nusing hydrac::runtime::cuda::nccl_version;\n";
     declaration.body += "\n";
     definition.body += "\n";
   }

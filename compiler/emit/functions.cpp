@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "codegen/writer.h"
@@ -11,6 +12,7 @@
 #include "emit/kernels.h"
 #include "emit/on_cpu.h"
 #include "models/adapter.h"
+#include "program/branches.h"
 #include "targets/target.h"
 
 namespace hydrac::emit {
@@ -73,10 +75,18 @@ std::vector<EmittedFunction> emitted_functions(const driver::Compiled& compiled)
   return functions;
 }
 
-bool has_two_branches(const driver::Compiled& compiled) {
-  return std::ranges::any_of(compiled.program.functions, [&](const program::Function& function) {
-    return !on_cpu(compiled) && branch_waits(compiled, function).has_two;
-  });
+std::set<int> forked_branches(const driver::Compiled& compiled) {
+  std::set<int> branches;
+  if (on_cpu(compiled)) return branches;
+  for (const program::Function& function : compiled.program.functions)
+    branches.merge(branch_waits(compiled, function).forks);
+  return branches;
+}
+
+std::string_view branch_name(int branch) {
+  static constexpr std::array<std::string_view, program::kBranches> kNames = {"main", "beside",
+                                                                              "communication"};
+  return kNames.at(static_cast<size_t>(branch));
 }
 
 std::map<std::string, CudnnAttention> cudnn_attentions(const driver::Compiled& compiled) {
@@ -101,13 +111,19 @@ std::string step_declarations(const driver::Compiled& compiled) {
     out.line("// What a function's calls are put on, to become part of a CUDA graph.");
     out.open("struct Run {");
     out.line("const Queue& main;");
-    if (has_two_branches(compiled)) {
+    const std::set<int> forks = forked_branches(compiled);
+    if (forks.contains(program::kGradientBranch)) {
       out.line(
           "// A second branch of the graph: what only makes gradients of parameters, which nobody reads "
           "before");
       out.line("// the update, runs beside the rest.");
       out.line("const Queue& beside;");
     }
+    if (forks.contains(program::kSumBranch)) {
+      out.line("// Sums of gradients over ranks, which nobody reads before the update either.");
+      out.line("const Queue& communication;");
+    }
+    if (compiled.spec.parallel.data > 1) out.line("const CudaStepProgram& ranks;");
     if (const auto attentions = cudnn_attentions(compiled); !attentions.empty()) {
       out.line("CudnnAttention& cudnn;");
       for (const auto& [name, attention] : attentions)
@@ -118,7 +134,7 @@ std::string step_declarations(const driver::Compiled& compiled) {
       for (const auto& [position, name] : branch_waits(compiled, function).marks) marks.insert(name);
     }
     if (!marks.empty())
-      out.line("// Points that the other branch waits for, named after the call before them.");
+      out.line("// Points that another branch waits for, named after the call before them.");
     for (const std::string& mark : marks) out.line(fmt::format("Mark {} = {{}};", mark));
     out.close("};");
     out.line("");

@@ -1,6 +1,9 @@
 // The functions of an emitted program: the files that hold them, and step.h, which declares them.
 #pragma once
+#include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/dimensions.h"
@@ -26,8 +29,10 @@ std::string step_declarations(const driver::Compiled& compiled);
 std::string function_source(const driver::Compiled& compiled, const codegen::Dimensions& dimensions,
                             const Tensors& tensors, const EmittedFunction& function);
 
-// Whether anything runs beside the main branch; whether cuDNN computes attention.
-bool has_two_branches(const driver::Compiled& compiled);
+// The branches beside the main one (Call::branch); what cuDNN computes of attention.
+std::set<int> forked_branches(const driver::Compiled& compiled);
+// What a branch's queue is called in emitted code.
+std::string_view branch_name(int branch);
 
 // An attention that cuDNN computes, and the bytes of workspace that the plan gives it.
 struct CudnnAttention {

@@ -178,6 +178,10 @@ std::string MemoryText::print() {
       grouped(compiled_.plan.persistent_bytes)));
   out_.line(fmt::format("inline constexpr std::int64_t kInputBytes = {};  // of which are inputs",
                         grouped(compiled_.plan.input_bytes)));
+  if (compiled_.plan.host_bytes > 0)
+    out_.line(fmt::format(
+        "inline constexpr std::int64_t kHostBytes = {};  // the arena's last ones: in the host's memory",
+        grouped(compiled_.plan.host_bytes)));
   return out_.text();
 }
 

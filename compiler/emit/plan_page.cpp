@@ -71,7 +71,9 @@ void PlanPage::summary() {
   line(fmt::format("| flop of a step | {} |", runtime::human_count(work.flop)));
   line(fmt::format("| bytes that its calls move | {} |", bytes_text(work.bytes)));
   if (work.floor_seconds > 0) line(fmt::format("| floor of a step, ms | {} |", ms_text(work.floor_seconds)));
-  line(fmt::format("| tensor memory, bytes | {} |", compiled_.plan.arena_bytes));
+  line(fmt::format("| tensor memory, bytes | {} |", compiled_.plan.device_bytes()));
+  if (compiled_.plan.host_bytes > 0)
+    line(fmt::format("| and in the host's memory | {} |", compiled_.plan.host_bytes));
   line();
   if (work.floor_seconds > 0) {
     line(fmt::format(
@@ -114,6 +116,9 @@ void PlanPage::memory() {
       "inputs, which the host writes in one piece. In the rest, tensors share bytes when they are never "
       "alive at the same time.",
       compiled_.plan.arena_bytes, compiled_.plan.persistent_bytes, compiled_.plan.input_bytes));
+  if (compiled_.plan.host_bytes > 0)
+    line(
+        fmt::format("Its last {} lie in the host's memory and live as long too.", compiled_.plan.host_bytes));
   line();
   line("| offset | bytes | tensor | shape | of |");
   line("| ---: | ---: | --- | --- | --- |");

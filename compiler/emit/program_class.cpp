@@ -11,6 +11,7 @@
 #include "emit/on_cpu.h"
 #include "emit/sizes.h"
 #include "emit/tensors.h"
+#include "program/branches.h"
 #include "program/for_each_matmul.h"
 #include "targets/executable/executable.h"
 #include "targets/target.h"
@@ -200,7 +201,8 @@ bool multiplies_beside(const driver::Compiled& compiled) {
 
 std::string run_text(const driver::Compiled& compiled) {
   std::string text = "Run run{main_";
-  if (has_two_branches(compiled)) text += ", beside_";
+  for (const int branch : forked_branches(compiled)) text += fmt::format(", {}_", branch_name(branch));
+  if (compiled.spec.parallel.data > 1) text += ", *this";
   const auto attentions = cudnn_attentions(compiled);
   if (!attentions.empty()) text += ", cudnn_";
   for (const auto& [name, attention] : attentions) text += ", " + name + "_";
@@ -229,30 +231,38 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.line("}  // namespace");
   out.line("");
   const bool tf32 = compiled.spec.optimizations.precision == spec::Precision::tf32;
-  const bool two = has_two_branches(compiled);
+  const std::set<int> forks = forked_branches(compiled);
+  const char* device_bytes = compiled.plan.host_bytes > 0 ? "kArenaBytes - kHostBytes" : "kArenaBytes";
   out.line("Program::Program(const RecordedChoices& recorded)");
   out.line("    : CudaStepProgram(program_layout(), context),");
   out.line("      memory_(arena()),");
-  out.line(fmt::format("      matmuls_(context, matmul_options(recorded), {}, {{arena(), kArenaBytes}}),",
-                       tf32 ? "/*tf32=*/true" : "/*tf32=*/false"));
+  out.line(fmt::format("      matmuls_(context, matmul_options(recorded), {}, {{arena(), {}}}),",
+                       tf32 ? "/*tf32=*/true" : "/*tf32=*/false", device_bytes));
   if (!attentions.empty()) out.line("      cudnn_(context.device(), cache_dir(), recorded),");
   for (const auto& [name, attention] : attentions) {
     const std::string problem = fmt::format("{}_problem({})", problem_of(attentions, name),
                                             size_text(dimensions, {attention.call.batch, "B"}));
     const std::string plan =
-        attention.call.backward ? fmt::format("backward({})", problem)
-                                : fmt::format("fastest_forward({}, stream(), arena(), kArenaBytes)", problem);
+        attention.call.backward
+            ? fmt::format("backward({})", problem)
+            : fmt::format("fastest_forward({}, stream(), arena(), {})", problem, device_bytes);
     out.line(fmt::format("      {}_(cudnn_.{}),", name, plan));
   }
-  out.line(fmt::format("      main_(stream(), matmuls_, memory_.state.gemm_workspace){}", two ? "," : " {"));
-  if (two)
-    out.line(fmt::format("      beside_(beside(), matmuls_, {}, Queue::Branch::second) {{",
-                         multiplies_beside(compiled) ? "memory_.state.gemm_workspace_beside" : "nullptr"));
+  std::string queues = "      main_(stream(), matmuls_, memory_.state.gemm_workspace)";
+  if (forks.contains(program::kGradientBranch))
+    queues += fmt::format(",\n      beside_(beside(), matmuls_, {}, Queue::Branch::second)",
+                          multiplies_beside(compiled) ? "memory_.state.gemm_workspace_beside" : "nullptr");
+  if (forks.contains(program::kSumBranch))
+    queues += ",\n      communication_(communication(), matmuls_, nullptr)";
+  out.append(queues + " {\n");
   Writer body(1);
   for (const auto& [name, attention] : attentions)
     body.line(fmt::format("require_workspace({}_, {});", name, attention.workspace_bytes));
   body.line("plan_matmuls(matmuls_);");
-  body.line(compiled.spec.optimizations.cuda_graph ? "capture_graphs();" : "use_graphs(false);");
+  if (!compiled.spec.optimizations.cuda_graph)
+    body.line("use_graphs(false);");
+  else if (compiled.spec.parallel.data == 1)  // others are captured once their ranks have met
+    body.line("capture_graphs();");
   out.append(body.text());
   out.line("}");
   out.line("");
@@ -262,11 +272,14 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.close();
   out.line("");
   out.open("RecordedChoices Program::choices() const {");
-  if (attentions.empty()) {
+  const int64_t ranks = compiled.spec.parallel.data;
+  if (attentions.empty() && ranks == 1) {
     out.line("return matmuls_.library().choices();");
   } else {
     out.line("RecordedChoices choices = matmuls_.library().choices();");
-    out.line("choices.add(cudnn_.choices());");
+    if (!attentions.empty()) out.line("choices.add(cudnn_.choices());");
+    if (ranks > 1)
+      out.line(fmt::format("choices.set(\"sums\", \"ranks\", \"{} by \" + nccl_version());", ranks));
     out.line("return choices;");
   }
   out.close();
@@ -276,12 +289,14 @@ std::string cuda_definition(const driver::Compiled& compiled, const codegen::Dim
   out.open("switch (function) {");
   for (const program::Function& function : compiled.program.functions) {
     out.line("case Function::" + function.name + ":");
-    const bool forks = two && branch_waits(compiled, function).has_two;
-    if (forks) out.line("  beside_.follow(main_);");
+    const std::set<int> own_forks = branch_waits(compiled, function).forks;
+    for (const int branch : own_forks) out.line(fmt::format("  {}_.follow(main_);", branch_name(branch)));
     for (const EmittedFunction& emitted : emitted_functions(compiled)) {
       if (emitted.source == &function) out.line(fmt::format("  {}(memory_, run);", emitted.name));
     }
-    if (forks) out.line("  main_.follow(beside_);");
+    for (const int branch : own_forks)
+      out.line(branch == program::kSumBranch ? "  await_sums();"
+                                             : fmt::format("  main_.follow({}_);", branch_name(branch)));
     out.line("  return;");
   }
   out.line("default:");
@@ -318,7 +333,9 @@ std::string program_declaration(const driver::Compiled& compiled) {
   }
   out.line("// The GPU's context, which must be there before the program and after it.");
   out.open("struct OnGpu {");
-  out.line("Context context{0};");
+  out.line(compiled.spec.parallel.data > 1
+               ? fmt::format("Context context{{gpu_of_this_process({})}};", compiled.spec.parallel.data)
+               : "Context context{0};");
   out.close("};");
   out.line("");
   out.open("class Program final : private OnGpu, public CudaStepProgram {");
@@ -338,7 +355,7 @@ std::string program_declaration(const driver::Compiled& compiled) {
   if (!attentions.empty()) out.line("CudnnAttention cudnn_;");
   for (const auto& [name, attention] : attentions) out.line(fmt::format("AttentionPlan {}_;", name));
   out.line("Queue main_;");
-  if (has_two_branches(compiled)) out.line("Queue beside_;");
+  for (const int branch : forked_branches(compiled)) out.line(fmt::format("Queue {}_;", branch_name(branch)));
   out.close("};");
   return out.text();
 }

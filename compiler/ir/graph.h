@@ -98,7 +98,8 @@ struct Value {
   Shape shape;
   int slots = 1;
   Role role = Role::activation;
-  bool exact = false;  // a statistic or a loss: stays f32 whatever the precision of activations
+  bool exact = false;    // a statistic or a loss: stays f32 whatever the precision of activations
+  bool on_host = false;  // of a GPU's program: lies in the host's memory; no activation
   std::optional<ParameterInfo> parameter;
   std::optional<View> view;
 

@@ -30,14 +30,16 @@ Moment moment(Update& update, const std::string& name, bool is_signed) {
   }
   const ir::Shape pack = graph.value(update.pack.parameters).shape;
   const auto rows = [&](const ir::Dim& part) { return part.size == pack[0].size ? pack[0] : part; };
+  const auto fresh = [&](const std::string& part, const ir::Shape& shape, DType dtype) {
+    const ir::Use use = update.builder.fresh(part, shape, dtype, Role::optimizer_state);
+    update.builder.graph().value(use.value).on_host = update.spec.optimizations.offload.optimizer_state;
+    return use;
+  };
   Moment moment{.is_signed = is_signed};
-  if (exact.size > 0)
-    moment.numbers = update.builder.fresh(name, {rows(exact), pack[1]}, numbers, Role::optimizer_state);
+  if (exact.size > 0) moment.numbers = fresh(name, {rows(exact), pack[1]}, numbers);
   if (quantized.size > 0) {
-    moment.codes =
-        update.builder.fresh(name + ".codes", {rows(quantized), pack[1]}, DType::u8, Role::optimizer_state);
-    moment.scales =
-        update.builder.fresh(name + ".scales", {rows(quantized)}, DType::f32, Role::optimizer_state);
+    moment.codes = fresh(name + ".codes", {rows(quantized), pack[1]}, DType::u8);
+    moment.scales = fresh(name + ".scales", {rows(quantized)}, DType::f32);
   }
   return moment;
 }

@@ -300,8 +300,8 @@ class Quantization {
     ir::Region scales{"new_scales", 0, false, false, {}};
     ops::RegionBuilder b(graph_, scales);
     b.enter("optimizer", "optimizations.precision");
-    forward_.from_history(b, step);
-    gradient_.from_history(b, step);
+    forward_.from_history(b, step, options_.ranks);
+    gradient_.from_history(b, step, options_.ranks);
     trained_.from_largest(b);
     if (is_load) frozen_.from_largest(b);
     function.regions.push_back(std::move(scales));

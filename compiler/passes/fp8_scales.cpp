@@ -43,7 +43,7 @@ Scale ScalePack::add(const std::string& tensor, int slots) {
   return scale;
 }
 
-void ScalePack::from_history(ops::RegionBuilder& b, Use step) {
+void ScalePack::from_history(ops::RegionBuilder& b, Use step, int64_t ranks) {
   if (rows_ == 0) return;
   if (history_ == ir::kNoValue) {
     history_ = pack("history", Role::optimizer_state);
@@ -51,6 +51,8 @@ void ScalePack::from_history(ops::RegionBuilder& b, Use step) {
   }
   const Use history{history_, {}}, largest{largest_, {}};
   const bool notes = step.value != ir::kNoValue;
+  if (notes && ranks > 1)
+    b.emit_node("all_reduce", {largest}, {largest}, {{"ranks", ranks}, {"largest", true}});
   Node node{.inputs = {history}, .outputs = {{scale_, {}}, {inverse_, {}}}};
   if (notes) {
     node.inputs.insert(node.inputs.end(), {largest, step});

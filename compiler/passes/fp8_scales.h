@@ -23,8 +23,8 @@ class ScalePack {
   Scale add(const std::string& tensor, int slots);
 
   // Emits what makes the scales of the largest values of 16 steps. `step` (i32 []): then what is the largest
-  // so far is noted as that step's first, and begins anew; no value: of what is noted.
-  void from_history(ops::RegionBuilder& b, ir::Use step);
+  // so far, on any of `ranks`, is noted as that step's first, and begins anew; no value: of what is noted.
+  void from_history(ops::RegionBuilder& b, ir::Use step, int64_t ranks);
   // Of what is the largest so far, which begins anew.
   void from_largest(ops::RegionBuilder& b);
 

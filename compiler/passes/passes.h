@@ -47,6 +47,11 @@ struct Ranks {
 void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models::Interface& interface,
                        const Ranks& ranks);
 
+// Needs all other passes done, and steps of one micro-batch. The sums over ranks of gradients and the loss
+// move from the update into the backward pass: behind the last node that writes a gradient, those of a layer
+// together in one node. The Program may run them beside what follows. Bits do not change.
+void overlap_reduction(ir::Graph& graph, const models::Pack& pack, ir::ValueId loss, Log& log);
+
 // What a target computes in. `activations`: the storage type of activations and of what matmuls read.
 struct Precision {
   ir::DType activations = ir::DType::f32;
@@ -75,6 +80,7 @@ struct Fp8 {
   double flops_of_16_bits = 0;  // a second, that a library's matmuls reach
   double flops_of_8_bits = 0;
   double bytes_per_second = 0;
+  int64_t ranks = 1;  // whose largest values are one
 };
 
 // Needs `precision` with bf16; `chunk_head` comes after it. The matmuls y = x W^T and d_x = d_y W of

@@ -22,11 +22,10 @@ void reduce_over_ranks(ir::Graph& graph, const models::Pack& pack, const models:
   ir::Region region{"reduce", 0, false, false, {}};
   ops::RegionBuilder b(graph, region);
   b.enter("optimizer", "parallel.data");
-  const auto sum = [&](ir::ValueId value) {
-    b.emit_node("all_reduce", {{value, {}}}, {{value, {}}}, {{"ranks", ranks.count}});
-  };
-  for (const models::ParameterGroup& group : pack.groups) sum(group.gradients);
-  sum(interface.loss);
+  std::vector<ir::Use> sums;
+  for (const models::ParameterGroup& group : pack.groups) sums.push_back({group.gradients, {}});
+  sums.push_back({interface.loss, {}});
+  b.emit_node("all_reduce", sums, sums, {{"ranks", ranks.count}});
   skip_randomness(b, {interface.rng_step, {}}, (ranks.count - 1) * ranks.micro_batches);
   std::vector<ir::Region>& regions = graph.function("update").regions;
   regions.insert(regions.begin(), std::move(region));

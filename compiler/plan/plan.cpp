@@ -33,7 +33,8 @@ int64_t place_persistent(const ir::Graph& graph, Plan& plan) {
   int64_t offset = 0;
   auto place = [&](bool inputs) {
     for (const ir::Value& value : graph.values) {
-      if (value.role == ir::Role::activation || value.view || (value.role == ir::Role::input) != inputs)
+      if (value.role == ir::Role::activation || value.view || value.on_host ||
+          (value.role == ir::Role::input) != inputs)
         continue;
       plan.placements[value.id] = {offset, slot_bytes(value), value.slots};
       offset += plan.placements[value.id].bytes();
@@ -43,6 +44,20 @@ int64_t place_persistent(const ir::Graph& graph, Plan& plan) {
   plan.input_bytes = offset;
   place(false);
   return offset;
+}
+
+// And ends with what the host's memory holds.
+void place_on_host(const ir::Graph& graph, Plan& plan) {
+  const auto pages = [](int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
+  int64_t bytes = 0;
+  for (const ir::Value& value : graph.values) {
+    if (!value.on_host || value.view) continue;
+    if (bytes == 0) plan.arena_bytes = pages(plan.arena_bytes);
+    plan.placements[value.id] = {plan.arena_bytes + bytes, slot_bytes(value), value.slots};
+    bytes += plan.placements[value.id].bytes();
+  }
+  plan.host_bytes = pages(bytes);
+  plan.arena_bytes += plan.host_bytes;
 }
 
 struct Block {
@@ -105,6 +120,7 @@ Plan plan_with(const ir::Graph& graph, const std::set<ir::ValueId>& lingers) {
   }
   count_live_bytes(liveness, blocks, plan);
   place_activations(plan, std::move(blocks));
+  place_on_host(graph, plan);
   return plan;
 }
 
@@ -119,7 +135,7 @@ Plan roomy_plan(const ir::Graph& graph, const std::set<ir::ValueId>& beside, int
   Plan tight = make_plan(graph);
   if (beside.empty()) return tight;
   Plan roomy = plan_with(graph, beside);
-  return roomy.arena_bytes <= std::min(tight.arena_bytes + little, most_bytes) ? roomy : tight;
+  return roomy.device_bytes() <= std::min(tight.device_bytes() + little, most_bytes) ? roomy : tight;
 }
 
 int64_t address(const ir::Graph& graph, const Plan& plan, ir::Use use, int layer) {
@@ -162,7 +178,8 @@ std::vector<std::string> verify(const ir::Graph& graph, const Plan& plan) {
 
 std::string to_text(const ir::Graph& graph, const Plan& plan) {
   std::string text =
-      fmt::format("arena {} bytes, of which {} live on\n", plan.arena_bytes, plan.persistent_bytes);
+      fmt::format("arena {} bytes, of which {} live on{}\n", plan.arena_bytes, plan.persistent_bytes,
+                  plan.host_bytes > 0 ? fmt::format(", and {} at its end on the host", plan.host_bytes) : "");
   std::vector<std::pair<Placement, ir::ValueId>> order;
   for (const auto& [id, placement] : plan.placements) order.emplace_back(placement, id);
   std::ranges::stable_sort(order,

@@ -2,7 +2,8 @@
 //
 // Values of all roles but activation live as long as the program, at the arena's start. Activations are
 // placed by liveness: two share bytes when they are never alive at the same time. Functions never overlap in
-// time, so they share one space.
+// time, so they share one space. The arena ends with what lies in the host's memory (Value::on_host);
+// addresses go on there without a gap.
 #pragma once
 #include <map>
 #include <set>
@@ -14,6 +15,7 @@
 namespace hydrac::plan {
 
 inline constexpr int64_t kAlignment = 256;  // bytes; of every tensor's first slot, and of every slot
+inline constexpr int64_t kPage = 2 << 20;   // of both parts of an arena that is partly on the host
 
 // Where a storage (a value that is no view) lies. Slot s is at offset + (s % slots) * slot_bytes: `slots` is
 // as many as there are when each must be kept, 1 when each dies before the next is written, 2 when only
@@ -37,6 +39,8 @@ struct Plan {
   int64_t arena_bytes = 0;
   int64_t persistent_bytes = 0;  // of which values that live as long as the program
   int64_t input_bytes = 0;       // of which inputs, at the arena's start
+  int64_t host_bytes = 0;        // of the arena, at its end: in the host's memory
+  int64_t device_bytes() const { return arena_bytes - host_bytes; }
   std::map<std::string, int64_t>
       live_bytes;  // function -> most bytes of activations alive at once: the lower bound
 };

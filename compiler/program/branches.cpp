@@ -1,6 +1,7 @@
 #include "program/branches.h"
 
 #include <algorithm>
+#include <array>
 
 namespace hydrac::program {
 
@@ -16,15 +17,22 @@ bool conflict(const BranchStep& a, const BranchStep& b) {
 
 }  // namespace
 
-std::vector<int> waits_between_branches(const std::vector<BranchStep>& steps) {
-  std::vector<int> waits(steps.size(), -1);
-  int waited[2] = {-1, -1};  // the latest step that each branch has waited for
+std::vector<std::vector<int>> waits_between_branches(const std::vector<BranchStep>& steps) {
+  std::vector<std::vector<int>> waits(steps.size());
+  // The latest step of each branch that each branch has waited for.
+  std::array<std::array<int, kBranches>, kBranches> waited;
+  for (auto& of_branch : waited) of_branch.fill(-1);
   for (size_t i = 0; i < steps.size(); ++i) {
-    for (int j = static_cast<int>(i) - 1; j > waited[steps[i].branch]; --j) {
-      const BranchStep& earlier = steps[static_cast<size_t>(j)];
-      if (earlier.branch == steps[i].branch || !conflict(steps[i], earlier)) continue;
-      waits[i] = waited[steps[i].branch] = j;
-      break;
+    const auto own = static_cast<size_t>(steps[i].branch);
+    for (size_t other = 0; other < kBranches; ++other) {
+      if (other == own) continue;
+      for (int j = static_cast<int>(i) - 1; j > waited[own][other]; --j) {
+        const BranchStep& earlier = steps[static_cast<size_t>(j)];
+        if (earlier.branch != static_cast<int>(other) || !conflict(steps[i], earlier)) continue;
+        waits[i].push_back(j);
+        waited[own][other] = j;
+        break;
+      }
     }
   }
   return waits;

@@ -102,15 +102,16 @@ struct Call {
   // launch: in the kernel's order. gemm: A, B, C, workspace, then the bias if there is one, then of 8-bit
   // operands what A's and B's elements are multiplied by (a GPU's; the cpu's are A, B, C). attention: q, k,
   // v, out, lse, workspace; backward: d_out, out, lse, q, k, v, d_q, d_k, d_v, workspace. zero: the tensor
-  // whose bytes become zero; a GPU's. all_reduce: the dense f32 tensor that becomes the sum over all ranks;
-  // the cpu's.
+  // whose bytes become zero; a GPU's. all_reduce: the dense tensors that become their sums over all ranks; on
+  // the cpu one of f32.
   std::vector<ir::Use> arguments;
   std::vector<bool> writes;  // which of them; empty on cpu
   Grid grid;                 // launch: on a GPU
   // Of the arguments, the tensors that it reads and those that it makes; scratch memory is neither.
   std::vector<ir::Use> operands, results;
-  int branch = 0;  // of a GPU's graph: 1 may run beside what follows it
-  GemmShape gemm;  // also of a launch whose kernel computes one matmul: what it multiplies
+  int branch = 0;        // of a GPU's graph: see branches.h
+  bool largest = false;  // all_reduce: the largest of the ranks' numbers instead of their sum
+  GemmShape gemm;        // also of a launch whose kernel computes one matmul: what it multiplies
   AttentionCall attention;
   bool multiplies_matrices = false;  // a matmul, or attention whoever computes it
   double flop = 0;

@@ -54,19 +54,16 @@ void check_cpu(Draft& draft) {
     refuse(draft, "optimizations.weights", to_string(o.weights), "fp32");
   if (draft.usable({"optimizations.optimizer_state"}) && o.optimizer_state == StateType::bf16)
     refuse(draft, "optimizations.optimizer_state", "bf16", "fp32 or int8");
+  if (draft.usable({"optimizations.offload.optimizer_state"}) && o.offload.optimizer_state)
+    refuse(draft, "optimizations.offload.optimizer_state", "true", "false");
   if (draft.usable({"optimizations.cuda_graph"}) && o.cuda_graph)
     refuse(draft, "optimizations.cuda_graph", "true", "false");
+  if (draft.usable({"optimizations.exact_accumulation"}) && !o.exact_accumulation)
+    refuse(draft, "optimizations.exact_accumulation", "false", "true");
   if (draft.usable({"optimizations.streams"}) && o.streams > 1)
     refuse(draft, "optimizations.streams", "2", "1");
   if (draft.usable({"optimizations.fused_matmuls"}) && o.fused_matmuls == FusedMatmuls::all)
     refuse(draft, "optimizations.fused_matmuls", "all", "auto or none");
-}
-
-// What the spec language has and the cuda target does not yet must not run as something else.
-void check_ranks(Draft& draft) {
-  const int64_t ranks = draft.spec.parallel.data;
-  if (draft.usable({"parallel.data"}) && ranks > 1)
-    refuse(draft, "parallel.data", std::to_string(ranks), "1", "GPUs yet");
 }
 
 // Kernels on GPUs count a micro-batch's positions in 32 bits.
@@ -143,7 +140,6 @@ void check_target(Draft& draft) {
   const Target& target = *targets::find(draft.spec.target);
   check_precision(draft, target);
   if (target.is_cpu()) return check_cpu(draft);
-  check_ranks(draft);
   check_batch(draft);
   check_cudnn(draft, target);
   check_weights(draft);

@@ -165,6 +165,8 @@ void Resolver::optimizations() {
     return target->has_bf16() ? Precision::bf16 : Precision::fp16;
   });
   derive("optimizations.streams", o.streams, {"target"}, [&] { return target->is_cpu() ? 1 : 2; });
+  derive("optimizations.exact_accumulation", o.exact_accumulation, {"target"},
+         [&] { return target->is_cpu(); });
   derive("optimizations.cuda_graph", o.cuda_graph, {"target"}, [&] { return !target->is_cpu(); });
 }
 

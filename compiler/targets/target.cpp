@@ -8,8 +8,8 @@ namespace {
 #define SM(capability) "sm_" #capability
 constexpr std::array kTargets = {
     Target{.name = "cpu"},
-#define GPU(name, capability, sms, gib, gbs, fp32, tf32, fp16, bf16, fp8) \
-  Target{name, SM(capability), capability, sms, gib, gbs, fp32, tf32, fp16, bf16, fp8},
+#define GPU(name, capability, sms, gib, gbs, links, fp32, tf32, fp16, bf16, fp8) \
+  Target{name, SM(capability), capability, sms, gib, gbs, links, fp32, tf32, fp16, bf16, fp8},
 #define ARCH(capability, sms) Target{SM(capability), SM(capability), capability, sms},
 #include "targets/targets.def"
 #undef GPU

@@ -17,6 +17,7 @@ struct Target {
   int sms = 0;               // streaming multiprocessors
   double memory_gib = 0;     // what a program can use
   double bandwidth_gbs = 0;  // device memory, 1e9 bytes a second
+  double links_gbs = 0;      // to other GPUs of the machine, one way, 1e9 bytes a second
   double fp32_tflops = 0;    // without tensor cores
   double tf32_tflops = 0;
   double fp16_tflops = 0;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/error.h"
@@ -93,6 +94,10 @@ int end_together(Ranks* ranks, const std::function<int(Ranks*)>& train) {
     ranks->finish();
     return code;
   } catch (const std::exception& error) {
+    // The end of another rank may look like a fault of this one's GPU.
+    const std::string cause = ranks->failure();
+    if (!cause.empty() && std::string_view(error.what()).find(cause) == std::string_view::npos)
+      throw RunError(cause);
     ranks->fail(error.what());
     throw;
   } catch (...) {  // of which this rank has told its user already

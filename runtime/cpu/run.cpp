@@ -36,9 +36,9 @@ void Run::gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std:
   blas_.gemm(matmul(m, n, k, true, false, options), a, b, c);
 }
 
-void Run::all_reduce(float* data, std::int64_t elements) const {
+void Run::all_reduce(std::initializer_list<std::span<float>> tensors) const {
   before_call();
-  program_->all_reduce({data, static_cast<std::size_t>(elements)});
+  for (const std::span<float> tensor : tensors) program_->all_reduce(tensor);
   after_call();
 }
 

@@ -2,6 +2,8 @@
 // sums over ranks.
 #pragma once
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 
 #include "runtime/cpu/gemm.h"
 #include "runtime/program/after_call.h"
@@ -39,8 +41,9 @@ class Run {
   void gemm_tn(float* c, const float* a, const float* b, std::int64_t m, std::int64_t n, std::int64_t k,
                MatmulOptions options = {}) const;
 
-  // Every rank's `data` becomes their sum, 0 + rank 0's + rank 1's + ...: the same bits everywhere.
-  void all_reduce(float* data, std::int64_t elements) const;
+  // Each of a rank's tensors becomes the sum of all ranks', 0 + rank 0's + rank 1's + ...: the same bits
+  // everywhere.
+  void all_reduce(std::initializer_list<std::span<float>> tensors) const;
 
   const Blas& blas() const { return blas_; }
 

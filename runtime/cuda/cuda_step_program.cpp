@@ -13,9 +13,10 @@ namespace hydrac::runtime::cuda {
 
 namespace {
 
-void require_free(int64_t wanted, const Context& context) {
+// Returns what is free.
+int64_t require_free(int64_t wanted, const Context& context) {
   const int64_t free = context.free_bytes();
-  if (wanted <= free) return;
+  if (wanted <= free) return free;
   throw RunError(
       fmt::format("the plan needs {} of GPU memory, and {} of {} are free on {}: lower "
                   "train.micro_batch_size (and raise "
@@ -28,12 +29,12 @@ void require_free(int64_t wanted, const Context& context) {
 
 CudaStepProgram::CudaStepProgram(ProgramLayout given, const Context& context)
     : LaidOutProgram(std::move(given)),
+      context_(context),
       staging_(layout(), kInFlight * layout().gradient_accumulation_steps + 1, kInFlight),
-      monitor_(context.device().pci_bus_id) {
-  require_free(arena_bytes(), context);
-  const int64_t before = context.free_bytes();
-  arena_ = DeviceBuffer(arena_bytes());
-  measured_bytes_ = before - context.free_bytes();
+      monitor_(context.device().pci_bus_id),
+      free_before_(require_free(arena_bytes(), context)),
+      arena_(arena_bytes(), layout().host_bytes) {
+  measured_bytes_ = free_before_ - context.free_bytes();
 }
 
 void CudaStepProgram::shut_down() noexcept {
@@ -43,6 +44,34 @@ void CudaStepProgram::shut_down() noexcept {
   }
   graphs_.clear();
   timed_graphs_.clear();
+}
+
+void CudaStepProgram::join(Ranks& ranks) {
+  LaidOutProgram::join(ranks);
+  communicator_.emplace(ranks, context_.device().pci_bus_id);
+  waiting_.emplace();
+  if (graphs_in_use_) capture_graphs();
+}
+
+void CudaStepProgram::all_reduce(std::span<const Elements> tensors, Reduction reduction,
+                                 const Stream& stream) const {
+  if (is_alone()) {
+    before_call(stream.handle());
+    return after_call(stream.handle());
+  }
+  if (!communicator_) throw RunError("a program of several ranks (parallel.data) runs in one process");
+  const bool is_waited_for = &stream == &stream_ && reduction == Reduction::sum;
+  if (is_waited_for) waiting_->begin(stream);
+  communicator_->all_reduce(tensors, reduction, stream);
+  if (is_waited_for) waiting_->end(stream);
+}
+
+void CudaStepProgram::await_sums() {
+  if (waiting_) waiting_->begin(stream_);
+  Event sums;
+  sums.record(communication_);
+  stream_.wait(sums);
+  if (waiting_) waiting_->end(stream_);
 }
 
 void CudaStepProgram::capture(const Sequence& functions) {
@@ -102,6 +131,7 @@ void CudaStepProgram::run(Function function) {
 void CudaStepProgram::wait() const {
   stream_.synchronize();
   beside_.synchronize();
+  communication_.synchronize();
 }
 
 // A capture must not wait for calls.
@@ -163,7 +193,9 @@ void CudaStepProgram::flush() {
 // What fails on the GPU shows where the host next waits for it; by then nobody knows which call it was.
 StepResult CudaStepProgram::finish_step() {
   try {
-    return staging_.oldest_result();
+    StepResult result = staging_.oldest_result();
+    if (waiting_) result.communication_seconds = static_cast<float>(waiting_->seconds());
+    return result;
   } catch (const RunError& error) {
     throw RunError(fmt::format("{}\na run with --check-kernels names the kernel that fails", error.what()));
   }
@@ -236,6 +268,7 @@ void CudaStepProgram::copy_in_pieces(int64_t offset, int64_t bytes, const MakePi
 
 void CudaStepProgram::clear_persistent() {
   fill_bytes(arena(), 0, layout().persistent_bytes, stream_);
+  if (layout().host_bytes > 0) fill_bytes(arena() + arena_bytes(), 0, layout().host_bytes, stream_);
   stream_.synchronize();
 }
 

@@ -1,15 +1,21 @@
-// A StepProgram on a GPU: the arena, two streams, batches in through pinned memory, the functions as CUDA
+// A StepProgram on a GPU: the arena, streams, batches in through pinned memory, the functions as CUDA
 // graphs, results read a step late. What derives from it adds the calls of each function.
 #pragma once
 #include <cstddef>
+#include <functional>
+#include <initializer_list>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "runtime/cuda/arena.h"
+#include "runtime/cuda/communicator.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/monitor.h"
 #include "runtime/cuda/staging.h"
+#include "runtime/cuda/stopwatch.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/cuda/timed_graph.h"
 #include "runtime/program/laid_out_program.h"
@@ -37,6 +43,13 @@ class CudaStepProgram : public LaidOutProgram {
   void leave_graphs() override;
   void profile_steps(int64_t first, int64_t count) override;
   void time_calls(bool timed) override;
+  void join(Ranks& ranks) override;
+
+  // Communicator::all_reduce() over the ranks that this program joined. RunError where it runs alone.
+  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream) const;
+  void all_reduce(std::initializer_list<Elements> tensors, Reduction reduction, const Stream& stream) const {
+    all_reduce(std::span(tensors.begin(), tensors.size()), reduction, stream);
+  }
 
   // Milliseconds that each optimizer step took since the last call, by the GPU's clock.
   std::vector<double> take_step_times() { return staging_.take_step_times(); }
@@ -44,14 +57,16 @@ class CudaStepProgram : public LaidOutProgram {
   int64_t measured_bytes() const { return measured_bytes_; }
 
  protected:
-  // Puts a function's calls on stream(), and on beside() what may run at the same time: it forks from
-  // stream() and joins it again by events. Is called while a graph is captured, when it must not wait for the
-  // GPU nor allocate memory of it, and outside of one.
+  // Puts a function's calls on stream(), and on beside() and communication() what may run at the same time:
+  // they fork from stream() and join it again by events. Is called while a graph is captured, when it must
+  // not wait for the GPU nor allocate memory of it, and outside of one.
   virtual void enqueue(Function function) = 0;
 
   // Captures every graph now, so that all memory of the GPU that they take is taken. Otherwise each is
-  // captured when it first runs.
+  // captured when it first runs. A program of several ranks cannot before join(), which does it then.
   void capture_graphs();
+  // stream() goes on after all that communication() was given. How long it waits is measured.
+  void await_sums();
   // To be called first where what derives from this is destroyed: waits for the GPU and forgets the graphs,
   // which may use what that owns.
   void shut_down() noexcept;
@@ -60,6 +75,7 @@ class CudaStepProgram : public LaidOutProgram {
 
   const Stream& stream() const { return stream_; }
   const Stream& beside() const { return beside_; }
+  const Stream& communication() const { return communication_; }
   std::byte* arena() const { return arena_.data(); }  // 256-byte aligned; where it lies never changes
   const GpuMonitor& monitor() const { return monitor_; }
 
@@ -89,11 +105,14 @@ class CudaStepProgram : public LaidOutProgram {
   // A step of one micro-batch is one graph.
   bool step_is_one_graph() const { return layout().gradient_accumulation_steps == 1; }
 
-  Stream stream_, beside_;
-  int64_t measured_bytes_ = 0;
-  DeviceBuffer arena_;
+  const Context& context_;
+  Stream stream_, beside_, communication_;
   Staging staging_;
   GpuMonitor monitor_;
+  int64_t free_before_ = 0, measured_bytes_ = 0;
+  Arena arena_;
+  std::optional<Communicator> communicator_;  // of several ranks
+  std::optional<Stopwatch> waiting_;          // around a step's wait for sums over ranks
   bool graphs_in_use_ = true;
   bool evaluated_ = false;  // since the last micro_step()
   int64_t steps_begun_ = 0;

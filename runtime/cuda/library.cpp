@@ -211,6 +211,20 @@ abi::NvmlApi open_nvml() {
   return api;
 }
 
+abi::NcclApi open_nccl() {
+  const LibraryQuery query{"NCCL (libnccl.so.2), which sums over several GPUs,",
+                           {"libnccl.so.2"},
+                           "Install NVIDIA's package libnccl2, or name the folder of a Python package's in "
+                           "$HYDRAC_CUDA_LIBRARIES."};
+  void* library = open_library(query);
+  abi::NcclApi api;
+#define HYDRAC_FIND(result, name, parameters) \
+  api.name = reinterpret_cast<decltype(api.name)>(function_of(library, query, #name));
+  HYDRAC_NCCL_FUNCTIONS(HYDRAC_FIND)
+#undef HYDRAC_FIND
+  return api;
+}
+
 }  // namespace
 
 std::vector<fs::path> library_folders() {
@@ -259,6 +273,11 @@ const abi::CublasLtApi& cublaslt() {
 
 const abi::NvmlApi& nvml() {
   static const abi::NvmlApi api = open_nvml();
+  return api;
+}
+
+const abi::NcclApi& nccl() {
+  static const abi::NcclApi api = open_nccl();
   return api;
 }
 

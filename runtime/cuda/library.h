@@ -8,6 +8,7 @@
 
 #include "runtime/cuda/abi/cublaslt.h"
 #include "runtime/cuda/abi/driver.h"
+#include "runtime/cuda/abi/nccl.h"
 #include "runtime/cuda/abi/nvml.h"
 
 namespace hydrac::runtime::cuda {
@@ -17,6 +18,7 @@ namespace hydrac::runtime::cuda {
 const abi::DriverApi& driver();
 const abi::CublasLtApi& cublaslt();
 const abi::NvmlApi& nvml();
+const abi::NcclApi& nccl();
 
 // How one library is looked for.
 struct LibraryQuery {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "runtime/cuda/communicator.h"
 #include "runtime/cuda/matmuls.h"
 #include "runtime/cuda/memory.h"
 #include "runtime/cuda/stream.h"
@@ -10,7 +11,7 @@
 
 namespace hydrac::runtime::cuda {
 
-// A point of one branch that the other one waits for. Marked again, it moves on.
+// A point of one branch that another one waits for. Marked again, it moves on.
 class Mark {
  private:
   friend class Queue;
@@ -26,6 +27,12 @@ struct MatmulOptions {
   const float* b_scale = nullptr;
   bool fast_sums = false;
 };
+
+// A tensor that ranks sum: CudaStepProgram::all_reduce.
+template <class T>
+Elements elements(T* data, std::int64_t count) {
+  return {data, count, element_type<T>()};
+}
 
 class Queue {
  public:

@@ -1,15 +1,20 @@
 #include "runtime/cuda/timed_graph.h"
 
+#include <algorithm>
+
 #include "runtime/log/monotonic.h"
 
 namespace hydrac::runtime::cuda {
 
 TimedGraph::TimedGraph(const Stream& stream, const std::function<void()>& record) {
+  std::vector<const void*> queues = {stream.handle()};
   const CallListener listener(
       [&](void* queue) { calls_.back().ended.record_in_graph(static_cast<abi::CUstream>(queue)); },
       [&](void* queue) {
         Call& call = calls_.emplace_back();
-        call.queue = queue == stream.handle() ? 0 : 1;
+        const auto found = std::ranges::find(queues, queue);
+        call.queue = static_cast<int>(found - queues.begin());
+        if (found == queues.end()) queues.push_back(queue);
         call.began.record_in_graph(static_cast<abi::CUstream>(queue));
       });
   graph_ = Graph::capture(stream, record);

@@ -16,7 +16,7 @@ class TimedGraph {
   TimedGraph(const Stream& stream, const std::function<void()>& record);
 
   // Launches it, waits for it, and tells when its calls ran, in the order in which they were captured. Queue
-  // 0 is the stream, 1 what is forked from it.
+  // 0 is the stream, 1 the first that is forked from it, and so on.
   std::vector<CallTimes> run(const Stream& stream) const;
 
  private:

@@ -53,6 +53,8 @@ class Ranks {
   void fail(std::string_view why) noexcept;
   // The end of a run that went well.
   void finish();
+  // Why the run ends for all, as far as this rank has heard; "" while it goes on.
+  std::string failure() const;
 
  private:
   struct Peer {  // of rank 0
@@ -73,7 +75,6 @@ class Ranks {
   bool watch_once();
   void hear(int peer);
   void note_failure(const std::string& why);
-  std::string failure() const;
   [[noreturn]] void throw_failure() const;
   void end_late();
 

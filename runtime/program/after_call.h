@@ -6,7 +6,8 @@
 
 namespace hydrac::runtime {
 
-// When a call ran, as monotonic_seconds(), and on which queue: 0, or 1 where two run side by side (CallSpan).
+// When a call ran, as monotonic_seconds(), and on which queue: 0, or another where several run side by side
+// (CallSpan).
 struct CallTimes {
   int queue = 0;
   double began = 0, ended = 0;

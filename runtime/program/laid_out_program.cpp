@@ -223,6 +223,7 @@ std::optional<std::string> LaidOutProgram::repeat(const LastRun& run) {
   Counters now = counters();
   now.rng_step -= run.later_micro_batches + micro_batches * (ranks_ ? ranks_->size() : 1);
   set_counters(now);
+  alone_ = true;
   for (int64_t i = 0; i < micro_batches; ++i) {
     copy_in(0, run.inputs[static_cast<size_t>(i)]);
     if (const auto found = step_through(Function::micro_step, true)) {

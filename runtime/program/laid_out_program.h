@@ -46,12 +46,13 @@ class LaidOutProgram : public StepProgram {
   std::optional<int64_t> evaluated_hits() override;
   void time_calls(bool timed) override;
   std::vector<CallSpan> take_timed_calls() override;
-  int64_t arena_bytes() const override { return layout_.arena_bytes; }
+  int64_t arena_bytes() const override { return layout_.arena_bytes - layout_.host_bytes; }
   double flop_per_target() const override { return layout_.flop_per_target; }
   std::string explain_divergence() override;
 
-  // Sums over ranks are over these from now on; they must outlive the program.
-  void join(Ranks& ranks) { ranks_ = &ranks; }
+  // Sums over ranks are over these from now on; they must outlive the program. Every rank calls it at the
+  // same place.
+  virtual void join(Ranks& ranks) { ranks_ = &ranks; }
   // What a collective does: `data`, in this process's memory, becomes the sum of all ranks' (Ranks). RunError
   // where this program runs alone.
   void all_reduce(std::span<float> data) const;
@@ -69,6 +70,9 @@ class LaidOutProgram : public StepProgram {
   virtual void profile_steps(int64_t first, int64_t count);
 
  protected:
+  // Whether collectives are left out: this rank repeats its own part of a step, and the others may not.
+  bool is_alone() const { return alone_; }
+
   // Bytes of the arena in pieces of kPiece, the last one less: make(first, piece) writes those from byte
   // `first` of them on. What derives from this may copy one in while the next is made; a later copy waits for
   // that.
@@ -127,7 +131,7 @@ class LaidOutProgram : public StepProgram {
 
   ProgramLayout layout_;
   Ranks* ranks_ = nullptr;
-  bool checking_ = false, timing_ = false;
+  bool checking_ = false, timing_ = false, alone_ = false;
   std::vector<CallSpan> timed_calls_;
   bool stale_ = false;  // parameters changed, and their working copies were not made anew
 };

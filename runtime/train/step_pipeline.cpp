@@ -61,8 +61,13 @@ FinishedStep StepPipeline::finish() {
   const double finished = monotonic_seconds();
   const double seconds = finished - std::max(pending.began, last_finish_);
   last_finish_ = finished;
-  return {pending.step, pending.targets, pending.samples,     result,
-          seconds,      pending.waited,  pending.communicated};
+  return {pending.step,
+          pending.targets,
+          pending.samples,
+          result,
+          seconds,
+          pending.waited,
+          pending.communicated + result.communication_seconds};
 }
 
 }  // namespace hydrac::runtime

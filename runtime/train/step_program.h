@@ -28,6 +28,7 @@ struct StepResult {
   bool skipped = false;
   std::optional<float>
       loss_scale;  // that this step's gradients were multiplied by; absent: it does not scale
+  float communication_seconds = 0;  // that a device which sums over ranks itself waited for them
 };
 
 // Where a matrix lies as 4-bit codes (runtime/program/nf4.h): addresses of its three parts.
@@ -149,7 +150,7 @@ class StepProgram {
   virtual std::string description() const = 0;
   // What was measured or found on this machine and decides how results are rounded; checkpoints record it.
   virtual RecordedChoices choices() const { return {}; }
-  virtual int64_t arena_bytes() const = 0;     // all tensor memory
+  virtual int64_t arena_bytes() const = 0;     // all tensor memory, but for what a GPU has in the host's
   virtual double flop_per_target() const = 0;  // model flop a trained token, for mfu; 0 = unknown
   // Absent where nobody measures it. May be called at any time.
   virtual std::optional<DeviceLoad> device_load() { return std::nullopt; }

@@ -49,7 +49,7 @@ struct CpuProgram::Step {
   std::vector<void*> arguments;
   int layer = 0;
   runtime::Gemm gemm;
-  int64_t elements = 0;  // that are summed over ranks
+  std::vector<size_t> reduced = {};  // all_reduce: elements of each tensor
   const program::Section* section = nullptr;
   const Call* call = nullptr;
 };
@@ -85,7 +85,8 @@ void CpuProgram::resolve() {
       if (call.kind == Call::Kind::launch)
         step.launch = launches[call.kernel];
       else if (call.kind == Call::Kind::all_reduce)
-        step.elements = element_count(compiled().graph.value(call.arguments[0]).shape);
+        for (const ir::Use use : call.arguments)
+          step.reduced.push_back(static_cast<size_t>(element_count(compiled().graph.value(use).shape)));
       else
         step.gemm = matmul_of(shape_at(call.gemm, iteration));
       for (ir::Use use : call.arguments) {
@@ -103,9 +104,10 @@ void CpuProgram::execute(const Step& step) const {
     runtime::after_call();
     return;
   }
-  if (step.elements > 0) {
+  if (!step.reduced.empty()) {
     runtime::before_call();
-    all_reduce({static_cast<float*>(step.arguments[0]), static_cast<size_t>(step.elements)});
+    for (size_t i = 0; i < step.reduced.size(); ++i)
+      all_reduce({static_cast<float*>(step.arguments[i]), step.reduced[i]});
     runtime::after_call();
     return;
   }

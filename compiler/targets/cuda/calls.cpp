@@ -1,6 +1,10 @@
 #include "targets/cuda/calls.h"
 
+#include <fmt/format.h>
+
 #include <set>
+#include <stdexcept>
+#include <utility>
 
 #include "driver/accesses.h"
 #include "program/for_each_call.h"
@@ -29,11 +33,23 @@ std::vector<TensorMap> maps_of(const program::Kernel& kernel, const std::vector<
   return maps;
 }
 
+// The tensors that a sum over ranks is of, at `arguments`.
+std::vector<cuda::Elements> elements_of(const ir::Graph& graph, const Call& call,
+                                        const std::vector<void*>& arguments) {
+  std::vector<cuda::Elements> tensors;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const ir::Value& tensor = graph.value(call.arguments[i]);
+    tensors.push_back({arguments[i], element_count(tensor.shape), element_type(tensor.dtype)});
+  }
+  return tensors;
+}
+
 }  // namespace
 
 ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange arena, CudaMachine& machine,
-                             const LoadedKernels& kernels, const Matmuls& matmuls, const cuda::Stream& stream)
-    : compiled_(compiled), machine_(machine), kernels_(kernels) {
+                             const LoadedKernels& kernels, const Matmuls& matmuls, const cuda::Stream& stream,
+                             Collectives collectives)
+    : compiled_(compiled), machine_(machine), kernels_(kernels), collectives_(std::move(collectives)) {
   for (const program::Function& function : compiled.program.functions) {
     std::vector<ResolvedCall>& calls = functions_[function.name];
     for_each_call(function, [&](const program::Section& section, const Call& call, int iteration, int layer) {
@@ -46,6 +62,8 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange
       if (call.kind == Call::Kind::gemm) resolved.matmul = &matmuls.at(shape_at(call.gemm, iteration));
       if (call.kind == Call::Kind::attention)
         resolved.attention = machine.attention_plan(call.attention, stream, arena);
+      if (call.kind == Call::Kind::all_reduce)
+        resolved.reduced = elements_of(compiled.graph, call, resolved.arguments);
       calls.push_back(std::move(resolved));
     });
   }
@@ -64,7 +82,7 @@ void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream
       cuda::fill_bytes(call.arguments[0], 0, call.accesses[0].last - call.accesses[0].first, stream);
       return runtime::after_call(stream.handle());
     case Call::Kind::all_reduce:
-      throw std::logic_error("ranks on GPUs are refused when a spec is checked");
+      return reduce(call, stream);
   }
 }
 
@@ -110,32 +128,42 @@ void ResolvedCalls::attend(const ResolvedCall& call, const cuda::Stream& stream)
   }
 }
 
-void ResolvedCalls::enqueue(const std::string& function, const cuda::Stream& stream,
-                            const cuda::Stream& beside) const {
+void ResolvedCalls::reduce(const ResolvedCall& call, const cuda::Stream& stream) const {
+  collectives_.all_reduce(call.reduced, call.call->largest ? cuda::Reduction::max : cuda::Reduction::sum,
+                          stream);
+}
+
+void ResolvedCalls::enqueue(const std::string& function, const Streams& streams) const {
   const std::vector<ResolvedCall>& calls = of(function);
   std::vector<program::BranchStep> branches;
   for (const ResolvedCall& call : calls) branches.push_back({call.accesses, call.call->branch});
-  const std::vector<int> waits = program::waits_between_branches(branches);
-  const std::set<int> awaited(waits.begin(), waits.end());
+  const std::vector<std::vector<int>> waits = program::waits_between_branches(branches);
+  std::set<int> awaited;
+  for (const std::vector<int>& of_call : waits) awaited.insert(of_call.begin(), of_call.end());
   std::map<int, cuda::Event> events;
-  const cuda::Stream* streams[] = {&stream, &beside};
-  bool forked = false;
+  std::set<int> forked;
+  const cuda::Stream& first = *streams[0];
   for (size_t i = 0; i < calls.size(); ++i) {
-    const cuda::Stream& own = *streams[branches[i].branch];
-    if (branches[i].branch == 1 && !forked) {
+    const int branch = branches[i].branch;
+    const cuda::Stream& own = *streams[static_cast<size_t>(branch)];
+    if (branch > 0 && forked.insert(branch).second) {
       cuda::Event start;
-      start.record(stream);
-      beside.wait(start);
-      forked = true;
+      start.record(first);
+      own.wait(start);
     }
-    if (waits[i] >= 0) own.wait(events.at(waits[i]));
+    for (const int earlier : waits[i]) own.wait(events.at(earlier));
     enqueue(calls[i], own);
     if (awaited.contains(static_cast<int>(i))) events[static_cast<int>(i)].record(own);
   }
-  if (!forked) return;
-  cuda::Event end;
-  end.record(beside);
-  stream.wait(end);
+  for (const int branch : forked) {
+    if (branch == program::kSumBranch) {
+      collectives_.await_sums();
+      continue;
+    }
+    cuda::Event end;
+    end.record(*streams[static_cast<size_t>(branch)]);
+    first.wait(end);
+  }
 }
 
 }  // namespace hydrac::targets

@@ -1,14 +1,18 @@
 // The calls of a compiled program for a GPU, resolved: every pointer, kernel, matmul and attention plan that
 // each takes. Nothing is looked up while they run.
 #pragma once
+#include <array>
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cuda/tensor_map.h"
 #include "driver/compile.h"
 #include "program/branches.h"
+#include "runtime/cuda/communicator.h"
 #include "runtime/cudnn/attention.h"
 #include "targets/cuda/kernels.h"
 #include "targets/cuda/machine.h"
@@ -25,33 +29,44 @@ struct ResolvedCall {
   std::vector<program::Access> accesses = {};
   const runtime::cuda::Gemm* matmul = nullptr;
   std::optional<runtime::cudnn::Plan> attention = {};
+  std::vector<runtime::cuda::Elements> reduced = {};  // of a sum over ranks
 };
 
 class ResolvedCalls {
  public:
+  // What the program does for its ranks: CudaStepProgram's functions of these names.
+  struct Collectives {
+    std::function<void(std::span<const runtime::cuda::Elements>, runtime::cuda::Reduction,
+                       const runtime::cuda::Stream&)>
+        all_reduce;
+    std::function<void()> await_sums;
+  };
   // `arena`: the program's memory on the machine's GPU. All of these must outlive this. Planning attention
   // may overwrite the arena, on `stream`.
   ResolvedCalls(const driver::Compiled& compiled, runtime::cuda::DeviceRange arena, CudaMachine& machine,
-                const LoadedKernels& kernels, const Matmuls& matmuls, const runtime::cuda::Stream& stream);
+                const LoadedKernels& kernels, const Matmuls& matmuls, const runtime::cuda::Stream& stream,
+                Collectives collectives);
 
   // Of a function, in the order in which they run.
   const std::vector<ResolvedCall>& of(const std::string& function) const { return functions_.at(function); }
 
   // Puts one on a stream.
   void enqueue(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
-  // Puts a function's calls on two streams: the second forks from the first where it must wait for it, and
-  // ends joined to it.
-  void enqueue(const std::string& function, const runtime::cuda::Stream& stream,
-               const runtime::cuda::Stream& beside) const;
+  // Puts a function's calls on a stream for each branch: the others fork from the first one where they begin,
+  // and end joined to it.
+  using Streams = std::array<const runtime::cuda::Stream*, program::kBranches>;
+  void enqueue(const std::string& function, const Streams& streams) const;
 
  private:
   void launch(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
   void multiply(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
   void attend(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
+  void reduce(const ResolvedCall& call, const runtime::cuda::Stream& stream) const;
 
   const driver::Compiled& compiled_;
   CudaMachine& machine_;
   const LoadedKernels& kernels_;
+  Collectives collectives_;
   std::map<std::string, std::vector<ResolvedCall>> functions_;
 };
 

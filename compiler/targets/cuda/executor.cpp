@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/cuda/communicator.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::targets {
@@ -29,15 +30,18 @@ CudaProgram::CudaProgram(driver::Compiled given, CudaMachine& machine)
       matmuls_(compiled().program, compiled().spec.optimizations.precision == spec::Precision::tf32,
                machine.gemms(), stream(), {arena(), arena_bytes()}),
       kernels_(load_kernels(compiled().program, compiling_.get())),
-      calls_(compiled(), {arena(), arena_bytes()}, machine, kernels_, matmuls_, stream()) {
+      calls_(compiled(), {arena(), arena_bytes()}, machine, kernels_, matmuls_, stream(),
+             {[this](std::span<const cuda::Elements> tensors, cuda::Reduction reduction,
+                     const cuda::Stream& stream) { all_reduce(tensors, reduction, stream); },
+              [this] { await_sums(); }}) {
   use_graphs(compiled().spec.optimizations.cuda_graph);
-  if (compiled().spec.optimizations.cuda_graph) capture_graphs();
+  if (compiled().spec.optimizations.cuda_graph && compiled().spec.parallel.data == 1) capture_graphs();
 }
 
 void CudaProgram::enqueue(runtime::Function function) {
   const std::string name(to_string(function));
   if (compiled().spec.optimizations.cuda_graph) {
-    calls_.enqueue(name, stream(), beside());
+    calls_.enqueue(name, {&stream(), &beside(), &communication()});
   } else {
     for (const ResolvedCall& call : calls_.of(name)) calls_.enqueue(call, stream());
   }
@@ -60,6 +64,14 @@ std::vector<CallTime> CudaProgram::timed(const std::string& function) {
                      events[i + 1].ms_since(events[i]) * 1e-3, call.flop, call.bytes, &call});
   }
   return times;
+}
+
+// Whose sums they are decides their bits.
+runtime::RecordedChoices CudaProgram::choices() const {
+  runtime::RecordedChoices choices = machine_.choices();
+  if (const int64_t ranks = compiled().spec.parallel.data; ranks > 1)
+    choices.set("sums", "ranks", fmt::format("{} by {}", ranks, cuda::nccl_version()));
+  return choices;
 }
 
 std::string CudaProgram::description() const {

@@ -30,7 +30,7 @@ class CudaProgram final : public Executable, public runtime::cuda::CudaStepProgr
   std::optional<double> energy_joules() const override { return monitor().energy_joules(); }
   std::optional<double> power_limit_watts() const override { return monitor().power_limit_watts(); }
   std::string description() const override;
-  runtime::RecordedChoices choices() const override { return machine_.choices(); }
+  runtime::RecordedChoices choices() const override;
   double peak_flops() const override {
     return driver::peaks_of(machine_.target(), compiled().spec.optimizations.precision).flops;
   }

@@ -108,10 +108,11 @@ void require_gpu_for(const Target& target) {
 }
 
 CudaMachine::CudaMachine(const Target& target, const std::filesystem::path& cache_dir,
-                         const runtime::RecordedChoices& recorded)
+                         const runtime::RecordedChoices& recorded, int gpu)
     : target_(target),
       cache_dir_(cache_dir),
       recorded_(recorded),
+      context_(gpu),
       gemms_(context_, gemm_options(target, cache_dir, recorded)) {
   require_gpu_for(target);
 }

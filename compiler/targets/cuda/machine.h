@@ -31,8 +31,9 @@ class CudaMachine {
  public:
   // Opens the driver, the GPU, and cuBLASLt. InputError that says what is missing, or that this GPU cannot
   // run code for `target`. cuDNN is opened when a spec first asks for it. `recorded`: choices to repeat.
+  // `gpu`: which one, as CUDA counts them.
   CudaMachine(const Target& target, const std::filesystem::path& cache_dir,
-              const runtime::RecordedChoices& recorded = {});
+              const runtime::RecordedChoices& recorded = {}, int gpu = 0);
 
   const Target& target() const { return target_; }
   const runtime::cuda::DeviceInfo& device() const { return context_.device(); }

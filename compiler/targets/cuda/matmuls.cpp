@@ -8,8 +8,6 @@ namespace hydrac::targets {
 
 namespace cuda = runtime::cuda;
 
-namespace {
-
 cuda::ElementType element_type(ir::DType dtype) {
   switch (dtype) {
     case ir::DType::f32:
@@ -23,9 +21,11 @@ cuda::ElementType element_type(ir::DType dtype) {
     case ir::DType::f8e5m2:
       return cuda::ElementType::f8e5m2;
     default:
-      throw std::logic_error("no matmul of integers");
+      throw std::logic_error("no library computes with integers");
   }
 }
+
+namespace {
 
 cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
   cuda::GemmProblem problem;

@@ -7,6 +7,9 @@
 
 namespace hydrac::targets {
 
+// std::logic_error for integers, which no library computes with.
+runtime::cuda::ElementType element_type(ir::DType dtype);
+
 class Matmuls {
  public:
   // Chooses the algorithms of all of a program's matmuls: from the cache, or measured on `stream` in

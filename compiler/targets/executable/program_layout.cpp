@@ -175,6 +175,7 @@ runtime::ProgramLayout LayoutMaker::make() const {
   layout.arena_bytes = compiled_.plan.arena_bytes;
   layout.persistent_bytes = compiled_.plan.persistent_bytes;
   layout.input_bytes = compiled_.plan.input_bytes;
+  layout.host_bytes = compiled_.plan.host_bytes;
   layout.inputs = inputs();
   layout.state = state();
   layout.results = results();

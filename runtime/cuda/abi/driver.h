@@ -41,6 +41,26 @@ constexpr int kDeviceL2Bytes = 38;
 constexpr int kDeviceCapabilityMajor = 75;
 constexpr int kDeviceCapabilityMinor = 76;
 constexpr int kDeviceSharedBytesOptin = 97;
+constexpr int kDeviceHostNode = 134;        // NUMA node; -1: the machine has none
+constexpr int kDeviceMapsHostMemory = 141;  // by cuMemCreate on a node
+
+using CUmemGenericAllocationHandle = unsigned long long;
+constexpr int kMemPinned = 1;
+constexpr int kMemOnDevice = 1, kMemOnHostNode = 3;
+constexpr int kMemReadWrite = 3;
+struct CUmemLocation {
+  int type, id;
+};
+struct CUmemAllocationProp {
+  int type, handles;
+  CUmemLocation location;
+  void* windows_only;
+  unsigned char flags[8];
+};
+struct CUmemAccessDesc {
+  CUmemLocation location;
+  int flags;
+};
 
 constexpr int kFunctionMaxThreads = 0;
 constexpr int kFunctionSharedBytes = 1;
@@ -107,6 +127,16 @@ struct CUlaunchConfig {
   X(cuMemGetInfo_v2, (std::size_t* free, std::size_t* total))                                                    \
   X(cuMemAlloc_v2, (CUdeviceptr* address, std::size_t bytes))                                                    \
   X(cuMemFree_v2, (CUdeviceptr address))                                                                         \
+  X(cuMemAddressReserve, (CUdeviceptr* address, std::size_t bytes, std::size_t alignment, CUdeviceptr wanted,    \
+                          unsigned long long flags))                                                             \
+  X(cuMemAddressFree, (CUdeviceptr address, std::size_t bytes))                                                  \
+  X(cuMemCreate, (CUmemGenericAllocationHandle* memory, std::size_t bytes, const CUmemAllocationProp* kind,      \
+                  unsigned long long flags))                                                                     \
+  X(cuMemRelease, (CUmemGenericAllocationHandle memory))                                                         \
+  X(cuMemMap, (CUdeviceptr address, std::size_t bytes, std::size_t offset,                                       \
+               CUmemGenericAllocationHandle memory, unsigned long long flags))                                   \
+  X(cuMemUnmap, (CUdeviceptr address, std::size_t bytes))                                                        \
+  X(cuMemSetAccess, (CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count))  \
   X(cuMemHostAlloc, (void** address, std::size_t bytes, unsigned flags))                                         \
   X(cuMemFreeHost, (void* address))                                                                              \
   X(cuMemcpyHtoD_v2, (CUdeviceptr to, const void* from, std::size_t bytes))                                      \

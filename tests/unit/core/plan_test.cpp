@@ -51,6 +51,22 @@ struct Chain {
   }
 };
 
+// What the host's memory holds comes last, behind a page's end, so that either part can be mapped by itself.
+TEST(Plan, EndsWithWhatLiesOnTheHost) {
+  Chain chain;
+  const ir::ValueId moments = add(chain.graph, "m", 1000, 2, ir::Role::optimizer_state);
+  chain.graph.value(moments).on_host = true;
+  const plan::Plan all_on_device = plan::make_plan(Chain().graph), plan = plan::make_plan(chain.graph);
+  EXPECT_EQ(plan.persistent_bytes, all_on_device.persistent_bytes);
+  EXPECT_EQ(plan.device_bytes(), plan::kPage);
+  EXPECT_EQ(plan.host_bytes, plan::kPage);
+  EXPECT_EQ(plan.placements.at(moments).offset, plan::kPage);
+  EXPECT_EQ(plan.placements.at(moments).bytes(), 2 * 4096);
+  EXPECT_EQ(plan::verify(chain.graph, plan), std::vector<std::string>());
+  EXPECT_EQ(all_on_device.host_bytes, 0);
+  EXPECT_EQ(all_on_device.device_bytes(), all_on_device.arena_bytes);
+}
+
 TEST(Plan, OfAChainByHand) {
   const Chain chain;
   const plan::Plan plan = plan::make_plan(chain.graph);

@@ -7,6 +7,7 @@
 
 #include "runtime/cuda/abi/cublaslt.h"
 #include "runtime/cuda/abi/driver.h"
+#include "runtime/cuda/abi/nccl.h"
 #include "runtime/cuda/abi/nvml.h"
 #include "targets/device_code/nvrtc_abi.h"
 
@@ -19,6 +20,10 @@
 #if __has_include(<nvml.h>)
 #include <nvml.h>
 #define HYDRAC_HAS_NVML 1
+#endif
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#define HYDRAC_HAS_NCCL 1
 #endif
 
 namespace hydrac::runtime::cuda {
@@ -62,6 +67,9 @@ HYDRAC_CUBLASLT_FUNCTIONS(HYDRAC_SAME)
 #ifdef HYDRAC_HAS_NVML
 HYDRAC_NVML_FUNCTIONS(HYDRAC_SAME)
 #endif
+#ifdef HYDRAC_HAS_NCCL
+HYDRAC_NCCL_FUNCTIONS(HYDRAC_SAME)
+#endif
 #undef HYDRAC_SAME
 }  // namespace functions
 
@@ -98,6 +106,12 @@ TEST(CudaAbi, DriverValuesAreThoseOfTheHeader) {
       HYDRAC_VALUE(kDeviceCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
       HYDRAC_VALUE(kDeviceCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
       HYDRAC_VALUE(kDeviceSharedBytesOptin, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+      HYDRAC_VALUE(kDeviceHostNode, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID),
+      HYDRAC_VALUE(kDeviceMapsHostMemory, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
+      HYDRAC_VALUE(kMemPinned, CU_MEM_ALLOCATION_TYPE_PINNED),
+      HYDRAC_VALUE(kMemOnDevice, CU_MEM_LOCATION_TYPE_DEVICE),
+      HYDRAC_VALUE(kMemOnHostNode, CU_MEM_LOCATION_TYPE_HOST_NUMA),
+      HYDRAC_VALUE(kMemReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
       HYDRAC_VALUE(kFunctionMaxThreads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
       HYDRAC_VALUE(kFunctionSharedBytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
       HYDRAC_VALUE(kFunctionLocalBytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES),
@@ -179,6 +193,16 @@ TEST(CudaAbi, NvmlValuesAreThoseOfTheHeader) {
 }
 #endif
 
+#ifdef HYDRAC_HAS_NCCL
+TEST(CudaAbi, NcclValuesAreThoseOfTheHeader) {
+  expect_same({HYDRAC_VALUE(kNcclSuccess, ncclSuccess), HYDRAC_VALUE(kNcclFloat16, ncclFloat16),
+               HYDRAC_VALUE(kNcclFloat32, ncclFloat32), HYDRAC_VALUE(kNcclBfloat16, ncclBfloat16),
+               HYDRAC_VALUE(kNcclSum, ncclSum), HYDRAC_VALUE(kNcclMax, ncclMax)});
+  static_assert(sizeof(abi::ncclUniqueId) == sizeof(::ncclUniqueId));
+  static_assert(std::is_same_v<abi::ncclComm_t, ::ncclComm_t>);
+}
+#endif
+
 TEST(CudaAbi, StructuresLieInMemoryAsTheHeadersSay) {
   using OurAttribute = abi::CUlaunchAttribute;
   using TheirAttribute = ::CUlaunchAttribute;
@@ -194,6 +218,11 @@ TEST(CudaAbi, StructuresLieInMemoryAsTheHeadersSay) {
   static_assert(offsetof(OurConfig, stream) == offsetof(TheirConfig, hStream));
   static_assert(offsetof(OurConfig, attributes) == offsetof(TheirConfig, attrs));
   static_assert(offsetof(OurConfig, attribute_count) == offsetof(TheirConfig, numAttrs));
+  static_assert(sizeof(abi::CUmemAllocationProp) == sizeof(::CUmemAllocationProp));
+  static_assert(offsetof(abi::CUmemAllocationProp, location) == offsetof(::CUmemAllocationProp, location));
+  static_assert(offsetof(abi::CUmemAllocationProp, flags) == offsetof(::CUmemAllocationProp, allocFlags));
+  static_assert(sizeof(abi::CUmemAccessDesc) == sizeof(::CUmemAccessDesc));
+  static_assert(offsetof(abi::CUmemAccessDesc, flags) == offsetof(::CUmemAccessDesc, flags));
   using OurResult = abi::cublasLtMatmulHeuristicResult_t;
   using TheirResult = ::cublasLtMatmulHeuristicResult_t;
   static_assert(sizeof(abi::cublasLtMatmulAlgo_t) == sizeof(::cublasLtMatmulAlgo_t));

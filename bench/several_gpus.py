@@ -1,0 +1,192 @@
+"""What `./dev gpu-test --ranks N` does: data-parallel ranks on the GPUs of one machine. That they train alike, to the bit
+where that is promised, and end as one; and how much faster they are than one GPU, beside PyTorch's DDP."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from trained import GPT2, HYDRA, LLAMA, SMALL, Place, difference, losses_apart, metrics, place_in
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PEER = ROOT / "bench/peers/pytorch_peer.py"
+
+DROPOUT = "model.dropout=0.1 model.attention_dropout=0.1"
+# (name, spec and overrides, whether its bits must be those of one GPU with exact_accumulation).
+CASES = [
+    ("fp32", f"{GPT2} {SMALL} optimizations.precision=fp32", True),
+    ("fp32, dropout", f"{GPT2} {SMALL} optimizations.precision=fp32 {DROPOUT}", False),
+    ("bf16", f"{LLAMA} {SMALL}", True),
+    ("bf16, two micro-batches each", f"{HYDRA} {SMALL} train.gradient_accumulation_steps=2", False),
+    ("fp16, dropout", f"{GPT2} {SMALL} optimizations.precision=fp16 {DROPOUT}", True),
+    ("bf16 state, 16-bit gradients", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.gradients=compute", False),
+    ("fp8", f"{LLAMA} {SMALL} optimizations.precision=fp8 optimizations.fp8_matmuls=all", False),
+    ("muon, frozen layer", f"{GPT2} {SMALL} train.optimizer.name=muon 'train.freeze=[transformer.h.0.*]'", True),
+    ("lora", f"{LLAMA} {SMALL} adapter.type=lora", True),
+    ("without graphs, one stream", f"{LLAMA} {SMALL} optimizations.cuda_graph=false optimizations.streams=1", False),
+]
+
+
+def check_case(runner, report, place: Place, ranks: int, number: int, case: tuple):
+    name, spec, exact = case
+    each = int(re.findall(r"accumulation_steps=(\d+)", spec)[-1])  # the last one wins
+    one, two, again = f"{number}-one", f"{number}-ranks", f"{number}-again"
+    several = [f"parallel.data={ranks}", f"train.gradient_accumulation_steps={each}"]
+    commands = {
+        one: place.words(spec, one, f"train.gradient_accumulation_steps={each * ranks}", "optimizations.exact_accumulation=true"),
+        two: place.words(spec, two, *several),
+        again: place.words(spec, again, *several, "train.max_steps=3"),
+        "resumed": place.words(spec, again, *several, "--resume"),
+    }
+    what, detail, outcome = f"ranks: {name}", "", None
+    for run, command in commands.items():
+        outcome = runner.run(f"ranks {number} {run}", [*command, "-q"])
+        if outcome.problem or runner.dry:
+            return report.note(f"{what}, {run}", outcome)
+    last = place.folder / two / "checkpoint-6"
+    if problem := difference(last, place.folder / again / "checkpoint-6"):
+        outcome.problem = f"a run that was resumed ends elsewhere: {problem}"
+    apart = losses_apart(place.folder / one, place.folder / two)
+    same = difference(last, place.folder / one / "checkpoint-6")
+    detail = f"losses {apart:.1e} from one GPU's, " + ("the same bits" if not same else "other bits")
+    if exact and same:
+        outcome.problem = outcome.problem or f"not the bits of one GPU that accumulates: {same}"
+    if apart > (2e-5 if "fp32" in spec else 5e-3):
+        outcome.problem = outcome.problem or f"the losses are {apart:.1e} from one GPU's"
+    report.note(what, outcome, detail)
+
+
+def check_ends(runner, report, place: Place, ranks: int):
+    """A signal to one rank stops all after a step; a rank that is killed ends all within seconds."""
+    spec = f"{LLAMA} {SMALL}"
+    for kind, code in ((signal.SIGTERM, 4), (signal.SIGKILL, 3)):
+        run = place.folder / f"ends-{kind.name}"
+        words = place.words(spec, run.name, f"parallel.data={ranks}", "train.max_steps=100000000", "train.eval_steps=0", "train.save_steps=200")
+        if runner.dry:
+            print(shlex.join(map(str, words)))
+            continue
+        outcome = runner.run(f"ranks {kind.name}", [sys.executable, __file__, kind.name, str(run), *map(str, words)], limit=90)
+        said = runner.log_of(f"ranks {kind.name}")
+        told = json.loads(said[-1]) if said and said[-1].startswith("{") else {}
+        if not outcome.problem and told.get("code") != code:
+            outcome.problem = f"exit code {told.get('code')}, not {code}: {told.get('said')}"
+        report.note(f"ranks: {kind.name} to rank 1", outcome, f"ended after {told.get('seconds', 0):.1f} s: {told.get('said', '')}")
+
+
+def end_a_rank(kind: str, run: str, words: list) -> int:
+    """In a process of its own: starts a run, sends its rank 1 a signal once it trains, and tells how all ended."""
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    log = pathlib.Path(run) / "rank-1.log"
+    for _ in range(600):
+        time.sleep(0.1)
+        if process.poll() is not None or (log.exists() and "step 100" in log.read_text(errors="replace")):
+            break
+    began = time.monotonic()
+    if process.poll() is None:
+        rank = int(re.search(r"process (\d+)", log.read_text(errors="replace"))[1])
+        os.kill(rank, getattr(signal, kind))
+    _, said = process.communicate(timeout=60)
+    checkpoints = sorted(path.name for path in pathlib.Path(run).glob("checkpoint-*"))
+    print(json.dumps({"code": process.returncode, "seconds": time.monotonic() - began, "said": " / ".join(said.split("\n"))[-300:], "checkpoints": checkpoints[-1:]}))
+    return 0
+
+
+def check_launchers(runner, report, place: Place, ranks: int):
+    spec = f"{LLAMA} {SMALL}"
+    launchers = {
+        "torchrun": [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "--no-python"],
+        "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)],
+    }
+    for launcher, start in launchers.items():
+        if launcher == "mpirun" and subprocess.run(["which", "mpirun"], capture_output=True).returncode:
+            continue
+        outcome = runner.run(f"ranks {launcher}", [*start, *place.words(spec, launcher, f"parallel.data={ranks}", "-q")])
+        if not outcome.problem and not runner.dry:
+            if problem := difference(place.folder / launcher / "checkpoint-6", place.folder / "2-ranks" / "checkpoint-6"):
+                outcome.problem = f"not what hydrac's own start gives: {problem}"
+        report.note(f"ranks: started by {launcher}", outcome)
+
+
+def check_built(runner, report, place: Place, ranks: int):
+    spec = f"{LLAMA} {SMALL} parallel.data={ranks}"
+    folder = place.folder / "program"
+    outcome = runner.run("ranks build", [place.hydrac, "build", *shlex.split(spec), f"data.path={place.tokens}", "-o", folder, "-q"])
+    if not outcome.problem:
+        outcome = runner.run("ranks built", [folder / "build/train", "--quiet", "--output", place.folder / "built"])
+    if not outcome.problem and not runner.dry:
+        if problem := difference(place.folder / "built" / "checkpoint-6", place.folder / "2-ranks" / "checkpoint-6"):
+            outcome.problem = f"not what hydrac itself trains: {problem}"
+    report.note("ranks: a program that is built ahead of time", outcome)
+
+
+def time_scaling(runner, report, args, place: Place, ranks: int, where: dict):
+    """Each spec on every GPU by itself and on all: the median step of a run, and what PyTorch's DDP makes of the same. GPUs
+    differ by a percent or two, and ranks wait for the slowest: that one is what efficiency is against."""
+    for number, spec in enumerate(args.ranks_bench):
+        record = where | {"spec": pathlib.Path(shlex.split(spec)[0]).stem, "overrides": shlex.split(spec)[1:], "ranks": ranks}
+        common = f"{spec} target=auto data.tokenizer=byte data.val_fraction=0.01 train.save_steps=0 train.eval_steps=0 train.lr_scheduler.warmup_steps=1 sample.max_new_tokens=0 train.max_steps={args.ranks_steps}"
+        for gpus in (*range(ranks), "all"):
+            run, count = place.folder / f"bench-{number}-{gpus}", ranks if gpus == "all" else 1
+            visible = {} if gpus == "all" else {"CUDA_VISIBLE_DEVICES": str(gpus)}
+            command = [*place.words(common, run.name, f"parallel.data={count}"), "-q"]
+            outcome = runner.run(f"ranks bench {number} {gpus}", command, environment=visible)
+            report.note(f"ranks: {spec} on GPU {gpus}", outcome)
+            if outcome.problem:
+                break
+            if runner.dry:
+                continue
+            last = metrics(run)[-1]
+            record[f"step_ms_{gpus}"], record[f"measured_gib_{gpus}"] = last["step_ms_p50"], last["memory_gib"]
+            record["exposed_ms"] = last.get("communication_ms")
+            shutil.rmtree(run)  # its checkpoint may have gigabytes
+        if "step_ms_all" in record:
+            slowest = max(record[f"step_ms_{gpu}"] for gpu in range(ranks))
+            record["efficiency"] = slowest / record["step_ms_all"]
+            print(f"  {spec}: {slowest:.3f} ms on the slowest GPU, {record['step_ms_all']:.3f} ms on {ranks}: {record['efficiency']:.1%}")
+        if args.peers and not runner.dry:
+            record["peers"] = peers_of(runner, args, place, spec, ranks)
+        if not runner.dry:
+            with open(args.out / "gpu.jsonl", "a") as file:
+                file.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+
+def peers_of(runner, args, place: Place, spec: str, ranks: int) -> list:
+    from importlib.machinery import SourceFileLoader
+
+    resolved_model = SourceFileLoader("gpu_test", str(ROOT / "bench/gpu-test")).load_module().resolved_model
+    check = runner.run("ranks check", [place.hydrac, "check", *shlex.split(spec), "target=auto"])
+    results = []
+    for count in (1, ranks):
+        config = json.dumps(resolved_model(check.out))
+        command = [sys.executable, PEER, "ranks", "--config", config, "--ranks", count, "--modes", "compile-bf16", "--time-limit", round(args.peer_limit)]
+        outcome = runner.run(f"ranks peer {count}", command, args.peer_limit + 60, quiet=True)
+        results += [json.loads(line) for line in outcome.out.splitlines() if line.startswith("{")]
+    times = [result.get("ms") for result in results]
+    if len(times) == 2 and all(times):
+        print(f"    PyTorch DDP: {times[0]:.3f} ms on 1, {times[1]:.3f} ms on {ranks}: {times[0] / times[1]:.1%}")
+    return results
+
+
+def run_ranks(runner, report, args, hydrac, where: dict):
+    ranks = args.ranks
+    with tempfile.TemporaryDirectory() as folder:
+        place = place_in(folder, hydrac, runner.dry)
+        if not args.ranks_bench or args.only:
+            for number, case in enumerate(CASES):
+                if re.search(args.only, case[0]):
+                    check_case(runner, report, place, ranks, number, case)
+            for check in (check_launchers, check_built, check_ends):
+                if re.search(args.only, "ends launchers built"):
+                    check(runner, report, place, ranks)
+        time_scaling(runner, report, args, place, ranks, where)
+
+
+if __name__ == "__main__":
+    sys.exit(end_a_rank(sys.argv[1], sys.argv[2], sys.argv[3:]))

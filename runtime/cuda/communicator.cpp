@@ -1,0 +1,121 @@
+#include "runtime/cuda/communicator.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/library.h"
+#include "runtime/error.h"
+#include "runtime/parallel/ranks.h"
+#include "runtime/parallel/world.h"
+#include "runtime/program/after_call.h"
+
+namespace hydrac::runtime::cuda {
+
+namespace {
+
+void check_nccl(abi::ncclResult_t result, const char* call) {
+  if (result == abi::kNcclSuccess) return;
+  const char* more = nccl().ncclGetLastError(nullptr);
+  throw RunError(fmt::format("{}: {}{}\nNCCL_DEBUG=INFO in the environment makes NCCL say more", call,
+                             nccl().ncclGetErrorString(result),
+                             more != nullptr && *more != '\0' ? fmt::format(" ({})", more) : ""));
+}
+
+abi::ncclDataType_t type_of(ElementType type) {
+  switch (type) {
+    case ElementType::f32:
+      return abi::kNcclFloat32;
+    case ElementType::f16:
+      return abi::kNcclFloat16;
+    case ElementType::bf16:
+      return abi::kNcclBfloat16;
+    default:
+      throw std::logic_error("ranks sum no elements of 8 bits");
+  }
+}
+
+// NCCL of two ranks on one GPU waits forever, or says that a duplicate GPU was detected.
+void require_own_gpus(Ranks& ranks, const std::string& gpu) {
+  const std::vector<std::string> gpus = ranks.gather(gpu);
+  std::map<std::string, std::size_t> owners;
+  for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
+    const auto [owner, is_new] = owners.try_emplace(gpus[rank], rank);
+    if (!is_new)
+      throw InputError(fmt::format(
+          "ranks {} and {} have the same GPU ({}), and each needs one of its own: do not hide GPUs "
+          "from them (CUDA_VISIBLE_DEVICES), or lower parallel.data",
+          owner->second, rank, gpus[rank]));
+  }
+}
+
+// Rank 0's, on every rank: letters stand for half bytes.
+abi::ncclUniqueId shared_id(Ranks& ranks) {
+  abi::ncclUniqueId id;
+  std::string text;
+  if (ranks.leads()) {
+    check_nccl(nccl().ncclGetUniqueId(&id), "ncclGetUniqueId");
+    for (const char c : id.internal) {
+      text += static_cast<char>('a' + (static_cast<unsigned char>(c) >> 4));
+      text += static_cast<char>('a' + (static_cast<unsigned char>(c) & 15));
+    }
+  }
+  text = ranks.share(text);
+  if (text.size() != 2 * sizeof id.internal) throw RunError("rank 0 has no id for NCCL");
+  for (std::size_t i = 0; i < sizeof id.internal; ++i)
+    id.internal[i] = static_cast<char>((text[2 * i] - 'a') << 4 | (text[2 * i + 1] - 'a'));
+  return id;
+}
+
+}  // namespace
+
+std::string nccl_version() {
+  int version = 0;
+  check_nccl(nccl().ncclGetVersion(&version), "ncclGetVersion");
+  return fmt::format("NCCL {}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+int gpu_of_rank(int rank, int ranks) {
+  const int count = static_cast<int>(devices().size());
+  if (rank < count) return rank;
+  if (count == 1) return 0;
+  throw InputError(
+      fmt::format("{} ranks need as many GPUs, and CUDA sees {}: lower parallel.data, or let "
+                  "CUDA_VISIBLE_DEVICES name more",
+                  ranks, count));
+}
+
+int gpu_of_this_process(int ranks) {
+  const std::optional<World> world = world_of_environment();
+  return gpu_of_rank(world ? world->rank : 0, ranks);
+}
+
+Communicator::Communicator(Ranks& ranks, const std::string& gpu) {
+  require_own_gpus(ranks, gpu);
+  const abi::ncclUniqueId id = shared_id(ranks);
+  check_nccl(nccl().ncclCommInitRank(&communicator_, ranks.size(), id, ranks.rank()), "ncclCommInitRank");
+}
+
+// Not destroyed in order, which would wait for ranks that may be gone.
+Communicator::~Communicator() {
+  if (communicator_ != nullptr) nccl().ncclCommAbort(communicator_);
+}
+
+void Communicator::all_reduce(std::span<const Elements> tensors, Reduction reduction,
+                              const Stream& stream) const {
+  const abi::ncclRedOp_t op = reduction == Reduction::sum ? abi::kNcclSum : abi::kNcclMax;
+  before_call(stream.handle());
+  check_nccl(nccl().ncclGroupStart(), "ncclGroupStart");
+  for (const Elements& tensor : tensors)
+    check_nccl(nccl().ncclAllReduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.count),
+                                    type_of(tensor.type), op, communicator_, stream.handle()),
+               "ncclAllReduce");
+  check_nccl(nccl().ncclGroupEnd(), "ncclGroupEnd");
+  after_call(stream.handle());
+}
+
+}  // namespace hydrac::runtime::cuda

@@ -1,0 +1,56 @@
+// Sums over the GPUs of all ranks, by NCCL. One process has one GPU.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "runtime/cuda/abi/nccl.h"
+#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/stream.h"
+
+namespace hydrac::runtime {
+class Ranks;
+}
+
+namespace hydrac::runtime::cuda {
+
+// Elements of the GPU's memory that lie side by side: f32, bf16 or f16.
+struct Elements {
+  void* data = nullptr;
+  std::int64_t count = 0;
+  ElementType type = ElementType::f32;
+};
+
+enum class Reduction { sum, max };
+
+// "NCCL 2.28.9". InputError that says what to install when it is not there.
+std::string nccl_version();
+
+// The GPU of a process that is rank `rank` of `ranks` on this machine, as CUDA counts GPUs: its own number,
+// or the only one that it sees, which launchers choose for each rank. InputError where there are too few.
+int gpu_of_rank(int rank, int ranks);
+// The same for this process, as its launcher or rank 0 has numbered it; where nobody did, it is rank 0.
+int gpu_of_this_process(int ranks);
+
+class Communicator {
+ public:
+  // Every rank calls it, with its GPU's context current. InputError: NCCL is missing, or two ranks have one
+  // GPU; RunError: NCCL cannot connect them. `gpu`: the GPU's PCI bus id.
+  Communicator(Ranks& ranks, const std::string& gpu);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // Puts on `stream` what makes each of the tensors the sum, or the largest values, of those of all ranks:
+  // one kernel for all of them, in place. Every rank calls it with tensors of the same sizes and types, and
+  // in the same order among other calls. A sum has the tensor's type, and the same bits on all ranks and at
+  // every run on the same GPUs; of two ranks it is a + b, rounded once. May be called while a graph is
+  // captured.
+  void all_reduce(std::span<const Elements> tensors, Reduction reduction, const Stream& stream) const;
+
+ private:
+  abi::ncclComm_t communicator_ = nullptr;
+};
+
+}  // namespace hydrac::runtime::cuda
