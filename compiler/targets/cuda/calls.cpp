@@ -1,11 +1,15 @@
 #include "targets/cuda/calls.h"
 
+#include <fmt/format.h>
+
+#include <optional>
 #include <set>
 
 #include "driver/accesses.h"
 #include "program/for_each_call.h"
 #include "program/for_each_matmul.h"
 #include "runtime/cuda/memory.h"
+#include "runtime/cuda/nvtx.h"
 #include "runtime/cuda/tensor_map.h"
 #include "runtime/program/after_call.h"
 
@@ -27,6 +31,13 @@ std::vector<TensorMap> maps_of(const program::Kernel& kernel, const std::vector<
                          arguments[i], {map.rows, map.columns, map.box_rows, map.box_columns}));
   }
   return maps;
+}
+
+// "block 3: mlp_up", as a profiler shows it.
+std::string range_name(const program::Program& program, const ResolvedCall& call) {
+  const std::string what = call.call->label.empty() ? name_of(program, *call.call) : call.call->label;
+  return call.section->layers > 0 ? fmt::format("{} {}: {}", call.section->name, call.layer, what)
+                                  : fmt::format("{}: {}", call.section->name, what);
 }
 
 }  // namespace
@@ -52,6 +63,8 @@ ResolvedCalls::ResolvedCalls(const driver::Compiled& compiled, cuda::DeviceRange
 }
 
 void ResolvedCalls::enqueue(const ResolvedCall& call, const cuda::Stream& stream) const {
+  std::optional<cuda::NvtxRange> range;
+  if (cuda::nvtx_listens()) range.emplace(range_name(compiled_.program, call));
   switch (call.call->kind) {
     case Call::Kind::launch:
       return launch(call, stream);
