@@ -247,9 +247,16 @@ int tune_verb(const Arguments& arguments) {
   require_one_process(*base, "tune");
   note_found_rate(*base, "tune");
   require_runnable(*base);
+  run_on_its_cores(*base);
   if (options.objective == Objective::energy) require_energy(*base);
   const std::string path = arguments.value("--output").value_or(lock_path_of(arguments));
   tune::LockFile lock = existing_lock(path);
+  if (const std::string others = tune::used_by_others(*base); !others.empty())
+    fmt::print(stderr,
+               "note: other processes use this GPU, {}: differences that drown in what they do to the time "
+               "of a step "
+               "are not taken\n",
+               others);
   const bool open_batch = waits_for_plan(*base);
   complete_for_planning(*base, memory_option(arguments));
   const tune::Machine machine = tune::this_machine(*base);

@@ -1,6 +1,7 @@
 #include "tune/machine.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <fstream>
 #include <regex>
@@ -8,6 +9,7 @@
 #include "runtime/cpu/blas_choice.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/monitor.h"
+#include "runtime/log/units.h"
 #include "runtime/parallel/cores.h"
 #include "targets/target.h"
 
@@ -61,6 +63,24 @@ Machine this_machine(const spec::Spec& spec) {
            {"processor", runtime::cpu_model()},
            {"cores", std::to_string(runtime::usable_cores())}},
           {}};
+}
+
+std::string used_by_others(int utilization_percent, int64_t memory_used_bytes) {
+  constexpr int kIdlePercent = 5;
+  constexpr int64_t kDesktopBytes = int64_t{3} << 29;
+  std::vector<std::string> parts;
+  if (utilization_percent > kIdlePercent)
+    parts.push_back(fmt::format("{}% of its time", utilization_percent));
+  if (memory_used_bytes > kDesktopBytes)
+    parts.push_back(
+        fmt::format("{} of its memory", runtime::human_bytes(static_cast<uint64_t>(memory_used_bytes))));
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+std::string used_by_others(const spec::Spec& spec) {
+  if (targets::find(spec.target)->is_cpu()) return "";
+  const auto sample = runtime::cuda::GpuMonitor(runtime::cuda::devices().front().pci_bus_id).sample();
+  return sample ? used_by_others(sample->utilization_percent, sample->memory_used_bytes) : "";
 }
 
 std::string describe(const Facts& machine) {

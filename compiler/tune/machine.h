@@ -17,4 +17,10 @@ Machine this_machine(const spec::Spec& spec);
 // "Intel Xeon Platinum 8488C, 2 cores": for people.
 std::string describe(const Facts& machine);
 
+// "" or what others do with the spec's GPU, asked before this process uses it: times will differ more from
+// round to round. "37% of its time and 12.3 GiB of its memory".
+std::string used_by_others(const spec::Spec& spec);
+// What a GPU that nobody computes on has is "": little time, and the memory of a desktop.
+std::string used_by_others(int utilization_percent, int64_t memory_used_bytes);
+
 }  // namespace hydrac::tune

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "runtime/error.h"
@@ -17,12 +18,13 @@ struct Pace {
   int rounds;
   double round_seconds;
   double hope;
+  int algorithms;  // other ones that are tried of a matmul
 };
 
 Pace pace_of(const SearchOptions& options) {
-  Pace pace = options.effort == Effort::quick    ? Pace{3, 0.15, 1.3}
-              : options.effort == Effort::normal ? Pace{5, 0.3, 1.6}
-                                                 : Pace{9, 0.5, 3};
+  Pace pace = options.effort == Effort::quick    ? Pace{3, 0.15, 1.3, 1}
+              : options.effort == Effort::normal ? Pace{5, 0.3, 1.6, 2}
+                                                 : Pace{9, 0.5, 3, 5};
   // Counters of energy tick tens of milliseconds apart.
   if (options.objective == Objective::energy) pace.round_seconds = std::max(1.0, pace.round_seconds);
   return pace;
@@ -40,6 +42,9 @@ double standard_error(const std::vector<double>& values) {
   return 1.2533 * spread_of(values) / std::sqrt(static_cast<double>(values.size()));
 }
 
+// Of the time, where matmuls' algorithms are tried after the keys: those of the program that the keys made.
+constexpr double kTimeForKeys = 0.7;
+
 class Search {
  public:
   Search(Workbench& bench, const std::vector<Knob>& knobs, const SearchOptions& options,
@@ -49,22 +54,29 @@ class Search {
         options_(options),
         pace_(pace_of(options)),
         progress_(progress),
-        end_(bench.now() + options.seconds) {}
+        end_(bench.now() + options.seconds),
+        end_of_keys_(bench.now() + options.seconds * (tries_algorithms() ? kTimeForKeys : 1)) {}
 
   Found run(CostModel model) {
     model_.emplace(std::move(model));
     found_.planned = bench_.plan({}).value();
-    tried_.insert(found_.best.text());
+    tried_.insert(found_.best.values);
     measure_defaults();
-    while (!over() && pass()) {
+    while (!over(end_of_keys_) && pass()) {
     }
-    found_.complete = !over();
+    found_.complete = !over(end_of_keys_);
+    if (tries_algorithms()) found_.complete &= try_algorithms();
     measure_best();
     return std::move(found_);
   }
 
  private:
-  bool over() const { return bench_.stopped() || bench_.now() >= end_; }
+  struct Rounds {
+    std::vector<Runner::Round> best, other;
+  };
+
+  bool over(double end) const { return bench_.stopped() || bench_.now() >= end; }
+  bool tries_algorithms() const { return measures() && bench_.has_algorithms(); }
   bool measures() const { return options_.objective != Objective::memory; }
   double cost(const Runner::Round& round) const {
     return options_.objective == Objective::energy ? round.joules : round.seconds;
@@ -118,7 +130,7 @@ class Search {
     std::vector<Step> steps;
     const auto consider = [&](const std::string& key, const std::string& value) {
       const Candidate candidate = neighbour(key, value);
-      if (tried_.contains(candidate.text())) return;
+      if (tried_.contains(candidate.values)) return;
       if (const auto planned = bench_.plan(candidate)) steps.push_back({key, value, promise(*planned)});
     };
     for (const auto& [key, value] : found_.best.values) consider(key, "");
@@ -127,7 +139,7 @@ class Search {
     std::ranges::stable_sort(steps, {}, &Step::guess);
     bool improved = false;
     for (const Step& step : steps) {
-      if (over()) return false;
+      if (over(end_of_keys_)) return false;
       improved |= try_out(neighbour(step.key, step.value));
     }
     return improved;
@@ -145,7 +157,7 @@ class Search {
   }
 
   bool try_out(const Candidate& candidate) {
-    if (!tried_.insert(candidate.text()).second) return false;
+    if (!tried_.insert(candidate.values).second) return false;
     const auto planned = bench_.plan(candidate);
     if (!planned) return false;
     if (!measures()) return take_if_smaller(candidate, *planned);
@@ -153,12 +165,55 @@ class Search {
       ++found_.passed_over;
       return false;
     }
-    Comparison comparison = compare(candidate, *planned);
+    const bool together = bench_.both_fit(found_.planned.bytes, planned->bytes);
+    std::unique_ptr<Runner> other;
+    const Comparison comparison =
+        compare(candidate, *planned, [&] { return measure(other, candidate, together); });
+    if (comparison.taken) {
+      found_.planned = *planned;
+      runner_ = std::move(other);
+    }
+    return note(comparison);
+  }
+
+  // Whether it was taken.
+  bool note(const Comparison& comparison) {
     if (bench_.stopped() && !comparison.taken) return false;  // in the middle of it
-    const bool taken = comparison.taken;
-    found_.comparisons.push_back(std::move(comparison));
+    found_.comparisons.push_back(comparison);
     progress_(found_);
-    return taken;
+    return comparison.taken;
+  }
+
+  // In the program that is the best one, where it lies: an algorithm may be the fastest one by itself, and
+  // not beside others, or on a GPU that its power limits. Whether all were tried.
+  bool try_algorithms() {
+    if (over(end_)) return false;
+    for (Runner::Call& call : best_runner().calls(pace_.algorithms)) {
+      for (const std::string& words : call.others) {
+        if (over(end_)) return false;
+        const Candidate candidate = found_.best.with(key_of(call.algorithm), words);
+        const bool taken = note(compare(candidate, found_.planned, [&] { return exchange(call, words); }));
+        if (taken) call.now = words;
+        best_runner().take(call.algorithm, call.now);
+      }
+    }
+    return true;
+  }
+
+  // One set of rounds in turns, as measure() has them.
+  Rounds exchange(const Runner::Call& call, const std::string& words) {
+    const auto run = [&](const std::string& algorithm, std::vector<Runner::Round>& rounds) {
+      runner_->take(call.algorithm, algorithm);
+      runner_->run(1);  // its first step may load a kernel
+      rounds.push_back(runner_->run(steps_a_round()));
+    };
+    Rounds rounds;
+    for (int i = 0; i < pace_.rounds && !bench_.stopped() && !is_slower(rounds); ++i) {
+      if (i % 2 == 1) run(words, rounds.other);
+      run(call.now, rounds.best);
+      if (i % 2 == 0) run(words, rounds.other);
+    }
+    return rounds;
   }
 
   bool take_if_smaller(const Candidate& candidate, const Planned& planned) {
@@ -174,10 +229,6 @@ class Search {
     progress_(found_);
     return taken;
   }
-
-  struct Rounds {
-    std::vector<Runner::Round> best, other;
-  };
 
   // One set of rounds. Where both programs fit the memory they take turns, and each begins every second time.
   Rounds measure(std::unique_ptr<Runner>& other, const Candidate& candidate, bool together) {
@@ -221,14 +272,15 @@ class Search {
 
   double ratio(const Rounds& rounds, size_t i) const { return cost(rounds.other[i]) / cost(rounds.best[i]); }
 
-  Comparison compare(const Candidate& candidate, const Planned& planned) {
-    const bool together = bench_.both_fit(found_.planned.bytes, planned.bytes);
+  // Two sets of rounds of the best program and of the candidate; where the candidate is better, it becomes
+  // the best one.
+  Comparison compare(const Candidate& candidate, const Planned& planned,
+                     const std::function<Rounds()>& measure_set) {
     Comparison comparison{candidate};
-    std::unique_ptr<Runner> other;
     std::vector<double> ratios, seconds, joules, of_best;
     bool each_set_agrees = true;
     for (int set = 0; set < 2 && each_set_agrees && !bench_.stopped(); ++set) {
-      const Rounds rounds = measure(other, candidate, together);
+      const Rounds rounds = measure_set();
       std::vector<double> of_set;
       for (size_t i = 0; i < std::min(rounds.best.size(), rounds.other.size()); ++i) {
         of_set.push_back(ratio(rounds, i));
@@ -254,12 +306,10 @@ class Search {
     if (!each_set_agrees || gain <= certain) return comparison;
     comparison.taken = true;
     found_.best = candidate;
-    found_.planned = planned;
     found_.gain *= comparison.ratio;
     found_.round = {median(seconds), median(joules)};
     found_.spread = spread_of(seconds) / median(seconds);
     seconds_ = found_.round.seconds;
-    runner_ = std::move(other);
     return comparison;
   }
 
@@ -289,12 +339,12 @@ class Search {
   const SearchOptions options_;
   Pace pace_;
   const std::function<void(const Found&)>& progress_;
-  const double end_;
+  const double end_, end_of_keys_;
   std::optional<CostModel> model_;
   Found found_;
   std::unique_ptr<Runner> runner_;  // of the best one; null: not in memory
   double seconds_ = 1;              // of its step
-  std::set<std::string> tried_;
+  std::set<std::map<std::string, std::string>> tried_;
 };
 
 }  // namespace

@@ -1,9 +1,12 @@
-// `hydrac tune` and the lock file: written, taken, refused where it does not fit. No test asserts a time.
+// `hydrac tune` and the lock file: written, taken, refused where it does not fit.
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <regex>
+#include <thread>
 
 #include "tests/e2e/cli.h"
+#include "tests/unit/support/source_dir.h"
 
 namespace hydrac::e2e {
 namespace {
@@ -40,6 +43,25 @@ class Tuned : public ::testing::Test {
   const Workplace place_;
   static inline std::string lock_;
 };
+
+// The one test that asserts a time: the library for matmuls and the number of threads alone, of which the
+// worst choice takes far longer than the best one wherever there are two cores or two libraries.
+TEST(Tune, FindsMuchOverTheWorstLibraryAndThreads) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core";
+  const Workplace place;
+  std::string spec = replaced(slurp(test::source_dir() + "/specs/quickstart.yaml"), "sample:\n",
+                              "optimizations: {loss: materialized, recompute: none}\nsample:\n");
+  spill(place / "quickstart.yaml", spec);
+  const Outcome outcome = place.run({"tune", "quickstart.yaml", "--minutes", "1", "data.path=corpus.txt"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::smatch slowest, best;
+  ASSERT_TRUE(
+      std::regex_search(outcome.out, slowest, std::regex("the slowest of them, (.*): ([0-9.]+) ms\n")))
+      << outcome.out;
+  const std::string lock = slurp(place / "quickstart.lock.yaml");
+  ASSERT_TRUE(std::regex_search(lock, best, std::regex("step_ms: ([0-9.]+)\n"))) << lock;
+  EXPECT_LT(std::stod(best[1]), 0.95 * std::stod(slowest[2])) << outcome.out;
+}
 
 TEST_F(Tuned, IsWrittenWithAllThatItChose) {
   for (const char* part :

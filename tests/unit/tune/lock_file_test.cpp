@@ -3,8 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include "tune/machine.h"
+
 namespace hydrac::tune {
 namespace {
+
+TEST(Machine, SaysWhatOthersDoWithItsGpu) {
+  EXPECT_EQ(used_by_others(0, int64_t{600} << 20), "") << "a desktop";
+  EXPECT_EQ(used_by_others(37, 0), "37% of its time");
+  EXPECT_EQ(used_by_others(37, int64_t{12} << 30), "37% of its time and 12.0 GiB of its memory");
+}
 
 LockSection section_on(const std::string& name) {
   LockSection section;
