@@ -92,6 +92,8 @@ inline constexpr double kWorthIt = 0.01;
 inline constexpr double kCertain = 3;
 // A machine whose rounds differ by more than this is too noisy to choose on.
 inline constexpr double kTooNoisy = 0.05;
+// And one whose rounds differ by less needs only short ones.
+inline constexpr double kQuiet = 0.005;
 
 // `progress` is told after every comparison. A Workbench that is stopped ends the search with what was found.
 Found search(Workbench& bench, const std::vector<Knob>& knobs, const SearchOptions& options,

@@ -192,9 +192,20 @@ TEST_F(Tuned, KeepsWhatWasFoundWhenItIsStopped) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
 }
 
+TEST_F(Tuned, SaysWhatItMakesSmall) {
+  const Outcome outcome = place_.run({"tune", "open.yaml", "--minutes", "0.1", "--objective", "memory"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(std::regex_search(
+      outcome.out, std::regex("\n[^\n]*micro_batch_size 1: [0-9.]+ .iB planned; the defaults, at the "
+                              "start: [0-9.]+ .iB; compared by plan: -[0-9.]+%\n")))
+      << outcome.out;
+}
+
 TEST_F(Tuned, RefusesWhatCannotBeBeforeItMeasures) {
   const std::pair<Words, std::string> cases[] = {
-      {{"-o", "no/such/folder/a.yaml"}, "cannot be written"},
+      {{"-o", "no/such/folder/a.yaml"},
+       "no/such/folder/a.yaml cannot be written (No such file or directory)"},
+      {{"-o", "/proc/a.yaml"}, "the lock file /proc/a.yaml cannot be written"},
       {{"--objective", "energy"}, "--objective energy: hydrac counts the energy of GPUs"},
       {{"--objective", "speed"}, "--objective: \"speed\" is none of time, memory, energy"},
       {{"--effort", "some"}, "--effort: \"some\" is none of quick, normal, max"},
