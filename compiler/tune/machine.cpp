@@ -1,7 +1,6 @@
 #include "tune/machine.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <fstream>
 #include <regex>
@@ -66,15 +65,10 @@ Machine this_machine(const spec::Spec& spec) {
 }
 
 std::string used_by_others(int utilization_percent, int64_t memory_used_bytes) {
-  constexpr int kIdlePercent = 5;
-  constexpr int64_t kDesktopBytes = int64_t{3} << 29;
-  std::vector<std::string> parts;
-  if (utilization_percent > kIdlePercent)
-    parts.push_back(fmt::format("{}% of its time", utilization_percent));
-  if (memory_used_bytes > kDesktopBytes)
-    parts.push_back(
-        fmt::format("{} of its memory", runtime::human_bytes(static_cast<uint64_t>(memory_used_bytes))));
-  return fmt::format("{}", fmt::join(parts, " and "));
+  constexpr int64_t kOfDriverAndDesktop = int64_t{3} << 29;
+  if (memory_used_bytes <= kOfDriverAndDesktop) return "";
+  return fmt::format("{} of its memory and {}% of its time",
+                     runtime::human_bytes(static_cast<uint64_t>(memory_used_bytes)), utilization_percent);
 }
 
 std::string used_by_others(const spec::Spec& spec) {

@@ -18,9 +18,9 @@ Machine this_machine(const spec::Spec& spec);
 std::string describe(const Facts& machine);
 
 // "" or what others do with the spec's GPU, asked before this process uses it: times will differ more from
-// round to round. "37% of its time and 12.3 GiB of its memory".
+// round to round. "12.3 GiB of its memory and 37% of its time".
 std::string used_by_others(const spec::Spec& spec);
-// What a GPU that nobody computes on has is "": little time, and the memory of a desktop.
+// Utilization alone says nothing: NVML remembers that of a process that has just ended.
 std::string used_by_others(int utilization_percent, int64_t memory_used_bytes);
 
 }  // namespace hydrac::tune

@@ -207,7 +207,7 @@ class Search {
   Rounds exchange(const Runner::Call& call, const std::string& words) {
     const auto run = [&](const std::string& algorithm, std::vector<Runner::Round>& rounds) {
       runner_->take(call.algorithm, algorithm);
-      runner_->run(1);  // its first step may load a kernel
+      runner_->run(1);  // its first step captures a graph, and may load a kernel
       rounds.push_back(runner_->run(steps_a_round()));
     };
     Rounds rounds;

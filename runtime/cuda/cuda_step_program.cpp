@@ -63,12 +63,11 @@ void CudaStepProgram::capture_graphs() {
   if (can_generate()) capture({Function::generate});
 }
 
-void CudaStepProgram::recapture_graphs() {
+void CudaStepProgram::forget_graphs() {
   flush();
   wait();
   timed_graphs_.clear();
   graphs_.clear();
-  if (graphs_in_use_) capture_graphs();
 }
 
 void CudaStepProgram::enqueue_all(const Sequence& functions) {

@@ -52,8 +52,8 @@ class CudaStepProgram : public LaidOutProgram {
   // Captures every graph now, so that all memory of the GPU that they take is taken. Otherwise each is
   // captured when it first runs.
   void capture_graphs();
-  // Captures the graphs anew, where there are some: enqueue() puts other calls on the streams from now on.
-  void recapture_graphs();
+  // enqueue() puts other calls on the streams from now on: each graph is captured anew when it next runs.
+  void forget_graphs();
   // To be called first where what derives from this is destroyed: waits for the GPU and forgets the graphs,
   // which may use what that owns.
   void shut_down() noexcept;

@@ -100,7 +100,7 @@ std::vector<Exchangeable> CudaProgram::exchangeable(int most) {
 void CudaProgram::exchange(const std::string& section, const std::string& key, const std::string& algorithm) {
   if (section != kGemmSection) return Executable::exchange(section, key, algorithm);
   matmuls_.exchange(key, algorithm);
-  recapture_graphs();
+  forget_graphs();
 }
 
 }  // namespace hydrac::targets
