@@ -116,6 +116,18 @@ TEST(Search, TakesNothingForLessThanAPercent) {
   EXPECT_EQ(found_by(bench).best, Candidate{});
 }
 
+TEST(Search, TakesWhatAddsUpToMoreThanAPercent) {
+  FakeBench bench;
+  bench.ms = [](const Candidate& c) {
+    return 20 * faster_by(c, kBlas, "onednn", 0.995) * faster_by(c, "optimizations.threads", "2", 0.994) *
+           faster_by(c, "optimizations.loss", "chunked", 0.998) *
+           faster_by(c, "optimizations.loss", "fused_linear", 0.996);
+  };
+  const Found found = found_by(bench);
+  EXPECT_EQ(found.best.text(), "blas onednn, loss fused_linear, threads 2");
+  EXPECT_NEAR(found.gain, 0.995 * 0.994 * 0.996, 1e-6);
+}
+
 TEST(Search, DoesNotChooseOnNoise) {
   for (const double noise : {0.05, 0.3}) {
     FakeBench bench;
@@ -196,23 +208,33 @@ TEST(Search, KeepsWhatWasFoundWhenItIsStopped) {
   EXPECT_EQ(found_by(at_once).round.seconds, 0) << "nothing was measured";
 }
 
-// Two of four: one is faster only where another one was taken before.
+// Of matmuls that are a few percent of a step each: what is faster is taken together. One is faster only
+// beside another one.
 TEST(Search, ExchangesAlgorithmsInTheBestProgram) {
   FakeBench bench;
   bench.algorithms = {{"a", {"a1", "a2", "a3"}}, {"b", {"b1"}}};
   bench.ms = [](const Candidate& c) {
-    const double a2 = faster_by(c, "algorithm cublaslt a", "a2", 0.9);
-    return 20 * a2 * faster_by(c, "algorithm cublaslt b", "b1", a2 < 1 ? 0.95 : 1.2) *
+    const double a2 = faster_by(c, "algorithm cublaslt a", "a2", 0.992);
+    return 20 * a2 * faster_by(c, "algorithm cublaslt b", "b1", a2 < 1 ? 0.994 : 1.2) *
            faster_by(c, "algorithm cublaslt a", "a1", 1.1) * faster_by(c, "algorithm cublaslt a", "a3", 0.5) *
            faster_by(c, kBlas, "openblas", 0.9);
   };
   const Found found = found_by(bench);
   EXPECT_EQ(found.best.text(), "blas openblas, other algorithms of 2 matmuls");
   EXPECT_EQ(found.best.values.at("algorithm cublaslt a"), "a2") << "two are tried of each";
-  EXPECT_NEAR(found.round.seconds, 20e-3 * 0.9 * 0.9 * 0.95, 1e-6);
-  EXPECT_NEAR(found.gain, 0.9 * 0.9 * 0.95, 1e-6);
+  EXPECT_NEAR(found.round.seconds, 20e-3 * 0.9 * 0.992 * 0.994, 1e-6);
+  EXPECT_NEAR(found.gain, 0.9 * 0.992 * 0.994, 1e-6);
   EXPECT_TRUE(found.best.keys().empty()) << "they are no keys of a spec";
   EXPECT_TRUE(found.complete);
+}
+
+TEST(Search, LeavesAlgorithmsThatAreNotFaster) {
+  FakeBench bench;
+  bench.algorithms = {{"a", {"a1", "a2"}}};
+  bench.ms = [](const Candidate& c) { return 20 * faster_by(c, "algorithm cublaslt a", "a2", 1.01); };
+  const Found found = found_by(bench);
+  EXPECT_EQ(found.best, Candidate{});
+  EXPECT_NEAR(found.round.seconds, 0.02, 1e-9) << "the program is open as the best one has it";
 }
 
 TEST(Search, LeavesTimeForAlgorithms) {
