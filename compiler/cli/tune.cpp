@@ -222,15 +222,16 @@ void print_summary(const Found& found, const tune::SearchOptions& options, doubl
   const Figures figures = figures_of(found, options.objective, tokens);
   fmt::print("{}: {}; the defaults, at the start: {}; {}: {:+.1f}%\n", found.best.text(), figures.best,
              figures.defaults, figures.compared, 100 * (found.gain - 1));
-  fmt::print("{} candidates measured, {} passed over as far slower{}\n", found.comparisons.size(),
-             found.passed_over,
+  fmt::print("{} candidates {}, {} passed over as far slower{}\n", found.comparisons.size(),
+             options.objective == Objective::memory ? "planned" : "measured", found.passed_over,
              found.complete ? ""
                             : fmt::format("; the time ({}) was over before all were tried",
                                           runtime::human_duration(options.seconds)));
   const auto slowest = std::ranges::max_element(found.comparisons, {}, &tune::Comparison::seconds);
   if (slowest != found.comparisons.end() && slowest->seconds > 0)
     fmt::print("the slowest of them, {}: {:.2f} ms\n", slowest->candidate.text(), slowest->seconds * 1e3);
-  if (found.spread > tune::kTooNoisy || found.undecided > 0)
+  const bool noisy = found.spread > tune::kTooNoisy || found.undecided > 0;
+  if (noisy && options.objective != Objective::memory)
     fmt::print(
         "this machine is noisy: rounds of the same program differ by {:.1f}%; {} candidates were neither "
         "faster nor "

@@ -197,9 +197,10 @@ TEST_F(Tuned, SaysWhatItMakesSmall) {
       place_.run({"tune", "open.yaml", "--effort", "quick", "--minutes", "0.1", "--objective", "memory"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(std::regex_search(
-      outcome.out, std::regex("\n[^\n]*micro_batch_size 1: [0-9.]+ .iB planned; the defaults, at the "
+      outcome.out, std::regex("\n[^\n]*micro_batch_size [12]: [0-9.]+ .iB planned; the defaults, at the "
                               "start: [0-9.]+ .iB; compared by plan: -[0-9.]+%\n")))
       << outcome.out;
+  EXPECT_EQ(outcome.out.find("noisy"), std::string::npos) << "a plan is not measured: " << outcome.out;
 }
 
 TEST_F(Tuned, RefusesWhatCannotBeBeforeItMeasures) {
