@@ -33,7 +33,7 @@ std::vector<TensorMap> maps_of(const program::Kernel& kernel, const std::vector<
   return maps;
 }
 
-// "block 3: NT 16384x3072x768 for mlp.up", as a profiler shows it.
+// "block 3: gemm NT 16384x3072x768 for mlp.up", as a profiler shows it.
 std::string range_name(const program::Program& program, const ResolvedCall& call) {
   const std::string of = call.call->kind == Call::Kind::gemm ? " for " + call.call->label : "";
   const std::string layer = call.section->layers > 0 ? fmt::format(" {}", call.layer) : "";
