@@ -66,9 +66,10 @@ void Contest::measure_defaults() {
   std::vector<double> seconds, joules, ratios;
   best_runner();
   for (int i = 0; i < 2 * pace_.rounds && !bench_.stopped(); ++i) {
-    const Runner::Round a = runner_->run(steps_a_round());
-    seconds.push_back(a.seconds);
-    joules.push_back(a.joules);
+    const Runner::Round round = runner_->run(steps_a_round());
+    seconds.push_back(round.seconds);
+    joules.push_back(round.joules);
+    if (i >= pace_.rounds) rounds_of_best_.push_back(round);
     seconds_ = median(seconds);
     if (i > 0) ratios.push_back(seconds[static_cast<size_t>(i)] / seconds[static_cast<size_t>(i) - 1]);
   }
@@ -121,11 +122,14 @@ Contest::Rounds Contest::measure(std::unique_ptr<Runner>& other, const Candidate
     rounds.other.push_back(other->run(steps_a_round()));
   };
   if (!together) {
+    // For the first set the rounds before will do: few candidates come to a second one, and opening a program
+    // takes as long as measuring it.
+    if (!other) rounds.best = rounds_of_best_;
     other.reset();
-    for (int i = 0; i < pace_.rounds && !bench_.stopped(); ++i) run_best();
+    for (int i = 0; std::ssize(rounds.best) < pace_.rounds && !bench_.stopped(); ++i) run_best();
     runner_.reset();
-    for (int i = 0; i < pace_.rounds && !bench_.stopped(); ++i) run_other();
-    return rounds;
+    for (int i = 0; i < pace_.rounds && !bench_.stopped() && !is_slower(rounds); ++i) run_other();
+    return remembered(std::move(rounds));
   }
   for (int i = 0; i < pace_.rounds && !bench_.stopped(); ++i) {
     if (i % 2 == 1) run_other();
@@ -134,6 +138,12 @@ Contest::Rounds Contest::measure(std::unique_ptr<Runner>& other, const Candidate
     if (!other) return {};
     if (is_slower(rounds)) break;
   }
+  return remembered(std::move(rounds));
+}
+
+Contest::Rounds Contest::remembered(Rounds rounds) {
+  rounds_of_best_ = rounds.best;
+  rounds_of_other_ = rounds.other;
   return rounds;
 }
 
@@ -162,6 +172,7 @@ Comparison Contest::compare(const Candidate& candidate, const Planned& planned) 
   if (comparison.taken) {
     found_.planned = planned;
     runner_ = std::move(other);
+    rounds_of_best_ = rounds_of_other_;
   }
   return comparison;
 }

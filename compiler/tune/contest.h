@@ -58,6 +58,7 @@ class Contest {
   int64_t steps_a_round() const;
   Runner& best_runner();
   Rounds measure(std::unique_ptr<Runner>& other, const Candidate& candidate, bool together);
+  Rounds remembered(Rounds rounds);
   Rounds exchange(const std::vector<Runner::Call>& calls, const Candidate& best, const Candidate& other);
   void set(const std::vector<Runner::Call>& calls, const Candidate& candidate);
   std::vector<double> ratios_of(const Rounds& rounds) const;
@@ -71,8 +72,9 @@ class Contest {
   Pace pace_;
   CostModel model_;
   Found found_;
-  std::unique_ptr<Runner> runner_;  // of the best one; null: not in memory
-  double seconds_ = 1;              // of its step
+  std::unique_ptr<Runner> runner_;                               // of the best one; null: not in memory
+  double seconds_ = 1;                                           // of its step
+  std::vector<Runner::Round> rounds_of_best_, rounds_of_other_;  // of the last set
 };
 
 }  // namespace hydrac::tune

@@ -184,6 +184,15 @@ TEST(Search, TakesTurnsWhereOnlyOneProgramFits) {
   EXPECT_EQ(found_by(bench).best.text(), "blas openblas");
 }
 
+// Each candidate is opened once; the defaults once, and again for the figure at the end.
+TEST(Search, OpensEachProgramOnceWhereOnlyOneFits) {
+  FakeBench bench;
+  bench.room_for_two = false;
+  bench.ms = [](const Candidate& c) { return c.values.empty() ? 20 : 20.5; };
+  EXPECT_EQ(found_by(bench).comparisons.size(), 6u);
+  EXPECT_EQ(bench.opened, 8);
+}
+
 TEST(Search, EndsWhenTheTimeIsOver) {
   FakeBench bench;
   bench.ms = [](const Candidate&) { return 1000; };
