@@ -1,5 +1,6 @@
-// Feeds arbitrary text to the reader of lock files. A lock file that is read must print to text that is read as the same
-// one, because `hydrac tune` writes the sections of other machines again; and lies over a spec without a crash.
+// Feeds arbitrary text to the reader of lock files. A lock file that is read must print to text that is read
+// as the same one, because `hydrac tune` writes the sections of other machines again; and lies over a spec
+// without a crash.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
