@@ -84,6 +84,18 @@ TEST(Affinity, OfCoresThatAreNotThereIsRefused) {
   EXPECT_FALSE(fs::exists(place / "runs"));
 }
 
+// For a machine with more cores than this one.
+TEST(Affinity, IsWrittenIntoAnEmittedProgram) {
+  const Workplace place;
+  const Words cores = {"train.cpu_affinity=[0-2, 8]", "optimizations.threads=0"};
+  ASSERT_EQ(place.run(with({"emit", "base.yaml", "-o", "program", "-q"}, cores)).code, 0);
+  EXPECT_NE(slurp(place / "program/settings.cpp").find("settings.cores = {0, 1, 2, 8};\n"),
+            std::string::npos);
+  EXPECT_NE(slurp(place / "program/dims.h").find("kThreads = 4;"), std::string::npos)
+      << slurp(place / "program/dims.h");
+  EXPECT_EQ(place.run(with({"diff", "base.yaml", "program"}, cores)).code, 0);
+}
+
 // What is sampled elsewhere does not need the cores of the machine that trained.
 TEST(Affinity, IsOfTrainingAlone) {
   const Workplace place;
