@@ -43,7 +43,7 @@ class Contest {
 
   // Algorithms that can be exchanged in the best program while it is open (Runner::calls).
   std::vector<Runner::Call> calls() { return best_runner().calls(pace_.algorithms); }
-  // One set of rounds of two candidates that differ from the best one in such algorithms alone. Takes none,
+  // Three rounds of two candidates that differ from the best one in such algorithms alone. Takes none,
   // and leaves the program open as the first one has it.
   Comparison estimate(const std::vector<Runner::Call>& calls, const Candidate& one, const Candidate& other);
   // As compare(), of a candidate like that. Leaves the program open as the best candidate has it.
@@ -59,7 +59,8 @@ class Contest {
   Runner& best_runner();
   Rounds measure(std::unique_ptr<Runner>& other, const Candidate& candidate, bool together);
   Rounds remembered(Rounds rounds);
-  Rounds exchange(const std::vector<Runner::Call>& calls, const Candidate& best, const Candidate& other);
+  Rounds exchange(const std::vector<Runner::Call>& calls, const Candidate& best, const Candidate& other,
+                  int count);
   void set(const std::vector<Runner::Call>& calls, const Candidate& candidate);
   std::vector<double> ratios_of(const Rounds& rounds) const;
   bool is_slower(const Rounds& rounds) const;
