@@ -21,12 +21,12 @@ PEER = ROOT / "bench/peers/pytorch_peer.py"
 DROPOUT = "model.dropout=0.1 model.attention_dropout=0.1"
 # (name, spec and overrides, whether its bits must be those of one GPU with exact_accumulation).
 CASES = [
-    ("fp32", f"{GPT2} {SMALL} optimizations.precision=fp32", True),
+    ("fp32", f"{GPT2} {SMALL} optimizations.precision=fp32", False),
     ("fp32, dropout", f"{GPT2} {SMALL} optimizations.precision=fp32 {DROPOUT}", False),
     ("bf16", f"{LLAMA} {SMALL}", True),
     ("bf16, two micro-batches each", f"{HYDRA} {SMALL} train.gradient_accumulation_steps=2", False),
     ("fp16, dropout", f"{GPT2} {SMALL} optimizations.precision=fp16 {DROPOUT}", True),
-    ("bf16 state, 16-bit gradients", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.gradients=compute", False),
+    ("bf16 state", f"{LLAMA} {SMALL} optimizations.weights=bf16 optimizations.optimizer_state=bf16", False),
     ("fp8", f"{LLAMA} {SMALL} optimizations.precision=fp8 optimizations.fp8_matmuls=all", False),
     ("muon, frozen layer", f"{GPT2} {SMALL} train.optimizer.name=muon 'train.freeze=[transformer.h.0.*]'", True),
     ("lora", f"{LLAMA} {SMALL} adapter.type=lora", True),

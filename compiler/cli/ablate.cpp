@@ -98,7 +98,8 @@ std::string difference(const AblationRow& row, const AblationRow& baseline) {
 
 void print_markdown(const std::vector<AblationRow>& rows, int64_t steps) {
   fmt::print(
-      "| | tokens/s | ms a step | of plain | planned | measured | J a token | first step, s | loss after {} "
+      "| | tokens/s | ms a step | speed, of plain | planned | measured | J a token | first step, s | loss "
+      "after {} "
       "steps | "
       "against plain fp32 |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
       steps);
@@ -108,8 +109,9 @@ void print_markdown(const std::vector<AblationRow>& rows, int64_t steps) {
       fmt::print("| {} | not possible: {} | | | | | | | | |\n", row.variant.name, row.impossible);
       continue;
     }
-    const std::string share =
-        baseline.impossible.empty() ? fmt::format("{:.2f}x", row.step_ms / baseline.step_ms) : "";
+    const std::string share = baseline.impossible.empty()
+                                  ? fmt::format("{:.2f}x", row.tokens_per_second / baseline.tokens_per_second)
+                                  : "";
     fmt::print("| {} | {} | {:.2f} | {} | {} | {} | {:.2f} | {:.5f} | {} |\n", row.variant.name,
                runtime::human_count(row.tokens_per_second), row.step_ms, share, memory_text(row),
                row.joules_per_token ? fmt::format("{:.2e}", *row.joules_per_token) : "", row.first_step_s,
@@ -168,6 +170,7 @@ int ablate(const Arguments& arguments) {
   require_one_process(*spec, "bench --ablate");
   note_found_rate(*spec, "bench --ablate");
   require_runnable(*spec);
+  run_on_its_cores(*spec);
   const auto keys = all_keys(*spec);
   const auto variants = variants_of(tune::optimizations_of(keys), keys, combinations_of(arguments));
   const int64_t steps = std::max<int64_t>(1, arguments.number("--steps", kAblationSteps));

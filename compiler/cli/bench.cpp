@@ -211,6 +211,7 @@ int bench_verb(const Arguments& arguments) {
   spec::Spec* const spec = &locked->spec;
   require_one_process(*spec, "bench");
   note_found_rate(*spec, "bench");
+  run_on_its_cores(*spec);
   complete_for_planning(*spec);
   std::optional<int64_t> steps;
   if (arguments.has("--steps")) steps = std::max<int64_t>(1, arguments.number("--steps", 1));

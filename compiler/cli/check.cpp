@@ -19,6 +19,8 @@ int check_verb(const Arguments& arguments) {
   std::optional<LockedSpec> locked = load_with_lock(arguments, LockFor::this_machine);
   if (!locked) return kBadInput;
   spec::Spec* const spec = &locked->spec;
+  // Of another machine's cores nothing is known here.
+  if (targets::find(spec->target)->is_cpu() || targets::detected_gpu() == spec->target) require_cores(*spec);
   complete_for_planning(*spec, memory_option(arguments));
   const bool json = arguments.has("--json");
   if (!json) fmt::print("{}", spec::to_yaml(*spec));

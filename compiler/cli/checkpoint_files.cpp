@@ -157,6 +157,7 @@ bool decides_results(const std::string& key) {
       "train.save_best",
       "train.save_total_limit",
       "train.log_steps",
+      "train.cpu_affinity",
       "output.dir",
       "optimizations.threads",
       "optimizations.recompute",

@@ -54,6 +54,9 @@ emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
                           const std::filesystem::path& folder) {
   spec::Spec& spec = locked.spec;
   std::optional<std::string> threads = threads_asked_for(arguments);
+  // Cores that the spec names are as many on every machine.
+  if (spec.target == "cpu" && spec.optimizations.threads == 0 && !spec.train.cpu_affinity.numbers.empty())
+    spec.optimizations.threads = thread_count(spec);
   if (spec.target == "cpu" && spec.optimizations.threads == 0 && !threads) {
     spec.optimizations.threads = emit::recorded_threads(folder).value_or(0);
     threads = std::to_string(spec.optimizations.threads);
@@ -62,7 +65,7 @@ emit::Files emitted_files(const Arguments& arguments, LockedSpec locked,
     throw InputError(
         "an emitted program runs with a fixed number of threads, and optimizations.threads is 0, this "
         "machine's "
-        "cores: give a number, such as --threads 8");
+        "cores: give a number, such as --threads 8, or name the cores in train.cpu_affinity");
   }
   complete_for_planning(spec, memory_option(arguments));
   BuildOptions options = build_options(arguments);

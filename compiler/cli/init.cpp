@@ -58,11 +58,7 @@ StarterTask task_of(const std::string& word) {
   if (word == "char") return StarterTask::characters;
   if (word == "language") return StarterTask::language;
   if (word == "series") return StarterTask::series;
-  if (word == "finetune") {
-    throw InputError(
-        "--task finetune: hydrac can't start from the weights of a Hugging Face folder yet; char, "
-        "language and series train from scratch");
-  }
+  if (word == "finetune") return StarterTask::finetune;
   throw InputError(fmt::format("--task {}: it is {}", word, kTasks));
 }
 
@@ -91,6 +87,9 @@ void require_new(const std::string& file, bool force) {
   std::error_code ignored;
   if (!force && std::filesystem::exists(std::filesystem::symlink_status(file, ignored)))
     throw InputError(fmt::format("{} is there already; -o FILE names another, --force replaces it", file));
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+    throw InputError(fmt::format("{}: there is no folder {}", file, folder.string()));
   if (std::filesystem::is_directory(file, ignored))
     throw InputError(fmt::format("{} is a folder; -o takes a file", file));
 }
@@ -110,6 +109,11 @@ int init_verb(const Arguments& arguments) {
   const bool series = request.task == StarterTask::series;
   request.target = target_of(answers.get(
       "--for", "For which hardware: cpu, a GPU as rtx4070 or h100, or auto for this machine", "auto"));
+  const bool finetunes = request.task == StarterTask::finetune;
+  if (finetunes)
+    request.model = answers.get("--model", "The model: a folder as Hugging Face publishes them");
+  else if (arguments.has("--model"))
+    throw InputError(fmt::format("--model is for --task finetune, not for {}", task));
   request.data = answers.get("--data", series ? "Data: a CSV file, or a pattern as data/*.csv"
                                               : "Data: a file of text or JSONL, or a pattern as data/*.txt");
   if (request.task == StarterTask::language)

@@ -201,7 +201,8 @@ Source open_source(const std::string& from) {
     throw InputError(fmt::format("{} is no language model, and only those are merged", from));
   Arguments arguments;
   arguments.positional = {runtime::spec_path(source.run).string()};
-  arguments.overrides = {"output.dir=" + yaml_quoted(source.run.string())};  // which may be anywhere
+  // The run may lie anywhere, and its cores are those of the machine that trained.
+  arguments.overrides = {"output.dir=" + yaml_quoted(source.run.string()), "train.cpu_affinity=none"};
   std::optional<spec::Spec> spec = load(arguments);
   if (!spec) throw Reported{kBadInput};
   const auto tokenizer = runtime::load_tokenizer(source.checkpoint / "tokenizer.json");

@@ -76,8 +76,10 @@ int run_verb(const Arguments& arguments) {
   runtime::ignore_write_signals();
   require_runnable(locked->spec);  // tokenizing a corpus takes minutes
   require_gpus_of_ranks(locked->spec);
+  require_cores(locked->spec);
   const std::unique_ptr<runtime::Ranks> started = runtime::ranks_of_run(
-      static_cast<int>(locked->spec.parallel.data), runtime::Starts::this_program, arguments.has("--quiet"));
+      static_cast<int>(locked->spec.parallel.data), locked->spec.train.cpu_affinity.numbers,
+      runtime::Starts::this_program, arguments.has("--quiet"));
   return runtime::end_together(started.get(),
                                [&](runtime::Ranks* ranks) { return train(arguments, *locked, ranks); });
 }

@@ -53,9 +53,11 @@ std::vector<std::string> overrides_of(const Arguments& arguments) {
 }
 
 // The run's own spec names the folder it was written to; what is sampled is the folder that was asked for.
+// Its cores are those of the machine that trained.
 std::optional<spec::Spec> spec_of_run(Arguments arguments, const fs::path& run) {
   arguments.overrides = overrides_of(arguments);
   arguments.overrides.push_back("output.dir=" + yaml_quoted(run.string()));
+  arguments.overrides.emplace_back("train.cpu_affinity=none");
   arguments.positional[0] = runtime::spec_path(run).string();
   return load(arguments);
 }

@@ -10,6 +10,7 @@
 #include "diag/diagnostic.h"
 #include "models/adapter.h"
 #include "models/freeze.h"
+#include "runtime/app/run_ranks.h"
 #include "runtime/error.h"
 #include "runtime/parallel/cores.h"
 #include "runtime/series/series_corpus.h"
@@ -190,7 +191,25 @@ std::string yaml_quoted(const std::string& text) {
 
 int thread_count(const spec::Spec& spec) {
   if (spec.optimizations.threads > 0) return static_cast<int>(spec.optimizations.threads);
-  return std::max(1, runtime::usable_cores() / static_cast<int>(spec.parallel.data));
+  const std::vector<int>& cores = spec.train.cpu_affinity.numbers;
+  const int count = cores.empty() ? runtime::usable_cores() : static_cast<int>(cores.size());
+  return std::max(1, count / static_cast<int>(spec.parallel.data));
+}
+
+void require_cores(const spec::Spec& spec) {
+  const std::string problem = runtime::problem_with_cores(
+      runtime::cores_to_check(spec.train.cpu_affinity.numbers, static_cast<int>(spec.parallel.data)));
+  if (problem.empty()) return;
+  diag::Diagnostics diagnostics;
+  diagnostics.report(diag::Kind::core_missing, spec.where("train.cpu_affinity"), problem,
+                     "name other cores, or write cpu_affinity: none");
+  print_found_late(diagnostics);
+  throw Reported{kBadInput};
+}
+
+void run_on_its_cores(const spec::Spec& spec) {
+  require_cores(spec);
+  runtime::use_cores(spec.train.cpu_affinity.numbers);
 }
 
 }  // namespace hydrac::cli

@@ -58,4 +58,10 @@ std::string yaml_quoted(const std::string& text);
 
 int thread_count(const spec::Spec& spec);  // of a rank: optimizations.threads, or its share of the cores
 
+// Prints and throws Reported where train.cpu_affinity names cores that this process cannot use.
+void require_cores(const spec::Spec& spec);
+
+// The same, and this process, which is one alone, runs on them from here on.
+void run_on_its_cores(const spec::Spec& spec);
+
 }  // namespace hydrac::cli

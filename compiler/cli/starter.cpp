@@ -4,18 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <optional>
 #include <utility>
 
 #include "cli/build_program.h"
 #include "cli/spec_input.h"
+#include "cli/starter_text.h"
 #include "diag/render.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
-#include "spec/load.h"
 #include "targets/executable/program_layout.h"
 
 namespace hydrac::cli {
@@ -23,7 +19,6 @@ namespace hydrac::cli {
 namespace {
 
 using runtime::InputError;
-using Words = std::map<std::string, std::string>;  // what stands for @WORD@
 
 // How many parameters a model may have for each token of the data: with dropout and many passes ten, as
 // nanoGPT's Shakespeare has; text that is seen a few times carries one.
@@ -43,13 +38,6 @@ struct Size {
 constexpr Size kSmaller[] = {{12, 768, 12, 12}, {8, 512, 8, 8}, {6, 384, 6, 6},
                              {4, 256, 4, 4},    {4, 128, 4, 4}, {2, 64, 4, 4}};
 
-std::string text_of(const std::vector<StarterFile>& files, const std::string& path) {
-  for (const StarterFile& file : files) {
-    if (file.path == path) return file.text;
-  }
-  throw std::logic_error("no such text: " + path);
-}
-
 std::string preset_name(const StarterRequest& request) {
   const targets::Target& target = *targets::find(request.target);
   if (!target.is_cpu() && target.memory_gib == 0) {
@@ -65,19 +53,11 @@ std::string preset_name(const StarterRequest& request) {
   return (series ? "series-" : "") + size;
 }
 
-spec::Spec load_text(const std::string& name, const std::string& text,
-                     const std::vector<std::string>& overrides) {
-  diag::Diagnostics diagnostics;
-  std::optional<spec::Spec> spec = spec::load_spec_text(name, text, overrides, diagnostics);
-  if (!spec) throw InputError("the spec would be wrong:\n" + diagnostics.render());
-  return *spec;
-}
-
 // With something in place of what a preset leaves to the spec.
 spec::Spec load_preset(const StarterRequest& request, const std::string& name) {
   std::vector<std::string> rest = {"name=preset", "target=" + request.target, "data.path=data"};
   if (request.task == StarterTask::series) rest.emplace_back("data.target=y");
-  return load_text(name, text_of(presets(), name + ".yaml"), rest);
+  return load_starter(name, starter_file(presets(), name + ".yaml"), rest);
 }
 
 std::string list_text(const std::vector<std::string>& words) {
@@ -107,46 +87,6 @@ int64_t two_digits(int64_t number) {
   return number / unit * unit;
 }
 
-// Lines "key: value @# comment" with their comments in one column, where the values leave room for it.
-std::string align_comments(const std::string& text) {
-  constexpr size_t column = 32;
-  std::string aligned;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = text.find('\n', begin);
-    const std::string line = text.substr(begin, end - begin);
-    const size_t mark = line.find(" @# ");
-    if (mark == std::string::npos) {
-      aligned += line + "\n";
-    } else {
-      const size_t pad = mark + 2 > column ? 2 : column - mark;
-      aligned += line.substr(0, mark) + std::string(pad, ' ') + line.substr(mark + 2) + "\n";
-    }
-    begin = end + 1;
-  }
-  return aligned;
-}
-
-// Every @WORD@ by what it stands for; one that is not known yet by nothing.
-std::string fill(const std::string& text, const Words& words) {
-  std::string filled;
-  for (size_t at = 0; at < text.size();) {
-    const size_t begin = text.find('@', at);
-    const size_t end =
-        begin == std::string::npos ? begin : text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", begin + 1);
-    if (begin == std::string::npos) return filled + text.substr(at);
-    filled += text.substr(at, begin - at);
-    if (end == std::string::npos || end == begin + 1 || text[end] != '@') {
-      filled += '@';
-      at = begin + 1;
-      continue;
-    }
-    const auto word = words.find(text.substr(begin + 1, end - begin - 1));
-    if (word != words.end()) filled += word->second;
-    at = end + 1;
-  }
-  return filled;
-}
-
 class StarterMaker {
  public:
   explicit StarterMaker(const StarterRequest& request)
@@ -174,9 +114,7 @@ class StarterMaker {
   Candidate plan(const Size& size);
   std::string describe(const Size& size) const;
   std::vector<std::string> reasons() const;
-  std::string text() const {
-    return align_comments(fill(text_of(starter_texts(), series_ ? "series.yaml" : "tokens.yaml"), words_));
-  }
+  std::string text() const { return fill_starter(series_ ? "series.yaml" : "tokens.yaml", words_); }
 
   const StarterRequest& request_;
   const bool series_;
@@ -222,7 +160,7 @@ StarterMaker::Candidate StarterMaker::plan(const Size& size) {
   words_["KV_HEADS"] = fmt::to_string(size.kv_heads);
   std::vector<std::string> known;
   if (vocab_size_ > 0) known.push_back(fmt::format("model.vocab_size={}", vocab_size_));
-  spec::Spec spec = load_text(request_.file, text(), known);
+  spec::Spec spec = load_starter(request_.file, text(), known);
   complete_for_planning(spec);
   vocab_size_ = spec.model.vocab_size;
   const PlannedProgram planned = plan_program(spec, {.offline = true});
@@ -297,15 +235,8 @@ void StarterMaker::choose_steps() {
 }
 
 Starter StarterMaker::make() {
-  const std::filesystem::path file = request_.file;
-  std::string name = file.stem().string();
-  std::ranges::replace_if(
-      name,
-      [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_' && c != '.'; },
-      '-');
-  if (name.empty() || name.front() == '-' || name.front() == '.') name = "run" + name;
   words_ = {
-      {"NAME", name},
+      {"NAME", run_name(request_.file)},
       {"TARGET", request_.target},
       {"PATH", yaml_quoted(request_.data)},
       {"PRECISION", std::string(to_string(preset_.optimizations.precision))},
@@ -341,7 +272,7 @@ Starter StarterMaker::make() {
                            : fmt::format("{}, about {} tokens", human(data_.bytes), count(data_.tokens));
   words_["MICRO"] = fmt::format("{} in memory at once, of {} sequences a step", chosen_.micro_batch, batch_);
   Starter starter{text(), reasons()};
-  load_text(request_.file, starter.text, {});  // what is written is a spec without errors
+  load_starter(request_.file, starter.text, {});  // what is written is a spec without errors
   return starter;
 }
 
@@ -368,7 +299,8 @@ std::vector<std::string> StarterMaker::reasons() const {
 }  // namespace
 
 Starter make_starter(const StarterRequest& request) {
-  return StarterMaker(request).make();
+  return request.task == StarterTask::finetune ? make_finetune_starter(request)
+                                               : StarterMaker(request).make();
 }
 
 }  // namespace hydrac::cli

@@ -14,13 +14,14 @@ struct StarterFile {
 const std::vector<StarterFile>& presets();
 const std::vector<StarterFile>& starter_texts();
 
-enum class StarterTask { characters, language, series };
+enum class StarterTask { characters, language, series, finetune };
 
 struct StarterRequest {
   StarterTask task = StarterTask::characters;
   std::string target;                // a name of targets.def
   std::string data;                  // a file or a glob
   std::string tokenizer;             // language: byte, or a tokenizer.json
+  std::string model;                 // finetune: a folder as Hugging Face publishes models
   std::vector<std::string> predict;  // series: columns; empty: the last one
   int64_t classes = 0;               // series: > 0 makes it a classification
   std::string file;                  // where the spec will lie; its name is the run's
@@ -31,8 +32,8 @@ struct Starter {
   std::vector<std::string> reasons;  // lines for people: what was chosen and why
 };
 
-// runtime::InputError for a target whose memory is not known, data that is not there or has no such columns,
-// and where no model fits.
+// runtime::InputError for a target whose memory is not known, data or a model that is not there or has no
+// such columns, and where no model fits.
 Starter make_starter(const StarterRequest& request);
 
 // Columns and size of a request's data.
@@ -40,6 +41,8 @@ struct StarterData {
   int64_t bytes = 0;
   int64_t tokens = 0;                  // about; of series: numbers
   int64_t rows = 0;                    // series
+  bool items = false;                  // text: it is JSONL or JSON
+  bool messages = false;               // the first items are conversations
   std::vector<std::string> features;   // series: numeric columns that are not predicted
   std::vector<std::string> predicted;  // series
   std::vector<std::string> left_out;   // series: columns that hold text

@@ -65,6 +65,14 @@ int64_t count_rows(const runtime::InputFile& file) {
   return std::max<int64_t>(0, std::ranges::count(mapped->bytes(), '\n') - 1);
 }
 
+// Looked for in the beginning of the file, uncompressed.
+bool has_messages(const runtime::InputFile& file) {
+  constexpr size_t kLooked = size_t{1} << 20;
+  if (is_gzip(file)) return false;
+  const auto mapped = runtime::MappedFile::open(file.path, file.name);
+  return mapped->bytes().substr(0, kLooked).find("\"messages\"") != std::string_view::npos;
+}
+
 }  // namespace
 
 StarterData look_at_data(const StarterRequest& request) {
@@ -77,6 +85,9 @@ StarterData look_at_data(const StarterRequest& request) {
   const bool series = request.task == StarterTask::series;
   for (const runtime::InputFile& file : runtime::expand_patterns({request.data}, "")) {
     const SourceKind kind = source_kind(file);
+    if (request.task == StarterTask::finetune && kind == SourceKind::tokens)
+      throw InputError(fmt::format(
+          "--data: {} holds tokens; --task finetune reads text, with the model's own tokenizer", file.name));
     if (series != (kind == SourceKind::csv)) {
       throw InputError(fmt::format("--data: {} is {} CSV file, and --task {}", file.name, series ? "no" : "a",
                                    series ? "series reads these" : "series reads it"));
@@ -86,7 +97,12 @@ StarterData look_at_data(const StarterRequest& request) {
     const auto bytes = static_cast<int64_t>(fs::file_size(file.path));
     data.bytes += bytes;
     const int64_t text = is_gzip(file) ? bytes * kGzipRatio : bytes;
-    const bool words = request.task == StarterTask::language && request.tokenizer != "byte";
+    if (kind == SourceKind::jsonl || kind == SourceKind::json) {
+      data.items = true;
+      data.messages |= has_messages(file);
+    }
+    const bool words = request.task == StarterTask::finetune ||
+                       (request.task == StarterTask::language && request.tokenizer != "byte");
     data.tokens += kind == SourceKind::tokens ? bytes / 2 : words ? text / kBytesPerToken : text;
   }
   if (series) data.tokens = data.rows * static_cast<int64_t>(data.features.size());

@@ -61,6 +61,7 @@ runtime::TrainOptions train_options(const spec::Spec& spec) {
 runtime::TrainSettings train_settings(const spec::Spec& spec) {
   runtime::TrainSettings settings{spec.name, train_options(spec), data_settings(spec)};
   settings.ranks = static_cast<int>(spec.parallel.data);
+  settings.cores = spec.train.cpu_affinity.numbers;
   return settings;
 }
 

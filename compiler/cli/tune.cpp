@@ -1,9 +1,12 @@
 // `hydrac tune`: measures what the spec leaves open, and writes what was best into the lock file.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "cli/choose_batch.h"
@@ -89,13 +92,21 @@ std::vector<std::string> installed_blas() {
   return words;
 }
 
-// The lock file as it is, to be added to; and whether it can be written is found out now, not after minutes.
+// Whether it can be written is found out now, not after minutes: by the file that is going to become it.
+void require_writable(const std::string& path) {
+  const std::string temporary = runtime::temporary_of(path).string();
+  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0)
+    throw InputError(fmt::format("the lock file {} cannot be written ({}): give another with -o", path,
+                                 std::strerror(errno)));
+  ::close(file);
+  ::unlink(temporary.c_str());
+}
+
+// The lock file as it is, to be added to.
 tune::LockFile existing_lock(const std::string& path) {
-  namespace fs = std::filesystem;
-  const std::string folder = fs::path(path).parent_path().string();
-  if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
-    throw InputError(fmt::format("the lock file {} cannot be written: give another with -o", path));
-  if (!fs::exists(path)) return {};
+  require_writable(path);
+  if (!std::filesystem::exists(path)) return {};
   diag::Diagnostics diagnostics;
   std::optional<tune::LockFile> lock = tune::read_lock(path, diagnostics);
   if (!lock) {
@@ -105,19 +116,43 @@ tune::LockFile existing_lock(const std::string& path) {
   return std::move(*lock);
 }
 
+// What is made small, of the best program and of the defaults.
+struct Figures {
+  std::string best, defaults;
+  const char* compared;  // how the share of the two was found
+};
+
+Figures figures_of(const Found& found, Objective objective, double tokens) {
+  const auto human = [](double bytes) { return runtime::human_bytes(static_cast<uint64_t>(bytes)); };
+  switch (objective) {
+    case Objective::memory: {
+      const auto bytes = static_cast<double>(found.planned.bytes);
+      return {human(bytes) + " planned", human(bytes / found.gain), "compared by plan"};
+    }
+    case Objective::energy:
+      return {fmt::format("{:.3g} J a token", found.round.joules / tokens),
+              fmt::format("{:.3g}", found.defaults.joules / tokens), "compared in turns"};
+    case Objective::time:
+      break;
+  }
+  return {fmt::format("{:.2f} ms a step", found.round.seconds * 1e3),
+          fmt::format("{:.2f}", found.defaults.seconds * 1e3), "compared in turns"};
+}
+
 // One line that updates itself on a terminal; elsewhere a line whenever something was taken.
 class Progress {
  public:
-  Progress(double seconds, bool quiet, double now) : seconds_(seconds), quiet_(quiet), began_(now) {}
+  Progress(const tune::SearchOptions& options, double tokens, bool quiet, double now)
+      : options_(options), tokens_(tokens), quiet_(quiet), began_(now) {}
   ~Progress() { end_line(); }
 
   void show(const Found& found, double now) {
     if (quiet_) return;
     const bool is_news = found.comparisons.empty() || found.comparisons.back().taken;
     const std::string line = fmt::format(
-        "tune {} of {}: {} tried, best {:.2f} ms a step ({:+.1f}%): {}",
-        runtime::human_duration(now - began_), runtime::human_duration(seconds_), found.comparisons.size(),
-        found.round.seconds * 1e3, 100 * (found.gain - 1), found.best.text());
+        "tune {} of {}: {} tried, best {} ({:+.1f}%): {}", runtime::human_duration(now - began_),
+        runtime::human_duration(options_.seconds), found.comparisons.size(),
+        figures_of(found, options_.objective, tokens_).best, 100 * (found.gain - 1), found.best.text());
     if (terminal_)
       fmt::print("\r\033[K{}", line);
     else if (is_news)
@@ -131,7 +166,8 @@ class Progress {
   }
 
  private:
-  const double seconds_;
+  const tune::SearchOptions options_;
+  const double tokens_;  // of a step
   const bool quiet_;
   const double began_;
   const bool terminal_ = isatty(STDOUT_FILENO) != 0;
@@ -181,19 +217,21 @@ tune::LockSection section(const Arguments& arguments, const tune::Machine& machi
   return section;
 }
 
-void print_summary(const Found& found, const tune::SearchOptions& options, const std::string& path) {
-  fmt::print("{}: {:.2f} ms a step; the defaults, at the start: {:.2f}; compared in turns: {:+.1f}%\n",
-             found.best.text(), found.round.seconds * 1e3, found.defaults.seconds * 1e3,
-             100 * (found.gain - 1));
-  fmt::print("{} candidates measured, {} passed over as far slower{}\n", found.comparisons.size(),
-             found.passed_over,
+void print_summary(const Found& found, const tune::SearchOptions& options, double tokens,
+                   const std::string& path) {
+  const Figures figures = figures_of(found, options.objective, tokens);
+  fmt::print("{}: {}; the defaults, at the start: {}; {}: {:+.1f}%\n", found.best.text(), figures.best,
+             figures.defaults, figures.compared, 100 * (found.gain - 1));
+  fmt::print("{} candidates {}, {} passed over as far slower{}\n", found.comparisons.size(),
+             options.objective == Objective::memory ? "planned" : "measured", found.passed_over,
              found.complete ? ""
                             : fmt::format("; the time ({}) was over before all were tried",
                                           runtime::human_duration(options.seconds)));
   const auto slowest = std::ranges::max_element(found.comparisons, {}, &tune::Comparison::seconds);
   if (slowest != found.comparisons.end() && slowest->seconds > 0)
     fmt::print("the slowest of them, {}: {:.2f} ms\n", slowest->candidate.text(), slowest->seconds * 1e3);
-  if (found.spread > tune::kTooNoisy || found.undecided > 0)
+  const bool noisy = found.spread > tune::kTooNoisy || found.undecided > 0;
+  if (noisy && options.objective != Objective::memory)
     fmt::print(
         "this machine is noisy: rounds of the same program differ by {:.1f}%; {} candidates were neither "
         "faster nor "
@@ -247,9 +285,16 @@ int tune_verb(const Arguments& arguments) {
   require_one_process(*base, "tune");
   note_found_rate(*base, "tune");
   require_runnable(*base);
+  run_on_its_cores(*base);
   if (options.objective == Objective::energy) require_energy(*base);
   const std::string path = arguments.value("--output").value_or(lock_path_of(arguments));
   tune::LockFile lock = existing_lock(path);
+  if (const std::string others = tune::used_by_others(*base); !others.empty())
+    fmt::print(stderr,
+               "note: other processes use this GPU, {}: differences that drown in what they do to the time "
+               "of a step "
+               "are not taken\n",
+               others);
   const bool open_batch = waits_for_plan(*base);
   complete_for_planning(*base, memory_option(arguments));
   const tune::Machine machine = tune::this_machine(*base);
@@ -260,7 +305,8 @@ int tune_verb(const Arguments& arguments) {
   if (!bench.plan({})) return build_program(*base, build_options(arguments)), kBadInput;  // it says why
   const bool cpu = targets::find(base->target)->is_cpu();
   const tune::Equipment equipment{thread_count(*base), cpu ? installed_blas() : std::vector<std::string>{}};
-  Progress progress(options.seconds, arguments.has("--quiet"), bench.now());
+  const double tokens = tokens_of(*base);
+  Progress progress(options, tokens, arguments.has("--quiet"), bench.now());
   const Found found = search(bench, knobs_of(*base, open_batch, equipment, options.effort), options,
                              tune::CostModel(*targets::find(base->target), base->optimizations.precision),
                              [&](const Found& so_far) { progress.show(so_far, bench.now()); });
@@ -276,7 +322,7 @@ int tune_verb(const Arguments& arguments) {
   }
   runtime::replace_file(path,
                         to_yaml(lock, std::filesystem::path(arguments.positional[0]).filename().string()));
-  if (!arguments.has("--quiet")) print_summary(found, options, path);
+  if (!arguments.has("--quiet")) print_summary(found, options, tokens, path);
   if (!bench.stopped() && base->tune.numerics) report_numerics(bench, best, *base);
   return bench.stopped() ? runtime::kExitStopped : kFine;
 }

@@ -24,6 +24,18 @@ tune::Runner::Round SpecRunner::run(int64_t steps) {
   return round;
 }
 
+std::vector<tune::Runner::Call> SpecRunner::calls(int most) {
+  std::vector<Call> list;
+  for (targets::Exchangeable& call : built_.program->exchangeable(most))
+    list.push_back({{call.section, call.key}, call.now, std::move(call.others)});
+  built_.program->steps().initialize();  // its memory was used
+  return list;
+}
+
+void SpecRunner::take(const tune::Algorithm& algorithm, const std::string& words) {
+  built_.program->exchange(algorithm.section, algorithm.key, words);
+}
+
 double SpecRunner::loss_after(int64_t steps) {
   built_.program->steps().initialize();
   steps_.rewind();
@@ -58,7 +70,7 @@ std::optional<spec::Spec> SpecWorkbench::spec_of(const tune::Candidate& candidat
 }
 
 std::optional<tune::Planned> SpecWorkbench::plan(const tune::Candidate& candidate) {
-  const auto [entry, is_new] = plans_.try_emplace(candidate.text());
+  const auto [entry, is_new] = plans_.try_emplace(candidate.values);
   if (is_new) entry->second = planned(candidate);
   return entry->second;
 }
@@ -89,8 +101,16 @@ std::unique_ptr<tune::Runner> SpecWorkbench::open(const tune::Candidate& candida
 std::unique_ptr<SpecRunner> SpecWorkbench::runner(const tune::Candidate& candidate) const {
   const std::optional<spec::Spec> spec = spec_of(candidate);
   if (!spec) throw std::logic_error("a candidate that was planned is no spec: " + candidate.text());
-  return std::make_unique<SpecRunner>(
+  auto runner = std::make_unique<SpecRunner>(
       build_program(*spec, {.memory_bytes = memory_bytes_, .recorded = candidate.choices()}));
+  for (const auto& [key, words] : candidate.values) {
+    if (const auto algorithm = tune::algorithm_of(key)) runner->take(*algorithm, words);
+  }
+  return runner;
+}
+
+bool SpecWorkbench::has_algorithms() const {
+  return !targets::find(base_.target)->is_cpu();
 }
 
 bool SpecWorkbench::both_fit(int64_t bytes, int64_t other_bytes) const {

@@ -18,6 +18,8 @@ class SpecRunner final : public tune::Runner {
   explicit SpecRunner(BuiltProgram built);
 
   Round run(int64_t steps) override;
+  std::vector<Call> calls(int most) override;
+  void take(const tune::Algorithm& algorithm, const std::string& words) override;
   // From the first weights: the loss of the last of `steps` steps.
   double loss_after(int64_t steps);
   targets::Executable& program() { return *built_.program; }
@@ -35,6 +37,7 @@ class SpecWorkbench final : public tune::Workbench {
   std::optional<tune::Planned> plan(const tune::Candidate& candidate) override;
   std::unique_ptr<tune::Runner> open(const tune::Candidate& candidate) override;
   bool both_fit(int64_t bytes, int64_t other_bytes) const override;
+  bool has_algorithms() const override;
   double now() const override;
   bool stopped() const override;
 
@@ -50,7 +53,7 @@ class SpecWorkbench final : public tune::Workbench {
   const spec::Spec& base_;
   int64_t memory_bytes_ = 0;  // as --memory says
   int64_t limit_ = 0;
-  std::map<std::string, std::optional<tune::Planned>> plans_;
+  std::map<std::map<std::string, std::string>, std::optional<tune::Planned>> plans_;  // by Candidate::values
 };
 
 }  // namespace hydrac::cli

@@ -95,6 +95,7 @@ int verify_verb(const Arguments& arguments) {
   complete_for_planning(*spec);
   spec::train_in_one_process(*spec);
   note_found_rate(*spec, "verify");
+  run_on_its_cores(*spec);
   verify::tolerances(*spec);  // before anything is compiled: are there any?
   const verify::Yardstick yardstick = verify::yardstick_of(*spec);
   const bool has_yardstick = !yardstick.prefix().empty();

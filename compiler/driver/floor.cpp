@@ -65,10 +65,14 @@ int64_t bytes_sent_per_step(const Compiled& compiled) {
   return static_cast<int64_t>(bytes);
 }
 
-// NCCL's sums of 0.1 to 0.5 GB over two H100 reach 0.64 to 0.7 of what NVLink can carry one way.
 double sending_seconds(const Compiled& compiled) {
-  const double links = targets::find(compiled.spec.target)->links_gbs;
-  return links > 0 ? static_cast<double>(bytes_sent_per_step(compiled)) / (0.7e9 * links) : 0;
+  return seconds_over_links(*targets::find(compiled.spec.target),
+                            static_cast<double>(bytes_sent_per_step(compiled)));
+}
+
+// NCCL's sums of 0.1 to 0.5 GB over two H100 reach 0.64 to 0.7 of what NVLink can carry one way.
+double seconds_over_links(const targets::Target& target, double bytes) {
+  return target.links_gbs > 0 ? bytes / (0.7e9 * target.links_gbs) : 0;
 }
 
 }  // namespace hydrac::driver

@@ -33,5 +33,7 @@ int64_t bytes_sent_per_step(const Compiled& compiled);
 // Seconds that this takes on GPUs of one machine, where nothing runs beside it; 0 where the target's links
 // are not known.
 double sending_seconds(const Compiled& compiled);
+// The same of any bytes, in calls that are large.
+double seconds_over_links(const targets::Target& target, double bytes);
 
 }  // namespace hydrac::driver

@@ -181,6 +181,8 @@ std::string settings_source(const runtime::TrainSettings& settings) {
   out.line("TrainSettings settings;");
   out.line(fmt::format("settings.name = {};", string_literal(settings.name)));
   Assignments(out, "settings").integer("ranks", settings.ranks, 1);
+  if (!settings.cores.empty())
+    out.line(fmt::format("settings.cores = {{{}}};", fmt::join(settings.cores, ", ")));
   out.line("");
   print_train(out, settings.train);
   print_data(out, settings.data);

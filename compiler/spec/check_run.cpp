@@ -121,6 +121,25 @@ void check_profile(Draft& draft) {
                                   : fmt::format("profile.steps can be {} at most", max_steps));
 }
 
+// Every rank has a core, and every thread.
+void check_cores(Draft& draft) {
+  const char *cores = "train.cpu_affinity", *threads = "optimizations.threads", *ranks = "parallel.data";
+  const auto& spec = draft.spec;
+  if (!draft.usable({cores, threads, ranks}) || spec.train.cpu_affinity.numbers.empty()) return;
+  const auto count = static_cast<int64_t>(spec.train.cpu_affinity.numbers.size());
+  const int64_t of_a_rank = count / spec.parallel.data;
+  if (of_a_rank == 0)
+    return draft.report(Kind::too_few_cores, {cores, ranks},
+                        fmt::format("cpu_affinity has {} cores, and there are {} ranks (parallel.data)",
+                                    count, spec.parallel.data),
+                        "name a core for each rank at least");
+  if (spec.optimizations.threads > of_a_rank)
+    draft.report(Kind::too_few_cores, {threads, cores},
+                 fmt::format("{} threads, and cpu_affinity has {} cores{}", spec.optimizations.threads,
+                             of_a_rank, spec.parallel.data > 1 ? " for a rank" : ""),
+                 "remove optimizations.threads: then there is one for each core");
+}
+
 }  // namespace
 
 void check_schedule(Draft& draft) {
@@ -148,6 +167,7 @@ void check_run(Draft& draft) {
   check_adapter(draft);
   check_base(draft);
   check_profile(draft);
+  check_cores(draft);
   check_folder(draft, "output.dir", draft.spec.output.dir, false);
   check_folder(draft, "data.cache_dir", draft.spec.data.cache_dir, true);
 }

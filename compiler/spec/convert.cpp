@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <optional>
+#include <utility>
 
 #include "diag/render.h"
 #include "diag/suggest.h"
@@ -150,6 +152,47 @@ bool is_auto(const Node& node, const KeyRow& key, std::string_view wanted, diag:
   return false;
 }
 
+// "3" or "0-3"; nullopt where `text` is neither, or a number has more than four digits.
+std::optional<std::pair<int, int>> core_range(std::string_view text) {
+  const auto number = [](std::string_view digits) -> std::optional<int> {
+    int value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const bool good = error == std::errc() && end == digits.data() + digits.size() && digits.size() <= 4;
+    return good && digits[0] != '-' ? std::optional(value) : std::nullopt;
+  };
+  const size_t dash = text.find('-');
+  const auto first = number(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : number(text.substr(dash + 1));
+  return first && last ? std::optional(std::pair(*first, *last)) : std::nullopt;
+}
+
+// Of one element of a list of cores.
+bool add_cores(const Node& node, const KeyRow& key, std::vector<int>& numbers,
+               diag::Diagnostics& diagnostics) {
+  const auto range = node.kind == Node::Kind::scalar ? core_range(node.text) : std::nullopt;
+  if (!range) {
+    wrong_type(node, key, "none, cores such as 3 or 0-3, or a list of them", diagnostics);
+    return false;
+  }
+  const auto [first, last] = *range;
+  if (last < first) {
+    diagnostics.report(Kind::out_of_range, node.where,
+                       fmt::format("{}: the range {} ends before it begins", key.path, node.text),
+                       fmt::format("write {}-{}", last, first));
+    return false;
+  }
+  if (!in_range(node, key, last, diagnostics)) return false;
+  for (int core = first; core <= last; ++core) {
+    if (std::ranges::find(numbers, core) != numbers.end()) {
+      diagnostics.report(Kind::repeated_core, node.where,
+                         fmt::format("{} names core {} twice", key.path, core), "name it once");
+      return false;
+    }
+    numbers.push_back(core);
+  }
+  return true;
+}
+
 }  // namespace
 
 bool convert(const Node& node, const KeyRow& key, bool& out, diag::Diagnostics& diagnostics) {
@@ -219,6 +262,24 @@ bool convert(const Node& node, const KeyRow& key, StringList& out, diag::Diagnos
     diagnostics.report(Kind::empty_value, node.where, key.path + " is empty");
     return false;
   }
+  if (good) out = std::move(list);
+  return good;
+}
+
+bool convert(const Node& node, const KeyRow& key, CoreList& out, diag::Diagnostics& diagnostics) {
+  if (is_word(node) && !node.quoted && node.text == "none") {
+    out = {};
+    return true;
+  }
+  if (node.kind == Node::Kind::list && node.items.empty()) {
+    diagnostics.report(Kind::empty_value, node.where, key.path + " is empty", "write none");
+    return false;
+  }
+  CoreList list;
+  const bool is_list = node.kind == Node::Kind::list;
+  bool good = true;
+  for (const Node& item : is_list ? std::span<const Node>(node.items) : std::span<const Node>(&node, 1))
+    good &= add_cores(item, key, list.numbers, diagnostics);
   if (good) out = std::move(list);
   return good;
 }

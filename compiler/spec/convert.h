@@ -20,6 +20,7 @@ bool convert(const Node& node, const KeyRow& key, double& out, diag::Diagnostics
 bool convert(const Node& node, const KeyRow& key, LearningRate& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, std::string& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, StringList& out, diag::Diagnostics& diagnostics);
+bool convert(const Node& node, const KeyRow& key, CoreList& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Betas& out, diag::Diagnostics& diagnostics);
 bool convert(const Node& node, const KeyRow& key, Recompute& out, diag::Diagnostics& diagnostics);
 

@@ -23,6 +23,8 @@ std::string takes(const KeyRow& row) {
   if constexpr (std::is_same_v<T, LearningRate>) return "auto, or " + bounded("number");
   if constexpr (std::is_same_v<T, std::string>) return "text";
   if constexpr (std::is_same_v<T, StringList>) return "text or list of texts";
+  if constexpr (std::is_same_v<T, CoreList>)
+    return "none, cores such as 3 or 0-3, each " + range_text(row.rule) + ", or a list of them";
   if constexpr (std::is_same_v<T, Betas>) return bounded("two numbers");
   if constexpr (std::is_same_v<T, Recompute>) return "none, block, auto, or list of norm, act, attn, mlp";
   if constexpr (std::is_enum_v<T>) return fmt::format("{}", fmt::join(spellings(enum_values(T{})), ", "));
@@ -54,6 +56,9 @@ std::string shown(const BatchSize&) {
 }
 std::string shown(const LearningRate& rate) {
   return yaml_number(rate.value);
+}
+std::string shown(const CoreList&) {
+  return "none";
 }
 std::string shown(const Recompute&) {
   return "none";

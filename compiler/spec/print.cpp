@@ -92,6 +92,18 @@ std::string yaml(double value) {
 std::string yaml(const LearningRate& rate) {
   return rate.automatic ? "auto" : yaml_number(rate.value);
 }
+// [0-3, 8]: neighbours as a range, in the order of the list.
+std::string yaml(const CoreList& cores) {
+  if (cores.numbers.empty()) return "none";
+  std::vector<std::string> parts;
+  for (size_t first = 0, next = 0; first < cores.numbers.size(); first = next) {
+    next = first + 1;
+    while (next < cores.numbers.size() && cores.numbers[next] == cores.numbers[next - 1] + 1) ++next;
+    parts.push_back(next == first + 1 ? fmt::format("{}", cores.numbers[first])
+                                      : fmt::format("{}-{}", cores.numbers[first], cores.numbers[next - 1]));
+  }
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
 std::string yaml(const Betas& betas) {
   return fmt::format("[{}, {}]", yaml_number(betas[0]), yaml_number(betas[1]));
 }
@@ -145,6 +157,10 @@ Json json(const BatchSize& size) {
 
 Json json(const LearningRate& rate) {
   return rate.automatic ? Json("auto") : Json(rate.value);
+}
+
+Json json(const CoreList& cores) {
+  return cores.numbers.empty() ? Json("none") : Json(cores.numbers);
 }
 
 template <class T>

@@ -1,5 +1,6 @@
 #include "spec/schema.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
@@ -41,6 +42,8 @@ Json list_type(Json items, size_t least) {
   return type;
 }
 
+constexpr std::array<EnumValue, 1> kNone = {{{"none", ""}}};
+
 Json words_type(std::span<const EnumValue> values) {
   return {{"enum", spellings(values)}};
 }
@@ -63,6 +66,13 @@ Json target_type() {
   Json names = {"auto", "cuda"};
   for (const targets::Target& target : targets::all()) names.push_back(target.name);
   return {{"enum", names}};
+}
+
+Json cores_type(const Rule& rule) {
+  const Json core = number_type("integer", rule),
+             several = {{"type", "string"}, {"pattern", "^[0-9]+-[0-9]+$"}};
+  const Json item = {{"anyOf", {core, several}}};
+  return {{"anyOf", {words_type(kNone), core, several, list_type(item, 1)}}};
 }
 
 Json recompute_type() {
@@ -91,6 +101,7 @@ Json type_of(const KeyRow& row) {
     type["maxItems"] = 2;
     return type;
   }
+  if constexpr (std::is_same_v<T, CoreList>) return cores_type(row.rule);
   if constexpr (std::is_same_v<T, Recompute>) return recompute_type();
   if constexpr (std::is_enum_v<T>) return words_type(enum_values(T{}));
   if constexpr (is_word_or_function<T>)
@@ -103,7 +114,7 @@ Json default_of(const T& value) {
     return to_string(value);
   else if constexpr (is_word_or_function<T>)
     return to_string(value.word);
-  else if constexpr (std::is_same_v<T, Recompute>)
+  else if constexpr (std::is_same_v<T, Recompute> || std::is_same_v<T, CoreList>)
     return "none";
   else if constexpr (std::is_same_v<T, BatchSize>)
     return "auto";

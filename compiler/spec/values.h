@@ -38,6 +38,14 @@ struct LearningRate {
   bool operator==(double rate) const { return !automatic && value == rate; }
 };
 
+// Processor cores by their numbers, in the order in which they were written, none twice. Empty stands for the
+// word none: every core that the process may use.
+struct CoreList {
+  std::vector<int> numbers;
+
+  bool operator==(const CoreList&) const = default;
+};
+
 // What the backward pass computes again instead of keeping. `none`, `block` and `automatic` are written as
 // words (none, block, auto); `list` as a list of the parts below.
 struct Recompute {

@@ -92,6 +92,16 @@ class Knobs {
 
 }  // namespace
 
+std::string key_of(const Algorithm& algorithm) {
+  return fmt::format("{}{} {}", kAlgorithm, algorithm.section, algorithm.key);
+}
+
+std::optional<Algorithm> algorithm_of(const std::string& key) {
+  if (!key.starts_with(kAlgorithm)) return std::nullopt;
+  const size_t space = key.find(' ', kAlgorithm.size());
+  return Algorithm{key.substr(kAlgorithm.size(), space - kAlgorithm.size()), key.substr(space + 1)};
+}
+
 Candidate Candidate::with(const std::string& key, const std::string& value) const {
   Candidate other = *this;
   other.values[key] = value;
@@ -101,7 +111,7 @@ Candidate Candidate::with(const std::string& key, const std::string& value) cons
 std::vector<LockedKey> Candidate::keys() const {
   std::vector<LockedKey> keys;
   for (const auto& [key, value] : values) {
-    if (key != kBlas) keys.push_back(locked_key(key, value));
+    if (key != kBlas && !algorithm_of(key)) keys.push_back(locked_key(key, value));
   }
   return keys;
 }
@@ -116,7 +126,16 @@ runtime::RecordedChoices Candidate::choices() const {
 std::string Candidate::text() const {
   if (values.empty()) return "the defaults";
   std::vector<std::string> parts;
-  for (const auto& [key, value] : values) parts.push_back(fmt::format("{} {}", last_part(key), value));
+  int algorithms = 0;
+  for (const auto& [key, value] : values) {
+    if (algorithm_of(key))
+      ++algorithms;
+    else
+      parts.push_back(fmt::format("{} {}", last_part(key), value));
+  }
+  if (algorithms > 0)
+    parts.push_back(algorithms == 1 ? "another algorithm of a matmul"
+                                    : fmt::format("other algorithms of {} matmuls", algorithms));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

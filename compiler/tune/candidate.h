@@ -1,7 +1,9 @@
 // What the search may change, and one choice of it.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "spec/spec.h"
@@ -14,14 +16,24 @@ enum class Effort { quick, normal, max };
 // The library for matmuls on cpu is no key of a spec: it is recorded among the choices.
 inline constexpr const char* kBlas = "blas";
 
+// Nor are algorithms of a library's calls: this, the section of RecordedChoices, and the key there,
+// "algorithm cublaslt 512x768x3072 bf16*bf16->f32".
+inline constexpr std::string_view kAlgorithm = "algorithm ";
+
+struct Algorithm {
+  std::string section, key;
+};
+std::string key_of(const Algorithm& algorithm);
+std::optional<Algorithm> algorithm_of(const std::string& key);
+
 // Values by key, as YAML; what is not in it is as the spec says.
 struct Candidate {
   std::map<std::string, std::string> values;
 
   Candidate with(const std::string& key, const std::string& value) const;
   std::vector<LockedKey> keys() const;       // of the spec
-  runtime::RecordedChoices choices() const;  // the rest
-  std::string text() const;                  // "threads 2, loss fused_linear"; "the defaults"
+  runtime::RecordedChoices choices() const;  // the library for matmuls
+  std::string text() const;  // "threads 2, loss fused_linear, other algorithms of 3 matmuls"; "the defaults"
   bool operator==(const Candidate&) const = default;
 };
 

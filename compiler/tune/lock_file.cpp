@@ -96,9 +96,8 @@ std::vector<std::string> changes(const Facts& then, const Facts& now) {
 namespace {
 
 template <class Map>
-void print_map(std::string& text, const std::string& indent, const char* name, const Map& map) {
-  if (map.empty()) return;
-  text += fmt::format("{}{}:\n", indent, name);
+void print_map(std::string& text, const std::string& indent, const std::string& name, const Map& map) {
+  text += fmt::format("{}{}:{}\n", indent, spec::yaml_text(name), map.empty() ? " {}" : "");
   for (const auto& [key, value] : map)
     text += fmt::format("{}  {}: {}\n", indent, spec::yaml_text(key), spec::yaml_text(value));
 }
@@ -110,13 +109,13 @@ std::string to_yaml(const LockFile& lock, const std::string& spec_name) {
       "# What `hydrac tune {}` measured, a section for each machine. Written by hydrac: keep it beside the "
       "spec\n"
       "# and check it in. docs/tuning.md says what it does.\n"
-      "hydrac_lock: 1\nsections:\n",
-      spec_name);
+      "hydrac_lock: 1\nsections:{}\n",
+      spec_name, lock.sections.empty() ? " []" : "");
   for (const LockSection& section : lock.sections) {
     const std::string indent = "    ";
     std::string body;
     print_map(body, indent, "machine", section.machine);
-    print_map(body, indent, "software", section.software);
+    if (!section.software.empty()) print_map(body, indent, "software", section.software);
     if (!section.measured.empty()) body += indent + "measured:\n";
     for (const auto& [name, number] : section.measured)
       body += fmt::format("{}  {}: {}\n", indent, name, number);
@@ -124,7 +123,7 @@ std::string to_yaml(const LockFile& lock, const std::string& spec_name) {
     for (const LockedKey& key : section.keys) body += fmt::format("{}  {}: {}\n", indent, key.path, key.text);
     if (!section.choices.empty()) body += indent + "choices:\n";
     for (const auto& [name, entries] : section.choices.sections())
-      print_map(body, indent + "  ", name.c_str(), entries);
+      print_map(body, indent + "  ", name, entries);
     print_map(body, indent, "spec", section.spec);
     body[2] = '-';  // the list's item
     text += body;

@@ -1,7 +1,10 @@
 // A lock file's text, with the suspicion that a spec gets.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "diag/render.h"
+#include "spec/print.h"
 #include "spec/scalar.h"
 #include "spec/source.h"
 #include "tune/lock_file.h"
@@ -124,17 +127,25 @@ class LockParser {
                             "it sets what changes speed and memory alone; write other keys into the spec");
         continue;
       }
-      keys.push_back({entry.key, text_of(entry.value), entry.value});
+      if (is_value_or_list(entry.value))
+        keys.push_back({entry.key, text_of(entry.value), entry.value});
+      else
+        wrong(entry.value, entry.key, "a value or a list of values");
     }
     return keys;
   }
 
   // A value as it is printed again; what a key takes is checked where it is laid over a spec.
   static std::string text_of(const Node& node) {
-    if (node.kind != Node::Kind::list) return node.text;
+    if (node.kind != Node::Kind::list) return node.quoted ? spec::yaml_text(node.text) : node.text;
     std::string text;
-    for (const Node& item : node.items) text += (text.empty() ? "" : ", ") + item.text;
+    for (const Node& item : node.items) text += (text.empty() ? "" : ", ") + spec::yaml_text(item.text);
     return "[" + text + "]";
+  }
+
+  static bool is_value_or_list(const Node& node) {
+    const auto is_scalar = [](const Node& n) { return n.kind == Node::Kind::scalar; };
+    return is_scalar(node) || (node.kind == Node::Kind::list && std::ranges::all_of(node.items, is_scalar));
   }
 
   runtime::RecordedChoices choices(const Entry& map) {

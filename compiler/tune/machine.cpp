@@ -8,6 +8,7 @@
 #include "runtime/cpu/blas_choice.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/monitor.h"
+#include "runtime/log/units.h"
 #include "runtime/parallel/cores.h"
 #include "targets/target.h"
 
@@ -61,6 +62,19 @@ Machine this_machine(const spec::Spec& spec) {
            {"processor", runtime::cpu_model()},
            {"cores", std::to_string(runtime::usable_cores())}},
           {}};
+}
+
+std::string used_by_others(int utilization_percent, int64_t memory_used_bytes) {
+  constexpr int64_t kOfDriverAndDesktop = int64_t{3} << 29;
+  if (memory_used_bytes <= kOfDriverAndDesktop) return "";
+  return fmt::format("{} of its memory and {}% of its time",
+                     runtime::human_bytes(static_cast<uint64_t>(memory_used_bytes)), utilization_percent);
+}
+
+std::string used_by_others(const spec::Spec& spec) {
+  if (targets::find(spec.target)->is_cpu()) return "";
+  const auto sample = runtime::cuda::GpuMonitor(runtime::cuda::devices().front().pci_bus_id).sample();
+  return sample ? used_by_others(sample->utilization_percent, sample->memory_used_bytes) : "";
 }
 
 std::string describe(const Facts& machine) {

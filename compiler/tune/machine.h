@@ -17,4 +17,10 @@ Machine this_machine(const spec::Spec& spec);
 // "Intel Xeon Platinum 8488C, 2 cores": for people.
 std::string describe(const Facts& machine);
 
+// "" or what others do with the spec's GPU, asked before this process uses it: times will differ more from
+// round to round. "12.3 GiB of its memory and 37% of its time".
+std::string used_by_others(const spec::Spec& spec);
+// Utilization alone says nothing: NVML remembers that of a process that has just ended.
+std::string used_by_others(int utilization_percent, int64_t memory_used_bytes);
+
 }  // namespace hydrac::tune

@@ -28,6 +28,16 @@ class Runner {
     double joules = 0;   // of a step; 0 where they are not counted
   };
   virtual Round run(int64_t steps) = 0;
+
+  // Algorithms of the program's library calls that can be exchanged while it stays in memory, those of most
+  // work first; up to `most` others for each.
+  struct Call {
+    Algorithm algorithm;
+    std::string now;
+    std::vector<std::string> others;
+  };
+  virtual std::vector<Call> calls(int most) = 0;
+  virtual void take(const Algorithm& algorithm, const std::string& words) = 0;
 };
 
 // The machine, as the search needs it.
@@ -40,6 +50,8 @@ class Workbench {
   virtual std::unique_ptr<Runner> open(const Candidate& candidate) = 0;
   // Whether two programs of these sizes can be in memory at once.
   virtual bool both_fit(int64_t bytes, int64_t other_bytes) const = 0;
+  // Whether Runner::calls() are worth a part of the time.
+  virtual bool has_algorithms() const = 0;
   virtual double now() const = 0;  // seconds
   virtual bool stopped() const = 0;
 };
@@ -80,6 +92,8 @@ inline constexpr double kWorthIt = 0.01;
 inline constexpr double kCertain = 3;
 // A machine whose rounds differ by more than this is too noisy to choose on.
 inline constexpr double kTooNoisy = 0.05;
+// And one whose rounds differ by less needs only short ones.
+inline constexpr double kQuiet = 0.005;
 
 // `progress` is told after every comparison. A Workbench that is stopped ends the search with what was found.
 Found search(Workbench& bench, const std::vector<Knob>& knobs, const SearchOptions& options,

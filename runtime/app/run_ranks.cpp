@@ -55,12 +55,18 @@ void require_agreement(Ranks& ranks, const std::string& own) {
 
 }  // namespace
 
-std::unique_ptr<Ranks> ranks_of_run(int count, Starts starts, bool quiet) {
+std::vector<int> cores_to_check(const std::vector<int>& cores, int count) {
+  const std::optional<World> started = world_of_environment();
+  return started && started->size == count ? cores_of_rank(cores, started->rank, count) : cores;
+}
+
+std::unique_ptr<Ranks> ranks_of_run(int count, const std::vector<int>& cores, Starts starts, bool quiet) {
   const std::optional<World> started = world_of_environment();
   if (started && started->size != count)
     throw InputError(
         fmt::format("{} started {} ranks, and parallel.data is {}: write parallel.data={}, or start as many",
                     started->launcher, started->size, count, started->size));
+  use_cores(cores_of_rank(cores, started ? started->rank : 0, count));
   if (count == 1) return nullptr;
   if (!started && starts == Starts::launcher)
     throw InputError(

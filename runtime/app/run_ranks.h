@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "runtime/app/train_run.h"
 #include "runtime/parallel/ranks.h"
@@ -15,9 +16,14 @@ enum class Starts {
   launcher       // nobody: it is an InputError
 };
 
-// This process as one of `count` ranks (parallel.data); null where `count` is 1. InputError where a launcher
-// started another number of them. `quiet`: without a note where they share cores.
-std::unique_ptr<Ranks> ranks_of_run(int count, Starts starts, bool quiet);
+// Of `cores` (train.cpu_affinity) those that this process answers for: its own where a launcher started it as
+// one of `count` ranks, else all.
+std::vector<int> cores_to_check(const std::vector<int>& cores, int count);
+
+// This process as one of `count` ranks (parallel.data); null where `count` is 1. From here on it runs on its
+// part of `cores`, if there are any. InputError where a launcher started another number of ranks, or where
+// cores cannot be used. `quiet`: without a note where ranks share cores.
+std::unique_ptr<Ranks> ranks_of_run(int count, const std::vector<int>& cores, Starts starts, bool quiet);
 
 // Of a rank that does not lead: comes when rank 0 has made its program. By then kernels are compiled, matmuls
 // measured and texts tokenized. Returns rank 0's choices, to be repeated.

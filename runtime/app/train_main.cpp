@@ -169,7 +169,8 @@ int train_main(int argc, const char* const* argv, const TrainSettings& settings,
     TrainSettings changed = settings;
     apply(line, changed);
     ignore_write_signals();
-    const std::unique_ptr<Ranks> started = ranks_of_run(changed.ranks, Starts::this_program, line.quiet);
+    const std::unique_ptr<Ranks> started =
+        ranks_of_run(changed.ranks, changed.cores, Starts::this_program, line.quiet);
     return end_together(started.get(), [&](Ranks* ranks) {
       const bool leads = !ranks || ranks->leads();
       if (!leads) changed.choices = choices_of_rank_0(*ranks);

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "runtime/data/corpus.h"
 #include "runtime/program/laid_out_program.h"
@@ -19,8 +20,9 @@ struct TrainSettings {
   DataSettings data;
   // What the program repeats instead of measuring it, unless a checkpoint records other choices.
   RecordedChoices choices;
-  std::string version = {};  // of what compiles the program; ranks must have the same
-  int ranks = 1;             // processes that train together
+  std::string version = {};     // of what compiles the program; ranks must have the same
+  int ranks = 1;                // processes that train together
+  std::vector<int> cores = {};  // that the ranks share, in order; empty: all that there are
 };
 
 // Checks the run's folder, makes the program, says what begins, and trains. `make_program` is called once,

@@ -221,7 +221,7 @@ train_program* create_for_c(const TrainSettings& settings, const MakeProgram& ma
               "train.optimizer.learning_rate is auto, which is found by the program that trains by itself; "
               "write a number into the spec, and emit it again");
         auto program = std::make_unique<train_program>(settings);
-        program->ranks = ranks_of_run(settings.ranks, Starts::launcher, /*quiet=*/true);
+        program->ranks = ranks_of_run(settings.ranks, settings.cores, Starts::launcher, /*quiet=*/true);
         try {
           fill(*program, make_program);
         } catch (const std::exception& error) {

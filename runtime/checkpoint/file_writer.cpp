@@ -83,9 +83,12 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::
   }
 }
 
+std::filesystem::path temporary_of(const std::filesystem::path& path) {
+  return path.string() + ".tmp";
+}
+
 void replace_file(const std::filesystem::path& path, std::string_view contents) {
-  std::filesystem::path temporary = path;
-  temporary += ".tmp";
+  const std::filesystem::path temporary = temporary_of(path);
   try {
     FileWriter file(temporary);
     file.write(contents);

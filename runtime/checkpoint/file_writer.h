@@ -53,6 +53,8 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::
 // Replaces `path` by `contents` atomically and durably: a reader, or a run killed at any moment, sees the old
 // file or the new one. RunError otherwise, with the old file untouched.
 void replace_file(const std::filesystem::path& path, std::string_view contents);
+// The file beside it that replace_file() writes first.
+std::filesystem::path temporary_of(const std::filesystem::path& path);
 
 // Makes the names inside `folder` durable (created, renamed, removed). RunError.
 void sync_folder(const std::filesystem::path& folder);

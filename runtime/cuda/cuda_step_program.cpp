@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/cuda/library.h"
+#include "runtime/cuda/nvtx.h"
 #include "runtime/error.h"
 #include "runtime/log/units.h"
 
@@ -91,6 +92,13 @@ void CudaStepProgram::capture_graphs() {
   if (can_generate()) capture({Function::generate});
 }
 
+void CudaStepProgram::forget_graphs() {
+  flush();
+  wait();
+  timed_graphs_.clear();
+  graphs_.clear();
+}
+
 void CudaStepProgram::enqueue_all(const Sequence& functions) {
   for (const Function function : functions) {
     if (function == Function::micro_step || function == Function::evaluate)
@@ -114,6 +122,7 @@ void CudaStepProgram::launch_timed(const Sequence& functions) {
 }
 
 void CudaStepProgram::launch(const Sequence& functions) {
+  const NvtxRange range(std::string(to_string(functions.front())));
   if (timing()) return launch_timed(functions);
   if (!graphs_in_use_) {
     enqueue_all(functions);

@@ -67,6 +67,8 @@ class CudaStepProgram : public LaidOutProgram {
   void capture_graphs();
   // stream() goes on after all that communication() was given. How long it waits is measured.
   void await_sums();
+  // enqueue() puts other calls on the streams from now on: each graph is captured anew when it next runs.
+  void forget_graphs();
   // To be called first where what derives from this is destroyed: waits for the GPU and forgets the graphs,
   // which may use what that owns.
   void shut_down() noexcept;

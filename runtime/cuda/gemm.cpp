@@ -104,11 +104,15 @@ struct GemmLibrary::State {
   std::optional<GemmChoice> remembered(const GemmProblem& problem, GemmDescriptors& descriptors) const {
     const auto text = recorded.find(kSection, problem.text());
     for (auto choice : {text ? parse_recorded(*text) : std::nullopt, choices.find(key(problem))}) {
-      if (choice && descriptors.accepts(search.handle, choice->algorithm, &choice->workspace_bytes) &&
-          choice->workspace_bytes <= search.workspace_bytes)
-        return choice;
+      if (choice && takes(descriptors, *choice)) return choice;
     }
     return std::nullopt;
+  }
+
+  // Sets the workspace that it needs here.
+  bool takes(GemmDescriptors& descriptors, GemmChoice& choice) const {
+    return descriptors.accepts(search.handle, choice.algorithm, &choice.workspace_bytes) &&
+           choice.workspace_bytes <= search.workspace_bytes;
   }
 
   std::string version;
@@ -144,32 +148,65 @@ std::int64_t GemmLibrary::scratch_bytes(const GemmProblem& problem) const {
   return (state_->search.workspace_bytes + 255) / 256 * 256 + operand_bytes(problem);
 }
 
+std::vector<GemmChoice> GemmLibrary::measured(const GemmProblem& problem, GemmDescriptors& descriptors,
+                                              const Stream& stream, DeviceRange scratch) const {
+  const std::int64_t least = scratch_bytes(problem);
+  DeviceBuffer own;
+  if (scratch.data == nullptr) {
+    const std::int64_t sets = useful_operand_sets(problem, state_->search.l2_bytes);
+    own = DeviceBuffer(least + (sets - 1) * operand_bytes(problem));
+    scratch = {own.data(), own.bytes()};
+  }
+  if (scratch.bytes < least) {
+    throw RunError(fmt::format("choosing an algorithm for {} needs {} bytes of scratch memory and got {}",
+                               problem.text(), least, scratch.bytes));
+  }
+  std::vector<GemmChoice> all = search_gemm(state_->search, problem, descriptors, stream, scratch);
+  if (all.empty()) {
+    throw RunError(
+        fmt::format("{} has no algorithm for the matmul {} on this GPU", state_->version, problem.text()));
+  }
+  return all;
+}
+
+Gemm GemmLibrary::planned(std::unique_ptr<Gemm::State> gemm, const GemmChoice& choice) {
+  state_->used.set(kSection, gemm->problem.text(), recorded_text(choice));
+  gemm->choice = choice;
+  gemm->description = describe(choice);
+  return Gemm(std::move(gemm));
+}
+
 Gemm GemmLibrary::plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch) {
-  auto planned = std::make_unique<Gemm::State>(problem, state_->sms);
-  auto choice = state_->remembered(problem, planned->descriptors);
+  auto gemm = std::make_unique<Gemm::State>(problem, state_->sms);
+  auto choice = state_->remembered(problem, gemm->descriptors);
   if (!choice) {
-    const std::int64_t least = scratch_bytes(problem);
-    DeviceBuffer own;
-    if (scratch.data == nullptr) {
-      const std::int64_t sets = useful_operand_sets(problem, state_->search.l2_bytes);
-      own = DeviceBuffer(least + (sets - 1) * operand_bytes(problem));
-      scratch = {own.data(), own.bytes()};
-    }
-    if (scratch.bytes < least) {
-      throw RunError(fmt::format("choosing an algorithm for {} needs {} bytes of scratch memory and got {}",
-                                 problem.text(), least, scratch.bytes));
-    }
-    choice = search_gemm(state_->search, problem, planned->descriptors, stream, scratch);
-    if (!choice) {
-      throw RunError(
-          fmt::format("{} has no algorithm for the matmul {} on this GPU", state_->version, problem.text()));
-    }
+    choice = measured(problem, gemm->descriptors, stream, scratch).front();
     state_->choices.remember(state_->key(problem), *choice);
   }
-  state_->used.set(kSection, problem.text(), recorded_text(*choice));
-  planned->choice = *choice;
-  planned->description = describe(*choice);
-  return Gemm(std::move(planned));
+  return planned(std::move(gemm), *choice);
+}
+
+std::vector<std::string> GemmLibrary::alternatives(const GemmProblem& problem, const Stream& stream,
+                                                   DeviceRange scratch, int most) {
+  constexpr double kAsGood = 1.1;  // times the fastest one's time
+  GemmDescriptors descriptors(problem, state_->sms);
+  const std::vector<GemmChoice> all = measured(problem, descriptors, stream, scratch);
+  std::vector<std::string> words;
+  for (const GemmChoice& choice : all) {
+    if (static_cast<int>(words.size()) == most || choice.ms > kAsGood * all.front().ms) break;
+    const std::string text = recorded_text(choice);
+    if (text != state_->used.find(kSection, problem.text())) words.push_back(text);
+  }
+  return words;
+}
+
+Gemm GemmLibrary::plan_as(const GemmProblem& problem, const std::string& words) {
+  auto gemm = std::make_unique<Gemm::State>(problem, state_->sms);
+  auto choice = parse_recorded(words);
+  if (!choice || !state_->takes(gemm->descriptors, *choice))
+    throw RunError(fmt::format("{} does not take this algorithm for the matmul {} on this GPU: {}",
+                               state_->version, problem.text(), words));
+  return planned(std::move(gemm), *choice);
 }
 
 void GemmLibrary::run(const Gemm& gemm, const GemmArguments& arguments, const Stream& stream,

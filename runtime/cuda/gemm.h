@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/cache/recorded_choices.h"
 #include "runtime/cuda/device.h"
@@ -59,6 +60,8 @@ struct DeviceRange {
 };
 
 class GemmLibrary;
+class GemmDescriptors;
+struct GemmChoice;
 
 // A planned matmul. Movable. Not to be run from two threads at once.
 class Gemm {
@@ -131,6 +134,15 @@ class GemmLibrary {
   // malformed, when cuBLASLt has no algorithm for it, or when `scratch` is too small.
   Gemm plan(const GemmProblem& problem, const Stream& stream, DeviceRange scratch = {});
 
+  // Up to `most` other algorithms than the one that plan() takes, for tuning: those that a search measures to
+  // take less than a tenth longer than the fastest, by their time, in the words of choices(). `scratch` as
+  // for plan().
+  std::vector<std::string> alternatives(const GemmProblem& problem, const Stream& stream, DeviceRange scratch,
+                                        int most);
+  // The matmul by the algorithm that `words` of choices() or alternatives() name; choices() says it from then
+  // on. RunError when this library does not take it.
+  Gemm plan_as(const GemmProblem& problem, const std::string& words);
+
   // Queues the matmul. Allocates nothing, and can be captured once it has run: the first run of an algorithm
   // loads its kernel. `workspace`: gemm.workspace_bytes() of device memory, a multiple of 256, that nothing
   // else uses at the time; may be nullptr when that is 0. Throws RunError when cuBLASLt refuses, or an
@@ -139,6 +151,10 @@ class GemmLibrary {
 
  private:
   struct State;
+  std::vector<GemmChoice> measured(const GemmProblem& problem, GemmDescriptors& descriptors,
+                                   const Stream& stream, DeviceRange scratch) const;
+  Gemm planned(std::unique_ptr<Gemm::State> gemm, const GemmChoice& choice);
+
   std::unique_ptr<State> state_;
 };
 

@@ -121,6 +121,22 @@ class Bench {
   Event start_{Event::Use::timing}, end_{Event::Use::timing};
 };
 
+bool same_algorithm(const GemmChoice& a, const GemmChoice& b) {
+  return std::ranges::equal(a.algorithm.data, b.algorithm.data);
+}
+
+// `best` and, by their time, what else was measured, each algorithm once.
+std::vector<GemmChoice> ranking(const GemmChoice& best, std::vector<GemmChoice> measured) {
+  std::ranges::stable_sort(measured, {}, &GemmChoice::ms);
+  std::vector<GemmChoice> all = {best};
+  for (GemmChoice& choice : measured) {
+    const bool is_known = std::ranges::any_of(all, [&](const auto& c) { return same_algorithm(c, choice); });
+    choice.candidates = best.candidates;
+    if (!is_known) all.push_back(choice);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::int64_t operand_bytes(const GemmProblem& problem) {
@@ -131,17 +147,17 @@ std::int64_t useful_operand_sets(const GemmProblem& problem, std::int64_t l2_byt
   return std::clamp<std::int64_t>(4 * l2_bytes / operand_bytes(problem), 1, kMostSets);
 }
 
-std::optional<GemmChoice> search_gemm(const GemmSearch& search, const GemmProblem& problem,
-                                      GemmDescriptors& descriptors, const Stream& stream,
-                                      DeviceRange scratch) {
+std::vector<GemmChoice> search_gemm(const GemmSearch& search, const GemmProblem& problem,
+                                    GemmDescriptors& descriptors, const Stream& stream, DeviceRange scratch) {
   const auto proposals = descriptors.propose(search.handle, search.workspace_bytes, search.candidates);
-  if (proposals.empty()) return std::nullopt;
+  if (proposals.empty()) return {};
   Bench bench(search, problem, descriptors, stream, scratch);
   const auto start = std::chrono::steady_clock::now();
   const auto in_budget = [&] {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() <
            search.budget_ms;
   };
+  std::vector<GemmChoice> measured;
   GemmChoice best;
   Bench::Timing best_timing;
   const auto try_all = [&](const std::vector<abi::cublasLtMatmulHeuristicResult_t>& candidates) {
@@ -149,14 +165,18 @@ std::optional<GemmChoice> search_gemm(const GemmSearch& search, const GemmProble
       if (best.candidates >= kFewest && (!in_budget() || best.candidates >= search.candidates)) return;
       const auto timing = bench.measure(candidate, best_timing);
       ++best.candidates;
-      if (!timing || timing->median_ms >= kClearlyFaster * best_timing.median_ms) continue;
+      if (!timing) continue;
+      measured.push_back({.algorithm = candidate.algo,
+                          .workspace_bytes = static_cast<std::int64_t>(candidate.workspace_bytes),
+                          .ms = timing->median_ms});
+      if (timing->median_ms >= kClearlyFaster * best_timing.median_ms) continue;
       best.algorithm = candidate.algo;
-      best.workspace_bytes = static_cast<std::int64_t>(candidate.workspace_bytes);
+      best.workspace_bytes = measured.back().workspace_bytes;
       best_timing = *timing;
     }
   };
   try_all(proposals);
-  if (best_timing.median_ms == 1e300) return std::nullopt;
+  if (measured.empty()) return {};
   // cuBLASLt proposes few: from the best of them, one attribute after the other.
   using Vary = GemmDescriptors::Vary;
   for (Vary what : {Vary::tile, Vary::cluster, Vary::split_k, Vary::swizzle}) {
@@ -164,7 +184,7 @@ std::optional<GemmChoice> search_gemm(const GemmSearch& search, const GemmProble
       try_all(descriptors.variants(search.handle, best.algorithm, what, search.workspace_bytes));
   }
   best.ms = best_timing.median_ms;
-  return best;
+  return ranking(best, std::move(measured));
 }
 
 }  // namespace hydrac::runtime::cuda

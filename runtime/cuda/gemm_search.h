@@ -1,7 +1,7 @@
 // Finds the fastest algorithm for one matmul by running those that cuBLASLt proposes.
 #pragma once
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/gemm_choices.h"
@@ -22,10 +22,10 @@ std::int64_t operand_bytes(const GemmProblem& problem);
 // Sets of operands worth going round.
 std::int64_t useful_operand_sets(const GemmProblem& problem, std::int64_t l2_bytes);
 
-// `scratch` holds the workspace and at least one set of operands; what is in it is lost. nullopt when
-// cuBLASLt has no algorithm for the matmul.
-std::optional<GemmChoice> search_gemm(const GemmSearch& search, const GemmProblem& problem,
-                                      GemmDescriptors& descriptors, const Stream& stream,
-                                      DeviceRange scratch);
+// Every algorithm whose time was measured to the end, the chosen one first, the others by their time.
+// `scratch` holds the workspace and at least one set of operands; what is in it is lost. Empty when cuBLASLt
+// has no algorithm for the matmul.
+std::vector<GemmChoice> search_gemm(const GemmSearch& search, const GemmProblem& problem,
+                                    GemmDescriptors& descriptors, const Stream& stream, DeviceRange scratch);
 
 }  // namespace hydrac::runtime::cuda

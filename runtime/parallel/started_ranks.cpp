@@ -16,6 +16,7 @@
 
 #include "runtime/error.h"
 #include "runtime/log/monotonic.h"
+#include "runtime/parallel/cores.h"
 
 namespace hydrac::runtime {
 
@@ -59,6 +60,7 @@ std::vector<std::string> own_command() {
 
 void StartedRanks::start(const World& world) {
   if (command_.empty()) return;
+  const OnAllCores all_cores;                              // each rank takes its own part of them
   const int errors = ::fcntl(STDERR_FILENO, F_DUPFD, 10);  // not closed by exec
   for (int rank = 1; rank < world.size; ++rank) {
     Child& child = children_.emplace_back();

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <regex>
+#include <thread>
 
 #include "tests/e2e/cli.h"
 #include "tests/unit/support/source_dir.h"
@@ -116,11 +117,18 @@ TEST(AheadOfTime, ARunIsThatOfTheJitBitForBitAndEitherResumesTheOther) {
 
 TEST(AheadOfTime, ARangeTestFindsWhatTheJitFinds) {
   const Workplace place;
-  const std::string automatic = "train.optimizer.learning_rate=auto";
-  build_program(place, {automatic});
+  const std::string automatic = "train.optimizer.learning_rate=auto", affinity = "train.cpu_affinity=0";
+  build_program(place, {automatic, affinity});
   const Outcome built = shell(place.path(), "program/build/train --output runs/built");
   ASSERT_EQ(built.code, 0) << built.out;
-  ASSERT_EQ(place.run({"base.yaml", automatic, "output.dir=runs/jit", "-q"}).code, 0);
+  ASSERT_EQ(place.run({"base.yaml", automatic, affinity, "output.dir=runs/jit", "-q"}).code, 0);
+  if (std::thread::hardware_concurrency() > 1) {
+    const Outcome elsewhere = shell(place.path(), "taskset -c 1 program/build/train --output runs/other");
+    EXPECT_EQ(elsewhere.code, 2) << elsewhere.out;
+    EXPECT_NE(elsewhere.out.find("train.cpu_affinity: this process may not use core 0: it may use 1\n"),
+              std::string::npos)
+        << elsewhere.out;
+  }
   expect_equal_runs(place / "runs/jit", place / "runs/built", "checkpoint-12");
   EXPECT_EQ(slurp(place / "runs/jit/range_test.json"), slurp(place / "runs/built/range_test.json"));
   const Outcome loop =

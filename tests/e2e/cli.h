@@ -41,6 +41,7 @@ class Process {
   // Reads until a line holds `text`; false when it ended before.
   bool wait_for(const std::string& text);
   void send(int signal) const;
+  pid_t id() const { return pid_; }
   // From now on nobody reads its output.
   void close_output();
   // Reads the rest and waits for the end.

@@ -251,7 +251,7 @@ TEST(Emit, SaysWhatItNeeds) {
   EXPECT_EQ(threads.err,
             "hydrac: error: an emitted program runs with a fixed number of threads, and "
             "optimizations.threads is 0, this "
-            "machine's cores: give a number, such as --threads 8\n");
+            "machine's cores: give a number, such as --threads 8, or name the cores in train.cpu_affinity\n");
   EXPECT_EQ(place.run({"diff", "base.yaml", "nowhere"}).err,
             "hydrac: error: nowhere is no folder: `hydrac emit` makes one\n");
   EXPECT_FALSE(fs::exists(place / "program"));

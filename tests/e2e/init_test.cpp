@@ -114,8 +114,10 @@ TEST(Init, SaysWhatIsWrong) {
       {{}, "--task is missing: What to train: char, language, series or finetune"},
       {{"--task", "char"}, "--data is missing"},
       {{"--task", "poems", "--data", "text.txt"}, "--task poems: it is char, language, series or finetune"},
-      {{"--task", "finetune", "--data", "text.txt"},
-       "can't start from the weights of a Hugging Face folder yet"},
+      {{"--task", "finetune", "--data", "text.txt"}, "--model is missing: The model: a folder"},
+      {{"--task", "finetune", "--data", "text.txt", "--model", "gone"}, "--model: there is no folder gone"},
+      {{"--task", "finetune", "--data", "text.txt", "--model", "."}, "--model: . has no config.json"},
+      {{"--task", "char", "--data", "text.txt", "--model", "."}, "--model is for --task finetune"},
       {{"--task", "char", "--data", "none.txt"}, "none.txt"},
       {{"--task", "char", "--data", "."}, "--data: . is a folder; name its files, as './*.txt'"},
       {{"--task", "char", "--data", "days.csv"}, "days.csv is a CSV file, and --task series reads it"},
@@ -125,6 +127,7 @@ TEST(Init, SaysWhatIsWrong) {
       {{"--task", "char", "--data", "text.txt", "--for", "sm_86"}, "its memory is not known"},
       {{"--task", "char", "--data", "text.txt", "--classes", "3"}, "--classes is for --task series"},
       {{"--task", "language", "--data", "text.txt", "--tokenizer", "none.json"}, "none.json"},
+      {{"--task", "char", "--data", "text.txt", "-o", "gone/a.yaml"}, "gone/a.yaml: there is no folder gone"},
       {{"text.txt"}, "init takes options only; \"text.txt\" is none"}};
   for (const auto& [words, said] : cases) {
     const Outcome outcome = place.run(with({"init"}, words));
@@ -132,6 +135,74 @@ TEST(Init, SaysWhatIsWrong) {
     EXPECT_NE(outcome.err.find(said), std::string::npos) << said << " in\n" << outcome.err;
   }
   EXPECT_FALSE(fs::exists(place / "char.yaml"));
+}
+
+// The example's model and conversations, from a spec in a folder of its own.
+TEST(Init, FinetunesAModelThatIsThere) {
+  const Workplace place;
+  const std::string examples = test::source_dir() + "/examples/lora";
+  fs::create_directories(place / "specs");
+  fs::copy(examples + "/model", place / "model", fs::copy_options::recursive);
+  fs::copy(examples + "/chat.jsonl", place / "chat.jsonl");
+  const Words words = {"init",       "--task", "finetune", "--model", "model",           "--data",
+                       "chat.jsonl", "--for",  "cpu",      "-o",      "specs/tuned.yaml"};
+  const Outcome made = place.run(words);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.out.find("chat_template: llama3, by the tokenizer's special tokens"), std::string::npos)
+      << made.out;
+  const std::string spec = slurp(place / "specs/tuned.yaml");
+  EXPECT_NE(spec.find("  from: \"../model\""), std::string::npos) << spec;
+  EXPECT_NE(spec.find("  format: chat"), std::string::npos) << spec;
+  checked(place, "specs/tuned.yaml");
+  const Outcome run = place.run({"specs/tuned.yaml", "train.max_steps=3", "train.lr_scheduler.warmup_steps=1",
+                                 "sample.max_new_tokens=4"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_TRUE(fs::exists(place / "runs/tuned/checkpoint-3/adapter_model.safetensors"));
+  // Without special tokens, conversations cannot be written; prompts and completions can.
+  std::string tokenizer = slurp(place / "model/tokenizer.json");
+  for (size_t at; (at = tokenizer.find("<|eot_id|>")) != std::string::npos;)
+    tokenizer.replace(at, 10, "<|others|>");
+  spill(place / "model/tokenizer.json", tokenizer);
+  const Outcome refused = place.run(with(words, {"--force"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(
+      refused.err.find("chat.jsonl has messages, and the tokenizer of model none of the special tokens"),
+      std::string::npos)
+      << refused.err;
+  spill(place / "chat.jsonl", "{\"prompt\": \"one \", \"completion\": \"two\"}\n");
+  EXPECT_EQ(place.run(with(words, {"--force"})).code, 0);
+  EXPECT_EQ(slurp(place / "specs/tuned.yaml").find("chat_template"), std::string::npos);
+}
+
+// The first savings that fit: an 8 B model needs none on 80 GB, and 4-bit codes on 12.
+TEST(Init, FinetunesALargeModelInWhatMemoryThereIs) {
+  const Workplace place;
+  fs::create_directories(place / "llama");
+  spill(
+      place / "llama/config.json",
+      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 128256, "hidden_size": 4096,
+            "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+            "max_position_embeddings": 8192, "hidden_act": "silu", "rms_norm_eps": 1e-05, "rope_theta": 500000.0,
+            "tie_word_embeddings": false, "attention_bias": false, "mlp_bias": false})");
+  spill(place / "llama/model.safetensors", "planned, not read");
+  fs::copy(test::source_dir() + "/examples/lora/model/tokenizer.json", place / "llama/tokenizer.json");
+  spill(place / "chat.jsonl", "{\"prompt\": \"one \", \"completion\": \"two\"}\n");
+  const auto made_for = [&](const std::string& target) {
+    const Outcome made = place.run({"init", "--task", "finetune", "--model", "llama", "--data", "chat.jsonl",
+                                    "--for", target, "--force", "-o", "tuned.yaml"});
+    EXPECT_EQ(made.code, 0) << made.err;
+    return slurp(place / "tuned.yaml") + made.out;
+  };
+  const std::string large = made_for("h100"), small = made_for("rtx4070");
+  EXPECT_NE(large.find("base: compute"), std::string::npos) << large;
+  EXPECT_NE(small.find("base: nf4"), std::string::npos) << small;
+  EXPECT_NE(small.find("not base: compute, recompute: block: "), std::string::npos) << small;
+  EXPECT_NE(small.find(" needed"), std::string::npos) << small;
+  const Outcome refused = place.run({"init", "--task", "finetune", "--model", "llama", "--data", "chat.jsonl",
+                                     "--for", "gtx1650ti", "-o", "four.yaml"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("llama does not fit gtx1650ti, not even with 4-bit codes"), std::string::npos)
+      << refused.err;
 }
 
 // The presets themselves, as bases of a spec.

@@ -54,5 +54,21 @@ TEST(ShippedSpecs, SayHowToSeeThemRunOnWhatIsThere) {
   EXPECT_GE(specs, 10);
 }
 
+// Those of benchmarks, on a machine without their data and GPU: they say all sizes themselves.
+TEST(BenchSpecs, ArePlannedWithoutDataAndGpu) {
+  const Workplace place;
+  int specs = 0;
+  for (const char* folder : {"/bench/specs", "/bench/fresh"}) {
+    for (const auto& entry : fs::directory_iterator(hydrac::test::source_dir() + folder)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.ends_with(".yaml") || name.ends_with(".lock.yaml")) continue;
+      const Outcome outcome = place.run({"check", entry.path().string(), "target=h100", "--lock", "none"});
+      EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.err;
+      ++specs;
+    }
+  }
+  EXPECT_GE(specs, 20);
+}
+
 }  // namespace
 }  // namespace hydrac::e2e

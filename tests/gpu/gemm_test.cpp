@@ -295,6 +295,34 @@ TEST_F(GpuGemmSearch, TheChosenAlgorithmsAreRightDeterministicAndNoSlowerThanThe
   }
 }
 
+TEST_F(GpuGemmSearch, AlternativesAreOtherAlgorithmsWithTheSameResult) {
+  const ElementType type = capability() >= 80 ? ElementType::bf16 : ElementType::f16;
+  GemmLibrary searching(*context);
+  int found = 0;
+  for (const GemmProblem& p : step_shapes(type)) {
+    const Gemm best = searching.plan(p, *stream, scratch_range());
+    const auto now = searching.choices().find("cublaslt", p.text());
+    const Tensor theirs = result(searching, best);
+    const std::vector<std::string> others = searching.alternatives(p, *stream, scratch_range(), 3);
+    EXPECT_LE(others.size(), 3u);
+    EXPECT_EQ(searching.choices().find("cublaslt", p.text()), now) << "they were only measured";
+    for (const std::string& words : others) {
+      EXPECT_NE(words, now);
+      const Gemm other = searching.plan_as(p, words);
+      EXPECT_EQ(searching.choices().find("cublaslt", p.text()), words);
+      const Tensor ours = result(searching, other, 3);
+      std::vector<double> expected(p.m * p.n);
+      for (std::int64_t i = 0; i < theirs.size(); ++i) expected[i] = theirs[i];
+      EXPECT_LT(test::relative_error(ours, expected), p.result == type ? 3e-3 : 1e-5) << p.text();
+      ++found;
+    }
+    EXPECT_EQ(message_of<RunError>([&] { searching.plan_as(p, "no algorithm"); }),
+              searching.version() + " does not take this algorithm for the matmul " + p.text() +
+                  " on this GPU: no algorithm");
+  }
+  EXPECT_GT(found, 0);
+}
+
 TEST_F(GpuGemmSearch, MatmulsAreCaptured) {
   const GemmProblem p = problem(kTypes[0], 64, 48, 32);
   const Gemm gemm = library->plan(p, *stream, scratch_range());

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <map>
+
 #include "runtime/cuda/communicator.h"
 #include "targets/executable/program_layout.h"
 
@@ -10,6 +14,8 @@ namespace hydrac::targets {
 namespace cuda = runtime::cuda;
 
 namespace {
+
+constexpr const char* kGemmSection = "cublaslt";  // of choices(): runtime/cuda/gemm.h
 
 // PTX of an older arch runs on a newer GPU; its machine code would not.
 std::future<CompiledKernels> start_compiling_for(const program::Program& program,
@@ -79,6 +85,34 @@ std::string CudaProgram::description() const {
   return fmt::format("{} kernels for {} in {:.1f} s ({} from the cache), matmuls by {}{}", count,
                      machine_.device().name, kernels_.seconds, kernels_.from_cache,
                      machine_.gemms().version(), monitor().note().empty() ? "" : "; " + monitor().note());
+}
+
+std::vector<Exchangeable> CudaProgram::exchangeable(int most) {
+  std::map<std::string, double> flop;  // of a micro-batch, by the matmul's text
+  std::map<std::string, const cuda::Gemm*> matmuls;
+  for (const ResolvedCall& call : calls_.of(std::string(to_string(runtime::Function::micro_step)))) {
+    if (!call.matmul) continue;
+    flop[call.matmul->problem().text()] += call.matmul->problem().flop();
+    matmuls[call.matmul->problem().text()] = call.matmul;
+  }
+  std::vector<Exchangeable> list;
+  const cuda::DeviceRange scratch{arena(), arena_bytes()};
+  for (const auto& [text, matmul] : matmuls) {
+    const cuda::GemmProblem& problem = matmul->problem();
+    const bool fits = machine_.gemms().scratch_bytes(problem) <= scratch.bytes;
+    list.push_back(
+        {kGemmSection, text, machine_.gemms().choices().find(kGemmSection, text).value(),
+         machine_.gemms().alternatives(problem, stream(), fits ? scratch : cuda::DeviceRange{}, most)});
+  }
+  std::erase_if(list, [](const Exchangeable& call) { return call.others.empty(); });
+  std::ranges::stable_sort(list, std::greater(), [&](const Exchangeable& call) { return flop.at(call.key); });
+  return list;
+}
+
+void CudaProgram::exchange(const std::string& section, const std::string& key, const std::string& algorithm) {
+  if (section != kGemmSection) return Executable::exchange(section, key, algorithm);
+  matmuls_.exchange(key, algorithm);
+  forget_graphs();
 }
 
 }  // namespace hydrac::targets

@@ -30,6 +30,8 @@ class CudaProgram final : public Executable, public runtime::cuda::CudaStepProgr
   std::optional<double> energy_joules() const override { return monitor().energy_joules(); }
   std::optional<double> power_limit_watts() const override { return monitor().power_limit_watts(); }
   std::string description() const override;
+  std::vector<Exchangeable> exchangeable(int most) override;
+  void exchange(const std::string& section, const std::string& key, const std::string& algorithm) override;
   runtime::RecordedChoices choices() const override;
   double peak_flops() const override {
     return driver::peaks_of(machine_.target(), compiled().spec.optimizations.precision).flops;

@@ -49,13 +49,20 @@ cuda::GemmProblem problem_of(const program::GemmShape& shape, bool tf32) {
 }  // namespace
 
 Matmuls::Matmuls(const program::Program& program, bool tf32, cuda::GemmLibrary& gemms,
-                 const cuda::Stream& stream, cuda::DeviceRange scratch) {
+                 const cuda::Stream& stream, cuda::DeviceRange scratch)
+    : gemms_(gemms) {
   program::for_each_matmul(
       program, program::Matmuls::all, [&](const program::Call&, const program::GemmShape& shape) {
         const cuda::GemmProblem problem = problem_of(shape, tf32);
         const bool fits = gemms.remembers(problem) || gemms.scratch_bytes(problem) <= scratch.bytes;
         plans_.emplace(shape, gemms.plan(problem, stream, fits ? scratch : cuda::DeviceRange{}));
       });
+}
+
+void Matmuls::exchange(const std::string& problem, const std::string& words) {
+  for (auto& [shape, gemm] : plans_) {
+    if (gemm.problem().text() == problem) gemm = gemms_.plan_as(gemm.problem(), words);
+  }
 }
 
 }  // namespace hydrac::targets

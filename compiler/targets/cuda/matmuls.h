@@ -1,6 +1,7 @@
 // The matmuls of a program for a GPU, each shape planned once.
 #pragma once
 #include <map>
+#include <string>
 
 #include "program/program.h"
 #include "runtime/cuda/gemm.h"
@@ -17,10 +18,14 @@ class Matmuls {
   Matmuls(const program::Program& program, bool tf32, runtime::cuda::GemmLibrary& gemms,
           const runtime::cuda::Stream& stream, runtime::cuda::DeviceRange scratch);
 
-  // Of program::shape_at(). Lives as long as this.
+  // Of program::shape_at(). Lives as long as this; exchange() changes what it is.
   const runtime::cuda::Gemm& at(const program::GemmShape& shape) const { return plans_.at(shape); }
 
+  // The matmul of this GemmProblem::text() takes another algorithm, as GemmLibrary::plan_as().
+  void exchange(const std::string& problem, const std::string& words);
+
  private:
+  runtime::cuda::GemmLibrary& gemms_;
   std::map<program::GemmShape, runtime::cuda::Gemm> plans_;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ struct CallTime {
   double flop = 0;
   double bytes = 0;
   const program::Call* call = nullptr;  // of the program
+};
+
+// A library's call whose algorithm can be exchanged for another one, in the words of choices().
+struct Exchangeable {
+  std::string section, key;         // of choices()
+  std::string now;                  // its algorithm
+  std::vector<std::string> others;  // about as fast by themselves, the fastest first
 };
 
 class Executable {
@@ -49,6 +57,16 @@ class Executable {
   // Joules that the machine has used so far and watts that it is limited to, where it counts them.
   virtual std::optional<double> energy_joules() const { return std::nullopt; }
   virtual std::optional<double> power_limit_watts() const { return std::nullopt; }
+  // The library's calls of a training step, those with most work first, with up to `most` other algorithms
+  // for each, which it measures. What is in the program's memory is lost.
+  virtual std::vector<Exchangeable> exchangeable(int most) {
+    static_cast<void>(most);
+    return {};
+  }
+  // From now on the call of such a section and key takes another algorithm.
+  virtual void exchange(const std::string& section, const std::string& key, const std::string& algorithm) {
+    throw std::logic_error("no algorithm of " + section + " " + key + " can be exchanged for " + algorithm);
+  }
   // What the target computes a matmul with at best, flop a second, for the program's precision; 0 = unknown.
   virtual double peak_flops() const = 0;
 

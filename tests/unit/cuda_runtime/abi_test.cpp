@@ -9,6 +9,7 @@
 #include "runtime/cuda/abi/driver.h"
 #include "runtime/cuda/abi/nccl.h"
 #include "runtime/cuda/abi/nvml.h"
+#include "runtime/cuda/abi/nvtx.h"
 #include "targets/device_code/nvrtc_abi.h"
 
 // After ours: cuda.h turns some names into macros, unless all versions of its functions are asked for.
@@ -17,6 +18,10 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 #include <nvrtc.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define HYDRAC_HAS_NVTX 1
+#endif
 #if __has_include(<nvml.h>)
 #include <nvml.h>
 #define HYDRAC_HAS_NVML 1
@@ -200,6 +205,27 @@ TEST(CudaAbi, NcclValuesAreThoseOfTheHeader) {
                HYDRAC_VALUE(kNcclSum, ncclSum), HYDRAC_VALUE(kNcclMax, ncclMax)});
   static_assert(sizeof(abi::ncclUniqueId) == sizeof(::ncclUniqueId));
   static_assert(std::is_same_v<abi::ncclComm_t, ::ncclComm_t>);
+}
+#endif
+
+#ifdef HYDRAC_HAS_NVTX
+TEST(CudaAbi, NvtxIsThatOfTheHeader) {
+  expect_same(
+      {HYDRAC_VALUE(kNvtxTableCallbacks, NVTX_ETID_CALLBACKS),
+       HYDRAC_VALUE(kNvtxTableVersion, NVTX_ETID_VERSIONINFO),
+       HYDRAC_VALUE(kNvtxModuleCore, NVTX_CB_MODULE_CORE), HYDRAC_VALUE(kNvtxModuleSync, NVTX_CB_MODULE_SYNC),
+       HYDRAC_VALUE(kNvtxRangePushA, NVTX_CBID_CORE_RangePushA),
+       HYDRAC_VALUE(kNvtxRangePop, NVTX_CBID_CORE_RangePop), HYDRAC_VALUE(kNvtxCoreSize, NVTX_CBID_CORE_SIZE),
+       HYDRAC_VALUE(kNvtxCoreSize, NVTX_CBID_CORE2_SIZE)});
+  static_assert(abi::kNvtxModuleSync + 1 == NVTX_CB_MODULE_SIZE);
+  static_assert(abi::kNvtxCoreSize >= NVTX_CBID_OPENCL_SIZE && abi::kNvtxCoreSize >= NVTX_CBID_CUDA_SIZE &&
+                abi::kNvtxCoreSize >= NVTX_CBID_SYNC_SIZE);
+  static_assert(sizeof(abi::NvtxExportTableCallbacks) == sizeof(::NvtxExportTableCallbacks));
+  static_assert(offsetof(abi::NvtxExportTableCallbacks, module_functions) ==
+                offsetof(::NvtxExportTableCallbacks, GetModuleFunctionTable));
+  static_assert(sizeof(abi::NvtxExportTableVersionInfo) == sizeof(::NvtxExportTableVersionInfo));
+  static_assert(offsetof(abi::NvtxExportTableVersionInfo, set_injection_version) ==
+                offsetof(::NvtxExportTableVersionInfo, SetInjectionNvtxVersion));
 }
 #endif
 

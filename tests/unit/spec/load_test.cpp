@@ -225,6 +225,18 @@ TEST(Overrides, TakeTextAsItStands) {
   EXPECT_EQ(good(kSmall, {"data.path=[a.txt, 'b*.txt']"}).data.path, (StringList{"a.txt", "b*.txt"}));
 }
 
+TEST(Load, CoresAreNumbersAndRanges) {
+  const auto cores = [](const std::string& text) {
+    return good(kSmall, {"train.cpu_affinity=" + text}).train.cpu_affinity.numbers;
+  };
+  EXPECT_EQ(cores("[0-3, 8, 5]"), (std::vector<int>{0, 1, 2, 3, 8, 5}));
+  EXPECT_EQ(cores("2-3"), (std::vector<int>{2, 3}));
+  EXPECT_EQ(cores("7"), std::vector<int>{7});
+  EXPECT_EQ(cores("none"), std::vector<int>());
+  const std::string resolved = to_yaml(good(kSmall, {"train.cpu_affinity=[6, 7, 8, 5, 0-1]"}));
+  EXPECT_NE(resolved.find("\n  cpu_affinity: [6-8, 5, 0-1]\n"), std::string::npos) << resolved;
+}
+
 TEST(Overrides, MergeMapsKeyByKey) {
   const auto optimizer =
       good(kSmall, {"train.optimizer={name: sgd, momentum: 0.5}", "train.optimizer.learning_rate=0.01"})

@@ -65,7 +65,7 @@ std::vector<fs::path> files_of(std::initializer_list<const char*> folders, const
 
 TEST(PlainNumbers, AreNumbersToEveryReaderInShippedSpecs) {
   int scalars = 0;
-  for (const fs::path& file : files_of({"specs", "bench/specs", "examples"}, ".yaml")) {
+  for (const fs::path& file : files_of({"specs", "bench/specs", "bench/fresh", "examples"}, ".yaml")) {
     scalars += expect_same_everywhere(read_file(file), file.string());
     diag::Diagnostics diagnostics;
     const auto spec = load_spec(file.string(), {}, diagnostics);

@@ -3,8 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include "tune/machine.h"
+
 namespace hydrac::tune {
 namespace {
+
+TEST(Machine, SaysWhatOthersDoWithItsGpu) {
+  EXPECT_EQ(used_by_others(0, int64_t{600} << 20), "") << "a desktop";
+  EXPECT_EQ(used_by_others(37, 0), "") << "of a process that has ended";
+  EXPECT_EQ(used_by_others(37, int64_t{12} << 30), "12.0 GiB of its memory and 37% of its time");
+}
 
 LockSection section_on(const std::string& name) {
   LockSection section;

@@ -20,6 +20,8 @@ class FakeBench : public Workbench {
   double noise = 0;  // share of a round's time
   double stop_after = 1e9;
   bool room_for_two = true;
+  // Of matmuls, by key, while any other one is "usual".
+  std::vector<std::pair<std::string, std::vector<std::string>>> algorithms;
 
   std::optional<Planned> plan(const Candidate& candidate) override {
     const auto size = bytes(candidate);
@@ -31,9 +33,10 @@ class FakeBench : public Workbench {
   std::unique_ptr<Runner> open(const Candidate& candidate) override {
     ++opened;
     EXPECT_TRUE(room_for_two || alive == 0) << "two programs where one fits";
-    return std::make_unique<FakeRunner>(*this, ms(candidate) * 1e-3);
+    return std::make_unique<FakeRunner>(*this, candidate);
   }
   bool both_fit(int64_t, int64_t) const override { return room_for_two; }
+  bool has_algorithms() const override { return !algorithms.empty(); }
   double now() const override { return clock; }
   bool stopped() const override { return clock >= stop_after; }
 
@@ -42,16 +45,28 @@ class FakeBench : public Workbench {
 
  private:
   struct FakeRunner : Runner {
-    FakeRunner(FakeBench& on, double step) : bench(on), seconds(step) { ++bench.alive; }
+    FakeRunner(FakeBench& on, Candidate of) : bench(on), candidate(std::move(of)) { ++bench.alive; }
     ~FakeRunner() override { --bench.alive; }
     Round run(int64_t steps) override {
+      const double seconds = bench.ms(candidate) * 1e-3;
       bench.clock += static_cast<double>(steps) * seconds;
       bench.random = bench.random * 6364136223846793005u + 1442695040888963407u;
       const double uniform = static_cast<double>(bench.random >> 40) / double(1 << 24) - 0.5;
       return {seconds * (1 + 2 * bench.noise * uniform), 3 * seconds};
     }
+    std::vector<Call> calls(int most) override {
+      std::vector<Call> list;
+      for (const auto& [key, others] : bench.algorithms)
+        list.push_back({{"cublaslt", key},
+                        "usual",
+                        {others.begin(), others.begin() + std::min<ptrdiff_t>(most, std::ssize(others))}});
+      return list;
+    }
+    void take(const Algorithm& algorithm, const std::string& words) override {
+      candidate.values[key_of(algorithm)] = words;
+    }
     FakeBench& bench;
-    double seconds;
+    Candidate candidate;
   };
   uint64_t random = 1;
 };
@@ -101,6 +116,18 @@ TEST(Search, TakesNothingForLessThanAPercent) {
   EXPECT_EQ(found_by(bench).best, Candidate{});
 }
 
+TEST(Search, TakesWhatAddsUpToMoreThanAPercent) {
+  FakeBench bench;
+  bench.ms = [](const Candidate& c) {
+    return 20 * faster_by(c, kBlas, "onednn", 0.995) * faster_by(c, "optimizations.threads", "2", 0.994) *
+           faster_by(c, "optimizations.loss", "chunked", 0.998) *
+           faster_by(c, "optimizations.loss", "fused_linear", 0.996);
+  };
+  const Found found = found_by(bench);
+  EXPECT_EQ(found.best.text(), "blas onednn, loss fused_linear, threads 2");
+  EXPECT_NEAR(found.gain, 0.995 * 0.994 * 0.996, 1e-6);
+}
+
 TEST(Search, DoesNotChooseOnNoise) {
   for (const double noise : {0.05, 0.3}) {
     FakeBench bench;
@@ -118,6 +145,18 @@ TEST(Search, SeesALargeDifferenceThroughNoise) {
   bench.ms = [](const Candidate& c) { return 20 * faster_by(c, "optimizations.threads", "2", 0.5); };
   bench.noise = 0.05;
   EXPECT_EQ(found_by(bench, {.seconds = 1e6}).best.values.at("optimizations.threads"), "2");
+}
+
+// Noise of a few percent takes the rounds that it takes; without any, a third of the time is enough.
+TEST(Search, MeasuresLessWhereAMachineIsQuiet) {
+  const auto time_of = [](double noise) {
+    FakeBench bench;
+    bench.ms = [](const Candidate&) { return 20; };
+    bench.noise = noise;
+    found_by(bench, {.seconds = 1e6});
+    return bench.clock;
+  };
+  EXPECT_LT(time_of(0.001), 0.6 * time_of(0.02));
 }
 
 TEST(Search, MeasuresNothingThatIsImpossible) {
@@ -145,6 +184,15 @@ TEST(Search, TakesTurnsWhereOnlyOneProgramFits) {
   EXPECT_EQ(found_by(bench).best.text(), "blas openblas");
 }
 
+// Each candidate is opened once; the defaults once, and again for the figure at the end.
+TEST(Search, OpensEachProgramOnceWhereOnlyOneFits) {
+  FakeBench bench;
+  bench.room_for_two = false;
+  bench.ms = [](const Candidate& c) { return c.values.empty() ? 20 : 20.5; };
+  EXPECT_EQ(found_by(bench).comparisons.size(), 6u);
+  EXPECT_EQ(bench.opened, 8);
+}
+
 TEST(Search, EndsWhenTheTimeIsOver) {
   FakeBench bench;
   bench.ms = [](const Candidate&) { return 1000; };
@@ -167,6 +215,44 @@ TEST(Search, KeepsWhatWasFoundWhenItIsStopped) {
   FakeBench at_once = bench;
   at_once.clock = at_once.stop_after = 0;
   EXPECT_EQ(found_by(at_once).round.seconds, 0) << "nothing was measured";
+}
+
+// Of matmuls that are a few percent of a step each: what is faster is taken together. One is faster only
+// beside another one.
+TEST(Search, ExchangesAlgorithmsInTheBestProgram) {
+  FakeBench bench;
+  bench.algorithms = {{"a", {"a1", "a2", "a3"}}, {"b", {"b1"}}};
+  bench.ms = [](const Candidate& c) {
+    const double a2 = faster_by(c, "algorithm cublaslt a", "a2", 0.992);
+    return 20 * a2 * faster_by(c, "algorithm cublaslt b", "b1", a2 < 1 ? 0.994 : 1.2) *
+           faster_by(c, "algorithm cublaslt a", "a1", 1.1) * faster_by(c, "algorithm cublaslt a", "a3", 0.5) *
+           faster_by(c, kBlas, "openblas", 0.9);
+  };
+  const Found found = found_by(bench);
+  EXPECT_EQ(found.best.text(), "blas openblas, other algorithms of 2 matmuls");
+  EXPECT_EQ(found.best.values.at("algorithm cublaslt a"), "a2") << "two are tried of each";
+  EXPECT_NEAR(found.round.seconds, 20e-3 * 0.9 * 0.992 * 0.994, 1e-6);
+  EXPECT_NEAR(found.gain, 0.9 * 0.992 * 0.994, 1e-6);
+  EXPECT_TRUE(found.best.keys().empty()) << "they are no keys of a spec";
+  EXPECT_TRUE(found.complete);
+}
+
+TEST(Search, LeavesAlgorithmsThatAreNotFaster) {
+  FakeBench bench;
+  bench.algorithms = {{"a", {"a1", "a2"}}};
+  bench.ms = [](const Candidate& c) { return 20 * faster_by(c, "algorithm cublaslt a", "a2", 1.01); };
+  const Found found = found_by(bench);
+  EXPECT_EQ(found.best, Candidate{});
+  EXPECT_NEAR(found.round.seconds, 0.02, 1e-9) << "the program is open as the best one has it";
+}
+
+TEST(Search, LeavesTimeForAlgorithms) {
+  FakeBench bench;
+  bench.algorithms = {{"a", {"a1"}}};
+  bench.ms = [](const Candidate& c) { return 1000 * faster_by(c, "algorithm cublaslt a", "a1", 0.9); };
+  const Found found = found_by(bench, {.seconds = 60});
+  EXPECT_FALSE(found.complete) << "not all keys were tried";
+  EXPECT_EQ(found.best.text(), "another algorithm of a matmul");
 }
 
 TEST(Search, ForMemoryPlansAlone) {

@@ -1,0 +1,21 @@
+// NVTX: named ranges of the host's work, which Nsight Systems and Nsight Compute show beside the kernels that
+// it starts. A profiler that wants them names its library by $NVTX_INJECTION64_PATH; without one nothing is
+// done.
+#pragma once
+#include <string>
+
+namespace hydrac::runtime::cuda {
+
+// Whether a profiler listens. Its library is loaded by the first call.
+bool nvtx_listens();
+
+// From its construction to its destruction, on the thread that made it. Ranges nest.
+class NvtxRange {
+ public:
+  explicit NvtxRange(const std::string& name);
+  ~NvtxRange();
+  NvtxRange(const NvtxRange&) = delete;
+  NvtxRange& operator=(const NvtxRange&) = delete;
+};
+
+}  // namespace hydrac::runtime::cuda
