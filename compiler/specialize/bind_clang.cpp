@@ -137,7 +137,7 @@ class Binder : public Visitor {
     } else {
       return;
     }
-    proposals_.propose(*open, '(', is_bare ? without : std::vector<Edit>{}, witness);
+    proposals_.propose(*open, Proposals::kParentheses, is_bare ? without : std::vector<Edit>{}, witness);
   }
   // It held when the template was parsed with its arguments.
   void on(StaticAssertDecl* declaration) {
@@ -266,11 +266,16 @@ class Binder : public Visitor {
   // ---- types
 
   // Whether an alias is of a template or of its function, and so has one meaning in a specialized text. An
-  // entry's aliases are its own.
+  // entry's aliases are its own; one of an instance of a library's template says that in fewer words.
   bool depends(const TypedefNameDecl* alias) const {
     const auto place = places_.of_use(alias->getLocation());
-    return place && !of_entry(*place) &&
+    return place && !of_entry(*place) && !is_of_library(alias->getUnderlyingType()) &&
            !isa<NamespaceDecl, TranslationUnitDecl>(alias->getDeclContext()->getRedeclContext());
+  }
+
+  bool is_of_library(QualType type) const {
+    const auto* instance = dyn_cast_or_null<ClassTemplateSpecializationDecl>(type->getAsCXXRecordDecl());
+    return instance && !places_.contains(instance->getSpecializedTemplate());
   }
 
   void propose_type(SourceLocation begin, SourceLocation end, QualType type) {

@@ -141,12 +141,15 @@ Texts tidied(Texts texts, ParseRequest request, const std::vector<std::string>& 
   std::string first_text;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<Problem> problems;
+    std::string problem_text;  // of the first entry that has problems
     std::set<std::string> outside;
     AllUnused of_shared;
     std::vector<AllUnused> of_own(texts.own.size());
     for (std::size_t i = 0; i < texts.own.size(); ++i) {
       request.source.text = texts.shared + texts.own[i].text;
+      const bool had_problems = !problems.empty();
       AllUnused unused = unused_for_all(request, processors, texts.own[i].roots, outside, problems);
+      if (!had_problems && !problems.empty()) problem_text = request.source.text;
       const auto behind = unused.lower_bound(texts.shared.size());
       of_own[i] = AllUnused(behind, unused.end());
       unused.erase(behind, unused.end());
@@ -161,7 +164,7 @@ Texts tidied(Texts texts, ParseRequest request, const std::vector<std::string>& 
     if (round == 0 || first_problems.empty()) {
       // What nothing uses may be wrong: it goes.
       first_problems = problems;
-      first_text = request.source.text;
+      first_text = problem_text;
     }
     if (is_settled && !problems.empty()) throw std::logic_error(refusal(first_problems, first_text));
     for (std::size_t i = 0; i < texts.own.size(); ++i) {

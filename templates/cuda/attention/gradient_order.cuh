@@ -45,16 +45,17 @@ struct GradientTile {
 
   // The first and the last block of keys that its queries see: one adds first, the other last.
   template <class Mask>
-  __device__ __forceinline__ int first_block(const AttentionShape& shape) const {
+  __device__ __forceinline__ int first_block(const SequenceShape& shape) const {
     return Mask::keys_of(shape, first_query()).first / kGradientRows;
   }
   template <class Mask>
-  __device__ __forceinline__ int last_block(const AttentionShape& shape) const {
+  __device__ __forceinline__ int last_block(const SequenceShape& shape) const {
     return (Mask::keys_of(shape, first_query()).end - 1) / kGradientRows;
   }
+  __device__ __forceinline__ int row(const SequenceShape& shape) const { return batch * shape.heads + head; }
   // Its place among all tiles.
   __device__ __forceinline__ std::int64_t index(const AttentionShape& shape) const {
-    return static_cast<std::int64_t>(batch * shape.heads + head) * gradient_query_tiles(shape.tokens) + tile;
+    return static_cast<std::int64_t>(row(shape)) * gradient_query_tiles(shape.tokens) + tile;
   }
   // Goes on to the next tile of the piece: the heads of one tile, then the tile before.
   __device__ __forceinline__ void advance(const AttentionShape& shape) {
@@ -84,7 +85,7 @@ struct GradientPiece {
   }
   // The tiles of queries that see a block of keys.
   template <class Mask>
-  static __device__ __forceinline__ TokenRange query_tiles(const AttentionShape& shape, int block) {
+  static __device__ __forceinline__ TokenRange query_tiles(const SequenceShape& shape, int block) {
     const int first_key = block * kGradientRows;
     const TokenRange seeing = queries_of_any<Mask>(shape, first_key, first_key + kGradientRows - 1);
     const int all = gradient_query_tiles(shape.tokens);
