@@ -368,6 +368,10 @@ void Emitter::add_main() {
           "",
           library_source(compiled_.spec)});
   files_["train.h"] = provenance(origin_, "// ") + "//\n" + runtime_file("c_interface/train.h");
+  files_["identity.inc"] =
+      provenance(origin_, "// ") +
+      "//\n// What of the spec must be the same when a run is resumed: keys and values.\n" +
+      identity_table(settings_);
   files_["spec.inc"] = provenance(origin_, "// ") +
                        "//\n// The spec as it was resolved, for the run's folder.\n" +
                        string_literal(settings_.train.spec_text) + "\n";

@@ -31,8 +31,10 @@ class Binder : public Visitor {
                              : cast<FunctionDecl>(pattern);
       if (const Stmt* text = body->getBody()) conditions_.enter(text);
       if (isa<CXXMethodDecl>(function)) text_.visit(cast<CXXMethodDecl>(function)->getParent());
+      text_.enter(dyn_cast<FunctionTemplateDecl>(pattern));
       walk(function);
       text_.visit(nullptr);
+      text_.enter(nullptr);
     } else if (auto* record = dyn_cast<CXXRecordDecl>(decl)) {
       if (auto* described = dyn_cast<ClassTemplateDecl>(pattern)) {
         for (const auto* declared : described->redecls())

@@ -15,6 +15,8 @@ class BoundText {
 
   // Whose member is visited: a class says itself what its members are. Null: nobody's.
   void visit(const clang::DeclContext* record) { record_ = record; }
+  // The function whose text is bound; null: none.
+  void enter(const clang::FunctionTemplateDecl* function);
 
   bool bound(const clang::NamedDecl* parameter) const;
   // An integer, true or false, or an enumerator; no value where the expression is none that is known.
@@ -44,6 +46,7 @@ class BoundText {
   clang::ASTContext& context_;
   const Bindings& bindings_;
   const clang::DeclContext* record_ = nullptr;
+  bool keeps_types_ = false;  // the function's text goes on depending on a type parameter
 };
 
 }  // namespace hydrac::specialize

@@ -39,6 +39,13 @@ bool BoundText::bound(const NamedDecl* parameter) const {
   return place && bindings_.bound(*place);
 }
 
+void BoundText::enter(const FunctionTemplateDecl* function) {
+  keeps_types_ =
+      function && llvm::any_of(*function->getTemplateParameters(), [&](const NamedDecl* parameter) {
+        return isa<TemplateTypeParmDecl>(parameter) && !bound(parameter);
+      });
+}
+
 // ---- constants
 
 // An object whose members are known: a template argument, or a constexpr variable that a template declares.
@@ -98,8 +105,8 @@ bool BoundText::stays_template(const ClassTemplateSpecializationDecl* instance, 
                       });
 }
 
-// Whether the instances of a class that stays a template disagree about what an expression names, though
-// perhaps only one of them reaches it.
+// Whether the instances of a class that stays a template, or in a function that does, disagree about what an
+// expression names, though perhaps only one of them reaches it.
 bool BoundText::varies(const Expr* expression) const {
   expression = as_written(expression);
   if (const auto* call = dyn_cast<CXXMemberCallExpr>(expression))
@@ -109,7 +116,8 @@ bool BoundText::varies(const Expr* expression) const {
   const auto* variable = reference ? dyn_cast<VarDecl>(reference->getDecl()) : nullptr;
   const auto* instance =
       variable ? dyn_cast<ClassTemplateSpecializationDecl>(variable->getDeclContext()) : nullptr;
-  if (!instance || !variable->isConstexpr() || !stays_template(instance, true)) return false;
+  if (!instance || !variable->isConstexpr() || !(keeps_types_ || stays_template(instance, true)))
+    return false;
   const auto profile_of = [](const VarDecl* constant) {
     llvm::FoldingSetNodeID profile;
     constant->evaluateValue()->Profile(profile);

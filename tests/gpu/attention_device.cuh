@@ -171,7 +171,7 @@ struct Attention {
 
   // Whether the chip has the kernel that makes all gradients, also where the pair is chosen for its speed.
   static constexpr bool can_fuse = cuda::attention_family(kind) == AttentionFamily::hopper &&
-                                   head_dim == cuda::kGradientDim && !Mask::has_documents;
+                                   head_dim == kGradientDim && !Mask::has_documents;
   static void run_gradients(const AttentionShape& shape, const DeviceTensors<Storage>& x,
                             const AttentionDropout& dropout) {
     static_assert(can_fuse);

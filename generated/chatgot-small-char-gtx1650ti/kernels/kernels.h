@@ -42,8 +42,8 @@ void attention_key_gradients(const f16* q,      // [B,T,H,D]
                              const f16* d_out,  // [B,T,HD]
                              f16* d_k,          // [B,T,H,D]
                              f16* d_v,          // [B,T,H,D]
-                             const std::uint32_t* rng_step, const std::uint32_t* rng_seed, void* terms,
-                             int layer, cudaStream_t stream);
+                             const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
+                             const float* workspace, int layer, cudaStream_t stream);
 
 // ---- attention_query_gradients.cu
 
@@ -54,7 +54,7 @@ void attention_query_gradients(const f16* q,      // [B,T,H,D]
                                const float* lse,  // [B,H,T]
                                const f16* d_out,  // [B,T,HD]
                                f16* d_q,          // [B,T,H,D]
-                               const std::uint32_t* rng_step, const std::uint32_t* rng_seed, void* terms,
+                               const std::uint32_t* rng_step, const std::uint32_t* rng_seed, float* workspace,
                                int layer, cudaStream_t stream);
 
 // ---- block.cu

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cuda/attention/arguments.h"
+#include "cuda/attention/gradient_geometry.h"
 #include "cuda/chip.h"
 #include "hydrac/math.h"
 
@@ -54,27 +55,6 @@ HYDRAC_FN constexpr bool attention_supports(const AttentionProblem& p) {
   return p.capability >= 75 && p.head_dim >= 8 && p.head_dim <= 256 && p.head_dim % 8 == 0 && p.tokens > 0 &&
          p.batch > 0 && p.kv_heads > 0 && p.heads % p.kv_heads == 0 &&
          (p.element_bytes == 2 || p.element_bytes == 4);
-}
-
-// The tiles of attention_gradients: blocks of keys, tiles of queries, and the head dimension it is made for.
-inline constexpr int kGradientRows = 128, kGradientColumns = 64, kGradientDim = 64;
-
-// Query tiles of one head: both halves of a block's keys have one, even past the sequence.
-HYDRAC_FN constexpr int gradient_query_tiles(std::int64_t tokens) {
-  return static_cast<int>((tokens + kGradientRows - 1) / kGradientRows) * (kGradientRows / kGradientColumns);
-}
-
-// Of how many kv heads (of the B * K = `rows`, with `group` query heads each) attention_gradients has pieces
-// of work in hand at a time. Their tensors, 8 bytes an element with the sums of d_q, should stay in the L2
-// cache; but fewer than two pieces a multiprocessor wait for each other. Measured on an H200.
-HYDRAC_FN constexpr int gradient_rows_at_once(int rows, int tokens, int group) {
-  constexpr std::int64_t cache = 48 << 20;
-  constexpr int pieces = 256;
-  const std::int64_t row_bytes = static_cast<std::int64_t>(tokens) * group * kGradientDim * 8;
-  const int blocks = (tokens + kGradientRows - 1) / kGradientRows;
-  const int fitting = static_cast<int>(cache / row_bytes), needed = (pieces + blocks - 1) / blocks;
-  const int most = fitting > needed ? fitting : needed, sections = (rows + most - 1) / most;
-  return (rows + sections - 1) / sections;
 }
 
 // Places for tiles of d_s of 64 queries and 64 keys that a head of `tiles` tiles of 64 tokens takes. Four

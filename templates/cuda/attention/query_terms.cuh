@@ -1,6 +1,7 @@
 // What the gradients of attention need of each query beside q and d_out.
 #pragma once
-#include "cuda/attention/gradient_order.cuh"
+#include "cuda/attention/config.cuh"
+#include "cuda/attention/gradient_workspace.cuh"
 #include "cuda/attention/row_terms.cuh"
 
 namespace hydrac::cuda {
