@@ -332,7 +332,7 @@ void Emitter::add_program() {
           ""});
   files_["calls.inc"] = provenance(origin_, "// ") +
                         "//\n// Every call of the program, as runtime/program/call_table.h says.\nR\"(" +
-                        call_table(compiled_, targets::SpecPaths::file_names) + ")\"\n";
+                        call_table(compiled_, targets::SpecPlaces::keys) + ")\"\n";
 }
 
 // hydrac writes nothing that does not parse.

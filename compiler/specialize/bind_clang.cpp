@@ -141,6 +141,24 @@ class Binder : public Visitor {
     }
     proposals_.propose(*open, Proposals::kParentheses, is_bare ? without : std::vector<Edit>{}, witness);
   }
+  // To the type that is there, for these arguments.
+  void on(CXXStaticCastExpr* cast) {
+    const auto place = places_.of(cast->getBeginLoc());
+    if (!place || cast->getType()->isDependentType() || of_entry(*place)) return;
+    const Expr* inner = cast->getSubExprAsWritten();
+    const bool is_needless = cast->getType()->isArithmeticType() && !cast->isGLValue() &&
+                             context_.hasSameUnqualifiedType(cast->getType(), inner->getType());
+    std::vector<Edit> edits;
+    if (is_needless) {
+      const bool is_bare = isa<DeclRefExpr, MemberExpr, CallExpr, IntegerLiteral>(inner->IgnoreImpCasts());
+      const auto open = places_.of(cast->getAngleBrackets().getEnd()),
+                 close = places_.of(cast->getRParenLoc());
+      if (!open || !close) return;
+      edits.push_back({place->offset, open->offset + (is_bare ? 2 : 1), ""});
+      if (is_bare) edits.push_back({close->offset, close->offset + 1, ""});
+    }
+    proposals_.propose(*place, 'S', edits);
+  }
   // It held when the template was parsed with its arguments.
   void on(StaticAssertDecl* declaration) {
     if (const auto place = places_.of(declaration->getLocation()); place && !of_entry(*place)) {
@@ -195,8 +213,8 @@ class Binder : public Visitor {
  private:
   void see(Decl* declaration) override { look<StaticAssertDecl>(*this, declaration); }
   void see(Stmt* statement) override {
-    look<SubstNonTypeTemplateParmExpr, DeclRefExpr, MemberExpr, CXXMemberCallExpr, IfStmt, BinaryOperator,
-         ConditionalOperator, ParenExpr>(*this, statement);
+    look<SubstNonTypeTemplateParmExpr, DeclRefExpr, MemberExpr, CXXMemberCallExpr, CXXStaticCastExpr, IfStmt,
+         BinaryOperator, ConditionalOperator, ParenExpr>(*this, statement);
   }
   void see(TypeLoc type) override {
     look<SubstTemplateTypeParmTypeLoc, ElaboratedTypeLoc, TypedefTypeLoc, TemplateSpecializationTypeLoc>(

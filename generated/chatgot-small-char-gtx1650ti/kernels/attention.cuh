@@ -44,7 +44,7 @@ struct CausalMask {
   HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
   HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
   HYDRAC_FN static constexpr TokenRange queries_of(const SequenceShape& shape, int key) {
-    return {key, static_cast<int>(shape.tokens)};
+    return {key, shape.tokens};
   }
 };
 
@@ -69,8 +69,8 @@ struct LinearScores {
 
 // ---- The block of query rows that a thread block owns
 
-// Blocks of one head are neighbours, so that they find its
-// keys in the L2 cache, and under the causal mask the longest come first.
+// Blocks of one head are neighbours, so that they find its keys in the L2 cache, and under the causal mask
+// the longest come first.
 template <int rows, int columns>
 struct QueryBlock {
   int row;  // batch * heads + head

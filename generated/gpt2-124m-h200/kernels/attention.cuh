@@ -45,7 +45,7 @@ struct CausalMask {
   HYDRAC_FN static constexpr bool sees(int query, int key) { return key <= query; }
   HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
   HYDRAC_FN static constexpr TokenRange queries_of(const SequenceShape& shape, int key) {
-    return {key, static_cast<int>(shape.tokens)};
+    return {key, shape.tokens};
   }
 };
 

@@ -21,8 +21,8 @@ constexpr int kPaddedDim = 64;
 
 namespace {
 
-// Blocks of one head are neighbours, so that they find its
-// keys in the L2 cache, and under the causal mask the longest come first.
+// Blocks of one head are neighbours, so that they find its keys in the L2 cache, and under the causal mask
+// the longest come first.
 struct QueryBlock {
   int row;  // batch * heads + head
   int batch, head, kv_head;

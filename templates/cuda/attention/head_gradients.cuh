@@ -182,7 +182,7 @@ class HeadWarpgroup {
     Matmul::commit();
     Matmul::wait_for_all();
     if (kTiles > 1) arrive(shared_.multiplied(query_tile));
-    if (Config::causal) {
+    if (Config::causal || kTiles == 1) {
       arrive(shared_.empty(Shared::number(count, query_tile)));
     } else if (query_tile == 0) {
       for (int i = 0; i < kTiles; ++i) arrive(shared_.empty(Shared::number(count, i)));

@@ -30,22 +30,16 @@ __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& pla
 template <class Mask, bool transposed, int row_tiles, int N>
 __device__ __forceinline__ void mask(Fragment<row_tiles, N>& c, const Place& place, int first_row,
                                      int first_column, const PackedShape& shape, float value) {
-#pragma unroll
-  for (int m = 0; m < row_tiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = first_row + place.row<row_tiles>(m, half);
-      const TokenRange seen = transposed ? Mask::queries_of(shape, row) : Mask::keys_of(shape, row);
-#pragma unroll
-      for (int n = 0; n < N / 8; ++n) {
-#pragma unroll
-        for (int e = 2 * half; e < 2 * half + 2; ++e) {
-          const int column = first_column + place.column(n, e);
-          if (column < seen.first || column >= seen.end) c.at[m][n][e] = value;
-        }
-      }
-    }
-  }
+  TokenRange seen[row_tiles][2];
+  for_rows<row_tiles>(place, [&](int m, int half, int row) {
+    seen[m][half] =
+        transposed ? Mask::queries_of(shape, first_row + row) : Mask::keys_of(shape, first_row + row);
+  });
+  for_elements<row_tiles, N>([&](int m, int n, int e) {
+    const int column = first_column + place.column(n, e);
+    const TokenRange& of_row = seen[m][e / 2];
+    if (column < of_row.first || column >= of_row.end) c.at[m][n][e] = value;
+  });
 }
 
 }  // namespace hydrac::cuda

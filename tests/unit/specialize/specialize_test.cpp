@@ -392,6 +392,14 @@ TEST(Specialize, AChoiceThatVariantsMakeDifferentlyKeepsItsParentheses) {
       "template <bool drops>\n__device__ float f(float x) {\n  return (drops ? 1.25f : 1.0f) / x;\n}\n");
 }
 
+TEST(Specialize, ACastToTheTypeThatIsThereGoes) {
+  EXPECT_EQ(specialized("template <class T>\n__device__ int f(T x) {\n"
+                        "  return static_cast<int>(x) + static_cast<int>(x + 1) * 2;\n}\n",
+                        "__global__ void k(int* x) { x[0] = hydrac::cuda::f<int>(x[1]); }\n"),
+            "inline __device__ int f(int x) {\n  return x + (x + 1) * 2;\n}\n\n"
+            "__global__ void k(int* x) { x[0] = hydrac::made::f(x[1]); }\n");
+}
+
 // An alias of a library's type says in one word what all uses would have to spell.
 TEST(Specialize, AnAliasOfALibrarysTemplateStays) {
   SpecializeRequest wanted = request(
