@@ -8,6 +8,7 @@
 #include <fstream>
 #include <regex>
 
+#include "specialize/check.h"
 #include "targets/cpu/jit.h"
 #include "targets/device_code/nvrtc.h"
 #include "targets/templates/templates.h"
@@ -103,6 +104,17 @@ TEST(Templates, SpecializedTextHasNoConstantsOfTheTemplatesLeft) {
     EXPECT_NE(text.find("// What it computes.\nextern \"C\""), std::string::npos) << attention.name();
     EXPECT_LT(longest_function(text), 300) << attention.name();
     EXPECT_EQ(formatted(text), text) << attention.name();
+  }
+}
+
+// Which Emit's own programs ask of few of them: nothing unused, no loop that runs once, no needless cast.
+TEST(Templates, SpecializedTextHasNothingThatEmissionRefuses) {
+  for (const CudaAttention& attention : cuda_attentions()) {
+    EmittedProgram program{
+        {{"kernels/attention.cu", specialized(test::cuda_attention_entry(attention), attention.capability)}},
+        template_headers(),
+        attention.capability};
+    EXPECT_NO_THROW(check_parses(program)) << attention.name();
   }
 }
 
