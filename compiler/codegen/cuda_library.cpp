@@ -49,6 +49,12 @@ bool takes_batch_from_grid(AttentionKernel kernel) {
          kernel == AttentionKernel::key_gradients;
 }
 
+// Whether a block has a tile of rows and the grid one for each; other kernels' blocks take work while there
+// is any.
+bool owns_rows(AttentionKernel kernel) {
+  return takes_batch_from_grid(kernel) || kernel == AttentionKernel::query_terms;
+}
+
 // What the attention kernels of one node have in common.
 class CudaAttentionText {
  public:
@@ -115,9 +121,10 @@ class CudaAttentionText {
     }
     if (kernel.takes_workspace) list.add(workspace);
     if (kernel.takes_layer) list.add("int layer");
-    if (which == AttentionKernel::forward) lay_out_forward_grid(kernel.launch);
-    const std::string sizes = which == AttentionKernel::forward ? forward_constants(kernel.launch)
-                                                                : launch_constants(kernel.launch);
+    if (owns_rows(which)) lay_out_grid_of_rows(which, kernel.launch);
+    const std::string sizes = owns_rows(which)
+                                  ? constants_of_rows(which, kernel.launch)
+                                  : launch_constants(kernel.launch, "as many as run at once, or as have work");
     kernel.text = fmt::format(
         "{}extern \"C\" __global__ void __launch_bounds__({}, {}) {}{}{}{}{}  cuda::{}<Config>(shape, "
         "{}{});\n}}\n",
@@ -138,28 +145,35 @@ class CudaAttentionText {
   std::string type() const { return std::string(c_type(call_.attention.dtype, kCudaDialect)); }
   bool drops() const { return call_.attention.dropout > 0; }
 
-  // The grid of the forward kernel, a block for each tile of a sequence's queries, as expressions of all rows
-  // of queries, [B,H,T]. Its text does not say the batch, so that training, evaluation and generation share
-  // it.
-  void lay_out_forward_grid(CudaLaunch& launch) const {
-    const Size tokens = dimensions_.of(query()[1]),
-               tile = {attention_tile(problem_, AttentionKernel::forward).rows(), "kRows"};
+  // The grid of a kernel whose blocks own a tile of a sequence's queries or keys, as an expression of all
+  // rows, [B,H,T]. The text of the forward kernel does not say the batch, so that training, evaluation and
+  // generation share it.
+  void lay_out_grid_of_rows(AttentionKernel which, CudaLaunch& launch) const {
+    const AttentionTile tile = attention_tile(problem_, which);
+    const Size tokens = dimensions_.of(query()[1]), tile_rows = {tile.rows(), "kRows"};
     const auto blocks = [&](const Size& rows, const Size& sequences) {
-      return tokens.value % tile.value == 0 ? exact_quotient(rows, tile)
-                                            : sequences * ceiling_quotient(tokens, tile);
+      const Size tiles = tokens.value % tile_rows.value == 0
+                             ? exact_quotient(rows, tile_rows)
+                             : sequences * ceiling_quotient(tokens, tile_rows);
+      return tile.parts > 1 ? tiles * literal(tile.parts) : tiles;
     };
-    const Size sequences = dimensions_.of(query()[0]) * dimensions_.of(query()[2]), rows = sequences * tokens,
-               any_rows = {rows.value, "rows"};
-    launch.grid_text = blocks(rows, sequences).text;
+    const ir::Dim& heads = which == AttentionKernel::key_gradients ? keys()[2] : query()[2];
+    const Size sequences = dimensions_.of(query()[0]) * dimensions_.of(heads), rows = sequences * tokens;
+    const Size grid = blocks(rows, sequences);
+    if (grid.value != launch.grid) throw std::logic_error("blocks of attention were counted in two ways");
+    launch.grid_text = grid.text;
+    if (which != AttentionKernel::forward) return;
+    const Size any_rows = {rows.value, "rows"};
     launch.rows = rows.text;
     launch.grid_of_rows = blocks(any_rows, exact_quotient(any_rows, tokens)).text;
   }
-  // What the launch of the forward kernel names in place of kBlocks. A sequence shorter than a block's rows
-  // is one block, and no grid names them.
-  std::string forward_constants(const CudaLaunch& launch) const {
-    const int rows = attention_tile(problem_, AttentionKernel::forward).rows();
+  // What its launch names. A sequence shorter than a block's rows is one block, and no grid names them.
+  std::string constants_of_rows(AttentionKernel which, const CudaLaunch& launch) const {
+    const int rows = attention_tile(problem_, which).rows();
+    const char* side = which == AttentionKernel::key_gradients ? "keys" : "queries";
     const std::string constant =
-        problem_.tokens < rows ? "" : fmt::format("constexpr int kRows = {};  // queries of a block\n", rows);
+        problem_.tokens < rows ? ""
+                               : fmt::format("constexpr int kRows = {};  // {} of a block\n", rows, side);
     return constant + block_constants(launch);
   }
 

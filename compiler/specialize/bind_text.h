@@ -22,8 +22,8 @@ class BoundText {
   // An integer, true or false, or an enumerator; no value where the expression is none that is known.
   std::optional<std::string> value_of(const clang::Expr* expression) const;
   // For an expression that is the name of one bound value: its mark (constants.h), or the value where the
-  // name tells nothing.
-  std::optional<std::string> constant(const clang::Expr* expression) const;
+  // name tells nothing. `comment`: where the declaration has none.
+  std::optional<std::string> constant(const clang::Expr* expression, const std::string& comment = "") const;
   // Whether a value stands for arithmetic of numbers and of parameters that have no telling name.
   bool folds(const clang::BinaryOperator* operation) const;
   // Whether a type in the text, or what it points to, will go on depending on a type parameter.

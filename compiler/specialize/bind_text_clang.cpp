@@ -132,7 +132,7 @@ bool BoundText::varies(const Expr* expression) const {
 }
 
 // What stands in the text for an expression that is the name of one bound value.
-std::optional<std::string> BoundText::constant(const Expr* expression) const {
+std::optional<std::string> BoundText::constant(const Expr* expression, const std::string& comment) const {
   if (varies(expression)) return std::nullopt;
   const Decl* source = nullptr;
   std::string owner;
@@ -168,9 +168,10 @@ std::optional<std::string> BoundText::constant(const Expr* expression) const {
   const QualType type = expression->getType();
   if (type->isBooleanType() || type->isEnumeralType() || named->getName().size() <= 1) return value;
   if (const auto* context = dyn_cast<NamedDecl>(source->getDeclContext())) owner = context->getNameAsString();
+  const std::string own = comment_behind(source);
   return mark_of({named->getNameAsString(), owner,
                   type.getUnqualifiedType().getAsString(context_.getPrintingPolicy()), *value,
-                  comment_behind(source)});
+                  own.empty() ? comment : own});
 }
 
 // "MatmulTile{MatmulSchedule::persistent, 192, 2, 4, 2}" for the use of a parameter that is an object of
@@ -202,7 +203,9 @@ std::optional<std::string> BoundText::initial_constant(const VarDecl* variable) 
   const auto place = places_.of(variable->getLocation());
   if (!place || places_.scope().is_entry(place->file)) return std::nullopt;
   const Expr* initial = variable->getAnyInitializer();
-  return initial && !variable->getType()->isRecordType() ? constant(as_written(initial)) : std::nullopt;
+  return initial && !variable->getType()->isRecordType()
+             ? constant(as_written(initial), comment_behind(variable))
+             : std::nullopt;
 }
 
 // Arithmetic of numbers and of parameters that have no telling name.

@@ -23,8 +23,8 @@ namespace attention_code {
 
 constexpr int kHeadDim = 64;
 constexpr int kRowBytes = 144;
-constexpr int kStages = 2;
-constexpr int kThreads = 128;
+constexpr int kStages = 2;     // tiles in shared memory
+constexpr int kThreads = 128;  // that compute
 constexpr int kPaddedDim = 64;
 
 // Who may see whom in attention, as the kernels of every target, their cost and their references share it. A

@@ -21,9 +21,9 @@ namespace {
 struct AttentionConfig {
   static constexpr bool has_dropout = false;
 
-  static constexpr int row_tiles = kRowTiles;
-  static constexpr int rows = kRows;
-  static constexpr int columns = kColumns;
+  static constexpr int row_tiles = kRowTiles;  // of 16 rows, a warp
+  static constexpr int rows = kRows;           // that a block has
+  static constexpr int columns = kColumns;     // of the other side, a tile
 };
 
 }  // namespace

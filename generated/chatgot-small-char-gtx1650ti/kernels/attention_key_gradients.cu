@@ -227,7 +227,7 @@ using hydrac::runtime::cuda::launch_kernel;
 
 namespace attention_key_gradients_sizes {
 
-constexpr int kBlocks = 384;
+constexpr int kRows = 64;            // keys of a block
 constexpr int kThreads = 128;        // of a block
 constexpr int kSharedBytes = 56320;  // of a block
 
@@ -257,8 +257,9 @@ void attention_key_gradients(const f16* q, const f16* k, const f16* v, const f16
                              const std::uint32_t* rng_step, const std::uint32_t* rng_seed,
                              const float* workspace, int layer, cudaStream_t stream) {
   using namespace attention_key_gradients_sizes;
-  launch_kernel("attention_key_gradients", attention_key_gradients_kernel, {kBlocks, kThreads, kSharedBytes},
-                stream, q, k, v, d_out, d_k, d_v, rng_step, rng_seed, workspace, layer);
+  launch_kernel("attention_key_gradients", attention_key_gradients_kernel,
+                {B * H * T / kRows, kThreads, kSharedBytes}, stream, q, k, v, d_out, d_k, d_v, rng_step,
+                rng_seed, workspace, layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

@@ -133,7 +133,7 @@ using hydrac::runtime::cuda::launch_kernel;
 
 namespace attention_query_gradients_sizes {
 
-constexpr int kBlocks = 192;
+constexpr int kRows = 128;           // queries of a block
 constexpr int kThreads = 128;        // of a block
 constexpr int kSharedBytes = 56320;  // of a block
 
@@ -165,8 +165,8 @@ void attention_query_gradients(const f16* q, const f16* k, const f16* v, const f
                                cudaStream_t stream) {
   using namespace attention_query_gradients_sizes;
   launch_kernel("attention_query_gradients", attention_query_gradients_kernel,
-                {kBlocks, kThreads, kSharedBytes}, stream, q, k, v, out, lse, d_out, d_q, rng_step, rng_seed,
-                workspace, layer);
+                {B * H * T / kRows, kThreads, kSharedBytes}, stream, q, k, v, out, lse, d_out, d_q, rng_step,
+                rng_seed, workspace, layer);
 }
 
 }  // namespace hydrac::chatgot_small_char_program

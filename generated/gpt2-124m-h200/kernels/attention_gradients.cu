@@ -113,6 +113,7 @@ struct GradientPiece {
 
 namespace {
 
+// Where a block's warps find what they share.
 struct GradientTypes {
   using Shared = GradientShared<kRows, kAttentionTileColumns, kHeadDim, kStages, kWarps>;
 };
@@ -525,7 +526,7 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 
 namespace attention_gradients_sizes {
 
-constexpr int kBlocks = 132;
+constexpr int kBlocks = 132;          // as many as run at once, or as have work
 constexpr int kThreads = 384;         // of a block
 constexpr int kSharedBytes = 231624;  // of a block
 

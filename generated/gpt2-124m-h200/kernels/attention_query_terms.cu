@@ -47,7 +47,7 @@ using hydrac::runtime::cuda::launch_behind_kernel;
 
 namespace attention_query_terms_sizes {
 
-constexpr int kBlocks = 6144;
+constexpr int kRows = 128;     // queries of a block
 constexpr int kThreads = 256;  // of a block
 
 }  // namespace attention_query_terms_sizes
@@ -69,8 +69,8 @@ static __global__ void __launch_bounds__(attention_query_terms_sizes::kThreads, 
 void attention_query_terms(const bf16* out, const float* lse, const bf16* d_out, float* workspace,
                            cudaStream_t stream) {
   using namespace attention_query_terms_sizes;
-  launch_behind_kernel("attention_query_terms", attention_query_terms_kernel, {kBlocks, kThreads}, stream,
-                       out, lse, d_out, workspace);
+  launch_behind_kernel("attention_query_terms", attention_query_terms_kernel, {B * H * T / kRows, kThreads},
+                       stream, out, lse, d_out, workspace);
 }
 
 }  // namespace hydrac::gpt2_124m_program

@@ -37,12 +37,12 @@ struct AttentionConfig {
   static constexpr bool has_dropout = has_dropout_;
 
   static constexpr int padded_dim = padded_head_dim(head_dim);
-  static constexpr int row_tiles = tile.row_tiles;
-  static constexpr int rows = tile.rows();
-  static constexpr int threads = tile.threads();
-  static constexpr int columns = tile.columns;
-  static constexpr int warps = tile.warps;
-  static constexpr int stages = tile.stages;
+  static constexpr int row_tiles = tile.row_tiles;  // of 16 rows, a warp
+  static constexpr int rows = tile.rows();          // that a block has
+  static constexpr int threads = tile.threads();    // that compute
+  static constexpr int columns = tile.columns;      // of the other side, a tile
+  static constexpr int warps = tile.warps;          // that compute
+  static constexpr int stages = tile.stages;        // tiles in shared memory
   static constexpr int row_bytes =
       attention_row_bytes(family == AttentionFamily::hopper, head_dim, sizeof(Storage));
   static_assert(head_dim % 8 == 0 && head_dim >= 8 && head_dim <= 256);

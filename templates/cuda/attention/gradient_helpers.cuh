@@ -8,6 +8,7 @@
 
 namespace hydrac::cuda {
 
+// Where a block's warps find what they share.
 template <class Config>
 struct GradientTypes {
   using Shared =

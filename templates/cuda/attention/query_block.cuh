@@ -5,8 +5,8 @@
 
 namespace hydrac::cuda {
 
-// Blocks of one head are neighbours, so that they find its keys in the L2 cache, and under the causal mask the
-// longest come first.
+// Blocks of one head are neighbours, so that they find its keys in the L2 cache, and under the causal mask
+// the longest come first.
 template <class Mask, int rows, int columns>
 struct QueryBlock {
   int row;  // batch * heads + head
