@@ -49,14 +49,14 @@ struct CausalMask {
   }
 };
 
-// The keys that any of the queries first to last sees.
-HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
-  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
+// The keys that any of the queries first_query to last_query sees.
+HYDRAC_FN constexpr TokenRange keys_of_any(int first_query, int last_query) {
+  return {CausalMask::keys_of(first_query).first, CausalMask::keys_of(last_query).end};
 }
 
 // The keys that all of them see; there may be none.
-HYDRAC_FN constexpr TokenRange keys_of_all(int first, int last) {
-  return {CausalMask::keys_of(last).first, CausalMask::keys_of(first).end};
+HYDRAC_FN constexpr TokenRange keys_of_all(int first_query, int last_query) {
+  return {CausalMask::keys_of(last_query).first, CausalMask::keys_of(first_query).end};
 }
 
 // What becomes of a query's dot product with a key before the softmax. A score is factor * value(q . k), and

@@ -18,9 +18,9 @@ constexpr int kStages = 4;
 
 namespace {
 
-// The queries that see any of the keys first to last.
-HYDRAC_FN constexpr TokenRange queries_of_any(const SequenceShape& shape, int first, int last) {
-  return {CausalMask::queries_of(shape, first).first, CausalMask::queries_of(shape, last).end};
+// The queries that see any of the keys first_key to last_key.
+HYDRAC_FN constexpr TokenRange queries_of_any(const SequenceShape& shape, int first_key, int last_key) {
+  return {CausalMask::queries_of(shape, first_key).first, CausalMask::queries_of(shape, last_key).end};
 }
 
 // Whether each query of a tile sees each of its keys: then no element needs to be tested.

@@ -70,9 +70,9 @@ struct CausalMask {
   HYDRAC_FN static constexpr TokenRange keys_of(int query) { return {0, query + 1}; }
 };
 
-// The keys that any of the queries first to last sees.
-HYDRAC_FN constexpr TokenRange keys_of_any(int first, int last) {
-  return {CausalMask::keys_of(first).first, CausalMask::keys_of(last).end};
+// The keys that any of the queries first_query to last_query sees.
+HYDRAC_FN constexpr TokenRange keys_of_any(int first_query, int last_query) {
+  return {CausalMask::keys_of(first_query).first, CausalMask::keys_of(last_query).end};
 }
 
 // What the forward and the backward of attention share. A tile of scores lies transposed, [keys, queries]:

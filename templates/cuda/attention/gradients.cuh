@@ -138,8 +138,8 @@ class GradientWarpgroup {
     Matmul::fence_operands(scores_);
     Matmul::fence_operands(gradients_);
     const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
-    const TokenRange queries{query, query + kColumns}, keys{own_key, own_key + 64};
-    if (!now.exists || !sees_any<typename Config::Mask>(sequence(), queries, keys)) {
+    if (!now.exists ||
+        !sees_any<typename Config::Mask>(sequence(), {query, query + kColumns}, {own_key, own_key + 64})) {
       scores_.clear();
       gradients_.clear();
       Matmul::round(weights_, scores_);
@@ -147,8 +147,9 @@ class GradientWarpgroup {
     }
     const TransposedTile<Config> tile{in_group_, now.tile.row(shape_), own_key, query};
     Fragment<1, kColumns> value_weights;
-    tile.make_probabilities(scores_, value_weights, lse2, sequence(), dropout,
-                            !sees_all<typename Config::Mask>(sequence(), queries, keys));
+    tile.make_probabilities(
+        scores_, value_weights, lse2, sequence(), dropout,
+        !sees_all<typename Config::Mask>(sequence(), {query, query + kColumns}, {own_key, own_key + 64}));
     Matmul::round(weights_, value_weights);
     Terms delta;
     delta.load(shared_.terms(count) + kColumns * 4, in_group_);

@@ -113,9 +113,9 @@ class HeadWarpgroup {
       ColumnTerms<kRows> lse2, delta;
       lse2.load(shared_.terms(number), in_group_);
       Fragment<1, kRows> value_weights;
-      const TokenRange queries{i * kRows, (i + 1) * kRows}, keys{key_tile * kRows, (key_tile + 1) * kRows};
       const SequenceShape& sequence = shape_;
-      const bool masked = !sees_all<typename Config::Mask>(sequence, queries, keys);
+      const bool masked = !sees_all<typename Config::Mask>(sequence, {i * kRows, (i + 1) * kRows},
+                                                           {key_tile * kRows, (key_tile + 1) * kRows});
       tile.make_probabilities(scores, value_weights, lse2, sequence, dropout, masked);
       WeightsOf<Matmul, kRows> weights, d_weights;
       Matmul::round(weights, value_weights);

@@ -60,7 +60,7 @@ TEST(Check, ALoopOfAKernelThatRunsOnceAndACastToTheTypeThatIsThereAreFound) {
                      "  for (int i = 0; i < L; ++i) x[i] = 1;\n"
                      "  for (int i = 0; i < n; ++i) x[i] = static_cast<float>(x[i]);\n}\n"}}}),
       kBegin +
-          "\n  kernels/k.cu:4:3: a loop that runs once\n  kernels/k.cu:6:40: a cast to the type that is "
+          "\n  kernels/k.cu:4:3: a loop that runs once\n  kernels/k.cu:6:38: a cast to the type that is "
           "there");
 }
 

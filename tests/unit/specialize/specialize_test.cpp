@@ -397,7 +397,7 @@ TEST(Specialize, ACastToTheTypeThatIsThereGoes) {
                         "  return static_cast<int>(x) + static_cast<int>(x + 1) * 2;\n}\n",
                         "__global__ void k(int* x) { x[0] = hydrac::cuda::f<int>(x[1]); }\n"),
             "inline __device__ int f(int x) {\n  return x + (x + 1) * 2;\n}\n\n"
-            "__global__ void k(int* x) { x[0] = hydrac::made::f(x[1]); }\n");
+            "__global__ void k(int* x) {\n  x[0] = hydrac::made::f(x[1]);\n}\n");
 }
 
 // An alias of a library's type says in one word what all uses would have to spell.
