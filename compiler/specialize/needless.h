@@ -6,8 +6,8 @@
 
 namespace hydrac::specialize {
 
-// In the files that hydrac writes, system headers left out: loops of kernels that run once whatever the
-// program's sizes are, and casts to the type that is there. Templates are looked at as they are written.
+// In CUDA files that hydrac writes, system headers left out: loops over a constant of theirs that is 1, and
+// casts to the type that is there. Templates are looked at as they are written.
 std::vector<Problem> needless_parts(Ast& ast);
 
 }  // namespace hydrac::specialize

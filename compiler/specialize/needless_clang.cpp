@@ -19,23 +19,25 @@ class NeedlessFinder : public Visitor {
     return std::move(problems_);
   }
 
-  // for (int i = 0; i < 1; ++i), with a bound that the kernels' files declare: dims.h has numbers of the
-  // model, and a loop over one layer or one sequence says what it is.
+  // for (int i = 0; i < kChunks; ++i) where kChunks is 1: over what a kernel's file names, which is how its
+  // threads share the work. Numbers of dims.h and bare ones are the model's, and a loop over one sequence or
+  // one layer says what it is.
   void on(ForStmt* loop) {
     const auto* declared = dyn_cast_or_null<DeclStmt>(loop->getInit());
     const auto* variable =
         declared && declared->isSingleDecl() ? dyn_cast<VarDecl>(declared->getSingleDecl()) : nullptr;
     const auto* condition = dyn_cast_or_null<BinaryOperator>(loop->getCond());
-    if (!variable || !condition || condition->getOpcode() != BO_LT || !is_in_kernels(loop->getForLoc()))
+    if (!variable || !condition || condition->getOpcode() != BO_LT || !is_of_device(loop->getForLoc()))
       return;
     const auto first = value_of(variable->getInit()), end = value_of(condition->getRHS());
     const auto step = step_of(loop->getInc());
-    if (!first || !end || !step || *step <= 0 || has_dimensions(condition->getRHS())) return;
+    if (!first || !end || !step || *step <= 0 || !is_of_kernel(condition->getRHS())) return;
     if (*first < *end && *first + *step >= *end) note(loop->getForLoc(), "a loop that runs once");
   }
 
   void on(CXXStaticCastExpr* cast) {
     const QualType to = cast->getTypeAsWritten(), from = cast->getSubExprAsWritten()->getType();
+    if (!is_of_device(cast->getBeginLoc())) return;
     if (to->isDependentType() || from->isDependentType() || to->isReferenceType() || !to->isArithmeticType())
       return;
     if (context_.hasSameUnqualifiedType(to, from))
@@ -50,7 +52,6 @@ class NeedlessFinder : public Visitor {
            !ast_.sources().isWrittenInBuiltinFile(location) &&
            !ast_.sources().isWrittenInCommandLineFile(location);
   }
-  bool is_in_kernels(SourceLocation location) const { return ast_.path_of(location).starts_with("kernels/"); }
 
   std::optional<std::int64_t> value_of(const Expr* expression) const {
     Expr::EvalResult result;
@@ -68,15 +69,25 @@ class NeedlessFinder : public Visitor {
                                                                  : std::nullopt;
   }
 
-  // Whether it is made of numbers that other files than the kernels' declare.
-  bool has_dimensions(const Stmt* expression) const {
+  bool is_of_device(SourceLocation location) const {
+    const std::string path = ast_.path_of(location);
+    return path.ends_with(".cu") || path.ends_with(".cuh");
+  }
+
+  // Whether it is made of numbers and names, and all these are of the kernels' files.
+  bool is_of_kernel(const Stmt* expression) const {
+    bool has_name = false;
+    return names_kernels_only(expression, has_name) && has_name;
+  }
+  bool names_kernels_only(const Stmt* expression, bool& has_name) const {
     if (const auto* reference = dyn_cast<DeclRefExpr>(expression)) {
       const auto* variable = dyn_cast<VarDecl>(reference->getDecl());
-      return variable && (!is_in_kernels(variable->getLocation()) ||
-                          (variable->hasInit() && has_dimensions(variable->getInit())));
+      has_name = true;
+      return variable && is_of_device(variable->getLocation()) &&
+             (!variable->hasInit() || names_kernels_only(variable->getInit(), has_name));
     }
-    return llvm::any_of(expression->children(),
-                        [&](const Stmt* child) { return child && has_dimensions(child); });
+    return llvm::all_of(expression->children(),
+                        [&](const Stmt* child) { return !child || names_kernels_only(child, has_name); });
   }
 
   void note(SourceLocation location, const char* message) {
