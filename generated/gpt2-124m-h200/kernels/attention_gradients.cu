@@ -406,8 +406,7 @@ class GradientWarpgroup {
     Matmul::fence_operands(scores_);
     Matmul::fence_operands(gradients_);
     const int query = now.tile.first_query(), own_key = now.tile.first_key() + own_ * 64;
-    const TokenRange queries{query, query + kAttentionTileColumns}, keys{own_key, own_key + 64};
-    if (!now.exists || !sees_any(queries, keys)) {
+    if (!now.exists || !sees_any({query, query + kAttentionTileColumns}, {own_key, own_key + 64})) {
       scores_.clear();
       gradients_.clear();
       Matmul::round(weights_, scores_);
@@ -415,7 +414,8 @@ class GradientWarpgroup {
     }
     const TransposedTile tile{in_group_, now.tile.row(shape_), own_key, query};
     Fragment<1, kAttentionTileColumns> value_weights;
-    tile.make_probabilities(scores_, value_weights, lse2, sequence(), !sees_all(queries, keys));
+    tile.make_probabilities(scores_, value_weights, lse2, sequence(),
+                            !sees_all({query, query + kAttentionTileColumns}, {own_key, own_key + 64}));
     Matmul::round(weights_, value_weights);
     Terms delta;
     delta.load(shared_.terms(count) + kAttentionTileColumns * 4, in_group_);
